@@ -1,0 +1,104 @@
+//! How wrong input is reported: file, line, key, the reason, and the nearest valid choice.
+
+use std::fmt;
+use std::ops::Range;
+
+/// Input that was refused before any work started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct InputError {
+    /// The file, or what stands for one (`command line`).
+    pub source_name: String,
+    /// The line, counted from one.
+    pub line: Option<usize>,
+    /// The key or field, as it is written in the file (`jobs[2].command`).
+    pub key: Option<String>,
+    /// Why it was refused.
+    pub reason: String,
+    /// What to write instead.
+    pub help: Option<String>,
+}
+
+impl InputError {
+    /// A refusal of something in `source_name`.
+    pub fn new(source_name: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            source_name: source_name.into(),
+            line: None,
+            key: None,
+            reason: reason.into(),
+            help: None,
+        }
+    }
+
+    /// Names the line, counted from one.
+    #[must_use]
+    pub fn line(mut self, line: usize) -> Self {
+        self.line = Some(line);
+        self
+    }
+
+    /// Names the line in which the byte range `span` of `text` starts.
+    #[must_use]
+    pub fn at(self, text: &str, span: Range<usize>) -> Self {
+        let start = span.start.min(text.len());
+        let line = text.as_bytes()[..start].iter().filter(|b| **b == b'\n').count() + 1;
+        self.line(line)
+    }
+
+    /// Names the key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Says what to write instead.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+impl fmt::Display for InputError {
+    /// `jobs.toml:12: jobs[1].policy: unknown policy `x`` and, on a line of its own, the help.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.source_name)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": ")?;
+        if let Some(key) = &self.key {
+            write!(f, "{key}: ")?;
+        }
+        write!(f, "{}", self.reason)?;
+        if let Some(help) = &self.help {
+            write!(f, "\n  help: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_file_line_key_reason_and_help() {
+        let text = "quantum_ms = 100\npolcy = \"os\"\n";
+        let error = InputError::new("jobs.toml", "unknown key")
+            .at(text, 17..22)
+            .key("polcy")
+            .help("did you mean `policy`?");
+        assert_eq!(
+            error.to_string(),
+            "jobs.toml:2: polcy: unknown key\n  help: did you mean `policy`?"
+        );
+    }
+
+    #[test]
+    fn a_span_past_the_end_names_the_last_line() {
+        let error = InputError::new("x", "cut short").at("a\nb", 99..100);
+        assert_eq!(error.line, Some(2));
+    }
+}

@@ -1,0 +1,19 @@
+//! The vocabulary of memweir.
+//!
+//! Here live the words that every other crate speaks: units, counters, a program's recorded
+//! behavior, the metrics of the papers, and the way wrong input is reported. Nothing here does
+//! I/O, knows the operating system, or decides anything.
+
+#![forbid(unsafe_code)]
+
+pub mod cache;
+pub mod counts;
+pub mod input;
+pub mod job;
+pub mod names;
+pub mod profile;
+pub mod units;
+
+pub use counts::Counts;
+pub use job::JobId;
+pub use units::{Bytes, BytesPerSec, LINE_BYTES, Lines, Nanos, TransPerMicro};

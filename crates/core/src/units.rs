@@ -1,0 +1,320 @@
+//! Units as types, so that a rate cannot be added to a latency.
+//!
+//! Memory traffic is counted in *transactions* of one 64-byte cache line ([`Lines`]); rates are
+//! bytes per second ([`BytesPerSec`]), and the unit of the papers, transactions per microsecond
+//! ([`TransPerMicro`]), is one conversion away. iabw's own transactions are 128 bytes long
+//! (section 2.1); figures quoted from it are converted where they are quoted.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes moved by one memory transaction.
+pub const LINE_BYTES: u64 = 64;
+
+macro_rules! integer_unit {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl $name {
+            /// Nothing.
+            pub const ZERO: Self = Self(0);
+
+            /// The difference, or zero where `other` is larger (counters that were reset).
+            #[must_use]
+            pub fn saturating_sub(self, other: Self) -> Self {
+                Self(self.0.saturating_sub(other.0))
+            }
+
+            /// The value as a float, for ratios and plots.
+            #[must_use]
+            pub fn as_f64(self) -> f64 {
+                self.0 as f64
+            }
+        }
+
+        impl Add for $name {
+            type Output = Self;
+            fn add(self, other: Self) -> Self {
+                Self(self.0 + other.0)
+            }
+        }
+
+        impl AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                self.0 += other.0;
+            }
+        }
+
+        impl Sub for $name {
+            type Output = Self;
+            fn sub(self, other: Self) -> Self {
+                Self(self.0 - other.0)
+            }
+        }
+
+        impl Sum for $name {
+            fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
+                values.fold(Self::ZERO, Add::add)
+            }
+        }
+    };
+}
+
+integer_unit! {
+    /// A span of time in nanoseconds.
+    Nanos
+}
+integer_unit! {
+    /// An amount of memory in bytes.
+    Bytes
+}
+integer_unit! {
+    /// Memory transactions: cache lines of [`LINE_BYTES`] moved between the last-level cache and
+    /// memory.
+    Lines
+}
+
+impl Nanos {
+    /// One millisecond, the fine interval of iabw section 2.2.
+    pub const MILLI: Self = Self(1_000_000);
+
+    /// A span of `ms` milliseconds.
+    #[must_use]
+    pub const fn from_millis(ms: u64) -> Self {
+        Self(ms * 1_000_000)
+    }
+
+    /// A span of `s` seconds; negative and non-finite values become zero.
+    #[must_use]
+    pub fn from_secs_f64(s: f64) -> Self {
+        Self((s * 1e9).round() as u64)
+    }
+
+    /// The span in seconds.
+    #[must_use]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The span in milliseconds.
+    #[must_use]
+    pub fn as_millis_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(nanos: Nanos) -> Self {
+        Self::from_nanos(nanos.0)
+    }
+}
+
+impl Lines {
+    /// The bytes that these transactions moved.
+    #[must_use]
+    pub fn bytes(self) -> Bytes {
+        Bytes(self.0 * LINE_BYTES)
+    }
+
+    /// The rate of this many transactions in `span`; zero for an empty span.
+    #[must_use]
+    pub fn over(self, span: Nanos) -> BytesPerSec {
+        self.bytes().over(span)
+    }
+}
+
+impl Bytes {
+    /// The rate of this many bytes in `span`; zero for an empty span.
+    #[must_use]
+    pub fn over(self, span: Nanos) -> BytesPerSec {
+        if span == Nanos::ZERO {
+            return BytesPerSec::ZERO;
+        }
+        BytesPerSec(self.0 as f64 / span.as_secs_f64())
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// Binary prefixes, as cache and memory sizes are written: `32 MiB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut value, mut unit) = (self.0 as f64, 0);
+        const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+        while value >= 1024.0 && unit + 1 < UNITS.len() {
+            value /= 1024.0;
+            unit += 1;
+        }
+        if value.fract() == 0.0 {
+            write!(f, "{value:.0} {}", UNITS[unit])
+        } else {
+            write!(f, "{value:.1} {}", UNITS[unit])
+        }
+    }
+}
+
+/// A memory traffic rate in bytes per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BytesPerSec(pub f64);
+
+/// A memory traffic rate in bus transactions per microsecond, the BTR of iabw (one transaction is
+/// one 64-byte line here, 128 bytes in the paper).
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TransPerMicro(pub f64);
+
+impl BytesPerSec {
+    /// No traffic.
+    pub const ZERO: Self = Self(0.0);
+
+    /// A rate of `gb` gigabytes (10^9 bytes) per second.
+    #[must_use]
+    pub const fn from_gb(gb: f64) -> Self {
+        Self(gb * 1e9)
+    }
+
+    /// The rate in gigabytes (10^9 bytes) per second.
+    #[must_use]
+    pub fn as_gb(self) -> f64 {
+        self.0 / 1e9
+    }
+
+    /// The smaller of two rates.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        Self(self.0.min(other.0))
+    }
+
+    /// The larger of two rates.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self(self.0.max(other.0))
+    }
+
+    /// The distance between two rates, `|a - b|`, as in iabw eq. (2).
+    #[must_use]
+    pub fn distance(self, other: Self) -> Self {
+        Self((self.0 - other.0).abs())
+    }
+}
+
+impl From<BytesPerSec> for TransPerMicro {
+    fn from(rate: BytesPerSec) -> Self {
+        Self(rate.0 / LINE_BYTES as f64 / 1e6)
+    }
+}
+
+impl From<TransPerMicro> for BytesPerSec {
+    fn from(rate: TransPerMicro) -> Self {
+        Self(rate.0 * LINE_BYTES as f64 * 1e6)
+    }
+}
+
+impl Add for BytesPerSec {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for BytesPerSec {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for BytesPerSec {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl SubAssign for BytesPerSec {
+    fn sub_assign(&mut self, other: Self) {
+        self.0 -= other.0;
+    }
+}
+
+impl Mul<f64> for BytesPerSec {
+    type Output = Self;
+    fn mul(self, factor: f64) -> Self {
+        Self(self.0 * factor)
+    }
+}
+
+impl Div<f64> for BytesPerSec {
+    type Output = Self;
+    fn div(self, divisor: f64) -> Self {
+        Self(self.0 / divisor)
+    }
+}
+
+impl Sum for BytesPerSec {
+    fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
+        values.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for BytesPerSec {
+    /// Decimal prefixes, as bandwidth is quoted: `22.4 GB/s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let magnitude = self.0.abs();
+        if magnitude >= 1e9 {
+            write!(f, "{:.1} GB/s", self.0 / 1e9)
+        } else if magnitude >= 1e6 {
+            write!(f, "{:.1} MB/s", self.0 / 1e6)
+        } else if magnitude >= 1e3 {
+            write!(f, "{:.1} kB/s", self.0 / 1e3)
+        } else {
+            write!(f, "{:.0} B/s", self.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_transaction_per_microsecond_is_64_megabytes_per_second() {
+        assert_eq!(BytesPerSec::from(TransPerMicro(1.0)), BytesPerSec(64e6));
+        assert_eq!(TransPerMicro::from(BytesPerSec(64e6)), TransPerMicro(1.0));
+    }
+
+    #[test]
+    fn lines_over_time_is_a_rate() {
+        // 1000 lines of 64 B in 1 ms: 64,000 B / 0.001 s.
+        assert_eq!(Lines(1000).over(Nanos::MILLI), BytesPerSec(64e6));
+        assert_eq!(Lines(1000).over(Nanos::ZERO), BytesPerSec::ZERO);
+    }
+
+    #[test]
+    fn sizes_and_rates_print_with_their_customary_prefixes() {
+        assert_eq!(Bytes(32 << 20).to_string(), "32 MiB");
+        assert_eq!(Bytes(1536).to_string(), "1.5 KiB");
+        assert_eq!(BytesPerSec(22.4e9).to_string(), "22.4 GB/s");
+        assert_eq!(BytesPerSec(0.0).to_string(), "0 B/s");
+    }
+
+    #[test]
+    fn seconds_that_are_no_time_become_zero() {
+        assert_eq!(Nanos::from_secs_f64(-1.0), Nanos::ZERO);
+        assert_eq!(Nanos::from_secs_f64(f64::NAN), Nanos::ZERO);
+        assert_eq!(Nanos::from_secs_f64(1.5), Nanos(1_500_000_000));
+    }
+}
