@@ -10,6 +10,7 @@ pub mod cache;
 pub mod counts;
 pub mod input;
 pub mod job;
+pub mod metrics;
 pub mod names;
 pub mod profile;
 pub mod units;

@@ -1,0 +1,363 @@
+//! Metrics of iabw (X14): speedup, turnaround, spread, and whether a difference was measured.
+//!
+//! Plain functions over what was measured. Times and rates come as the units of
+//! [`crate::units`]; statistics that serve any quantity take floats.
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use crate::units::{BytesPerSec, Nanos};
+
+/// Share of the peak within which a predicted bandwidth counts as right (iabw section 5.6).
+pub const PREDICTION_TOLERANCE: f64 = 0.05;
+
+/// Weighted speedup of jobs that ran together, iabw eq. (1): the sum over the jobs of the time
+/// alone over the time shared. N jobs that do not disturb each other reach N. A job that took no
+/// time is left out.
+///
+/// ```
+/// use memweir_core::{Nanos, metrics::weighted_speedup};
+///
+/// // One undisturbed, one twice as slow.
+/// let jobs = [(Nanos(10), Nanos(10)), (Nanos(10), Nanos(20))];
+/// assert_eq!(weighted_speedup(&jobs), 1.5);
+/// ```
+#[must_use]
+pub fn weighted_speedup(alone_and_shared: &[(Nanos, Nanos)]) -> f64 {
+    alone_and_shared
+        .iter()
+        .filter(|(_, shared)| *shared > Nanos::ZERO)
+        .map(|(alone, shared)| alone.as_f64() / shared.as_f64())
+        .sum()
+}
+
+/// How much more a batch got done per time than under the baseline: the baseline's turnaround over
+/// this one's, less one (iabw Fig. 9, 11-14). 0.25 is 25 % more throughput, which is 20 % less
+/// time; negative is a loss. `None` if there was no turnaround.
+#[must_use]
+pub fn turnaround_improvement(baseline: Nanos, turnaround: Nanos) -> Option<f64> {
+    (turnaround > Nanos::ZERO).then(|| baseline.as_f64() / turnaround.as_f64() - 1.0)
+}
+
+/// The mean; `None` of nothing.
+#[must_use]
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The standard deviation of the population of which `values` are a sample (division by n - 1);
+/// `None` of fewer than two. Over the bandwidths of all quanta it is the measure of iabw Fig. 9(b).
+#[must_use]
+pub fn std_deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|_| values.len() > 1)?;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// The standard deviation in percent of the mean, the %RSD of iabw section 5.1; `None` of fewer
+/// than two values, or around a mean of zero.
+#[must_use]
+pub fn relative_std_deviation_percent(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|mean| *mean != 0.0)?;
+    std_deviation(values).map(|deviation| 100.0 * deviation / mean.abs())
+}
+
+/// A range that contains the true value with the probability of its level.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether the value lies in the range, its ends included.
+    #[must_use]
+    pub fn contains(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+}
+
+/// A difference between two conditions that were measured in pairs, so that a drift of the machine
+/// meets both members of a pair alike.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairedDifference {
+    /// Number of pairs.
+    pub n: usize,
+    /// Mean over the pairs of the difference.
+    pub mean: f64,
+    /// Where the true mean lies; absent for a single pair, which tells nothing of the spread.
+    pub interval: Option<Interval>,
+    /// The interval's level, 0.95 for 95 %.
+    pub level: f64,
+}
+
+impl PairedDifference {
+    /// Whether a difference was measured at all: the interval exists and does not contain zero.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        self.interval.is_some_and(|interval| !interval.contains(0.0))
+    }
+}
+
+/// The difference `other - baseline` over `(baseline, other)` pairs, with its confidence interval
+/// by Student's t. `None` of no pairs, or for a `level` that is not between 0 and 1.
+#[must_use]
+pub fn paired_difference(pairs: &[(f64, f64)], level: f64) -> Option<PairedDifference> {
+    let differences: Vec<f64> = pairs.iter().map(|(baseline, other)| other - baseline).collect();
+    with_interval(&differences, level)
+}
+
+/// The same as a share of each pair's baseline: -0.1 is ten percent less than the baseline. Pairs
+/// with a baseline of zero are left out.
+#[must_use]
+pub fn relative_paired_difference(pairs: &[(f64, f64)], level: f64) -> Option<PairedDifference> {
+    let differences: Vec<f64> = pairs
+        .iter()
+        .filter(|(baseline, _)| *baseline != 0.0)
+        .map(|(baseline, other)| (other - baseline) / baseline)
+        .collect();
+    with_interval(&differences, level)
+}
+
+fn with_interval(differences: &[f64], level: f64) -> Option<PairedDifference> {
+    if !(level > 0.0 && level < 1.0) {
+        return None;
+    }
+    let (n, mean) = (differences.len(), mean(differences)?);
+    let interval = std_deviation(differences).and_then(|deviation| {
+        let quantile = student_t_quantile(n - 1, level)?;
+        let half = quantile * deviation / (n as f64).sqrt();
+        Some(Interval { low: mean - half, high: mean + half })
+    });
+    Some(PairedDifference { n, mean, interval, level })
+}
+
+/// The two-sided quantile of Student's t: `level` of the distribution lies within plus or minus it.
+fn student_t_quantile(degrees_of_freedom: usize, level: f64) -> Option<f64> {
+    let distribution = StudentsT::new(0.0, 1.0, degrees_of_freedom as f64).ok()?;
+    Some(distribution.inverse_cdf(0.5 + level / 2.0))
+}
+
+/// One band of a bandwidth breakdown.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BandwidthBand {
+    /// Lower edge, which belongs to the band.
+    pub from: BytesPerSec,
+    /// Upper edge, which does not; absent in the last band.
+    pub to: Option<BytesPerSec>,
+    /// Share of the quanta, 0 to 1.
+    pub share: f64,
+}
+
+/// Shares of the quanta per band of system bandwidth, the BTR breakdown of iabw Fig. 10: `bands`
+/// bands of equal width from zero to the peak, then one for everything from the peak on. A peak
+/// that is not positive, or no bands, leaves the last one alone.
+#[must_use]
+pub fn bandwidth_breakdown(
+    quanta: &[BytesPerSec],
+    peak: BytesPerSec,
+    bands: usize,
+) -> Vec<BandwidthBand> {
+    let bands = if peak.0 > 0.0 && peak.0.is_finite() { bands } else { 0 };
+    let edge = |index: usize| {
+        if index == 0 { BytesPerSec::ZERO } else { peak * (index as f64 / bands as f64) }
+    };
+    let mut breakdown: Vec<BandwidthBand> = (0..=bands)
+        .map(|index| BandwidthBand {
+            from: edge(index),
+            to: (index < bands).then(|| edge(index + 1)),
+            share: 0.0,
+        })
+        .collect();
+    for rate in quanta {
+        // By the edges as they are reported, not by division, so that a rate on an edge is in the
+        // band that says so.
+        let band = breakdown.partition_point(|band| band.from.0 <= rate.0).saturating_sub(1);
+        breakdown[band].share += 1.0 / quanta.len() as f64;
+    }
+    breakdown
+}
+
+/// Share of the quanta whose bandwidth was predicted to within 5 % of the peak (iabw Fig. 15),
+/// from `(predicted, measured)` pairs; `None` of no pairs.
+#[must_use]
+pub fn prediction_accuracy(
+    predicted_and_measured: &[(BytesPerSec, BytesPerSec)],
+    peak: BytesPerSec,
+) -> Option<f64> {
+    let tolerance = peak * PREDICTION_TOLERANCE;
+    let right = predicted_and_measured
+        .iter()
+        .filter(|(predicted, measured)| predicted.distance(*measured).0 < tolerance.0)
+        .count();
+    let all = predicted_and_measured.len();
+    (all > 0).then(|| right as f64 / all as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn gb(value: f64) -> BytesPerSec {
+        BytesPerSec::from_gb(value)
+    }
+
+    fn close(left: f64, right: f64, tolerance: f64) -> bool {
+        (left - right).abs() <= tolerance
+    }
+
+    #[test]
+    fn weighted_speedup_by_hand() {
+        // 100/100 + 100/125 + 60/80 = 1 + 0.8 + 0.75.
+        let jobs = [(Nanos(100), Nanos(100)), (Nanos(100), Nanos(125)), (Nanos(60), Nanos(80))];
+        assert!(close(weighted_speedup(&jobs), 2.55, 1e-12));
+        assert_eq!(weighted_speedup(&[(Nanos(5), Nanos(0))]), 0.0);
+        assert_eq!(weighted_speedup(&[]), 0.0);
+    }
+
+    #[test]
+    fn improvement_is_in_throughput() {
+        let improvement = |baseline, other| turnaround_improvement(Nanos(baseline), Nanos(other));
+        assert_eq!(improvement(125, 100), Some(0.25));
+        assert_eq!(improvement(80, 100), Some(-0.19999999999999996));
+        assert_eq!(improvement(80, 0), None);
+    }
+
+    #[test]
+    fn spread_by_hand() {
+        // Around 5: 9 + 1 + 1 + 1 + 0 + 0 + 4 + 16 = 32, over 7.
+        let values = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
+        assert_eq!(mean(&values), Some(5.0));
+        let deviation = (32.0f64 / 7.0).sqrt();
+        assert!(close(std_deviation(&values).unwrap(), deviation, 1e-12));
+        let percent = relative_std_deviation_percent(&values).unwrap();
+        assert!(close(percent, 20.0 * deviation, 1e-12));
+    }
+
+    #[test]
+    fn too_few_values_have_no_spread() {
+        assert_eq!((mean(&[]), std_deviation(&[])), (None, None));
+        assert_eq!(std_deviation(&[3.0]), None);
+        assert_eq!(relative_std_deviation_percent(&[3.0]), None);
+        assert_eq!(relative_std_deviation_percent(&[-1.0, 1.0]), None);
+        assert_eq!(relative_std_deviation_percent(&[-2.0, -2.0]), Some(0.0));
+    }
+
+    #[test]
+    fn t_quantiles_are_those_of_the_tables() {
+        let table = [
+            (1, 0.95, 12.706_204_736),
+            (2, 0.95, 4.302_652_730),
+            (4, 0.95, 2.776_445_105),
+            (9, 0.95, 2.262_157_163),
+            (4, 0.99, 4.604_094_871),
+            (30, 0.90, 1.697_260_887),
+        ];
+        for (degrees, level, expected) in table {
+            let quantile = student_t_quantile(degrees, level).unwrap();
+            assert!(close(quantile, expected, 1e-6), "{degrees} {level}: {quantile}");
+        }
+    }
+
+    #[test]
+    fn paired_difference_of_five_by_hand() {
+        let pairs = [(17.0, 16.0), (16.5, 15.0), (17.5, 15.5), (16.0, 15.5), (18.0, 15.5)];
+        // Differences -1, -1.5, -2, -0.5, -2.5: mean -1.5, deviations 0.5 0 -0.5 1 -1, squares 2.5
+        // over 4; t(4, 95 %) 2.776445.
+        let half = 2.776_445_105 * (2.5f64 / 4.0).sqrt() / 5.0f64.sqrt();
+        let difference = paired_difference(&pairs, 0.95).unwrap();
+        assert_eq!((difference.n, difference.mean, difference.level), (5, -1.5, 0.95));
+        let interval = difference.interval.unwrap();
+        assert!(close(interval.low, -1.5 - half, 1e-6), "{interval:?}");
+        assert!(close(interval.high, -1.5 + half, 1e-6), "{interval:?}");
+        assert!(difference.is_measured());
+    }
+
+    #[test]
+    fn relative_difference_is_per_pair() {
+        // -10 % and +20 %: mean 5 %, deviation 0.15 sqrt 2, t(1, 95 %) 12.7062.
+        let difference =
+            relative_paired_difference(&[(10.0, 9.0), (20.0, 24.0), (0.0, 3.0)], 0.95).unwrap();
+        assert_eq!(difference.n, 2);
+        assert!(close(difference.mean, 0.05, 1e-12));
+        let interval = difference.interval.unwrap();
+        assert!(close(interval.high, 0.05 + 12.706_204_736 * 0.15, 1e-6), "{interval:?}");
+        assert!(!difference.is_measured());
+    }
+
+    #[test]
+    fn one_pair_measures_no_difference() {
+        let difference = paired_difference(&[(10.0, 1.0)], 0.95).unwrap();
+        assert_eq!((difference.mean, difference.interval), (-9.0, None));
+        assert!(!difference.is_measured());
+        assert_eq!(paired_difference(&[], 0.95), None);
+        for level in [0.0, 1.0, -1.0, f64::NAN] {
+            assert_eq!(paired_difference(&[(1.0, 2.0), (1.0, 3.0)], level), None);
+        }
+    }
+
+    #[test]
+    fn breakdown_by_hand() {
+        let quanta = [0.0, 9.9, 10.0, 25.0, 39.9, 40.0, 41.0, 99.0].map(gb);
+        let shares: Vec<(f64, Option<f64>, f64)> = bandwidth_breakdown(&quanta, gb(40.0), 4)
+            .iter()
+            .map(|band| (band.from.as_gb(), band.to.map(BytesPerSec::as_gb), band.share))
+            .collect();
+        let expected = [
+            (0.0, Some(10.0), 0.25),
+            (10.0, Some(20.0), 0.125),
+            (20.0, Some(30.0), 0.125),
+            (30.0, Some(40.0), 0.125),
+            (40.0, None, 0.375),
+        ];
+        assert_eq!(shares, expected);
+    }
+
+    #[test]
+    fn breakdown_without_a_peak_is_one_band() {
+        for (peak, bands) in [(gb(0.0), 4), (gb(10.0), 0), (BytesPerSec(f64::NAN), 3)] {
+            let breakdown = bandwidth_breakdown(&[gb(1.0), gb(2.0)], peak, bands);
+            let only = BandwidthBand { from: gb(0.0), to: None, share: 1.0 };
+            assert_eq!(breakdown, [only]);
+        }
+        assert!(bandwidth_breakdown(&[], gb(4.0), 2).iter().all(|band| band.share == 0.0));
+    }
+
+    #[test]
+    fn accuracy_counts_quanta_within_five_percent_of_the_peak() {
+        // 5 % of 40 is 2: distances 1.9, 2.0 and 0 count as right, wrong, right.
+        let pairs = [(10.0, 11.9), (10.0, 12.0), (3.0, 3.0)].map(|(p, m)| (gb(p), gb(m)));
+        assert_eq!(prediction_accuracy(&pairs, gb(40.0)), Some(2.0 / 3.0));
+        assert_eq!(prediction_accuracy(&[], gb(40.0)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_add_up_to_one(
+            quanta in prop::collection::vec(0.0..100.0f64, 1..200), peak in 0.1..80.0f64,
+            bands in 0usize..20,
+        ) {
+            let quanta: Vec<_> = quanta.into_iter().map(gb).collect();
+            let breakdown = bandwidth_breakdown(&quanta, gb(peak), bands);
+            prop_assert_eq!(breakdown.len(), bands + 1);
+            prop_assert!(close(breakdown.iter().map(|band| band.share).sum(), 1.0, 1e-9));
+            for pair in breakdown.windows(2) {
+                prop_assert_eq!(pair[0].to, Some(pair[1].from));
+            }
+        }
+
+        #[test]
+        fn a_wider_level_gives_a_wider_interval_around_the_same_mean(
+            pairs in prop::collection::vec((1.0..50.0f64, 1.0..50.0f64), 2..20),
+        ) {
+            let at = |level| paired_difference(&pairs, level).unwrap();
+            let (narrow, wide) = (at(0.8), at(0.99));
+            prop_assert_eq!(narrow.mean, wide.mean);
+            let (narrow, wide) = (narrow.interval.unwrap(), wide.interval.unwrap());
+            prop_assert!(wide.low <= narrow.low && narrow.high <= wide.high);
+        }
+    }
+}
