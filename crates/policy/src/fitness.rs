@@ -1,0 +1,105 @@
+//! The fitness selection of iabw section 3.1, shared by every policy that aims at a bandwidth.
+
+use memweir_core::BytesPerSec;
+
+use crate::policy::QuantumView;
+
+/// Independent running minima of a scan: enough for the compiler to keep vector units busy.
+const LANES: usize = 8;
+
+/// Demands of which only the smallest gap is looked for at first; where in the block it is, is
+/// asked of one block alone.
+const BLOCK: usize = 16 * LANES;
+
+/// Chooses jobs by the fitness of iabw eq. (2) until the cores or the jobs run out.
+///
+/// ```text
+/// FITNESS(p) = 1 / | BW_remain / CPU_remain - BW_required(p) |          iabw eq. (2)
+/// ```
+///
+/// `BW_remain` starts at the target less what is committed, and each choice subtracts its demand.
+/// A job that fits exactly has no finite fitness and is the best; the fittest job is therefore
+/// looked for as the one with the smallest gap. Among equals the order of the queue decides.
+/// `BW_remain` may fall below zero, when the head alone requires more than the target: the
+/// smallest gap is then that of the job with the smallest demand, which is what should run.
+///
+/// Beyond the paper, whose jobs have one core: a job of several cores is compared per core, and
+/// takes as many off `CPU_remain`. Jobs that do not fit the free cores are passed over.
+///
+/// The selector keeps its buffer between calls, so that a decision allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub struct FitnessSelector {
+    /// Demand per core by place in the queue; infinite for jobs out of the running, and in the
+    /// last places, which fill the lanes up.
+    demands: Vec<f64>,
+}
+
+impl FitnessSelector {
+    /// Appends to `chosen` the places in `view.queue` of the jobs chosen for `target`.
+    pub fn select(&mut self, target: BytesPerSec, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
+        let mut cpu_remain = view.cores;
+        let mut bw_remain = target - view.committed;
+        self.demands.clear();
+        self.demands.extend(view.queue.iter().map(|job| job.demand_per_core().0));
+        self.demands.resize(view.queue.len().next_multiple_of(LANES), f64::INFINITY);
+        let mut widest = view.queue.iter().map(|job| job.cores).max().unwrap_or(0);
+        while cpu_remain > 0 {
+            if widest > cpu_remain {
+                widest = self.drop_wider_than(cpu_remain, view);
+            }
+            let share = bw_remain / f64::from(cpu_remain);
+            let Some(best) = nearest(&self.demands, share.0) else { break };
+            chosen.push(best);
+            self.demands[best] = f64::INFINITY;
+            cpu_remain -= view.queue[best].cores;
+            bw_remain -= view.queue[best].demand;
+        }
+    }
+
+    /// Takes the jobs that need more than `cores` out of the running; returns the widest left.
+    fn drop_wider_than(&mut self, cores: u32, view: &QuantumView<'_>) -> u32 {
+        let mut widest = 0;
+        for (demand, job) in self.demands.iter_mut().zip(view.queue) {
+            if job.cores > cores {
+                *demand = f64::INFINITY;
+            } else {
+                widest = widest.max(job.cores);
+            }
+        }
+        widest
+    }
+}
+
+/// The first place with the smallest gap to `share`; `None` if every demand is infinite.
+fn nearest(demands: &[f64], share: f64) -> Option<usize> {
+    let mut best = (f64::INFINITY, 0);
+    for (block, demands) in demands.chunks(BLOCK).enumerate() {
+        let smallest = smallest_gap(demands, share);
+        if smallest < best.0 {
+            best = (smallest, block * BLOCK);
+        }
+    }
+    let (smallest, start) = best;
+    if smallest == f64::INFINITY {
+        return None;
+    }
+    let place = demands[start..].iter().position(|demand| gap(*demand, share) == smallest)?;
+    Some(start + place)
+}
+
+fn smallest_gap(demands: &[f64], share: f64) -> f64 {
+    let mut lanes = [f64::INFINITY; LANES];
+    for chunk in demands.chunks_exact(LANES) {
+        for (lane, demand) in lanes.iter_mut().zip(chunk) {
+            // Not `f64::min`, whose care for NaN costs two more instructions.
+            let gap = gap(*demand, share);
+            *lane = if gap < *lane { gap } else { *lane };
+        }
+    }
+    lanes.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// The denominator of iabw eq. (2).
+fn gap(demand: f64, share: f64) -> f64 {
+    (share - demand).abs()
+}

@@ -1,0 +1,97 @@
+//! Pure decisions: which jobs share the memory bus in the next quantum.
+//!
+//! The same [`QuantumScheduler`] decides live, on emulated machines and in simulation, so nothing
+//! here knows a clock, a file or an operating system, and everything random is seeded. The
+//! mechanisms that block jobs and count their traffic live in `memweir-linux`.
+//!
+//! | module | what of iabw it is |
+//! |---|---|
+//! | [`scheduler`] | the quantum loop, section 4.1, steps 2 and 3 |
+//! | [`policies`] | the table of policies, sections 3.1 and 5 |
+//! | [`fitness`] | the selection of eq. (2) |
+//! | [`iabw`] | the ideal average bandwidth, eq. (8)-(10) |
+//! | [`target`] | from there to the scheduling bandwidth target, eq. (11) |
+//! | [`predictor`] | the bandwidth of the next quantum, section 4.2 |
+//!
+//! # A policy of your own
+//!
+//! A [`Policy`] is asked once per quantum which waiting jobs to run beside the head of the run
+//! queue. This one pairs what is heavy with what is light: it takes the job whose demand is
+//! farthest from what is committed.
+//!
+//! ```
+//! use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
+//! use memweir_policy::{
+//!     Bus, JobSpec, Observation, Policy, PredictorKind, QuantumScheduler, QuantumView,
+//!     SchedulerConfig,
+//! };
+//!
+//! struct Opposites;
+//!
+//! impl Policy for Opposites {
+//!     fn select(&mut self, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
+//!         let mut places: Vec<usize> = (0..view.queue.len()).collect();
+//!         places.sort_by(|a, b| {
+//!             let distance = |place: usize| view.queue[place].demand.distance(view.committed).0;
+//!             distance(*b).total_cmp(&distance(*a))
+//!         });
+//!         // More jobs than there are cores may be named: those that do not fit are passed over.
+//!         chosen.extend(places);
+//!     }
+//! }
+//!
+//! let config = SchedulerConfig {
+//!     policy: "opposites".to_owned(),
+//!     predictor: PredictorKind::Last,
+//!     cores: 2,
+//!     quantum: Nanos::from_millis(100),
+//!     bus: Bus::default(),
+//!     target: None,
+//!     seed: 0,
+//! };
+//! let mut scheduler = QuantumScheduler::with_policy(config, Box::new(Opposites));
+//! for (job, gb) in [20.0, 19.0, 1.0, 2.0].into_iter().enumerate() {
+//!     scheduler.admit(JobSpec {
+//!         job: JobId(job as u32),
+//!         cores: 1,
+//!         expected_time: None,
+//!         expected_bandwidth: Some(BytesPerSec::from_gb(gb)),
+//!     });
+//! }
+//!
+//! // Job 0 is the head of the queue, job 2 its opposite.
+//! let decision = scheduler.select();
+//! assert_eq!(decision.chosen, [JobId(0), JobId(2)]);
+//!
+//! // A quantum later job 2 has turned out to be heavy, and the others are at the head.
+//! let seen = |job, gigabytes: u64| Observation {
+//!     job: JobId(job),
+//!     cpu_time: Nanos::from_millis(100),
+//!     counts: Some(Counts { reads: Lines(gigabytes * 1_000_000_000 / 64), ..Counts::default() }),
+//!     instruction_pointers: Vec::new(),
+//!     forecast: None,
+//! };
+//! let summary = scheduler.observe(Nanos::from_millis(100), &[seen(0, 2), seen(2, 1)]);
+//! assert_eq!(summary.bandwidth.to_string(), "30.0 GB/s");
+//! assert_eq!(scheduler.select().chosen, [JobId(1), JobId(3)]);
+//! ```
+//!
+//! To give it a name that users can choose, add a row to [`policies::POLICIES`].
+
+#![forbid(unsafe_code)]
+
+pub mod fitness;
+pub mod iabw;
+pub mod policies;
+pub mod policy;
+pub mod predictor;
+pub mod scheduler;
+pub mod target;
+
+pub use policies::UnknownPolicy;
+pub use policy::{Blocking, Candidate, Policy, QuantumView};
+pub use predictor::{Predictor, PredictorKind, UnknownPredictor};
+pub use scheduler::{
+    Bus, Decision, JobSpec, Observation, QuantumScheduler, QuantumSummary, Running, SchedulerConfig,
+};
+pub use target::{FitError, TargetCurve};

@@ -1,0 +1,33 @@
+//! `peak-bandwidth`: the policy of earlier work, iabw section 3.1.
+
+use memweir_core::BytesPerSec;
+
+use crate::fitness::FitnessSelector;
+use crate::policy::{Policy, QuantumView};
+
+/// The fitness of iabw eq. (2) with `BW_remain` initialized to the peak bandwidth (PBW).
+///
+/// Where no peak was calibrated it is estimated from below, as the highest of what the system has
+/// carried so far and what any one job requires, and grows as more is seen.
+#[derive(Clone, Debug, Default)]
+pub struct PeakBandwidth {
+    selector: FitnessSelector,
+    target: Option<BytesPerSec>,
+}
+
+impl Policy for PeakBandwidth {
+    fn select(&mut self, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
+        let peak = view.bus.peak.unwrap_or_else(|| estimate(view));
+        self.target = Some(peak);
+        self.selector.select(peak, view, chosen);
+    }
+
+    fn target(&self) -> Option<BytesPerSec> {
+        self.target
+    }
+}
+
+/// The peak as far as it has been seen.
+fn estimate(view: &QuantumView<'_>) -> BytesPerSec {
+    view.queue.iter().map(|job| job.demand).fold(view.highest_observed, BytesPerSec::max)
+}

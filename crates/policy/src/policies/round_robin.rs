@@ -1,0 +1,15 @@
+//! `round-robin`: the run queue in order.
+
+use super::take_what_fits;
+use crate::policy::{Policy, QuantumView};
+
+/// Takes the jobs as they stand in the run queue, the policy that iabw eq. (9) assumes. A job too
+/// wide for the cores that are left is passed over and runs when it reaches the head.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoundRobin;
+
+impl Policy for RoundRobin {
+    fn select(&mut self, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
+        take_what_fits(view, 0..view.queue.len(), chosen);
+    }
+}

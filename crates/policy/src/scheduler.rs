@@ -1,0 +1,318 @@
+//! The quantum loop of iabw section 4.1 without its mechanisms: steps 2 and 3.
+//!
+//! Here live the run queue, who sleeps, and what is assumed of jobs that nothing is known of.
+//! Which jobs run beside the head of the queue is a [`Policy`]'s choice.
+
+mod job;
+mod survey;
+mod table;
+mod types;
+
+use memweir_core::{BytesPerSec, JobId, Nanos};
+
+use crate::policies::{self, UnknownPolicy};
+use crate::policy::{Blocking, Policy, QuantumView};
+use job::{Conditions, Job, Placement};
+use survey::Survey;
+use table::{JobTable, Slot};
+
+pub use types::{Bus, Decision, JobSpec, Observation, QuantumSummary, Running, SchedulerConfig};
+
+/// A job that had cores of its own and used less than one part in this many of them as CPU time
+/// was asleep.
+const ASLEEP_BELOW_ONE_IN: u64 = 100;
+
+/// Whole quanta alone say who sleeps and how much the bus can carry; a quantum cut to less than
+/// one part in this many does not count as whole.
+const WHOLE_ABOVE_ONE_IN: u64 = 2;
+
+/// A span shorter than one part of a quantum in this many is too noisy to learn a bandwidth from.
+const SAMPLE_ABOVE_ONE_IN: u64 = 20;
+
+/// Run queue, predictors and policy of one batch.
+///
+/// Each quantum the caller blocks the jobs, reads their counters, and calls
+/// [`observe`](Self::observe) and [`select`](Self::select); when a job ends in between,
+/// [`retire`](Self::retire) and [`backfill`](Self::backfill). Jobs may come and go at any time.
+///
+/// * **Nobody starves.** The head of the run queue always runs, and the jobs that ran go to the
+///   tail, so that each of N waiting jobs runs within N quanta under any policy.
+/// * **Cores are not over-committed**, except by a head that is wider than the machine: it runs
+///   alone.
+/// * **Sleeping jobs** are left unblocked and occupy no core: a job that had cores of its own for
+///   a whole quantum and used less than 1 % of it is asleep, until an observation shows at least
+///   as much CPU time again. Then it joins the tail of the run queue. Jobs that wake together
+///   therefore compete with the chosen ones for the rest of one quantum, not longer.
+/// * **Unknown demands**: a job that was never observed is expected to require its expected
+///   bandwidth; without one, the mean of the jobs whose demand is known, or nothing.
+pub struct QuantumScheduler {
+    config: SchedulerConfig,
+    policy: Box<dyn Policy>,
+    jobs: JobTable,
+    /// Every job that is awake, the head first.
+    queue: Vec<Slot>,
+    /// The jobs of the queue that have cores of their own, in the order of choice.
+    chosen: Vec<Slot>,
+    /// The jobs that are left alone, in the order in which they fell asleep.
+    asleep: Vec<Slot>,
+    quantum: u64,
+    highest_observed: BytesPerSec,
+    scratch: Scratch,
+}
+
+/// Buffers that decisions use again and again.
+#[derive(Default)]
+struct Scratch {
+    moved: Vec<Slot>,
+    survey: Survey,
+    picks: Vec<usize>,
+}
+
+/// What jobs that run take of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    cores: u32,
+    demand: BytesPerSec,
+}
+
+impl Load {
+    /// With `job` besides, which requires `unknown` if nothing is known of it.
+    fn with(self, job: &Job, unknown: BytesPerSec) -> Self {
+        Self {
+            cores: self.cores.saturating_add(job.spec.cores),
+            demand: self.demand + job.demand().unwrap_or(unknown),
+        }
+    }
+}
+
+impl QuantumScheduler {
+    /// A scheduler with the policy that the configuration names.
+    ///
+    /// # Errors
+    /// If there is no such policy; the error names the nearest.
+    pub fn new(config: SchedulerConfig) -> Result<Self, UnknownPolicy> {
+        let policy = (policies::find(&config.policy)?.build)(&config);
+        Ok(Self::with_policy(config, policy))
+    }
+
+    /// A scheduler with a policy from outside the table. `config.policy` is not looked at.
+    #[must_use]
+    pub fn with_policy(config: SchedulerConfig, policy: Box<dyn Policy>) -> Self {
+        Self {
+            config: SchedulerConfig { cores: config.cores.max(1), ..config },
+            policy,
+            jobs: JobTable::default(),
+            queue: Vec::new(),
+            chosen: Vec::new(),
+            asleep: Vec::new(),
+            quantum: 0,
+            highest_observed: BytesPerSec::ZERO,
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Puts a job at the tail of the run queue. It waits for the next decision. A job that is in
+    /// the batch already is left as it is.
+    pub fn admit(&mut self, spec: JobSpec) {
+        if let Some(slot) = self.jobs.insert(Job::new(spec, self.config.predictor)) {
+            self.queue.push(slot);
+        }
+    }
+
+    /// Takes a job that has ended out of the batch. Its cores are free for
+    /// [`backfill`](Self::backfill).
+    pub fn retire(&mut self, job: JobId) {
+        let Some(slot) = self.jobs.remove(job) else { return };
+        for list in [&mut self.queue, &mut self.chosen, &mut self.asleep] {
+            list.retain(|other| *other != slot);
+        }
+    }
+
+    /// Step 2: learns what the jobs did in the `elapsed` time since the last observation.
+    ///
+    /// Give an observation of every job that could run, the chosen and the sleeping ones. One of
+    /// a job that has been retired meanwhile counts towards the system's bandwidth alone.
+    pub fn observe(&mut self, elapsed: Nanos, observations: &[Observation]) -> QuantumSummary {
+        let bandwidth: BytesPerSec =
+            observations.iter().flat_map(|seen| seen.counts).map(|c| c.bandwidth(elapsed)).sum();
+        let threshold = self.config.bus.saturation_threshold();
+        let saturated = threshold.is_some_and(|threshold| bandwidth.0 >= threshold.0);
+        let whole = elapsed >= Nanos(self.config.quantum.0 / WHOLE_ABOVE_ONE_IN);
+        if whole {
+            self.highest_observed = self.highest_observed.max(bandwidth);
+        }
+        let shortest = Nanos(self.config.quantum.0 / SAMPLE_ABOVE_ONE_IN);
+        let conditions = Conditions { elapsed, whole, shortest, saturated };
+        for observation in observations {
+            if let Some(slot) = self.jobs.slot_of(observation.job) {
+                self.observe_job(slot, observation, &conditions);
+            }
+        }
+        for slot in &self.chosen {
+            let placement = &mut self.jobs[*slot].placement;
+            if *placement == Placement::Joined {
+                *placement = Placement::Running;
+            }
+        }
+        QuantumSummary { elapsed, bandwidth, saturated }
+    }
+
+    /// Learns what one job did, and decides whether it sleeps.
+    fn observe_job(&mut self, slot: Slot, observation: &Observation, conditions: &Conditions) {
+        let job = &mut self.jobs[slot];
+        let used = observation.cpu_time;
+        let idle = used.0.saturating_mul(ASLEEP_BELOW_ONE_IN) < conditions.elapsed.0;
+        match job.placement {
+            Placement::Running if idle && conditions.whole => {
+                job.advance(conditions.elapsed);
+                job.placement = Placement::Asleep;
+                self.queue.retain(|other| *other != slot);
+                self.chosen.retain(|other| *other != slot);
+                self.asleep.push(slot);
+            }
+            Placement::Asleep if idle || used == Nanos::ZERO => job.advance(conditions.elapsed),
+            Placement::Asleep => {
+                job.learn(observation, conditions);
+                job.placement = Placement::Waiting;
+                self.asleep.retain(|other| *other != slot);
+                self.queue.push(slot);
+            }
+            _ => job.learn(observation, conditions),
+        }
+    }
+
+    /// Step 3 for a whole quantum: the jobs that ran go to the tail of the run queue, its head is
+    /// chosen, then the policy chooses.
+    pub fn select(&mut self) -> Decision {
+        self.rotate();
+        for slot in self.chosen.drain(..) {
+            self.jobs[slot].placement = Placement::Waiting;
+        }
+        let load = match self.policy.blocking() {
+            Blocking::Unchosen => self.fill(Placement::Running),
+            Blocking::Nobody => self.share(),
+        };
+        self.quantum += 1;
+        self.decision(load)
+    }
+
+    /// Step 3 when a job has ended or fallen asleep in mid-quantum: chooses waiting jobs for the
+    /// cores that are free, while the others run on. `None` if there is nobody to add.
+    pub fn backfill(&mut self) -> Option<Decision> {
+        if self.policy.blocking() == Blocking::Nobody {
+            return None;
+        }
+        let before = self.chosen.len();
+        let load = self.fill(Placement::Joined);
+        (self.chosen.len() > before).then(|| self.decision(load))
+    }
+
+    /// Ideal average bandwidth of what is left of the batch, iabw eq. (10); right after submission
+    /// that of the whole batch.
+    ///
+    /// A job counts with what remains of its expected time, at least a tenth of it. A job without
+    /// an expected time counts as the mean of those that have one, a job without an expected
+    /// bandwidth with what was observed of it, else as the mean of the others. `None` as long as
+    /// nothing is known of any job's bandwidth.
+    #[must_use]
+    pub fn ideal_average_bandwidth(&self) -> Option<BytesPerSec> {
+        let mut survey = Survey::default();
+        survey.take(&self.jobs, &self.queue, &self.asleep, self.config.cores);
+        survey.ideal_average
+    }
+
+    /// What a job is predicted to require in the next quantum in which it runs; `None` if nothing
+    /// is known of it, or there is no such job.
+    #[must_use]
+    pub fn demand(&self, job: JobId) -> Option<BytesPerSec> {
+        self.jobs.slot_of(job).and_then(|slot| self.jobs[slot].demand())
+    }
+
+    /// Moves the jobs that had cores to the tail of the run queue. Both groups keep their order.
+    fn rotate(&mut self) {
+        let moved = &mut self.scratch.moved;
+        moved.clear();
+        self.queue.retain(|slot| {
+            let ran = self.jobs[*slot].has_cores();
+            if ran {
+                moved.push(*slot);
+            }
+            !ran
+        });
+        self.queue.append(moved);
+    }
+
+    /// Lets every job compete for the cores. Returns what each can get of what it requires.
+    fn share(&mut self) -> Load {
+        let survey = &mut self.scratch.survey;
+        survey.take(&self.jobs, &self.queue, &self.asleep, self.config.cores);
+        let mut load = Load::default();
+        for slot in &self.queue {
+            let job = &mut self.jobs[*slot];
+            job.placement = Placement::Shared;
+            load = load.with(job, survey.unknown_demand);
+        }
+        self.chosen.extend(&self.queue);
+        let share = f64::from(self.config.cores) / f64::from(load.cores.max(1));
+        Load { cores: load.cores, demand: load.demand * share.min(1.0) }
+    }
+
+    /// Gives the free cores to waiting jobs: to the head of the queue, if nobody runs yet, then to
+    /// whom the policy chooses. Returns what all chosen jobs take.
+    fn fill(&mut self, placement: Placement) -> Load {
+        // Out of the way, so that jobs can be chosen while it is read.
+        let Scratch { moved, mut survey, mut picks } = std::mem::take(&mut self.scratch);
+        survey.take(&self.jobs, &self.queue, &self.asleep, self.config.cores);
+        let unknown = survey.unknown_demand;
+        let running = self.chosen.iter().map(|slot| &self.jobs[*slot]);
+        let mut load = running.fold(Load::default(), |load, job| load.with(job, unknown));
+        let mut rest = 0..survey.waiting.len();
+        if self.chosen.is_empty() && !rest.is_empty() {
+            load = load.with(self.choose(survey.waiting[0], placement), unknown);
+            rest.start = 1;
+        }
+        let view = QuantumView {
+            quantum: self.quantum,
+            cores: self.config.cores.saturating_sub(load.cores),
+            committed: load.demand,
+            queue: &survey.candidates[rest.clone()],
+            bus: self.config.bus,
+            highest_observed: self.highest_observed,
+            ideal_average: survey.ideal_average,
+        };
+        picks.clear();
+        self.policy.select(&view, &mut picks);
+        for pick in &picks {
+            let Some(slot) = survey.waiting[rest.clone()].get(*pick).copied() else { continue };
+            let free = self.config.cores.saturating_sub(load.cores);
+            let job = &self.jobs[slot];
+            if job.placement == Placement::Waiting && job.spec.cores <= free {
+                load = load.with(self.choose(slot, placement), unknown);
+            }
+        }
+        self.scratch = Scratch { moved, survey, picks };
+        load
+    }
+
+    /// Gives cores to a job.
+    fn choose(&mut self, slot: Slot, placement: Placement) -> &Job {
+        self.chosen.push(slot);
+        let job = &mut self.jobs[slot];
+        job.placement = placement;
+        job
+    }
+
+    /// The decision that the present placements amount to.
+    fn decision(&self, load: Load) -> Decision {
+        let name = |slot: &Slot| self.jobs[*slot].id();
+        let chosen: Vec<JobId> = self.chosen.iter().map(name).collect();
+        let running = match self.policy.blocking() {
+            Blocking::Unchosen => {
+                let asleep = self.asleep.iter().map(name);
+                Running::Only(chosen.iter().copied().chain(asleep).collect())
+            }
+            Blocking::Nobody => Running::Everything,
+        };
+        Decision { running, chosen, predicted: load.demand, target: self.policy.target() }
+    }
+}

@@ -1,0 +1,164 @@
+//! What the scheduler remembers of one job.
+
+use memweir_core::{BytesPerSec, JobId, Nanos};
+
+use super::types::{JobSpec, Observation};
+use crate::policy::Candidate;
+use crate::predictor::{Predictor, PredictorKind, Sample};
+
+/// A job that overruns its expected time, or is about to end, is taken to have one part in this
+/// many of that time ahead of it: it is known to be running still.
+const LEAST_REMAINING_ONE_IN: u64 = 10;
+
+/// No memory moves this much per second. More than this, less than nothing, and what is no number
+/// is treated as not known, so that no single figure can spoil the sums over all jobs.
+const ABSURD: BytesPerSec = BytesPerSec(1e18);
+
+fn is_a_rate(rate: &BytesPerSec) -> bool {
+    (0.0..ABSURD.0).contains(&rate.0)
+}
+
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// In the run queue, blocked.
+    Waiting,
+    /// It has had cores of its own since the last observation.
+    Running,
+    /// It got cores of its own some time after the last observation.
+    Joined,
+    /// It was given cores and did not use them: left unblocked, outside the run queue.
+    Asleep,
+    /// It competes for the cores with every other job.
+    Shared,
+}
+
+/// How far an observation can be believed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Conditions {
+    /// From the last observation to this one.
+    pub(super) elapsed: Nanos,
+    /// Whether that is long enough to count as a whole quantum.
+    pub(super) whole: bool,
+    /// Spans shorter than this are too noisy to learn from.
+    pub(super) shortest: Nanos,
+    /// Whether the bus squeezed what was measured.
+    pub(super) saturated: bool,
+}
+
+/// One job.
+pub(super) struct Job {
+    pub(super) spec: JobSpec,
+    pub(super) placement: Placement,
+    predictor: Box<dyn Predictor>,
+    /// The predictor's answer, asked for once per observation.
+    prediction: Option<BytesPerSec>,
+    /// The highest bandwidth measured on a saturated bus. The job requires at least this.
+    lower_bound: Option<BytesPerSec>,
+    /// What was measured on an unsaturated bus: bytes, and the seconds in which they moved.
+    measured: (f64, f64),
+    /// How much of its execution is behind it, in the sense of `expected_time`.
+    progress: Nanos,
+}
+
+impl Job {
+    pub(super) fn new(spec: JobSpec, predictor: PredictorKind) -> Self {
+        Self {
+            spec: JobSpec {
+                cores: spec.cores.max(1),
+                expected_bandwidth: spec.expected_bandwidth.filter(is_a_rate),
+                ..spec
+            },
+            placement: Placement::Waiting,
+            predictor: predictor.build(),
+            prediction: None,
+            lower_bound: None,
+            measured: (0.0, 0.0),
+            progress: Nanos::ZERO,
+        }
+    }
+
+    /// Whether it occupies cores that nobody else may use.
+    pub(super) fn has_cores(&self) -> bool {
+        matches!(self.placement, Placement::Running | Placement::Joined)
+    }
+
+    pub(super) fn id(&self) -> JobId {
+        self.spec.job
+    }
+
+    /// Learns from a span in which the job was not asleep.
+    pub(super) fn learn(&mut self, observation: &Observation, conditions: &Conditions) {
+        let span = self.span(observation, conditions.elapsed);
+        self.advance(span);
+        let long_enough = span > Nanos::ZERO && span >= conditions.shortest;
+        let bandwidth =
+            observation.counts.filter(|_| long_enough).map(|counts| counts.bandwidth(span));
+        let unsaturated = bandwidth.filter(|_| !conditions.saturated);
+        if let Some(bandwidth) = unsaturated {
+            self.measured.0 += bandwidth.0 * span.as_secs_f64();
+            self.measured.1 += span.as_secs_f64();
+        } else if let Some(bandwidth) = bandwidth {
+            let known = self.lower_bound.unwrap_or(BytesPerSec::ZERO);
+            self.lower_bound = Some(known.max(bandwidth));
+        }
+        self.predictor.observe(&Sample {
+            bandwidth: unsaturated,
+            instruction_pointers: &observation.instruction_pointers,
+            forecast: observation.forecast.filter(is_a_rate),
+        });
+        self.prediction = self.predictor.predict();
+    }
+
+    /// Moves on along its execution; time in which it slept counts, for alone it would have slept
+    /// as long.
+    pub(super) fn advance(&mut self, span: Nanos) {
+        self.progress = Nanos(self.progress.0.saturating_add(span.0));
+    }
+
+    /// The span to which the job's counts belong. With cores of its own it is the whole span, in
+    /// which the job may have waited for other things than the scheduler. Otherwise it is known
+    /// only how long the job ran.
+    fn span(&self, observation: &Observation, elapsed: Nanos) -> Nanos {
+        match self.placement {
+            Placement::Running => elapsed,
+            Placement::Waiting | Placement::Joined | Placement::Asleep | Placement::Shared => {
+                elapsed.min(Nanos(observation.cpu_time.0 / u64::from(self.spec.cores)))
+            }
+        }
+    }
+
+    /// Its demand as far as it is known: what the predictor says; before that the expected
+    /// bandwidth, or what it reached on a saturated bus if that is more.
+    pub(super) fn demand(&self) -> Option<BytesPerSec> {
+        self.prediction.or(match (self.spec.expected_bandwidth, self.lower_bound) {
+            (Some(expected), Some(bound)) => Some(expected.max(bound)),
+            (expected, bound) => expected.or(bound),
+        })
+    }
+
+    /// Its mean bandwidth `B_j` (iabw eq. (8)) as far as it is known: the expected one, else the
+    /// mean of what was measured, else whatever the demand is known to be.
+    pub(super) fn mean_bandwidth(&self) -> Option<BytesPerSec> {
+        let (bytes, seconds) = self.measured;
+        let measured = || (seconds > 0.0).then(|| BytesPerSec(bytes / seconds));
+        self.spec.expected_bandwidth.or_else(measured).or_else(|| self.demand())
+    }
+
+    /// What is left of its execution time `T_j`, if that is known.
+    pub(super) fn remaining_time(&self) -> Option<Nanos> {
+        let expected = self.spec.expected_time?;
+        let least = Nanos(expected.0 / LEAST_REMAINING_ONE_IN);
+        Some(expected.saturating_sub(self.progress).max(least))
+    }
+
+    /// The job as a policy sees it, if it requires `demand`.
+    pub(super) fn candidate(&self, demand: BytesPerSec) -> Candidate {
+        Candidate {
+            job: self.spec.job,
+            cores: self.spec.cores,
+            demand,
+            expected_time: self.spec.expected_time,
+        }
+    }
+}
