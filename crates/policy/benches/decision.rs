@@ -1,0 +1,109 @@
+//! One decision with 1,000 candidates for 64 cores: it should take 50 us at most, half a percent of
+//! the shortest quantum.
+//!
+//! A decision is what a quantum needs: the observation of the 64 jobs that ran, and the selection.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
+use memweir_policy::{
+    Bus, Decision, JobSpec, Observation, PredictorKind, QuantumScheduler, SchedulerConfig, policies,
+};
+
+const CANDIDATES: u32 = 1000;
+const CORES: u32 = 64;
+const QUANTUM: Nanos = Nanos::from_millis(100);
+
+/// A number that differs from job to job and from quantum to quantum, below `bound`.
+fn scrambled(job: JobId, quantum: u64, bound: u64) -> u64 {
+    let mixed = (u64::from(job.0) << 32 | quantum).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) % bound
+}
+
+fn batch(policy: &str, predictor: PredictorKind) -> QuantumScheduler {
+    let mut scheduler = QuantumScheduler::new(SchedulerConfig {
+        policy: policy.to_owned(),
+        predictor,
+        cores: CORES,
+        quantum: QUANTUM,
+        bus: Bus { peak: Some(BytesPerSec::from_gb(200.0)), saturation: None },
+        target: None,
+        seed: 1,
+    })
+    .expect("the policy is in the table");
+    for job in (0..CANDIDATES).map(JobId) {
+        scheduler.admit(JobSpec {
+            job,
+            cores: 1,
+            expected_time: Some(Nanos::from_millis(1000 + scrambled(job, 0, 100_000))),
+            expected_bandwidth: Some(BytesPerSec(scrambled(job, 0, 10_000_000_000) as f64)),
+        });
+    }
+    scheduler
+}
+
+/// What the jobs of a decision did: up to 5 GB/s each, in one of four loops of 32 code regions.
+fn observe(decision: &Decision, quantum: u64) -> Vec<Observation> {
+    let one = |job: &JobId| {
+        let mut instruction_pointers = vec![0; 32];
+        let region = 8 * (scrambled(*job, quantum / 10, 4) as usize);
+        instruction_pointers[region..region + 8].fill(12);
+        Observation {
+            job: *job,
+            cpu_time: QUANTUM,
+            counts: Some(Counts {
+                instructions: 100_000_000,
+                reads: Lines(scrambled(*job, quantum, 8_000_000)),
+                writes: Lines::ZERO,
+            }),
+            instruction_pointers,
+            forecast: Some(BytesPerSec(scrambled(*job, quantum, 5_000_000_000) as f64)),
+        }
+    };
+    decision.chosen.iter().map(one).collect()
+}
+
+/// Times decisions in which every job has run a few times already.
+fn decide(criterion: &mut Criterion, name: &str, policy: &str, predictor: PredictorKind) {
+    let mut scheduler = batch(policy, predictor);
+    let mut decision = scheduler.select();
+    let mut quantum = 0;
+    let mut next_quantum = || {
+        let seen = observe(&decision, quantum);
+        let start = Instant::now();
+        scheduler.observe(QUANTUM, black_box(&seen));
+        decision = black_box(scheduler.select());
+        quantum += 1;
+        start.elapsed()
+    };
+    for _ in 0..100 {
+        next_quantum();
+    }
+    // Making up what the jobs did is no part of a decision.
+    criterion.bench_function(name, |bencher| {
+        bencher.iter_custom(|quanta| (0..quanta).map(|_| next_quantum()).sum());
+    });
+}
+
+fn policies_by_name(criterion: &mut Criterion) {
+    for policy in policies::names() {
+        decide(criterion, &format!("decision/policy/{policy}"), policy, PredictorKind::Last);
+    }
+}
+
+fn predictors(criterion: &mut Criterion) {
+    let kinds = [
+        PredictorKind::Last,
+        PredictorKind::Window { quanta: 10 },
+        PredictorKind::Phase { threshold: 0.4 },
+        PredictorKind::Profile,
+    ];
+    for kind in kinds {
+        decide(criterion, &format!("decision/predictor/{kind}"), "ideal-average", kind);
+    }
+}
+
+criterion_group!(benches, policies_by_name, predictors);
+criterion_main!(benches);

@@ -1,0 +1,189 @@
+//! A machine in miniature: cores, one bus, and jobs that require bandwidth as they go.
+//!
+//! It drives a [`QuantumScheduler`] as a live batch does: a quantum timer, jobs that end in
+//! mid-quantum, counters read once per quantum. A bus that is asked for more than it can carry
+//! gives every job the same share of what it asks for.
+
+use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
+use memweir_policy::{
+    Bus, Decision, JobSpec, Observation, PredictorKind, QuantumScheduler, Running, SchedulerConfig,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+pub(crate) const QUANTUM: Nanos = Nanos::from_millis(100);
+
+pub(crate) fn config(policy: &str, cores: u32) -> SchedulerConfig {
+    SchedulerConfig {
+        policy: policy.to_owned(),
+        predictor: PredictorKind::Last,
+        cores,
+        quantum: QUANTUM,
+        bus: Bus::default(),
+        target: None,
+        seed: 1,
+    }
+}
+
+pub(crate) fn scheduler(config: SchedulerConfig) -> QuantumScheduler {
+    QuantumScheduler::new(config).expect("the policy exists")
+}
+
+pub(crate) fn spec(job: u32) -> JobSpec {
+    JobSpec { job: JobId(job), cores: 1, expected_time: None, expected_bandwidth: None }
+}
+
+/// A job that used the CPU for the whole of a quantum, at `gb` GB/s.
+pub(crate) fn busy(job: u32, gb: f64) -> Observation {
+    busy_for(job, gb, QUANTUM)
+}
+
+/// A job that used the CPU for `span`, at `gb` GB/s in that time.
+pub(crate) fn busy_for(job: u32, gb: f64, span: Nanos) -> Observation {
+    let lines = (gb * 1e9 / 64.0 * span.as_secs_f64()).round() as u64;
+    Observation {
+        job: JobId(job),
+        cpu_time: span,
+        counts: Some(Counts { instructions: span.0, reads: Lines(lines), writes: Lines::ZERO }),
+        instruction_pointers: Vec::new(),
+        forecast: None,
+    }
+}
+
+pub(crate) fn ids(jobs: &[u32]) -> Vec<JobId> {
+    jobs.iter().copied().map(JobId).collect()
+}
+
+pub(crate) fn running(decision: &Decision) -> Vec<u32> {
+    match &decision.running {
+        Running::Everything => panic!("nobody is blocked"),
+        Running::Only(jobs) => jobs.iter().map(|job| job.0).collect(),
+    }
+}
+
+/// A job of the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    /// Seconds that it takes alone.
+    pub(crate) seconds: f64,
+    /// Bandwidth that it requires while it runs, in GB/s.
+    pub(crate) gb: f64,
+}
+
+/// How a batch is run.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    pub(crate) config: SchedulerConfig,
+    /// What the bus can carry, in GB/s.
+    pub(crate) peak: f64,
+    /// Relative half-width of a uniform noise on each job's requirement in each quantum.
+    pub(crate) noise: f64,
+    /// Whether the jobs are submitted with their time and bandwidth.
+    pub(crate) declared: bool,
+    pub(crate) seed: u64,
+}
+
+struct Progress {
+    work: Work,
+    done: f64,
+    gb_now: f64,
+    cpu: f64,
+    bytes: f64,
+}
+
+impl Progress {
+    fn observation(&mut self, job: u32) -> Observation {
+        Observation {
+            job: JobId(job),
+            cpu_time: Nanos::from_secs_f64(std::mem::take(&mut self.cpu)),
+            counts: Some(Counts {
+                instructions: 0,
+                reads: Lines((std::mem::take(&mut self.bytes) / 64.0).round() as u64),
+                writes: Lines::ZERO,
+            }),
+            instruction_pointers: Vec::new(),
+            forecast: Some(BytesPerSec::from_gb(self.work.gb)),
+        }
+    }
+}
+
+/// Runs jobs to their end; `on_span` sees which jobs ran together and which waited, each time that
+/// changes, and for how many seconds. Returns the turnaround in seconds.
+pub(crate) fn run(
+    batch: &Batch,
+    jobs: &[Work],
+    mut on_span: impl FnMut(&[u32], &[u32], f64),
+) -> f64 {
+    let mut scheduler = scheduler(batch.config.clone());
+    let mut rng = ChaCha8Rng::seed_from_u64(batch.seed);
+    let mut progress: Vec<Progress> = jobs
+        .iter()
+        .map(|work| Progress { work: *work, done: 0.0, gb_now: work.gb, cpu: 0.0, bytes: 0.0 })
+        .collect();
+    for (job, work) in jobs.iter().enumerate() {
+        scheduler.admit(JobSpec {
+            expected_time: batch.declared.then(|| Nanos::from_secs_f64(work.seconds)),
+            expected_bandwidth: batch.declared.then(|| BytesPerSec::from_gb(work.gb)),
+            ..spec(job as u32)
+        });
+    }
+    let quantum = batch.config.quantum.as_secs_f64();
+    let mut now = 0.0;
+    let mut left = jobs.len();
+    while left > 0 {
+        for job in &mut progress {
+            job.gb_now = job.work.gb * (1.0 + batch.noise * rng.random_range(-1.0..=1.0));
+        }
+        let mut decision = scheduler.select();
+        let mut seen: Vec<u32> = Vec::new();
+        let end = now + quantum;
+        while now < end - 1e-12 && left > 0 {
+            let together: Vec<u32> = decision.chosen.iter().map(|job| job.0).collect();
+            seen.extend(together.iter().filter(|job| !seen.contains(job)).collect::<Vec<_>>());
+            let asked: f64 = together.iter().map(|job| progress[*job as usize].gb_now).sum();
+            let share = (batch.peak / asked).min(1.0);
+            // A job that requires nothing is not slowed down by a bus that is full.
+            let speed = |job: &Progress| if job.gb_now > 0.0 { share } else { 1.0 };
+            let span = together
+                .iter()
+                .map(|job| &progress[*job as usize])
+                .map(|job| (job.work.seconds - job.done) / speed(job))
+                .fold(end - now, f64::min);
+            let waiting: Vec<u32> = (0..progress.len() as u32)
+                .filter(|job| !together.contains(job))
+                .filter(|job| progress[*job as usize].done < progress[*job as usize].work.seconds)
+                .collect();
+            on_span(&together, &waiting, span);
+            now += span;
+            let mut ended = false;
+            for job in &together {
+                let state = &mut progress[*job as usize];
+                state.done += span * speed(state);
+                state.cpu += span;
+                state.bytes += span * share * state.gb_now * 1e9;
+                if state.done >= state.work.seconds - 1e-9 {
+                    state.done = state.work.seconds;
+                    scheduler.retire(JobId(*job));
+                    left -= 1;
+                    ended = true;
+                }
+            }
+            if ended {
+                match scheduler.backfill() {
+                    Some(filled) => decision = filled,
+                    None => decision.chosen.retain(|job| {
+                        progress[job.index()].done < progress[job.index()].work.seconds
+                    }),
+                }
+                if decision.chosen.is_empty() && left > 0 {
+                    panic!("cores are idle while {left} jobs wait");
+                }
+            }
+        }
+        let elapsed = Nanos::from_secs_f64(quantum - (end - now).max(0.0));
+        let observations: Vec<Observation> =
+            seen.iter().map(|job| progress[*job as usize].observation(*job)).collect();
+        scheduler.observe(elapsed, &observations);
+    }
+    now
+}

@@ -1,0 +1,9 @@
+//! What the scheduler promises, tested from outside through its public interface.
+
+mod convexity;
+mod fairness;
+mod learning;
+mod machine;
+mod pairing;
+mod selection;
+mod sleeping;
