@@ -1,0 +1,134 @@
+//! Blocking and resuming jobs.
+//!
+//! [`open()`] chooses a mechanism by trying it and returns it as a [`Blocker`]. Cgroups of both
+//! versions are in `blocker/cgroup.rs`, signals in `blocker/sigstop.rs`, what `/proc` tells of a
+//! job's processes in `blocker/processes.rs`. Who is blocked is decided elsewhere.
+
+mod cgroup;
+mod open;
+pub(crate) mod processes;
+mod sigstop;
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use memweir_core::{JobId, Nanos};
+
+pub use open::{OpenError, Opened, open, probe};
+
+/// The ways to block, in the order in which they are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mechanism {
+    /// `cgroup.freeze`, one leaf per job under one group that memweir owns.
+    CgroupV2,
+    /// SIGSTOP and SIGCONT to every process of the job's session.
+    Sigstop,
+    /// The freezer controller of cgroup v1.
+    CgroupV1,
+}
+
+impl Mechanism {
+    /// Every mechanism with the name by which users force it.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("cgroup-v2", Self::CgroupV2), ("sigstop", Self::Sigstop), ("cgroup-v1", Self::CgroupV1)];
+
+    /// The name by which users force it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CgroupV2 => "cgroup-v2",
+            Self::Sigstop => "sigstop",
+            Self::CgroupV1 => "cgroup-v1",
+        }
+    }
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where a job's first process is to be born.
+#[derive(Debug)]
+pub enum Birthplace {
+    /// In this cgroup v2 directory, by `clone3` with `CLONE_INTO_CGROUP`.
+    CgroupV2(OwnedFd),
+    /// Moved into this cgroup v1 directory before exec.
+    CgroupV1(PathBuf),
+    /// In a session of its own.
+    Session,
+}
+
+/// A failure to block, resume or account.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}")]
+pub struct BlockError {
+    /// What was tried, with the object's name.
+    pub what: String,
+    /// Why it failed.
+    pub source: std::io::Error,
+}
+
+impl BlockError {
+    fn new(what: impl Into<String>, source: std::io::Error) -> Self {
+        Self { what: what.into(), source }
+    }
+
+    fn unknown(job: JobId) -> Self {
+        Self::new(format!("job {job}"), std::io::Error::other("it is not in this batch"))
+    }
+
+    fn birth_while_blocked(job: JobId) -> Self {
+        let source = std::io::Error::from_raw_os_error(libc::EBUSY);
+        Self::new(format!("preparing job {job} while all jobs are blocked"), source)
+    }
+}
+
+/// Blocks every job of a batch but the chosen ones.
+///
+/// Whatever happens to the process that owns a blocker, no job stays blocked: a guardian thaws.
+pub trait Blocker: Send {
+    /// Which mechanism this is.
+    fn mechanism(&self) -> Mechanism;
+
+    /// Makes the place in which `job` will be born, not blocked. Refused (`EBUSY`) between
+    /// [`block_all`](Blocker::block_all) and the next `run_*`: what is born then could not even
+    /// set itself up.
+    fn prepare(&mut self, job: JobId) -> Result<Birthplace, BlockError>;
+
+    /// Tells that the first process of `job` is `pid`.
+    fn born(&mut self, job: JobId, pid: i32) -> Result<(), BlockError>;
+
+    /// Step 1 of iabw section 4.1: stops every job at once. Returns without waiting for the
+    /// kernel's confirmation, which can take tens of milliseconds while no user code runs.
+    fn block_all(&mut self) -> Result<(), BlockError>;
+
+    /// Step 4: lets exactly these jobs run on.
+    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError>;
+
+    /// Lets every job run on.
+    fn run_all(&mut self) -> Result<(), BlockError>;
+
+    /// CPU time that the job's processes have used since birth.
+    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError>;
+
+    /// Whether any process of the job is left (children that outlive the first one count).
+    fn populated(&mut self, job: JobId) -> Result<bool, BlockError>;
+
+    /// Sends a signal to every process of the job. Blocked jobs receive SIGKILL at once (under the
+    /// v1 freezer when the next `run_*` is called). A signal that the job handles stays pending
+    /// while it is blocked, so who wants it to act on SIGTERM lets it run; one that it does not
+    /// handle ends a frozen v2 job at once, as SIGKILL does.
+    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError>;
+
+    /// Gives back the place of a job that is over. Fails (`EBUSY`) while processes are left in it;
+    /// the place is then given back when they are gone, at the latest by the guardian.
+    fn retire(&mut self, job: JobId) -> Result<(), BlockError>;
+
+    /// What the user should know and has not been told yet, such as a guardian that died.
+    fn notices(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}

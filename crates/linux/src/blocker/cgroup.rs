@@ -1,0 +1,549 @@
+//! Blocking by freezing control groups: one leaf per job below one group that memweir owns.
+//!
+//! Both versions freeze whole subtrees, so all jobs stop with one write to the parent. While the
+//! parent is frozen, leaves are flipped without anybody waking up, and thawing the parent lets
+//! exactly the chosen ones run: the *two-level switch*, which does not depend on the jobs that
+//! have been resumed already leaving the scheduler a CPU.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memweir_core::{JobId, Nanos};
+
+use super::processes::{self, Members};
+use super::{Birthplace, BlockError, Blocker, Mechanism};
+use crate::cgroup::{self, Files, Version};
+use crate::guardian::{Guard, Message};
+
+/// A blocker over either version of control groups.
+pub(super) struct CgroupBlocker {
+    files: Arc<dyn Files>,
+    version: Version,
+    parent: PathBuf,
+    switch: Option<File>,
+    leaves: BTreeMap<JobId, Leaf>,
+    /// Leaves that are given back but not empty yet. They run freely.
+    left_behind: Vec<PathBuf>,
+    /// How many more leaves may keep their switch open.
+    spare_handles: usize,
+    parent_frozen: bool,
+    guard: Box<dyn Guard>,
+    /// Set when there is no guardian and none can be had: nothing is blocked any more.
+    unguarded: bool,
+    notices: Vec<String>,
+}
+
+struct Leaf {
+    path: PathBuf,
+    /// Kept open: opening costs more than the write. Absent beyond the limit of open files.
+    switch: Option<File>,
+    frozen: bool,
+    /// SIGKILL was sent under v1, where it takes effect in thawed groups alone.
+    dying: bool,
+    /// For v1, which accounts nothing.
+    members: Members,
+}
+
+impl CgroupBlocker {
+    /// Makes the parent group `parent`, after the guardian knows of it.
+    pub(super) fn new(
+        files: Arc<dyn Files>,
+        version: Version,
+        parent: PathBuf,
+        mut guard: Box<dyn Guard>,
+        spare_handles: usize,
+    ) -> Result<Self, BlockError> {
+        guard
+            .watch(Message::Group(version, parent.clone()))
+            .map_err(|source| BlockError::new("telling the guardian", source))?;
+        let made = files.create(&parent);
+        if let Err(source) = made {
+            guard.goodbye();
+            return Err(BlockError::new(format!("making the group {}", parent.display()), source));
+        }
+        let mut blocker = Self {
+            files,
+            version,
+            parent,
+            switch: None,
+            leaves: BTreeMap::new(),
+            left_behind: Vec::new(),
+            spare_handles,
+            parent_frozen: false,
+            guard,
+            unguarded: false,
+            notices: Vec::new(),
+        };
+        let switch = blocker.parent.join(version.switch());
+        match blocker.files.open(&switch) {
+            Ok(file) => blocker.switch = Some(file),
+            Err(source) => {
+                return Err(BlockError::new(format!("opening {}", switch.display()), source));
+            }
+        }
+        Ok(blocker)
+    }
+
+    fn leaf(&mut self, job: JobId) -> Result<&mut Leaf, BlockError> {
+        self.leaves.get_mut(&job).ok_or_else(|| BlockError::unknown(job))
+    }
+
+    fn set_parent(&mut self, freeze: Freeze) -> Result<(), BlockError> {
+        let path = self.parent.join(self.version.switch());
+        let value = freeze.value(self.version);
+        let written = match &self.switch {
+            Some(handle) => self.files.write_open(handle, &path, value),
+            None => self.files.write(&path, value),
+        };
+        written.map_err(|source| BlockError::new(freeze.describe(&self.parent), source))?;
+        self.parent_frozen = freeze == Freeze::On;
+        Ok(())
+    }
+
+    /// Looks after the guardian. False if there is none: then everything runs and stays running.
+    fn guarded(&mut self) -> bool {
+        if self.unguarded {
+            return false;
+        }
+        match self.guard.check() {
+            Ok(notice) => self.notices.extend(notice),
+            Err(error) => {
+                self.unguarded = true;
+                self.notices.push(format!(
+                    "the guardian process is gone and no other can be started ({error}); no job is \
+                     blocked any more, since nobody would resume it if memweir died"
+                ));
+            }
+        }
+        !self.unguarded
+    }
+
+    /// Brings every leaf that differs into the state that `frozen` asks for. Goes through all of
+    /// them even if some fail.
+    fn set_leaves(&mut self, frozen: impl Fn(JobId) -> bool) -> Result<(), BlockError> {
+        let mut result = Ok(());
+        for (job, leaf) in &mut self.leaves {
+            let want = frozen(*job) && !leaf.dying;
+            if want != leaf.frozen {
+                let freeze = if want { Freeze::On } else { Freeze::Off };
+                result = result.and(leaf.set(&*self.files, self.version, freeze));
+            }
+        }
+        result
+    }
+
+    /// Removes what jobs left behind, where it is empty by now.
+    fn sweep(&mut self) {
+        let files = &*self.files;
+        self.left_behind.retain(|group| cgroup::remove_tree(files, group).is_err());
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Freeze {
+    On,
+    Off,
+}
+
+impl Freeze {
+    fn value(self, version: Version) -> &'static str {
+        match self {
+            Self::On => version.frozen(),
+            Self::Off => version.thawed(),
+        }
+    }
+
+    fn describe(self, group: &Path) -> String {
+        let verb = if self == Self::On { "freezing" } else { "thawing" };
+        format!("{verb} {}", group.display())
+    }
+}
+
+impl Leaf {
+    fn set(
+        &mut self,
+        files: &dyn Files,
+        version: Version,
+        freeze: Freeze,
+    ) -> Result<(), BlockError> {
+        let path = self.path.join(version.switch());
+        let value = freeze.value(version);
+        let written = match &self.switch {
+            Some(handle) => files.write_open(handle, &path, value),
+            None => files.write(&path, value),
+        };
+        // A leaf that somebody else removed holds no process.
+        cgroup::unless_gone(written)
+            .map_err(|source| BlockError::new(freeze.describe(&self.path), source))?;
+        self.frozen = freeze == Freeze::On;
+        Ok(())
+    }
+}
+
+impl Blocker for CgroupBlocker {
+    fn mechanism(&self) -> Mechanism {
+        match self.version {
+            Version::V2 => Mechanism::CgroupV2,
+            Version::V1 => Mechanism::CgroupV1,
+        }
+    }
+
+    fn prepare(&mut self, job: JobId) -> Result<Birthplace, BlockError> {
+        if self.parent_frozen {
+            return Err(BlockError::birth_while_blocked(job));
+        }
+        let path = self.parent.join(format!("job-{job}"));
+        let failed =
+            |source| BlockError::new(format!("making the group {}", path.display()), source);
+        self.files.create(&path).map_err(failed)?;
+        let birthplace = match self.version {
+            Version::V2 => self.files.birthplace(&path).map(Birthplace::CgroupV2),
+            Version::V1 => Ok(Birthplace::CgroupV1(path.clone())),
+        };
+        let birthplace = birthplace.map_err(|source| {
+            let _ = self.files.remove(&path);
+            failed(source)
+        })?;
+        // Without a handle the switch is opened at each use.
+        let switch = (self.spare_handles > 0)
+            .then(|| self.files.open(&path.join(self.version.switch())).ok())
+            .flatten();
+        self.spare_handles -= usize::from(switch.is_some());
+        let leaf = Leaf { path, switch, frozen: false, dying: false, members: Members::default() };
+        self.leaves.insert(job, leaf);
+        Ok(birthplace)
+    }
+
+    fn born(&mut self, job: JobId, _pid: i32) -> Result<(), BlockError> {
+        self.leaf(job).map(|_| ())
+    }
+
+    fn block_all(&mut self) -> Result<(), BlockError> {
+        if self.guarded() { self.set_parent(Freeze::On) } else { self.run_all() }
+    }
+
+    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError> {
+        if !self.guarded() {
+            return self.run_all();
+        }
+        let chosen: BTreeSet<JobId> = jobs.iter().copied().collect();
+        let frozen = |job| !chosen.contains(&job);
+        let differs = self.leaves.iter().any(|(job, leaf)| frozen(*job) != leaf.frozen);
+        if differs && !self.parent_frozen {
+            self.set_parent(Freeze::On)?;
+        }
+        let flipped = self.set_leaves(frozen);
+        // Whatever happened to a leaf, the others must not stay blocked with the parent.
+        if self.parent_frozen { flipped.and(self.set_parent(Freeze::Off)) } else { flipped }
+    }
+
+    fn run_all(&mut self) -> Result<(), BlockError> {
+        let flipped = self.set_leaves(|_| false);
+        if self.parent_frozen { flipped.and(self.set_parent(Freeze::Off)) } else { flipped }
+    }
+
+    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
+        let (files, version) = (Arc::clone(&self.files), self.version);
+        let leaf = self.leaf(job)?;
+        let failed = |source| BlockError::new(format!("reading the CPU time of job {job}"), source);
+        match version {
+            Version::V2 => cgroup::cpu_time(&*files, &leaf.path).map_err(failed),
+            Version::V1 => {
+                let pids = cgroup::pids(&*files, &leaf.path).map_err(failed)?;
+                let found: Vec<_> =
+                    pids.into_iter().filter_map(|pid| processes::stat(pid).ok()).collect();
+                leaf.members.update(&found);
+                Ok(leaf.members.cpu_time())
+            }
+        }
+    }
+
+    fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
+        let (files, version) = (Arc::clone(&self.files), self.version);
+        cgroup::populated(&*files, version, &self.leaf(job)?.path).map_err(|source| {
+            BlockError::new(format!("looking for processes of job {job}"), source)
+        })
+    }
+
+    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError> {
+        let (files, version) = (Arc::clone(&self.files), self.version);
+        let leaf = self.leaf(job)?;
+        let sent = if signal == libc::SIGKILL {
+            cgroup::kill_all(&*files, version, &leaf.path)
+        } else {
+            cgroup::signal_all(&*files, &leaf.path, signal)
+        };
+        sent.map_err(|source| BlockError::new(format!("signalling job {job}"), source))?;
+        if version == Version::V1 && signal == libc::SIGKILL {
+            leaf.dying = true;
+            if leaf.frozen {
+                leaf.set(&*files, version, Freeze::Off)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn retire(&mut self, job: JobId) -> Result<(), BlockError> {
+        self.sweep();
+        let files = Arc::clone(&self.files);
+        let mut leaf = self.leaves.remove(&job).ok_or_else(|| BlockError::unknown(job))?;
+        self.spare_handles += usize::from(leaf.switch.is_some());
+        let what = format!("removing {}", leaf.path.display());
+        let Err(source) = cgroup::remove_tree_patiently(&*files, &leaf.path) else {
+            return Ok(());
+        };
+        let thawed = leaf.set(&*files, self.version, Freeze::Off);
+        self.left_behind.push(leaf.path);
+        thawed.and(Err(BlockError::new(what, source)))
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+}
+
+impl Drop for CgroupBlocker {
+    /// Lets everything run. Groups that still hold processes stay in the guardian's care.
+    fn drop(&mut self) {
+        let thawed = self.run_all();
+        let removed = cgroup::remove_tree_patiently(&*self.files, &self.parent);
+        if thawed.is_ok() && removed.is_ok() {
+            self.guard.goodbye();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::cgroup::testing::FakeTree;
+
+    #[derive(Clone, Default)]
+    struct FakeGuard(Arc<Mutex<GuardLog>>);
+
+    #[derive(Default)]
+    struct GuardLog {
+        told: Vec<Message>,
+        goodbyes: usize,
+        lost: bool,
+        notice: Option<String>,
+    }
+
+    impl Guard for FakeGuard {
+        fn watch(&mut self, message: Message) -> io::Result<()> {
+            self.0.lock().unwrap().told.push(message);
+            Ok(())
+        }
+        fn check(&mut self) -> io::Result<Option<String>> {
+            let mut log = self.0.lock().unwrap();
+            if log.lost { Err(io::Error::other("no memory")) } else { Ok(log.notice.take()) }
+        }
+        fn goodbye(&mut self) {
+            self.0.lock().unwrap().goodbyes += 1;
+        }
+    }
+
+    fn blocker(tree: &FakeTree, version: Version, handles: usize) -> (CgroupBlocker, FakeGuard) {
+        let guard = FakeGuard::default();
+        let parent = tree.root().join("p");
+        let files = Arc::new(tree.clone());
+        let boxed = Box::new(guard.clone());
+        (CgroupBlocker::new(files, version, parent, boxed, handles).unwrap(), guard)
+    }
+
+    fn jobs(blocker: &mut CgroupBlocker, count: u32) -> Vec<JobId> {
+        let jobs: Vec<JobId> = (0..count).map(JobId).collect();
+        for job in &jobs {
+            blocker.prepare(*job).unwrap();
+            blocker.born(*job, 1).unwrap();
+        }
+        jobs
+    }
+
+    fn writes(tree: &FakeTree) -> Vec<(String, String)> {
+        let writes = tree.writes();
+        tree.forget_writes();
+        writes
+    }
+
+    fn write(path: &str, value: &str) -> (String, String) {
+        (path.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn the_two_level_switch_writes_what_differs_between_two_writes_to_the_parent() {
+        // With handles and without.
+        for handles in [0, 100] {
+            let tree = FakeTree::new();
+            let (mut blocker, _) = blocker(&tree, Version::V2, handles);
+            let jobs = jobs(&mut blocker, 4);
+            blocker.block_all().unwrap();
+            assert_eq!(writes(&tree), [write("p/cgroup.freeze", "1")]);
+            blocker.run_only(&[jobs[1], jobs[2]]).unwrap();
+            assert_eq!(
+                writes(&tree),
+                [
+                    write("p/job-0/cgroup.freeze", "1"),
+                    write("p/job-3/cgroup.freeze", "1"),
+                    write("p/cgroup.freeze", "0"),
+                ]
+            );
+            blocker.block_all().unwrap();
+            blocker.run_only(&[jobs[2], jobs[3]]).unwrap();
+            assert_eq!(
+                writes(&tree),
+                [
+                    write("p/cgroup.freeze", "1"),
+                    write("p/job-1/cgroup.freeze", "1"),
+                    write("p/job-3/cgroup.freeze", "0"),
+                    write("p/cgroup.freeze", "0"),
+                ]
+            );
+            // Without block_all the switch blocks by itself, unless there is nothing to do.
+            blocker.run_only(&[jobs[2], jobs[3]]).unwrap();
+            assert_eq!(writes(&tree), []);
+            blocker.run_only(&[jobs[2]]).unwrap();
+            assert_eq!(writes(&tree)[0], write("p/cgroup.freeze", "1"));
+            blocker.run_all().unwrap();
+            for leaf in 0..4 {
+                assert_eq!(tree.value(&format!("p/job-{leaf}/cgroup.freeze")), "0");
+            }
+        }
+    }
+
+    #[test]
+    fn a_leaf_that_fails_keeps_nobody_else_blocked() {
+        let tree = FakeTree::new();
+        let (mut blocker, _) = blocker(&tree, Version::V2, 100);
+        let jobs = jobs(&mut blocker, 3);
+        blocker.block_all().unwrap();
+        tree.fail("write", "job-1/cgroup.freeze", libc::ENOSPC, 1);
+        let error = blocker.run_only(&[jobs[0]]).unwrap_err();
+        assert!(error.what.contains("job-1"), "{error}");
+        assert_eq!(tree.value("p/cgroup.freeze"), "0");
+        assert_eq!(tree.value("p/job-2/cgroup.freeze"), "1");
+        // The next switch tries the failed leaf again.
+        blocker.run_only(&[jobs[0]]).unwrap();
+        assert_eq!(tree.value("p/job-1/cgroup.freeze"), "1");
+        // A leaf that is gone is no failure.
+        tree.fail("write", "job-2/cgroup.freeze", libc::ENODEV, 1);
+        blocker.run_all().unwrap();
+    }
+
+    #[test]
+    fn births_are_refused_while_blocked_and_undone_when_they_fail() {
+        let tree = FakeTree::new();
+        let (mut blocker, _) = blocker(&tree, Version::V2, 100);
+        tree.fail("create", "job-0", libc::ENOSPC, 1);
+        assert_eq!(
+            blocker.prepare(JobId(0)).unwrap_err().source.raw_os_error(),
+            Some(libc::ENOSPC)
+        );
+        tree.fail("birthplace", "job-0", libc::EACCES, 1);
+        assert!(blocker.prepare(JobId(0)).is_err());
+        assert!(!tree.root().join("p/job-0").exists());
+        // A switch that cannot be kept open, as when files run out, is opened when needed.
+        tree.fail("open", "job-0/cgroup.freeze", libc::EMFILE, 1);
+        blocker.prepare(JobId(0)).unwrap();
+        blocker.run_only(&[]).unwrap();
+        assert_eq!(tree.value("p/job-0/cgroup.freeze"), "1");
+        blocker.block_all().unwrap();
+        let error = blocker.prepare(JobId(1)).unwrap_err();
+        assert_eq!(error.source.raw_os_error(), Some(libc::EBUSY));
+        assert!(blocker.prepare(JobId(0)).is_err());
+        assert!(blocker.cpu_time(JobId(9)).is_err());
+    }
+
+    #[test]
+    fn the_guardian_knows_the_group_before_it_exists() {
+        let tree = FakeTree::new();
+        let guard = FakeGuard::default();
+        let parent = tree.root().join("p");
+        tree.fail("create", "p", libc::EACCES, 1);
+        let files = Arc::new(tree.clone());
+        let failed =
+            CgroupBlocker::new(files, Version::V2, parent.clone(), Box::new(guard.clone()), 1);
+        assert_eq!(failed.err().unwrap().source.raw_os_error(), Some(libc::EACCES));
+        let log = guard.0.lock().unwrap();
+        assert_eq!(log.told, [Message::Group(Version::V2, parent)]);
+        assert_eq!(log.goodbyes, 1);
+    }
+
+    #[test]
+    fn without_a_guardian_nothing_is_blocked() {
+        let tree = FakeTree::new();
+        let (mut blocker, guard) = blocker(&tree, Version::V2, 100);
+        let jobs = jobs(&mut blocker, 2);
+        guard.0.lock().unwrap().notice = Some("another one".into());
+        blocker.block_all().unwrap();
+        assert_eq!(blocker.notices(), ["another one"]);
+        blocker.run_only(&jobs[..1]).unwrap();
+        guard.0.lock().unwrap().lost = true;
+        blocker.block_all().unwrap();
+        blocker.run_only(&jobs[..1]).unwrap();
+        assert_eq!(tree.value("p/cgroup.freeze"), "0");
+        assert_eq!(tree.value("p/job-1/cgroup.freeze"), "0");
+        let notices = blocker.notices();
+        assert!(notices.len() == 1 && notices[0].contains("no memory"), "{notices:?}");
+    }
+
+    #[test]
+    fn an_orderly_end_says_goodbye_and_one_with_processes_left_does_not() {
+        for left in [false, true] {
+            let tree = FakeTree::new();
+            let (mut blocker, guard) = blocker(&tree, Version::V2, 100);
+            let jobs = jobs(&mut blocker, 2);
+            let leaf = tree.root().join("p/job-0");
+            tree.populate(&leaf, if left { &[5] } else { &[] });
+            blocker.run_only(&jobs[1..]).unwrap();
+            drop(blocker);
+            assert_eq!(tree.root().join("p").exists(), left);
+            assert_eq!(guard.0.lock().unwrap().goodbyes, usize::from(!left));
+            if left {
+                assert_eq!(tree.value("p/job-0/cgroup.freeze"), "0");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_retired_job_left_behind_runs_and_is_removed_later() {
+        let tree = FakeTree::new();
+        let (mut blocker, _) = blocker(&tree, Version::V2, 100);
+        let jobs = jobs(&mut blocker, 2);
+        let leaf = tree.root().join("p/job-0");
+        tree.populate(&leaf, &[5]);
+        assert!(blocker.populated(jobs[0]).unwrap());
+        blocker.run_only(&jobs[1..]).unwrap();
+        let error = blocker.retire(jobs[0]).unwrap_err();
+        assert_eq!(error.source.raw_os_error(), Some(libc::EBUSY));
+        assert_eq!(tree.value("p/job-0/cgroup.freeze"), "0");
+        assert!(blocker.retire(jobs[0]).is_err(), "it is not a job any more");
+        tree.populate(&leaf, &[]);
+        blocker.retire(jobs[1]).unwrap();
+        assert!(!leaf.exists());
+    }
+
+    #[test]
+    fn a_frozen_v1_job_is_thawed_to_die_and_stays_thawed() {
+        let tree = FakeTree::new();
+        let (mut blocker, _) = blocker(&tree, Version::V1, 100);
+        let jobs = jobs(&mut blocker, 2);
+        tree.populate(&tree.root().join("p/job-0"), &[5]);
+        blocker.block_all().unwrap();
+        assert_eq!(tree.value("p/freezer.state"), "FROZEN");
+        blocker.run_only(&jobs[1..]).unwrap();
+        assert_eq!(tree.value("p/job-0/freezer.state"), "FROZEN");
+        assert!(blocker.populated(jobs[0]).unwrap());
+        blocker.signal(jobs[0], libc::SIGTERM).unwrap();
+        assert_eq!(tree.value("p/job-0/freezer.state"), "FROZEN");
+        blocker.signal(jobs[0], libc::SIGKILL).unwrap();
+        assert_eq!(tree.signals(), [(5, libc::SIGTERM), (5, libc::SIGKILL)]);
+        blocker.run_only(&jobs[1..]).unwrap();
+        assert_eq!(tree.value("p/job-0/freezer.state"), "THAWED");
+    }
+}

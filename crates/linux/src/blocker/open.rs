@@ -1,0 +1,288 @@
+//! Choosing a mechanism by trying it.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use memweir_core::JobId;
+
+use super::cgroup::CgroupBlocker;
+use super::processes;
+use super::sigstop::SigstopBlocker;
+use super::{Birthplace, Blocker, Mechanism};
+use crate::cgroup::{self, Files, KernelFiles, Owner, Version, locate};
+use crate::guardian::{self, Guard};
+use crate::launch::{Launch, Newborn, launch, limits};
+use crate::probe::Probe;
+
+/// How long a trial waits for the kernel to confirm that a process stopped. On a busy machine this
+/// takes a second at times.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A blocker, ready for jobs.
+pub struct Opened {
+    /// The blocker.
+    pub blocker: Box<dyn Blocker>,
+    /// What the user should know: mechanisms that were passed over and why.
+    pub notices: Vec<String>,
+}
+
+/// No mechanism, or not the one that was asked for, can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no way to block jobs: {}", self.reasons.join("; "))]
+pub struct OpenError {
+    /// Why, one entry per mechanism that was tried.
+    pub reasons: Vec<String>,
+    /// What would enable the best one.
+    pub help: Option<String>,
+}
+
+/// Opens the blocker of `forced`, or of the first mechanism that works here, in the order cgroup v2,
+/// SIGSTOP, cgroup v1. `batch_name` shows in the names of groups, `guardian` says how to start the
+/// process that lets jobs run on if this one dies.
+///
+/// # Errors
+///
+/// Nothing that was tried works; the reasons name each.
+pub fn open(
+    forced: Option<Mechanism>,
+    batch_name: &str,
+    guardian: &guardian::Command,
+) -> Result<Opened, OpenError> {
+    let order = match forced {
+        Some(mechanism) => vec![mechanism],
+        None => vec![Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::CgroupV1],
+    };
+    let (mut reasons, mut help) = (Vec::new(), None);
+    for mechanism in order {
+        let opened = match mechanism {
+            Mechanism::CgroupV2 => open_group(Version::V2, batch_name, guardian),
+            Mechanism::CgroupV1 => open_group(Version::V1, batch_name, guardian),
+            Mechanism::Sigstop => open_sigstop(guardian),
+        };
+        match opened {
+            Ok(blocker) => {
+                let notices = reasons
+                    .iter()
+                    .map(|reason| format!("blocking with {mechanism}, because {reason}"))
+                    .collect();
+                return Ok(Opened { blocker, notices });
+            }
+            Err(failure) => {
+                reasons.push(format!("{mechanism} does not work here: {}", failure.reason));
+                help = help.or(failure.remedy);
+            }
+        }
+    }
+    Err(OpenError { reasons, help })
+}
+
+/// Tries a mechanism on a process of its own, and leaves nothing behind.
+#[must_use]
+pub fn probe(mechanism: Mechanism) -> Probe {
+    let tried = match mechanism {
+        Mechanism::CgroupV2 => probe_group(Version::V2),
+        Mechanism::CgroupV1 => probe_group(Version::V1),
+        Mechanism::Sigstop => try_sigstop().map(|()| {
+            "signals stop and continue processes; other threads of a process stop late, and \
+             processes that leave their session can be missed"
+                .to_owned()
+        }),
+    };
+    match tried {
+        Ok(reason) => Probe::available(reason),
+        Err(Failure { reason, remedy: Some(remedy) }) => Probe::missing(reason).remedy(remedy),
+        Err(Failure { reason, remedy: None }) => Probe::missing(reason),
+    }
+}
+
+/// Why a mechanism does not work.
+struct Failure {
+    reason: String,
+    remedy: Option<String>,
+}
+
+impl Failure {
+    fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), remedy: None }
+    }
+}
+
+fn open_sigstop(guardian: &guardian::Command) -> Result<Box<dyn Blocker>, Failure> {
+    Ok(Box::new(SigstopBlocker::new(start_guardian(guardian)?)))
+}
+
+fn start_guardian(command: &guardian::Command) -> Result<Box<dyn Guard>, Failure> {
+    let started = guardian::start(command).map_err(|error| Failure::new(error.to_string()))?;
+    Ok(Box::new(started))
+}
+
+fn open_group(
+    version: Version,
+    batch: &str,
+    guardian: &guardian::Command,
+) -> Result<Box<dyn Blocker>, Failure> {
+    let name = group_name(batch)?;
+    // Each leaf's switch is one file, next to what a job needs itself (its end, logs, counters).
+    let handles = usize::try_from(limits::raise_open_files() / 8).unwrap_or(usize::MAX);
+    first_that_works(version, &name, |parent| {
+        // The guardian first: not even the trial's group outlives us.
+        let guard = start_guardian(guardian).map_err(|failure| failure.reason)?;
+        let mut blocker =
+            CgroupBlocker::new(Arc::new(KernelFiles), version, parent.to_owned(), guard, handles)
+                .map_err(|error| error.to_string())?;
+        try_group(&KernelFiles, version, parent, || {
+            blocker.prepare(TRIAL).map_err(|error| error.to_string())
+        })?;
+        blocker.retire(TRIAL).map_err(|error| error.to_string())?;
+        Ok(Box::new(blocker) as Box<dyn Blocker>)
+    })
+}
+
+/// No jobs file is as long as this.
+const TRIAL: JobId = JobId(u32::MAX);
+
+fn probe_group(version: Version) -> Result<String, Failure> {
+    let files = KernelFiles;
+    let name = group_name("probe")?;
+    first_that_works(version, &name, |parent| {
+        files.create(parent).map_err(|error| format!("making {}: {error}", parent.display()))?;
+        let leaf = parent.join("trial");
+        let birthplace = || {
+            files.create(&leaf).map_err(|error| error.to_string())?;
+            match version {
+                Version::V2 => files
+                    .birthplace(&leaf)
+                    .map(Birthplace::CgroupV2)
+                    .map_err(|error| error.to_string()),
+                Version::V1 => Ok(Birthplace::CgroupV1(leaf.clone())),
+            }
+        };
+        let tried = try_group(&files, version, parent, birthplace);
+        let removed = cgroup::remove_tree_patiently(&files, parent)
+            .map_err(|error| format!("removing {}: {error}", parent.display()));
+        tried.and(removed)?;
+        let place = parent.parent().unwrap_or(parent).display();
+        Ok(format!("groups can be made, frozen and removed in {place}"))
+    })
+}
+
+fn group_name(batch: &str) -> Result<String, Failure> {
+    let owner =
+        Owner::current().map_err(|error| Failure::new(format!("reading /proc: {error}")))?;
+    Ok(owner.new_group(batch))
+}
+
+/// Tries the places where an owned group may be, best first.
+fn first_that_works<T>(
+    version: Version,
+    name: &str,
+    attempt: impl Fn(&Path) -> Result<T, String>,
+) -> Result<T, Failure> {
+    let hierarchy = locate(version)
+        .map_err(|error| Failure::new(format!("reading /proc/self/mountinfo: {error}")))?
+        .ok_or_else(|| not_mounted(version))?;
+    let mut reasons = Vec::new();
+    for place in hierarchy.candidates() {
+        match attempt(&place.join(name)) {
+            Ok(value) => return Ok(value),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    let remedy = match version {
+        Version::V2 => {
+            "run as root, or in a delegated group: \
+             systemd-run --user --scope -p Delegate=yes memweir ..."
+        }
+        Version::V1 => "run as root",
+    };
+    Err(Failure { reason: reasons.join("; "), remedy: Some(remedy.to_owned()) })
+}
+
+fn not_mounted(version: Version) -> Failure {
+    match version {
+        Version::V2 => Failure {
+            reason: "no cgroup v2 hierarchy is mounted".to_owned(),
+            remedy: Some("mount -t cgroup2 none /sys/fs/cgroup/unified".to_owned()),
+        },
+        Version::V1 => Failure {
+            reason: "no cgroup v1 hierarchy with the freezer is mounted (v2 replaces it)"
+                .to_owned(),
+            remedy: None,
+        },
+    }
+}
+
+/// Bears a process in a leaf of `parent`, freezes the parent until the process has stopped, thaws
+/// it and ends the process.
+fn try_group(
+    files: &dyn Files,
+    version: Version,
+    parent: &Path,
+    birthplace: impl FnOnce() -> Result<Birthplace, String>,
+) -> Result<(), String> {
+    let newborn = trial_process(&birthplace()?)?;
+    let switch = parent.join(version.switch());
+    let says = |error: io::Error| format!("{}: {error}", switch.display());
+    files.write(&switch, version.frozen()).map_err(says)?;
+    let stopped = wait_until(|| {
+        let (file, word) = match version {
+            Version::V2 => ("cgroup.events", "frozen 1"),
+            Version::V1 => ("freezer.state", "FROZEN"),
+        };
+        files.read(&parent.join(file)).is_ok_and(|text| text.lines().any(|line| line == word))
+    });
+    files.write(&switch, version.thawed()).map_err(says)?;
+    drop(newborn);
+    if stopped { Ok(()) } else { Err(format!("{} does not freeze", parent.display())) }
+}
+
+fn try_sigstop() -> Result<(), Failure> {
+    let newborn = trial_process(&Birthplace::Session).map_err(Failure::new)?;
+    let pid = newborn.pid();
+    let send = |signal| KernelFiles.signal(pid, signal);
+    let is_stopped = || processes::stat(pid).is_ok_and(|stat| stat.is_stopped());
+    send(libc::SIGSTOP).map_err(|error| Failure::new(format!("SIGSTOP: {error}")))?;
+    let stopped = wait_until(is_stopped);
+    send(libc::SIGCONT).map_err(|error| Failure::new(format!("SIGCONT: {error}")))?;
+    let resumed = wait_until(|| !is_stopped());
+    if stopped && resumed {
+        Ok(())
+    } else {
+        Err(Failure::new("a process does not stop at SIGSTOP and continue at SIGCONT"))
+    }
+}
+
+/// A process that waits at its gate for ever.
+fn trial_process(birthplace: &Birthplace) -> Result<Newborn, String> {
+    let null = || File::options().read(true).write(true).open("/dev/null");
+    let make = || -> io::Result<Launch> {
+        Ok(Launch {
+            program: PathBuf::from("/proc/self/exe"),
+            argv: vec!["trial".into()],
+            env: [].into(),
+            directory: None,
+            stdin: null()?,
+            stdout: null()?,
+            stderr: null()?,
+            cpus: Vec::new(),
+        })
+    };
+    let description = make().map_err(|error| format!("opening /dev/null: {error}"))?;
+    launch(&description, birthplace).map_err(|error| error.to_string())
+}
+
+fn wait_until(condition: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    let mut pause = Duration::from_micros(200);
+    while !condition() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+    true
+}

@@ -1,0 +1,313 @@
+//! Blocking with SIGSTOP and SIGCONT, for machines where no group can be had.
+//!
+//! Its limits, none of which a frozen group has:
+//! - the threads of a stopped process run on until each has noticed, for milliseconds;
+//! - whoever waits for a child with WUNTRACED, as shells do, sees the stop;
+//! - a SIGCONT from elsewhere resumes a blocked job, and a job that the user stopped himself is
+//!   resumed with the others;
+//! - processes that leave the job's session *and* lose their parent between two walks through
+//!   `/proc` are missed (see [`Members`]), and so is some of their CPU time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use memweir_core::{JobId, Nanos};
+
+use super::processes::{self, Identity, Members, Stat};
+use super::{Birthplace, BlockError, Blocker, Mechanism};
+use crate::guardian::{Guard, Message};
+
+/// How old a walk may be that CPU times are read along: one walk serves all jobs of a quantum.
+const FRESH: Duration = Duration::from_millis(10);
+/// Walks through `/proc` in one stop or kill: each finds what was forked during the one before.
+const MAX_WALKS: u32 = 16;
+
+/// A blocker over signals.
+pub(super) struct SigstopBlocker {
+    jobs: BTreeMap<JobId, Job>,
+    all_blocked: bool,
+    last_walk: Option<(Instant, Arc<[Stat]>)>,
+    guard: Box<dyn Guard>,
+    unguarded: bool,
+    notices: Vec<String>,
+}
+
+#[derive(Default)]
+struct Job {
+    /// The leader of its session, once born.
+    leader: Option<Identity>,
+    blocked: bool,
+    members: Members,
+    /// Members outside of the session that the guardian knows of.
+    strays: BTreeSet<Identity>,
+}
+
+impl Job {
+    fn find(&self, all: &[Stat]) -> Vec<Stat> {
+        let sessions = self.leader.iter().map(|leader| leader.pid).collect();
+        processes::related(all, &sessions, &self.members.identities())
+    }
+
+    /// Takes a walk in and returns the members that have not ended.
+    fn update(&mut self, all: &[Stat]) -> Vec<Stat> {
+        let found = self.find(all);
+        self.members.update(&found);
+        found.into_iter().filter(|stat| !stat.is_over()).collect()
+    }
+
+    /// The members of the last walk as they are now, those that have ended left out.
+    fn known(&self) -> impl Iterator<Item = Stat> {
+        self.members
+            .identities()
+            .into_iter()
+            // A signal must not go to whoever got the number since.
+            .filter_map(|known| processes::stat(known.pid).ok().filter(|s| s.start == known.start))
+            .filter(|stat| !stat.is_over())
+    }
+
+    /// Members of `living` that the guardian must be told of: it finds the others by itself.
+    fn new_strays(&mut self, living: &[Stat]) -> Vec<Identity> {
+        let session = self.leader.map(|leader| leader.pid);
+        let strays = living.iter().filter(|stat| Some(stat.session) != session);
+        strays
+            .map(|stat| Identity { pid: stat.pid, start: stat.start })
+            .filter(|stray| self.strays.insert(*stray))
+            .collect()
+    }
+}
+
+/// Sends a signal to a process that was seen a moment ago.
+fn send(stat: &Stat, signal: i32) -> Result<(), BlockError> {
+    // SAFETY: kill() touches no memory.
+    if unsafe { libc::kill(stat.pid, signal) } == 0 {
+        return Ok(());
+    }
+    crate::cgroup::unless_gone(Err(io::Error::last_os_error()))
+        .map_err(|source| BlockError::new(format!("signalling process {}", stat.pid), source))
+}
+
+impl SigstopBlocker {
+    pub(super) fn new(guard: Box<dyn Guard>) -> Self {
+        Self {
+            jobs: BTreeMap::new(),
+            all_blocked: false,
+            last_walk: None,
+            guard,
+            unguarded: false,
+            notices: Vec::new(),
+        }
+    }
+
+    fn job(&mut self, job: JobId) -> Result<&mut Job, BlockError> {
+        self.jobs.get_mut(&job).ok_or_else(|| BlockError::unknown(job))
+    }
+
+    /// As for groups: without a guardian nothing is blocked.
+    fn guarded(&mut self) -> bool {
+        if self.unguarded {
+            return false;
+        }
+        match self.guard.check() {
+            Ok(notice) => self.notices.extend(notice),
+            Err(error) => self.lose_guard(&error),
+        }
+        !self.unguarded
+    }
+
+    fn lose_guard(&mut self, error: &io::Error) {
+        self.unguarded = true;
+        self.notices.push(format!(
+            "the guardian process is gone and no other can be started ({error}); no job is blocked \
+             any more, since nobody would resume it if memweir died"
+        ));
+    }
+
+    /// Stops every member of the jobs that `choose` names: first those known, without the time that
+    /// a walk takes, then whom walks find, until one finds nobody new.
+    fn stop(&mut self, choose: impl Fn(JobId) -> bool) -> Result<(), BlockError> {
+        let mut result = Ok(());
+        let mut sent = BTreeSet::new();
+        for (_, job) in self.jobs.iter_mut().filter(|(id, _)| choose(**id)) {
+            job.blocked = true;
+            for stat in job.known().filter(|stat| !stat.is_stopped()) {
+                sent.insert(stat.pid);
+                result = result.and(send(&stat, libc::SIGSTOP));
+            }
+        }
+        for _ in 0..MAX_WALKS {
+            let all = self.walk()?;
+            let mut found_new = false;
+            for (_, job) in self.jobs.iter_mut().filter(|(id, _)| choose(**id)) {
+                let living = job.update(&all);
+                for stray in job.new_strays(&living) {
+                    if let Err(error) = self.guard.watch(Message::Stray(stray)) {
+                        self.lose_guard(&error);
+                        return self.run_all();
+                    }
+                }
+                for stat in living.iter().filter(|stat| !stat.is_stopped()) {
+                    if sent.insert(stat.pid) {
+                        found_new = true;
+                        result = result.and(send(stat, libc::SIGSTOP));
+                    }
+                }
+            }
+            if !found_new {
+                break;
+            }
+        }
+        result
+    }
+
+    fn walk(&mut self) -> Result<Arc<[Stat]>, BlockError> {
+        let all: Arc<[Stat]> =
+            processes::all().map_err(|source| BlockError::new("reading /proc", source))?.into();
+        // Every walk is kept, so that no job is updated with one older than its last.
+        self.last_walk = Some((Instant::now(), Arc::clone(&all)));
+        Ok(all)
+    }
+
+    /// A walk that is fresh enough to account along.
+    fn recent_walk(&mut self) -> Result<Arc<[Stat]>, BlockError> {
+        match &self.last_walk {
+            Some((at, all)) if at.elapsed() <= FRESH => Ok(Arc::clone(all)),
+            _ => self.walk(),
+        }
+    }
+
+    /// Resumes every member of the jobs that `choose` names. The last walk of the stop knows them:
+    /// stopped processes have no children.
+    fn resume(&mut self, choose: impl Fn(JobId) -> bool) -> Result<(), BlockError> {
+        let mut resumed = Vec::new();
+        for (_, job) in self.jobs.iter_mut().filter(|(id, job)| job.blocked && choose(**id)) {
+            job.blocked = false;
+            // Also those not seen stopped: their stop may still be on the way.
+            resumed.extend(job.known());
+        }
+        // All at once: whoever runs already competes with the rest of this.
+        let mut result = Ok(());
+        for stat in resumed {
+            result = result.and(send(&stat, libc::SIGCONT));
+        }
+        result
+    }
+}
+
+impl Blocker for SigstopBlocker {
+    fn mechanism(&self) -> Mechanism {
+        Mechanism::Sigstop
+    }
+
+    fn prepare(&mut self, job: JobId) -> Result<Birthplace, BlockError> {
+        if self.all_blocked {
+            return Err(BlockError::birth_while_blocked(job));
+        }
+        if self.jobs.contains_key(&job) {
+            let source = io::Error::from_raw_os_error(libc::EEXIST);
+            return Err(BlockError::new(format!("preparing job {job} twice"), source));
+        }
+        self.jobs.insert(job, Job::default());
+        Ok(Birthplace::Session)
+    }
+
+    fn born(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+        let start = processes::start_time(pid)
+            .map_err(|source| BlockError::new(format!("finding job {job}"), source))?;
+        let leader = Identity { pid, start };
+        self.job(job)?;
+        self.guard
+            .watch(Message::Session(leader))
+            .map_err(|source| BlockError::new("telling the guardian", source))?;
+        self.job(job)?.leader = Some(leader);
+        Ok(())
+    }
+
+    fn block_all(&mut self) -> Result<(), BlockError> {
+        if !self.guarded() {
+            return self.run_all();
+        }
+        self.all_blocked = true;
+        self.stop(|_| true)
+    }
+
+    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError> {
+        if !self.guarded() {
+            return self.run_all();
+        }
+        let chosen: BTreeSet<JobId> = jobs.iter().copied().collect();
+        let running: BTreeSet<JobId> =
+            self.jobs.iter().filter(|(_, job)| !job.blocked).map(|(id, _)| *id).collect();
+        let to_stop = |job| running.contains(&job) && !chosen.contains(&job);
+        let stopped =
+            if running.iter().any(|job| to_stop(*job)) { self.stop(to_stop) } else { Ok(()) };
+        self.all_blocked = false;
+        let resumed = self.resume(|job| chosen.contains(&job));
+        stopped.and(resumed)
+    }
+
+    fn run_all(&mut self) -> Result<(), BlockError> {
+        self.all_blocked = false;
+        self.resume(|_| true)
+    }
+
+    /// The clocks of the job's processes and what they waited for; children's times have the
+    /// kernel's resolution of 10 ms.
+    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
+        // A blocked job's time is that of the walk which stopped it.
+        if !self.job(job)?.blocked {
+            let all = self.recent_walk()?;
+            self.job(job)?.update(&all);
+        }
+        Ok(self.job(job)?.members.cpu_time())
+    }
+
+    fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
+        let all = self.walk()?;
+        Ok(!self.job(job)?.update(&all).is_empty())
+    }
+
+    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError> {
+        let walks = if signal == libc::SIGKILL { MAX_WALKS } else { 1 };
+        let mut result = Ok(());
+        let mut sent = BTreeSet::new();
+        for _ in 0..walks {
+            let all = self.walk()?;
+            let mut living = self.job(job)?.update(&all);
+            living.retain(|stat| sent.insert(stat.pid));
+            if living.is_empty() {
+                break;
+            }
+            for stat in living {
+                result = result.and(send(&stat, signal));
+            }
+        }
+        result
+    }
+
+    fn retire(&mut self, job: JobId) -> Result<(), BlockError> {
+        let left = self.populated(job)?;
+        if left {
+            self.resume(|id| id == job)?;
+        }
+        self.jobs.remove(&job);
+        if left {
+            let source = io::Error::from_raw_os_error(libc::EBUSY);
+            return Err(BlockError::new(format!("job {job} left processes behind"), source));
+        }
+        Ok(())
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+}
+
+impl Drop for SigstopBlocker {
+    fn drop(&mut self) {
+        if self.run_all().is_ok() {
+            self.guard.goodbye();
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Control groups as files: where they are, whose they are, how they are frozen and removed.
+//!
+//! Everything goes through [`Files`], so that the logic above is tested on an ordinary directory
+//! tree with injected faults. Which job is blocked when is decided in [`crate::blocker`].
+
+mod files;
+mod locate;
+mod owner;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use memweir_core::Nanos;
+
+pub(crate) use files::{Files, KernelFiles};
+pub(crate) use locate::locate;
+pub(crate) use owner::{Owner, OwnerState};
+
+/// The two interfaces that can freeze.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// The unified hierarchy, `cgroup.freeze`.
+    V2,
+    /// The freezer controller, `freezer.state`.
+    V1,
+}
+
+impl Version {
+    /// The file that freezes and thaws a group.
+    pub(crate) fn switch(self) -> &'static str {
+        match self {
+            Self::V2 => "cgroup.freeze",
+            Self::V1 => "freezer.state",
+        }
+    }
+
+    /// What is written to freeze.
+    pub(crate) fn frozen(self) -> &'static str {
+        match self {
+            Self::V2 => "1",
+            Self::V1 => "FROZEN",
+        }
+    }
+
+    /// What is written to thaw.
+    pub(crate) fn thawed(self) -> &'static str {
+        match self {
+            Self::V2 => "0",
+            Self::V1 => "THAWED",
+        }
+    }
+
+    /// The file that tells whether a group itself, not only one above it, is set to freeze, and
+    /// what it says then.
+    fn own_state(self) -> (&'static str, &'static str) {
+        match self {
+            Self::V2 => ("cgroup.freeze", "1"),
+            Self::V1 => ("freezer.self_freezing", "1"),
+        }
+    }
+}
+
+/// Whether `error` says that a group or process is gone, which is never a failure here.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV | libc::ESRCH))
+}
+
+/// `Ok` for what is gone.
+pub(crate) fn unless_gone<T: Default>(result: io::Result<T>) -> io::Result<T> {
+    match result {
+        Err(error) if is_gone(&error) => Ok(T::default()),
+        other => other,
+    }
+}
+
+/// Thaws an owned parent and its leaves. Groups further down are the jobs' own, and a job may have
+/// frozen them on purpose.
+///
+/// Goes through all of them even if some fail; reports the first failure.
+pub(crate) fn thaw_owned(files: &dyn Files, version: Version, parent: &Path) -> io::Result<()> {
+    let (state, set) = version.own_state();
+    let mut result = Ok(());
+    let mut groups = unless_gone(files.children(parent)).unwrap_or_default();
+    groups.push(parent.to_owned());
+    for group in groups {
+        let is_set = files.read(&group.join(state)).map_or(true, |text| text.trim() == set);
+        if is_set {
+            let thawed = files.write(&group.join(version.switch()), version.thawed());
+            result = result.and(unless_gone(thawed));
+        }
+    }
+    result
+}
+
+/// Removes a group with every group below it. Fails with `EBUSY` while processes are left; what
+/// could be removed is removed then.
+pub(crate) fn remove_tree(files: &dyn Files, group: &Path) -> io::Result<()> {
+    let mut result = Ok(());
+    for child in unless_gone(files.children(group))? {
+        result = result.and(remove_tree(files, &child));
+    }
+    result.and(unless_gone(files.remove(group)))
+}
+
+/// [`remove_tree`], patient with processes that are just about to be gone.
+pub(crate) fn remove_tree_patiently(files: &dyn Files, group: &Path) -> io::Result<()> {
+    const TRIES: u32 = 6;
+    let mut wait = Duration::from_millis(1);
+    for _ in 1..TRIES {
+        match remove_tree(files, group) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+            other => return other,
+        }
+        std::thread::sleep(wait);
+        wait *= 2;
+    }
+    remove_tree(files, group)
+}
+
+/// The processes in a group and in those below it. Processes that this pid namespace cannot name
+/// (the kernel writes 0 for them) are left out: signalling 0 would hit our own group.
+pub(crate) fn pids(files: &dyn Files, group: &Path) -> io::Result<Vec<i32>> {
+    let text = unless_gone(files.read(&group.join("cgroup.procs")))?;
+    let mut pids: Vec<i32> =
+        text.lines().filter_map(|line| line.trim().parse().ok()).filter(|pid| *pid > 0).collect();
+    for child in unless_gone(files.children(group))? {
+        pids.extend(self::pids(files, &child)?);
+    }
+    Ok(pids)
+}
+
+/// Whether any process is in a group or below it. Zombies do not count.
+pub(crate) fn populated(files: &dyn Files, version: Version, group: &Path) -> io::Result<bool> {
+    match version {
+        Version::V2 => {
+            let events = unless_gone(files.read(&group.join("cgroup.events")))?;
+            Ok(value_of(&events, "populated") == Some(1))
+        }
+        Version::V1 => Ok(!pids(files, group)?.is_empty()),
+    }
+}
+
+/// CPU time of all processes that ever were in a v2 group.
+pub(crate) fn cpu_time(files: &dyn Files, group: &Path) -> io::Result<Nanos> {
+    let stat = files.read(&group.join("cpu.stat"))?;
+    let micros = value_of(&stat, "usage_usec").ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "cpu.stat has no line `usage_usec`")
+    })?;
+    Ok(Nanos(micros.saturating_mul(1000)))
+}
+
+/// The number in the line `key number` of a flat keyed file.
+fn value_of(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// Sends SIGKILL to every process of a group, those forked meanwhile included.
+pub(crate) fn kill_all(files: &dyn Files, version: Version, group: &Path) -> io::Result<()> {
+    if version == Version::V2 {
+        match files.write(&group.join("cgroup.kill"), "1") {
+            Ok(()) => return Ok(()),
+            // Kernels before 5.14, or a group that is gone: the walk sorts that out.
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut killed = std::collections::BTreeSet::new();
+    loop {
+        let fresh: Vec<i32> =
+            pids(files, group)?.into_iter().filter(|pid| killed.insert(*pid)).collect();
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        for pid in fresh {
+            unless_gone(files.signal(pid, libc::SIGKILL))?;
+        }
+    }
+}
+
+/// Sends a signal to the processes that are in a group now.
+pub(crate) fn signal_all(files: &dyn Files, group: &Path, signal: i32) -> io::Result<()> {
+    let mut result = Ok(());
+    for pid in pids(files, group)? {
+        result = result.and(unless_gone(files.signal(pid, signal)));
+    }
+    result
+}
+
+/// The groups directly below `directory` that a memweir made, with their owners.
+pub(crate) fn owned_groups(files: &dyn Files, directory: &Path) -> Vec<(PathBuf, Owner)> {
+    let Ok(children) = files.children(directory) else { return Vec::new() };
+    children
+        .into_iter()
+        .filter_map(|path| {
+            let owner = Owner::of_group(path.file_name()?.to_str()?)?;
+            Some((path, owner))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

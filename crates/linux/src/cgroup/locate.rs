@@ -1,0 +1,178 @@
+//! Where the hierarchies are mounted and where in them this process is.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use super::Version;
+
+/// A hierarchy as this process sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hierarchy {
+    /// Where its top is mounted.
+    pub(crate) top: PathBuf,
+    /// The directory of our own group; absent if it lies outside of what is mounted.
+    pub(crate) own: Option<PathBuf>,
+}
+
+impl Hierarchy {
+    /// The groups below which memweir may place its own, best first: the top, which root can write
+    /// to, then our own group, which is ours where it was delegated, then the groups above it.
+    pub(crate) fn candidates(&self) -> Vec<PathBuf> {
+        let mut candidates = vec![self.top.clone()];
+        let own = self.own.iter().flat_map(|own| own.ancestors());
+        candidates.extend(own.take_while(|path| *path != self.top).map(Path::to_owned));
+        candidates
+    }
+}
+
+/// Finds the hierarchy that freezes; `None` if none is mounted.
+pub(crate) fn locate(version: Version) -> io::Result<Option<Hierarchy>> {
+    let mounts = fs::read("/proc/self/mountinfo")?;
+    let groups = fs::read("/proc/self/cgroup")?;
+    Ok(parse(version, &mounts, &groups))
+}
+
+/// Reads proc_pid_mountinfo(5) and the lines `id:controllers:path` of cgroups(7).
+fn parse(version: Version, mounts: &[u8], groups: &[u8]) -> Option<Hierarchy> {
+    let ours = lines(groups).find_map(|line| {
+        let mut fields = line.splitn(3, |b| *b == b':');
+        let (id, controllers) = (fields.next()?, fields.next()?);
+        let is_ours = match version {
+            Version::V2 => id == b"0" && controllers.is_empty(),
+            Version::V1 => controllers.split(|b| *b == b',').any(|name| name == b"freezer"),
+        };
+        is_ours.then(|| fields.next().map(path))?
+    });
+    let mounted = lines(mounts).filter_map(|line| {
+        let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
+        let dash = fields.iter().position(|field| *field == b"-")?;
+        let (root, point) = (fields.get(3)?, fields.get(4)?);
+        let (kind, options) = (fields.get(dash + 1)?, fields.get(dash + 3)?);
+        let is_ours = match version {
+            Version::V2 => *kind == b"cgroup2",
+            Version::V1 => {
+                *kind == b"cgroup" && options.split(|b| *b == b',').any(|name| name == b"freezer")
+            }
+        };
+        is_ours.then(|| (path(&unescape(root)), path(&unescape(point))))
+    });
+    // A container may mount several parts of one hierarchy: take the one that we are in.
+    let hierarchies: Vec<Hierarchy> =
+        mounted
+            .map(|(root, top)| {
+                let below = ours.as_deref().and_then(|ours| ours.strip_prefix(&root).ok());
+                // Joining an empty path would add a slash.
+                let own = below.map(|below| {
+                    if below.as_os_str().is_empty() { top.clone() } else { top.join(below) }
+                });
+                Hierarchy { top, own }
+            })
+            .collect();
+    let inside = hierarchies.iter().find(|hierarchy| hierarchy.own.is_some());
+    inside.or(hierarchies.first()).cloned()
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|b| *b == b'\n').filter(|line| !line.is_empty())
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    OsString::from_vec(bytes.to_vec()).into()
+}
+
+/// Undoes the octal escapes of mountinfo (space, tab, newline, backslash).
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        if let [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] = rest {
+            out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+            rest = after;
+        } else {
+            out.push(first);
+            rest = tail;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HYBRID: &[u8] = b"31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
+        37 31 0:34 / /sys/fs/cgroup/freezer rw,relatime shared:9 - cgroup cgroup rw,freezer\n\
+        41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn finds_both_versions_of_a_hybrid_layout() {
+        let groups = b"6:freezer:/batch\n4:memory:/x\n0::/user.slice/a.scope\n";
+        let v2 = parse(Version::V2, HYBRID, groups).unwrap();
+        assert_eq!(v2.top, Path::new("/sys/fs/cgroup/unified"));
+        assert_eq!(
+            v2.candidates(),
+            [
+                "/sys/fs/cgroup/unified",
+                "/sys/fs/cgroup/unified/user.slice/a.scope",
+                "/sys/fs/cgroup/unified/user.slice"
+            ]
+            .map(PathBuf::from)
+        );
+        let v1 = parse(Version::V1, HYBRID, groups).unwrap();
+        assert_eq!(v1.own.as_deref(), Some(Path::new("/sys/fs/cgroup/freezer/batch")));
+    }
+
+    #[test]
+    fn at_the_top_there_is_one_candidate() {
+        let v2 = parse(Version::V2, HYBRID, b"0::/\n").unwrap();
+        assert_eq!(v2.candidates(), [PathBuf::from("/sys/fs/cgroup/unified")]);
+    }
+
+    #[test]
+    fn a_container_sees_its_part_at_the_mount_point() {
+        let mounts = b"1 0 0:1 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
+        let inside = parse(Version::V2, mounts, b"0::/docker/abc/job\n").unwrap();
+        assert_eq!(inside.own.as_deref(), Some(Path::new("/sys/fs/cgroup/job")));
+        let outside = parse(Version::V2, mounts, b"0::/docker/other\n").unwrap();
+        assert_eq!(outside.own, None);
+        assert_eq!(outside.candidates().len(), 1);
+    }
+
+    #[test]
+    fn says_when_nothing_is_mounted() {
+        assert_eq!(parse(Version::V2, b"", b"0::/\n"), None);
+        assert_eq!(parse(Version::V1, b"1 0 0:1 / /c rw - cgroup cgroup rw,cpu\n", b""), None);
+    }
+
+    #[test]
+    fn escaped_mount_points_are_read() {
+        let mounts = b"1 0 0:1 / /my\\040groups\\134 rw - cgroup2 none rw\n";
+        let found = parse(Version::V2, mounts, b"").unwrap();
+        assert_eq!(found.top, Path::new("/my groups\\"));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(mounts: Vec<u8>, groups: Vec<u8>) {
+            let _ = parse(Version::V2, &mounts, &groups);
+            let _ = parse(Version::V1, &mounts, &groups);
+        }
+
+        #[test]
+        fn never_panics_on_what_looks_right(
+            mounts in "([0-9/a \\\\-]{0,30} - cgroup2? [a-z/]{0,9} [a-z,]{0,9}\n){0,4}",
+            groups in "([0-9]{0,2}:[a-z,]{0,9}:[/a-z.]{0,12}\n){0,4}",
+        ) {
+            for version in [Version::V2, Version::V1] {
+                if let Some(found) = parse(version, mounts.as_bytes(), groups.as_bytes()) {
+                    prop_assert_eq!(&found.candidates()[0], &found.top);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The guardian: a process that outlives memweir and lets its jobs run on.
+//!
+//! However memweir ends, its [`Guardian`]'s pipe closes. The other end is a process of its own
+//! session, outside of every job's group; unless it was told goodbye, it thaws the groups that it
+//! knows (or continues the sessions), waits until they are empty and removes them.
+//!
+//! A blocker tells the guardian of a group or session *before* it can block anything in it, so
+//! there is no moment at which a job is blocked and nobody knows. If the guardian dies,
+//! the next call that would block starts another and tells it everything again; if that fails, the
+//! blocker blocks no more.
+//!
+//! It stays in memweir's own group. A service manager that kills a whole unit kills it too, and every
+//! job whose group lies below that unit's.
+//!
+//! This file is memweir's side; `guardian/watch.rs` is the process itself, `guardian/message.rs`
+//! what passes between them.
+
+mod message;
+mod watch;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+pub(crate) use message::Message;
+pub use watch::main;
+
+use crate::blocker::Birthplace;
+use crate::launch::{Launch, LaunchError, Process, launch};
+
+/// What the guardian writes to its standard output once it watches.
+const READY: &[u8] = b"watching\n";
+/// How long a guardian may take to start on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How to start a guardian: a program and arguments with which it calls [`main`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments, without `argv[0]`.
+    pub args: Vec<OsString>,
+}
+
+impl Command {
+    /// This very program, even if its file has been replaced since, with these arguments.
+    pub fn this_program(args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self {
+            program: PathBuf::from("/proc/self/exe"),
+            args: args.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// What a blocker asks of its guardian.
+pub(crate) trait Guard: Send {
+    /// Gives something into its care. On success the guardian acts on it whatever happens next.
+    fn watch(&mut self, message: Message) -> io::Result<()>;
+
+    /// Sees that the guardian lives, and replaces it if not. Returns what the user should know.
+    fn check(&mut self) -> io::Result<Option<String>>;
+
+    /// Ends the guardian: nothing is left to care for.
+    fn goodbye(&mut self);
+}
+
+/// A running guardian. Dropped without goodbye, it takes care of what it was told.
+#[derive(Debug)]
+pub struct Guardian {
+    command: Command,
+    watcher: Watcher,
+    told: Vec<Message>,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    process: Process,
+    pipe: File,
+}
+
+/// Starts a guardian and waits until it watches.
+///
+/// # Errors
+///
+/// The program cannot be started, or is none that calls [`main`].
+pub fn start(command: &Command) -> Result<Guardian, LaunchError> {
+    let watcher = Watcher::start(command)?;
+    Ok(Guardian { command: command.clone(), watcher, told: Vec::new() })
+}
+
+impl Guardian {
+    /// The guardian's process id.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.watcher.process.pid()
+    }
+
+    fn restart(&mut self) -> io::Result<()> {
+        let mut watcher = Watcher::start(&self.command).map_err(io::Error::other)?;
+        for message in &self.told {
+            watcher.tell(message)?;
+        }
+        self.watcher = watcher;
+        Ok(())
+    }
+}
+
+impl Guard for Guardian {
+    fn watch(&mut self, message: Message) -> io::Result<()> {
+        self.told.push(message);
+        let message = &self.told[self.told.len() - 1];
+        // A restart tells everything, this message included.
+        self.watcher.tell(message).or_else(|_| self.restart())
+    }
+
+    fn check(&mut self) -> io::Result<Option<String>> {
+        let how = match self.watcher.process.try_wait() {
+            Ok(None) => return Ok(None),
+            Ok(Some(exit)) => format!("exit code {}", exit.code()),
+            // Somebody in this program waits for every child.
+            Err(error) => error.to_string(),
+        };
+        self.restart()?;
+        Ok(Some(format!(
+            "the guardian process ended unexpectedly ({how}); another one was started"
+        )))
+    }
+
+    fn goodbye(&mut self) {
+        if self.watcher.tell(&Message::Goodbye).is_ok() {
+            // It exits at once; reaping it leaves no zombie behind between batches.
+            let _ = self.watcher.process.wait();
+        }
+    }
+}
+
+impl Watcher {
+    fn start(command: &Command) -> Result<Self, LaunchError> {
+        let failed = |error| LaunchError {
+            what: format!("starting the guardian {}", command.program.display()),
+            source: error,
+            help: None,
+        };
+        let (orders, pipe) = crate::launch::pipe().map_err(failed)?;
+        let (ready, its_output) = crate::launch::pipe().map_err(failed)?;
+        let program = Path::new(&command.program).as_os_str().to_owned();
+        let null = || File::options().read(true).write(true).open("/dev/null");
+        let description = Launch {
+            program: command.program.clone(),
+            argv: [program].into_iter().chain(command.args.iter().cloned()).collect(),
+            env: std::env::vars_os().collect(),
+            // It may outlive memweir by hours and must not keep a mount busy.
+            directory: Some("/".into()),
+            stdin: orders.into(),
+            stdout: its_output.into(),
+            stderr: null().map_err(failed)?,
+            cpus: Vec::new(),
+        };
+        let process = launch(&description, &Birthplace::Session)?.exec()?;
+        // Our copies of its ends: with these open its death would go unnoticed.
+        drop(description);
+        let mut watcher = Self { process, pipe: pipe.into() };
+        let ready = read_ready(File::from(ready));
+        let owner = Message::Owner(std::process::id() as i32);
+        if let Err(error) = ready.and_then(|()| watcher.tell(&owner)) {
+            let _ = watcher.process.signal(libc::SIGKILL);
+            let _ = watcher.process.wait();
+            return Err(failed(error));
+        }
+        Ok(watcher)
+    }
+
+    fn tell(&mut self, message: &Message) -> io::Result<()> {
+        self.pipe.write_all(&message.encode())
+    }
+}
+
+/// Waits for the guardian's word that it watches.
+fn read_ready(mut output: File) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut got = Vec::new();
+    while got.len() < READY.len() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let mut fds = [PollFd::new(output.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, timeout) {
+            Ok(0) => return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer")),
+            Ok(_) => {}
+            Err(nix::errno::Errno::EINTR) => continue,
+            Err(errno) => return Err(errno.into()),
+        }
+        let mut chunk = [0; READY.len()];
+        match output.read(&mut chunk)? {
+            0 => break,
+            count => got.extend_from_slice(&chunk[..count]),
+        }
+    }
+    if got == READY { Ok(()) } else { Err(io::Error::other("it does not act as a guardian")) }
+}

@@ -1,0 +1,268 @@
+//! The guardian process: waits for memweir's end, then lets every job run on.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigHandler, Signal, signal};
+
+use super::{Message, READY};
+use crate::blocker::processes::{self, Identity};
+use crate::cgroup::{self, Files, KernelFiles, Version};
+
+/// Shortest and longest time between two looks at what is left.
+const FIRST_WAIT: Duration = Duration::from_millis(10);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// Rounds of SIGCONT, 10 ms apart: a job that somebody else keeps stopping is his.
+const CONTINUE_ROUNDS: u32 = 50;
+
+/// The body of the guardian process, which the program given to [`super::start`] calls: standard
+/// input is the pipe from memweir, standard output says that it watches.
+///
+/// Returns when everything that it was told of is over, or at once after a goodbye.
+///
+/// # Errors
+///
+/// Failures of the pipe before it watches. From then on it does what can be done.
+pub fn main() -> io::Result<()> {
+    // What a user or a shutdown of the session sends to memweir must not take the guardian along.
+    for ignored in [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+        Signal::SIGPIPE,
+        Signal::SIGTSTP,
+    ] {
+        // SAFETY: SigIgn installs no handler.
+        unsafe { signal(ignored, SigHandler::SigIgn) }?;
+    }
+    let stdin = io::stdin();
+    fcntl(stdin.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    say_ready()?;
+    let mut charge = Charge::default();
+    match charge.watch(stdin.as_fd()) {
+        End::Goodbye => {}
+        End::Death => charge.rescue(&KernelFiles),
+    }
+    Ok(())
+}
+
+/// Tells memweir that its messages are read from now on, and lets go of its pipe.
+fn say_ready() -> io::Result<()> {
+    let mut out = io::stdout();
+    out.write_all(READY)?;
+    out.flush()?;
+    let null = File::options().write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdout(&null)?;
+    Ok(())
+}
+
+/// How memweir ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    Goodbye,
+    Death,
+}
+
+/// What the guardian cares for.
+#[derive(Debug, Default)]
+struct Charge {
+    owner: Option<OwnedFd>,
+    groups: Vec<(Version, PathBuf)>,
+    sessions: BTreeSet<Identity>,
+    strays: BTreeSet<Identity>,
+}
+
+impl Charge {
+    /// Takes messages in until memweir's end.
+    fn watch(&mut self, pipe: std::os::fd::BorrowedFd<'_>) -> End {
+        let mut buffer = Vec::new();
+        loop {
+            let open = read_available(pipe, &mut buffer);
+            for message in Message::take_from(&mut buffer) {
+                if self.hear(message) {
+                    return End::Goodbye;
+                }
+            }
+            if !open || !self.wait(pipe) {
+                // What was said before the death may have come between reading and noticing.
+                read_available(pipe, &mut buffer);
+                let said_goodbye =
+                    Message::take_from(&mut buffer).into_iter().any(|message| self.hear(message));
+                return if said_goodbye { End::Goodbye } else { End::Death };
+            }
+        }
+    }
+
+    /// Sleeps until there is something to read. False once the owner is dead.
+    fn wait(&self, pipe: std::os::fd::BorrowedFd<'_>) -> bool {
+        let owner = self.owner.as_ref().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN));
+        let mut fds: Vec<PollFd<'_>> =
+            [PollFd::new(pipe, PollFlags::POLLIN)].into_iter().chain(owner).collect();
+        // Interrupted: look again.
+        let _ = poll(&mut fds, PollTimeout::NONE);
+        !fds.get(1).is_some_and(|owner| owner.any().unwrap_or(false))
+    }
+
+    /// Takes one message in; true for a goodbye.
+    fn hear(&mut self, message: Message) -> bool {
+        match message {
+            Message::Owner(pid) => self.owner = open_parent(pid),
+            Message::Group(version, path) => self.groups.push((version, path)),
+            Message::Session(leader) => {
+                self.sessions.insert(leader);
+            }
+            Message::Stray(process) => {
+                self.strays.insert(process);
+            }
+            Message::Goodbye => return true,
+        }
+        false
+    }
+
+    /// Lets everything run on, and stays until the groups are gone.
+    fn rescue(mut self, files: &dyn Files) {
+        // Groups first: thawing takes microseconds, a walk through /proc milliseconds.
+        self.thaw_groups(files);
+        self.continue_sessions(files);
+        let mut wait = FIRST_WAIT;
+        loop {
+            self.groups.retain(|(_, group)| cgroup::remove_tree(files, group).is_err());
+            if self.groups.is_empty() {
+                return;
+            }
+            std::thread::sleep(wait);
+            wait = (wait * 2).min(LONGEST_WAIT);
+            // Again: memweir's last write may have raced with the first thaw.
+            self.thaw_groups(files);
+        }
+    }
+
+    fn thaw_groups(&self, files: &dyn Files) {
+        for (version, group) in &self.groups {
+            // Tried again in the next round.
+            let _ = cgroup::thaw_owned(files, *version, group);
+        }
+    }
+
+    fn continue_sessions(&self, files: &dyn Files) {
+        if self.sessions.is_empty() && self.strays.is_empty() {
+            return;
+        }
+        for _ in 0..CONTINUE_ROUNDS {
+            let all = processes::all().unwrap_or_default();
+            // A process of another start time has been given the number since; a missing one is a
+            // leader that ended before its session.
+            let taken = |leader: &Identity| {
+                all.iter().any(|stat| stat.pid == leader.pid && stat.start != leader.start)
+            };
+            let sessions = self.sessions.iter().filter(|leader| !taken(leader));
+            let sessions = sessions.map(|leader| leader.pid).collect();
+            let mut stopped = processes::related(&all, &sessions, &self.strays);
+            stopped.retain(processes::Stat::is_stopped);
+            if stopped.is_empty() {
+                return;
+            }
+            for process in stopped {
+                let _ = files.signal(process.pid, libc::SIGCONT);
+            }
+            std::thread::sleep(FIRST_WAIT);
+        }
+    }
+}
+
+/// Reads what is there. False at the end of the pipe.
+fn read_available(pipe: std::os::fd::BorrowedFd<'_>, buffer: &mut Vec<u8>) -> bool {
+    let mut chunk = [0; 4096];
+    loop {
+        match nix::unistd::read(pipe, &mut chunk) {
+            Ok(0) => return false,
+            Ok(count) => buffer.extend_from_slice(&chunk[..count]),
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(nix::errno::Errno::EAGAIN) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+/// A pidfd of our parent; `None` if it is dead already (then the pipe says so), or where the kernel
+/// has none.
+fn open_parent(pid: i32) -> Option<OwnedFd> {
+    // SAFETY: pidfd_open takes no pointers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+    // SAFETY: the kernel has just made this descriptor for us.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // Still our parent after the descriptor was made, so it is the parent's.
+    (nix::unistd::getppid().as_raw() == pid).then_some(fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::testing::FakeTree;
+    use crate::guardian::message::Message;
+
+    fn pipe_with(messages: &[Message]) -> OwnedFd {
+        let (read, write) = nix::unistd::pipe2(OFlag::O_NONBLOCK).unwrap();
+        let mut write = File::from(write);
+        messages.iter().for_each(|message| write.write_all(&message.encode()).unwrap());
+        read
+    }
+
+    #[test]
+    fn a_closed_pipe_without_goodbye_is_a_death() {
+        let group = Message::Group(Version::V2, "/g".into());
+        let mut charge = Charge::default();
+        assert_eq!(charge.watch(pipe_with(std::slice::from_ref(&group)).as_fd()), End::Death);
+        assert_eq!(charge.groups, [(Version::V2, PathBuf::from("/g"))]);
+        let mut charge = Charge::default();
+        assert_eq!(charge.watch(pipe_with(&[group, Message::Goodbye]).as_fd()), End::Goodbye);
+    }
+
+    #[test]
+    fn the_death_of_the_owner_is_seen_though_its_pipe_stays_open() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        // SAFETY: pidfd_open takes no pointers; the result is checked by from_raw_fd's assertion.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
+        assert!(fd >= 0);
+        // SAFETY: just made for us.
+        let owner = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        let (read, write) = nix::unistd::pipe2(OFlag::O_NONBLOCK).unwrap();
+        let mut charge = Charge { owner: Some(owner), ..Charge::default() };
+        let killer = std::thread::spawn(move || {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+        assert_eq!(charge.watch(read.as_fd()), End::Death);
+        killer.join().unwrap();
+        drop(write);
+    }
+
+    #[test]
+    fn rescue_thaws_even_where_writes_fail_at_first_and_removes() {
+        let tree = FakeTree::new();
+        let parent = tree.group("parent");
+        for leaf in ["parent/a", "parent/b"] {
+            let leaf = tree.group(leaf);
+            tree.write(&leaf.join("cgroup.freeze"), "1").unwrap();
+        }
+        tree.write(&parent.join("cgroup.freeze"), "1").unwrap();
+        tree.fail("write", "parent/a/cgroup.freeze", libc::EINTR, 1);
+        // As if processes were left in both for a while.
+        tree.fail("remove", "parent/a", libc::EBUSY, 2);
+        tree.fail("remove", "parent/b", libc::EBUSY, 3);
+        let charge = Charge { groups: vec![(Version::V2, parent.clone())], ..Charge::default() };
+        charge.rescue(&tree);
+        assert!(!parent.exists());
+        let thawed: Vec<String> = tree.writes_of("0");
+        assert!(thawed.iter().any(|path| path.ends_with("parent/cgroup.freeze")), "{thawed:?}");
+        assert!(thawed.iter().any(|path| path.ends_with("a/cgroup.freeze")), "{thawed:?}");
+    }
+}

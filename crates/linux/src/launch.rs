@@ -1,0 +1,192 @@
+//! Starting a job: its command with everything that its process is born with.
+//!
+//! A start has two steps. [`launch`] makes the process in its [`Birthplace`] and leaves it waiting
+//! at a gate, with its files, directory, session and CPUs set up, so that meters can be attached
+//! before the program's first instruction. [`Newborn::exec`] opens the gate. Whoever dies in
+//! between, no half-made process stays: a newborn whose gate is closed exits.
+//!
+//! What a child needs is laid out in `launch/prepare.rs`, what it does before exec is in
+//! `launch/child.rs`, what is known of a running process in `launch/process.rs`, finding programs in
+//! `launch/program.rs`. Blocking is not here.
+
+mod child;
+pub(crate) mod limits;
+mod prepare;
+mod process;
+mod program;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+pub use process::{Ending, Exit, Process};
+pub use program::{ProgramError, resolve_program};
+
+use crate::blocker::Birthplace;
+use child::{Report, Step};
+use prepare::Prepared;
+
+/// A command, ready to be started.
+#[derive(Debug)]
+pub struct Launch {
+    /// The program, resolved against `PATH` already.
+    pub program: PathBuf,
+    /// Arguments, `argv[0]` included.
+    pub argv: Vec<OsString>,
+    /// The whole environment.
+    pub env: BTreeMap<OsString, OsString>,
+    /// Working directory; that of memweir if absent.
+    pub directory: Option<PathBuf>,
+    /// Standard input.
+    pub stdin: File,
+    /// Standard output.
+    pub stdout: File,
+    /// Standard error.
+    pub stderr: File,
+    /// CPUs that the job is bound to, all if empty.
+    pub cpus: Vec<usize>,
+}
+
+/// A job that could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}")]
+pub struct LaunchError {
+    /// What was tried, with the object's name.
+    pub what: String,
+    /// Why it failed.
+    pub source: io::Error,
+    /// What the user can do about it, where that is known.
+    pub help: Option<String>,
+}
+
+impl LaunchError {
+    fn new(what: impl Into<String>, source: io::Error) -> Self {
+        Self { what: what.into(), source, help: None }
+    }
+}
+
+/// Makes the process of `launch` in `birthplace` and leaves it waiting before exec.
+///
+/// The process leads a session of its own, has default signal handling and no files but its three
+/// standard ones. Returns when it is at the gate; this takes until it has been given a CPU, so
+/// the birthplace must not be blocked.
+///
+/// A job born in a [`Birthplace::Session`] gets SIGCONT when the *thread* that calls this ends, so
+/// that should be the one that schedules.
+///
+/// # Errors
+///
+/// Refusals of the kernel to make the process, to move it to its birthplace, or to give it its
+/// directory or CPUs. Nothing is left behind then.
+pub fn launch(launch: &Launch, birthplace: &Birthplace) -> Result<Newborn, LaunchError> {
+    let prepared = Prepared::new(launch, birthplace)?;
+    let (process, gate, reports) = prepared.bear()?;
+    let mut newborn =
+        Newborn { process: Some(process), gate, reports, program: launch.program.clone() };
+    match newborn.next_report()? {
+        Some(Report { step: Step::AtTheGate, .. }) => Ok(newborn),
+        Some(report) => Err(newborn.failure(launch, report)),
+        None => Err(LaunchError::new(
+            format!("starting {}", launch.program.display()),
+            io::Error::other("the new process was killed before it could run the program"),
+        )),
+    }
+}
+
+/// A process that is born and waits before exec. Dropping it ends it.
+#[derive(Debug)]
+pub struct Newborn {
+    /// Present until the process is handed out by [`Newborn::exec`].
+    process: Option<Process>,
+    gate: File,
+    reports: File,
+    program: PathBuf,
+}
+
+impl Newborn {
+    /// Its process id, which is also its session's.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.process.as_ref().map_or(0, Process::pid)
+    }
+
+    /// Opens the gate and returns when the program has replaced the newborn. For this the newborn
+    /// must be given a CPU: not to be called while it is blocked.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the program cannot be executed, with help; the newborn is gone then.
+    pub fn exec(mut self) -> Result<Process, LaunchError> {
+        let opened = self.gate.write_all(&[child::GO]);
+        match (opened, self.next_report()?) {
+            (Ok(()), None) => {}
+            (Err(error), None) => {
+                return Err(LaunchError::new(
+                    format!("starting {}", self.program.display()),
+                    error,
+                ));
+            }
+            (_, Some(report)) => {
+                let source = io::Error::from_raw_os_error(report.errno);
+                let help = program::explain_exec_failure(&self.program, report.errno);
+                let what = format!("executing {}", self.program.display());
+                return Err(LaunchError { what, source, help });
+            }
+        }
+        Ok(self.process.take().expect("the process is handed out once"))
+    }
+
+    /// The next thing that the child has to say; `None` when it has closed its end.
+    fn next_report(&mut self) -> Result<Option<Report>, LaunchError> {
+        let mut bytes = [0; Report::SIZE];
+        match self.reports.read_exact(&mut bytes) {
+            Ok(()) => Ok(Some(Report::decode(bytes))),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(LaunchError::new("hearing from the new process", error)),
+        }
+    }
+
+    fn failure(&self, launch: &Launch, report: Report) -> LaunchError {
+        let program = self.program.display();
+        let (what, help) = match report.step {
+            Step::Directory => (
+                format!(
+                    "entering the working directory {} of {program}",
+                    launch.directory.as_deref().unwrap_or_else(|| "/".as_ref()).display()
+                ),
+                None,
+            ),
+            Step::Affinity => (
+                format!("binding {program} to the CPUs {:?}", launch.cpus),
+                Some("none of these CPUs is online and allowed to memweir".to_owned()),
+            ),
+            Step::Cgroup => (format!("moving the new process of {program} into its cgroup"), None),
+            Step::Files => (format!("setting up the files of {program}"), None),
+            Step::Session => (format!("giving {program} a session of its own"), None),
+            Step::AtTheGate | Step::Exec => (format!("starting {program}"), None),
+        };
+        LaunchError { what, source: io::Error::from_raw_os_error(report.errno), help }
+    }
+}
+
+impl Drop for Newborn {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // A closed gate would end it too, but only when it is given a CPU; in a frozen group
+            // it never is, while SIGKILL gets through.
+            let _ = process.signal(libc::SIGKILL);
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Makes a pipe whose ends are closed by exec.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?)
+}
+
+#[cfg(test)]
+mod tests;

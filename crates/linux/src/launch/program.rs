@@ -1,0 +1,195 @@
+//! Finding a job's program, and saying in a person's words why it cannot be executed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use memweir_core::names::nearest;
+use object::elf::{ELFMAG, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP};
+use object::read::elf::{FileHeader, ProgramHeader};
+
+/// A program that cannot be executed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct ProgramError {
+    /// Why.
+    pub reason: String,
+    /// What to write or do instead, where that is known.
+    pub help: Option<String>,
+}
+
+impl ProgramError {
+    fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), help: None }
+    }
+
+    fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// The file that `name` stands for, as an absolute path: itself if it contains a slash (relative
+/// to memweir's directory), else the first executable of that name in the directories of
+/// `path_env` (the value of `PATH`).
+///
+/// # Errors
+///
+/// A missing program, with the nearest name on the path; a directory; a file that may not be
+/// executed.
+pub fn resolve_program(name: &OsStr, path_env: &OsStr) -> Result<PathBuf, ProgramError> {
+    if name.is_empty() {
+        return Err(ProgramError::new("the program's name is empty"));
+    }
+    if name.as_bytes().contains(&b'/') {
+        let path = std::path::absolute(name).unwrap_or_else(|_| PathBuf::from(name));
+        return check(&path)
+            .map(|()| path)
+            .map_err(|error| near_in_directory(error, Path::new(name)));
+    }
+    let mut refused = None;
+    for directory in std::env::split_paths(path_env) {
+        // An empty entry of PATH means the current directory.
+        let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { &directory };
+        let path = directory.join(name);
+        let path = std::path::absolute(&path).unwrap_or(path);
+        match check(&path) {
+            Ok(()) => return Ok(path),
+            Err(_) if !path.exists() => {}
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    Err(refused.unwrap_or_else(|| not_on_path(name, path_env)))
+}
+
+/// Whether `path` is a file that this user may execute.
+fn check(path: &Path) -> Result<(), ProgramError> {
+    let shown = path.display();
+    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => ProgramError::new(format!("{shown} does not exist")),
+        _ => ProgramError::new(format!("{shown}: {error}")),
+    })?;
+    if metadata.is_dir() {
+        return Err(ProgramError::new(format!("{shown} is a directory, not a program")));
+    }
+    if !metadata.is_file() {
+        return Err(ProgramError::new(format!("{shown} is not a regular file")));
+    }
+    let allowed = nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok();
+    if !allowed || metadata.permissions().mode() & 0o111 == 0 {
+        let error = ProgramError::new(format!("{shown} may not be executed"));
+        return Err(error.help(format!("chmod +x {shown}, or name its interpreter first")));
+    }
+    Ok(())
+}
+
+fn not_on_path(name: &OsStr, path_env: &OsStr) -> ProgramError {
+    let name = name.to_string_lossy();
+    let names: Vec<String> =
+        std::env::split_paths(path_env).flat_map(|directory| executables(&directory)).collect();
+    let error = ProgramError::new(format!("no program `{name}` in the directories of PATH"));
+    if Path::new(&*name).is_file() {
+        return error.help(format!("write `./{name}` for the file in this directory"));
+    }
+    match nearest(&name, names.iter().map(String::as_str)) {
+        Some(near) => error.help(format!("did you mean `{near}`?")),
+        None => error,
+    }
+}
+
+fn near_in_directory(error: ProgramError, path: &Path) -> ProgramError {
+    if error.help.is_some() || path.exists() {
+        return error;
+    }
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return error };
+    let names = executables(directory);
+    match nearest(&name.to_string_lossy(), names.iter().map(String::as_str)) {
+        Some(near) => {
+            let near = directory.join(near);
+            error.help(format!("did you mean `{}`?", near.display()))
+        }
+        None => error,
+    }
+}
+
+/// Names of the programs in a directory; none if it cannot be read.
+fn executables(directory: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter(|entry| check(&entry.path()).is_ok())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+/// What a person can do after execve of `program` has failed with `errno`.
+pub(super) fn explain_exec_failure(program: &Path, errno: i32) -> Option<String> {
+    let shown = program.display();
+    match errno {
+        libc::ENOENT if program.exists() => Some(match interpreter(program) {
+            Some(interpreter) => format!(
+                "{shown} asks for the interpreter {}, which does not exist",
+                Path::new(&interpreter).display()
+            ),
+            None => format!("the interpreter that {shown} asks for does not exist"),
+        }),
+        libc::ENOENT => Some(format!("{shown} does not exist")),
+        libc::EACCES => check(program).err().map_or_else(
+            || {
+                Some(format!(
+                    "{shown} or its interpreter may not be executed; is its file system mounted noexec?"
+                ))
+            },
+            |error| Some(error.help.unwrap_or(error.reason)),
+        ),
+        libc::ENOEXEC => Some(unknown_format(program)),
+        libc::ETXTBSY => Some(format!("somebody is still writing to {shown}")),
+        libc::E2BIG => Some("the arguments and the environment are too long together".to_owned()),
+        _ => None,
+    }
+}
+
+fn unknown_format(program: &Path) -> String {
+    let shown = program.display();
+    let start = head(program);
+    if start.starts_with(&ELFMAG) {
+        format!("{shown} was built for another kind of processor")
+    } else if start.is_empty() {
+        format!("{shown} is empty")
+    } else {
+        format!("{shown} is no binary; if it is a script, its first line must be like #!/bin/sh")
+    }
+}
+
+/// The interpreter that a script or a dynamic binary names.
+fn interpreter(program: &Path) -> Option<OsString> {
+    let head = head(program);
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let line = line.split(|b| *b == b'\n').next()?;
+        let name = line.split(|b| b" \t".contains(b)).find(|word| !word.is_empty())?;
+        return Some(OsStr::from_bytes(name).to_owned());
+    }
+    let data = head.as_slice();
+    let elf = FileHeader64::<object::Endianness>::parse(data).ok()?;
+    let endian = elf.endian().ok()?;
+    if ![ET_EXEC, ET_DYN].contains(&elf.e_type(endian)) {
+        return None;
+    }
+    let headers = elf.program_headers(endian, data).ok()?;
+    let header = headers.iter().find(|header| header.p_type(endian) == PT_INTERP)?;
+    let name = header.data(endian, data).ok()?;
+    Some(OsStr::from_bytes(name.split(|b| *b == 0).next()?).to_owned())
+}
+
+/// The first page of a file, where scripts and binaries alike name their interpreter.
+fn head(path: &Path) -> Vec<u8> {
+    let mut head = Vec::new();
+    if let Ok(file) = File::open(path) {
+        // An unreadable program has no help to give; the errno is reported all the same.
+        let _ = file.take(4096).read_to_end(&mut head);
+    }
+    head
+}

@@ -1,0 +1,19 @@
+//! The Linux mechanisms under memweir.
+//!
+//! Every system call and every `unsafe` block of the host side lives here: starting jobs,
+//! blocking and resuming them, counting their memory traffic. Use cases see two traits,
+//! [`Blocker`] and [`Meter`], each of which has a fake that injects faults. Nothing here decides
+//! who runs.
+
+pub mod blocker;
+mod cgroup;
+pub mod fake;
+pub mod guardian;
+pub mod launch;
+pub mod leftovers;
+pub mod probe;
+pub mod topology;
+
+pub use blocker::{BlockError, Blocker, Mechanism};
+pub use launch::Launch;
+pub use probe::Probe;

@@ -1,0 +1,319 @@
+//! What the machine is made of: CPUs, caches, memory.
+//!
+//! The CPU's vendor and model, against which event files are matched, are read by
+//! [`crate::meter::cpu`](crate::meter).
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use memweir_core::Bytes;
+use memweir_core::cache::{CacheGeometry, CacheHierarchy};
+
+/// Caches as they are taken where the machine does not tell: those of a common server core.
+pub const TYPICAL_CACHES: CacheHierarchy = CacheHierarchy {
+    l1d: CacheGeometry { size: Bytes(32 << 10), ways: 8, line: 64 },
+    l2: CacheGeometry { size: Bytes(1 << 20), ways: 16, line: 64 },
+    llc: CacheGeometry { size: Bytes(32 << 20), ways: 16, line: 64 },
+};
+
+/// The caches of this machine, as far as it tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caches {
+    /// Their geometry.
+    pub hierarchy: CacheHierarchy,
+    /// CPUs that share one last-level cache, in ascending order; empty where that is not known.
+    pub llc_cpus: Vec<usize>,
+    /// What the user should know: which part is not the machine's own.
+    pub notice: Option<String>,
+}
+
+/// CPUs that are online and allowed to this process, in ascending order.
+///
+/// # Errors
+///
+/// Refusals of `sched_getaffinity`.
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    // The kernel's mask holds online CPUs alone.
+    let set = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
+    Ok((0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
+}
+
+/// The caches between memory and the first CPU that this process may use.
+#[must_use]
+pub fn caches() -> Caches {
+    let cpu = allowed_cpus().ok().and_then(|cpus| cpus.first().copied()).unwrap_or(0);
+    caches_of(Path::new("/sys/devices/system/cpu"), cpu)
+}
+
+/// Memory of this machine.
+///
+/// # Errors
+///
+/// `/proc/meminfo` is unreadable or does not say.
+pub fn memory() -> io::Result<Bytes> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    parse_memory(&text)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/meminfo has no MemTotal"))
+}
+
+/// The CPU's name as its maker wrote it (`model name` of `/proc/cpuinfo`), where it has one.
+#[must_use]
+pub fn cpu_name() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    value_of(&text, "model name").map(ToOwned::to_owned)
+}
+
+/// Whether the CPU says that a hypervisor runs below. x86 alone tells; elsewhere this is false.
+#[must_use]
+pub fn is_virtual() -> bool {
+    fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| has_flag(&text, "hypervisor"))
+}
+
+fn has_flag(cpuinfo: &str, flag: &str) -> bool {
+    value_of(cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|f| f == flag))
+}
+
+/// The value of the first line `key : value`.
+fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == key).then_some(value.trim())
+    })
+}
+
+fn parse_memory(meminfo: &str) -> Option<Bytes> {
+    let kib: u64 = value_of(meminfo, "MemTotal")?.strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024).map(Bytes)
+}
+
+/// One data or unified cache of a CPU.
+#[derive(Clone, Debug)]
+struct Level {
+    level: u32,
+    geometry: CacheGeometry,
+    cpus: Vec<usize>,
+}
+
+fn caches_of(cpus: &Path, cpu: usize) -> Caches {
+    let mut levels = read_levels(&cpus.join(format!("cpu{cpu}/cache")));
+    levels.sort_by_key(|level| level.level);
+    let typical = |notice: &str| Caches {
+        hierarchy: TYPICAL_CACHES,
+        llc_cpus: Vec::new(),
+        notice: Some(notice.to_owned()),
+    };
+    let (Some(first), Some(last)) = (levels.first(), levels.last()) else {
+        return typical(
+            "this machine does not tell its caches; a last-level cache of 32 MiB is assumed",
+        );
+    };
+    if last.level < 2 || first.level != 1 {
+        return typical(
+            "this machine tells only some of its caches; a last-level cache of 32 MiB is assumed",
+        );
+    }
+    let second = levels.iter().find(|level| level.level == 2 && level.level < last.level);
+    let notice = second.is_none().then(|| {
+        "this machine has two levels of cache; the second is taken as the shared one".to_owned()
+    });
+    let hierarchy = CacheHierarchy {
+        l1d: first.geometry,
+        // As large as the first level, a private second level changes nothing.
+        l2: second.map_or(first.geometry, |level| level.geometry),
+        llc: last.geometry,
+    };
+    Caches { hierarchy, llc_cpus: last.cpus.clone(), notice }
+}
+
+/// The caches below `directory` that hold data and make sense.
+fn read_levels(directory: &Path) -> Vec<Level> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let text = |name: &str| fs::read_to_string(entry.path().join(name)).ok();
+            let kind = text("type")?;
+            matches!(kind.trim(), "Data" | "Unified").then_some(())?;
+            Some(Level {
+                level: text("level")?.trim().parse().ok()?,
+                geometry: parse_geometry(
+                    &text("size")?,
+                    &text("ways_of_associativity")?,
+                    &text("coherency_line_size")?,
+                )?,
+                cpus: text("shared_cpu_list")
+                    .and_then(|list| parse_cpu_list(&list))
+                    .unwrap_or_default(),
+            })
+        })
+        .collect()
+}
+
+/// Geometry as sysfs writes it; `None` for what cannot be a cache.
+fn parse_geometry(size: &str, ways: &str, line: &str) -> Option<CacheGeometry> {
+    let size = parse_size(size)?;
+    let line: u32 = line.trim().parse().ok().filter(|line| (16..=1024).contains(line))?;
+    if !line.is_power_of_two() || size.0 % u64::from(line) != 0 {
+        return None;
+    }
+    let lines = size.0 / u64::from(line);
+    let ways = match ways.trim().parse::<u32>().ok()? {
+        // Fully associative.
+        0 => u32::try_from(lines).ok()?,
+        ways => ways,
+    };
+    let fits = ways > 0 && lines > 0 && lines % u64::from(ways) == 0;
+    fits.then_some(CacheGeometry { size, ways, line })
+}
+
+/// A size such as `48K`.
+fn parse_size(text: &str) -> Option<Bytes> {
+    let text = text.trim();
+    let (digits, unit) = match text.char_indices().last()? {
+        (at, 'K') => (&text[..at], 1u64 << 10),
+        (at, 'M') => (&text[..at], 1 << 20),
+        (at, 'G') => (&text[..at], 1 << 30),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit).map(Bytes)
+}
+
+/// A list such as `0-3,8,10-11`. `None` for nonsense and for CPUs beyond the kernel's limit.
+fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
+    /// `CONFIG_NR_CPUS` is at most this.
+    const MAX_CPUS: usize = 8192;
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last >= MAX_CPUS {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A sysfs tree with these caches of CPU 0: level, type, size, ways, CPUs.
+    fn sysfs(caches: &[(&str, &str, &str, &str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (index, (level, kind, size, ways, cpus)) in caches.iter().enumerate() {
+            let directory = root.path().join(format!("cpu0/cache/index{index}"));
+            fs::create_dir_all(&directory).unwrap();
+            for (name, value) in [
+                ("level", *level),
+                ("type", *kind),
+                ("size", *size),
+                ("ways_of_associativity", *ways),
+                ("coherency_line_size", "64"),
+                ("shared_cpu_list", *cpus),
+            ] {
+                fs::write(directory.join(name), format!("{value}\n")).unwrap();
+            }
+        }
+        root
+    }
+
+    fn geometry(size: u64, ways: u32) -> CacheGeometry {
+        CacheGeometry { size: Bytes(size), ways, line: 64 }
+    }
+
+    #[test]
+    fn three_levels_and_who_shares_the_last() {
+        let root = sysfs(&[
+            ("1", "Data", "48K", "12", "0"),
+            ("1", "Instruction", "32K", "8", "0"),
+            ("3", "Unified", "32768K", "16", "0-1,4"),
+            ("2", "Unified", "1M", "16", "0"),
+        ]);
+        let caches = caches_of(root.path(), 0);
+        assert_eq!(caches.hierarchy.l1d, geometry(48 << 10, 12));
+        assert_eq!(caches.hierarchy.l2, geometry(1 << 20, 16));
+        assert_eq!(caches.hierarchy.llc, geometry(32 << 20, 16));
+        assert_eq!(caches.llc_cpus, [0, 1, 4]);
+        assert_eq!(caches.notice, None);
+    }
+
+    #[test]
+    fn the_second_level_is_the_last_where_there_is_no_third() {
+        let root = sysfs(&[("1", "Data", "32K", "0", "0"), ("2", "Unified", "512K", "16", "0-3")]);
+        let caches = caches_of(root.path(), 0);
+        // Fully associative: as many ways as lines.
+        assert_eq!(caches.hierarchy.l1d, geometry(32 << 10, 512));
+        assert_eq!(caches.hierarchy.llc, geometry(512 << 10, 16));
+        assert!(caches.notice.unwrap().contains("two levels"));
+    }
+
+    #[test]
+    fn silence_and_nonsense_are_replaced_and_told() {
+        for caches in [
+            vec![],
+            vec![("1", "Data", "48K", "12", "0")],
+            vec![("1", "Data", "48K", "12", "0"), ("3", "Unified", "1000K", "7", "0")],
+            vec![("3", "Unified", "32M", "16", "0")],
+        ] {
+            let found = caches_of(sysfs(&caches).path(), 0);
+            assert_eq!(found.hierarchy, TYPICAL_CACHES, "{caches:?}");
+            assert!(found.notice.unwrap().contains("32 MiB is assumed"));
+        }
+    }
+
+    #[test]
+    fn reads_this_machine() {
+        let cpus = allowed_cpus().unwrap();
+        assert!(!cpus.is_empty() && cpus.is_sorted());
+        assert!(memory().unwrap() > Bytes(16 << 20));
+        let hierarchy = caches().hierarchy;
+        assert!(hierarchy.l1d.sets() > 0 && hierarchy.llc.size > hierarchy.l1d.size);
+    }
+
+    #[test]
+    fn flags_are_whole_words() {
+        let text = "processor\t: 0\nflags\t\t: fpu hypervisor_x sse\n";
+        assert!(!has_flag(text, "hypervisor"));
+        assert!(has_flag(text, "sse"));
+        assert_eq!(parse_memory("MemTotal:  2048 kB\nMemFree: 1 kB\n"), Some(Bytes(2 << 20)));
+        assert_eq!(parse_memory("MemFree: 1 kB\n"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn parsers_never_panic(text: String, other: String, third: String) {
+            let _ = (parse_size(&text), parse_cpu_list(&text), parse_memory(&text));
+            let _ = (has_flag(&text, &other), parse_geometry(&text, &other, &third));
+        }
+
+        #[test]
+        fn what_is_taken_for_a_cache_has_whole_sets(
+            size in "[0-9]{1,20}[KMGx]?", ways in "[0-9]{1,10}", line in "[0-9]{1,5}",
+        ) {
+            if let Some(cache) = parse_geometry(&size, &ways, &line) {
+                prop_assert!(cache.sets() > 0);
+                let bytes = cache.sets() * u64::from(cache.ways) * u64::from(cache.line);
+                prop_assert_eq!(bytes, cache.size.0);
+            }
+        }
+
+        #[test]
+        fn lists_are_read_back(cpus in proptest::collection::btree_set(0..8192usize, 0..40)) {
+            let text = cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+            prop_assert_eq!(parse_cpu_list(&text), Some(cpus.into_iter().collect()));
+        }
+
+        #[test]
+        fn lists_never_panic(text in "[0-9,-]{0,30}") {
+            if let Some(cpus) = parse_cpu_list(&text) {
+                prop_assert!(cpus.is_sorted() && cpus.len() <= 8192);
+            }
+        }
+    }
+}
