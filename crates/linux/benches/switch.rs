@@ -1,0 +1,244 @@
+//! How long it takes to switch 8 of 16 single-threaded busy jobs, at normal priority.
+//!
+//! `cargo bench -p memweir-linux --bench switch` prints a table and, on the last line, the same as
+//! JSON. A switch is `block_all` plus `run_only` of the 8 jobs that stood before: the time for which
+//! the scheduler's own thread is busy. `leaf by leaf` goes through the jobs in order and flips each
+//! one's own group, with the parent thawed, so that jobs which run already compete with the rest of
+//! the switch.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use memweir_core::JobId;
+use memweir_linux::blocker::{Blocker, Mechanism};
+use memweir_linux::launch::{Launch, Process, launch};
+use memweir_linux::{blocker, guardian, leftovers};
+use serde::Serialize;
+
+const JOBS: u32 = 16;
+const CHOSEN: u32 = 8;
+/// Switches that are measured, and those before them that are not.
+const SWITCHES: usize = 400;
+const WARM_UP: usize = 40;
+/// Jobs run between two switches, as in a short quantum.
+const QUANTUM: Duration = Duration::from_millis(10);
+/// What the median of the two-level switch should not exceed; part of the output.
+const BUDGET: Duration = Duration::from_micros(200);
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("guardian") => {
+            guardian::main().expect("the pipe of the bench");
+            return ExitCode::SUCCESS;
+        }
+        Some("spin") => spin(),
+        _ => {}
+    }
+    // `cargo bench` says so; `cargo test --benches` does not, and is no time for 16 busy jobs.
+    if !std::env::args().any(|arg| arg == "--bench") {
+        println!("run `cargo bench -p memweir-linux --bench switch` to measure");
+        return ExitCode::SUCCESS;
+    }
+    for line in leftovers::clean() {
+        eprintln!("{line}");
+    }
+    let mut rows = Vec::new();
+    for (name, mechanism, how) in [
+        ("v2 two-level", Mechanism::CgroupV2, How::Blocker),
+        ("v2 leaf by leaf", Mechanism::CgroupV2, How::LeafByLeaf),
+        ("SIGSTOP", Mechanism::Sigstop, How::Blocker),
+        ("v1 two-level", Mechanism::CgroupV1, How::Blocker),
+    ] {
+        match measure(mechanism, how) {
+            Ok(samples) => rows.push(Row::new(name, samples)),
+            Err(error) => eprintln!("SKIPPED: {name}: {error}"),
+        }
+    }
+    print(&rows);
+    // A figure above the budget on a loaded machine is a figure, not a failure.
+    ExitCode::SUCCESS
+}
+
+fn spin() -> ! {
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// As memweir switches.
+    Blocker,
+    /// Each leaf's own switch, with the parent thawed.
+    LeafByLeaf,
+}
+
+#[derive(Serialize)]
+struct Row {
+    mechanism: &'static str,
+    median_us: f64,
+    p90_us: f64,
+    p99_us: f64,
+}
+
+impl Row {
+    fn new(mechanism: &'static str, mut samples: Vec<Duration>) -> Self {
+        samples.sort_unstable();
+        let at = |share: f64| {
+            let index = (share * (samples.len() - 1) as f64).round() as usize;
+            samples[index].as_nanos() as f64 / 1000.0
+        };
+        Self { mechanism, median_us: at(0.5), p90_us: at(0.9), p99_us: at(0.99) }
+    }
+}
+
+fn print(rows: &[Row]) {
+    println!(
+        "switching {CHOSEN} of {JOBS} single-threaded busy jobs, normal priority, microseconds"
+    );
+    println!("{:<18}{:>12}{:>12}{:>12}", "mechanism", "median", "p90", "p99");
+    for row in rows {
+        let Row { mechanism, median_us, p90_us, p99_us } = row;
+        println!("{mechanism:<18}{median_us:>12.1}{p90_us:>12.1}{p99_us:>12.1}");
+    }
+    let line = serde_json::json!({
+        "jobs": JOBS,
+        "chosen": CHOSEN,
+        "budget_us": BUDGET.as_micros() as u64,
+        "switch": rows,
+    });
+    println!("{line}");
+}
+
+fn measure(mechanism: Mechanism, how: How) -> Result<Vec<Duration>, String> {
+    let command = guardian::Command::this_program(["guardian"]);
+    let opened = blocker::open(Some(mechanism), "bench", &command).map_err(|e| e.to_string())?;
+    let mut blocker = opened.blocker;
+    let mut processes = Vec::new();
+    let measured = start(&mut *blocker, &mut processes).and_then(|()| match how {
+        How::Blocker => switch(|chosen| {
+            blocker.block_all()?;
+            blocker.run_only(chosen)
+        }),
+        How::LeafByLeaf => {
+            blocker.run_all().map_err(|error| error.to_string())?;
+            let mut leaves =
+                Leaves::open().map_err(|error| format!("opening the leaves: {error}"))?;
+            let samples = switch(|chosen| leaves.set(chosen))?;
+            leaves.set(&JOB_IDS).map_err(|error| error.to_string())?;
+            Ok(samples)
+        }
+    });
+    // Whatever happened, nothing may stay. Under the v1 freezer a job dies when it runs.
+    for mut process in processes {
+        let _ = process.signal(libc::SIGKILL);
+        let _ = blocker.run_all();
+        let _ = process.wait();
+    }
+    measured
+}
+
+const JOB_IDS: [JobId; JOBS as usize] = {
+    let mut ids = [JobId(0); JOBS as usize];
+    let mut n = 0;
+    while n < JOBS {
+        ids[n as usize] = JobId(n);
+        n += 1;
+    }
+    ids
+};
+
+/// Times `once`, which is to let the given half of the jobs run and no other.
+fn switch<E: std::fmt::Display>(
+    mut once: impl FnMut(&[JobId]) -> Result<(), E>,
+) -> Result<Vec<Duration>, String> {
+    let mut samples = Vec::with_capacity(SWITCHES);
+    for round in 0..SWITCHES + WARM_UP {
+        // The other half each time: every job changes.
+        let first = if round % 2 == 0 { 0 } else { CHOSEN as usize };
+        let chosen = &JOB_IDS[first..first + CHOSEN as usize];
+        let start = Instant::now();
+        once(chosen).map_err(|error| error.to_string())?;
+        if round >= WARM_UP {
+            samples.push(start.elapsed());
+        }
+        std::thread::sleep(QUANTUM);
+    }
+    Ok(samples)
+}
+
+fn start(blocker: &mut dyn Blocker, processes: &mut Vec<Process>) -> Result<(), String> {
+    let null = || File::options().read(true).write(true).open("/dev/null");
+    let spin = || -> io::Result<Launch> {
+        Ok(Launch {
+            program: std::env::current_exe()?,
+            argv: ["switch", "spin"].map(Into::into).to_vec(),
+            env: [].into(),
+            directory: None,
+            stdin: null()?,
+            stdout: null()?,
+            stderr: null()?,
+            cpus: Vec::new(),
+        })
+    };
+    for job in JOB_IDS {
+        let place = blocker.prepare(job).map_err(|error| error.to_string())?;
+        let description = spin().map_err(|error| error.to_string())?;
+        let newborn = launch(&description, &place).map_err(|error| error.to_string())?;
+        blocker.born(job, newborn.pid()).map_err(|error| error.to_string())?;
+        processes.push(newborn.exec().map_err(|error| error.to_string())?);
+        // So that the next one is not started against all before it.
+        blocker.run_only(&[]).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The switches of this process's v2 leaves.
+struct Leaves {
+    switches: Vec<File>,
+    running: [bool; JOBS as usize],
+}
+
+impl Leaves {
+    fn open() -> io::Result<Self> {
+        let own = format!("memweir-{}-", std::process::id());
+        let mounts = std::fs::read_to_string("/proc/self/mounts")?;
+        let top = mounts.lines().find(|line| line.contains(" cgroup2 "));
+        let top = top.and_then(|line| line.split(' ').nth(1)).unwrap_or("/sys/fs/cgroup");
+        let parent = find_group(Path::new(top), &own)
+            .ok_or_else(|| io::Error::other(format!("no group {own}* below {top}")))?;
+        let open = |job: JobId| {
+            let path = parent.join(format!("job-{job}/cgroup.freeze"));
+            File::options().write(true).open(path)
+        };
+        let switches = JOB_IDS.into_iter().map(open).collect::<io::Result<_>>()?;
+        Ok(Self { switches, running: [true; JOBS as usize] })
+    }
+
+    fn set(&mut self, chosen: &[JobId]) -> io::Result<()> {
+        for ((job, switch), running) in JOB_IDS.iter().zip(&self.switches).zip(&mut self.running) {
+            let run = chosen.contains(job);
+            if run != *running {
+                switch.write_all_at(if run { b"0" } else { b"1" }, 0)?;
+                *running = run;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The group whose name begins with `own`, anywhere below `directory`.
+fn find_group(directory: &Path, own: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(directory).ok()?.flatten();
+    let groups: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    let is_own = |path: &&PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(own))
+    };
+    let found = groups.iter().find(is_own).cloned();
+    found.or_else(|| groups.iter().find_map(|group| find_group(group, own)))
+}
