@@ -11,9 +11,11 @@ pub mod fake;
 pub mod guardian;
 pub mod launch;
 pub mod leftovers;
+pub mod meter;
 pub mod probe;
 pub mod topology;
 
 pub use blocker::{BlockError, Blocker, Mechanism};
 pub use launch::Launch;
+pub use meter::{Capabilities, Meter, MeterChoice, MeterError, MeterKind, Reading};
 pub use probe::Probe;

@@ -1,0 +1,102 @@
+//! Counting what jobs do to memory.
+//!
+//! Here: the contract of every meter and what a meter says of itself. Each meter has a file of
+//! its own; the `declared` meter needs no operating system and lives in `memweir-run`.
+
+pub mod cpu;
+pub mod fake;
+pub mod kind;
+pub mod native;
+pub mod perf;
+pub mod resctrl;
+
+pub use kind::{MeterChoice, MeterKind, UnknownMeter};
+pub use native::{Native, NativeOptions, OpenedMeter, PassedOver, native};
+
+use memweir_core::{BytesPerSec, Counts, JobId, Nanos};
+
+use crate::launch::Launch;
+
+/// What a meter has counted for a job since the job started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Cumulative counts.
+    pub counts: Counts,
+    /// Instruction-pointer samples per code region **since the last reading**; empty where the
+    /// meter takes none.
+    pub instruction_pointers: Vec<u32>,
+    /// Bandwidth expected over the next quantum, where the meter can look ahead.
+    pub forecast: Option<BytesPerSec>,
+}
+
+/// What a meter sees and what it is blind to, as plain facts for reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Whether [`Counts::instructions`] is counted. Where not, it is zero and means nothing.
+    pub instructions: bool,
+    /// Whether [`Counts::writes`] is counted apart from the reads. Where not, it is zero, and
+    /// a caveat says whether `reads` leaves the writes out or carries both.
+    pub writes: bool,
+    /// Whether readings carry samples of the instruction pointer.
+    pub instruction_pointers: bool,
+    /// What users should know before they trust the figures, one sentence each.
+    pub caveats: Vec<String>,
+}
+
+/// A failure of a meter. The batch goes on without this meter's figures.
+#[derive(Debug, thiserror::Error)]
+pub enum MeterError {
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was tried, with the object's name.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// The job cannot be served by this meter.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+/// Counts for every job of a batch.
+///
+/// Order of calls for a job: [`prepare`](Meter::prepare), birth, [`attach`](Meter::attach), exec,
+/// any number of [`read`](Meter::read), [`detach`](Meter::detach).
+pub trait Meter: Send {
+    /// Which meter this is.
+    fn kind(&self) -> MeterKind;
+
+    /// What it counts and what it is blind to. The same for the whole life of the meter, so that
+    /// a report can leave out what was never measured.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Changes the command before birth (the software meter puts QEMU in front).
+    fn prepare(&mut self, job: JobId, launch: &mut Launch) -> Result<(), MeterError> {
+        let _ = (job, launch);
+        Ok(())
+    }
+
+    /// Starts counting the process `pid`, which is born and has not called exec yet.
+    fn attach(&mut self, job: JobId, pid: i32) -> Result<(), MeterError>;
+
+    /// Reads the counts of a job that has used `cpu_time` so far. Works on blocked jobs and on
+    /// jobs that have ended but are not detached. `quantum` is the span that a forecast is for.
+    fn read(&mut self, job: JobId, cpu_time: Nanos, quantum: Nanos) -> Result<Reading, MeterError>;
+
+    /// What the user should know of the counts of a job, such as programs that ran uncounted. Asked
+    /// for before the job is detached.
+    fn notices(&self, job: JobId) -> Vec<String> {
+        let _ = job;
+        Vec::new()
+    }
+
+    /// Stops counting and gives back whatever was opened.
+    fn detach(&mut self, job: JobId);
+
+    /// Takes what users should be told since the last call (counts that had to be scaled, samples
+    /// that were lost), one sentence each.
+    fn take_notices(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}

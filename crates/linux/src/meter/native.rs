@@ -1,0 +1,156 @@
+//! Choosing a meter that runs jobs at their native speed from what the machine offers.
+//!
+//! The `declared` meter, which comes after these in `auto`, needs no machine and is added by the
+//! run itself.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use memweir_core::input::InputError;
+
+use super::perf::{PerfMeter, PerfOpenError, SampleIps};
+use super::resctrl::ResctrlMeter;
+use super::{Meter, MeterChoice, MeterKind};
+use crate::probe::Probe;
+
+/// What meters need to know besides the choice.
+#[derive(Clone, Debug, Default)]
+pub struct NativeOptions {
+    /// An event file in the place of the shipped ones.
+    pub event_file: Option<PathBuf>,
+    /// Whether instruction pointers are wanted.
+    pub sample_ips: SampleIps,
+}
+
+/// The outcome of a choice.
+#[derive(Default)]
+pub struct Native {
+    /// The meter, if one of those allowed works here.
+    pub meter: Option<OpenedMeter>,
+    /// Those that were tried before it and why they do not serve, to be shown to the user.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// A meter that serves.
+pub struct OpenedMeter {
+    /// The meter.
+    pub meter: Box<dyn Meter>,
+    /// What it counts by what, as one sentence for people.
+    pub description: String,
+}
+
+/// A meter that does not serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedOver {
+    /// Which.
+    pub kind: MeterKind,
+    /// Why, and what would help.
+    pub probe: Probe,
+}
+
+impl fmt::Display for PassedOver {
+    /// `perf: this virtual machine has no PMU (remedy: ...)`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.probe.reason)?;
+        match &self.probe.remedy {
+            Some(remedy) => write!(f, " (remedy: {remedy})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Opens the first of `perf` and `resctrl` that `choice` allows and that works here.
+///
+/// # Errors
+/// The event file was refused: that is wrong input and never a reason to try another meter.
+pub fn native(choice: MeterChoice, options: &NativeOptions) -> Result<Native, InputError> {
+    let mut native = Native::default();
+    if choice.allows(MeterKind::Perf) {
+        match PerfMeter::open(options.event_file.as_deref(), options.sample_ips) {
+            Ok(meter) => {
+                let description = meter.describe();
+                native.meter = Some(OpenedMeter { meter: Box::new(meter), description });
+                return Ok(native);
+            }
+            Err(PerfOpenError::Input(error)) => return Err(error),
+            Err(PerfOpenError::Unavailable(probe)) => {
+                native.passed_over.push(PassedOver { kind: MeterKind::Perf, probe });
+            }
+        }
+    }
+    if choice.allows(MeterKind::Resctrl) {
+        match ResctrlMeter::open() {
+            Ok(meter) => {
+                let description = meter.describe();
+                native.meter = Some(OpenedMeter { meter: Box::new(meter), description });
+            }
+            Err(probe) => {
+                native.passed_over.push(PassedOver { kind: MeterKind::Resctrl, probe });
+            }
+        }
+    }
+    Ok(native)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn test_events() -> NativeOptions {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/software-events.toml");
+        NativeOptions { event_file: Some(file), ..NativeOptions::default() }
+    }
+
+    #[test]
+    fn every_meter_is_opened_or_passed_over_with_a_reason() {
+        let native = native(MeterChoice::Auto, &NativeOptions::default()).unwrap();
+        let tried: Vec<_> = native.passed_over.iter().map(|passed| passed.kind).collect();
+        match native.meter.as_ref().map(|opened| opened.meter.kind()) {
+            Some(MeterKind::Perf) => assert_eq!(tried, []),
+            Some(MeterKind::Resctrl) => assert_eq!(tried, [MeterKind::Perf]),
+            other => {
+                assert_eq!(other, None);
+                assert_eq!(tried, [MeterKind::Perf, MeterKind::Resctrl]);
+            }
+        }
+        for passed in &native.passed_over {
+            assert!(passed.to_string().starts_with(passed.kind.name()), "{passed}");
+            assert!(!passed.probe.available && passed.probe.reason.len() > 10, "{passed}");
+        }
+    }
+
+    #[test]
+    fn an_event_file_that_works_gives_a_perf_meter() {
+        let native = native(MeterChoice::Auto, &test_events()).unwrap();
+        match native.meter {
+            Some(OpenedMeter { meter, description }) => {
+                assert_eq!(meter.kind(), MeterKind::Perf);
+                assert_eq!(
+                    description,
+                    "any machine, software events: reads by minor-faults + major-faults, \
+                     writes by context-switches"
+                );
+            }
+            None => eprintln!("SKIPPED: {}", native.passed_over[0]),
+        }
+    }
+
+    #[test]
+    fn meters_that_were_not_asked_for_are_not_tried() {
+        for kind in [MeterKind::Declared, MeterKind::Software] {
+            let native = native(MeterChoice::Only(kind), &test_events()).unwrap();
+            assert!(native.meter.is_none() && native.passed_over.is_empty());
+        }
+        let native = native(MeterChoice::Only(MeterKind::Resctrl), &test_events()).unwrap();
+        assert!(native.passed_over.iter().all(|passed| passed.kind == MeterKind::Resctrl));
+    }
+
+    #[test]
+    fn a_refused_event_file_ends_the_choice() {
+        let options = NativeOptions { event_file: Some("/nonexistent".into()), ..test_events() };
+        assert!(native(MeterChoice::Auto, &options).is_err());
+        assert!(native(MeterChoice::Only(MeterKind::Resctrl), &options).is_ok());
+    }
+}

@@ -1,0 +1,286 @@
+//! Hardware events per job through `perf_event_open`.
+//!
+//! Each event is a file descriptor of its own, opened on a job's first process before exec, with
+//! `enable_on_exec` and `inherit`, so that it counts every thread and every child from the first
+//! instruction of the program on. A read sums over all of them, the dead included, and works
+//! whether they run, are blocked or have ended.
+//!
+//! The events are **not** opened as one perf group. The kernel schedules a group as a whole or not
+//! at all: where the NMI watchdog, a hypervisor or Intel's two off-core slots leave one counter
+//! too few, a group counts nothing and every figure is zero, while single events take turns and
+//! are scaled by their own times (`scaling.rs`). (`PERF_FORMAT_GROUP` on inherited events, which
+//! reading a group needs, is refused by kernels before 4.13 besides.) The price is one read per
+//! event and quantum, about a microsecond.
+//!
+//! Which events those are is data: [`events`]. With [`SampleIps::Yes`] the meter also tells where
+//! in a job's code its instructions were, which phase prediction needs (`sampling.rs`).
+
+mod counters;
+pub mod events;
+mod probe;
+mod records;
+mod regions;
+mod sampling;
+mod scaling;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use memweir_core::input::InputError;
+use memweir_core::{Counts, JobId, Lines, Nanos};
+
+use self::counters::{JobCounter, Scope};
+use self::events::{CpuEvents, EventFile, EventSpec, Quantity, Source};
+use self::probe::Privileges;
+use self::sampling::{Sampling, Trigger};
+use super::cpu::CpuModel;
+use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
+use crate::probe::Probe;
+
+pub use self::probe::probe_perf;
+pub use self::sampling::SampleIps;
+
+/// Why no perf meter could be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PerfOpenError {
+    /// The user's event file was refused.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// This machine does not offer it; the probe says why and what would help.
+    #[error("{}", .0.reason)]
+    Unavailable(Probe),
+}
+
+/// Counts hardware events, chosen for this CPU from an event file.
+pub struct PerfMeter {
+    cpu_name: String,
+    sources: Vec<Source>,
+    scope: Scope,
+    caveats: Vec<String>,
+    jobs: BTreeMap<JobId, Vec<JobCounter>>,
+    sampling: Option<Sampling>,
+    notices: Vec<String>,
+    /// What was told already: the same trouble in 500 jobs is told once.
+    told: BTreeSet<String>,
+}
+
+impl PerfMeter {
+    /// Chooses the events of this machine from `event_file`, or from the shipped files, and tries
+    /// each of them. Where sampling is asked for and refused, the meter opens without it and a
+    /// caveat says so.
+    pub fn open(event_file: Option<&Path>, sample: SampleIps) -> Result<Self, PerfOpenError> {
+        let files = match event_file {
+            Some(path) => vec![EventFile::read(path)?],
+            None => EventFile::shipped()?,
+        };
+        let privileges = Privileges::of_this_process();
+        let entry = entry_for_this_cpu(&files, &privileges)?;
+        let (scope, sources) = choose_sources(entry, &privileges)?;
+        let mut caveats = entry.caveats.clone();
+        caveats.extend(sources.iter().flat_map(|source| source.caveats.iter().cloned()));
+        if scope == Scope::UserOnly {
+            caveats.push(format!(
+                "What the kernel reads and writes for a job (clearing pages, copying files) is \
+                 not counted: {privileges}."
+            ));
+        }
+        let sampling = match sample {
+            SampleIps::No => None,
+            SampleIps::Yes => open_sampling(&mut caveats),
+        };
+        Ok(Self {
+            cpu_name: entry.name.clone(),
+            sources,
+            scope,
+            caveats,
+            jobs: BTreeMap::new(),
+            sampling,
+            notices: Vec::new(),
+            told: BTreeSet::new(),
+        })
+    }
+
+    /// The name of the CPU in the event file, for reports.
+    #[must_use]
+    pub fn cpu_name(&self) -> &str {
+        &self.cpu_name
+    }
+
+    /// The events in use with what they count, for reports.
+    pub fn events(&self) -> impl Iterator<Item = (Quantity, &EventSpec)> {
+        self.sources
+            .iter()
+            .flat_map(|source| source.events.iter().map(move |event| (source.counts, event)))
+    }
+
+    /// What is counted by which events, as one sentence for people.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let names = |quantity| {
+            let events = self.events().filter(|(counts, _)| *counts == quantity);
+            events.map(|(_, event)| event.name.as_str()).collect::<Vec<_>>().join(" + ")
+        };
+        let writes = if self.counts(Quantity::Writes) {
+            format!("writes by {}", names(Quantity::Writes))
+        } else {
+            "writes are not seen".to_owned()
+        };
+        format!("{}: reads by {}, {writes}", self.cpu_name, names(Quantity::Reads))
+    }
+
+    fn counts(&self, quantity: Quantity) -> bool {
+        self.sources.iter().any(|source| source.counts == quantity)
+    }
+
+    fn take_samples(&mut self, job: JobId) -> Vec<u32> {
+        let Some(sampling) = &mut self.sampling else { return Vec::new() };
+        let samples = sampling.take(job);
+        match sampling.take_lost() {
+            0 => {}
+            lost => self.notices.push(format!(
+                "{lost} samples were lost: the buffers are too small for quanta of this length"
+            )),
+        }
+        samples
+    }
+
+    /// Puts `text` among the notices, with the first job that it is true of.
+    fn tell(&mut self, job: JobId, text: String) {
+        if !self.told.contains(&text) {
+            self.notices.push(format!("job {job}: {text}"));
+            self.told.insert(text);
+        }
+    }
+}
+
+/// Starts sampling if possible and says what the samples are.
+fn open_sampling(caveats: &mut Vec<String>) -> Option<Sampling> {
+    match Sampling::open() {
+        Ok(sampling) => {
+            if sampling.trigger() == Trigger::CpuClock {
+                caveats.push(
+                    "Code regions are sampled by CPU time, because instructions cannot trigger \
+                     samples here."
+                        .to_owned(),
+                );
+            }
+            Some(sampling)
+        }
+        Err(error) => {
+            caveats.push(format!("Instruction pointers cannot be sampled here: {error}."));
+            None
+        }
+    }
+}
+
+/// The entry for this machine, or why there is none.
+fn entry_for_this_cpu<'a>(
+    files: &'a [EventFile],
+    privileges: &Privileges,
+) -> Result<&'a CpuEvents, PerfOpenError> {
+    // An entry for any machine needs no CPU model, which some architectures do not tell.
+    let any = files.iter().flat_map(|file| &file.cpus).find(|e| e.matches == events::CpuMatch::Any);
+    if let Some(entry) = any {
+        return Ok(entry);
+    }
+    let cpu = CpuModel::of_this_machine()
+        .map_err(|error| PerfOpenError::Unavailable(Probe::missing(error.to_string())))?;
+    files
+        .iter()
+        .find_map(|file| file.find(&cpu))
+        .ok_or_else(|| PerfOpenError::Unavailable(probe::no_entry(&cpu, files, privileges)))
+}
+
+/// The best source of each quantity whose events all open here. Reads are indispensable.
+fn choose_sources(
+    entry: &CpuEvents,
+    privileges: &Privileges,
+) -> Result<(Scope, Vec<Source>), PerfOpenError> {
+    let mut refusal = None;
+    for scope in [Scope::UserAndKernel, Scope::UserOnly] {
+        let mut chosen: Vec<Source> = Vec::new();
+        for source in &entry.sources {
+            if chosen.iter().any(|other| other.counts == source.counts) {
+                continue;
+            }
+            match counters::try_events(&source.events, scope) {
+                Ok(()) => chosen.push(source.clone()),
+                Err((event, error)) if source.counts == Quantity::Reads => {
+                    refusal = Some(probe::refused(&event, &error, privileges));
+                }
+                Err(_) => {}
+            }
+        }
+        if chosen.iter().any(|source| source.counts == Quantity::Reads) {
+            return Ok((scope, chosen));
+        }
+    }
+    let refusal = refusal.unwrap_or_else(|| Probe::missing("the event file counts no reads"));
+    Err(PerfOpenError::Unavailable(refusal))
+}
+
+impl Meter for PerfMeter {
+    fn kind(&self) -> MeterKind {
+        MeterKind::Perf
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            instructions: self.counts(Quantity::Instructions),
+            writes: self.counts(Quantity::Writes),
+            instruction_pointers: self.sampling.is_some(),
+            caveats: self.caveats.clone(),
+        }
+    }
+
+    fn attach(&mut self, job: JobId, pid: i32) -> Result<(), MeterError> {
+        let mut opened = Vec::new();
+        for source in &self.sources {
+            for event in &source.events {
+                opened.push(JobCounter::open(source.counts, event, self.scope, job, pid)?);
+            }
+        }
+        self.jobs.insert(job, opened);
+        if let Some(Err(error)) = self.sampling.as_mut().map(|sampling| sampling.attach(job, pid)) {
+            // The counts are worth more than the phases.
+            self.tell(job, format!("instruction pointers are not sampled: {error}"));
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, job: JobId, _: Nanos, _: Nanos) -> Result<Reading, MeterError> {
+        let counters = self
+            .jobs
+            .get_mut(&job)
+            .ok_or_else(|| MeterError::Unsupported(format!("job {job} is not being counted")))?;
+        let mut sums = [0.0; 3];
+        let mut troubles = Vec::new();
+        for counter in counters {
+            sums[counter.quantity() as usize] += counter.read(job)?;
+            if let Some(trouble) = counter.trouble() {
+                troubles.push(format!("event {} {trouble}", counter.name()));
+            }
+        }
+        for trouble in troubles {
+            self.tell(job, trouble);
+        }
+        let [instructions, reads, writes] = sums.map(|sum| sum.round() as u64);
+        Ok(Reading {
+            counts: Counts { instructions, reads: Lines(reads), writes: Lines(writes) },
+            instruction_pointers: self.take_samples(job),
+            forecast: None,
+        })
+    }
+
+    fn detach(&mut self, job: JobId) {
+        self.jobs.remove(&job);
+        if let Some(sampling) = &mut self.sampling {
+            sampling.detach(job);
+        }
+    }
+
+    fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+}

@@ -1,0 +1,131 @@
+//! Opening and reading single events of the kernel.
+
+use std::io;
+
+use memweir_core::JobId;
+use perf_event::events::{Hardware, Raw, Software};
+use perf_event::{Builder, Counter};
+
+use super::events::{Encoding, EventSpec, Quantity, SoftwareEvent};
+use super::scaling::{RawCount, Scaled, Trouble};
+use crate::meter::MeterError;
+
+/// Whose accesses are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The program's and those that the kernel makes for it.
+    UserAndKernel,
+    /// The program's alone: all that `perf_event_paranoid` 2 allows without privileges.
+    UserOnly,
+}
+
+fn software(event: SoftwareEvent) -> Software {
+    match event {
+        SoftwareEvent::TaskClock => Software::TASK_CLOCK,
+        SoftwareEvent::PageFaults => Software::PAGE_FAULTS,
+        SoftwareEvent::MinorFaults => Software::PAGE_FAULTS_MIN,
+        SoftwareEvent::MajorFaults => Software::PAGE_FAULTS_MAJ,
+        SoftwareEvent::ContextSwitches => Software::CONTEXT_SWITCHES,
+        SoftwareEvent::CpuMigrations => Software::CPU_MIGRATIONS,
+    }
+}
+
+fn builder(encoding: Encoding, scope: Scope) -> Builder<'static> {
+    let mut builder = match encoding {
+        Encoding::Raw { config, config1 } => Builder::new(Raw::new(config).config1(config1)),
+        Encoding::Instructions => Builder::new(Hardware::INSTRUCTIONS),
+        Encoding::Software(event) => Builder::new(software(event)),
+    };
+    builder.exclude_kernel(scope == Scope::UserOnly);
+    // A job that is a hypervisor itself is charged for its guest.
+    builder.exclude_hv(false);
+    builder
+}
+
+/// Opens each event on this process for a moment. Names the first that is refused, and why.
+pub(super) fn try_events(events: &[EventSpec], scope: Scope) -> Result<(), (String, io::Error)> {
+    // All are held open together: an event may be refused only because another one is open.
+    let mut open = Vec::with_capacity(events.len());
+    for event in events {
+        let counter = builder(event.encoding, scope).build();
+        open.push(counter.map_err(|error| (event.name.clone(), error))?);
+    }
+    Ok(())
+}
+
+/// Opens one generic event on this process for a moment, to learn whether there is a PMU.
+pub(super) fn try_encoding(encoding: Encoding) -> io::Result<()> {
+    builder(encoding, Scope::UserOnly).build().map(drop)
+}
+
+/// One event of one job.
+#[derive(Debug)]
+pub(super) struct JobCounter {
+    quantity: Quantity,
+    name: String,
+    weight: f64,
+    counter: Counter,
+    scaled: Scaled,
+}
+
+impl JobCounter {
+    /// Starts to count `event` for process `pid`, which has not called exec yet, and for all of
+    /// its future threads and children. Counting begins at its exec.
+    pub(super) fn open(
+        quantity: Quantity,
+        event: &EventSpec,
+        scope: Scope,
+        job: JobId,
+        pid: i32,
+    ) -> Result<Self, MeterError> {
+        let counter = builder(event.encoding, scope)
+            .observe_pid(pid)
+            .any_cpu()
+            .inherit(true)
+            .enable_on_exec(true)
+            .build()
+            .map_err(|source| open_error(source, &event.name, job))?;
+        let (name, weight) = (event.name.clone(), event.weight);
+        Ok(Self { quantity, name, weight, counter, scaled: Scaled::default() })
+    }
+
+    /// What the event adds to.
+    pub(super) fn quantity(&self) -> Quantity {
+        self.quantity
+    }
+
+    /// The event's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it has counted since exec, times its weight.
+    pub(super) fn read(&mut self, job: JobId) -> Result<f64, MeterError> {
+        let raw = self.counter.read_count_and_time().map_err(|source| MeterError::Os {
+            what: format!("reading event {} of job {job}", self.name),
+            source,
+        })?;
+        let raw =
+            RawCount { count: raw.count, enabled: raw.time_enabled, running: raw.time_running };
+        Ok(self.scaled.update(raw) as f64 * self.weight)
+    }
+
+    /// Whether users should know something about the last reading.
+    pub(super) fn trouble(&self) -> Option<Trouble> {
+        self.scaled.trouble()
+    }
+}
+
+/// The failure to open an event for a job, with what helps.
+pub(super) fn open_error(source: io::Error, event: &str, job: JobId) -> MeterError {
+    match source.raw_os_error() {
+        Some(libc::EMFILE) => MeterError::Unsupported(format!(
+            "job {job} cannot be counted: the limit of open files is reached; each job takes one \
+             per event (raise it with `ulimit -n`)"
+        )),
+        Some(libc::ESRCH) => MeterError::Unsupported(format!(
+            "job {job} cannot be counted: its process is gone already"
+        )),
+        _ => MeterError::Os { what: format!("opening event {event} for job {job}"), source },
+    }
+}

@@ -1,0 +1,556 @@
+//! Event files: which events of which CPU count what, as data.
+//!
+//! A file lists CPUs; a CPU has *sources*, each of which gives one quantity as a weighted sum of
+//! events. Sources of the same quantity are alternatives, best first: the first whose events all
+//! open on the machine is used, and its caveats are shown to the user. The shipped files are under
+//! `crates/linux/events/`; users can name a file of their own. Here files are read and checked;
+//! opening events is not done here.
+//!
+//! ```toml
+//! format = 1
+//!
+//! [[cpu]]
+//! name = "Example CPU"              # shown to users
+//! vendor = "GenuineIntel"           # of /proc/cpuinfo; on ARM the implementer, such as "0x41"
+//! family = 6                        # on ARM the architecture
+//! models = [0x55, "0x60-0x6f"]      # on ARM the part
+//! steppings = ["0-4"]               # optional; `any = true` in the place of these four matches
+//!                                   # every machine
+//! caveats = ["One sentence each."]  # optional, shown to users
+//!
+//! [[cpu.source]]
+//! counts = "reads"                  # or "writes", "instructions"
+//! caveats = []                      # optional, shown if this source is used
+//! events = [                        # their sum is the quantity
+//!   { name = "SOME.EVENT", type = "raw", config = 0x012a, config1 = 0x10808, lines_per_event = 1 },
+//! ]
+//! ```
+//!
+//! `type` is `raw` (config is umask << 8 | event, config1 an extra register), `software` (config is
+//! a name such as `page-faults`) or `hardware` (config is `instructions`: the other generic events
+//! count different things on different vendors and are refused). A file with `test = true` counts
+//! something else than memory traffic.
+
+use std::path::Path;
+
+use memweir_core::input::InputError;
+
+use super::table::{Document, Table};
+use crate::meter::cpu::CpuModel;
+
+/// The files that come with memweir, with the names that errors use.
+const SHIPPED: [(&str, &str); 3] = [
+    ("events/intel.toml", include_str!("../../../events/intel.toml")),
+    ("events/amd.toml", include_str!("../../../events/amd.toml")),
+    ("events/arm.toml", include_str!("../../../events/arm.toml")),
+];
+
+/// The version of the format that this build reads.
+const FORMAT: u64 = 1;
+
+/// Files larger than this are no event files.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// One event file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventFile {
+    /// Path or name.
+    pub name: String,
+    /// Whether the file maps counts to events that are no memory traffic, to test the meter.
+    pub test: bool,
+    /// The CPUs it knows. No two of them match the same machine.
+    pub cpus: Vec<CpuEvents>,
+}
+
+/// The events of one kind of CPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CpuEvents {
+    /// The CPU's name for people.
+    pub name: String,
+    /// Which machines this is for.
+    pub matches: CpuMatch,
+    /// What users should know before they trust the counts, one sentence each.
+    pub caveats: Vec<String>,
+    /// How each quantity is counted; alternatives in order of preference.
+    pub sources: Vec<Source>,
+}
+
+/// Which machines an entry is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CpuMatch {
+    /// Every machine: the events exist everywhere.
+    Any,
+    /// CPUs of these models.
+    Models {
+        /// As in [`CpuModel::vendor`].
+        vendor: String,
+        /// As in [`CpuModel::family`].
+        family: u32,
+        /// Models, first and last of each range.
+        models: Vec<(u32, u32)>,
+        /// Steppings, first and last of each range.
+        steppings: Vec<(u32, u32)>,
+    },
+}
+
+/// What a source counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Quantity {
+    /// Retired instructions.
+    Instructions,
+    /// Lines read from memory.
+    Reads,
+    /// Lines written to memory.
+    Writes,
+}
+
+/// One way to count one quantity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// The quantity.
+    pub counts: Quantity,
+    /// What users should know if this source is used, one sentence each.
+    pub caveats: Vec<String>,
+    /// The events whose weighted sum it is; at least one.
+    pub events: Vec<EventSpec>,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventSpec {
+    /// The vendor's name of the event.
+    pub name: String,
+    /// How the kernel is asked for it.
+    pub encoding: Encoding,
+    /// Lines (or instructions) that one event stands for; more than zero.
+    pub weight: f64,
+}
+
+/// How the kernel is asked for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// `PERF_TYPE_RAW`: the CPU's own encoding.
+    Raw {
+        /// umask and event select.
+        config: u64,
+        /// Value of an extra register (Intel's off-core response), zero for none.
+        config1: u64,
+    },
+    /// A counter of the kernel itself.
+    Software(SoftwareEvent),
+    /// `PERF_COUNT_HW_INSTRUCTIONS`, the one generic event that means the same everywhere.
+    Instructions,
+}
+
+/// Counters of the kernel itself; they need no PMU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SoftwareEvent {
+    /// Nanoseconds on a CPU.
+    TaskClock,
+    /// All page faults.
+    PageFaults,
+    /// Page faults without I/O.
+    MinorFaults,
+    /// Page faults with I/O.
+    MajorFaults,
+    /// Context switches.
+    ContextSwitches,
+    /// Moves to another CPU.
+    CpuMigrations,
+}
+
+impl SoftwareEvent {
+    const NAMES: [(&'static str, Self); 6] = [
+        ("task-clock", Self::TaskClock),
+        ("page-faults", Self::PageFaults),
+        ("minor-faults", Self::MinorFaults),
+        ("major-faults", Self::MajorFaults),
+        ("context-switches", Self::ContextSwitches),
+        ("cpu-migrations", Self::CpuMigrations),
+    ];
+}
+
+impl CpuMatch {
+    /// Whether `cpu` is one of these machines.
+    #[must_use]
+    pub fn covers(&self, cpu: &CpuModel) -> bool {
+        let within = |ranges: &[(u32, u32)], number| {
+            ranges.iter().any(|(first, last)| (*first..=*last).contains(&number))
+        };
+        match self {
+            Self::Any => true,
+            Self::Models { vendor, family, models, steppings } => {
+                (vendor.as_str(), *family) == (cpu.vendor.as_str(), cpu.family)
+                    && within(models, cpu.model)
+                    && within(steppings, cpu.stepping)
+            }
+        }
+    }
+
+    /// Whether some machine would match both.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let meet = |a: &[(u32, u32)], b: &[(u32, u32)]| {
+            a.iter().any(|a| b.iter().any(|b| a.0 <= b.1 && b.0 <= a.1))
+        };
+        match (self, other) {
+            (
+                Self::Models { vendor, family, models, steppings },
+                Self::Models { vendor: v, family: f, models: m, steppings: s },
+            ) => vendor == v && family == f && meet(models, m) && meet(steppings, s),
+            _ => true,
+        }
+    }
+}
+
+impl EventFile {
+    /// The files that come with memweir.
+    pub fn shipped() -> Result<Vec<Self>, InputError> {
+        SHIPPED.iter().map(|(name, text)| Self::parse(name, text)).collect()
+    }
+
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, InputError> {
+        let name = path.display().to_string();
+        let refuse = |reason: String| InputError::new(name.clone(), reason);
+        let size = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?.len();
+        if size > LARGEST_FILE {
+            return Err(refuse(format!("{size} bytes is too large for an event file")));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+        Self::parse(&name, &text)
+    }
+
+    /// Reads and checks the text of a file called `name`.
+    pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
+        let document = Document { file: name, text };
+        let root = document.parse()?;
+        let root = Table::root(document, &root);
+        root.only(&["format", "test", "cpu"])?;
+        if root.integer::<u64>("format")? != FORMAT {
+            return Err(root.refuse("format", format!("this build reads format {FORMAT} only")));
+        }
+        let test = root.flag("test")?;
+        let mut cpus: Vec<CpuEvents> = Vec::new();
+        for table in root.tables("cpu")? {
+            let entry = cpu_events(&table)?;
+            if let Some(other) = cpus.iter().find(|other| other.matches.overlaps(&entry.matches)) {
+                return Err(table.refuse(
+                    "name",
+                    format!("`{}` and `{}` match the same CPUs", entry.name, other.name),
+                ));
+            }
+            cpus.push(entry);
+        }
+        Ok(Self { name: name.to_owned(), test, cpus })
+    }
+
+    /// The entry for `cpu`, if there is one.
+    #[must_use]
+    pub fn find(&self, cpu: &CpuModel) -> Option<&CpuEvents> {
+        self.cpus.iter().find(|entry| entry.matches.covers(cpu))
+    }
+}
+
+fn cpu_events(table: &Table<'_, '_>) -> Result<CpuEvents, InputError> {
+    table.only(&["name", "any", "vendor", "family", "models", "steppings", "caveats", "source"])?;
+    let name = table.text("name")?.to_owned();
+    let matches = cpu_match(table)?;
+    let caveats = table.texts("caveats")?;
+    let sources =
+        table.tables("source")?.iter().map(source).collect::<Result<Vec<_>, InputError>>()?;
+    if !sources.iter().any(|source| source.counts == Quantity::Reads) {
+        return Err(
+            table.refuse("source", "no source counts `reads`, so nothing could be scheduled")
+        );
+    }
+    Ok(CpuEvents { name, matches, caveats, sources })
+}
+
+fn cpu_match(table: &Table<'_, '_>) -> Result<CpuMatch, InputError> {
+    if table.flag("any")? {
+        return match ["vendor", "family", "models", "steppings"].iter().find(|key| table.has(key)) {
+            Some(key) => Err(table.refuse(key, "`any = true` matches every CPU already")),
+            None => Ok(CpuMatch::Any),
+        };
+    }
+    let steppings =
+        if table.has("steppings") { table.ranges("steppings")? } else { vec![(0, u32::MAX)] };
+    Ok(CpuMatch::Models {
+        vendor: table.text("vendor")?.to_owned(),
+        family: table.integer("family")?,
+        models: table.ranges("models")?,
+        steppings,
+    })
+}
+
+fn source(table: &Table<'_, '_>) -> Result<Source, InputError> {
+    table.only(&["counts", "caveats", "events"])?;
+    let counts = match table.text("counts")? {
+        "instructions" => Quantity::Instructions,
+        "reads" => Quantity::Reads,
+        "writes" => Quantity::Writes,
+        other => {
+            return Err(table.refuse_choice("counts", other, &["instructions", "reads", "writes"]));
+        }
+    };
+    let events = table
+        .tables("events")?
+        .iter()
+        .map(|event| event_spec(event, counts))
+        .collect::<Result<_, _>>()?;
+    Ok(Source { counts, caveats: table.texts("caveats")?, events })
+}
+
+fn event_spec(table: &Table<'_, '_>, counts: Quantity) -> Result<EventSpec, InputError> {
+    table.only(&["name", "type", "config", "config1", "lines_per_event"])?;
+    let name = table.text("name")?.to_owned();
+    let encoding = encoding(table)?;
+    if counts == Quantity::Instructions && table.has("lines_per_event") {
+        return Err(table.refuse("lines_per_event", "instructions are not lines"));
+    }
+    let weight = table.number("lines_per_event", 1.0)?;
+    if !(weight > 0.0 && weight <= 1e6) {
+        return Err(table.refuse("lines_per_event", "must be more than 0 and at most 1000000"));
+    }
+    Ok(EventSpec { name, encoding, weight })
+}
+
+fn encoding(table: &Table<'_, '_>) -> Result<Encoding, InputError> {
+    let kind = table.text("type")?;
+    if kind != "raw" && table.has("config1") {
+        return Err(table.refuse("config1", "only raw events take it"));
+    }
+    match kind {
+        "raw" => Ok(Encoding::Raw {
+            config: table.integer("config")?,
+            config1: if table.has("config1") { table.integer("config1")? } else { 0 },
+        }),
+        "software" => {
+            let given = table.text("config")?;
+            let names = SoftwareEvent::NAMES.map(|(name, _)| name);
+            SoftwareEvent::NAMES
+                .into_iter()
+                .find(|(name, _)| *name == given)
+                .map(|(_, event)| Encoding::Software(event))
+                .ok_or_else(|| table.refuse_choice("config", given, &names))
+        }
+        "hardware" => match table.text("config")? {
+            "instructions" => Ok(Encoding::Instructions),
+            "cache-misses" => Err(table
+                .refuse("config", "counts L3 misses on Intel, L2 misses on AMD, L1 refills on ARM")
+                .help("name this CPU's own event with `type = \"raw\"`")),
+            other => Err(table.refuse_choice("config", other, &["instructions"])),
+        },
+        other => Err(table.refuse_choice("type", other, &["raw", "software", "hardware"])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SMALL: &str = r#"format = 1
+[[cpu]]
+name = "A"
+vendor = "GenuineIntel"
+family = 6
+models = [0x55, "0x60-0x6f"]
+steppings = ["0-4"]
+[[cpu.source]]
+counts = "reads"
+caveats = ["Half of the truth."]
+events = [{ name = "E", type = "raw", config = 0x412e, config1 = 7, lines_per_event = 0.5 }]
+"#;
+
+    fn cpu(vendor: &str, family: u32, model: u32, stepping: u32) -> CpuModel {
+        CpuModel { vendor: vendor.into(), family, model, stepping }
+    }
+
+    fn shipped_entry(cpu: &CpuModel) -> Option<CpuEvents> {
+        let files = EventFile::shipped().unwrap();
+        files.iter().find_map(|file| file.find(cpu)).cloned()
+    }
+
+    #[test]
+    fn reads_every_field() {
+        let file = EventFile::parse("x", SMALL).unwrap();
+        let encoding = Encoding::Raw { config: 0x412e, config1: 7 };
+        let event = EventSpec { name: "E".into(), encoding, weight: 0.5 };
+        let source = Source {
+            counts: Quantity::Reads,
+            caveats: vec!["Half of the truth.".into()],
+            events: vec![event],
+        };
+        assert_eq!(file.cpus[0].sources, [source]);
+        assert!(file.find(&cpu("GenuineIntel", 6, 0x6f, 4)).is_some());
+        assert!(file.find(&cpu("GenuineIntel", 6, 0x6f, 5)).is_none());
+        assert!(file.find(&cpu("GenuineIntel", 6, 0x70, 4)).is_none());
+        assert!(file.find(&cpu("GenuineIntel", 7, 0x55, 4)).is_none());
+        assert!(file.find(&cpu("AuthenticAMD", 6, 0x55, 4)).is_none());
+    }
+
+    #[test]
+    fn shipped_files_parse_and_never_match_one_cpu_twice() {
+        let files = EventFile::shipped().unwrap();
+        assert!(files.iter().all(|file| !file.test));
+        let all: Vec<_> = files.iter().flat_map(|file| &file.cpus).collect();
+        for (index, entry) in all.iter().enumerate() {
+            assert_ne!(entry.matches, CpuMatch::Any, "{}", entry.name);
+            for other in &all[..index] {
+                let both = entry.matches.overlaps(&other.matches);
+                assert!(!both, "{} and {}", entry.name, other.name);
+            }
+            let blind_to_writes = !entry.sources.iter().any(|s| s.counts == Quantity::Writes);
+            let told = entry.caveats.iter().any(|c| c.contains("rite"));
+            assert!(!blind_to_writes || told, "{} must say that writes are missing", entry.name);
+        }
+    }
+
+    #[test]
+    fn every_file_in_the_folder_is_shipped() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("events");
+        let mut found: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| format!("events/{}", entry.unwrap().file_name().display()))
+            .collect();
+        found.sort();
+        let mut shipped: Vec<_> = SHIPPED.iter().map(|(name, _)| (*name).to_owned()).collect();
+        shipped.sort();
+        assert_eq!(found, shipped);
+    }
+
+    #[test]
+    fn known_machines_find_their_events() {
+        let raw = |cpu: &CpuModel| {
+            let entry = shipped_entry(cpu).unwrap_or_else(|| panic!("{cpu}"));
+            let reads = entry.sources.iter().find(|s| s.counts == Quantity::Reads).unwrap();
+            reads.events.iter().map(|event| event.encoding).collect::<Vec<_>>()
+        };
+        let one = |config, config1| vec![Encoding::Raw { config, config1 }];
+        // Values of intel/perfmon for the named models.
+        assert_eq!(raw(&cpu("GenuineIntel", 6, 0x8f, 8)), one(0x012a, 0x73C004477));
+        assert_eq!(raw(&cpu("GenuineIntel", 6, 0x6a, 6)), one(0x01b7, 0x73C000477));
+        assert_eq!(raw(&cpu("GenuineIntel", 6, 0x55, 7)), one(0x01b7, 0x3FBC0007F7));
+        assert_eq!(raw(&cpu("GenuineIntel", 6, 0x55, 4)), one(0x412e, 0));
+        assert_eq!(raw(&cpu("AuthenticAMD", 0x1a, 2, 1)), one(0x4844, 0));
+        // Genoa (0x11) is Zen 4 and Vermeer (0x21) is Zen 3: one family, different events.
+        assert_eq!(raw(&cpu("AuthenticAMD", 0x19, 0x11, 1)), one(0x4844, 0));
+        assert_eq!(raw(&cpu("AuthenticAMD", 0x19, 0x21, 0)).len(), 2);
+        assert_eq!(raw(&cpu("0x41", 8, 0xd0c, 1)), one(0x37, 0));
+        // Zen 1 and hybrid clients are left out.
+        assert_eq!(shipped_entry(&cpu("AuthenticAMD", 0x17, 0x01, 2)), None);
+        assert_eq!(shipped_entry(&cpu("GenuineIntel", 6, 0x97, 2)), None);
+    }
+
+    #[test]
+    fn refusals_name_line_key_reason_and_choice() {
+        let refusal = |from: &str, to: &str| {
+            assert!(SMALL.contains(from), "{from}");
+            EventFile::parse("x.toml", &SMALL.replace(from, to)).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refusal("family = 6", "famly = 6"),
+            "x.toml:5: cpu[0].famly: unknown key\n  help: did you mean `family`? valid: name, \
+             any, vendor, family, models, steppings, caveats, source"
+        );
+        assert_eq!(
+            refusal("\"reads\"", "\"read\""),
+            "x.toml:9: cpu[0].source[0].counts: unknown choice `read`\n  \
+             help: did you mean `reads`? valid: instructions, reads, writes"
+        );
+        let starts = |text: String, start: &str| assert!(text.starts_with(start), "{text}");
+        starts(refusal("format = 1", "format = 2"), "x.toml:1: format: this build reads");
+        starts(refusal("family = 6", "family = -6"), "x.toml:5: cpu[0].family: negative or");
+        starts(refusal("family = 6", "family = true"), "x.toml:5: cpu[0].family: must be an int");
+        starts(refusal("family = 6\n", ""), "x.toml:2: cpu[0].family: missing");
+        starts(refusal("0x60-0x6f", "0x6f-0x60"), "x.toml:6: cpu[0].models: must hold numbers");
+        starts(refusal("\"A\"", "\"\""), "x.toml:3: cpu[0].name: must not be empty");
+        starts(
+            refusal("0.5", "0"),
+            "x.toml:11: cpu[0].source[0].events[0].lines_per_event: must be",
+        );
+        starts(
+            refusal("0.5", "nan"),
+            "x.toml:11: cpu[0].source[0].events[0].lines_per_event: must",
+        );
+        starts(refusal("vendor = \"GenuineIntel\"", "any = true"), "x.toml:5: cpu[0].family: `any");
+        starts(refusal("[[cpu]]", "[[cpu"), "x.toml:2: ");
+        let writes_only = refusal("\"reads\"", "\"writes\"");
+        starts(writes_only, "x.toml:8: cpu[0].source: no source counts `reads`");
+    }
+
+    #[test]
+    fn generic_cache_misses_are_refused_with_the_reason() {
+        let text = SMALL.replace(
+            "type = \"raw\", config = 0x412e, config1 = 7",
+            "type = \"hardware\", config = \"cache-misses\"",
+        );
+        let error = EventFile::parse("x", &text).unwrap_err();
+        assert!(error.reason.contains("L2 misses on AMD"), "{error}");
+        assert!(error.help.unwrap().contains("raw"));
+    }
+
+    #[test]
+    fn two_entries_for_one_cpu_are_refused() {
+        let second = &SMALL["format = 1\n".len()..].replace("\"A\"", "\"B\"");
+        let error = EventFile::parse("x", &format!("{SMALL}{second}")).unwrap_err();
+        assert_eq!(error.reason, "`B` and `A` match the same CPUs");
+        let other = second.replace("0-4", "5-15");
+        assert!(EventFile::parse("x", &format!("{SMALL}{other}")).is_ok());
+    }
+
+    #[test]
+    fn the_test_file_is_marked_as_one() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/software-events.toml");
+        let file = EventFile::read(&path).unwrap();
+        assert!(file.test);
+        assert!(file.find(&cpu("anything", 0, 0, 0)).is_some());
+    }
+
+    #[test]
+    fn unreadable_files_are_refused_by_name() {
+        let error = EventFile::read(Path::new("/nonexistent/e.toml")).unwrap_err();
+        assert_eq!(error.source_name, "/nonexistent/e.toml");
+        assert!(EventFile::read(Path::new("/dev")).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
+            let _ = EventFile::parse("x", &text);
+        }
+
+        #[test]
+        fn a_damaged_file_is_read_or_refused(
+            start in 0usize..SMALL.len(),
+            length in 0usize..40,
+            junk in "[-a-z0-9x\\[\\]{}=\"\n .]{0,12}",
+        ) {
+            let end = (start + length).min(SMALL.len());
+            let text = format!("{}{junk}{}", &SMALL[..start], &SMALL[end..]);
+            if let Err(error) = EventFile::parse("x", &text) {
+                prop_assert!(!error.reason.is_empty());
+                prop_assert!(error.line.is_none_or(|l| l <= text.matches('\n').count() + 1));
+            }
+        }
+
+        #[test]
+        fn overlap_is_what_covering_says(
+            a in prop::collection::vec((0u32..12, 0u32..12), 1..4),
+            b in prop::collection::vec((0u32..12, 0u32..12), 1..4),
+        ) {
+            let entry = |ranges: &[(u32, u32)]| CpuMatch::Models {
+                vendor: "v".into(),
+                family: 1,
+                models: ranges.iter().map(|(x, y)| (*x.min(y), *x.max(y))).collect(),
+                steppings: vec![(0, u32::MAX)],
+            };
+            let (a, b) = (entry(&a), entry(&b));
+            let both = (0..12).any(|m| a.covers(&cpu("v", 1, m, 0)) && b.covers(&cpu("v", 1, m, 0)));
+            prop_assert_eq!(a.overlaps(&b), both);
+        }
+    }
+}

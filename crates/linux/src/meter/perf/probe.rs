@@ -1,0 +1,178 @@
+//! Why `perf_event_open` works here, or why not and what would enable it.
+
+use std::fmt;
+use std::io;
+
+use super::events::{Encoding, EventFile};
+use super::{PerfMeter, PerfOpenError, SampleIps, counters};
+use crate::meter::cpu::CpuModel;
+use crate::probe::Probe;
+
+/// Bits of the effective capability set that lift `perf_event_paranoid`.
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+
+/// Whether hardware events can be counted per job here, and with which events.
+#[must_use]
+pub fn probe_perf() -> Probe {
+    match PerfMeter::open(None, SampleIps::No) {
+        Ok(meter) => Probe::available(meter.describe()),
+        Err(PerfOpenError::Unavailable(probe)) => probe,
+        Err(PerfOpenError::Input(error)) => Probe::missing(error.to_string()),
+    }
+}
+
+/// What this process may do with perf events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Privileges {
+    paranoid: Option<i32>,
+    uid: u32,
+    capable: bool,
+}
+
+impl Privileges {
+    /// Those of the calling process.
+    pub(super) fn of_this_process() -> Self {
+        let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+            .ok()
+            .and_then(|text| text.trim().parse().ok());
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let uid = nix::unistd::geteuid().as_raw();
+        Self { paranoid, uid, capable: has_perfmon(&status) }
+    }
+}
+
+impl fmt::Display for Privileges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.paranoid {
+            Some(level) => write!(f, "perf_event_paranoid is {level}")?,
+            None => write!(f, "perf_event_paranoid cannot be read")?,
+        }
+        let holds = if self.capable { "with" } else { "without" };
+        write!(f, " and this is user {} {holds} CAP_PERFMON", self.uid)
+    }
+}
+
+/// Whether `CapEff` of a `/proc/*/status` text holds CAP_PERFMON or CAP_SYS_ADMIN.
+fn has_perfmon(status: &str) -> bool {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .is_some_and(|set| set & (1 << CAP_PERFMON | 1 << CAP_SYS_ADMIN) != 0)
+}
+
+/// The answer where no event file knows the CPU.
+pub(super) fn no_entry(cpu: &CpuModel, files: &[EventFile], privileges: &Privileges) -> Probe {
+    // Without a PMU, events for this model would not help: say the deeper reason.
+    if let Err(error) = counters::try_encoding(Encoding::Instructions) {
+        return refused("instructions", &error, privileges);
+    }
+    let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
+    Probe::missing(format!("no memory events are known for this CPU ({cpu})")).remedy(format!(
+        "describe its events in an event file (examples: {}) and name that file",
+        names.join(", ")
+    ))
+}
+
+/// The answer where the kernel refused `event`.
+pub(super) fn refused(event: &str, error: &io::Error, privileges: &Privileges) -> Probe {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => no_pmu(event),
+        Some(libc::EACCES | libc::EPERM) if privileges.capable => Probe::missing(format!(
+            "perf_event_open is refused although {privileges}: a seccomp filter, as containers \
+             have, or a security module forbids it"
+        ))
+        .remedy("allow perf_event_open in the container's seccomp profile"),
+        Some(libc::EACCES | libc::EPERM) => Probe::missing(format!("{privileges}")).remedy(
+            "sysctl kernel.perf_event_paranoid=2 (1 or less counts the kernel's accesses too), \
+             or run as root",
+        ),
+        Some(libc::ENOSYS) => Probe::missing("this kernel has no perf events")
+            .remedy("a kernel with CONFIG_PERF_EVENTS"),
+        Some(libc::EMFILE) => {
+            Probe::missing("the limit of open files is reached").remedy("raise it with `ulimit -n`")
+        }
+        _ => Probe::missing(format!("the kernel refuses event {event}: {error}")),
+    }
+}
+
+fn no_pmu(event: &str) -> Probe {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    if is_virtual(&cpuinfo) {
+        Probe::missing("this virtual machine has no PMU").remedy(
+            "give the guest a virtual PMU (libvirt: <pmu state='on'/> with host-passthrough; \
+             clouds: a metal or dedicated-host instance)",
+        )
+    } else {
+        Probe::missing(format!("the kernel offers no hardware event {event} on this machine"))
+            .remedy("check the firmware's settings and `dmesg | grep -i pmu`")
+    }
+}
+
+/// Whether the text of `/proc/cpuinfo` is that of a virtual machine (x86 tells, ARM does not).
+fn is_virtual(cpuinfo: &str) -> bool {
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nobody() -> Privileges {
+        Privileges { paranoid: Some(3), uid: 1000, capable: false }
+    }
+
+    #[test]
+    fn reads_the_capability_set() {
+        assert!(has_perfmon("Name:\tx\nCapEff:\t000001ffffffffff\n"));
+        assert!(has_perfmon("CapEff:\t0000004000000000\n"));
+        assert!(has_perfmon("CapEff:\t0000000000200000\n"));
+        assert!(!has_perfmon("CapEff:\t0000000000000000\nCapPrm:\t000001ffffffffff\n"));
+        assert!(!has_perfmon("CapEff: what\n"));
+        assert!(!has_perfmon(""));
+    }
+
+    #[test]
+    fn tells_virtual_machines() {
+        assert!(is_virtual("model : 1\nflags\t\t: fpu hypervisor lahf_lm\n"));
+        assert!(!is_virtual("flags\t\t: fpu lahf_lm\nbugs: hypervisor\n"));
+    }
+
+    #[test]
+    fn refusals_say_who_we_are_and_what_helps() {
+        let refuse =
+            |code, who: &Privileges| refused("E", &io::Error::from_raw_os_error(code), who);
+        let probe = refuse(libc::EACCES, &nobody());
+        let expected = "perf_event_paranoid is 3 and this is user 1000 without CAP_PERFMON";
+        assert_eq!(probe.reason, expected);
+        assert!(probe.remedy.unwrap().contains("perf_event_paranoid=2"));
+        let capable = Privileges { capable: true, uid: 0, ..nobody() };
+        assert!(refuse(libc::EPERM, &capable).reason.contains("seccomp"));
+        assert!(refuse(libc::EINVAL, &nobody()).reason.contains("event E"));
+        for code in [libc::ENOENT, libc::ENOSYS, libc::EMFILE] {
+            let probe = refuse(code, &nobody());
+            assert!(!probe.available && probe.remedy.is_some(), "{probe:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_cpu_is_named_unless_there_is_no_pmu_at_all() {
+        let cpu = CpuModel { vendor: "Nobody".into(), family: 1, model: 2, stepping: 3 };
+        let probe = no_entry(&cpu, &EventFile::shipped().unwrap(), &nobody());
+        assert!(!probe.available);
+        match counters::try_encoding(Encoding::Instructions) {
+            Ok(()) => assert!(probe.reason.contains("Nobody family 0x1"), "{probe:?}"),
+            Err(_) => assert!(!probe.reason.contains("Nobody"), "{probe:?}"),
+        }
+    }
+
+    #[test]
+    fn the_probe_of_this_machine_gives_a_reason() {
+        let probe = probe_perf();
+        assert!(!probe.reason.is_empty());
+        assert!(probe.available || probe.reason.len() > 10, "{probe:?}");
+        eprintln!("perf here: {probe:?}");
+    }
+}

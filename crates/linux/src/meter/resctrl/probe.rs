@@ -1,0 +1,177 @@
+//! Whether this machine offers Memory Bandwidth Monitoring, and where.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::files::{Files, KernelFiles};
+use crate::probe::Probe;
+
+/// Where resctrl is to be mounted.
+const USUAL_MOUNT: &str = "/sys/fs/resctrl";
+
+/// Which counter is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MbmEvent {
+    /// Traffic with all memory of the machine.
+    Total,
+    /// Traffic with the memory of the own domain alone.
+    Local,
+}
+
+impl MbmEvent {
+    /// The name in `mon_features`, which is that of the file too.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Total => "mbm_total_bytes",
+            Self::Local => "mbm_local_bytes",
+        }
+    }
+}
+
+/// What a meter needs to know of the mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// Directory in which monitoring groups are made: that of the control group that this process
+    /// belongs to, for tasks cannot be monitored from another one.
+    pub(super) mon_groups: PathBuf,
+    /// The counter to read.
+    pub(super) event: MbmEvent,
+    /// How many groups the hardware can tell apart, if known.
+    pub(super) rmids: Option<u32>,
+}
+
+impl Offer {
+    /// What is counted, as one sentence for people.
+    pub(super) fn describe(&self) -> String {
+        let rmids = self.rmids.map_or("an unknown number of".to_owned(), |n| n.to_string());
+        format!(
+            "{} per job under {}, for up to {rmids} groups; reads and writes together",
+            self.event.name(),
+            self.mon_groups.display(),
+        )
+    }
+}
+
+/// Whether memory bandwidth can be monitored per job through resctrl here.
+#[must_use]
+pub fn probe_resctrl() -> Probe {
+    match find_offer(&KernelFiles, Path::new("/proc")) {
+        Ok(offer) => Probe::available(offer.describe()),
+        Err(probe) => probe,
+    }
+}
+
+/// Finds the mounted file system and what it monitors, or says why it does not.
+pub(super) fn find_offer(files: &impl Files, proc: &Path) -> Result<Offer, Probe> {
+    let mountinfo = files.read(&proc.join("self/mountinfo")).unwrap_or_default();
+    let Some(mount) = mount_point(&mountinfo) else { return Err(not_mounted(files, proc)) };
+    let monitoring = mount.join("info/L3_MON");
+    let features = files.read(&monitoring.join("mon_features")).unwrap_or_default();
+    let has = |event: &MbmEvent| features.lines().any(|line| line.trim() == event.name());
+    let event = [MbmEvent::Total, MbmEvent::Local].into_iter().find(has).ok_or_else(|| {
+        let offered = features.split_whitespace().collect::<Vec<_>>().join(", ");
+        let offered = if offered.is_empty() { "nothing".to_owned() } else { offered };
+        Probe::missing(format!(
+            "resctrl is mounted, but this CPU does not monitor memory bandwidth (it monitors: \
+             {offered})"
+        ))
+    })?;
+    let own_group = files.read(&proc.join("self/cpu_resctrl_groups")).unwrap_or_default();
+    let mon_groups = mount.join(control_group(&own_group)).join("mon_groups");
+    files.writable(&mon_groups).map_err(|error| not_writable(&mon_groups, &error))?;
+    let rmids = files.read(&monitoring.join("num_rmids")).ok();
+    let rmids = rmids.and_then(|text| text.trim().parse().ok());
+    Ok(Offer { mon_groups, event, rmids })
+}
+
+fn not_writable(mon_groups: &Path, error: &io::Error) -> Probe {
+    Probe::missing(format!("no monitoring group can be made in {}: {error}", mon_groups.display()))
+        .remedy("run as root, outside of containers that mount /sys read-only")
+}
+
+/// Why there is no mount: the CPU, the kernel, or just nobody who mounted it.
+fn not_mounted(files: &impl Files, proc: &Path) -> Probe {
+    let cpuinfo = files.read(&proc.join("cpuinfo")).unwrap_or_default();
+    let filesystems = files.read(&proc.join("filesystems")).unwrap_or_default();
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    let has_flag = |name| flags.split_whitespace().any(|flag| flag == name);
+    let monitors = has_flag("cqm_mbm_total") || has_flag("cqm_mbm_local");
+    let registered =
+        filesystems.lines().any(|line| line.split_whitespace().next_back() == Some("resctrl"));
+    if registered && (monitors || flags.is_empty()) {
+        return Probe::missing("resctrl is not mounted")
+            .remedy(format!("mount -t resctrl resctrl {USUAL_MOUNT}"));
+    }
+    if monitors {
+        return Probe::missing("the CPU monitors memory bandwidth, but this kernel has no resctrl")
+            .remedy("a kernel with CONFIG_X86_CPU_RESCTRL and no `rdt=!mbmtotal` at boot");
+    }
+    let missing = "cqm_mbm_total is not among its flags";
+    if has_flag("hypervisor") {
+        Probe::missing(format!(
+            "this virtual machine is offered no Memory Bandwidth Monitoring ({missing})"
+        ))
+        .remedy("run on the host, or on a metal instance")
+    } else {
+        Probe::missing(format!("this CPU has no Memory Bandwidth Monitoring ({missing})"))
+    }
+}
+
+/// The mount point of resctrl in the text of `/proc/self/mountinfo`.
+fn mount_point(mountinfo: &str) -> Option<PathBuf> {
+    mountinfo.lines().find_map(|line| {
+        let (mount, source) = line.split_once(" - ")?;
+        let is_resctrl = source.split(' ').next() == Some("resctrl");
+        is_resctrl.then(|| mount.split(' ').nth(4).map(unescape)).flatten()
+    })
+}
+
+/// Undoes the octal escapes of spaces, tabs, newlines and backslashes.
+fn unescape(path: &str) -> PathBuf {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    let path = escapes.iter().fold(path.to_owned(), |path, (from, to)| path.replace(from, to));
+    PathBuf::from(path)
+}
+
+/// The control group in the text of `/proc/PID/cpu_resctrl_groups` (`res:/NAME`), relative to the
+/// mount point. Kernels without that file have most processes in the default group, the root.
+fn control_group(text: &str) -> &str {
+    let group = text.lines().find_map(|line| line.strip_prefix("res:"));
+    group.unwrap_or_default().trim().trim_start_matches('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn finds_the_mount_point() {
+        let mountinfo = "24 30 0:22 / /sys rw,nosuid shared:7 - sysfs sysfs rw\n\
+            95 24 0:41 / /mnt/with\\040space rw,relatime shared:9 master:2 - resctrl resctrl rw\n";
+        assert_eq!(mount_point(mountinfo), Some("/mnt/with space".into()));
+        assert_eq!(mount_point("95 24 0:41 / /resctrl rw - tmpfs resctrl rw\n"), None);
+    }
+
+    #[test]
+    fn finds_the_control_group() {
+        assert_eq!(control_group("res:/\nmon:\n"), "");
+        assert_eq!(control_group("res:/gold\nmon:mon_groups/x/\n"), "gold");
+        assert_eq!(control_group(""), "");
+    }
+
+    #[test]
+    fn the_probe_of_this_machine_gives_a_reason() {
+        let probe = probe_resctrl();
+        assert!(probe.reason.len() > 10, "{probe:?}");
+        eprintln!("resctrl here: {probe:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "[-/a-z0-9 \\\\\n:]{0,80}") {
+            let _ = (mount_point(&text), control_group(&text));
+        }
+    }
+}

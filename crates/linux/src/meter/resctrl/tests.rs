@@ -1,0 +1,345 @@
+//! The meter on a tree of ordinary files that behaves as the kernel's, with faults on demand.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use memweir_core::{JobId, Lines, Nanos};
+
+use super::*;
+
+const ME: u32 = 100;
+const STAT: &str = "(memweir) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5000 0 0";
+
+/// Which operation fails next, where, and how.
+#[derive(Clone, Debug)]
+struct Fault {
+    operation: &'static str,
+    path_part: String,
+    errno: i32,
+}
+
+/// A resctrl and a proc file system under one temporary directory.
+struct Machine {
+    root: tempfile::TempDir,
+    faults: Mutex<Vec<Fault>>,
+    domains: usize,
+}
+
+/// The files of a machine. Tests keep the machine to change it behind the meter's back.
+#[derive(Clone)]
+struct FakeFiles(Arc<Machine>);
+
+impl Machine {
+    fn with_domains(domains: usize) -> Arc<Self> {
+        let root = tempfile::tempdir().unwrap();
+        let machine = Self { root, faults: Mutex::default(), domains };
+        let resctrl = machine.resctrl();
+        machine.file(
+            "proc/self/mountinfo",
+            &format!("24 30 0:22 / {} rw - resctrl resctrl rw\n", resctrl.display()),
+        );
+        machine.file("proc/filesystems", "nodev\tresctrl\n");
+        machine.file("proc/cpuinfo", "flags\t: fpu cqm_mbm_total cqm_mbm_local\n");
+        machine.file(&format!("proc/{ME}/stat"), &format!("{ME} {STAT}"));
+        machine.file(
+            "resctrl/info/L3_MON/mon_features",
+            "llc_occupancy\nmbm_total_bytes\nmbm_total_bytes_config\nmbm_local_bytes\n",
+        );
+        machine.file("resctrl/info/L3_MON/num_rmids", "176\n");
+        fs::create_dir_all(resctrl.join("mon_groups")).unwrap();
+        Arc::new(machine)
+    }
+
+    fn new() -> Arc<Self> {
+        Self::with_domains(2)
+    }
+
+    fn proc(&self) -> PathBuf {
+        self.root.path().join("proc")
+    }
+
+    fn resctrl(&self) -> PathBuf {
+        self.root.path().join("resctrl")
+    }
+
+    fn file(&self, path: &str, text: &str) {
+        let path = self.root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn fail(&self, operation: &'static str, path_part: &str, errno: i32) {
+        let path_part = path_part.to_owned();
+        self.faults.lock().unwrap().push(Fault { operation, path_part, errno });
+    }
+
+    fn check(&self, operation: &str, path: &Path) -> io::Result<()> {
+        let mut faults = self.faults.lock().unwrap();
+        let hit = faults.iter().position(|fault| {
+            fault.operation == operation && path.to_string_lossy().contains(&fault.path_part)
+        });
+        hit.map_or(Ok(()), |index| Err(io::Error::from_raw_os_error(faults.remove(index).errno)))
+    }
+
+    fn groups(&self) -> Vec<String> {
+        KernelFiles.list(&self.resctrl().join("mon_groups")).unwrap()
+    }
+
+    /// Sets a job's counter in one domain.
+    fn set(&self, job: u32, domain: usize, text: &str) {
+        let group = format!("memweir-{ME}-5000-job{job}");
+        let file =
+            format!("resctrl/mon_groups/{group}/mon_data/mon_L3_{domain:02}/mbm_total_bytes");
+        assert!(self.root.path().join(&file).exists(), "{file}");
+        self.file(&file, text);
+    }
+
+    fn meter(self: &Arc<Self>) -> Result<ResctrlMeter<FakeFiles>, Probe> {
+        ResctrlMeter::open_with(FakeFiles(Arc::clone(self)), &self.proc(), ME)
+    }
+}
+
+impl Files for FakeFiles {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        self.0.check("read", path)?;
+        KernelFiles.read(path)
+    }
+
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        self.0.check("write", path)?;
+        KernelFiles.write(path, text)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.0.check("list", path)?;
+        KernelFiles.list(path)
+    }
+
+    /// Fills a new group as the kernel does.
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.check("create_dir", path)?;
+        KernelFiles.create_dir(path)?;
+        fs::write(path.join("tasks"), "")?;
+        fs::create_dir(path.join("mon_data"))?;
+        for domain in 0..self.0.domains {
+            let data = path.join(format!("mon_data/mon_L3_{domain:02}"));
+            fs::create_dir_all(&data)?;
+            for name in ["mbm_total_bytes", "mbm_local_bytes", "llc_occupancy"] {
+                fs::write(data.join(name), "0\n")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a group with its files, as the kernel does.
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.check("remove_dir", path)?;
+        fs::remove_dir_all(path)
+    }
+
+    fn writable(&self, path: &Path) -> io::Result<()> {
+        self.0.check("writable", path)?;
+        KernelFiles.writable(path)
+    }
+}
+
+fn lines<F: Files>(meter: &mut ResctrlMeter<F>, job: u32) -> Lines {
+    let counts = meter.read(JobId(job), Nanos::ZERO, Nanos::ZERO).unwrap().counts;
+    assert_eq!((counts.instructions, counts.writes), (0, Lines::ZERO));
+    counts.reads
+}
+
+#[test]
+fn counts_a_job_over_all_domains_from_birth_to_removal() {
+    let machine = Machine::new();
+    let mut meter = machine.meter().unwrap();
+    meter.attach(JobId(3), 4711).unwrap();
+    let group = machine.resctrl().join(format!("mon_groups/memweir-{ME}-5000-job3"));
+    assert_eq!(fs::read_to_string(group.join("tasks")).unwrap(), "4711");
+    assert_eq!(lines(&mut meter, 3), Lines::ZERO);
+    machine.set(3, 0, "6400\n");
+    machine.set(3, 1, "640\n");
+    assert_eq!(lines(&mut meter, 3), Lines(110));
+    meter.detach(JobId(3));
+    assert!(machine.groups().is_empty());
+    assert!(meter.read(JobId(3), Nanos::ZERO, Nanos::ZERO).is_err());
+    assert_eq!(meter.take_notices(), Vec::<String>::new());
+}
+
+#[test]
+fn says_that_reads_carry_the_writes() {
+    let meter = Machine::new().meter().unwrap();
+    let capabilities = meter.capabilities();
+    assert!(!capabilities.writes && !capabilities.instructions);
+    assert!(capabilities.caveats[0].contains("together"), "{capabilities:?}");
+    assert_eq!(meter.kind(), MeterKind::Resctrl);
+}
+
+#[test]
+fn gaps_and_resets_are_bridged_and_told_once() {
+    let machine = Machine::new();
+    let mut meter = machine.meter().unwrap();
+    for job in [0, 1] {
+        meter.attach(JobId(job), 1).unwrap();
+        machine.set(job, 0, "6400\n");
+        assert_eq!(lines(&mut meter, job), Lines(100));
+        machine.set(job, 0, "Unavailable\n");
+        assert_eq!(lines(&mut meter, job), Lines(100));
+        machine.set(job, 0, "Error\n");
+        machine.set(job, 1, "64\n");
+        assert_eq!(lines(&mut meter, job), Lines(101));
+        // The counter was reset meanwhile.
+        machine.set(job, 0, "640\n");
+        assert_eq!(lines(&mut meter, job), Lines(111));
+    }
+    let notices = meter.take_notices();
+    assert_eq!(notices.len(), 3, "{notices:?}");
+    assert!(notices[0].starts_with("job 0: mbm_total_bytes is `Unavailable`"), "{notices:?}");
+    assert!(notices[1].contains("`Error`") && notices[2].contains("reset"), "{notices:?}");
+    assert!(meter.take_notices().is_empty());
+}
+
+#[test]
+fn a_job_without_an_rmid_is_refused_and_the_others_go_on() {
+    let machine = Machine::new();
+    let mut meter = machine.meter().unwrap();
+    meter.attach(JobId(0), 1).unwrap();
+    machine.fail("create_dir", "job1", libc::ENOSPC);
+    let error = meter.attach(JobId(1), 2).unwrap_err().to_string();
+    assert!(error.contains("job 1") && error.contains("there are 176"), "{error}");
+    machine.fail("create_dir", "job2", libc::EBUSY);
+    assert!(meter.attach(JobId(2), 2).unwrap_err().to_string().contains("try again"));
+    machine.set(0, 0, "64\n");
+    assert_eq!(lines(&mut meter, 0), Lines(1));
+}
+
+#[test]
+fn a_job_that_cannot_enter_leaves_no_group() {
+    let faults = [
+        ("write", "tasks", libc::ESRCH),
+        ("write", "tasks", libc::EPERM),
+        ("list", "mon_data", libc::EIO),
+        ("read", "mbm_total", libc::EIO),
+    ];
+    for (operation, path, errno) in faults {
+        let machine = Machine::new();
+        let mut meter = machine.meter().unwrap();
+        machine.fail(operation, path, errno);
+        let Err(MeterError::Os { what, source }) = meter.attach(JobId(0), 1) else {
+            panic!("{operation} {path}")
+        };
+        assert!(what.contains("job 0"), "{what}");
+        assert_eq!(source.raw_os_error(), Some(errno));
+        assert!(machine.groups().is_empty(), "after {operation} {path}");
+        assert!(meter.attach(JobId(0), 1).is_ok(), "a second try may succeed");
+    }
+}
+
+#[test]
+fn a_group_without_domains_is_an_error_and_no_silence() {
+    let machine = Machine::with_domains(0);
+    let mut meter = machine.meter().unwrap();
+    assert!(meter.attach(JobId(0), 1).unwrap_err().to_string().contains("mon_L3"));
+    assert!(machine.groups().is_empty());
+}
+
+#[test]
+fn a_failing_read_is_an_error_and_the_next_one_works() {
+    let machine = Machine::new();
+    let mut meter = machine.meter().unwrap();
+    meter.attach(JobId(0), 1).unwrap();
+    machine.set(0, 0, "128\n");
+    machine.fail("read", "mon_L3_01", libc::EIO);
+    assert!(meter.read(JobId(0), Nanos::ZERO, Nanos::ZERO).is_err());
+    assert_eq!(lines(&mut meter, 0), Lines(2), "nothing is counted twice");
+}
+
+#[test]
+fn groups_of_dead_runs_are_removed_and_no_others() {
+    let machine = Machine::new();
+    let groups = machine.resctrl().join("mon_groups");
+    // 200 lives on; 300 is a new process with an old PID; 400 is gone.
+    machine.file("proc/200/stat", &format!("200 {STAT}"));
+    machine.file("proc/300/stat", &format!("300 {STAT}"));
+    let names = ["memweir-200-5000-job0", "memweir-300-4999-job0", "memweir-400-1-job2", "mine"];
+    for name in names {
+        fs::create_dir(groups.join(name)).unwrap();
+    }
+    let mut meter = machine.meter().unwrap();
+    assert_eq!(machine.groups(), ["memweir-200-5000-job0", "mine"]);
+    assert!(meter.take_notices()[0].contains("removed 2"));
+}
+
+#[test]
+fn groups_that_cannot_be_removed_are_told() {
+    let machine = Machine::new();
+    let mut meter = machine.meter().unwrap();
+    meter.attach(JobId(0), 1).unwrap();
+    machine.fail("remove_dir", "job0", libc::EBUSY);
+    meter.detach(JobId(0));
+    assert!(meter.take_notices()[0].contains("stays behind"));
+}
+
+#[test]
+fn a_meter_that_goes_away_takes_its_groups_along() {
+    let machine = Machine::new();
+    let mut meter = machine.meter().unwrap();
+    meter.attach(JobId(0), 1).unwrap();
+    meter.attach(JobId(1), 2).unwrap();
+    assert_eq!(machine.groups().len(), 2);
+    drop(meter);
+    assert!(machine.groups().is_empty());
+}
+
+#[test]
+fn local_bytes_are_used_where_there_is_no_total() {
+    let machine = Machine::new();
+    machine.file("resctrl/info/L3_MON/mon_features", "llc_occupancy\nmbm_local_bytes\n");
+    let meter = machine.meter().unwrap();
+    assert!(meter.capabilities().caveats[2].contains("own socket"));
+}
+
+#[test]
+fn groups_are_made_in_the_own_control_group() {
+    let machine = Machine::new();
+    machine.file("proc/self/cpu_resctrl_groups", "res:/gold\nmon:\n");
+    fs::create_dir_all(machine.resctrl().join("gold/mon_groups")).unwrap();
+    let mut meter = machine.meter().unwrap();
+    meter.attach(JobId(0), 1).unwrap();
+    assert!(machine.resctrl().join("gold/mon_groups/memweir-100-5000-job0").exists());
+}
+
+#[test]
+fn what_is_missing_is_named_with_what_helps() {
+    let machine = Machine::new();
+    let refused = || machine.meter().err().expect("no meter");
+    machine.fail("writable", "mon_groups", libc::EROFS);
+    assert!(refused().remedy.unwrap().contains("root"));
+    machine.file("resctrl/info/L3_MON/mon_features", "llc_occupancy\n");
+    assert!(refused().reason.contains("llc_occupancy"));
+    machine.file("proc/self/mountinfo", "");
+    assert!(refused().remedy.unwrap().starts_with("mount -t resctrl"));
+    machine.file("proc/filesystems", "nodev\tproc\n");
+    assert!(refused().remedy.unwrap().contains("CONFIG_X86_CPU_RESCTRL"));
+    machine.file("proc/cpuinfo", "flags\t: fpu hypervisor\n");
+    assert!(refused().reason.contains("virtual machine"));
+    machine.file("proc/cpuinfo", "flags\t: fpu\n");
+    assert!(refused().reason.contains("this CPU has no"));
+}
+
+#[test]
+fn the_real_file_system_is_used_where_there_is_one() {
+    let mut meter = match ResctrlMeter::open() {
+        Ok(meter) => meter,
+        Err(probe) => return eprintln!("SKIPPED: no resctrl here: {}", probe.reason),
+    };
+    let mut child = std::process::Command::new("sleep").arg("1").spawn().unwrap();
+    meter.attach(JobId(0), i32::try_from(child.id()).unwrap()).unwrap();
+    assert!(meter.read(JobId(0), Nanos::ZERO, Nanos::ZERO).is_ok());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    meter.detach(JobId(0));
+    assert!(meter.take_notices().iter().all(|notice| !notice.contains("stays behind")));
+}
