@@ -13,6 +13,7 @@ pub mod job;
 pub mod metrics;
 pub mod names;
 pub mod profile;
+pub mod softpmu;
 pub mod units;
 
 pub use counts::Counts;

@@ -1,0 +1,15 @@
+//! What the software PMU and its reader share (H7): the page of a job, the last-level cache, and
+//! the words for sampling.
+//!
+//! The plugin runs inside the processes of the job; the scheduler reads each quantum. Both map the
+//! same zero-initialized file, so the structures here are `repr(C)` and made of atomics alone: all
+//! zeros is a valid, empty value of each of them. Mapping is left to the two sides.
+
+pub mod layout;
+pub mod program;
+pub mod sampling;
+pub mod totals;
+
+pub use layout::{ChunkCell, JobPage, LlcHeader, Slot};
+pub use sampling::{BurstPlan, Sampling, SamplingError};
+pub use totals::{RawChunk, Totals, claim};

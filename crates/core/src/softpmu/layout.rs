@@ -1,0 +1,190 @@
+//! Layout of the shared files.
+//!
+//! Every field has one writer at a time or is only ever added to, so relaxed atomics are enough;
+//! the exceptions (the owner table and the chunk ring) say so.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::cache::{CacheGeometry, CacheHierarchy};
+use crate::units::Bytes;
+
+/// First word of every file, so that a wrong one is noticed.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"memweir\x01");
+
+/// Version of the layout. Reader and plugin of different versions refuse each other.
+pub const VERSION: u64 = 1;
+
+/// Regions into which the text of the executable is divided evenly, the R of iabw section 4.2.
+pub const TEXT_REGIONS: usize = 32;
+
+/// Regions into which everything else that executes (shared libraries, generated code) is folded.
+pub const OTHER_REGIONS: usize = 32;
+
+/// All code regions.
+pub const REGIONS: usize = TEXT_REGIONS + OTHER_REGIONS;
+
+/// Processes of one job that can be counted at the same time.
+pub const SLOTS: usize = 2048;
+
+/// Chunks that can wait for the reader.
+pub const CHUNKS: usize = 8192;
+
+/// The page of one job. [`SLOTS`] and [`CHUNKS`] are address space; only what is touched is memory.
+#[repr(C)]
+pub struct JobPage {
+    /// Configuration, written before the job starts.
+    pub header: JobHeader,
+    /// Process ids of the slots' owners, zero where a slot is free.
+    pub owners: [AtomicU32; SLOTS],
+    /// One per process.
+    pub slots: [Slot; SLOTS],
+    /// Ring of finished chunks, used where `chunk_instructions` is set.
+    pub chunks: [ChunkCell; CHUNKS],
+}
+
+/// Configuration of a job's software PMU and its rare events.
+#[repr(C, align(4096))]
+#[derive(Debug, Default)]
+pub struct JobHeader {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU64,
+    /// Size and ways of L1D, L2 and LLC.
+    pub caches: [[AtomicU64; 2]; 3],
+    /// Instructions per chunk; zero if no chunks are recorded.
+    pub chunk_instructions: AtomicU64,
+    /// Sampling in instructions, see [`BurstPlan`](super::BurstPlan); all zero: everything.
+    pub sampling: [AtomicU64; 3],
+    /// One more than the highest slot that was ever used.
+    pub slots_used: AtomicU64,
+    /// Processes that found no free slot and ran uncounted.
+    pub uncounted: AtomicU64,
+    /// Programs that cannot run in the emulator and were started natively by the job.
+    pub native_execs: AtomicU64,
+    /// Instructions of AVX-512 that were met; the emulator has none of them.
+    pub avx512: AtomicU64,
+    /// Next chunk to write.
+    pub chunk_head: AtomicU64,
+    /// Next chunk to read, written by the reader.
+    pub chunk_tail: AtomicU64,
+}
+
+/// Counters of one process. They are never reset: a process that takes over the slot of one that
+/// has ended counts on, so that the sum over all slots is that of the job and never falls.
+#[repr(C, align(4096))]
+#[derive(Debug)]
+pub struct Slot {
+    /// Instructions by code region: the first [`TEXT_REGIONS`] are the executable's.
+    pub regions: [AtomicU64; REGIONS],
+    /// Instructions whose accesses were simulated and counted, kept where the job is sampled.
+    pub simulated: AtomicU64,
+    /// Lines read from memory.
+    pub reads: AtomicU64,
+    /// Lines written back to memory.
+    pub writes: AtomicU64,
+    /// Misses of the first level.
+    pub l1_misses: AtomicU64,
+    /// Misses of the second level.
+    pub l2_misses: AtomicU64,
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self {
+            regions: [const { AtomicU64::new(0) }; REGIONS],
+            simulated: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            l1_misses: AtomicU64::new(0),
+            l2_misses: AtomicU64::new(0),
+        }
+    }
+}
+
+/// One finished chunk of one process.
+#[repr(C, align(512))]
+#[derive(Debug)]
+pub struct ChunkCell {
+    /// One more than the chunk's number, written last (release).
+    pub sequence: AtomicU64,
+    /// Instructions whose accesses were simulated and counted.
+    pub simulated: AtomicU64,
+    /// Lines read from memory.
+    pub reads: AtomicU64,
+    /// Lines written back to memory.
+    pub writes: AtomicU64,
+    /// Misses of the first level.
+    pub l1_misses: AtomicU64,
+    /// Misses of the second level.
+    pub l2_misses: AtomicU64,
+    /// Instructions by code region, at most `u32::MAX`.
+    pub regions: [AtomicU32; REGIONS],
+}
+
+impl Default for ChunkCell {
+    fn default() -> Self {
+        Self {
+            sequence: AtomicU64::new(0),
+            simulated: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            l1_misses: AtomicU64::new(0),
+            l2_misses: AtomicU64::new(0),
+            regions: [const { AtomicU32::new(0) }; REGIONS],
+        }
+    }
+}
+
+/// Head of the file of a shared last-level cache. The ways follow, 64 bits each, set by set.
+///
+/// A word is `address space << 42 | line << 1 | dirty`, zero where a way is empty. The ways of a
+/// set stand in order of use, the latest first.
+#[repr(C, align(4096))]
+#[derive(Debug, Default)]
+pub struct LlcHeader {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU64,
+    /// Number of sets.
+    pub sets: AtomicU64,
+    /// Ways per set.
+    pub ways: AtomicU64,
+    /// Last address space that was given out.
+    pub address_spaces: AtomicU64,
+}
+
+impl LlcHeader {
+    /// Bytes of the file of a cache: header and ways.
+    #[must_use]
+    pub fn file_size(llc: &CacheGeometry) -> usize {
+        size_of::<Self>() + (llc.sets() * u64::from(llc.ways)) as usize * size_of::<u64>()
+    }
+}
+
+impl JobHeader {
+    /// Writes the geometry.
+    pub fn set_caches(&self, caches: &CacheHierarchy) {
+        use std::sync::atomic::Ordering::Relaxed;
+        for (words, cache) in self.caches.iter().zip([&caches.l1d, &caches.l2, &caches.llc]) {
+            words[0].store(cache.size.0, Relaxed);
+            words[1].store(u64::from(cache.ways), Relaxed);
+        }
+    }
+
+    /// The geometry as written, not validated.
+    #[must_use]
+    pub fn caches(&self) -> CacheHierarchy {
+        use std::sync::atomic::Ordering::Relaxed;
+        let read = |level: usize| {
+            let [size, ways] = &self.caches[level];
+            CacheGeometry::new(Bytes(size.load(Relaxed)), ways.load(Relaxed) as u32)
+        };
+        CacheHierarchy { l1d: read(0), l2: read(1), llc: read(2) }
+    }
+}
+
+const _: () = assert!(size_of::<JobHeader>() == 4096);
+const _: () = assert!(size_of::<Slot>() == 4096);
+const _: () = assert!(size_of::<ChunkCell>() == 512);

@@ -1,0 +1,286 @@
+//! Reading the counters of a job, and handing out its slots.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use super::layout::{CHUNKS, ChunkCell, JobHeader, REGIONS, Slot};
+use crate::counts::Counts;
+use crate::units::Lines;
+
+/// Chunks that may be in the middle of being written at once. So many cells stay unused when the
+/// ring is full.
+const WRITERS: u64 = 1024;
+
+/// What a job's processes have counted since the job started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Totals {
+    /// Instructions by code region.
+    pub regions: [u64; REGIONS],
+    /// Instructions whose accesses were simulated and counted, where the job is sampled.
+    pub simulated: u64,
+    /// Lines read from memory.
+    pub reads: u64,
+    /// Lines written back to memory.
+    pub writes: u64,
+    /// Misses of the first level.
+    pub l1_misses: u64,
+    /// Misses of the second level.
+    pub l2_misses: u64,
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        let regions = [0; REGIONS];
+        Self { regions, simulated: 0, reads: 0, writes: 0, l1_misses: 0, l2_misses: 0 }
+    }
+}
+
+impl Totals {
+    /// The sum over `slots`.
+    #[must_use]
+    pub fn of(slots: &[Slot]) -> Self {
+        let mut sum = Self::default();
+        for slot in slots {
+            for (total, region) in sum.regions.iter_mut().zip(&slot.regions) {
+                *total += region.load(Relaxed);
+            }
+            sum.simulated += slot.simulated.load(Relaxed);
+            sum.reads += slot.reads.load(Relaxed);
+            sum.writes += slot.writes.load(Relaxed);
+            sum.l1_misses += slot.l1_misses.load(Relaxed);
+            sum.l2_misses += slot.l2_misses.load(Relaxed);
+        }
+        sum
+    }
+
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            regions: std::array::from_fn(|r| self.regions[r].saturating_sub(earlier.regions[r])),
+            simulated: self.simulated.saturating_sub(earlier.simulated),
+            reads: self.reads.saturating_sub(earlier.reads),
+            writes: self.writes.saturating_sub(earlier.writes),
+            l1_misses: self.l1_misses.saturating_sub(earlier.l1_misses),
+            l2_misses: self.l2_misses.saturating_sub(earlier.l2_misses),
+        }
+    }
+
+    /// Instructions of all regions.
+    #[must_use]
+    pub fn instructions(&self) -> u64 {
+        self.regions.iter().sum()
+    }
+
+    /// The memory counts as every meter gives them.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            instructions: self.instructions(),
+            reads: Lines(self.reads),
+            writes: Lines(self.writes),
+        }
+    }
+
+    /// The vector of iabw section 4.2 in units of 1,024 instructions. Every instruction is
+    /// counted, so this is the distribution that sampling would approach.
+    #[must_use]
+    pub fn instruction_pointers(&self) -> Vec<u32> {
+        self.regions.iter().map(|n| u32::try_from(n.div_ceil(1024)).unwrap_or(u32::MAX)).collect()
+    }
+}
+
+/// Takes a slot for the process `pid`: the one it has already (after exec), else a free one, else
+/// that of a process which is not `alive` any more (killed). None if all are in use.
+pub fn claim(owners: &[AtomicU32], pid: u32, alive: impl Fn(u32) -> bool) -> Option<usize> {
+    let mut free = None;
+    for (index, owner) in owners.iter().enumerate() {
+        match owner.load(Acquire) {
+            0 if free.is_none() => free = Some(index),
+            0 => {}
+            own if own == pid => return Some(index),
+            _ => {}
+        }
+    }
+    if let Some(first) = free {
+        for (index, owner) in owners.iter().enumerate().skip(first) {
+            if owner.compare_exchange(0, pid, AcqRel, Relaxed).is_ok() {
+                return Some(index);
+            }
+        }
+    }
+    owners.iter().position(|owner| {
+        let dead = owner.load(Acquire);
+        !alive(dead) && owner.compare_exchange(dead, pid, AcqRel, Relaxed).is_ok()
+    })
+}
+
+/// A chunk as the plugin wrote it.
+pub type RawChunk = Totals;
+
+impl ChunkCell {
+    /// Appends `chunk` to the ring, unless the reader is too far behind: then the caller goes on
+    /// counting and appends a longer chunk later.
+    pub fn append(header: &JobHeader, ring: &[ChunkCell; CHUNKS], chunk: &RawChunk) -> bool {
+        let waiting =
+            header.chunk_head.load(Relaxed).saturating_sub(header.chunk_tail.load(Acquire));
+        if waiting >= CHUNKS as u64 - WRITERS {
+            return false;
+        }
+        let number = header.chunk_head.fetch_add(1, AcqRel);
+        let cell = &ring[number as usize % CHUNKS];
+        cell.simulated.store(chunk.simulated, Relaxed);
+        cell.reads.store(chunk.reads, Relaxed);
+        cell.writes.store(chunk.writes, Relaxed);
+        cell.l1_misses.store(chunk.l1_misses, Relaxed);
+        cell.l2_misses.store(chunk.l2_misses, Relaxed);
+        for (word, instructions) in cell.regions.iter().zip(chunk.regions) {
+            word.store(u32::try_from(instructions).unwrap_or(u32::MAX), Relaxed);
+        }
+        cell.sequence.store(number + 1, Release);
+        true
+    }
+
+    /// Takes the next chunk out of the ring, if one is there. A writer that was killed in the
+    /// middle leaves a cell that is never finished; [`Unfinished::Skip`] steps over such cells.
+    pub fn take(
+        header: &JobHeader,
+        ring: &[ChunkCell; CHUNKS],
+        unfinished: Unfinished,
+    ) -> Option<RawChunk> {
+        loop {
+            let number = header.chunk_tail.load(Relaxed);
+            let head = header.chunk_head.load(Acquire);
+            if number >= head {
+                return None;
+            }
+            let cell = &ring[number as usize % CHUNKS];
+            if cell.sequence.load(Acquire) != number + 1 {
+                if unfinished == Unfinished::Wait && head - number < WRITERS {
+                    return None;
+                }
+                header.chunk_tail.store(number + 1, Release);
+                continue;
+            }
+            let chunk = RawChunk {
+                regions: std::array::from_fn(|r| u64::from(cell.regions[r].load(Relaxed))),
+                simulated: cell.simulated.load(Relaxed),
+                reads: cell.reads.load(Relaxed),
+                writes: cell.writes.load(Relaxed),
+                l1_misses: cell.l1_misses.load(Relaxed),
+                l2_misses: cell.l2_misses.load(Relaxed),
+            };
+            header.chunk_tail.store(number + 1, Release);
+            return Some(chunk);
+        }
+    }
+}
+
+/// What to do about a chunk that is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfinished {
+    /// Its writer may be at work: come back later.
+    Wait,
+    /// Every writer is gone: step over it.
+    Skip,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring() -> (JobHeader, Box<[ChunkCell; CHUNKS]>) {
+        let cells: Vec<ChunkCell> = (0..CHUNKS).map(|_| ChunkCell::default()).collect();
+        (JobHeader::default(), cells.into_boxed_slice().try_into().unwrap())
+    }
+
+    fn chunk(reads: u64) -> RawChunk {
+        RawChunk { reads, ..RawChunk::default() }
+    }
+
+    #[test]
+    fn a_process_keeps_its_slot_over_exec_and_takes_those_of_the_dead() {
+        let owners: Vec<AtomicU32> = [10, 0, 12].map(AtomicU32::new).into();
+        assert_eq!(claim(&owners, 12, |_| true), Some(2), "its own, though a free one is nearer");
+        assert_eq!(claim(&owners, 13, |_| true), Some(1));
+        assert_eq!(claim(&owners, 14, |_| true), None);
+        assert_eq!(claim(&owners, 14, |pid| pid != 10), Some(0));
+        assert_eq!(owners[0].load(Relaxed), 14);
+    }
+
+    #[test]
+    fn every_claimant_of_a_race_gets_a_slot_of_its_own() {
+        let owners: Vec<AtomicU32> = (0..64).map(|_| AtomicU32::new(0)).collect();
+        let taken: Vec<usize> = std::thread::scope(|scope| {
+            let claims: Vec<_> = (1..=64)
+                .map(|pid| {
+                    scope.spawn({
+                        let owners = &owners;
+                        move || claim(owners, pid, |_| true)
+                    })
+                })
+                .collect();
+            claims.into_iter().map(|c| c.join().unwrap().unwrap()).collect()
+        });
+        let mut sorted = taken.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..64).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn totals_sum_over_slots_that_changed_hands() {
+        let slots = [Slot::default(), Slot::default()];
+        slots[0].regions[3].store(2048, Relaxed);
+        slots[1].regions[40].store(1, Relaxed);
+        slots[1].reads.store(7, Relaxed);
+        let totals = Totals::of(&slots);
+        assert_eq!(totals.instructions(), 2049);
+        assert_eq!(totals.counts().reads, Lines(7));
+        assert_eq!(totals.instruction_pointers()[3], 2);
+        assert_eq!(totals.instruction_pointers()[40], 1, "a little is not nothing");
+        assert_eq!(totals.since(&totals), Totals::default());
+    }
+
+    #[test]
+    fn chunks_come_out_in_the_order_in_which_they_were_finished() {
+        let (header, ring) = ring();
+        for n in 1..=3 {
+            assert!(ChunkCell::append(&header, &ring, &chunk(n)));
+        }
+        let out: Vec<u64> =
+            std::iter::from_fn(|| ChunkCell::take(&header, &ring, Unfinished::Wait))
+                .map(|c| c.reads)
+                .collect();
+        assert_eq!(out, [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_full_ring_refuses_and_takes_again_after_reading() {
+        let (header, ring) = ring();
+        let written = (0..).take_while(|n| ChunkCell::append(&header, &ring, &chunk(*n))).count();
+        assert_eq!(written as u64, CHUNKS as u64 - WRITERS);
+        assert_eq!(ChunkCell::take(&header, &ring, Unfinished::Wait), Some(chunk(0)));
+        assert!(ChunkCell::append(&header, &ring, &chunk(99)));
+    }
+
+    #[test]
+    fn the_chunk_of_a_killed_writer_is_stepped_over_at_the_end() {
+        let (header, ring) = ring();
+        header.chunk_head.fetch_add(1, Relaxed);
+        assert!(ChunkCell::append(&header, &ring, &chunk(5)));
+        assert_eq!(ChunkCell::take(&header, &ring, Unfinished::Wait), None);
+        assert_eq!(ChunkCell::take(&header, &ring, Unfinished::Skip), Some(chunk(5)));
+        assert_eq!(ChunkCell::take(&header, &ring, Unfinished::Skip), None);
+    }
+
+    #[test]
+    fn a_second_lap_is_not_taken_for_the_first() {
+        let (header, ring) = ring();
+        for n in 0..3 * CHUNKS as u64 {
+            assert!(ChunkCell::append(&header, &ring, &chunk(n)));
+            assert_eq!(ChunkCell::take(&header, &ring, Unfinished::Wait), Some(chunk(n)));
+        }
+        header.chunk_head.fetch_add(1, Relaxed);
+        assert_eq!(ChunkCell::take(&header, &ring, Unfinished::Wait), None);
+    }
+}

@@ -1,0 +1,292 @@
+//! Programs that the job executes: they too must run in the emulator, which would start them
+//! natively.
+//!
+//! Before the emulator performs `execve`, this replaces the process by another emulator with the
+//! same plugin, provided that the target can run there. Otherwise nothing happens here and the
+//! program's own system call goes on, with its own result. So it does where the target is
+//! set-user-ID or set-group-ID, because an emulator would not get those rights.
+
+use std::ffi::{CStr, CString, OsStr, c_char, c_int};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use memweir_core::softpmu::program::{EmulatorCommand, HEAD, Image, script_argv};
+
+use crate::api;
+
+/// Interpreters of interpreters that the kernel follows.
+const SCRIPT_DEPTH: usize = 5;
+
+/// Longest argument list that is copied, the kernel's own limit for one string times many.
+const MAX_STRINGS: usize = 1 << 20;
+
+/// This emulator, as it can be started again.
+pub(crate) struct Emulator {
+    command: EmulatorCommand,
+    /// Working directory at the start, against which the emulator resolves the program's path.
+    origin: PathBuf,
+}
+
+/// What came of an exec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The call will fail by itself, or another emulator could not be started.
+    Failing,
+    /// The target exists but cannot be emulated: it will run natively.
+    Native,
+}
+
+impl Outcome {
+    pub(crate) fn is_native(self) -> bool {
+        self == Self::Native
+    }
+}
+
+impl Emulator {
+    /// The running emulator and the library that this code is in.
+    pub(crate) fn this(page: &CStr, llc: &CStr) -> io::Result<Self> {
+        let emulator = std::fs::read_link("/proc/self/exe")?;
+        Ok(Self {
+            command: EmulatorCommand {
+                emulator: emulator.into_os_string().as_bytes().to_vec(),
+                plugin: own_path()?,
+                page: page.to_bytes().to_vec(),
+                llc: llc.to_bytes().to_vec(),
+            },
+            origin: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+        })
+    }
+
+    /// Replaces the process. Returns only if that was not possible.
+    ///
+    /// The addresses are the program's own; nothing is assumed of them.
+    pub(crate) fn execute(
+        &self,
+        directory: c_int,
+        path: u64,
+        argv: u64,
+        env: u64,
+        flags: c_int,
+        program: impl Fn() -> Option<Vec<u8>>,
+    ) -> Outcome {
+        let (Some(path), Some(argv), Some(env)) = (string(path), strings(argv), strings(env))
+        else {
+            return Outcome::Failing;
+        };
+        let Some(path) = self.resolve(directory, path, flags, program) else {
+            return Outcome::Failing;
+        };
+        match target(path, argv) {
+            Ok((path, argv)) => {
+                self.replace(&path, &argv, env);
+                Outcome::Failing
+            }
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// The path that another process would use for the same file.
+    fn resolve(
+        &self,
+        directory: c_int,
+        path: Vec<u8>,
+        flags: c_int,
+        program: impl Fn() -> Option<Vec<u8>>,
+    ) -> Option<Vec<u8>> {
+        if path.is_empty() {
+            return (flags & libc::AT_EMPTY_PATH != 0).then(|| open_file(directory)).flatten();
+        }
+        let name = String::from_utf8_lossy(&path).into_owned();
+        let own = format!("/proc/{}/exe", std::process::id());
+        if name == "/proc/self/exe" || name == "/proc/thread-self/exe" || name == own {
+            // For the program this is its own file, not the emulator.
+            let program = program()?;
+            let absolute = self.origin.join(OsStr::from_bytes(&program));
+            return Some(absolute.into_os_string().as_bytes().to_vec());
+        }
+        let descriptor = name.strip_prefix("/proc/self/fd/").or(name.strip_prefix("/dev/fd/"));
+        if let Some(number) = descriptor.and_then(|number| number.parse().ok()) {
+            return open_file(number);
+        }
+        if path.starts_with(b"/") || directory == libc::AT_FDCWD {
+            return Some(path);
+        }
+        let base = std::fs::read_link(format!("/proc/self/fd/{directory}")).ok()?;
+        Some(base.join(OsStr::from_bytes(&path)).into_os_string().as_bytes().to_vec())
+    }
+
+    fn replace(&self, path: &[u8], argv: &[Vec<u8>], env: Vec<Vec<u8>>) {
+        let line = self.command.line(path, argv, env);
+        let (Some(argv), Some(env)) = (c_strings(line.argv), c_strings(line.env)) else { return };
+        let pointers = |strings: &[CString]| -> Vec<*const c_char> {
+            strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
+        };
+        let (argv_pointers, env_pointers) = (pointers(&argv), pointers(&env));
+        // SAFETY: both arrays end with null and their strings outlive the call, which does not
+        // return if it succeeds.
+        unsafe { libc::execve(argv[0].as_ptr(), argv_pointers.as_ptr(), env_pointers.as_ptr()) };
+    }
+}
+
+/// A path for an open file that still works after exec. A file without a name is kept open.
+fn open_file(number: c_int) -> Option<Vec<u8>> {
+    let link = std::fs::read_link(format!("/proc/self/fd/{number}")).ok()?;
+    if link.is_absolute() && link.is_file() {
+        return Some(link.into_os_string().as_bytes().to_vec());
+    }
+    // SAFETY: duplicates a descriptor (the copy is inherited over exec); a wrong number is an error.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD, 3) };
+    (copy >= 0).then(|| format!("/proc/self/fd/{copy}").into_bytes())
+}
+
+/// Follows scripts to the program that really runs.
+fn target(mut path: Vec<u8>, mut argv: Vec<Vec<u8>>) -> Result<(Vec<u8>, Vec<Vec<u8>>), Outcome> {
+    for _ in 0..SCRIPT_DEPTH {
+        let head = head(Path::new(OsStr::from_bytes(&path)))?;
+        match Image::of(&head) {
+            Image::X86_64 => return Ok((path, argv)),
+            Image::Script { interpreter, argument } => {
+                argv = script_argv(&interpreter, argument, &path, &argv);
+                path = interpreter;
+            }
+            Image::Unfit(_) if head.starts_with(b"\x7fELF") => return Err(Outcome::Native),
+            Image::Unfit(_) => return Err(Outcome::Failing),
+        }
+    }
+    Err(Outcome::Failing)
+}
+
+/// The first bytes of a program that this process may execute.
+fn head(path: &Path) -> Result<Vec<u8>, Outcome> {
+    let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Outcome::Failing)?;
+    // SAFETY: a C string and a plain question.
+    let allowed =
+        unsafe { libc::faccessat(libc::AT_FDCWD, c_path.as_ptr(), libc::X_OK, libc::AT_EACCESS) };
+    // A program that may be executed but not read cannot be emulated either.
+    let status = std::fs::metadata(path).map_err(|_| Outcome::Failing)?;
+    if allowed != 0 || !status.is_file() {
+        return Err(Outcome::Failing);
+    }
+    let gains_rights = status.permissions().mode() & (libc::S_ISUID | libc::S_ISGID) != 0
+        // SAFETY: always succeed.
+        && (status.uid(), status.gid()) != unsafe { (libc::geteuid(), libc::getegid()) };
+    if gains_rights {
+        return Err(Outcome::Native);
+    }
+    let mut file = File::open(path).map_err(|_| Outcome::Native)?;
+    let mut head = Vec::with_capacity(HEAD);
+    file.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(|_| Outcome::Failing)?;
+    Ok(head)
+}
+
+fn c_strings(strings: Vec<Vec<u8>>) -> Option<Vec<CString>> {
+    strings.into_iter().map(|s| CString::new(s).ok()).collect()
+}
+
+/// The file of this library.
+fn own_path() -> io::Result<Vec<u8>> {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: the address is that of a function here, and `info` is large enough.
+    let info = unsafe {
+        let here = own_path as fn() -> io::Result<Vec<u8>> as *const libc::c_void;
+        if libc::dladdr(here, info.as_mut_ptr()) == 0 {
+            return Err(io::Error::other("the plugin does not know its own file"));
+        }
+        info.assume_init()
+    };
+    // SAFETY: dladdr succeeded, so the name is a C string.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    let path = std::fs::canonicalize(OsStr::from_bytes(name.to_bytes()))?;
+    Ok(path.into_os_string().as_bytes().to_vec())
+}
+
+/// Reads the program's memory; none where it is not readable, as the system call would find too.
+fn read(address: u64, buffer: &mut [u8]) -> Option<usize> {
+    let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let remote = libc::iovec {
+        iov_base: address.wrapping_add(api::guest_base()) as *mut _,
+        iov_len: buffer.len(),
+    };
+    // SAFETY: copies into `buffer`; the kernel checks the other side.
+    let got =
+        unsafe { libc::process_vm_readv(std::process::id() as i32, &local, 1, &remote, 1, 0) };
+    usize::try_from(got).ok().filter(|got| *got > 0)
+}
+
+/// A C string of the program.
+fn string(mut address: u64) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut page = [0; 4096];
+    while text.len() < MAX_STRINGS {
+        // Never across a page border: the next page may not be there.
+        let room = 4096 - (address % 4096) as usize;
+        let got = read(address, &mut page[..room])?;
+        match page[..got].iter().position(|byte| *byte == 0) {
+            Some(end) => {
+                text.extend_from_slice(&page[..end]);
+                return Some(text);
+            }
+            None => text.extend_from_slice(&page[..got]),
+        }
+        address += got as u64;
+    }
+    None
+}
+
+/// An array of C strings of the program; a null array is an empty one, as in Linux.
+fn strings(mut address: u64) -> Option<Vec<Vec<u8>>> {
+    let mut list = Vec::new();
+    while address != 0 && list.len() < MAX_STRINGS {
+        let mut pointer = [0; 8];
+        if read(address, &mut pointer)? < pointer.len() {
+            return None;
+        }
+        match u64::from_le_bytes(pointer) {
+            0 => break,
+            pointer => list.push(string(pointer)?),
+        }
+        address += 8;
+    }
+    Some(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    #[test]
+    fn strings_are_copied_and_wild_pointers_refused() {
+        let text = [b'x'; 9000];
+        let long = CString::new(&text[..]).unwrap();
+        assert_eq!(string(long.as_ptr() as u64).unwrap(), text);
+        let list = [long.as_ptr(), std::ptr::null()];
+        assert_eq!(strings(list.as_ptr() as u64).unwrap().len(), 1);
+        assert_eq!(strings(0), Some(Vec::new()));
+        assert_eq!(string(8), None);
+        assert_eq!(strings(8), None);
+    }
+
+    #[test]
+    fn scripts_lead_to_their_interpreter() {
+        let directory = std::env::temp_dir().join(format!("memweir-exec-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let script = directory.join("script");
+        let mut options = std::fs::OpenOptions::new();
+        let mut file =
+            options.write(true).create(true).truncate(true).mode(0o755).open(&script).unwrap();
+        std::io::Write::write_all(&mut file, b"#!/bin/sh -e\ntrue\n").unwrap();
+        drop(file);
+        let path = script.as_os_str().as_bytes().to_vec();
+        let found = target(path.clone(), vec![b"script".to_vec(), b"1".to_vec()]);
+        let expected = [b"/bin/sh".to_vec(), b"-e".to_vec(), path.clone(), b"1".to_vec()];
+        assert_eq!(found, Ok((b"/bin/sh".to_vec(), expected.to_vec())));
+        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o644)).unwrap();
+        assert_eq!(target(path, Vec::new()), Err(Outcome::Failing), "not executable");
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(target(b"/nonexistent".to_vec(), Vec::new()), Err(Outcome::Failing));
+    }
+}

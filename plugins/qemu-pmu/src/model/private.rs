@@ -1,0 +1,213 @@
+//! A cache that one vCPU owns.
+
+use memweir_core::cache::CacheGeometry;
+
+use super::index::SetIndex;
+use super::tags::{GROUP, Group, candidates, short_tag};
+
+/// A line and whether it is modified: `line << 1 | dirty`.
+pub type Word = u64;
+
+/// The word of a way that holds nothing: no address has this line.
+pub const EMPTY: Word = Word::MAX;
+
+/// Bit of a [`Word`] that marks a modified line.
+pub const DIRTY: Word = 1;
+
+/// What a way holds, and the time of its latest use by the clock of its cache. Times are all
+/// different but for that of empty ways, zero.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    word: Word,
+    used: u64,
+}
+
+const UNUSED: Way = Way { word: EMPTY, used: 0 };
+
+/// A set-associative cache with true LRU order.
+///
+/// The order is kept as times of use: a hit then changes one way, wherever that stands in the
+/// order, and only a miss looks for the oldest.
+#[derive(Debug)]
+pub struct PrivateCache {
+    ways: Box<[Way]>,
+    /// Short tags of the same ways, to find a line among many at once.
+    tags: Box<[Group]>,
+    clock: u64,
+    /// Ways per set that are in use; the rest of its last group stays empty.
+    associativity: usize,
+    /// Groups per set.
+    groups: usize,
+    index: SetIndex,
+    /// One less than the number of sets where that is a power of two.
+    mask: Option<u64>,
+}
+
+/// What an access to a line did, and the place where the line is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The line was there.
+    Hit {
+        /// Where, for [`PrivateCache::touch`].
+        place: usize,
+    },
+    /// It was not, and is now, in place of the word `victim` ([`EMPTY`] if the set had room).
+    Miss {
+        /// Where, for [`PrivateCache::touch`].
+        place: usize,
+        /// What was evicted.
+        victim: Word,
+    },
+}
+
+impl PrivateCache {
+    /// An empty cache.
+    #[must_use]
+    pub fn new(geometry: &CacheGeometry) -> Self {
+        let index = SetIndex::new(geometry.sets());
+        let associativity = geometry.ways as usize;
+        let groups = associativity.div_ceil(GROUP);
+        let tags = vec![Group::default(); index.sets() * groups].into_boxed_slice();
+        let ways = vec![UNUSED; tags.len() * GROUP].into_boxed_slice();
+        Self { ways, tags, clock: 0, associativity, groups, mask: index.mask(), index }
+    }
+
+    /// Forgets everything, without write-backs.
+    pub fn clear(&mut self) {
+        // Tags are hints, which an empty way makes void.
+        self.ways.fill(UNUSED);
+    }
+
+    /// Accesses `line` if it is at `place`, where it may have been before; otherwise nothing
+    /// happens and the answer is false. `dirty` is [`DIRTY`] if the line is modified, else zero.
+    #[inline(always)]
+    #[must_use]
+    pub fn touch(&mut self, place: usize, line: u64, dirty: Word) -> bool {
+        match self.ways.get_mut(place) {
+            Some(way) if way.word & !DIRTY == line << 1 => {
+                self.clock += 1;
+                *way = Way { word: way.word | dirty, used: self.clock };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Accesses `line`, wherever it is; `dirty` as for [`touch`](Self::touch).
+    #[inline]
+    pub fn access(&mut self, line: u64, dirty: Word) -> Lookup {
+        let set = match self.mask {
+            Some(mask) => (line & mask) as usize,
+            None => self.index.of(line),
+        };
+        let tag = short_tag(line);
+        let first = set * self.groups;
+        for group in first..first + self.groups {
+            for way in candidates(&self.tags[group], tag) {
+                let place = group * GROUP + way;
+                if self.touch(place, line, dirty) {
+                    return Lookup::Hit { place };
+                }
+            }
+        }
+        let place = self.oldest(first * GROUP);
+        self.clock += 1;
+        let new = Way { word: line << 1 | dirty, used: self.clock };
+        let victim = std::mem::replace(&mut self.ways[place], new).word;
+        self.tags[place / GROUP].0[place % GROUP] = tag;
+        Lookup::Miss { place, victim }
+    }
+
+    /// The least recently used of the ways from `start`: an empty one if there is any.
+    #[inline]
+    fn oldest(&self, start: usize) -> usize {
+        let (mut place, mut oldest) = (start, u64::MAX);
+        for (number, way) in self.ways[start..start + self.associativity].iter().enumerate() {
+            let older = way.used < oldest;
+            place = if older { start + number } else { place };
+            oldest = if older { way.used } else { oldest };
+        }
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memweir_core::Bytes;
+
+    /// Two sets of two ways.
+    fn tiny() -> PrivateCache {
+        PrivateCache::new(&CacheGeometry::new(Bytes(256), 2))
+    }
+
+    /// What an access did, without the place.
+    #[derive(Debug, PartialEq)]
+    enum Outcome {
+        Hit,
+        Miss(Word),
+    }
+
+    fn access(cache: &mut PrivateCache, line: u64, dirty: Word) -> Outcome {
+        match cache.access(line, dirty) {
+            Lookup::Hit { .. } => Outcome::Hit,
+            Lookup::Miss { victim, .. } => Outcome::Miss(victim),
+        }
+    }
+
+    fn victim(line: u64, dirty: Word) -> Outcome {
+        Outcome::Miss(line << 1 | dirty)
+    }
+
+    const COLD: Outcome = Outcome::Miss(EMPTY);
+
+    #[test]
+    fn the_least_recently_used_line_of_the_set_goes() {
+        let mut cache = tiny();
+        // Lines 0, 2, 4 share set 0; line 1 is in set 1.
+        assert_eq!(access(&mut cache, 0, 0), COLD);
+        assert_eq!(access(&mut cache, 2, 0), COLD);
+        assert_eq!(access(&mut cache, 1, 0), COLD);
+        assert_eq!(access(&mut cache, 0, 0), Outcome::Hit);
+        assert_eq!(access(&mut cache, 4, 0), victim(2, 0));
+        assert_eq!(access(&mut cache, 0, 0), Outcome::Hit);
+        assert_eq!(access(&mut cache, 2, 0), victim(4, 0));
+        assert_eq!(access(&mut cache, 1, 0), Outcome::Hit);
+    }
+
+    #[test]
+    fn a_line_stays_dirty_until_it_leaves() {
+        let mut cache = tiny();
+        access(&mut cache, 0, DIRTY);
+        access(&mut cache, 0, 0);
+        access(&mut cache, 2, 0);
+        assert_eq!(access(&mut cache, 4, 0), victim(0, DIRTY));
+        assert_eq!(access(&mut cache, 0, 0), victim(2, 0), "it comes back clean");
+    }
+
+    #[test]
+    fn eight_and_nine_ways_differ_in_room_alone() {
+        for ways in [8, 9, 16] {
+            let mut cache = PrivateCache::new(&CacheGeometry::new(Bytes(64 * ways), ways as u32));
+            assert!((0..ways).all(|line| access(&mut cache, line, line & DIRTY) == COLD));
+            assert_eq!(access(&mut cache, 0, 0), Outcome::Hit);
+            assert_eq!(access(&mut cache, 3, 0), Outcome::Hit);
+            assert_eq!(access(&mut cache, 2, DIRTY), Outcome::Hit);
+            assert_eq!(access(&mut cache, 100, 0), victim(1, DIRTY));
+            assert_eq!(access(&mut cache, 101, 0), victim(4, 0));
+            // From the latest: 101, 100, 2, 3, 0, ways - 1, ..., 5.
+            for line in (5..ways).chain([0, 3, 2, 100, 101]) {
+                let dirty = if line == 2 { DIRTY } else { line & DIRTY & u64::from(line < 100) };
+                assert_eq!(access(&mut cache, 1000 + line, 0), victim(line, dirty));
+            }
+        }
+    }
+
+    #[test]
+    fn three_sets_of_three_ways_hold_nine_lines() {
+        let mut cache = PrivateCache::new(&CacheGeometry::new(Bytes(9 * 64), 3));
+        assert!((0..9).all(|line| access(&mut cache, line, 0) == COLD));
+        assert!((0..9).all(|line| access(&mut cache, line, 0) == Outcome::Hit));
+        assert_eq!(access(&mut cache, 9, 0), victim(0, 0));
+    }
+}

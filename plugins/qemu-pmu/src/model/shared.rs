@@ -1,0 +1,159 @@
+//! The last-level cache that all running jobs share through memory.
+//!
+//! Each access reads and rewrites ways with relaxed atomics and takes no lock. Two processes in
+//! the same set at the same moment can lose one of the two changes: a line is then forgotten (one
+//! miss too many, or a write-back too few) or listed twice (a way less until it ages out). Sets
+//! are many and an access is tens of nanoseconds, so that this is rare, and no race can produce
+//! anything but a slightly different order of lines.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::index::SetIndex;
+use super::private::DIRTY;
+
+/// Lines of a large page, 2 MiB.
+const PAGE_LINES: u32 = 15;
+
+/// Bits of a line number: 47-bit addresses.
+const LINE_BITS: u32 = 41;
+
+/// Address spaces that are told apart.
+const ADDRESS_SPACES: u64 = 1 << (64 - LINE_BITS - 1);
+
+/// The view that one process has of the shared cache.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedCache<'a> {
+    words: &'a [AtomicU64],
+    ways: usize,
+    index: SetIndex,
+    space: u64,
+}
+
+/// What an access to the last level did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The line was there.
+    Hit,
+    /// It was brought in and an unmodified line, or none, left.
+    Miss,
+    /// It was brought in and a modified line, perhaps of another process, was written back.
+    MissWithWriteBack,
+}
+
+impl<'a> SharedCache<'a> {
+    /// The cache whose ways are `words`, seen from an address space. Spaces are numbered from one.
+    #[must_use]
+    pub fn new(words: &'a [AtomicU64], ways: usize, address_space: u64) -> Self {
+        assert!(ways > 0 && !words.is_empty() && words.len().is_multiple_of(ways));
+        let index = SetIndex::new((words.len() / ways) as u64);
+        Self { words, ways, index, space: 0 }.in_address_space(address_space)
+    }
+
+    /// The same cache from another address space, whose lines never equal those of this one.
+    #[must_use]
+    pub fn in_address_space(self, address_space: u64) -> Self {
+        // Zero would make line 0 look like an empty way. After four million processes a number
+        // comes back; nothing of its first owner is left by then.
+        Self { space: 1 + address_space % (ADDRESS_SPACES - 1), ..self }
+    }
+
+    /// Memory is taken to consist of 2 MiB pages at random places: neighboring lines fall into
+    /// neighboring sets, as in a large page, and processes do not collide at equal addresses.
+    #[inline]
+    fn set(&self, line: u64) -> &[AtomicU64] {
+        let page = (line >> PAGE_LINES) ^ (self.space << 40);
+        let place = page.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+        let place = (place ^ (place >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 33;
+        let set = self.index.of(place + (line & ((1 << PAGE_LINES) - 1)));
+        &self.words[set * self.ways..(set + 1) * self.ways]
+    }
+
+    /// Accesses `line`; `dirty` is [`DIRTY`] where a private cache writes it back.
+    #[inline]
+    pub fn access(&self, line: u64, dirty: u64) -> Access {
+        let line = line & ((1 << LINE_BITS) - 1);
+        let set = self.set(line);
+        let clean = self.space << (LINE_BITS + 1) | line << 1;
+        let mut carried = clean | dirty;
+        for way in set {
+            let here = way.load(Relaxed);
+            way.store(carried, Relaxed);
+            if here & !DIRTY == clean {
+                if here & DIRTY != dirty {
+                    set[0].store(clean | DIRTY, Relaxed);
+                }
+                return Access::Hit;
+            }
+            carried = here;
+        }
+        if carried & DIRTY == 0 { Access::Miss } else { Access::MissWithWriteBack }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(count: usize) -> Vec<AtomicU64> {
+        (0..count).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[test]
+    fn one_set_keeps_lru_order_and_writes_modified_lines_back() {
+        let words = words(2);
+        let cache = SharedCache::new(&words, 2, 1);
+        assert_eq!(cache.access(0, DIRTY), Access::Miss);
+        assert_eq!(cache.access(1, 0), Access::Miss);
+        assert_eq!(cache.access(0, 0), Access::Hit);
+        assert_eq!(cache.access(2, 0), Access::Miss, "line 1 was clean");
+        assert_eq!(cache.access(3, 0), Access::MissWithWriteBack, "line 0 stayed dirty");
+        assert_eq!(cache.access(0, 0), Access::Miss, "and comes back clean");
+        assert_eq!(cache.access(0, DIRTY), Access::Hit);
+        assert_eq!(cache.access(0, DIRTY), Access::Hit);
+        assert_eq!(cache.access(4, 0), Access::Miss);
+        assert_eq!(cache.access(5, 0), Access::MissWithWriteBack);
+    }
+
+    #[test]
+    fn equal_addresses_of_two_processes_are_different_lines() {
+        let words = words(16);
+        let one = SharedCache::new(&words, 16, 1);
+        let two = one.in_address_space(2);
+        assert_eq!(one.access(7, 0), Access::Miss);
+        assert_eq!(two.access(7, 0), Access::Miss);
+        assert_eq!(one.access(7, 0), Access::Hit);
+    }
+
+    #[test]
+    fn a_large_page_lies_evenly_over_the_sets() {
+        // 1024 sets of 4 ways hold 4096 neighboring lines of one page, wherever it was placed.
+        let words = words(4096);
+        let cache = SharedCache::new(&words, 4, 3);
+        let misses = |lines: std::ops::Range<u64>| {
+            lines.filter(|line| cache.access(*line, 0) != Access::Hit).count()
+        };
+        assert_eq!(misses(8192..12288), 4096);
+        assert_eq!(misses(8192..12288), 0);
+    }
+
+    #[test]
+    fn races_neither_invent_nor_keep_lines_of_nobody() {
+        let words = words(8 * 16);
+        std::thread::scope(|scope| {
+            for space in 1..=4 {
+                let cache = SharedCache::new(&words, 16, space);
+                scope.spawn(move || {
+                    (0..200_000_u64).for_each(|n| {
+                        cache.access(n * 7 % 512, n & 1);
+                    })
+                });
+            }
+        });
+        for word in &words {
+            let word = word.load(Relaxed);
+            let (space, line) = (word >> (LINE_BITS + 1), word >> 1 & ((1 << LINE_BITS) - 1));
+            assert!((2..=5).contains(&space) && line < 512, "{space} {line}");
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! What the emulator calls: translation, memory accesses, threads, system calls, the end.
+//!
+//! Instructions are counted per block and code region. While a process has one vCPU, translated
+//! code adds them to the shared slot by itself. With the second thread the emulator translates
+//! everything anew (`CF_PARALLEL`), and from then on blocks call back and each vCPU counts for
+//! itself, because additions by translated code are not atomic.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+use memweir_core::softpmu::layout::REGIONS;
+
+use crate::api::{self, Api, Block, Info, PluginId};
+use crate::exec::Emulator;
+use crate::helpers::may_access_memory;
+use crate::model::vcpu::VcpuCaches;
+use crate::process::{Phase, Process};
+use crate::regions::Regions;
+use crate::vcpus::{TABLE, VCPUS, Vcpu, vcpu};
+
+/// Instructions that a vCPU counts by itself before it publishes them: what a SIGKILL can lose.
+const INSTRUCTION_BATCH: u32 = 1 << 14;
+
+/// First-level misses between two looks at chunks and phases, and publications of the counts.
+const MISS_BATCH: u64 = 64;
+
+/// Lines are 64 bytes.
+const LINE_SHIFT: u32 = 6;
+
+/// What all vCPUs share.
+struct Plugin {
+    id: PluginId,
+    api: Api,
+    process: Process,
+    emulator: Emulator,
+    regions: OnceLock<Regions>,
+    store_bit_is_known: bool,
+    /// Whether the process has ever had a second thread.
+    threaded: AtomicBool,
+}
+
+impl Plugin {
+    /// What is called on an access to memory in code that is translated now, and with which state.
+    fn memory_callback(&self) -> (api::MemoryCallback, *mut Vcpu) {
+        let first = TABLE[0].load(Relaxed);
+        // Newer emulators announce a vCPU only when it already runs.
+        let announced = self.api.on_execute_inline.is_some();
+        if !self.store_bit_is_known {
+            (on_memory_ask, std::ptr::null_mut())
+        } else if announced && !first.is_null() && !self.threaded.load(Relaxed) {
+            (on_memory_alone, first)
+        } else {
+            (on_memory, std::ptr::null_mut())
+        }
+    }
+}
+
+static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+
+fn plugin() -> &'static Plugin {
+    PLUGIN.get().expect("callbacks are registered after the plugin is set")
+}
+
+/// Sets the plugin up. An error that the user can do something about ends the emulator; shared
+/// files that cannot be opened do not, because then memweir is gone and the job must run on.
+///
+/// # Safety
+/// `info` and `arguments` are those of `qemu_plugin_install`.
+pub(crate) unsafe fn install(
+    id: PluginId,
+    info: &Info,
+    arguments: &[*const c_char],
+) -> Result<(), String> {
+    // SAFETY: the emulator passes C strings.
+    let target = unsafe { CStr::from_ptr(info.target_name) };
+    if target != c"x86_64" || info.system_emulation {
+        return Err("this plugin is for qemu-x86_64 in user mode".to_owned());
+    }
+    let api = Api::load(info.version_cur)
+        .map_err(|symbol| format!("the emulator has no {}", symbol.to_string_lossy()))?;
+    // SAFETY: as above.
+    let arguments: Vec<&CStr> = arguments.iter().map(|a| unsafe { CStr::from_ptr(*a) }).collect();
+    let (page, llc) = (argument(&arguments, b"page=")?, argument(&arguments, b"llc=")?);
+    let Ok(process) = Process::open(&page, &llc) else { return Ok(()) };
+    let plugin = Plugin {
+        id,
+        store_bit_is_known: api::store_bit_is_known(&api),
+        api,
+        process,
+        emulator: Emulator::this(&page, &llc).map_err(|e| e.to_string())?,
+        regions: OnceLock::new(),
+        threaded: AtomicBool::new(false),
+    };
+    if PLUGIN.set(plugin).is_err() {
+        return Err("loaded twice".to_owned());
+    }
+    // SAFETY: the handler stays loaded as long as the process and makes only system calls.
+    unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+    // SAFETY: called with the identity that the emulator gave.
+    unsafe { register(id) };
+    Ok(())
+}
+
+fn argument(arguments: &[&CStr], key: &[u8]) -> Result<CString, String> {
+    arguments
+        .iter()
+        .find_map(|argument| argument.to_bytes().strip_prefix(key))
+        .and_then(|value| CString::new(value).ok())
+        .ok_or_else(|| format!("missing argument {}...", String::from_utf8_lossy(key)))
+}
+
+/// Registers every callback; also called after a reset, which has removed them.
+unsafe extern "C" fn register(id: PluginId) {
+    let api = &plugin().api;
+    // SAFETY: functions of the emulator, with callbacks that live as long as the process.
+    unsafe {
+        (api.on_vcpu_start)(id, on_vcpu_start);
+        (api.on_vcpu_exit)(id, on_vcpu_exit);
+        (api.on_translate)(id, on_translate);
+        (api.on_syscall)(id, on_syscall);
+        (api.on_exit)(id, on_exit, std::ptr::null_mut());
+    }
+}
+
+unsafe extern "C" fn on_vcpu_start(_: PluginId, index: c_uint) {
+    let plugin = plugin();
+    if index > 0 {
+        plugin.threaded.store(true, Relaxed);
+    }
+    // Threads of a process share its address space, which the first of them opened.
+    let llc = match TABLE[0].load(Relaxed) {
+        first if first.is_null() => plugin.process.new_address_space(),
+        // SAFETY: vCPU 0 is never freed, and its view of the last level changes only in the
+        // child of a fork, where no other thread is.
+        first => unsafe { (*first).caches.llc },
+    };
+    let fresh = Vcpu {
+        caches: VcpuCaches::new(&plugin.process.caches, llc),
+        instructions: 0,
+        regions: [0; REGIONS],
+    };
+    let entry = &TABLE[index as usize % VCPUS];
+    let old = entry.swap(Box::into_raw(Box::new(fresh)), AcqRel);
+    if !old.is_null() && (index as usize) < VCPUS {
+        // SAFETY: made by `Box::into_raw` here; the thread that used it under this number ended.
+        drop(unsafe { Box::from_raw(old) });
+    }
+}
+
+unsafe extern "C" fn on_vcpu_exit(_: PluginId, index: c_uint) {
+    // SAFETY: called on the thread of that vCPU.
+    publish(unsafe { vcpu(index) });
+}
+
+fn publish(vcpu: &mut Vcpu) {
+    let process = &plugin().process;
+    if std::mem::take(&mut vcpu.instructions) > 0 {
+        process.publish_instructions(&mut vcpu.regions);
+    }
+    process.publish_events(vcpu.caches.events.take());
+}
+
+/// In the child of a fork, where the forking thread is alone: another slot, another address space,
+/// empty private caches. What the parent has not published yet is the parent's.
+unsafe extern "C" fn after_fork() {
+    let process = &plugin().process;
+    process.begin();
+    let llc = process.new_address_space();
+    for entry in &TABLE {
+        let vcpu = entry.load(Relaxed);
+        if !vcpu.is_null() {
+            // SAFETY: no other thread exists in this process.
+            let vcpu = unsafe { &mut *vcpu };
+            vcpu.caches.clear();
+            vcpu.caches.llc = llc;
+            vcpu.instructions = 0;
+            vcpu.regions = [0; REGIONS];
+        }
+    }
+}
+
+unsafe extern "C" fn on_translate(_: PluginId, block: *mut Block) {
+    let plugin = plugin();
+    let api = &plugin.api;
+    // SAFETY: functions of the emulator, on the block that it is translating.
+    unsafe {
+        let length = (api.block_length)(block);
+        let regions =
+            plugin.regions.get_or_init(|| Regions::new((api.text_start)(), (api.text_end)()));
+        let region = regions.of((api.block_address)(block));
+        let fast_forward = plugin.process.phase() == Phase::FastForward;
+        let inline = !plugin.threaded.load(Relaxed) && !plugin.process.is_sampled();
+        match api.on_execute_inline {
+            Some(add) if inline => {
+                let counter = plugin.process.region_counter(region);
+                add(block, api::ADD_U64, counter.as_ptr().cast(), length as u64);
+            }
+            _ => {
+                let packed = (length << 8 | region) as *mut c_void;
+                (api.on_execute)(block, on_execute, api::NO_REGISTERS, packed);
+            }
+        }
+        let (memory, state) = plugin.memory_callback();
+        let (flags, both) = (api::NO_REGISTERS, api::READ_WRITE);
+        for index in 0..length {
+            let instruction = (api.block_instruction)(block, index);
+            let bytes = instruction_bytes(api, instruction);
+            if bytes.first() == Some(&EVEX) {
+                plugin.process.header().avx512.fetch_add(1, Relaxed);
+            }
+            if !fast_forward {
+                (api.on_memory)(instruction, memory, flags, both, state.cast());
+            } else if may_access_memory(bytes) {
+                (api.on_memory)(instruction, on_memory_unseen, flags, both, std::ptr::null_mut());
+            }
+        }
+    }
+}
+
+/// The instruction's bytes; none where the emulator is too new to give them in this way.
+///
+/// # Safety
+/// `instruction` belongs to the block that is being translated; the bytes live as long as that.
+unsafe fn instruction_bytes<'a>(api: &Api, instruction: *const api::Instruction) -> &'a [u8] {
+    let Some(bytes) = api.instruction_bytes else { return &[] };
+    // SAFETY: the emulator keeps as many bytes as it says during the translation.
+    unsafe { std::slice::from_raw_parts(bytes(instruction), (api.instruction_length)(instruction)) }
+}
+
+/// An access that is not looked at.
+unsafe extern "C" fn on_memory_unseen(_: c_uint, _: u32, _: u64, _: *mut c_void) {}
+
+/// First byte of every AVX-512 instruction, and of no other in 64-bit code.
+const EVEX: u8 = 0x62;
+
+unsafe extern "C" fn on_execute(index: c_uint, packed: *mut c_void) {
+    let (length, region) = ((packed as usize >> 8) as u32, packed as usize & 0xff);
+    // SAFETY: called on the thread of that vCPU.
+    let vcpu = unsafe { vcpu(index) };
+    vcpu.regions[region % REGIONS] += length;
+    vcpu.instructions += length;
+    if vcpu.instructions >= INSTRUCTION_BATCH {
+        keep(vcpu);
+    }
+}
+
+/// An access to memory: by far the most frequent callback.
+unsafe extern "C" fn on_memory(index: c_uint, info: u32, address: u64, _: *mut c_void) {
+    // SAFETY: called on the thread of that vCPU.
+    look_at(unsafe { vcpu(index) }, info, address);
+}
+
+/// The same while the process has one vCPU, whose state comes with the call.
+unsafe extern "C" fn on_memory_alone(_: c_uint, info: u32, address: u64, vcpu: *mut c_void) {
+    // SAFETY: `on_translate` passes the state of vCPU 0, which is never freed. The second vCPU
+    // executes no code that was translated before it started.
+    look_at(unsafe { &mut *vcpu.cast::<Vcpu>() }, info, address);
+}
+
+#[inline(always)]
+fn look_at(vcpu: &mut Vcpu, info: u32, address: u64) {
+    let (line, dirty) = (address >> LINE_SHIFT, u64::from(info >> api::STORE_BIT & 1));
+    if !vcpu.caches.touch(line, dirty) {
+        access(vcpu, line, dirty);
+    }
+}
+
+/// The same for an emulator whose `info` must be asked.
+unsafe extern "C" fn on_memory_ask(index: c_uint, info: u32, address: u64, _: *mut c_void) {
+    // SAFETY: a pure function of its argument.
+    let dirty = u64::from(unsafe { (plugin().api.is_store)(info) });
+    // SAFETY: called on the thread of that vCPU.
+    let vcpu = unsafe { vcpu(index) };
+    access(vcpu, address >> LINE_SHIFT, dirty);
+}
+
+/// An access to a line that is not where it was last seen. With this calling convention nothing unwinds from
+/// here, so that a callback can end with a jump here and needs no stack of its own.
+#[inline(never)]
+extern "C" fn access(vcpu: &mut Vcpu, line: u64, dirty: u64) {
+    if vcpu.caches.access(line, dirty) && vcpu.caches.events.l1_misses >= MISS_BATCH {
+        keep(vcpu);
+    }
+}
+
+/// Publishes, and ends chunks and phases that are over.
+#[cold]
+fn keep(vcpu: &mut Vcpu) {
+    let plugin = plugin();
+    publish(vcpu);
+    if plugin.process.keep() {
+        // SAFETY: called on a vCPU's thread; the callbacks come back with `register`.
+        unsafe { (plugin.api.reset)(plugin.id, register) };
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+unsafe extern "C" fn on_syscall(
+    _: PluginId,
+    index: c_uint,
+    number: i64,
+    a1: u64,
+    a2: u64,
+    a3: u64,
+    a4: u64,
+    a5: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) {
+    let plugin = plugin();
+    match number {
+        libc::SYS_execve | libc::SYS_execveat => {
+            // SAFETY: called on the thread of that vCPU.
+            publish(unsafe { vcpu(index) });
+            plugin.process.finish();
+            let (directory, path, argv, env, flags) = if number == libc::SYS_execve {
+                (libc::AT_FDCWD, a1, a2, a3, 0)
+            } else {
+                (a1 as c_int, a2, a3, a4, a5 as c_int)
+            };
+            let program = || {
+                // SAFETY: a function of the emulator; what it returns is leaked once per exec of
+                // the program's own file.
+                let path = unsafe { (plugin.api.program_path)() };
+                // SAFETY: a C string, or null.
+                (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes().to_vec())
+            };
+            if plugin.emulator.execute(directory, path, argv, env, flags, program).is_native() {
+                plugin.process.header().native_execs.fetch_add(1, Relaxed);
+            }
+        }
+        // SAFETY: called on the thread of that vCPU.
+        libc::SYS_exit | libc::SYS_exit_group => publish(unsafe { vcpu(index) }),
+        _ => {}
+    }
+}
+
+/// The process ends in an orderly way. The emulator has stopped the other vCPUs.
+unsafe extern "C" fn on_exit(_: PluginId, _: *mut c_void) {
+    for entry in &TABLE {
+        let vcpu = entry.load(Relaxed);
+        if !vcpu.is_null() {
+            // SAFETY: the vCPU's thread is stopped or is this one.
+            publish(unsafe { &mut *vcpu });
+        }
+    }
+    let process = &plugin().process;
+    process.finish();
+    process.release();
+}
