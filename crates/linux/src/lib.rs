@@ -13,6 +13,9 @@ pub mod launch;
 pub mod leftovers;
 pub mod meter;
 pub mod probe;
+pub mod qemu;
+pub mod record;
+pub mod softpmu;
 pub mod topology;
 
 pub use blocker::{BlockError, Blocker, Mechanism};

@@ -9,6 +9,7 @@ pub mod kind;
 pub mod native;
 pub mod perf;
 pub mod resctrl;
+pub mod software;
 
 pub use kind::{MeterChoice, MeterKind, UnknownMeter};
 pub use native::{Native, NativeOptions, OpenedMeter, PassedOver, native};

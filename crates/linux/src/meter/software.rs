@@ -1,0 +1,106 @@
+//! The software meter: every job runs in the emulator with the cache model (H7).
+
+use std::collections::HashMap;
+
+use memweir_core::cache::CacheHierarchy;
+use memweir_core::softpmu::{Sampling, Totals};
+use memweir_core::{JobId, Nanos};
+
+use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
+use crate::launch::Launch;
+use crate::qemu::{Qemu, QemuPaths};
+use crate::softpmu::{CountingPlan, JobCounters, LastLevel};
+
+/// Counts jobs that run under QEMU. The last-level cache is one for all jobs of the meter.
+#[derive(Debug)]
+pub struct SoftwareMeter {
+    qemu: Qemu,
+    caches: CacheHierarchy,
+    last_level: LastLevel,
+    jobs: HashMap<JobId, Metered>,
+}
+
+#[derive(Debug)]
+struct Metered {
+    counters: JobCounters,
+    last: Totals,
+}
+
+fn os_error(what: &str, source: std::io::Error) -> MeterError {
+    MeterError::Os { what: what.to_owned(), source }
+}
+
+impl SoftwareMeter {
+    /// A meter that simulates `caches`. Fails where the emulator or the plugin is missing or the
+    /// caches cannot be modeled.
+    pub fn new(caches: CacheHierarchy, paths: &QemuPaths) -> Result<Self, MeterError> {
+        caches.validate().map_err(|e| MeterError::Unsupported(e.to_string()))?;
+        let qemu = Qemu::find(paths).map_err(|e| MeterError::Unsupported(e.to_string()))?;
+        let last_level = LastLevel::new(&caches.llc)
+            .map_err(|e| os_error("cannot make the shared last-level cache", e))?;
+        Ok(Self { qemu, caches, last_level, jobs: HashMap::new() })
+    }
+}
+
+impl Meter for SoftwareMeter {
+    fn kind(&self) -> MeterKind {
+        MeterKind::Software
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            instructions: true,
+            writes: true,
+            instruction_pointers: true,
+            caveats: vec![
+                "the job runs several times slower than natively".to_owned(),
+                "the caches are simulated with LRU and without prefetching; pages that \
+                 processes share count for each of them"
+                    .to_owned(),
+            ],
+        }
+    }
+
+    fn prepare(&mut self, job: JobId, launch: &mut Launch) -> Result<(), MeterError> {
+        let plan =
+            CountingPlan { caches: self.caches, sampling: Sampling::All, chunk_instructions: None };
+        let counters =
+            JobCounters::new(&plan).map_err(|e| os_error("cannot make the job's counters", e))?;
+        self.qemu
+            .emulate(launch, &counters.path(), &self.last_level.path())
+            .map_err(|e| MeterError::Unsupported(e.to_string()))?;
+        self.jobs.insert(job, Metered { counters, last: Totals::default() });
+        Ok(())
+    }
+
+    /// Nothing to do: the plugin starts counting with the program's first instruction.
+    fn attach(&mut self, job: JobId, _pid: i32) -> Result<(), MeterError> {
+        self.metered(job).map(|_| ())
+    }
+
+    fn read(&mut self, job: JobId, _: Nanos, _: Nanos) -> Result<Reading, MeterError> {
+        let metered = self.metered(job)?;
+        let totals = metered.counters.totals();
+        let instruction_pointers = totals.since(&metered.last).instruction_pointers();
+        let counts = totals.counts();
+        metered.last = totals;
+        Ok(Reading { counts, instruction_pointers, forecast: None })
+    }
+
+    /// Programs that ran uncounted, and why.
+    fn notices(&self, job: JobId) -> Vec<String> {
+        self.jobs.get(&job).map(|metered| metered.counters.notices()).unwrap_or_default()
+    }
+
+    fn detach(&mut self, job: JobId) {
+        self.jobs.remove(&job);
+    }
+}
+
+impl SoftwareMeter {
+    fn metered(&mut self, job: JobId) -> Result<&mut Metered, MeterError> {
+        self.jobs
+            .get_mut(&job)
+            .ok_or_else(|| MeterError::Unsupported(format!("job {job} was not prepared")))
+    }
+}

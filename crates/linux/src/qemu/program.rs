@@ -1,0 +1,111 @@
+//! Whether a program can run in the emulator, by its file.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use memweir_core::softpmu::program::{HEAD, Image, script_argv};
+use object::elf::{FileHeader64, GNU_PROPERTY_X86_ISA_1_NEEDED, GNU_PROPERTY_X86_ISA_1_V4};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{LittleEndian, ReadCache};
+
+use super::QemuError;
+
+/// Interpreters of interpreters that the kernel follows.
+const SCRIPT_DEPTH: usize = 5;
+
+/// A program for the emulator: the file itself, or the interpreter of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Path of the ELF file.
+    pub path: Vec<u8>,
+    /// Its arguments, the name included.
+    pub argv: Vec<Vec<u8>>,
+}
+
+impl Program {
+    /// Inspects the program `path`, which is to be started with `argv`. Refused are programs for
+    /// other machines, 32-bit ones, those that need AVX-512 by their ISA property (programs that
+    /// ask the CPU do not), those that would change user, and scripts with such an interpreter.
+    pub fn inspect(path: &Path, argv: &[Vec<u8>]) -> Result<Self, QemuError> {
+        let refuse = |reason: String| {
+            Err(QemuError::Refused { program: path.display().to_string(), reason })
+        };
+        let mut at: PathBuf = path.to_owned();
+        let mut argv = argv.to_vec();
+        for _ in 0..SCRIPT_DEPTH {
+            let of_interpreter = |reason: String| match at == path {
+                true => reason,
+                false => format!("its interpreter {}: {reason}", at.display()),
+            };
+            let head = match head(&at) {
+                Ok(head) => head,
+                Err(reason) => return refuse(of_interpreter(reason)),
+            };
+            match Image::of(&head) {
+                Image::X86_64 => {
+                    return match fits(&at) {
+                        Ok(()) => Ok(Self { path: at.as_os_str().as_bytes().to_vec(), argv }),
+                        Err(reason) => refuse(of_interpreter(reason)),
+                    };
+                }
+                Image::Unfit(reason) => return refuse(of_interpreter(format!("it is {reason}"))),
+                Image::Script { interpreter, argument } => {
+                    argv = script_argv(&interpreter, argument, at.as_os_str().as_bytes(), &argv);
+                    at = Path::new(std::ffi::OsStr::from_bytes(&interpreter)).to_owned();
+                }
+            }
+        }
+        refuse("its interpreters are scripts too many times".to_owned())
+    }
+}
+
+fn head(path: &Path) -> Result<Vec<u8>, String> {
+    let status = path.metadata().map_err(|e| e.to_string())?;
+    if !status.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let user = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    let changes_user = status.permissions().mode() & 0o6000 != 0;
+    if changes_user && (status.uid(), status.gid()) != user {
+        return Err("it is set-user-ID or set-group-ID, which an emulator cannot honor".to_owned());
+    }
+    let mut head = Vec::with_capacity(HEAD);
+    let file = File::open(path).map_err(|e| e.to_string())?;
+    file.take(HEAD as u64).read_to_end(&mut head).map_err(|e| e.to_string())?;
+    Ok(head)
+}
+
+/// Whether an x86-64 file asks for nothing that the emulator lacks.
+fn fits(path: &Path) -> Result<(), String> {
+    let file = File::open(path).map_err(|e| e.to_string())?;
+    let data = &ReadCache::new(file);
+    let damaged = |e: object::Error| format!("it is damaged: {e}");
+    let header = FileHeader64::<LittleEndian>::parse(data).map_err(damaged)?;
+    for segment in header.program_headers(LittleEndian, data).map_err(damaged)? {
+        if let Some(loader) = segment.interpreter(LittleEndian, data).map_err(damaged)? {
+            let loader = Path::new(std::ffi::OsStr::from_bytes(loader));
+            if !loader.exists() {
+                return Err(format!("its loader {} does not exist", loader.display()));
+            }
+        }
+        let Some(mut notes) = segment.notes(LittleEndian, data).map_err(damaged)? else { continue };
+        while let Some(note) = notes.next().map_err(damaged)? {
+            let Some(mut properties) = note.gnu_properties(LittleEndian) else { continue };
+            while let Some(property) = properties.next().map_err(damaged)? {
+                if property.pr_type() == GNU_PROPERTY_X86_ISA_1_NEEDED
+                    && property
+                        .data_u32(LittleEndian)
+                        .is_ok_and(|isa| isa & GNU_PROPERTY_X86_ISA_1_V4 != 0)
+                {
+                    return Err("it is compiled for AVX-512 (x86-64-v4), which the emulator \
+                                does not have"
+                        .to_owned());
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! Recording a program's memory behavior along its own execution with the software PMU.
+//!
+//! A recording is a row of [`Chunk`]s in virtual time: what every slice of about the same number
+//! of instructions did. It knows nothing of native time; whoever lays it on the clock scales
+//! [`Chunk::cycles`].
+
+mod course;
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use memweir_core::Counts;
+use memweir_core::cache::CacheHierarchy;
+pub use memweir_core::softpmu::Sampling;
+use memweir_core::softpmu::totals::Unfinished;
+
+use crate::launch::Launch;
+pub use crate::qemu::QemuError;
+use crate::qemu::{Qemu, QemuPaths};
+use crate::softpmu::{CountingPlan, JobCounters, LastLevel};
+use course::Course;
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct RecordOptions {
+    /// The caches to simulate.
+    pub caches: CacheHierarchy,
+    /// How much of the execution runs through the cache model.
+    pub sampling: Sampling,
+    /// Instructions per chunk, 10,000 or more. A chunk may be longer where the program touches
+    /// nothing but its first-level cache.
+    pub chunk_instructions: u64,
+    /// Where the emulator and the plugin are, if not at the usual places.
+    pub paths: QemuPaths,
+    /// What an instruction and a miss cost.
+    pub cost: CostModel,
+}
+
+impl RecordOptions {
+    /// Everything simulated, a million instructions per chunk.
+    #[must_use]
+    pub fn new(caches: CacheHierarchy) -> Self {
+        Self {
+            caches,
+            sampling: Sampling::All,
+            chunk_instructions: 1_000_000,
+            paths: QemuPaths::default(),
+            cost: CostModel::default(),
+        }
+    }
+}
+
+/// Cycles per event. Only the ratios matter: a profile is scaled to the time that the program
+/// takes natively.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostModel {
+    /// Cycles per instruction whose data is in the first-level cache.
+    pub instruction: f64,
+    /// Extra cycles of a first-level miss that the second level serves.
+    pub l2_hit: f64,
+    /// Extra cycles of a second-level miss that the last level serves.
+    pub llc_hit: f64,
+    /// Extra cycles of a last-level miss.
+    pub memory: f64,
+}
+
+impl Default for CostModel {
+    /// An out-of-order core of the 2020s which overlaps about half of its misses.
+    fn default() -> Self {
+        Self { instruction: 0.5, l2_hit: 6.0, llc_hit: 25.0, memory: 100.0 }
+    }
+}
+
+/// Where the memory counts of a chunk come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Every access went through the cache model.
+    Simulated,
+    /// Instructions were counted; the memory counts are those of the simulated chunks whose
+    /// instruction pointers are nearest.
+    Extrapolated,
+}
+
+/// One slice of the execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chunk {
+    /// What happened in it.
+    pub counts: Counts,
+    /// How long it took, by the [`CostModel`].
+    pub cycles: f64,
+    /// Instructions per code region in units of 1,024 (iabw section 4.2).
+    pub instruction_pointers: Vec<u32>,
+    /// Where the memory counts come from.
+    pub origin: Origin,
+}
+
+/// A recorded program.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The chunks of all processes of the command, in the order in which they ended. Threads of a
+    /// process fill its chunks together. Processes at work at the same time alternate, so that
+    /// the row is as long as the CPU time of all, not as the wall-clock time.
+    pub chunks: Vec<Chunk>,
+    /// How the command ended.
+    pub status: ExitStatus,
+    /// Share of the instructions that went through the cache model and were counted, 0 to 1.
+    pub sampled_share: f64,
+    /// Half the width of the 95 % confidence interval of the memory transactions, relative to
+    /// them, from the differences between bursts; an upper estimate where phases execute different
+    /// code, because chunks are then extrapolated from their own phase. None if everything was simulated or there are
+    /// fewer than two bursts.
+    pub sampling_error: Option<f64>,
+    /// The caches that were simulated.
+    pub caches: CacheHierarchy,
+    /// What the user should know: parts that ran outside the emulator, chunks that were merged.
+    pub notices: Vec<String>,
+}
+
+/// How far a recording has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordProgress {
+    /// Instructions so far.
+    pub instructions: u64,
+    /// Chunks so far.
+    pub chunks: usize,
+}
+
+/// Why a command could not be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The emulator, the plugin or the program is not usable.
+    #[error(transparent)]
+    Qemu(#[from] QemuError),
+    /// An option is out of its range.
+    #[error("{0}")]
+    Option(String),
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was tried, with the object's name.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+fn os_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecordError {
+    let what = what.into();
+    move |source| RecordError::Os { what, source }
+}
+
+/// The fewest instructions per chunk: below, handling chunks would be felt.
+pub const MIN_CHUNK: u64 = 10_000;
+
+/// How often chunks are collected. The ring between holds thousands.
+const POLL: Duration = Duration::from_millis(5);
+
+/// How often progress is told.
+const PROGRESS: Duration = Duration::from_millis(100);
+
+/// Runs a command in the emulator to its end and records what it does to memory. Processes that
+/// outlive the command's first one are recorded up to its end.
+pub fn record(
+    mut launch: Launch,
+    options: &RecordOptions,
+    progress: &mut dyn FnMut(RecordProgress),
+) -> Result<Recording, RecordError> {
+    options.caches.validate().map_err(|e| RecordError::Option(e.to_string()))?;
+    if options.chunk_instructions < MIN_CHUNK {
+        return Err(RecordError::Option(format!(
+            "{} instructions per chunk; at least {MIN_CHUNK} are needed",
+            options.chunk_instructions
+        )));
+    }
+    let qemu = Qemu::find(&options.paths)?;
+    let plan = CountingPlan {
+        caches: options.caches,
+        sampling: options.sampling,
+        chunk_instructions: Some(options.chunk_instructions),
+    };
+    let counters = JobCounters::new(&plan).map_err(os_error("cannot make the counters"))?;
+    let last_level = LastLevel::new(&options.caches.llc)
+        .map_err(os_error("cannot make the last-level cache"))?;
+    qemu.emulate(&mut launch, &counters.path(), &last_level.path())?;
+    let name = launch.program.display().to_string();
+    let mut child = spawn(launch).map_err(os_error(name))?;
+    let mut course = Course::new(options.sampling, options.cost);
+    let status = follow(&mut child, &counters, &mut course, progress)
+        .map_err(os_error("cannot wait for the program"))?;
+    Ok(course.finish(status, options.caches, &counters))
+}
+
+fn follow(
+    child: &mut Child,
+    counters: &JobCounters,
+    course: &mut Course,
+    progress: &mut dyn FnMut(RecordProgress),
+) -> io::Result<ExitStatus> {
+    let mut told = Instant::now();
+    loop {
+        let status = child.try_wait()?;
+        let unfinished = if status.is_some() { Unfinished::Skip } else { Unfinished::Wait };
+        while let Some(chunk) = counters.take_chunk(unfinished) {
+            course.push(chunk);
+        }
+        if told.elapsed() >= PROGRESS || status.is_some() {
+            told = Instant::now();
+            let instructions = counters.totals().instructions();
+            progress(RecordProgress { instructions, chunks: course.len() });
+        }
+        if let Some(status) = status {
+            return Ok(status);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn spawn(launch: Launch) -> io::Result<Child> {
+    let mut command = Command::new(&launch.program);
+    if let Some((name, arguments)) = launch.argv.split_first() {
+        command.arg0(name).args(arguments);
+    }
+    command.env_clear().envs(&launch.env);
+    command.stdin(launch.stdin).stdout(launch.stdout).stderr(launch.stderr);
+    if let Some(directory) = &launch.directory {
+        command.current_dir(directory);
+    }
+    if !launch.cpus.is_empty() {
+        let mut cpus = nix::sched::CpuSet::new();
+        for cpu in &launch.cpus {
+            cpus.set(*cpu)?;
+        }
+        let bind = move || Ok(nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &cpus)?);
+        // SAFETY: one system call, on memory that the closure owns.
+        unsafe { command.pre_exec(bind) };
+    }
+    command.spawn()
+}

@@ -1,0 +1,157 @@
+//! The shared memory of the software PMU, seen from the scheduler.
+//!
+//! Both files are anonymous (`memfd`), so that nothing is left behind however memweir ends. The
+//! plugin opens them as `/proc/PID/fd/N` of memweir. When memweir is gone, running processes keep
+//! their mappings, and programs that they execute run on in the emulator uncounted.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use memmap2::MmapRaw;
+use memweir_core::cache::{CacheGeometry, CacheHierarchy};
+use memweir_core::softpmu::layout::{JobHeader, MAGIC, VERSION};
+use memweir_core::softpmu::totals::Unfinished;
+use memweir_core::softpmu::{ChunkCell, JobPage, LlcHeader, RawChunk, Sampling, Totals};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+/// An anonymous shared file, mapped.
+#[derive(Debug)]
+struct SharedFile {
+    file: File,
+    map: MmapRaw,
+}
+
+impl SharedFile {
+    /// A file of `size` zero bytes that nobody can shrink under us.
+    fn new(name: &str, size: usize) -> io::Result<Self> {
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let file = File::from(memfd_create(name, flags)?);
+        file.set_len(size as u64)?;
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+        let map = MmapRaw::map_raw(&file)?;
+        Ok(Self { file, map })
+    }
+
+    /// Where other processes of this user can open it.
+    fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+    }
+}
+
+/// How the plugin shall count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CountingPlan {
+    /// The caches.
+    pub caches: CacheHierarchy,
+    /// What goes through them.
+    pub sampling: Sampling,
+    /// Instructions per chunk, if chunks are wanted.
+    pub chunk_instructions: Option<u64>,
+}
+
+/// The counters of one job.
+#[derive(Debug)]
+pub struct JobCounters {
+    file: SharedFile,
+}
+
+impl JobCounters {
+    /// Zero counters for a job that is about to start. The caches must be valid
+    /// ([`CacheHierarchy::validate`]).
+    pub fn new(plan: &CountingPlan) -> io::Result<Self> {
+        let counters = Self { file: SharedFile::new("memweir-job", size_of::<JobPage>())? };
+        let header = counters.header();
+        header.set_caches(&plan.caches);
+        header.chunk_instructions.store(plan.chunk_instructions.unwrap_or(0), Relaxed);
+        if let Some(bursts) = plan.sampling.plan() {
+            let lengths = [bursts.warm_up, bursts.burst, bursts.fast_forward];
+            for (word, length) in header.sampling.iter().zip(lengths) {
+                word.store(length, Relaxed);
+            }
+        }
+        header.magic.store(MAGIC, Relaxed);
+        header.version.store(VERSION, Relaxed);
+        Ok(counters)
+    }
+
+    fn page(&self) -> &JobPage {
+        // SAFETY: the mapping is page-aligned, exactly as large as a `JobPage`, cannot shrink
+        // (sealed), and lives as long as `self`. A `JobPage` is atomics only, so that any content
+        // is valid and other processes may write it.
+        unsafe { &*self.file.map.as_ptr().cast::<JobPage>() }
+    }
+
+    /// Configuration and rare events.
+    #[must_use]
+    pub fn header(&self) -> &JobHeader {
+        &self.page().header
+    }
+
+    /// Where the plugin opens it.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.file.path()
+    }
+
+    /// Everything counted so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let slots = &self.page().slots;
+        let used = self.header().slots_used.load(Relaxed) as usize;
+        Totals::of(&slots[..used.min(slots.len())])
+    }
+
+    /// The next finished chunk.
+    pub fn take_chunk(&self, unfinished: Unfinished) -> Option<RawChunk> {
+        ChunkCell::take(self.header(), &self.page().chunks, unfinished)
+    }
+
+    /// What the user should know about this job's counts.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        let header = self.header();
+        [
+            (&header.uncounted, "processes ran uncounted: too many at the same time"),
+            (&header.native_execs, "programs ran natively and uncounted: not fit for the emulator"),
+            (&header.avx512, "AVX-512 instructions were met, which the emulator does not have"),
+        ]
+        .into_iter()
+        .map(|(count, what)| (count.load(Relaxed), what))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect()
+    }
+}
+
+/// The last-level cache of all jobs of a batch.
+#[derive(Debug)]
+pub struct LastLevel {
+    file: SharedFile,
+}
+
+impl LastLevel {
+    /// An empty cache of a valid geometry.
+    pub fn new(geometry: &CacheGeometry) -> io::Result<Self> {
+        let cache = Self { file: SharedFile::new("memweir-llc", LlcHeader::file_size(geometry))? };
+        // SAFETY: as in `JobCounters::page`; the file is larger than its header.
+        let header = unsafe { &*cache.file.map.as_ptr().cast::<LlcHeader>() };
+        let store = |word: &AtomicU64, value: u64| word.store(value, Relaxed);
+        store(&header.sets, geometry.sets());
+        store(&header.ways, u64::from(geometry.ways));
+        store(&header.magic, MAGIC);
+        store(&header.version, VERSION);
+        Ok(cache)
+    }
+
+    /// Where the plugin opens it.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.file.path()
+    }
+}

@@ -1,0 +1,55 @@
+//! Sampled recordings against full ones.
+
+use memweir_core::softpmu::Sampling;
+use memweir_linux::record::{Origin, RecordOptions};
+
+use crate::common::*;
+
+fn options(sampling: Sampling) -> RecordOptions {
+    RecordOptions { sampling, ..RecordOptions::new(caches()) }
+}
+
+/// Streams and spins in turn, so that bursts see one or the other.
+const PHASES: &str = r"
+#include <pthread.h>
+#include <stdlib.h>
+static void *work(void *x) {
+    long n = 1 << 20, sum = 0;
+    volatile long *a = malloc(n * 8);
+    for (int phase = 0; phase < 20; phase++) {
+        for (long t = 0; t < 16; t++) for (long i = 0; i < n; i += 8) sum += a[i];
+        for (volatile long i = 0; i < 2000000; i++) ;
+    }
+    return 0;
+}
+int main(int argc, char **argv) {
+    pthread_t t;
+    if (argc > 1) { pthread_create(&t, 0, work, 0); pthread_join(t, 0); }
+    work(0);
+    return 0;
+}
+";
+
+#[test]
+fn a_quarter_of_the_program_tells_its_traffic() {
+    if emulator_is_missing() {
+        return;
+    }
+    let program = compile(PHASES, &["-pthread"]);
+    for arguments in [&[][..], &["threads"]] {
+        let full = Job::new(&program.path, arguments).record(&options(Sampling::All));
+        let quarter = Job::new(&program.path, arguments).record(&options(Sampling::Share(0.25)));
+        full.succeeded();
+        quarter.succeeded();
+        let recording = &quarter.recording;
+        assert!((0.15..0.4).contains(&recording.sampled_share), "{}", recording.sampled_share);
+        let of = |origin| recording.chunks.iter().filter(|c| c.origin == origin).count();
+        assert!(of(Origin::Simulated) > 0 && of(Origin::Extrapolated) > of(Origin::Simulated));
+        let instructions = quarter.instructions() as f64 / full.instructions() as f64;
+        assert!((instructions - 1.0).abs() < 0.01, "{instructions}");
+        let reads = quarter.reads() as f64 / full.reads() as f64;
+        eprintln!("{arguments:?}: reads {reads:.3}, error {:?}", recording.sampling_error);
+        assert!((0.8..1.25).contains(&reads), "{reads}");
+        assert!(recording.sampling_error.is_some());
+    }
+}
