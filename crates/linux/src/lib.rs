@@ -9,6 +9,7 @@ pub mod blocker;
 mod cgroup;
 pub mod fake;
 pub mod guardian;
+pub mod hog;
 pub mod launch;
 pub mod leftovers;
 pub mod meter;

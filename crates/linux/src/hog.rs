@@ -1,0 +1,388 @@
+//! Hog (X1): kernels that put a steady, adjustable load on the memory bus.
+//!
+//! Only the loops that touch memory live here. What a run of them means (bandwidth, speedup,
+//! segments) is `memweir-run`'s business.
+
+use std::io;
+
+use memmap2::{Advice, MmapMut};
+use memweir_core::{Bytes, LINE_BYTES, Lines};
+use serde::{Deserialize, Serialize};
+
+/// What one step of Hog does to memory.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Kernel {
+    /// Copies one word per cache line from one array to another, the loop of iabw Fig. 1(a). Three
+    /// lines move: the source is read, the destination is read for ownership and written back.
+    /// Counters that see fills alone count two.
+    #[default]
+    Copy,
+    /// Reads one word per cache line. One line moves, and every counter agrees on it.
+    Read,
+    /// Copies whole lines as STREAM's copy does, with ordinary stores: three lines move. Where the
+    /// processor detects such streams and skips the read for ownership, two.
+    Stream,
+}
+
+impl Kernel {
+    /// Every kernel, the paper's first.
+    pub const ALL: [Self; 3] = [Self::Copy, Self::Read, Self::Stream];
+
+    /// The name, as it is written on the command line and in `platform.toml`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Read => "read",
+            Self::Stream => "stream",
+        }
+    }
+
+    /// Lines that one step reads from memory, reads for ownership included.
+    #[must_use]
+    pub fn lines_read(self) -> u64 {
+        match self {
+            Self::Copy | Self::Stream => 2,
+            Self::Read => 1,
+        }
+    }
+
+    /// Lines that one step eventually writes back to memory.
+    #[must_use]
+    pub fn lines_written(self) -> u64 {
+        match self {
+            Self::Copy | Self::Stream => 1,
+            Self::Read => 0,
+        }
+    }
+}
+
+/// Lines that are moved in one go, between which a caller can look at the clock: some tens of
+/// microseconds without idling.
+pub const CHUNK: u64 = 1 << 14;
+
+/// Two arrays and a place in them: the state of one running hog.
+#[derive(Debug)]
+pub struct Hog {
+    kernel: Kernel,
+    source: MmapMut,
+    target: MmapMut,
+    lines: u64,
+    position: u64,
+}
+
+impl Hog {
+    /// Two arrays of `array` bytes each, every page touched. For memory accesses alone, an array
+    /// must be about twice as large as the last-level cache (iabw section 2.2).
+    ///
+    /// # Errors
+    /// The system's, and `InvalidInput` for an array of less than one line.
+    pub fn new(kernel: Kernel, array: Bytes) -> io::Result<Self> {
+        let lines = array.0 / LINE_BYTES;
+        if lines == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "an array of no line"));
+        }
+        let length = usize::try_from(lines * LINE_BYTES)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        Ok(Self {
+            kernel,
+            source: resident(length)?,
+            target: resident(length)?,
+            lines,
+            position: 0,
+        })
+    }
+
+    /// The kernel that this hog runs.
+    #[must_use]
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    /// Goes on with another kernel on the same arrays.
+    pub fn switch_to(&mut self, kernel: Kernel) {
+        self.kernel = kernel;
+    }
+
+    /// Does `count` steps, one line each, with `idle` nops after each, where the last call left
+    /// off; wraps around at the end of the arrays.
+    pub fn steps(&mut self, count: u64, idle: u32) {
+        let mut left = count;
+        while left > 0 {
+            let run = left.min(self.lines - self.position);
+            let offset = (self.position * LINE_BYTES) as usize;
+            let bytes = (run * LINE_BYTES) as usize;
+            let source = &self.source[offset..offset + bytes];
+            let target = &mut self.target[offset..offset + bytes];
+            match self.kernel {
+                Kernel::Copy => arch::copy(source, target, idle),
+                Kernel::Read => arch::read(source, idle),
+                Kernel::Stream => arch::stream(source, target, idle),
+            }
+            self.position = (self.position + run) % self.lines;
+            left -= run;
+        }
+    }
+
+    /// Lines that `steps` steps move between cache and memory.
+    #[must_use]
+    pub fn lines_moved(&self, steps: u64) -> Lines {
+        Lines(steps * (self.kernel.lines_read() + self.kernel.lines_written()))
+    }
+}
+
+/// Memory with a page of its own behind every address: untouched anonymous pages all map to the
+/// one zero page, which fits into any cache.
+fn resident(length: usize) -> io::Result<MmapMut> {
+    let mut memory = MmapMut::map_anon(length)?;
+    // Huge pages keep address translation from being the bottleneck. Kernels without them refuse.
+    let _ = memory.advise(Advice::HugePage);
+    memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    Ok(memory)
+}
+
+/// Binds the calling thread to one CPU.
+pub fn pin_thread(cpu: usize) -> io::Result<()> {
+    let mut set = nix::sched::CpuSet::new();
+    set.set(cpu)?;
+    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set)?;
+    Ok(())
+}
+
+/// The loops, in assembly so that what they do to the bus does not depend on how memweir was
+/// compiled: a table of idle nops stays valid between builds.
+#[cfg(target_arch = "x86_64")]
+mod arch {
+    use std::arch::asm;
+
+    use super::LINE_BYTES;
+
+    macro_rules! line_loop {
+        ($body:literal, $source:expr, $target:expr, $lines:expr, $idle:expr) => {
+            asm!(
+                "2:",
+                $body,
+                "add {source}, 64",
+                "add {target}, 64",
+                "mov {k:e}, {idle:e}",
+                "test {k:e}, {k:e}",
+                "jz 4f",
+                "3:",
+                "nop",
+                "dec {k:e}",
+                "jnz 3b",
+                "4:",
+                "dec {lines}",
+                "jnz 2b",
+                source = inout(reg) $source => _,
+                target = inout(reg) $target => _,
+                lines = inout(reg) $lines => _,
+                idle = in(reg) $idle,
+                k = out(reg) _,
+                out("rax") _,
+                out("xmm0") _,
+                out("xmm1") _,
+                out("xmm2") _,
+                out("xmm3") _,
+                options(nostack),
+            )
+        };
+    }
+
+    /// Lines in both slices; the loops count down from it, so it must not be zero.
+    fn lines(source: &[u8], target: &[u8]) -> u64 {
+        assert!(source.len() == target.len() && source.len().is_multiple_of(LINE_BYTES as usize));
+        source.len() as u64 / LINE_BYTES
+    }
+
+    pub(super) fn copy(source: &[u8], target: &mut [u8], idle: u32) {
+        let lines = lines(source, target);
+        if lines == 0 {
+            return;
+        }
+        // SAFETY: the loop reads 8 bytes at the start of each of `lines` lines of `source` and
+        // writes 8 bytes at the start of as many of `target`; `lines` checked that both slices
+        // are that long. All registers used are declared, no stack is.
+        unsafe {
+            line_loop!(
+                "mov rax, qword ptr [{source}]\n mov qword ptr [{target}], rax",
+                source.as_ptr(),
+                target.as_mut_ptr(),
+                lines,
+                idle
+            );
+        }
+    }
+
+    pub(super) fn read(source: &[u8], idle: u32) {
+        let lines = lines(source, source);
+        if lines == 0 {
+            return;
+        }
+        // SAFETY: the loop reads 8 bytes at the start of each of `lines` lines of `source`, which
+        // is that long, and writes nothing. All registers used are declared, no stack is.
+        unsafe {
+            line_loop!(
+                "mov rax, qword ptr [{source}]",
+                source.as_ptr(),
+                source.as_ptr(),
+                lines,
+                idle
+            );
+        }
+    }
+
+    pub(super) fn stream(source: &[u8], target: &mut [u8], idle: u32) {
+        let lines = lines(source, target);
+        if lines == 0 {
+            return;
+        }
+        // SAFETY: the loop reads 64 bytes at each of `lines` lines of `source` and writes 64 bytes
+        // at as many of `target`; `lines` checked that both slices are that long. The moves bear
+        // any alignment. All registers used are declared, no stack is.
+        unsafe {
+            line_loop!(
+                "movups xmm0, [{source}]\n movups xmm1, [{source} + 16]\n \
+                 movups xmm2, [{source} + 32]\n movups xmm3, [{source} + 48]\n \
+                 movups [{target}], xmm0\n movups [{target} + 16], xmm1\n \
+                 movups [{target} + 32], xmm2\n movups [{target} + 48], xmm3",
+                source.as_ptr(),
+                target.as_mut_ptr(),
+                lines,
+                idle
+            );
+        }
+    }
+}
+
+/// The same loops where no assembly is written for the processor.
+#[cfg(not(target_arch = "x86_64"))]
+mod arch {
+    use std::hint::black_box;
+
+    const LINE: usize = super::LINE_BYTES as usize;
+
+    fn wait(idle: u32) {
+        for k in 0..idle {
+            black_box(k);
+        }
+    }
+
+    pub(super) fn copy(source: &[u8], target: &mut [u8], idle: u32) {
+        for (from, to) in source.chunks_exact(LINE).zip(target.chunks_exact_mut(LINE)) {
+            to[..8].copy_from_slice(black_box(&from[..8]));
+            black_box(&mut *to);
+            wait(idle);
+        }
+    }
+
+    pub(super) fn read(source: &[u8], idle: u32) {
+        for from in source.chunks_exact(LINE) {
+            black_box(from[0]);
+            wait(idle);
+        }
+    }
+
+    pub(super) fn stream(source: &[u8], target: &mut [u8], idle: u32) {
+        for (from, to) in source.chunks_exact(LINE).zip(target.chunks_exact_mut(LINE)) {
+            to.copy_from_slice(black_box(from));
+            black_box(&mut *to);
+            wait(idle);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: u64 = 100;
+
+    /// A hog whose source holds the number of its line in every byte.
+    fn numbered(kernel: Kernel) -> Hog {
+        let mut hog = Hog::new(kernel, Bytes(LINES * LINE_BYTES)).unwrap();
+        for (number, line) in hog.source.chunks_mut(LINE_BYTES as usize).enumerate() {
+            line.fill(number as u8 + 1);
+        }
+        hog.target.fill(0);
+        hog
+    }
+
+    fn written(hog: &Hog, bytes: usize) -> Vec<usize> {
+        let lines = hog.target.chunks(LINE_BYTES as usize).enumerate();
+        lines
+            .filter(|(number, line)| {
+                let value = *number as u8 + 1;
+                line[..bytes].iter().all(|byte| *byte == value)
+                    && line[bytes..].iter().all(|byte| *byte == 0)
+            })
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    #[test]
+    fn copy_moves_one_word_per_line_and_goes_on_where_it_stopped() {
+        for idle in [0, 3] {
+            let mut hog = numbered(Kernel::Copy);
+            hog.steps(40, idle);
+            assert_eq!(written(&hog, 8), (0..40).collect::<Vec<_>>());
+            hog.target.fill(0);
+            hog.steps(70, idle);
+            let expected: Vec<_> = (0..10).chain(40..100).collect();
+            assert_eq!(written(&hog, 8), expected);
+        }
+    }
+
+    #[test]
+    fn stream_moves_whole_lines() {
+        let mut hog = numbered(Kernel::Stream);
+        hog.steps(LINES + 5, 0);
+        assert_eq!(&hog.target[..], &hog.source[..]);
+    }
+
+    #[test]
+    fn read_writes_nothing() {
+        let mut hog = numbered(Kernel::Stream);
+        hog.switch_to(Kernel::Read);
+        hog.steps(3 * LINES + 1, 1);
+        assert!(hog.target.iter().all(|byte| *byte == 0));
+        assert_eq!(hog.position, 1);
+    }
+
+    #[test]
+    fn no_steps_are_no_work() {
+        for kernel in Kernel::ALL {
+            let mut hog = numbered(kernel);
+            hog.steps(0, 5);
+            assert!(hog.target.iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    fn lines_count_the_read_for_ownership_and_the_write_back() {
+        let moved = |kernel| Hog::new(kernel, Bytes(64)).unwrap().lines_moved(10);
+        assert_eq!(moved(Kernel::Copy), Lines(30));
+        assert_eq!(moved(Kernel::Read), Lines(10));
+        assert_eq!(moved(Kernel::Stream), Lines(30));
+    }
+
+    #[test]
+    fn an_array_of_no_line_is_refused() {
+        assert!(Hog::new(Kernel::Copy, Bytes(63)).is_err());
+    }
+
+    #[test]
+    fn a_pinned_thread_stays_on_its_cpu() {
+        let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+        let cpu =
+            (0..nix::sched::CpuSet::count()).find(|cpu| allowed.is_set(*cpu).unwrap()).unwrap();
+        let now = std::thread::spawn(move || {
+            pin_thread(cpu).unwrap();
+            nix::sched::sched_getcpu().unwrap()
+        });
+        assert_eq!(now.join().unwrap(), cpu);
+    }
+}
