@@ -1,0 +1,12 @@
+//! The use cases of `memweir run`, `profile`, `hog`, `calibrate` and `doctor`.
+//!
+//! They compose the decisions of `memweir-policy` with the mechanisms of `memweir-linux` and
+//! return reports as data. Nothing here prints, parses arguments or draws.
+
+#![forbid(unsafe_code)]
+
+pub mod files;
+mod machine;
+pub mod platform;
+pub mod recording;
+pub mod store;

@@ -1,0 +1,287 @@
+//! A program's recorded behavior as a Parquet file, which the profile store keeps too.
+//!
+//! One row per interval: `time_ns` (CPU time at its start), `instructions`, `reads`, `writes`
+//! (64-byte lines). What is no table stands in the file's key-value metadata under `memweir.`:
+//! the command, the interval, CPU and wall time, meter, machine and date. Any Parquet reader opens
+//! the file; this one trusts nothing in it.
+
+use std::fs;
+use std::io;
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes as Buffer;
+use jiff::Timestamp;
+use memweir_core::profile::Profile;
+use memweir_core::{Counts, Lines, Nanos};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::column::reader::ColumnReader;
+use parquet::data_type::Int64Type;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{FileMetaData, KeyValue};
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+
+use crate::files;
+
+/// Version of the recording format that this code writes and reads.
+const FORMAT: u64 = 1;
+
+/// The columns, in the order of the file.
+const COLUMNS: [&str; 4] = ["time_ns", "instructions", "reads", "writes"];
+
+/// Rows per row group: a reader of a part of an hour-long recording skips the rest.
+const ROWS_PER_GROUP: usize = 1 << 18;
+
+/// A profile and where it came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recording {
+    /// The command, one string per argument.
+    pub command: Vec<String>,
+    /// Name of the meter that counted.
+    pub meter: String,
+    /// The machine, as a person would name it.
+    pub machine: String,
+    /// When it was recorded.
+    pub date: Timestamp,
+    /// What the program did.
+    pub profile: Profile,
+}
+
+/// A recording that could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// The bytes are no recording.
+    #[error("{name} is not a memweir recording: {reason}")]
+    Invalid {
+        /// The file, or what stands for one.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The operating system refused.
+    #[error("{path}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Recording {
+    /// Writes `path`; a reader sees the whole file or none.
+    pub fn save(&self, path: &Path) -> Result<(), RecordingError> {
+        files::write_atomically(path, &self.to_bytes())
+            .map_err(|source| RecordingError::Io { path: path.to_owned(), source })
+    }
+
+    /// Reads `path`.
+    pub fn load(path: &Path) -> Result<Self, RecordingError> {
+        let bytes = fs::read(path)
+            .map_err(|source| RecordingError::Io { path: path.to_owned(), source })?;
+        Self::from_bytes(bytes, &path.display().to_string())
+    }
+
+    /// The file's content.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut buffer = Vec::new();
+        self.write_to(&mut buffer).expect("a fixed schema fits its columns and memory takes them");
+        buffer
+    }
+
+    /// Reads a file's content; `name` stands in messages.
+    ///
+    /// # Errors
+    /// [`RecordingError::Invalid`] for anything that [`Recording::to_bytes`] did not write.
+    pub fn from_bytes(bytes: Vec<u8>, name: &str) -> Result<Self, RecordingError> {
+        let buffer = Buffer::from(bytes);
+        // The Parquet reader is robust against most damage but not proof against all of it.
+        let outcome = panic::catch_unwind(|| read(buffer))
+            .unwrap_or_else(|_| Err("the Parquet data is damaged".to_owned()));
+        outcome.map_err(|reason| RecordingError::Invalid { name: name.to_owned(), reason })
+    }
+
+    fn write_to(&self, buffer: &mut Vec<u8>) -> Result<(), ParquetError> {
+        let fields: String = COLUMNS
+            .iter()
+            .map(|name| format!("required int64 {name} (INTEGER(64,false)); "))
+            .collect();
+        let schema = Arc::new(parse_message_type(&format!("message recording {{ {fields} }}"))?);
+        let mut writer = SerializedFileWriter::new(buffer, schema, self.properties())?;
+        for (number, rows) in self.profile.intervals.chunks(ROWS_PER_GROUP).enumerate() {
+            let first = (number * ROWS_PER_GROUP) as u64;
+            let mut group = writer.next_row_group()?;
+            for column in 0..COLUMNS.len() {
+                let values: Vec<i64> = (first..)
+                    .zip(rows)
+                    .map(|(index, counts)| self.cell(column, index, counts).cast_signed())
+                    .collect();
+                let mut target = group.next_column()?.expect("the schema has this column");
+                target.typed::<Int64Type>().write_batch(&values, None, None)?;
+                target.close()?;
+            }
+            group.close()?;
+        }
+        writer.close()?;
+        Ok(())
+    }
+
+    fn cell(&self, column: usize, index: u64, counts: &Counts) -> u64 {
+        match column {
+            0 => index * self.profile.interval.0,
+            1 => counts.instructions,
+            2 => counts.reads.0,
+            _ => counts.writes.0,
+        }
+    }
+
+    fn properties(&self) -> WriterPropertiesPtr {
+        let command = serde_json::to_string(&self.command).expect("strings have a form in JSON");
+        let metadata = [
+            ("format", FORMAT.to_string()),
+            ("command", command),
+            ("meter", self.meter.clone()),
+            ("machine", self.machine.clone()),
+            ("date", self.date.to_string()),
+            ("interval_ns", self.profile.interval.0.to_string()),
+            ("cpu_time_ns", self.profile.cpu_time.0.to_string()),
+            ("wall_time_ns", self.profile.wall_time.0.to_string()),
+        ]
+        .map(|(key, value)| KeyValue::new(format!("memweir.{key}"), value));
+        Arc::new(
+            WriterProperties::builder()
+                .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                .set_dictionary_enabled(false)
+                .set_encoding(Encoding::DELTA_BINARY_PACKED)
+                .set_key_value_metadata(Some(metadata.to_vec()))
+                .build(),
+        )
+    }
+}
+
+fn read(buffer: Buffer) -> Result<Recording, String> {
+    let reader = SerializedFileReader::new(buffer).map_err(|error| error.to_string())?;
+    let metadata = Metadata(reader.metadata().file_metadata());
+    let format: u64 = metadata.number("format")?;
+    if format != FORMAT {
+        return Err(format!("format {format} is unknown to this version, which reads {FORMAT}"));
+    }
+    metadata.expect_columns()?;
+    let [times, instructions, reads, writes] = read_columns(&reader)?;
+    let profile = Profile {
+        interval: Nanos(metadata.number("interval_ns")?),
+        intervals: instructions
+            .into_iter()
+            .zip(reads.into_iter().zip(writes))
+            .map(|(instructions, (reads, writes))| Counts {
+                instructions,
+                reads: Lines(reads),
+                writes: Lines(writes),
+            })
+            .collect(),
+        cpu_time: Nanos(metadata.number("cpu_time_ns")?),
+        wall_time: Nanos(metadata.number("wall_time_ns")?),
+    };
+    check(&profile, &times)?;
+    Ok(Recording {
+        command: serde_json::from_str(metadata.text("command")?)
+            .map_err(|error| format!("memweir.command: {error}"))?,
+        meter: metadata.text("meter")?.to_owned(),
+        machine: metadata.text("machine")?.to_owned(),
+        date: metadata.text("date")?.parse().map_err(|error| format!("memweir.date: {error}"))?,
+        profile,
+    })
+}
+
+/// Refuses what arithmetic on profiles relies on not happening.
+fn check(profile: &Profile, times: &[u64]) -> Result<(), String> {
+    let interval = profile.interval.0;
+    if interval == 0 {
+        return Err("memweir.interval_ns: an interval of zero".to_owned());
+    }
+    if profile.intervals.len() != times.len() {
+        return Err("the columns differ in length".to_owned());
+    }
+    let starts = (0..).map(|index: u64| index.checked_mul(interval));
+    if times.iter().zip(starts).any(|(time, start)| Some(*time) != start) {
+        return Err("time_ns: the intervals do not follow one another".to_owned());
+    }
+    if times.last().is_some_and(|last| *last > profile.cpu_time.0) {
+        return Err("time_ns: intervals after the end of the program".to_owned());
+    }
+    if profile.cpu_time.0.checked_add(interval).is_none() {
+        return Err("memweir.cpu_time_ns: longer than five hundred years".to_owned());
+    }
+    let sum = |count: fn(&Counts) -> u64| {
+        profile.intervals.iter().try_fold(0_u64, |sum, counts| sum.checked_add(count(counts)))
+    };
+    // Lines become bytes, and both directions are added: 2^7 leaves room for that.
+    let fits = |total: Option<u64>| total.is_some_and(|total| total < u64::MAX >> 7);
+    let counts: [fn(&Counts) -> u64; 3] = [|c| c.instructions, |c| c.reads.0, |c| c.writes.0];
+    if counts.into_iter().all(|count| fits(sum(count))) {
+        return Ok(());
+    }
+    Err("counts beyond any program's".to_owned())
+}
+
+fn read_columns(reader: &SerializedFileReader<Buffer>) -> Result<[Vec<u64>; 4], String> {
+    const BATCH: usize = 1 << 16;
+    let mut columns: [Vec<u64>; 4] = Default::default();
+    for group in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(group).map_err(|error| error.to_string())?;
+        for (index, column) in columns.iter_mut().enumerate() {
+            let ColumnReader::Int64ColumnReader(mut source) =
+                group.get_column_reader(index).map_err(|error| error.to_string())?
+            else {
+                return Err(format!("{} is no column of 64-bit integers", COLUMNS[index]));
+            };
+            loop {
+                let mut values = Vec::new();
+                let (records, _, _) = source
+                    .read_records(BATCH, None, None, &mut values)
+                    .map_err(|error| format!("{}: {error}", COLUMNS[index]))?;
+                if records == 0 {
+                    break;
+                }
+                column.extend(values.into_iter().map(i64::cast_unsigned));
+            }
+        }
+    }
+    Ok(columns)
+}
+
+struct Metadata<'a>(&'a FileMetaData);
+
+impl Metadata<'_> {
+    fn text(&self, key: &str) -> Result<&str, String> {
+        self.0
+            .key_value_metadata()
+            .and_then(|entries| {
+                entries.iter().find(|entry| entry.key.strip_prefix("memweir.") == Some(key))
+            })
+            .and_then(|entry| entry.value.as_deref())
+            .ok_or_else(|| format!("its metadata lacks memweir.{key}"))
+    }
+
+    fn number(&self, key: &str) -> Result<u64, String> {
+        let text = self.text(key)?;
+        text.parse().map_err(|_| format!("memweir.{key}: {text:?} is no whole number"))
+    }
+
+    fn expect_columns(&self) -> Result<(), String> {
+        let names: Vec<_> =
+            self.0.schema_descr().columns().iter().map(|column| column.path().string()).collect();
+        if names == COLUMNS {
+            return Ok(());
+        }
+        Err(format!("columns {}, expected {}", names.join(", "), COLUMNS.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,355 @@
+//! The profile store: what programs did when they were profiled, kept for later batches.
+//!
+//! One SQLite file with one row per invocation. The same command line in the same directory on the
+//! same input is taken for the same behavior; a row also remembers the program file's size and
+//! time, so that a reader learns when the program has changed since. The profile itself is kept
+//! as a [`Recording`], coarsened if it is very long. What makes two invocations the same is in
+//! `store/key.rs`.
+
+mod key;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use memweir_core::profile::Profile;
+use memweir_core::{BytesPerSec, Nanos};
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+
+use key::fingerprint;
+pub use key::{Invocation, ProgramKey};
+
+use crate::files;
+use crate::recording::{Recording, RecordingError};
+
+/// Intervals that a stored profile may have: an hour at 1 ms. Longer ones are coarsened; a
+/// scheduler asks for quanta, which are a hundred times as long.
+const MAX_INTERVALS: usize = 3_600_000;
+
+/// How long a writer waits for another.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Schema changes, oldest first; the number of those applied is the file's `user_version`.
+const MIGRATIONS: [&str; 1] = ["CREATE TABLE profiles (
+    key            TEXT PRIMARY KEY NOT NULL,
+    command        TEXT NOT NULL,
+    program        BLOB NOT NULL,
+    program_size   INTEGER NOT NULL,
+    program_mtime  INTEGER NOT NULL,
+    meter          TEXT NOT NULL,
+    machine        TEXT NOT NULL,
+    date           TEXT NOT NULL,
+    cpu_time_ns    INTEGER NOT NULL,
+    wall_time_ns   INTEGER NOT NULL,
+    bandwidth      REAL NOT NULL,
+    recording      BLOB NOT NULL
+) STRICT"];
+
+/// The newest schema.
+const SCHEMA: u32 = MIGRATIONS.len() as u32;
+
+/// A profile from the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredProfile {
+    /// The profile with its command, meter, machine and date.
+    pub recording: Recording,
+    /// Whether the program file has been replaced since it was profiled.
+    pub program: ProgramState,
+}
+
+/// Whether the program of a stored profile is still the one that was profiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramState {
+    /// Same size and time.
+    Unchanged,
+    /// The file differs or is gone: the profile may no longer describe it.
+    Changed,
+}
+
+/// One line of a store's list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreEntry {
+    /// The key in hexadecimal; any unambiguous beginning names the entry.
+    pub key: String,
+    /// The command, one string per argument.
+    pub command: Vec<String>,
+    /// Name of the meter that counted.
+    pub meter: String,
+    /// When it was recorded.
+    pub date: Timestamp,
+    /// CPU time alone.
+    pub cpu_time: Nanos,
+    /// Wall-clock time alone.
+    pub wall_time: Nanos,
+    /// Mean bandwidth over the CPU time.
+    pub bandwidth: BytesPerSec,
+    /// Whether the program file has been replaced since.
+    pub program: ProgramState,
+}
+
+/// A failure of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database refused.
+    #[error("profile store {path}: {source}", path = path.display())]
+    Database {
+        /// The store's file.
+        path: PathBuf,
+        /// Why.
+        source: rusqlite::Error,
+    },
+    /// The file cannot be reached.
+    #[error("profile store {path}: {source}", path = path.display())]
+    Io {
+        /// The store's file, or the program that identifies a row.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A later version of memweir has written it.
+    #[error(
+        "profile store {path}: schema {found} is from a later memweir, this one knows up to {known}",
+        path = path.display()
+    )]
+    TooNew {
+        /// The store's file.
+        path: PathBuf,
+        /// The schema it has.
+        found: u32,
+        /// The newest schema that this code knows.
+        known: u32,
+    },
+    /// A row does not hold what it must.
+    #[error("profile store: {0}")]
+    Damaged(String),
+    /// No entry, or more than one, has a key that begins so.
+    #[error("profile store: {matches} entries have a key that begins with `{prefix}`")]
+    NoSuchEntry {
+        /// What was asked for.
+        prefix: String,
+        /// How many entries match.
+        matches: usize,
+    },
+}
+
+impl From<RecordingError> for StoreError {
+    fn from(error: RecordingError) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
+/// The profile store.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Store {
+    /// `profiles.sqlite` in memweir's data directory.
+    pub fn default_path() -> io::Result<PathBuf> {
+        Ok(files::data_dir()?.join("profiles.sqlite"))
+    }
+
+    /// Opens the store at `path`, by default [`Store::default_path`], making it if it is absent
+    /// and bringing an older schema up to date. Any number of processes may do so at once.
+    pub fn open(path: Option<&Path>) -> Result<Self, StoreError> {
+        let path = match path {
+            Some(path) => path.to_owned(),
+            None => Self::default_path()
+                .map_err(|source| StoreError::Io { path: "profiles.sqlite".into(), source })?,
+        };
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)
+                .map_err(|source| StoreError::Io { path: path.clone(), source })?;
+        }
+        let connection = Connection::open(&path)
+            .map_err(|source| StoreError::Database { path: path.clone(), source })?;
+        let mut store = Self { connection, path };
+        store.connection.busy_timeout(BUSY_TIMEOUT).map_err(|error| store.database(error))?;
+        store.migrate()?;
+        Ok(store)
+    }
+
+    /// The store's file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The profile of an invocation, if it was profiled.
+    pub fn get(&self, key: &ProgramKey) -> Result<Option<StoredProfile>, StoreError> {
+        self.row(key.as_str())
+    }
+
+    /// Keeps a profile, in place of an earlier one of the same invocation.
+    pub fn put(&self, key: &ProgramKey, recording: &Recording) -> Result<(), StoreError> {
+        let io_error = |source| StoreError::Io { path: key.program().to_owned(), source };
+        let (size, mtime) = fingerprint(key.program()).map_err(io_error)?;
+        let profile = &recording.profile;
+        let command = serde_json::to_string(&recording.command)
+            .map_err(|error| StoreError::Damaged(error.to_string()))?;
+        self.connection
+            .execute(
+                "INSERT OR REPLACE INTO profiles VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                params![
+                    key.as_str(),
+                    command,
+                    key.program().as_os_str().as_bytes(),
+                    size,
+                    mtime,
+                    recording.meter,
+                    recording.machine,
+                    recording.date.to_string(),
+                    profile.cpu_time.0.cast_signed(),
+                    profile.wall_time.0.cast_signed(),
+                    profile.mean_bandwidth().0,
+                    compact(recording, MAX_INTERVALS).to_bytes(),
+                ],
+            )
+            .map_err(|error| self.database(error))?;
+        Ok(())
+    }
+
+    /// Every entry, the latest first.
+    pub fn list(&self) -> Result<Vec<StoreEntry>, StoreError> {
+        let mut statement = self
+            .connection
+            .prepare("SELECT * FROM profiles ORDER BY date DESC, key")
+            .map_err(|error| self.database(error))?;
+        let mut rows = statement.query([]).map_err(|error| self.database(error))?;
+        let mut entries = Vec::new();
+        while let Some(row) = rows.next().map_err(|error| self.database(error))? {
+            entries.push(entry(row).map_err(|error| self.database(error))??);
+        }
+        Ok(entries)
+    }
+
+    /// The entry whose key begins with `prefix`.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchEntry`] where none or several do.
+    pub fn show(&self, prefix: &str) -> Result<StoredProfile, StoreError> {
+        let key = self.key_of(prefix)?;
+        self.row(&key)?
+            .ok_or_else(|| StoreError::NoSuchEntry { prefix: prefix.to_owned(), matches: 0 })
+    }
+
+    /// Removes the entry whose key begins with `prefix` and returns its whole key.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchEntry`] where none or several do; nothing is removed then.
+    pub fn forget(&self, prefix: &str) -> Result<String, StoreError> {
+        let key = self.key_of(prefix)?;
+        self.connection
+            .execute("DELETE FROM profiles WHERE key = ?", [&key])
+            .map_err(|error| self.database(error))?;
+        Ok(key)
+    }
+
+    /// Removes every entry and returns how many there were.
+    pub fn forget_all(&self) -> Result<usize, StoreError> {
+        self.connection.execute("DELETE FROM profiles", []).map_err(|error| self.database(error))
+    }
+
+    fn key_of(&self, prefix: &str) -> Result<String, StoreError> {
+        let keys = || -> rusqlite::Result<Vec<String>> {
+            self.connection
+                .prepare("SELECT key FROM profiles WHERE substr(key, 1, length(?1)) = ?1")?
+                .query_map([prefix], |row| row.get(0))?
+                .collect()
+        };
+        let mut keys = keys().map_err(|error| self.database(error))?;
+        match (keys.len(), keys.pop()) {
+            (1, Some(key)) => Ok(key),
+            (matches, _) => Err(StoreError::NoSuchEntry { prefix: prefix.to_owned(), matches }),
+        }
+    }
+
+    fn row(&self, key: &str) -> Result<Option<StoredProfile>, StoreError> {
+        let found = self
+            .connection
+            .query_row("SELECT * FROM profiles WHERE key = ?", [key], |row| {
+                Ok((row.get::<_, Vec<u8>>("recording")?, program_state(row)?))
+            })
+            .optional()
+            .map_err(|error| self.database(error))?;
+        let Some((bytes, program)) = found else { return Ok(None) };
+        let recording = Recording::from_bytes(bytes, &format!("entry {key}"))?;
+        Ok(Some(StoredProfile { recording, program }))
+    }
+
+    fn migrate(&mut self) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let database = |source| StoreError::Database { path: path.clone(), source };
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(database)?;
+        let found: u32 =
+            transaction.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database)?;
+        let Some(missing) = MIGRATIONS.get(found as usize..) else {
+            return Err(StoreError::TooNew { path, found, known: SCHEMA });
+        };
+        for migration in missing {
+            transaction.execute_batch(migration).map_err(database)?;
+        }
+        if !missing.is_empty() {
+            transaction.pragma_update(None, "user_version", SCHEMA).map_err(database)?;
+        }
+        transaction.commit().map_err(database)
+    }
+
+    fn database(&self, source: rusqlite::Error) -> StoreError {
+        StoreError::Database { path: self.path.clone(), source }
+    }
+}
+
+/// The recording in at most `limit` intervals.
+fn compact(recording: &Recording, limit: usize) -> Recording {
+    let mut recording = recording.clone();
+    let factor = recording.profile.intervals.len().div_ceil(limit);
+    if factor > 1 {
+        recording.profile = Profile::coarser(&recording.profile, factor);
+    }
+    recording
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<Result<StoreEntry, StoreError>> {
+    let key: String = row.get("key")?;
+    let damaged = |what: &str| StoreError::Damaged(format!("entry {key}: {what} is unreadable"));
+    let Ok(command) = serde_json::from_str(&row.get::<_, String>("command")?) else {
+        return Ok(Err(damaged("its command")));
+    };
+    let Ok(date) = row.get::<_, String>("date")?.parse() else {
+        return Ok(Err(damaged("its date")));
+    };
+    Ok(Ok(StoreEntry {
+        command,
+        date,
+        meter: row.get("meter")?,
+        cpu_time: Nanos(row.get::<_, i64>("cpu_time_ns")?.cast_unsigned()),
+        wall_time: Nanos(row.get::<_, i64>("wall_time_ns")?.cast_unsigned()),
+        bandwidth: BytesPerSec(row.get("bandwidth")?),
+        program: program_state(row)?,
+        key,
+    }))
+}
+
+fn program_state(row: &Row<'_>) -> rusqlite::Result<ProgramState> {
+    let program: Vec<u8> = row.get("program")?;
+    let then: (i64, i64) = (row.get("program_size")?, row.get("program_mtime")?);
+    let now = fingerprint(Path::new(OsStr::from_bytes(&program)));
+    Ok(if now.is_ok_and(|now| now == then) {
+        ProgramState::Unchanged
+    } else {
+        ProgramState::Changed
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! What identifies a program's behavior: how it is invoked, and which file it is.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// A way to run a program: what identifies its behavior.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// The program, resolved against `PATH` already.
+    pub program: PathBuf,
+    /// Its arguments, `argv[0]` included. Of that one only the file name counts: programs behave
+    /// by the name they are called, not by its spelling.
+    pub argv: Vec<OsString>,
+    /// Its working directory, against which its arguments are read.
+    pub directory: PathBuf,
+    /// The file on its standard input, if there is one.
+    pub stdin: Option<PathBuf>,
+}
+
+/// The identity of an [`Invocation`] in a store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ProgramKey {
+    digest: String,
+    program: PathBuf,
+}
+
+impl ProgramKey {
+    /// The key of an invocation: SHA-256 over the program's real path, its arguments, its
+    /// directory and the file on its standard input.
+    pub fn of(invocation: &Invocation) -> io::Result<Self> {
+        let program = fs::canonicalize(&invocation.program)?;
+        let mut hash = Sha256::new();
+        let mut field = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        field(program.as_os_str().as_bytes());
+        field(fs::canonicalize(&invocation.directory)?.as_os_str().as_bytes());
+        let stdin = match &invocation.stdin {
+            Some(path) => fs::canonicalize(path)?,
+            None => PathBuf::new(),
+        };
+        field(stdin.as_os_str().as_bytes());
+        let name = invocation.argv.first().and_then(|name| Path::new(name).file_name());
+        field(name.unwrap_or(OsStr::new("")).as_bytes());
+        for argument in invocation.argv.iter().skip(1) {
+            field(argument.as_bytes());
+        }
+        let digest = hash.finalize().iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        Ok(Self { digest, program })
+    }
+
+    /// The program's real path.
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The key in hexadecimal, as lists show it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.digest
+    }
+}
+
+/// Size and modification time (nanoseconds) of a program file. A rebuilt program differs in its
+/// time at least; hashing the file would cost a read of it per job and batch.
+pub(super) fn fingerprint(program: &Path) -> io::Result<(i64, i64)> {
+    let metadata = fs::metadata(program)?;
+    let mtime =
+        metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
+    Ok((metadata.size().cast_signed(), mtime))
+}

@@ -1,0 +1,188 @@
+use std::ffi::OsString;
+
+use memweir_core::{Counts, Lines};
+
+use super::*;
+
+fn recording(command: &[&str], reads: u64) -> Recording {
+    let counts = Counts { instructions: 10 * reads, reads: Lines(reads), writes: Lines(reads / 2) };
+    Recording {
+        command: command.iter().map(|&argument| argument.to_owned()).collect(),
+        meter: "software".to_owned(),
+        machine: "a machine".to_owned(),
+        date: Timestamp::from_second(1_700_000_000).unwrap(),
+        profile: Profile {
+            interval: Nanos::MILLI,
+            intervals: vec![counts; 5],
+            cpu_time: Nanos::from_millis(5),
+            wall_time: Nanos::from_millis(6),
+        },
+    }
+}
+
+/// A directory with a store and a program of its own.
+struct Bench {
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("program"), "version one").unwrap();
+        Self { dir }
+    }
+
+    fn store(&self) -> Store {
+        Store::open(Some(&self.dir.path().join("deep/profiles.sqlite"))).unwrap()
+    }
+
+    fn invocation(&self, arguments: &[&str]) -> Invocation {
+        let program = self.dir.path().join("program");
+        let argv = [program.as_os_str().to_owned()]
+            .into_iter()
+            .chain(arguments.iter().map(OsString::from))
+            .collect();
+        Invocation { program, argv, directory: self.dir.path().to_owned(), stdin: None }
+    }
+
+    fn key(&self, arguments: &[&str]) -> ProgramKey {
+        ProgramKey::of(&self.invocation(arguments)).unwrap()
+    }
+}
+
+#[test]
+fn what_was_put_is_what_is_got_after_reopening() {
+    let bench = Bench::new();
+    let (key, put) = (bench.key(&["-9", "x"]), recording(&["program", "-9", "x"], 100));
+    bench.store().put(&key, &put).unwrap();
+    let got = bench.store().get(&key).unwrap().unwrap();
+    assert_eq!(got, StoredProfile { recording: put, program: ProgramState::Unchanged });
+    assert_eq!(bench.store().get(&bench.key(&["-9", "y"])).unwrap(), None);
+}
+
+#[test]
+fn an_invocation_is_told_apart_by_everything_that_changes_behavior() {
+    let bench = Bench::new();
+    let base = bench.invocation(&["a", "bc"]);
+    let key = |change: &dyn Fn(&mut Invocation)| {
+        let mut invocation = base.clone();
+        change(&mut invocation);
+        ProgramKey::of(&invocation).unwrap()
+    };
+    let same = key(&|_| ());
+    fs::write(bench.dir.path().join("input"), "x").unwrap();
+    std::os::unix::fs::symlink("program", bench.dir.path().join("link")).unwrap();
+    assert_ne!(same, key(&|i| i.argv[1] = "ab".into()));
+    assert_ne!(same, key(&|i| i.argv = vec!["program".into(), "ab".into(), "c".into()]));
+    assert_ne!(same, key(&|i| i.directory = "/".into()));
+    assert_ne!(same, key(&|i| i.stdin = Some(bench.dir.path().join("input"))));
+    assert_ne!(same, key(&|i| i.argv[0] = "other-applet".into()));
+    // Spellings of one and the same thing.
+    assert_eq!(same, key(&|i| i.argv[0] = "program".into()));
+    assert_eq!(same, key(&|i| i.program = bench.dir.path().join("link")));
+    assert_eq!(same, key(&|i| i.directory = bench.dir.path().join(".")));
+}
+
+#[test]
+fn a_replaced_program_is_noticed_and_a_new_profile_replaces_the_old() {
+    let bench = Bench::new();
+    let (store, key) = (bench.store(), bench.key(&[]));
+    store.put(&key, &recording(&["program"], 1)).unwrap();
+    fs::write(bench.dir.path().join("program"), "version two, longer").unwrap();
+    assert_eq!(store.get(&key).unwrap().unwrap().program, ProgramState::Changed);
+    assert_eq!(store.list().unwrap()[0].program, ProgramState::Changed);
+    store.put(&key, &recording(&["program"], 2)).unwrap();
+    let got = store.get(&key).unwrap().unwrap();
+    assert_eq!(got.program, ProgramState::Unchanged);
+    assert_eq!(got.recording.profile.total().reads, Lines(10));
+    assert_eq!(store.list().unwrap().len(), 1);
+}
+
+#[test]
+fn entries_are_listed_shown_and_forgotten_by_the_beginning_of_their_key() {
+    let bench = Bench::new();
+    let store = bench.store();
+    let (one, two) = (bench.key(&["1"]), bench.key(&["2"]));
+    store.put(&one, &recording(&["program", "1"], 100)).unwrap();
+    store.put(&two, &recording(&["program", "2"], 200)).unwrap();
+    let entries = store.list().unwrap();
+    assert_eq!(entries.len(), 2);
+    let entry = entries.iter().find(|entry| entry.key == one.as_str()).unwrap();
+    assert_eq!(entry.command, ["program", "1"]);
+    // 5 intervals of 150 lines of 64 bytes in 5 ms.
+    assert_eq!(entry.bandwidth, BytesPerSec(5.0 * 150.0 * 64.0 / 0.005));
+
+    let prefix = &one.as_str()[..12];
+    assert_eq!(store.show(prefix).unwrap().recording.command, ["program", "1"]);
+    for (prefix, expected) in [("", 2), ("zz", 0), ("%", 0)] {
+        let error = store.forget(prefix).unwrap_err();
+        assert!(matches!(error, StoreError::NoSuchEntry { matches, .. } if matches == expected));
+    }
+    assert_eq!(store.forget(prefix).unwrap(), one.as_str());
+    assert_eq!(store.list().unwrap().len(), 1);
+    assert_eq!(store.forget_all().unwrap(), 1);
+    assert_eq!(store.list().unwrap(), []);
+}
+
+#[test]
+fn many_writers_and_readers_at_once_lose_nothing() {
+    const WRITERS: usize = 8;
+    const EACH: usize = 12;
+    let bench = Bench::new();
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let bench = &bench;
+            scope.spawn(move || {
+                let store = bench.store();
+                for number in 0..EACH {
+                    let argument = format!("{writer}-{number}");
+                    let key = bench.key(&[&argument]);
+                    store.put(&key, &recording(&["program", &argument], 1)).unwrap();
+                    assert!(store.get(&key).unwrap().is_some());
+                }
+            });
+        }
+    });
+    assert_eq!(bench.store().list().unwrap().len(), WRITERS * EACH);
+}
+
+#[test]
+fn a_store_from_a_later_version_is_left_alone() {
+    let bench = Bench::new();
+    let path = bench.store().path().to_owned();
+    let later = Connection::open(&path).unwrap();
+    later.pragma_update(None, "user_version", 99).unwrap();
+    let message = Store::open(Some(&path)).unwrap_err().to_string();
+    assert!(message.contains("schema 99 is from a later memweir"), "{message}");
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused_by_name_and_kept() {
+    let bench = Bench::new();
+    let path = bench.dir.path().join("letter.txt");
+    let content = "dear all, ".repeat(100);
+    fs::write(&path, &content).unwrap();
+    let message = Store::open(Some(&path)).unwrap_err().to_string();
+    assert!(message.contains("letter.txt") && message.contains("not a database"), "{message}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), content);
+}
+
+#[test]
+fn a_damaged_row_is_an_error_with_its_key() {
+    let bench = Bench::new();
+    let (store, key) = (bench.store(), bench.key(&[]));
+    store.put(&key, &recording(&["program"], 1)).unwrap();
+    store.connection.execute("UPDATE profiles SET recording = x'00ff'", []).unwrap();
+    let message = store.get(&key).unwrap_err().to_string();
+    assert!(message.contains(key.as_str()), "{message}");
+}
+
+#[test]
+fn a_very_long_profile_is_coarsened_and_keeps_its_total() {
+    let long = recording(&["program"], 7);
+    let short = compact(&long, 2);
+    assert_eq!(short.profile.intervals.len(), 2);
+    assert_eq!(short.profile.interval, Nanos::from_millis(3));
+    assert_eq!(short.profile.total(), long.profile.total());
+    assert_eq!(compact(&long, 5), long);
+}
