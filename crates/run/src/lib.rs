@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod files;
+pub mod hog;
 mod machine;
 pub mod platform;
 pub mod recording;
+pub mod segment;
 pub mod store;

@@ -1,0 +1,232 @@
+//! HogSim's instructions (iabw Fig. 3a): for each fine interval how many steps (the array `GS`)
+//! with how many nops after each (the array `NOP`), and the table from which the nops are taken.
+//!
+//! The file form is text: a line `memweir-hogsim 1`, a line `kernel NAME`, then per group the
+//! steps and the nops. Empty lines and lines that begin with `#` say nothing.
+
+use std::fmt::Write as _;
+
+use memweir_core::input::InputError;
+use memweir_core::names::suggestion;
+use memweir_core::{BytesPerSec, LINE_BYTES, Nanos};
+use memweir_linux::hog::Kernel;
+
+use crate::platform::IdlePoint;
+use crate::segment::Segment;
+
+const HEADER: &str = "memweir-hogsim 1";
+
+/// The most groups that a plan may have, and the most steps of a group.
+const MAX_GROUPS: usize = 1_000_000;
+const MAX_STEPS: u64 = 1 << 40;
+
+/// How long a step takes with how many nops after it, as calibrated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdleTable {
+    kernel: Kernel,
+    /// Nops and nanoseconds per step, both ascending.
+    entries: Vec<(f64, f64)>,
+}
+
+/// One fine interval of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Steps, the element of `GS`.
+    pub steps: u64,
+    /// Nops after each, the element of `NOP`.
+    pub idle: u32,
+}
+
+/// What HogSim does, over and over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    kernel: Kernel,
+    groups: Vec<Group>,
+    demand: Option<BytesPerSec>,
+}
+
+impl IdleTable {
+    /// The table of a calibration, from the median of the repeats at each number of nops. Points
+    /// that noise has put out of order are leveled: more nops
+    /// never make a step faster.
+    ///
+    /// # Errors
+    /// Refuses fewer than two points with a bandwidth.
+    pub fn new(kernel: Kernel, points: &[IdlePoint]) -> Result<Self, InputError> {
+        let per_step = bytes_per_step(kernel);
+        let mut points: Vec<&IdlePoint> =
+            points.iter().filter(|point| point.bandwidth > BytesPerSec::ZERO).collect();
+        points.sort_by(|a, b| a.idle.cmp(&b.idle).then(a.bandwidth.0.total_cmp(&b.bandwidth.0)));
+        let mut entries: Vec<(f64, f64)> = points
+            .chunk_by(|a, b| a.idle == b.idle)
+            .map(|repeats| repeats[repeats.len() / 2])
+            .map(|median| (f64::from(median.idle), per_step / median.bandwidth.0 * 1e9))
+            .collect();
+        let mut slowest = 0.0_f64;
+        for (_, time) in &mut entries {
+            slowest = slowest.max(*time);
+            *time = slowest;
+        }
+        if entries.len() < 2 || entries[0].1 >= slowest {
+            return Err(InputError::new("platform", "too few points to find nops for a rate")
+                .key("idle_table")
+                .help("`memweir calibrate` measures them"));
+        }
+        Ok(Self { kernel, entries })
+    }
+
+    /// The kernel that the table is for.
+    #[must_use]
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    /// The highest rate that the table reaches.
+    #[must_use]
+    pub fn fastest(&self) -> BytesPerSec {
+        BytesPerSec(bytes_per_step(self.kernel) / self.entries[0].1 * 1e9)
+    }
+
+    /// Nops after which a step has taken `wanted`. The paper takes the closest entry; between two
+    /// entries this takes a share of each, and past the last it goes on as the last two lead.
+    #[must_use]
+    pub fn idle_for(&self, wanted: Nanos) -> u32 {
+        self.idle_for_ns(wanted.as_f64())
+    }
+
+    fn idle_for_ns(&self, wanted: f64) -> u32 {
+        let above = self.entries.iter().position(|(_, time)| *time >= wanted);
+        let right = match above {
+            Some(0) => return self.entries[0].0 as u32,
+            Some(index) => index,
+            None => self.entries.len() - 1,
+        };
+        // The last rise before `right`: leveled entries have no slope.
+        let left = self.entries[..right]
+            .iter()
+            .rposition(|(_, time)| *time < self.entries[right].1)
+            .unwrap_or(0);
+        let ((x0, t0), (x1, t1)) = (self.entries[left], self.entries[right]);
+        // A conversion to u32 saturates.
+        (x0 + (wanted - t0) * (x1 - x0) / (t1 - t0)).round() as u32
+    }
+}
+
+impl Plan {
+    /// A plan of these groups.
+    ///
+    /// # Errors
+    /// Refuses plans without a step, with more than a million groups, or with a group of more
+    /// than 2^40 steps.
+    pub fn new(kernel: Kernel, groups: Vec<Group>) -> Result<Self, InputError> {
+        let refuse = |reason: &str| Err(InputError::new("plan", reason));
+        if groups.len() > MAX_GROUPS {
+            return refuse("a plan has at most a million groups");
+        }
+        if groups.iter().any(|group| group.steps > MAX_STEPS) {
+            return refuse("a group has at most 2^40 steps");
+        }
+        if groups.iter().all(|group| group.steps == 0) {
+            return refuse("a plan without a step does nothing");
+        }
+        Ok(Self { kernel, groups, demand: None })
+    }
+
+    /// The plan that makes a hog demand `segment`. A rate beyond the table's fastest gets its
+    /// steps without idling, and takes longer than its interval. An interval with less than one
+    /// step has one, followed by nops to its end, so that pauses last.
+    #[must_use]
+    pub fn of_segment(segment: &Segment, table: &IdleTable) -> Self {
+        let per_step = bytes_per_step(table.kernel);
+        let interval = segment.interval().as_f64();
+        let group = |rate: &BytesPerSec| {
+            let bytes = rate.0 * interval / 1e9;
+            let steps = ((bytes / per_step).round() as u64).clamp(1, MAX_STEPS);
+            Group { steps, idle: table.idle_for_ns(interval / steps as f64) }
+        };
+        Self {
+            kernel: table.kernel,
+            groups: segment.rates().iter().map(group).collect(),
+            demand: Some(segment.mean()),
+        }
+    }
+
+    /// The kernel whose steps the plan counts.
+    #[must_use]
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    /// The groups, in order.
+    #[must_use]
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// Steps of one round.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.groups.iter().map(|group| group.steps).sum()
+    }
+
+    /// The mean rate of the segment that this was made of, if it was made of one.
+    #[must_use]
+    pub fn demand(&self) -> Option<BytesPerSec> {
+        self.demand
+    }
+
+    /// Reads the text of a plan file; `source_name` stands in messages.
+    pub fn parse(text: &str, source_name: &str) -> Result<Self, InputError> {
+        let mut lines = text
+            .lines()
+            .enumerate()
+            .map(|(index, line)| (index + 1, line.trim()))
+            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let refuse = |line: usize, reason: String| InputError::new(source_name, reason).line(line);
+        let first = lines.next();
+        let Some((_, HEADER)) = first else {
+            let line = first.map_or(1, |(line, _)| line);
+            return Err(refuse(line, "this is no HogSim file".to_owned())
+                .help(format!("its first line must be `{HEADER}`")));
+        };
+        let (line, name) = lines
+            .next()
+            .and_then(|(number, line)| Some((number, line.strip_prefix("kernel ")?.trim())))
+            .ok_or_else(|| refuse(2, "`kernel` and its name must follow".to_owned()))?;
+        let kernel =
+            Kernel::ALL.into_iter().find(|kernel| kernel.name() == name).ok_or_else(|| {
+                refuse(line, format!("unknown kernel `{name}`"))
+                    .key("kernel")
+                    .help(suggestion(name, Kernel::ALL.map(Kernel::name)))
+            })?;
+        let mut groups = Vec::new();
+        for (line, text) in lines {
+            groups.push(group(text).ok_or_else(|| {
+                refuse(line, format!("`{text}` is not a number of steps and a number of nops"))
+            })?);
+        }
+        Self::new(kernel, groups).map_err(|error| InputError::new(source_name, error.reason))
+    }
+
+    /// The text of the plan's file.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{HEADER}\nkernel {}\n", self.kernel.name());
+        for group in &self.groups {
+            let _ = writeln!(text, "{} {}", group.steps, group.idle);
+        }
+        text
+    }
+}
+
+fn group(text: &str) -> Option<Group> {
+    let (steps, idle) = text.split_once(char::is_whitespace)?;
+    Some(Group { steps: steps.parse().ok()?, idle: idle.trim().parse().ok()? })
+}
+
+fn bytes_per_step(kernel: Kernel) -> f64 {
+    ((kernel.lines_read() + kernel.lines_written()) * LINE_BYTES) as f64
+}
+
+#[cfg(test)]
+mod tests;
