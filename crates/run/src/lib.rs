@@ -9,6 +9,7 @@ pub mod files;
 pub mod hog;
 mod machine;
 pub mod platform;
+pub mod profile;
 pub mod recording;
 pub mod segment;
 pub mod store;

@@ -1,0 +1,137 @@
+//! `memweir profile`: what a program does to memory along its own execution (X3).
+//!
+//! A native meter samples the program while it runs. The software meter needs two runs: one
+//! natively, for the time, and one under the emulator, for the counts; `profile/timing.rs` lays
+//! the second on the first. A program must therefore bear being run twice, and its input must be
+//! a file or nothing ([`input_of`]). The phases are found in `profile/phases.rs`.
+
+mod emulated;
+mod input;
+mod native;
+mod phases;
+mod report;
+mod timing;
+mod types;
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+
+use memweir_core::Nanos;
+use memweir_core::input::InputError;
+use memweir_linux::meter::perf::SampleIps;
+use memweir_linux::meter::{NativeOptions, native as native_meter};
+use memweir_linux::qemu::Qemu;
+use memweir_linux::{Launch, Meter, MeterChoice, MeterKind};
+
+use crate::platform::Machine;
+use crate::store::Invocation;
+
+pub use input::{Input, input_of};
+pub use types::{
+    Check, IntervalReport, PhaseReport, ProfileError, ProfileOptions, ProfileProgress,
+    ProfileReport, Profiled, ProgramOutput, SamplingReport,
+};
+
+/// The shortest interval: a native meter is read once in each.
+pub const SHORTEST_INTERVAL: Nanos = Nanos::MILLI;
+
+/// Profiles a program: runs it natively, and once more under the emulator if the software meter
+/// counts. Whatever the program does besides computing, it does in every run.
+///
+/// SIGINT, SIGTERM and SIGHUP kill the program and end the profile. A caller with more threads
+/// than this one must have blocked them in the others, or they end memweir and the program runs on.
+///
+/// # Errors
+/// See [`ProfileError`]. A program that ends with an error is profiled all the same.
+pub fn profile(
+    invocation: &Invocation,
+    options: &ProfileOptions,
+    progress: &mut dyn FnMut(ProfileProgress),
+) -> Result<Profiled, ProfileError> {
+    if options.interval < SHORTEST_INTERVAL {
+        return Err(InputError::new("profile", "an interval lasts a millisecond or more")
+            .key("interval")
+            .into());
+    }
+    match choose_meter(options)? {
+        Some(mut meter) => with_native_meter(invocation, options, meter.as_mut(), progress),
+        None => emulated::profile(invocation, options, progress),
+    }
+}
+
+fn with_native_meter(
+    invocation: &Invocation,
+    options: &ProfileOptions,
+    meter: &mut dyn Meter,
+    progress: &mut dyn FnMut(ProfileProgress),
+) -> Result<Profiled, ProfileError> {
+    let command = command(invocation, options.output)?;
+    let run = native::run(command, Some(meter), options.interval, progress)?;
+    let capabilities = meter.capabilities();
+    let counted = report::Counted {
+        meter: meter.kind(),
+        instructions: capabilities.instructions,
+        writes: capabilities.writes,
+        sampling: None,
+    };
+    Ok(report::build(invocation, options.interval, run, counted, &Machine::here()))
+}
+
+/// The native meter to use; none for the software meter.
+fn choose_meter(options: &ProfileOptions) -> Result<Option<Box<dyn Meter>>, ProfileError> {
+    let choice = match options.meter {
+        Some(MeterKind::Software) => return Ok(None),
+        Some(MeterKind::Declared) => {
+            return Err(InputError::new("profile", "`declared` counts nothing")
+                .key("meter")
+                .help("perf, resctrl or software")
+                .into());
+        }
+        Some(kind) => MeterChoice::Only(kind),
+        None => MeterChoice::Auto,
+    };
+    let native_options =
+        NativeOptions { event_file: options.perf_events.clone(), sample_ips: SampleIps::Yes };
+    let native = native_meter(choice, &native_options)?;
+    let mut reasons: Vec<_> = native.passed_over.iter().map(ToString::to_string).collect();
+    if let Some(opened) = native.meter {
+        return Ok(Some(opened.meter));
+    }
+    if options.meter.is_none() {
+        let probe = Qemu::probe(&options.qemu);
+        if probe.available {
+            return Ok(None);
+        }
+        reasons.push(format!("software: {}", probe.reason));
+        reasons.extend(probe.remedy);
+    }
+    Err(ProfileError::NoMeter(reasons.join("; ")))
+}
+
+/// The command of an invocation, with memweir's own environment.
+fn command(invocation: &Invocation, output: ProgramOutput) -> Result<Launch, ProfileError> {
+    let os = |what: String| move |source| ProfileError::Os { what, source };
+    let null = || OpenOptions::new().read(true).write(true).open("/dev/null");
+    let stdin = match &invocation.stdin {
+        Some(path) => File::open(path).map_err(os(format!("opening {}", path.display())))?,
+        None => null().map_err(os("opening /dev/null".to_owned()))?,
+    };
+    let own = |file: &dyn AsFd| -> io::Result<File> {
+        match output {
+            ProgramOutput::Through => file.as_fd().try_clone_to_owned().map(File::from),
+            ProgramOutput::Discard => null(),
+        }
+    };
+    Ok(Launch {
+        program: invocation.program.clone(),
+        argv: invocation.argv.clone(),
+        env: std::env::vars_os().collect::<BTreeMap<_, _>>(),
+        directory: Some(invocation.directory.clone()),
+        stdin,
+        stdout: own(&io::stdout()).map_err(os("passing on the output".to_owned()))?,
+        stderr: own(&io::stderr()).map_err(os("passing on the output".to_owned()))?,
+        cpus: Vec::new(),
+    })
+}

@@ -1,0 +1,208 @@
+//! The native run of a profiled program: how long it takes, and, with a native meter, what it does
+//! in each tick.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use memweir_core::{Counts, JobId, Nanos};
+use memweir_linux::blocker::Birthplace;
+use memweir_linux::launch::{Exit, Launch, Process, launch};
+use memweir_linux::{Meter, MeterError};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+
+use super::timing::Slice;
+use super::types::{ProfileError, ProfileProgress};
+
+/// How often progress is told where nothing has to be read.
+const IDLE_TICK: Nanos = Nanos::from_millis(100);
+
+/// The one program that is profiled, as meters name it.
+const JOB: JobId = JobId(0);
+
+/// What the native run was like.
+pub(super) struct NativeRun {
+    pub(super) exit: Exit,
+    pub(super) wall: Nanos,
+    /// One slice per tick of the meter; empty without a meter.
+    pub(super) slices: Vec<Slice>,
+    /// What the user should know.
+    pub(super) notices: Vec<String>,
+}
+
+/// Runs the program to its end. SIGINT, SIGTERM and SIGHUP end it and the profile.
+pub(super) fn run(
+    mut command: Launch,
+    meter: Option<&mut dyn Meter>,
+    interval: Nanos,
+    progress: &mut dyn FnMut(ProfileProgress),
+) -> Result<NativeRun, ProfileError> {
+    let mut ticker = Ticker::new(meter, interval);
+    ticker.prepare(&mut command)?;
+    let signals = Signals::caught().map_err(os("catching signals"))?;
+    let newborn = launch(&command, &Birthplace::Session)?;
+    ticker.attach(newborn.pid())?;
+    let start = Instant::now();
+    let mut process = newborn.exec()?;
+    let exit = loop {
+        let wait = ticker.until_next(start.elapsed().into());
+        let woken = signals.wait(&process, wait).map_err(os("waiting for the program"))?;
+        if let Some(signal) = woken {
+            end(&mut process);
+            return Err(ProfileError::Interrupted(signal.as_str()));
+        }
+        let elapsed = start.elapsed().into();
+        let exit = process.try_wait().map_err(os("waiting for the program"))?;
+        if ticker.tick(elapsed, exit.is_some()) {
+            progress(ProfileProgress::Native { elapsed });
+        }
+        if let Some(exit) = exit {
+            break exit;
+        }
+    };
+    let wall = start.elapsed().into();
+    let (slices, notices) = ticker.finish();
+    Ok(NativeRun { exit, wall, slices, notices })
+}
+
+fn os(what: &str) -> impl FnOnce(io::Error) -> ProfileError {
+    let what = what.to_owned();
+    move |source| ProfileError::Os { what, source }
+}
+
+/// Kills the program's process group and reaps the program.
+fn end(process: &mut Process) {
+    let _ = kill(Pid::from_raw(-process.pid()), Signal::SIGKILL);
+    let _ = process.wait();
+}
+
+/// Signals that are waited for instead of ending memweir, while this lives.
+struct Signals {
+    source: SignalFd,
+    before: SigSet,
+}
+
+impl Signals {
+    fn caught() -> io::Result<Self> {
+        let mask: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
+        let source = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        let mut before = SigSet::empty();
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut before))?;
+        Ok(Self { source, before })
+    }
+
+    /// Returns at a signal, at the end of the program, or after `limit`.
+    fn wait(&self, process: &Process, limit: Nanos) -> io::Result<Option<Signal>> {
+        let mut files = [
+            PollFd::new(process.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.source.as_fd(), PollFlags::POLLIN),
+        ];
+        let milliseconds = u16::try_from(limit.0.div_ceil(1_000_000)).unwrap_or(u16::MAX);
+        match poll(&mut files, PollTimeout::from(milliseconds)) {
+            Err(nix::Error::EINTR) | Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let caught = self.source.read_signal()?;
+        Ok(caught.and_then(|info| Signal::try_from(info.ssi_signo.cast_signed()).ok()))
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+    }
+}
+
+/// Reads a meter once per interval.
+struct Ticker<'a> {
+    meter: Option<&'a mut dyn Meter>,
+    interval: Nanos,
+    last: Nanos,
+    counts: Counts,
+    slices: Vec<Slice>,
+    told: Nanos,
+    failure: Option<String>,
+}
+
+impl<'a> Ticker<'a> {
+    fn new(meter: Option<&'a mut dyn Meter>, interval: Nanos) -> Self {
+        Self {
+            meter,
+            interval,
+            last: Nanos::ZERO,
+            counts: Counts::default(),
+            slices: Vec::new(),
+            told: Nanos::ZERO,
+            failure: None,
+        }
+    }
+
+    fn prepare(&mut self, command: &mut Launch) -> Result<(), MeterError> {
+        self.meter.as_mut().map_or(Ok(()), |meter| meter.prepare(JOB, command))
+    }
+
+    fn attach(&mut self, pid: i32) -> Result<(), MeterError> {
+        self.meter.as_mut().map_or(Ok(()), |meter| meter.attach(JOB, pid))
+    }
+
+    fn until_next(&self, now: Nanos) -> Nanos {
+        let interval = if self.meter.is_some() { self.interval } else { IDLE_TICK };
+        (self.last + interval).saturating_sub(now)
+    }
+
+    /// Reads the meter if it is time to, and says whether to tell progress.
+    fn tick(&mut self, now: Nanos, ended: bool) -> bool {
+        if self.until_next(now) > Nanos::ZERO && !ended {
+            return false;
+        }
+        let span = now.saturating_sub(self.last);
+        self.last = now;
+        self.read(now, span);
+        let tell = ended || now.saturating_sub(self.told) >= IDLE_TICK;
+        if tell {
+            self.told = now;
+        }
+        tell
+    }
+
+    fn read(&mut self, now: Nanos, span: Nanos) {
+        let Some(meter) = self.meter.as_mut() else { return };
+        if self.failure.is_some() {
+            return;
+        }
+        match meter.read(JOB, now, self.interval) {
+            Ok(reading) => {
+                let counts = reading.counts.since(&self.counts);
+                self.counts = reading.counts;
+                // A program that did nothing was asleep: the tick took none of its CPU time.
+                let active = counts != Counts::default();
+                self.slices.push(Slice {
+                    counts,
+                    weight: if active { span.as_f64() } else { 0.0 },
+                    instruction_pointers: reading.instruction_pointers,
+                });
+            }
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+    }
+
+    fn finish(self) -> (Vec<Slice>, Vec<String>) {
+        let mut notices = Vec::new();
+        if let Some(meter) = self.meter {
+            notices.extend(meter.capabilities().caveats);
+            notices.extend(meter.take_notices());
+            meter.detach(JOB);
+        }
+        if let Some(failure) = self.failure {
+            notices
+                .push(format!("the meter failed, and what came after is not counted: {failure}"));
+        }
+        (self.slices, notices)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! From what was counted and timed to a report and a recording.
+
+use jiff::Timestamp;
+use memweir_core::Nanos;
+use memweir_linux::MeterKind;
+
+use super::native::NativeRun;
+use super::phases;
+use super::timing::{NativeTime, lay_on_time};
+use super::types::{IntervalReport, ProfileReport, Profiled, SamplingReport};
+use crate::platform::Machine;
+use crate::recording::Recording;
+use crate::store::Invocation;
+
+/// What counted, and what it can see.
+pub(super) struct Counted {
+    pub(super) meter: MeterKind,
+    pub(super) instructions: bool,
+    pub(super) writes: bool,
+    pub(super) sampling: Option<SamplingReport>,
+}
+
+/// The profile of a run whose slices have been counted.
+pub(super) fn build(
+    invocation: &Invocation,
+    interval: Nanos,
+    run: NativeRun,
+    counted: Counted,
+    machine: &Machine,
+) -> Profiled {
+    let time = NativeTime { cpu: run.exit.cpu_time, wall: run.wall };
+    let profile = lay_on_time(&run.slices, time, interval);
+    let total = profile.total();
+    let command: Vec<_> =
+        invocation.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let start = |index: usize| Nanos(index as u64 * profile.interval.0);
+    let report = ProfileReport {
+        command: command.clone(),
+        meter: counted.meter.name().to_owned(),
+        exit_code: run.exit.code(),
+        wall_s: run.wall.as_secs_f64(),
+        cpu_s: profile.cpu_time.as_secs_f64(),
+        instructions: counted.instructions.then_some(total.instructions),
+        memory_reads: total.reads.0,
+        memory_writes: counted.writes.then_some(total.writes.0),
+        bandwidth_mean: profile.mean_bandwidth().0,
+        bandwidth_peak: profile.peak_bandwidth().0,
+        interval_ms: profile.interval.as_millis_f64(),
+        intervals: (0..profile.intervals.len())
+            .map(|i| IntervalReport::new(start(i), profile.span_of(i), &profile.intervals[i]))
+            .collect(),
+        phases: phases::find(&profile, &run.slices),
+        sampling: counted.sampling,
+        notices: run.notices,
+    };
+    let recording = Recording {
+        command,
+        meter: report.meter.clone(),
+        machine: machine.name(),
+        date: Timestamp::now(),
+        profile,
+    };
+    Profiled { report, recording }
+}

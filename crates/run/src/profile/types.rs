@@ -1,0 +1,240 @@
+//! What `profile` takes and returns.
+
+use std::io;
+use std::path::PathBuf;
+
+use memweir_core::cache::CacheHierarchy;
+use memweir_core::input::InputError;
+use memweir_core::softpmu::Sampling;
+use memweir_core::{Counts, Nanos};
+use memweir_linux::launch::LaunchError;
+use memweir_linux::qemu::QemuPaths;
+use memweir_linux::record::RecordError;
+use memweir_linux::{MeterError, MeterKind};
+use serde::{Deserialize, Serialize};
+
+use crate::recording::Recording;
+
+/// How to profile.
+#[derive(Clone, Debug)]
+pub struct ProfileOptions {
+    /// The meter; the first native one that works, else the software meter, if absent.
+    pub meter: Option<MeterKind>,
+    /// Length of an interval; the fine interval of iabw section 2.2 is 1 ms.
+    pub interval: Nanos,
+    /// How much of the program the software meter simulates.
+    pub sampling: Sampling,
+    /// Whether a sampled profile is held against a full one.
+    pub check: Check,
+    /// The caches that the software meter simulates; those of the machine if absent.
+    pub caches: Option<CacheHierarchy>,
+    /// Where the program's standard output and error go in the native run. In the emulated run they
+    /// go nowhere, or everything would be seen twice.
+    pub output: ProgramOutput,
+    /// Where the emulator and the plugin are.
+    pub qemu: QemuPaths,
+    /// A file of perf events to use instead of the built-in table.
+    pub perf_events: Option<PathBuf>,
+}
+
+impl Default for ProfileOptions {
+    fn default() -> Self {
+        Self {
+            meter: None,
+            interval: Nanos::MILLI,
+            sampling: Sampling::All,
+            check: Check::Estimate,
+            caches: None,
+            output: ProgramOutput::default(),
+            qemu: QemuPaths::default(),
+            perf_events: None,
+        }
+    }
+}
+
+/// What becomes of a program's output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProgramOutput {
+    /// It goes where memweir's own goes.
+    #[default]
+    Through,
+    /// It goes nowhere.
+    Discard,
+}
+
+/// How the error of a sampled profile is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Check {
+    /// From the variance between the bursts.
+    #[default]
+    Estimate,
+    /// Against a second run in which everything is simulated.
+    FullRun,
+}
+
+/// How far a profile has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ProfileProgress {
+    /// The program runs natively.
+    Native {
+        /// For so long.
+        elapsed: Nanos,
+    },
+    /// The program runs under the emulator.
+    Emulated {
+        /// Instructions so far.
+        instructions: u64,
+    },
+    /// The program runs under the emulator once more, as [`Check::FullRun`] asks.
+    Checking {
+        /// Instructions so far.
+        instructions: u64,
+    },
+}
+
+/// A profile as a report, and as what the store and files keep.
+#[derive(Clone, Debug)]
+pub struct Profiled {
+    /// For people and for `--json`.
+    pub report: ProfileReport,
+    /// For the store and for Parquet.
+    pub recording: Recording,
+}
+
+/// What a program did. `profile --json` is this structure, field by field.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProfileReport {
+    /// The command, one string per argument.
+    pub command: Vec<String>,
+    /// Name of the meter that counted.
+    pub meter: String,
+    /// Exit code of the native run; 128 + signal if a signal ended it.
+    pub exit_code: i32,
+    /// Wall-clock time of the native run, in seconds.
+    pub wall_s: f64,
+    /// CPU time of the native run with all children, in seconds.
+    pub cpu_s: f64,
+    /// Instructions; absent where the meter counts none.
+    pub instructions: Option<u64>,
+    /// 64-byte lines read from memory.
+    pub memory_reads: u64,
+    /// 64-byte lines written to memory; absent where the meter sees reads alone.
+    pub memory_writes: Option<u64>,
+    /// Mean bandwidth over the CPU time, in bytes per second.
+    pub bandwidth_mean: f64,
+    /// Highest bandwidth of an interval, in bytes per second.
+    pub bandwidth_peak: f64,
+    /// Length of an interval in milliseconds of CPU time.
+    pub interval_ms: f64,
+    /// The intervals, in order.
+    pub intervals: Vec<IntervalReport>,
+    /// The phases that were found, the longest first.
+    pub phases: Vec<PhaseReport>,
+    /// What the software meter simulated; absent for the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<SamplingReport>,
+    /// What the user should know: what the meter is blind to, what differed between the runs.
+    pub notices: Vec<String>,
+}
+
+/// One interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IntervalReport {
+    /// CPU time at its start, in seconds.
+    pub time_s: f64,
+    /// Instructions in it.
+    pub instructions: u64,
+    /// 64-byte lines read in it.
+    pub memory_reads: u64,
+    /// 64-byte lines written in it.
+    pub memory_writes: u64,
+    /// Bandwidth in both directions, in bytes per second.
+    pub bandwidth: f64,
+}
+
+/// One phase (iabw section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseReport {
+    /// Share of the CPU time spent in it, 0 to 1.
+    pub share: f64,
+    /// Mean bandwidth in it, in bytes per second.
+    pub bandwidth_mean: f64,
+    /// CPU time at which it was first entered, in seconds.
+    pub first_s: f64,
+    /// How often it was entered.
+    pub visits: u64,
+}
+
+/// What the software meter simulated, and what that costs in accuracy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SamplingReport {
+    /// What was asked for: `all` or a share.
+    pub requested: String,
+    /// Share of the instructions that went through the cache model and were counted, 0 to 1.
+    pub simulated_share: f64,
+    /// Half of the 95 % confidence interval of the memory transactions, as a share of their
+    /// number, from the differences between bursts; zero where everything was simulated, absent
+    /// where too few bursts tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated_error: Option<f64>,
+    /// Difference to a run in which everything was simulated, as a share of that run's memory
+    /// transactions; absent where none was made. Signed: positive where sampling counts too many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_error: Option<f64>,
+}
+
+/// Why a program could not be profiled.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// The request cannot be served as it stands.
+    #[error(transparent)]
+    Invalid(#[from] InputError),
+    /// The program could not be started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// A native meter failed before the program ran.
+    #[error(transparent)]
+    Meter(#[from] MeterError),
+    /// The software meter failed.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A signal asked for the end; the program was killed.
+    #[error("ended by {0}")]
+    Interrupted(&'static str),
+    /// The program died under the emulator and not natively: what was counted is of no use.
+    #[error(
+        "the program ended with {native} natively, and of signal {signal} under the emulator, \
+         after {instructions} instructions"
+    )]
+    DiedEmulated {
+        /// The native exit code.
+        native: i32,
+        /// The signal that ended the emulated run.
+        signal: i32,
+        /// Instructions that were counted until then.
+        instructions: u64,
+    },
+    /// No meter can count on this machine.
+    #[error("no meter can profile here: {0}")]
+    NoMeter(String),
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was tried, with the object's name.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl IntervalReport {
+    pub(super) fn new(start: Nanos, span: Nanos, counts: &Counts) -> Self {
+        Self {
+            time_s: start.as_secs_f64(),
+            instructions: counts.instructions,
+            memory_reads: counts.reads.0,
+            memory_writes: counts.writes.0,
+            bandwidth: counts.bandwidth(span).0,
+        }
+    }
+}
