@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 pub mod files;
 pub mod hog;
 mod machine;

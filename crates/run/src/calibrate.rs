@@ -1,0 +1,175 @@
+//! `memweir calibrate`: measures a machine's memory bus and writes `platform.toml` (X1, X5, X9).
+//!
+//! The measurements are in `calibrate/stages.rs`, what is concluded from them in
+//! `calibrate/verdict.rs`. Repeats of everything that is compared are interleaved, so that a
+//! machine that drifts, as guests do, drifts for all of it.
+//!
+//! The target is the HogSim form of iabw Fig. 8: the bandwidth that random segments achieve
+//! together against what they demand alone. The paper's eq. (11) was tuned by hand with real
+//! workloads; its curve has the same shape and lies to the right, because HogSim is the more
+//! conservative measure (section 5.2).
+
+mod stages;
+mod verdict;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use memweir_core::{Bytes, BytesPerSec};
+use memweir_linux::hog::Kernel;
+
+use crate::hog::{Afterwards, Limit, Load, Measured, Team};
+use crate::platform::{Effort, Machine, Platform, PlatformError};
+
+/// How to calibrate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CalibrateOptions {
+    /// How long to measure.
+    pub effort: Effort,
+    /// The CPUs to measure with, one hog on each.
+    pub cpus: Vec<usize>,
+    /// Size of each of the two arrays of a hog; see [`crate::hog::array_size`].
+    pub array: Bytes,
+    /// The kernel whose peak counts, and that of the Hog curve and of the combinations; `read` if
+    /// absent. Every meter counts its lines alike. Copies move lines in both directions, for which
+    /// many memory systems have separate paths, so that their sum exceeds by far what readers get:
+    /// aimed at it, a scheduler would put readers together that contend.
+    pub kernel: Option<Kernel>,
+    /// Seed of the random segments.
+    pub seed: u64,
+    /// Where to write. While the calibration lasts its points go to a file beside this one, whose
+    /// name has `.partial` at the end, and which stays if it is interrupted.
+    pub path: PathBuf,
+}
+
+/// What a calibration measures, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Unthrottled hogs of every kernel on 1 to all CPUs.
+    Peak,
+    /// An unthrottled hog on each CPU against each of them alone.
+    FullLoad,
+    /// One hog against its idle loop.
+    IdleTable,
+    /// Two hogs against their demand (iabw Fig. 1b).
+    HogCurve,
+    /// Random segments, each alone.
+    Segments,
+    /// Random combinations of segments (iabw Fig. 6).
+    Combinations,
+}
+
+/// How far a calibration has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CalibrateProgress {
+    /// What is being measured.
+    pub stage: Stage,
+    /// Share of the whole calibration that is done, by expected time, 0 to 1.
+    pub done: f64,
+    /// The bandwidth that was measured last.
+    pub bandwidth: BytesPerSec,
+}
+
+/// Why a calibration ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrateError {
+    /// There is nothing to measure with.
+    #[error("no CPU to measure with")]
+    NoCpu,
+    /// The hogs could not run.
+    #[error("running hogs of two arrays of {array} on the CPUs {cpus:?}: {source}")]
+    Hogs {
+        /// Size of each array.
+        array: Bytes,
+        /// The CPUs.
+        cpus: Vec<usize>,
+        /// Why.
+        source: io::Error,
+    },
+    /// The points could not be written.
+    #[error(transparent)]
+    File(#[from] PlatformError),
+}
+
+/// Hogs on a bus, real or not.
+trait Bus {
+    /// How many hogs there are.
+    fn members(&self) -> usize;
+
+    /// Runs the named members at once, each with its load, until each has reached the limit.
+    fn run(
+        &mut self,
+        kernel: Kernel,
+        loads: &[(usize, &Load)],
+        limit: Limit,
+    ) -> io::Result<Vec<Measured>>;
+}
+
+impl Bus for Team {
+    fn members(&self) -> usize {
+        self.len()
+    }
+
+    fn run(
+        &mut self,
+        kernel: Kernel,
+        loads: &[(usize, &Load)],
+        limit: Limit,
+    ) -> io::Result<Vec<Measured>> {
+        self.switch_to(kernel);
+        Team::run(self, loads, limit, Afterwards::KeepUpTheLoad)
+    }
+}
+
+/// Measures `machine`, writes the file and returns what it holds.
+///
+/// # Errors
+/// Where the hogs cannot run or the file cannot be written. What was measured until then is in the
+/// partial file; an earlier calibration stays.
+pub fn calibrate(
+    options: &CalibrateOptions,
+    machine: Machine,
+    progress: &mut dyn FnMut(CalibrateProgress),
+) -> Result<Platform, CalibrateError> {
+    if options.cpus.is_empty() {
+        return Err(CalibrateError::NoCpu);
+    }
+    let cpus: Vec<_> = options.cpus.iter().copied().map(Some).collect();
+    let mut team = Team::new(Kernel::Copy, options.array, &cpus)
+        .map_err(|source| hogs_error(options, source))?;
+    measure(options, machine, &mut team, progress)
+}
+
+fn measure(
+    options: &CalibrateOptions,
+    machine: Machine,
+    bus: &mut dyn Bus,
+    progress: &mut dyn FnMut(CalibrateProgress),
+) -> Result<Platform, CalibrateError> {
+    let partial = partial_path(&options.path);
+    let platform = Platform::new(machine, options.effort);
+    let mut stages = stages::Stages::new(options, bus, platform, &partial, progress);
+    stages.measure_all()?;
+    let platform = stages.into_platform();
+    platform.save(&options.path)?;
+    // The points are in the file itself now; a leftover does no harm.
+    let _ = fs::remove_file(&partial);
+    Ok(platform)
+}
+
+/// Where the points go while a calibration lasts.
+#[must_use]
+pub fn partial_path(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".partial");
+    PathBuf::from(name)
+}
+
+fn hogs_error(options: &CalibrateOptions, source: io::Error) -> CalibrateError {
+    CalibrateError::Hogs { array: options.array, cpus: options.cpus.clone(), source }
+}
+
+#[cfg(test)]
+mod tests;

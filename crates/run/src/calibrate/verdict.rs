@@ -1,0 +1,186 @@
+//! What the points of a calibration say: the peak, whether cores contend, the target curve.
+
+use memweir_core::BytesPerSec;
+use memweir_core::metrics::{Interval, paired_difference};
+use memweir_linux::hog::Kernel;
+use memweir_policy::TargetCurve;
+
+use crate::platform::{HogPoint, Peak, Platform, SATURATION_SHARE, StreamPoint, Target};
+
+/// A median counts as stable if half of the repeats lie within this share of it.
+const STABLE: f64 = 0.05;
+
+/// Cores contend where the weighted speedup at full load is surely below this share of the number
+/// of cores.
+const UNDISTURBED: f64 = 0.95;
+
+/// On a machine with less CPU time than this for the hogs, nothing can be said about the bus.
+const OWN_CPU: f64 = 0.95;
+
+/// The median; of an even number of values the mean of the middle two. Zero for none.
+pub(super) fn median(rates: &[BytesPerSec]) -> BytesPerSec {
+    let mut rates = rates.to_vec();
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    match rates.len() {
+        0 => BytesPerSec::ZERO,
+        n if n.is_multiple_of(2) => (rates[n / 2 - 1] + rates[n / 2]) / 2.0,
+        n => rates[n / 2],
+    }
+}
+
+/// The realistic peak of a kernel: the highest stable median over any number of instances, or the
+/// highest median if none is stable.
+pub(super) fn peak(streams: &[StreamPoint], kernel: Kernel) -> Option<Peak> {
+    let of_kernel = |point: &&StreamPoint| point.kernel == kernel;
+    let mut counts: Vec<_> =
+        streams.iter().filter(of_kernel).map(|point| point.instances).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    let medians: Vec<_> = counts
+        .into_iter()
+        .map(|instances| {
+            let rates: Vec<_> = streams
+                .iter()
+                .filter(of_kernel)
+                .filter(|point| point.instances == instances)
+                .map(|point| point.bandwidth)
+                .collect();
+            let middle = median(&rates);
+            let distances: Vec<_> = rates.iter().map(|rate| rate.distance(middle)).collect();
+            (median(&distances).0 <= STABLE * middle.0, middle, instances)
+        })
+        .collect();
+    let any_stable = medians.iter().any(|(stable, ..)| *stable);
+    medians
+        .into_iter()
+        .filter(|(stable, ..)| *stable || !any_stable)
+        .max_by(|a, b| a.1.0.total_cmp(&b.1.0))
+        .filter(|(_, bandwidth, _)| *bandwidth > BytesPerSec::ZERO)
+        .map(|(_, bandwidth, instances)| Peak {
+            bandwidth,
+            saturation: bandwidth * SATURATION_SHARE,
+            kernel,
+            instances,
+        })
+}
+
+/// The target curve, or why there is none. `cpu_share` is the share of their time in which the hogs
+/// had their CPUs: what other programs take of it would pass for contention on the bus.
+pub(super) fn target(platform: &Platform, cpu_share: f64) -> Target {
+    if cpu_share < OWN_CPU {
+        let reason = format!(
+            "other programs were running: the hogs had their CPUs {:.0} % of the time; calibrate \
+             on an idle machine",
+            100.0 * cpu_share
+        );
+        return Target::NotMeasurable { reason };
+    }
+    let cores = platform.combinations.first().map_or(0, |combination| combination.seeds.len());
+    if let Some(reason) = why_no_contention(&platform.full_load, cores) {
+        return Target::NotMeasurable { reason };
+    }
+    let points: Vec<_> =
+        platform.combinations.iter().map(|point| (point.demand, point.achieved)).collect();
+    match TargetCurve::fit(&points) {
+        Ok(curve) => Target::Measured {
+            coefficients: [curve.constant, curve.linear, curve.quadratic],
+            from: curve.iabw_min,
+            to: curve.iabw_max,
+            r_squared: curve.r_squared.unwrap_or(0.0).max(0.0),
+        },
+        Err(error) => Target::NotMeasurable { reason: error.to_string() },
+    }
+}
+
+/// Why one cannot say that cores contend here; none if they do.
+fn why_no_contention(full_load: &[HogPoint], cores: usize) -> Option<String> {
+    if cores < 2 {
+        return Some("one core has nothing to contend with".to_owned());
+    }
+    // Each speedup is a comparison already: its pair is no speedup at all.
+    let speedups: Vec<_> = full_load.iter().map(|point| (0.0, point.weighted_speedup)).collect();
+    let mean = paired_difference(&speedups, 0.95);
+    let Some(Interval { low, high }) = mean.and_then(|mean| mean.interval) else {
+        return Some("too few measurements at full load".to_owned());
+    };
+    let undisturbed = UNDISTURBED * cores as f64;
+    if high < undisturbed {
+        return None;
+    }
+    let measured = format!(
+        "with every one of {cores} cores at full load the weighted speedup is {low:.2} to \
+         {high:.2} (95 % confidence)"
+    );
+    Some(if low >= undisturbed {
+        format!("busy cores do not contend for memory here: {measured}")
+    } else {
+        format!("measurements vary too much to tell whether busy cores contend: {measured}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gb(value: f64) -> BytesPerSec {
+        BytesPerSec::from_gb(value)
+    }
+
+    fn stream(kernel: Kernel, instances: u32, rates: &[f64]) -> Vec<StreamPoint> {
+        let point = |rate: &f64| StreamPoint { kernel, instances, bandwidth: gb(*rate) };
+        rates.iter().map(point).collect()
+    }
+
+    #[test]
+    fn the_peak_is_the_highest_stable_median_of_its_kernel() {
+        let points = [
+            stream(Kernel::Copy, 1, &[70.0, 71.0, 70.5]),
+            stream(Kernel::Read, 1, &[36.0, 35.0, 36.0]),
+            stream(Kernel::Read, 2, &[44.0, 43.5, 12.0]),
+            // Higher, but all over the place.
+            stream(Kernel::Read, 4, &[30.0, 60.0, 50.0]),
+        ]
+        .concat();
+        let peak = peak(&points, Kernel::Read).unwrap();
+        assert_eq!((peak.kernel, peak.instances), (Kernel::Read, 2));
+        assert_eq!(peak.bandwidth, gb(43.5));
+        assert_eq!(peak.saturation, gb(43.5) * 0.875);
+    }
+
+    #[test]
+    fn without_a_stable_median_the_highest_must_do() {
+        let points = stream(Kernel::Copy, 1, &[10.0, 20.0, 30.0]);
+        assert_eq!(peak(&points, Kernel::Copy).unwrap().bandwidth, gb(20.0));
+        assert_eq!(peak(&points, Kernel::Read), None);
+        assert_eq!(peak(&stream(Kernel::Copy, 1, &[0.0]), Kernel::Copy), None);
+    }
+
+    fn full_load(speedups: &[f64]) -> Vec<HogPoint> {
+        let point = |speedup: &f64| HogPoint {
+            idle: 0,
+            demand: gb(80.0),
+            achieved: gb(40.0),
+            weighted_speedup: *speedup,
+        };
+        speedups.iter().map(point).collect()
+    }
+
+    #[test]
+    fn contention_must_be_certain() {
+        let verdict = |speedups: &[f64], cores| why_no_contention(&full_load(speedups), cores);
+        assert_eq!(verdict(&[1.2, 1.3, 1.25, 1.2], 2), None);
+        let reason = verdict(&[1.99, 2.0, 1.98, 2.01], 2).unwrap();
+        assert!(reason.starts_with("busy cores do not contend"), "{reason}");
+        let reason = verdict(&[1.0, 2.0, 1.6, 2.0], 2).unwrap();
+        assert!(reason.starts_with("measurements vary too much"), "{reason}");
+        assert!(verdict(&[1.0], 2).unwrap().contains("too few"));
+        assert!(verdict(&[1.0, 1.0, 1.0], 1).unwrap().contains("one core"));
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[gb(3.0), gb(1.0), gb(2.0)]), gb(2.0));
+        assert_eq!(median(&[gb(4.0), gb(1.0), gb(2.0), gb(3.0)]), gb(2.5));
+        assert_eq!(median(&[]), BytesPerSec::ZERO);
+    }
+}
