@@ -5,12 +5,21 @@
 
 #![forbid(unsafe_code)]
 
+pub mod batch;
 pub mod calibrate;
+pub mod compare;
+pub mod declared;
 pub mod files;
 pub mod hog;
+pub mod jobs;
+pub mod logs;
 mod machine;
+pub mod observer;
+pub mod options;
 pub mod platform;
 pub mod profile;
 pub mod recording;
+pub mod report;
 pub mod segment;
 pub mod store;
+pub mod timeline;

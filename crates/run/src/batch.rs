@@ -1,0 +1,248 @@
+//! Running one batch: composes the decisions of `memweir-policy` with the mechanisms of
+//! `memweir-linux`. The jobs come from [`crate::jobs`], the choices from [`crate::options`]; what
+//! happened is told to an [`Observer`] and returned as a [`BatchReport`].
+
+mod engine;
+mod known;
+mod ledger;
+mod live;
+mod meters;
+mod pinning;
+mod plan;
+mod world;
+
+pub use known::{Knowledge, Known, invocation, unknown_jobs};
+
+use std::collections::HashMap;
+
+use memweir_core::input::InputError;
+use memweir_core::{BytesPerSec, JobId, Nanos, metrics};
+use memweir_linux::blocker::{self, OpenError, Opened};
+use memweir_linux::{MeterError, MeterKind, leftovers};
+use memweir_policy::{QuantumScheduler, SchedulerConfig};
+use nix::time::{ClockId, clock_gettime};
+
+use crate::jobs::Batch;
+use crate::logs::Logs;
+use crate::observer::{Event, Observer};
+use crate::options::{Pinning, RunOptions};
+use crate::platform::PlatformError;
+use crate::report::{Band, BatchReport, JobReport};
+use crate::store::StoreError;
+use crate::timeline::Timeline;
+use engine::{Books, Engine, Parts, Rules, Starter};
+use ledger::Ledger;
+use live::Live;
+use meters::Chosen;
+use pinning::CoreMap;
+use plan::Plan;
+
+/// Bands of equal width below the peak in the breakdown of bandwidth, as in iabw Fig. 10.
+const BANDS: usize = 10;
+
+/// Why a batch did not run, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Input was refused before anything started.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// No meter that was asked for, or that the policy needs, serves here.
+    #[error(transparent)]
+    NoMeter(InputError),
+    /// No way to block jobs works here.
+    #[error(transparent)]
+    Blocker(#[from] OpenError),
+    /// The meter that was asked for cannot serve the jobs.
+    #[error("meter: {0}")]
+    Meter(#[from] MeterError),
+    /// The profile store that was named cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The calibration that was named cannot be used.
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+    /// The operating system refused something that the batch cannot do without.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was tried, with the object's name.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+/// Refuses a batch that [`run_batch`] would refuse, without starting anything.
+pub fn check(batch: &Batch, options: &RunOptions) -> Result<(), RunError> {
+    let plan = Plan::new(batch, options)?;
+    plan.meter()?;
+    Ok(())
+}
+
+/// Runs the jobs of `batch` until all are over or a signal ends the batch.
+///
+/// SIGINT, SIGTERM and SIGHUP are blocked in the calling thread for the duration: the first ends
+/// the batch in an orderly way, as [`RunOptions::on_exit`] says, the second at once. Other threads
+/// of the caller must have them blocked already.
+pub fn run_batch(
+    batch: &Batch,
+    options: &RunOptions,
+    observer: &mut dyn Observer,
+) -> Result<BatchReport, RunError> {
+    Plan::new(batch, options)?.run(observer)
+}
+
+impl Plan<'_> {
+    fn run(self, observer: &mut dyn Observer) -> Result<BatchReport, RunError> {
+        let os = |what: String| move |source| RunError::Os { what, source };
+        let Chosen { meter, reason } = self.meter()?;
+        let logs = Logs::create(&self.options.logs)
+            .map_err(os(format!("making {}", self.options.logs.display())))?;
+        let timeline = self
+            .timeline
+            .as_ref()
+            .map(|(path, format)| {
+                Timeline::create(path, *format).map_err(os(format!("making {}", path.display())))
+            })
+            .transpose()?;
+        let mut told = self.notices.clone();
+        told.extend(leftovers::clean());
+        // From here on a signal must find somebody who ends the jobs in an orderly way.
+        let mut world = Live::new().map_err(os("preparing to wait for events".to_owned()))?;
+        let Opened { blocker, notices } =
+            blocker::open(self.options.mechanism, "run", &self.options.guardian)?;
+        let mechanism = blocker.mechanism();
+        let kind = meter.as_ref().map(|meter| meter.kind());
+        if let Some(kind) = kind {
+            observer.event(Event::MeterChosen { kind, reason: &reason });
+        }
+        let why = match self.options.mechanism {
+            Some(_) => "it was asked for",
+            None => "it is the first that works here",
+        };
+        observer.event(Event::MechanismChosen { mechanism, reason: why });
+        if kind.is_none() {
+            told.push(reason);
+        }
+        told.extend(meter.as_ref().map(|meter| meter.capabilities().caveats).unwrap_or_default());
+        told.extend(notices);
+        for notice in &told {
+            observer.event(Event::Notice(notice));
+        }
+        let config = self.scheduler_config(meter.as_deref());
+        let predictor = config.predictor.to_string();
+        let expected: Vec<_> = self.knowledge.jobs.iter().map(|known| known.time).collect();
+        let used_before = own_cpu_time();
+        let books = Engine::new(Parts {
+            batch: self.batch,
+            rules: Rules {
+                quantum: self.options.quantum,
+                on_exit: self.options.on_exit,
+                on_failure: self.options.on_failure,
+            },
+            specs: self.knowledge.specs(self.batch),
+            scheduler: QuantumScheduler::new(config)
+                .map_err(|error| InputError::new("run", error.to_string()).key("policy"))?,
+            blocker,
+            meter,
+            world: &mut world,
+            starter: self.starter(logs.clone()),
+            cores: (self.pinning == Pinning::OneJobPerCore)
+                .then(|| CoreMap::new(self.cpus.clone())),
+            ledger: Ledger::new(self.batch, &expected, self.cores(), self.options.quantum),
+            timeline,
+            observer,
+        })
+        .run()?;
+        told.extend(books.notices.iter().cloned());
+        Ok(BatchReport {
+            predictor,
+            meter: kind.map_or("none", MeterKind::name).to_owned(),
+            mechanism: mechanism.to_string(),
+            scheduler_s: (own_cpu_time().saturating_sub(used_before)).as_secs_f64(),
+            notices: told,
+            ..self.report(&books, &logs)
+        })
+    }
+
+    fn meter(&self) -> Result<Chosen, RunError> {
+        meters::choose(self.batch, self.options, &self.policy, &self.programs, &self.knowledge)
+    }
+
+    fn scheduler_config(&self, meter: Option<&dyn memweir_linux::Meter>) -> SchedulerConfig {
+        SchedulerConfig {
+            policy: self.policy.clone(),
+            predictor: self.options.predictor.unwrap_or(meters::default_predictor(meter)),
+            cores: self.cores(),
+            quantum: self.options.quantum,
+            bus: self.bus,
+            target: self.target.clone(),
+            seed: self.options.seed,
+        }
+    }
+
+    fn starter(&self, logs: Logs) -> Starter {
+        Starter {
+            programs: self.programs.clone(),
+            cpus: self.batch.jobs.iter().map(|job| self.cpus_of(job)).collect(),
+            bound: HashMap::new(),
+            logs,
+        }
+    }
+
+    /// The report, but for what only the run knows.
+    fn report(&self, books: &Books, logs: &Logs) -> BatchReport {
+        let bandwidths = books.ledger.bandwidths();
+        let highest = bandwidths.iter().copied().fold(BytesPerSec::ZERO, BytesPerSec::max);
+        let rates: Vec<f64> = bandwidths.iter().map(|rate| rate.0).collect();
+        let job = |(index, job): (usize, &crate::jobs::Job)| JobReport {
+            name: job.name.clone(),
+            command: job
+                .command
+                .argv()
+                .iter()
+                .map(|argument| argument.to_string_lossy().into_owned())
+                .collect(),
+            stdout: Some(logs.stdout_path(&job.name)),
+            stderr: Some(logs.stderr_path(&job.name)),
+            ..books.ledger.job_report(JobId(index as u32), books.sees.as_ref())
+        };
+        BatchReport {
+            policy: self.options.policy.clone(),
+            predictor: String::new(),
+            meter: String::new(),
+            mechanism: String::new(),
+            cores: self.cores(),
+            quantum_ms: self.options.quantum.0 / 1_000_000,
+            turnaround_s: books.ledger.turnaround(books.outcome, books.ended).as_secs_f64(),
+            scheduler_s: 0.0,
+            bandwidth_mean: metrics::mean(&rates).unwrap_or(0.0),
+            bandwidth_std: metrics::std_deviation(&rates).unwrap_or(0.0),
+            quanta: books.ledger.quanta(),
+            bandwidth_breakdown: breakdown(bandwidths, self.bus.peak.unwrap_or(highest)),
+            ideal_average_bandwidth: books.ideal_average.map(|rate| rate.0),
+            target: books.target.map(|rate| rate.0),
+            peak_bandwidth: self.bus.peak.map(|rate| rate.0),
+            outcome: books.outcome,
+            notices: Vec::new(),
+            jobs: self.batch.jobs.iter().enumerate().map(job).collect(),
+        }
+    }
+}
+
+/// CPU time that this process has used; zero where the kernel does not say.
+fn own_cpu_time() -> Nanos {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Nanos::ZERO, |time| {
+        Nanos(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+    })
+}
+
+/// Shares of the quanta per band of bandwidth; nothing where nothing was counted.
+fn breakdown(bandwidths: &[BytesPerSec], peak: BytesPerSec) -> Vec<Band> {
+    if bandwidths.is_empty() || peak <= BytesPerSec::ZERO {
+        return Vec::new();
+    }
+    metrics::bandwidth_breakdown(bandwidths, peak, BANDS)
+        .into_iter()
+        .map(|band| Band { from: band.from.0, to: band.to.map(|to| to.0), share: band.share })
+        .collect()
+}

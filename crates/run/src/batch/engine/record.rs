@@ -1,0 +1,93 @@
+//! What is kept and told of a quantum that is over, while the next one runs.
+
+use memweir_core::JobId;
+use memweir_linux::Meter;
+
+use super::{Engine, Slot, Stage};
+use crate::batch::ledger::{JobQuantum, Quantum};
+use crate::jobs::Batch;
+use crate::observer::Event;
+use crate::timeline::Row;
+
+impl Engine<'_> {
+    /// Books a quantum that is over, while the next one runs.
+    pub(super) fn book(&mut self, quantum: &Quantum) {
+        self.parts.ledger.quantum_ended(quantum);
+        self.write_timeline(quantum);
+        for notice in self.parts.blocker.notices() {
+            self.notice(notice);
+        }
+        let progress = self.parts.ledger.progress();
+        self.parts.observer.event(Event::QuantumEnded(&progress));
+    }
+
+    /// Keeps what the jobs are predicted to do in the quantum that runs.
+    pub(super) fn note_predictions(&mut self) {
+        if !self.rows_wanted() {
+            return;
+        }
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            slot.predicted = self.parts.scheduler.demand(JobId(index as u32));
+        }
+    }
+
+    fn rows_wanted(&self) -> bool {
+        self.parts.timeline.is_some() || self.parts.observer.wants_rows()
+    }
+
+    fn write_timeline(&mut self, quantum: &Quantum) {
+        if !self.rows_wanted() {
+            return;
+        }
+        let rows = rows(quantum, self.parts.batch, &self.slots, self.parts.meter.as_deref());
+        if self.parts.observer.wants_rows() {
+            self.parts.observer.event(Event::QuantumRecorded(&rows));
+        }
+        if let Some(timeline) = &mut self.parts.timeline
+            && let Err(error) = timeline.append(&rows)
+        {
+            self.parts.timeline = None;
+            self.notice(format!("the timeline ends at {}: {error}", quantum.start.as_secs_f64()));
+        }
+    }
+
+    pub(super) fn finish_timeline(&mut self) {
+        if let Some(timeline) = self.parts.timeline.take()
+            && let Err(error) = timeline.finish()
+        {
+            self.notice(format!("the timeline could not be finished: {error}"));
+        }
+    }
+}
+
+/// The timeline's rows: one per job that ran in the quantum or still waits after it.
+fn rows(quantum: &Quantum, batch: &Batch, slots: &[Slot], meter: Option<&dyn Meter>) -> Vec<Row> {
+    let sees = meter.map(Meter::capabilities).unwrap_or_default();
+    let system = quantum.bandwidth();
+    let mut entries = vec![None; slots.len()];
+    for entry in &quantum.jobs {
+        entries[entry.job.index()] = Some(entry);
+    }
+    let row = |index: usize| {
+        let entry: Option<&JobQuantum> = entries[index];
+        let counts = entry.and_then(|entry| entry.counts);
+        let row = Row {
+            quantum: quantum.number,
+            job: index as u32,
+            name: batch.jobs[index].name.clone(),
+            chosen: entry.is_some_and(|entry| entry.chosen),
+            cpu_s: entry.map_or(0.0, |entry| entry.cpu_time.as_secs_f64()),
+            instructions: counts.filter(|_| sees.instructions).map(|c| c.instructions),
+            reads: counts.map(|c| c.reads.0),
+            writes: counts.filter(|_| sees.writes).map(|c| c.writes.0),
+            bandwidth: counts.map(|c| c.bandwidth(quantum.span).0),
+            predicted: slots[index].predicted.map(|rate| rate.0),
+            ..Row::default()
+        };
+        row.at(quantum.start, quantum.span).in_system(system, quantum.target)
+    };
+    (0..slots.len())
+        .filter(|index| entries[*index].is_some() || slots[*index].stage != Stage::Over)
+        .map(row)
+        .collect()
+}

@@ -1,0 +1,153 @@
+//! Starting jobs. A job that cannot be started is over at once; the batch goes on.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use memweir_core::JobId;
+use memweir_linux::Launch;
+
+use super::{Engine, Stage};
+use crate::jobs::Job;
+use crate::logs::{JobLogs, Logs};
+use crate::observer::Event;
+
+/// Exit codes that shells give to a program that is not there or cannot be executed.
+const NOT_FOUND: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
+
+/// Turns jobs into commands that are ready to be started.
+#[derive(Debug)]
+pub(in crate::batch) struct Starter {
+    /// Each job's program, found already.
+    pub(in crate::batch) programs: Vec<PathBuf>,
+    /// CPUs of each job, all if empty.
+    pub(in crate::batch) cpus: Vec<Vec<usize>>,
+    /// Cores that were given to jobs of their own.
+    pub(in crate::batch) bound: HashMap<JobId, usize>,
+    pub(in crate::batch) logs: Logs,
+}
+
+/// Why a job was not started, and the exit code that stands for it.
+struct Failure {
+    reason: String,
+    exit_code: i32,
+}
+
+impl Failure {
+    fn new(error: &dyn std::fmt::Display) -> Self {
+        Self { reason: error.to_string(), exit_code: NOT_EXECUTABLE }
+    }
+}
+
+impl Starter {
+    /// The job will be born on this CPU.
+    pub(super) fn bind(&mut self, job: JobId, cpu: usize) {
+        self.bound.insert(job, cpu);
+    }
+
+    /// The command of a job, and what went wrong with its log files.
+    fn command(&self, id: JobId, job: &Job) -> io::Result<(Launch, Option<io::Error>)> {
+        let stdin = match &job.stdin {
+            Some(path) => File::open(path).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })?,
+            None => File::open("/dev/null")?,
+        };
+        let (logs, trouble) = match self.logs.open(&job.name) {
+            Ok(logs) => (logs, None),
+            Err(error) => (JobLogs::discard()?, Some(error)),
+        };
+        let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        env.extend(job.env.clone());
+        let launch = Launch {
+            program: self.programs[id.index()].clone(),
+            argv: job.command.argv(),
+            env,
+            directory: job.directory.clone(),
+            stdin,
+            stdout: logs.stdout,
+            stderr: logs.stderr,
+            cpus: match self.bound.get(&id) {
+                Some(cpu) => vec![*cpu],
+                None => self.cpus[id.index()].clone(),
+            },
+        };
+        Ok((launch, trouble))
+    }
+}
+
+impl Engine<'_> {
+    /// Starts jobs: first all are born, then all run, so that the first ones do not compete with
+    /// the setting up of the others.
+    pub(super) fn start(&mut self, jobs: &[JobId]) {
+        let mut born = Vec::new();
+        for job in jobs {
+            match self.bear(*job) {
+                Ok(()) => born.push(*job),
+                Err(failure) => self.never_started(*job, &failure),
+            }
+        }
+        for job in born {
+            match self.parts.world.exec(job) {
+                Ok(()) => self.started(job),
+                Err(error) => {
+                    let mut failure = Failure::new(&error);
+                    if error.source.kind() == io::ErrorKind::NotFound {
+                        failure.exit_code = NOT_FOUND;
+                    }
+                    if let Some(help) = error.help {
+                        failure.reason = format!("{} ({help})", failure.reason);
+                    }
+                    self.never_started(job, &failure);
+                }
+            }
+        }
+    }
+
+    /// Makes the job's process, metered and waiting before exec.
+    fn bear(&mut self, job: JobId) -> Result<(), Failure> {
+        let spec = &self.parts.batch.jobs[job.index()];
+        let (mut launch, trouble) =
+            self.parts.starter.command(job, spec).map_err(|error| Failure::new(&error))?;
+        if let Some(error) = trouble {
+            self.notice(format!("the output of {} is not kept: {error}", spec.name));
+        }
+        let birthplace = self.parts.blocker.prepare(job).map_err(|error| Failure::new(&error))?;
+        if let Some(meter) = &mut self.parts.meter {
+            meter.prepare(job, &mut launch).map_err(|error| Failure::new(&error))?;
+        }
+        let pid = self
+            .parts
+            .world
+            .bear(job, &launch, &birthplace)
+            .map_err(|error| Failure::new(&error))?;
+        self.parts.blocker.born(job, pid).map_err(|error| Failure::new(&error))?;
+        let attached = self.parts.meter.as_mut().map(|meter| meter.attach(job, pid));
+        if let Some(Err(error)) = attached {
+            self.lose_meter(job, &error.to_string());
+        }
+        Ok(())
+    }
+
+    fn started(&mut self, job: JobId) {
+        let now = self.parts.world.now();
+        let slot = &mut self.slots[job.index()];
+        slot.stage = Stage::Started;
+        slot.resumed = Some(now);
+        self.parts.ledger.started(job, now);
+        let name = &self.parts.batch.jobs[job.index()].name;
+        self.parts.observer.event(Event::JobStarted { job, name });
+    }
+
+    /// Books a job that could not be started as over.
+    fn never_started(&mut self, job: JobId, failure: &Failure) {
+        let name = &self.parts.batch.jobs[job.index()].name;
+        let text = format!("{name} could not be started: {}", failure.reason);
+        self.notice(text);
+        self.parts.world.forget(job);
+        self.over(job, failure.exit_code);
+    }
+}

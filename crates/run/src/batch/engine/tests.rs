@@ -1,0 +1,554 @@
+//! The loop over a simulated machine: a clock that jumps to the next event, jobs that end after a
+//! given CPU time, and a blocker that records what it was told.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use memweir_core::Lines;
+use memweir_linux::blocker::{Birthplace, Mechanism};
+use memweir_linux::fake::{Call, CallKind, FakeBlocker, FakeControl};
+use memweir_linux::launch::LaunchError;
+use memweir_linux::{Launch, MeterError, MeterKind, Reading};
+use memweir_policy::{Bus, PredictorKind, SchedulerConfig};
+use proptest::prelude::*;
+
+use super::*;
+use crate::jobs::{Command, Job};
+use crate::logs::Logs;
+
+const QUANTUM: Nanos = Nanos::from_millis(100);
+
+fn ms(ms: u64) -> Nanos {
+    Nanos::from_millis(ms)
+}
+
+/// What a simulated job does.
+#[derive(Clone, Debug)]
+struct Script {
+    /// CPU time after which its first process exits.
+    work: Nanos,
+    code: i32,
+    /// Time for which children go on after the first process.
+    children: Nanos,
+    /// What exec answers, if it fails.
+    exec_error: Option<i32>,
+}
+
+impl Script {
+    fn of(work: Nanos) -> Self {
+        Self { work, code: 0, children: Nanos::ZERO, exec_error: None }
+    }
+}
+
+/// A machine with one core per running job.
+struct Machine {
+    now: Nanos,
+    control: FakeControl,
+    scripts: Vec<Script>,
+    left: HashMap<JobId, Nanos>,
+    orphans: HashMap<JobId, Nanos>,
+    stops: Vec<Nanos>,
+    /// Added to every wait, as on a machine that wakes us late.
+    late: Nanos,
+    fail_wait_at: Option<Nanos>,
+    /// How long a birth takes.
+    labor: Nanos,
+}
+
+impl Machine {
+    fn new(scripts: Vec<Script>, control: FakeControl) -> Self {
+        Self {
+            now: ms(5_000),
+            control,
+            scripts,
+            left: HashMap::new(),
+            orphans: HashMap::new(),
+            stops: Vec::new(),
+            late: Nanos::ZERO,
+            fail_wait_at: None,
+            labor: Nanos::ZERO,
+        }
+    }
+
+    /// When the next thing happens, at the latest at `until`.
+    fn next_event(&self, until: Nanos) -> Nanos {
+        let running = self.control.running();
+        let ends = self
+            .left
+            .iter()
+            .chain(&self.orphans)
+            .filter(|(job, _)| running.contains(*job))
+            .map(|(_, left)| self.now + *left);
+        let stops = self.stops.iter().map(|stop| (*stop).max(self.now));
+        ends.chain(stops).fold(until.max(self.now), Nanos::min)
+    }
+
+    fn advance_to(&mut self, to: Nanos) {
+        let span = to - self.now;
+        for job in self.control.running() {
+            for left in [self.left.get_mut(&job), self.orphans.get_mut(&job)].into_iter().flatten()
+            {
+                *left = left.saturating_sub(span);
+            }
+        }
+        self.control.advance(span);
+        self.now = to;
+    }
+}
+
+impl World for Machine {
+    fn now(&self) -> Nanos {
+        self.now
+    }
+
+    fn wait(&mut self, until: Nanos) -> io::Result<Vec<Occurrence>> {
+        if self.fail_wait_at.is_some_and(|at| self.now >= at) {
+            return Err(io::Error::other("planted"));
+        }
+        self.advance_to(self.next_event(until + self.late));
+        let known = self.control.known();
+        // SIGKILL of a fake job empties it; its first process is gone then.
+        let killed = |job: &JobId| {
+            self.control.calls().contains(&Call::Signal(*job, 9)) && known.contains(job)
+        };
+        let over: Vec<JobId> = self
+            .left
+            .iter()
+            .filter(|(job, left)| **left == Nanos::ZERO || killed(job))
+            .map(|(job, _)| *job)
+            .collect();
+        let mut occurrences = Vec::new();
+        for job in over {
+            let left = self.left.remove(&job);
+            let script = &self.scripts[job.index()];
+            if left == Some(Nanos::ZERO) {
+                occurrences.push(Occurrence::Exited(job, script.code));
+            } else {
+                occurrences.push(Occurrence::Exited(job, 137));
+            }
+            if script.children > Nanos::ZERO {
+                self.orphans.insert(job, script.children);
+            } else {
+                self.control.empty(job);
+            }
+        }
+        let control = &self.control;
+        self.orphans.retain(|job, left| {
+            if *left == Nanos::ZERO {
+                control.empty(*job);
+            }
+            *left > Nanos::ZERO
+        });
+        let now = self.now;
+        let pending = self.stops.len();
+        self.stops.retain(|stop| *stop > now);
+        occurrences.extend(std::iter::repeat_n(Occurrence::Stop, pending - self.stops.len()));
+        Ok(occurrences)
+    }
+
+    fn bear(&mut self, job: JobId, _: &Launch, _: &Birthplace) -> Result<i32, LaunchError> {
+        // What is born waits before exec and uses no CPU time.
+        self.now += self.labor;
+        Ok(1000 + job.0 as i32)
+    }
+
+    fn exec(&mut self, job: JobId) -> Result<(), LaunchError> {
+        let script = &self.scripts[job.index()];
+        if let Some(errno) = script.exec_error {
+            self.control.empty(job);
+            let source = io::Error::from_raw_os_error(errno);
+            return Err(LaunchError { what: "executing".to_owned(), source, help: None });
+        }
+        self.left.insert(job, script.work);
+        Ok(())
+    }
+
+    fn bind(&mut self, _: JobId, _: &[usize]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn forget(&mut self, job: JobId) {
+        self.left.remove(&job);
+    }
+}
+
+/// Counts one line per microsecond of CPU time and fails where it is told to.
+#[derive(Debug)]
+struct Ruler {
+    reads: u32,
+    fail_from: u32,
+}
+
+impl Meter for Ruler {
+    fn kind(&self) -> MeterKind {
+        MeterKind::Perf
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { instructions: false, ..Capabilities::default() }
+    }
+
+    fn attach(&mut self, _: JobId, _: i32) -> Result<(), MeterError> {
+        Ok(())
+    }
+
+    fn read(&mut self, _: JobId, cpu_time: Nanos, _: Nanos) -> Result<Reading, MeterError> {
+        self.reads += 1;
+        if self.reads > self.fail_from {
+            return Err(MeterError::Unsupported("planted".to_owned()));
+        }
+        let counts = Counts { reads: Lines(cpu_time.0 / 1_000), ..Counts::default() };
+        Ok(Reading { counts, ..Reading::default() })
+    }
+
+    fn detach(&mut self, _: JobId) {}
+}
+
+/// Everything that was told, as text.
+#[derive(Clone, Default)]
+struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Diary {
+    fn event(&mut self, event: Event<'_>) {
+        self.0.lock().expect("one thread").push(format!("{event:?}"));
+    }
+}
+
+/// A batch on the simulated machine.
+struct Case {
+    policy: &'static str,
+    cores: u32,
+    rules: Rules,
+    scripts: Vec<Script>,
+    meter: Option<Ruler>,
+    faults: Vec<(CallKind, usize)>,
+    stops: Vec<Nanos>,
+    late: Nanos,
+    fail_wait_at: Option<Nanos>,
+    labor: Nanos,
+}
+
+impl Case {
+    fn new(policy: &'static str, cores: u32, work_ms: &[u64]) -> Self {
+        Self {
+            policy,
+            cores,
+            rules: Rules {
+                quantum: QUANTUM,
+                on_exit: OnExit::Kill,
+                on_failure: OnFailure::Continue,
+            },
+            scripts: work_ms.iter().map(|work| Script::of(ms(*work))).collect(),
+            meter: Some(Ruler { reads: 0, fail_from: u32::MAX }),
+            faults: Vec::new(),
+            stops: Vec::new(),
+            late: Nanos::ZERO,
+            fail_wait_at: None,
+            labor: Nanos::ZERO,
+        }
+    }
+
+    fn run(self) -> (Result<Books, RunError>, FakeControl, Diary) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (blocker, control) = FakeBlocker::new(Mechanism::CgroupV2);
+        for (kind, nth) in &self.faults {
+            control.fail(*kind, *nth, 5);
+        }
+        let count = self.scripts.len();
+        let job = |index| Job::new(format!("job-{index}"), Command::Exec(vec!["true".into()]));
+        let batch = Batch { jobs: (0..count).map(job).collect() };
+        let specs = (0..count as u32).map(|index| JobSpec {
+            job: JobId(index),
+            cores: 1,
+            expected_time: None,
+            expected_bandwidth: None,
+        });
+        let config = SchedulerConfig {
+            policy: self.policy.to_owned(),
+            predictor: PredictorKind::Last,
+            cores: self.cores,
+            quantum: QUANTUM,
+            bus: Bus::default(),
+            target: None,
+            seed: 1,
+        };
+        let mut world = Machine::new(self.scripts, control.clone());
+        (world.stops, world.late) = (self.stops, self.late);
+        (world.fail_wait_at, world.labor) = (self.fail_wait_at, self.labor);
+        let diary = Diary::default();
+        let books = Engine::new(Parts {
+            batch: &batch,
+            rules: self.rules,
+            specs: specs.collect(),
+            scheduler: QuantumScheduler::new(config).expect("a policy"),
+            blocker: Box::new(blocker),
+            meter: self.meter.map(|meter| Box::new(meter) as Box<dyn Meter>),
+            world: &mut world,
+            starter: Starter {
+                programs: vec!["/bin/true".into(); count],
+                cpus: vec![Vec::new(); count],
+                bound: HashMap::new(),
+                logs: Logs::create(directory.path()).expect("made"),
+            },
+            cores: None,
+            ledger: Ledger::new(&batch, &vec![None; count], self.cores, QUANTUM),
+            timeline: None,
+            observer: &mut diary.clone(),
+        })
+        .run();
+        (books, control, diary)
+    }
+}
+
+fn calls_of(control: &FakeControl, kind: CallKind) -> usize {
+    control.calls().iter().filter(|call| call.kind() == kind).count()
+}
+
+#[test]
+fn two_jobs_on_one_core_take_turns_quantum_by_quantum() {
+    let (books, control, _) = Case::new("round-robin", 1, &[250, 250]).run();
+    let books = books.expect("nothing fails");
+    assert_eq!(books.outcome, Outcome::Finished);
+    // 0-100 A, -200 B, -300 A, -400 B, -450 A ends, backfill B until 500.
+    let first = books.ledger.job_report(JobId(0), books.sees.as_ref());
+    let second = books.ledger.job_report(JobId(1), books.sees.as_ref());
+    assert_eq!((first.wall_s, second.wall_s), (0.45, 0.4));
+    assert_eq!((first.quanta, second.quanta), (3, 3));
+    assert_eq!((first.running_s, second.running_s), (0.25, 0.25));
+    // One line per microsecond.
+    assert_eq!(first.memory_reads, Some(250_000));
+    assert_eq!(first.memory_writes, None, "this meter sees no writes");
+    assert_eq!(first.bandwidth_mean, 64e6);
+    assert_eq!(books.ended, ms(5_500));
+    assert_eq!(calls_of(&control, CallKind::BlockAll), 4);
+    assert_eq!(control.known().len(), 0, "every place was given back");
+}
+
+#[test]
+fn the_second_job_is_born_when_it_is_first_chosen() {
+    let (_, control, _) = Case::new("round-robin", 1, &[250, 250]).run();
+    let calls = control.calls();
+    let birth = |job| {
+        calls
+            .iter()
+            .position(|call| matches!(call, Call::Born(id, _) if id.0 == job))
+            .expect("born")
+    };
+    let first_block = calls.iter().position(|call| *call == Call::BlockAll).expect("blocked");
+    assert!(birth(0) < first_block && first_block < birth(1));
+}
+
+#[test]
+fn the_operating_system_is_never_held_up_but_still_measured() {
+    let (books, control, _) = Case::new("os", 2, &[250, 150, 350]).run();
+    let books = books.expect("nothing fails");
+    assert_eq!(calls_of(&control, CallKind::BlockAll), 0);
+    assert_eq!(calls_of(&control, CallKind::RunOnly), 0);
+    let report = books.ledger.job_report(JobId(2), books.sees.as_ref());
+    assert_eq!((report.wall_s, report.quanta, report.memory_reads), (0.35, 4, Some(350_000)));
+}
+
+#[test]
+fn a_core_that_falls_free_is_filled_at_once() {
+    let (books, ..) = Case::new("round-robin", 1, &[30, 30, 30]).run();
+    let books = books.expect("nothing fails");
+    assert_eq!(books.ended, ms(5_090), "three jobs fit into one quantum");
+}
+
+#[test]
+fn children_that_outlive_the_first_process_belong_to_the_job() {
+    let mut case = Case::new("round-robin", 1, &[30, 30]);
+    case.scripts[0].children = ms(40);
+    let (books, ..) = case.run();
+    let books = books.expect("nothing fails");
+    let report = books.ledger.job_report(JobId(0), None);
+    assert!((0.07..=0.075).contains(&report.wall_s), "{}", report.wall_s);
+    assert_eq!(report.exit_code, Some(0));
+}
+
+#[test]
+fn a_failing_job_ends_the_batch_only_if_wanted() {
+    let mut case = Case::new("round-robin", 1, &[30, 500]);
+    case.scripts[0].code = 3;
+    let (books, ..) = case.run();
+    let books = books.expect("a failing job is no failing batch");
+    assert_eq!(books.outcome, Outcome::Finished);
+    assert_eq!(books.ledger.job_report(JobId(0), None).exit_code, Some(3));
+
+    let mut case = Case::new("round-robin", 1, &[30, 500]);
+    case.scripts[0].code = 3;
+    case.rules.on_failure = OnFailure::FailFast;
+    let (books, control, _) = case.run();
+    let books = books.expect("a failing job is no failing batch");
+    assert_eq!(books.outcome, Outcome::FailedFast);
+    assert!(control.calls().contains(&Call::Signal(JobId(1), 15)));
+}
+
+#[test]
+fn a_program_that_vanished_is_a_failed_job() {
+    let mut case = Case::new("round-robin", 1, &[30, 30]);
+    case.scripts[0].exec_error = Some(2);
+    let (books, control, _) = case.run();
+    let books = books.expect("the other job runs");
+    assert_eq!(books.ledger.job_report(JobId(0), None).exit_code, Some(127));
+    assert_eq!(books.ledger.job_report(JobId(1), None).exit_code, Some(0));
+    assert!(books.notices[0].contains("job-0 could not be started"), "{:?}", books.notices);
+    assert_eq!(control.known().len(), 0);
+}
+
+#[test]
+fn one_signal_asks_and_kills_later_two_kill_at_once() {
+    let mut case = Case::new("round-robin", 1, &[60_000, 60_000]);
+    case.stops = vec![ms(5_150)];
+    let (books, control, _) = case.run();
+    let books = books.expect("an orderly end");
+    assert_eq!(books.outcome, Outcome::Interrupted);
+    let calls = control.calls();
+    let at = |call: Call| calls.iter().position(|c| *c == call).expect("called");
+    assert!(at(Call::RunAll) < at(Call::Signal(JobId(0), 15)), "SIGTERM needs a thawed job");
+    assert!(at(Call::Signal(JobId(0), 15)) < at(Call::Signal(JobId(0), 9)));
+    assert!((ms(7_150)..ms(7_300)).contains(&books.ended), "{:?}", books.ended);
+    assert_eq!(books.ledger.job_report(JobId(0), None).exit_code, Some(137));
+
+    let mut case = Case::new("round-robin", 1, &[60_000, 60_000]);
+    case.stops = vec![ms(5_150), ms(5_250)];
+    let (books, ..) = case.run();
+    let ended = books.expect("an orderly end").ended;
+    assert!((ms(5_250)..ms(5_400)).contains(&ended), "{ended:?}");
+}
+
+#[test]
+fn release_leaves_the_jobs_running() {
+    let mut case = Case::new("round-robin", 1, &[60_000, 60_000, 60_000]);
+    case.stops = vec![ms(5_150)];
+    case.rules.on_exit = OnExit::Release;
+    let (books, control, _) = case.run();
+    let books = books.expect("an orderly end");
+    assert_eq!(control.running().len(), 2, "both that were started");
+    assert_eq!(calls_of(&control, CallKind::Signal), 0);
+    assert_eq!(books.ledger.job_report(JobId(0), None).exit_code, None);
+    assert_eq!(books.notices.len(), 2);
+}
+
+#[test]
+fn a_meter_that_fails_costs_its_figures_and_nothing_else() {
+    let mut case = Case::new("round-robin", 1, &[250, 250]);
+    case.meter = Some(Ruler { reads: 0, fail_from: 2 });
+    let (books, ..) = case.run();
+    let books = books.expect("the batch goes on");
+    assert_eq!(books.outcome, Outcome::Finished);
+    for job in [JobId(0), JobId(1)] {
+        let report = books.ledger.job_report(job, books.sees.as_ref());
+        assert_eq!((report.exit_code, report.memory_reads), (Some(0), None));
+    }
+    assert_eq!(books.notices.len(), 2, "one per job: {:?}", books.notices);
+}
+
+#[test]
+fn a_blocker_that_fails_lets_everything_run() {
+    for kind in [CallKind::BlockAll, CallKind::RunOnly] {
+        let mut case = Case::new("round-robin", 1, &[250, 250, 250]);
+        case.faults = vec![(kind, 2)];
+        let (books, control, _) = case.run();
+        let books = books.expect("the batch goes on");
+        assert_eq!(books.outcome, Outcome::Finished);
+        assert!(books.notices[0].contains("can no longer be blocked"), "{:?}", books.notices);
+        assert_eq!(calls_of(&control, CallKind::RunAll), 1);
+        // The machine has a core for everyone, so all end within the time of one and a turn.
+        assert!(books.ended <= ms(5_600), "{:?}", books.ended);
+    }
+}
+
+#[test]
+fn a_loop_that_cannot_go_on_leaves_nothing_blocked() {
+    let mut case = Case::new("round-robin", 1, &[1_000, 1_000]);
+    case.fail_wait_at = Some(ms(5_300));
+    let (books, control, _) = case.run();
+    assert!(matches!(books, Err(RunError::Os { .. })));
+    assert_eq!(control.running().len(), 2);
+}
+
+#[test]
+fn every_event_is_told() {
+    let (_, _, diary) = Case::new("round-robin", 1, &[150]).run();
+    let told = diary.0.lock().expect("one thread");
+    assert!(told[0].starts_with("JobStarted"), "{told:?}");
+    assert!(told.iter().any(|event| event.starts_with("QuantumEnded")), "{told:?}");
+    assert!(told.iter().any(|event| event.contains("JobEnded") && event.contains("Some(0)")));
+}
+
+#[test]
+fn lateness_does_not_add_up() {
+    let quantum = ms(100);
+    assert_eq!(next_deadline(ms(1_000), ms(1_001), quantum), ms(1_100));
+    assert_eq!(next_deadline(ms(1_000), ms(1_049), quantum), ms(1_100));
+    // Less than half of the quantum would be left.
+    assert_eq!(next_deadline(ms(1_000), ms(1_060), quantum), ms(1_200));
+    // Whole quanta were missed; the grid stays.
+    assert_eq!(next_deadline(ms(1_000), ms(1_330), quantum), ms(1_400));
+    assert_eq!(next_deadline(ms(1_000), ms(1_380), quantum), ms(1_500));
+}
+
+#[test]
+fn a_late_wake_up_is_measured_as_it_was() {
+    let mut case = Case::new("round-robin", 1, &[1_000]);
+    case.late = ms(30);
+    let (books, ..) = case.run();
+    let books = books.expect("nothing fails");
+    let report = books.ledger.job_report(JobId(0), books.sees.as_ref());
+    assert_eq!((report.bandwidth_mean, report.bandwidth_peak), (64e6, 64e6));
+    assert_eq!(report.memory_reads, Some(1_000_000));
+}
+
+#[test]
+fn starting_the_first_jobs_is_no_part_of_the_first_quantum() {
+    let mut case = Case::new("round-robin", 2, &[200, 200]);
+    case.labor = ms(40);
+    let (books, ..) = case.run();
+    let books = books.expect("nothing fails");
+    // The second birth ends 80 ms after the start, both programs start then.
+    assert_eq!(books.ended, ms(5_280));
+    assert_eq!(books.ledger.turnaround(Outcome::Finished, books.ended), ms(200));
+    assert_eq!(books.ledger.bandwidths(), [BytesPerSec(128e6); 2]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the jobs and the policy: all end, all their work is accounted for, and no core
+    /// was idle while a job waited.
+    #[test]
+    fn every_batch_ends_with_its_work_accounted_for(
+        policy in prop::sample::select(
+            memweir_policy::policies::names().collect::<Vec<_>>()
+        ),
+        cores in 1u32..5,
+        work in prop::collection::vec(1u64..700, 1..12),
+        late in 0u64..60,
+    ) {
+        let total: u64 = work.iter().sum();
+        let longest = work.iter().max().copied().unwrap_or(0);
+        let mut case = Case::new(policy, cores, &work);
+        case.late = ms(late);
+        let (books, control, _) = case.run();
+        let books = books.expect("nothing fails");
+        prop_assert_eq!(books.outcome, Outcome::Finished);
+        prop_assert_eq!(control.known().len(), 0);
+        let mut seconds = 0.0;
+        for (index, work) in work.iter().enumerate() {
+            let report = books.ledger.job_report(JobId(index as u32), books.sees.as_ref());
+            prop_assert_eq!(report.exit_code, Some(0));
+            prop_assert_eq!(report.memory_reads, Some(work * 1_000));
+            prop_assert!(report.quanta > 0);
+            seconds += report.running_s;
+        }
+        prop_assert!((seconds - total as f64 / 1e3).abs() < 1e-6);
+        let took = books.ended - ms(5_000);
+        if policy != "os" {
+            // Graham's bound for a list schedule: no core idles while a job waits.
+            let bound = total / u64::from(cores) + longest + 1;
+            prop_assert!(took <= ms(bound), "{:?} > {} ms", took, bound);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! What is known of a job before it runs: from the jobs file, else from a recording that the jobs
+//! file names, else from the profile store.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use memweir_core::input::InputError;
+use memweir_core::profile::Profile;
+use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
+use memweir_policy::JobSpec;
+
+use crate::declared::Declaration;
+use crate::jobs::{Batch, Job};
+use crate::options;
+use crate::recording::Recording;
+use crate::store::{Invocation, ProgramKey, ProgramState, Store, StoreError};
+
+/// What is known of one job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Known {
+    /// Time alone, `T_j` of iabw section 3.3.
+    pub time: Option<Nanos>,
+    /// Mean bandwidth alone over that time, `B_j`.
+    pub bandwidth: Option<BytesPerSec>,
+    /// Behavior along its CPU time.
+    pub profile: Option<Profile>,
+}
+
+/// What is known of the jobs of a batch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Knowledge {
+    /// The jobs, in the order of the batch.
+    pub jobs: Vec<Known>,
+    /// What the user should know of where it comes from.
+    pub notices: Vec<String>,
+}
+
+impl Knowledge {
+    /// Gathers what is known of the jobs, whose programs have been found already.
+    pub fn gather(
+        batch: &Batch,
+        programs: &[PathBuf],
+        store: Option<&Store>,
+    ) -> Result<Self, InputError> {
+        let mut knowledge = Self::default();
+        for (job, program) in batch.jobs.iter().zip(programs) {
+            let recorded = match &job.profile {
+                Some(path) => Some(recorded_in(path, &job.name)?),
+                None => store.and_then(|store| knowledge.stored(store, job, program)),
+            };
+            knowledge.jobs.push(Known::of(job, recorded));
+        }
+        Ok(knowledge)
+    }
+
+    fn stored(&mut self, store: &Store, job: &Job, program: &Path) -> Option<Profile> {
+        let stored = match lookup(store, job, program) {
+            Ok(stored) => stored?,
+            Err(error) => {
+                self.notices.push(format!("what is known of {} is not used: {error}", job.name));
+                return None;
+            }
+        };
+        if stored.program == ProgramState::Changed {
+            self.notices.push(format!(
+                "the profile of {} is from before its program was replaced; profile it again",
+                job.name
+            ));
+        }
+        Some(stored.recording.profile)
+    }
+
+    /// What a scheduler is told of the jobs at submission.
+    #[must_use]
+    pub fn specs(&self, batch: &Batch) -> Vec<JobSpec> {
+        let spec = |(index, (job, known)): (usize, (&Job, &Known))| JobSpec {
+            job: JobId(index as u32),
+            cores: job.cores,
+            expected_time: known.time,
+            expected_bandwidth: known.bandwidth,
+        };
+        batch.jobs.iter().zip(&self.jobs).enumerate().map(spec).collect()
+    }
+
+    /// What the declared meter follows, if it can serve every job; else the first job of which
+    /// nothing is known.
+    pub fn declarations(&self, batch: &Batch) -> Result<HashMap<JobId, Declaration>, JobId> {
+        let declaration = |(index, (job, known)): (usize, (&Job, &Known))| {
+            let id = JobId(index as u32);
+            let profile = known.profile.clone().ok_or(id)?;
+            Ok((id, Declaration { profile, cores: job.cores }))
+        };
+        batch.jobs.iter().zip(&self.jobs).enumerate().map(declaration).collect()
+    }
+}
+
+impl Known {
+    /// What the jobs file says, and `recorded` where it says nothing.
+    fn of(job: &Job, recorded: Option<Profile>) -> Self {
+        // A recording is laid along CPU time; a job on several cores goes through it faster.
+        let cores = u64::from(job.cores.max(1));
+        let recorded_time = recorded.as_ref().map(|profile| Nanos(profile.cpu_time.0 / cores));
+        let recorded_bandwidth =
+            recorded.as_ref().zip(recorded_time).map(|(p, time)| p.total().bandwidth(time));
+        let declared = job.expected_time.filter(|_| job.expected_bandwidth().is_some());
+        let steady = declared.map(|time| {
+            let lines = |rate: Option<BytesPerSec>| {
+                let bytes = rate.unwrap_or_default().0 * time.as_secs_f64();
+                Lines((bytes / memweir_core::LINE_BYTES as f64).round() as u64)
+            };
+            let total = Counts {
+                instructions: 0,
+                reads: lines(job.expected_reads),
+                writes: lines(job.expected_writes),
+            };
+            Profile::steady(Nanos(time.0 * cores), total)
+        });
+        // A recording that the jobs file names knows more than the figures beside it.
+        let profile = if job.profile.is_some() { recorded } else { steady.or(recorded) };
+        Self {
+            time: job.expected_time.or(recorded_time),
+            bandwidth: job.expected_bandwidth().or(recorded_bandwidth),
+            profile,
+        }
+    }
+}
+
+/// The jobs, by place, of which the store has no profile and the jobs file says nothing: those that
+/// must be profiled before they can be run with declared behavior.
+pub fn unknown_jobs(batch: &Batch, store: Option<&Path>) -> Result<Vec<usize>, super::RunError> {
+    let programs = find_programs(batch)?;
+    let store = Store::open(store)?;
+    let knowledge = Knowledge::gather(batch, &programs, Some(&store))?;
+    let unknown = |(index, known): (usize, &Known)| known.profile.is_none().then_some(index);
+    Ok(knowledge.jobs.iter().enumerate().filter_map(unknown).collect())
+}
+
+/// How the store identifies a job.
+pub fn invocation(job: &Job, program: &Path) -> Invocation {
+    Invocation {
+        program: program.to_owned(),
+        argv: job.command.argv(),
+        directory: job.directory.clone().unwrap_or_else(|| PathBuf::from(".")),
+        stdin: job.stdin.clone(),
+    }
+}
+
+/// Finds the program of each job.
+pub(super) fn find_programs(batch: &Batch) -> Result<Vec<PathBuf>, InputError> {
+    let find = |job: &Job| {
+        let directory = job.directory.as_deref().unwrap_or(Path::new("."));
+        let argv = job.command.argv();
+        let name = argv.first().map_or("".as_ref(), |name| name.as_os_str());
+        options::program(name, directory)
+            .map_err(|refusal| refusal.written_in("job").key(&job.name))
+    };
+    batch.jobs.iter().map(find).collect()
+}
+
+fn lookup(
+    store: &Store,
+    job: &Job,
+    program: &Path,
+) -> Result<Option<crate::store::StoredProfile>, StoreError> {
+    let key = ProgramKey::of(&invocation(job, program))
+        .map_err(|source| StoreError::Io { path: program.to_owned(), source })?;
+    store.get(&key)
+}
+
+fn recorded_in(path: &Path, job: &str) -> Result<Profile, InputError> {
+    Recording::load(path)
+        .map(|recording| recording.profile)
+        .map_err(|error| InputError::new(path.display().to_string(), error.to_string()).key(job))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Command;
+    use jiff::Timestamp;
+
+    fn job() -> Job {
+        Job::new("job", Command::Exec(vec!["/bin/true".into()]))
+    }
+
+    /// 2 s of CPU time, 1 GB.
+    fn recorded() -> Profile {
+        let reads = Lines(1_000_000_000 / memweir_core::LINE_BYTES);
+        Profile::steady(Nanos::from_millis(2_000), Counts { reads, ..Counts::default() })
+    }
+
+    #[test]
+    fn figures_make_a_steady_profile() {
+        let job = Job {
+            expected_time: Some(Nanos::from_millis(500)),
+            expected_reads: Some(BytesPerSec(6.4e9)),
+            expected_writes: Some(BytesPerSec(3.2e9)),
+            cores: 2,
+            ..job()
+        };
+        let known = Known::of(&job, None);
+        assert_eq!(known.bandwidth, Some(BytesPerSec(9.6e9)));
+        let profile = known.profile.expect("declared");
+        // Two cores for half a second.
+        assert_eq!(profile.cpu_time, Nanos::from_millis(1_000));
+        assert_eq!(profile.total().reads, Lines(50_000_000));
+        assert_eq!(profile.total().writes, Lines(25_000_000));
+    }
+
+    #[test]
+    fn a_recording_gives_what_the_file_does_not() {
+        let known = Known::of(&job(), Some(recorded()));
+        assert_eq!(known.time, Some(Nanos::from_millis(2_000)));
+        assert_eq!(known.bandwidth, Some(BytesPerSec(5e8)));
+        // On two cores it takes half the time, at twice the rate.
+        let wide = Known::of(&Job { cores: 2, ..job() }, Some(recorded()));
+        assert_eq!(wide.time, Some(Nanos::from_millis(1_000)));
+        assert_eq!(wide.bandwidth, Some(BytesPerSec(1e9)));
+    }
+
+    #[test]
+    fn the_file_goes_before_the_store_but_not_before_a_recording_it_names() {
+        let figures = Job {
+            expected_time: Some(Nanos::from_millis(100)),
+            expected_reads: Some(BytesPerSec(6.4e9)),
+            ..job()
+        };
+        let known = Known::of(&figures, Some(recorded()));
+        assert_eq!(known.profile.expect("declared").cpu_time, Nanos::from_millis(100));
+        let named = Job { profile: Some("x.parquet".into()), ..figures };
+        let known = Known::of(&named, Some(recorded()));
+        assert_eq!(known.profile, Some(recorded()));
+        assert_eq!(known.time, Some(Nanos::from_millis(100)), "the file's own figure");
+    }
+
+    #[test]
+    fn the_store_knows_a_job_by_how_it_is_run() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("store.sqlite");
+        let job = Job { directory: Some(directory.path().to_owned()), ..job() };
+        let batch = Batch { jobs: vec![job.clone()] };
+        assert_eq!(unknown_jobs(&batch, Some(&path)).expect("a store"), [0]);
+
+        let programs = find_programs(&batch).expect("it exists");
+        let store = Store::open(Some(&path)).expect("a store");
+        let recording = Recording {
+            command: vec!["/bin/true".to_owned()],
+            meter: "software".to_owned(),
+            machine: "test".to_owned(),
+            date: Timestamp::UNIX_EPOCH,
+            profile: recorded(),
+        };
+        let key = ProgramKey::of(&invocation(&job, &programs[0])).expect("it exists");
+        store.put(&key, &recording).expect("space");
+        assert_eq!(unknown_jobs(&batch, Some(&path)).expect("a store"), [0usize; 0]);
+        let knowledge = Knowledge::gather(&batch, &programs, Some(&store)).expect("readable");
+        assert_eq!(knowledge.specs(&batch)[0].expected_bandwidth, Some(BytesPerSec(5e8)));
+        assert_eq!(knowledge.declarations(&batch).expect("known").len(), 1);
+
+        let other = Job { command: Command::Exec(vec!["/bin/true".into(), "-x".into()]), ..job };
+        let batch = Batch { jobs: vec![other] };
+        assert_eq!(unknown_jobs(&batch, Some(&path)).expect("a store"), [0]);
+    }
+
+    #[test]
+    fn a_recording_that_is_none_is_refused_with_its_job() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let batch = Batch { jobs: vec![Job { profile: Some(file.path().into()), ..job() }] };
+        let error = Knowledge::gather(&batch, &["/bin/true".into()], None).expect_err("refused");
+        assert!(error.to_string().contains("job: "), "{error}");
+    }
+}

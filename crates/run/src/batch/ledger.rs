@@ -1,0 +1,241 @@
+//! The books of one batch: what each job and each quantum did, and the report made of them.
+
+use memweir_core::{BytesPerSec, Counts, JobId, Nanos};
+use memweir_linux::Capabilities;
+
+use crate::jobs::Batch;
+use crate::observer::Progress;
+use crate::report::{JobReport, Outcome};
+
+/// What one job did in one quantum.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct JobQuantum {
+    pub(super) job: JobId,
+    /// Whether it occupied a core; a sleeping job is let run without one.
+    pub(super) chosen: bool,
+    /// How long it was let run.
+    pub(super) running: Nanos,
+    pub(super) cpu_time: Nanos,
+    /// Absent where nothing was counted.
+    pub(super) counts: Option<Counts>,
+}
+
+/// One quantum of the batch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Quantum {
+    pub(super) number: u64,
+    /// Since the first exec.
+    pub(super) start: Nanos,
+    pub(super) span: Nanos,
+    /// The jobs that were let run.
+    pub(super) jobs: Vec<JobQuantum>,
+    /// What the policy aimed at.
+    pub(super) target: Option<BytesPerSec>,
+}
+
+impl Quantum {
+    /// Bandwidth of all jobs together; absent if nothing was counted for any of them.
+    pub(super) fn bandwidth(&self) -> Option<BytesPerSec> {
+        let counted: Vec<Counts> = self.jobs.iter().filter_map(|job| job.counts).collect();
+        if counted.is_empty() {
+            return None;
+        }
+        let total = counted.into_iter().fold(Counts::default(), |sum, counts| sum + counts);
+        Some(total.bandwidth(self.span))
+    }
+}
+
+/// How a job stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Waiting,
+    Started(Nanos),
+    Over,
+}
+
+/// One job over its life.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    stage: Stage,
+    exit_code: Option<i32>,
+    wall: Nanos,
+    cpu_time: Nanos,
+    running: Nanos,
+    quanta: u64,
+    counts: Counts,
+    counting_failed: bool,
+    peak: BytesPerSec,
+    expected: Option<Nanos>,
+    cores: u32,
+}
+
+/// The books of one batch.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    cores: u32,
+    quantum: Nanos,
+    accounts: Vec<Account>,
+    /// Bandwidth of each whole quantum.
+    bandwidths: Vec<BytesPerSec>,
+    quanta: u64,
+    first_exec: Option<Nanos>,
+    last_end: Nanos,
+    last: Option<(Nanos, Option<BytesPerSec>)>,
+}
+
+impl Ledger {
+    /// Books for jobs of which the execution times alone may be known.
+    pub(super) fn new(
+        batch: &Batch,
+        expected: &[Option<Nanos>],
+        cores: u32,
+        quantum: Nanos,
+    ) -> Self {
+        let account = |(job, expected): (&crate::jobs::Job, &Option<Nanos>)| Account {
+            expected: *expected,
+            cores: job.cores,
+            ..Account::default()
+        };
+        Self {
+            cores,
+            quantum,
+            accounts: batch.jobs.iter().zip(expected).map(account).collect(),
+            bandwidths: Vec::new(),
+            quanta: 0,
+            first_exec: None,
+            last_end: Nanos::ZERO,
+            last: None,
+        }
+    }
+
+    /// The job's program was started.
+    pub(super) fn started(&mut self, job: JobId, now: Nanos) {
+        self.first_exec.get_or_insert(now);
+        self.accounts[job.index()].stage = Stage::Started(now);
+    }
+
+    /// When the first program was started.
+    pub(super) fn first_exec(&self) -> Option<Nanos> {
+        self.first_exec
+    }
+
+    /// Time since the first exec.
+    pub(super) fn elapsed(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.first_exec.unwrap_or(now))
+    }
+
+    /// Nothing more will be counted for the job.
+    pub(super) fn counting_failed(&mut self, job: JobId) {
+        self.accounts[job.index()].counting_failed = true;
+    }
+
+    /// The job is over, or left running without an exit code; how long it took.
+    pub(super) fn ended(&mut self, job: JobId, exit_code: Option<i32>, now: Nanos) -> Nanos {
+        let account = &mut self.accounts[job.index()];
+        if let Stage::Started(start) = account.stage {
+            account.wall = now.saturating_sub(start);
+            self.last_end = self.last_end.max(now);
+        }
+        account.stage = Stage::Over;
+        account.exit_code = exit_code;
+        account.wall
+    }
+
+    /// A quantum is over.
+    pub(super) fn quantum_ended(&mut self, quantum: &Quantum) {
+        for entry in &quantum.jobs {
+            let account = &mut self.accounts[entry.job.index()];
+            account.cpu_time += entry.cpu_time;
+            account.running += entry.running;
+            account.quanta += u64::from(entry.chosen);
+            if let Some(counts) = entry.counts {
+                account.counts += counts;
+                account.peak = account.peak.max(counts.bandwidth(entry.running));
+            }
+        }
+        self.quanta += 1;
+        let bandwidth = quantum.bandwidth();
+        // The batch's last quantum is cut short; a bandwidth over next to no time says nothing.
+        if quantum.span.0 >= self.quantum.0 / 2 || self.bandwidths.is_empty() {
+            self.bandwidths.extend(bandwidth);
+        }
+        self.last = Some((quantum.start + quantum.span, bandwidth));
+    }
+
+    /// How far the batch is.
+    pub(super) fn progress(&self) -> Progress {
+        let over = self.accounts.iter().filter(|account| account.stage == Stage::Over).count();
+        let (elapsed, bandwidth) = self.last.unwrap_or_default();
+        Progress {
+            quantum: self.quanta.saturating_sub(1),
+            elapsed,
+            bandwidth,
+            jobs_done: over,
+            jobs: self.accounts.len(),
+            remaining: self.remaining(),
+        }
+    }
+
+    /// Time that the rest will take if every core stays busy. A job of which no time is expected
+    /// takes as much CPU time as those that are over did on average.
+    fn remaining(&self) -> Option<Nanos> {
+        let over: Vec<&Account> = self.accounts.iter().filter(|a| a.stage == Stage::Over).collect();
+        let typical = (!over.is_empty())
+            .then(|| over.iter().map(|a| a.cpu_time.0).sum::<u64>() / over.len() as u64);
+        let mut work = 0u64;
+        for account in self.accounts.iter().filter(|a| a.stage != Stage::Over) {
+            let whole = match account.expected {
+                Some(time) => time.0 * u64::from(account.cores),
+                None => typical?,
+            };
+            work += whole.saturating_sub(account.cpu_time.0);
+        }
+        Some(Nanos(work / u64::from(self.cores.max(1))))
+    }
+
+    /// Bandwidths of the whole quanta so far.
+    pub(super) fn bandwidths(&self) -> &[BytesPerSec] {
+        &self.bandwidths
+    }
+
+    /// Number of quanta so far.
+    pub(super) fn quanta(&self) -> u64 {
+        self.quanta
+    }
+
+    /// From the first exec to the end of the last job, or, for a batch that was ended at `now`,
+    /// until then.
+    pub(super) fn turnaround(&self, outcome: Outcome, now: Nanos) -> Nanos {
+        self.elapsed(match outcome {
+            Outcome::Finished => self.last_end,
+            Outcome::Interrupted | Outcome::FailedFast => now,
+        })
+    }
+
+    /// The report of one job.
+    pub(super) fn job_report(&self, job: JobId, sees: Option<&Capabilities>) -> JobReport {
+        let account = &self.accounts[job.index()];
+        let counted = sees.filter(|_| !account.counting_failed);
+        JobReport {
+            name: String::new(),
+            command: Vec::new(),
+            exit_code: account.exit_code,
+            wall_s: account.wall.as_secs_f64(),
+            running_s: account.cpu_time.as_secs_f64(),
+            quanta: account.quanta,
+            instructions: counted
+                .filter(|sees| sees.instructions)
+                .map(|_| account.counts.instructions),
+            memory_reads: counted.map(|_| account.counts.reads.0),
+            memory_writes: counted.filter(|sees| sees.writes).map(|_| account.counts.writes.0),
+            bandwidth_mean: account.counts.bandwidth(account.running).0,
+            bandwidth_peak: account.peak.0,
+            stdout: None,
+            stderr: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+use memweir_core::Lines;
+
+use super::*;
+use crate::jobs::{Command, Job};
+
+fn ms(ms: u64) -> Nanos {
+    Nanos::from_millis(ms)
+}
+
+fn ledger(expected: &[Option<Nanos>]) -> Ledger {
+    let job = |index| Job::new(format!("{index}"), Command::Shell("true".into()));
+    let batch = Batch { jobs: (0..expected.len()).map(job).collect() };
+    Ledger::new(&batch, expected, 2, ms(100))
+}
+
+/// A quantum of 100 ms in which the first job ran for `running` and read `lines`.
+fn quantum(number: u64, running: Nanos, lines: Option<u64>) -> Quantum {
+    let entry = JobQuantum {
+        job: JobId(0),
+        chosen: true,
+        running,
+        cpu_time: ms(50),
+        counts: lines.map(|lines| Counts { reads: Lines(lines), ..Counts::default() }),
+    };
+    Quantum { number, start: ms(100 * number), span: ms(100), jobs: vec![entry], target: None }
+}
+
+#[test]
+fn a_job_is_judged_by_the_time_it_ran_and_the_system_by_the_quantum() {
+    let mut ledger = ledger(&[None]);
+    ledger.started(JobId(0), ms(1_000));
+    ledger.quantum_ended(&quantum(0, ms(50), Some(1_000_000)));
+    ledger.quantum_ended(&quantum(1, ms(100), Some(1_000_000)));
+    let sees = Capabilities::default();
+    let report = ledger.job_report(JobId(0), Some(&sees));
+    // 64 MB in 50 ms, then in 100 ms.
+    assert_eq!(report.bandwidth_peak, 1.28e9);
+    assert!((report.bandwidth_mean - 128e6 / 0.15).abs() < 1.0);
+    assert_eq!(ledger.bandwidths(), [BytesPerSec(0.64e9); 2]);
+    assert_eq!((report.quanta, report.running_s), (2, 0.1));
+}
+
+#[test]
+fn what_the_meter_does_not_see_is_absent_and_not_zero() {
+    let mut ledger = ledger(&[None]);
+    ledger.started(JobId(0), ms(0));
+    ledger.quantum_ended(&quantum(0, ms(100), Some(5)));
+    let blind = ledger.job_report(JobId(0), None);
+    assert_eq!((blind.instructions, blind.memory_reads, blind.memory_writes), (None, None, None));
+    let sees = Capabilities { writes: true, ..Capabilities::default() };
+    let report = ledger.job_report(JobId(0), Some(&sees));
+    assert_eq!((report.instructions, report.memory_reads), (None, Some(5)));
+    assert_eq!(report.memory_writes, Some(0));
+    ledger.counting_failed(JobId(0));
+    assert_eq!(ledger.job_report(JobId(0), Some(&sees)).memory_reads, None);
+}
+
+#[test]
+fn a_quantum_without_a_meter_has_no_bandwidth() {
+    let mut ledger = ledger(&[None]);
+    ledger.quantum_ended(&quantum(0, ms(100), None));
+    assert_eq!(ledger.progress().bandwidth, None);
+    assert!(ledger.bandwidths().is_empty());
+    assert_eq!(ledger.quanta(), 1);
+}
+
+#[test]
+fn a_last_quantum_that_is_cut_short_says_nothing_of_bandwidth() {
+    let mut ledger = ledger(&[None]);
+    ledger.quantum_ended(&quantum(0, ms(100), Some(1_000)));
+    let cut = Quantum { span: ms(1), ..quantum(1, ms(1), Some(1_000)) };
+    ledger.quantum_ended(&cut);
+    assert_eq!(ledger.bandwidths().len(), 1);
+    assert_eq!(ledger.quanta(), 2);
+}
+
+#[test]
+fn the_rest_is_what_was_expected_less_what_was_done() {
+    let mut ledger = ledger(&[Some(ms(1_000)), Some(ms(400))]);
+    for job in [JobId(0), JobId(1)] {
+        ledger.started(job, ms(0));
+    }
+    ledger.quantum_ended(&quantum(0, ms(100), None));
+    // 950 + 400 ms of CPU time on two cores.
+    assert_eq!(ledger.progress().remaining, Some(ms(675)));
+}
+
+#[test]
+fn a_job_of_unknown_length_is_taken_to_be_like_those_that_are_over() {
+    let mut ledger = ledger(&[None, None]);
+    for job in [JobId(0), JobId(1)] {
+        ledger.started(job, ms(0));
+    }
+    ledger.quantum_ended(&quantum(0, ms(100), None));
+    assert_eq!(ledger.progress().remaining, None, "nothing is known yet");
+    ledger.ended(JobId(0), Some(0), ms(100));
+    // The first took 50 ms of CPU time, and there are two cores.
+    assert_eq!(ledger.progress().remaining, Some(ms(25)));
+    assert_eq!(ledger.progress().jobs_done, 1);
+}
+
+#[test]
+fn turnaround_ends_with_the_last_job_or_with_the_interruption() {
+    let mut ledger = ledger(&[None, None]);
+    ledger.started(JobId(0), ms(1_000));
+    ledger.started(JobId(1), ms(1_100));
+    assert_eq!(ledger.ended(JobId(1), Some(0), ms(1_500)), ms(400));
+    assert_eq!(ledger.ended(JobId(0), Some(0), ms(1_300)), ms(300));
+    assert_eq!(ledger.turnaround(Outcome::Finished, ms(9_000)), ms(500));
+    assert_eq!(ledger.turnaround(Outcome::Interrupted, ms(2_000)), ms(1_000));
+}

@@ -1,0 +1,168 @@
+//! The real [`World`]: timerfd, signalfd and one pidfd per job behind one epoll, in one thread and
+//! without a signal handler.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+
+use memweir_core::{JobId, Nanos};
+use memweir_linux::Launch;
+use memweir_linux::blocker::Birthplace;
+use memweir_linux::launch::{LaunchError, Newborn, Process, launch};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::time::clock_gettime;
+
+use super::pinning;
+use super::world::{Occurrence, World};
+
+/// Marks of what became readable; those below are job numbers.
+const TIMER: u64 = u64::MAX;
+const SIGNALS: u64 = u64::MAX - 1;
+
+/// Events taken from the kernel at once.
+const BATCH: usize = 64;
+
+/// Time, processes and signals of this machine.
+///
+/// While it lives, SIGINT and SIGTERM are blocked in the thread that made it.
+#[derive(Debug)]
+pub(crate) struct Live {
+    epoll: Epoll,
+    timer: TimerFd,
+    signals: SignalFd,
+    mask_before: SigSet,
+    /// Whether the batch was told to end.
+    stopped: bool,
+    newborns: HashMap<JobId, Newborn>,
+    processes: HashMap<JobId, Process>,
+}
+
+impl Live {
+    pub(crate) fn new() -> io::Result<Self> {
+        let mut mask = SigSet::empty();
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+            mask.add(signal);
+        }
+        let mut mask_before = SigSet::empty();
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut mask_before))?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let timer = TimerFd::new(
+            ClockId::CLOCK_MONOTONIC,
+            TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK,
+        )?;
+        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
+        epoll.add(&signals, EpollEvent::new(EpollFlags::EPOLLIN, SIGNALS))?;
+        Ok(Self {
+            epoll,
+            timer,
+            signals,
+            mask_before,
+            stopped: false,
+            newborns: HashMap::new(),
+            processes: HashMap::new(),
+        })
+    }
+
+    /// What became readable as `mark`; nothing if it was a false alarm.
+    fn occurrence(&mut self, mark: u64) -> io::Result<Option<Occurrence>> {
+        match mark {
+            TIMER => Ok(None),
+            SIGNALS => {
+                let signal = self.signals.read_signal()?;
+                self.stopped |= signal.is_some();
+                Ok(signal.map(|_| Occurrence::Stop))
+            }
+            mark => {
+                let job = JobId(u32::try_from(mark).unwrap_or(u32::MAX));
+                let Some(process) = self.processes.get_mut(&job) else { return Ok(None) };
+                let Some(exit) = process.try_wait()? else { return Ok(None) };
+                self.forget(job);
+                Ok(Some(Occurrence::Exited(job, exit.code())))
+            }
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // Whoever presses Ctrl-C three times has been obeyed; a signal that came after the end of
+        // the last job has not, and stays pending for the caller.
+        while self.stopped && matches!(self.signals.read_signal(), Ok(Some(_))) {}
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.mask_before), None);
+    }
+}
+
+impl World for Live {
+    fn now(&self) -> Nanos {
+        let now = clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+            .expect("CLOCK_MONOTONIC exists on every Linux");
+        Nanos(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+    }
+
+    fn wait(&mut self, until: Nanos) -> io::Result<Vec<Occurrence>> {
+        // A zero expiration would disarm the timer.
+        let at = TimeSpec::from_duration(until.max(Nanos(1)).into());
+        self.timer.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+        loop {
+            let mut events = [EpollEvent::empty(); BATCH];
+            let ready = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
+                Ok(ready) => ready,
+                // Stopping and continuing memweir itself interrupts the wait.
+                Err(Errno::EINTR) => 0,
+                Err(error) => return Err(error.into()),
+            };
+            let mut occurrences = Vec::new();
+            for event in &events[..ready] {
+                occurrences.extend(self.occurrence(event.data())?);
+            }
+            if !occurrences.is_empty() || self.now() >= until {
+                return Ok(occurrences);
+            }
+        }
+    }
+
+    fn bear(
+        &mut self,
+        job: JobId,
+        command: &Launch,
+        birthplace: &Birthplace,
+    ) -> Result<i32, LaunchError> {
+        let newborn = launch(command, birthplace)?;
+        let pid = newborn.pid();
+        self.newborns.insert(job, newborn);
+        Ok(pid)
+    }
+
+    fn exec(&mut self, job: JobId) -> Result<(), LaunchError> {
+        let Some(newborn) = self.newborns.remove(&job) else { return Ok(()) };
+        let process = newborn.exec()?;
+        let mark = EpollEvent::new(EpollFlags::EPOLLIN, u64::from(job.0));
+        self.epoll.add(process.as_fd(), mark).map_err(|error| LaunchError {
+            what: "watching the new process".to_owned(),
+            source: error.into(),
+            help: None,
+        })?;
+        self.processes.insert(job, process);
+        Ok(())
+    }
+
+    fn bind(&mut self, job: JobId, cpus: &[usize]) -> io::Result<()> {
+        match self.processes.get(&job) {
+            Some(process) => pinning::bind_all(process.pid(), cpus),
+            None => Ok(()),
+        }
+    }
+
+    fn forget(&mut self, job: JobId) {
+        self.newborns.remove(&job);
+        if let Some(process) = self.processes.remove(&job) {
+            let _ = self.epoll.delete(process.as_fd());
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Everything about a batch that is checked, found and read before anything starts.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::PathBuf;
+
+use memweir_core::input::InputError;
+use memweir_linux::topology::allowed_cpus;
+use memweir_policy::{Bus, TargetCurve};
+
+use super::RunError;
+use super::known::{Knowledge, find_programs};
+use crate::jobs::{Batch, Job};
+use crate::options::{self, PINNED, Pinning, RunOptions};
+use crate::platform::{Machine, Platform, PlatformError};
+use crate::store::Store;
+use crate::timeline::Format;
+
+/// A batch that may be started.
+pub(super) struct Plan<'a> {
+    pub(super) batch: &'a Batch,
+    pub(super) options: &'a RunOptions,
+    /// Name in the table of policies.
+    pub(super) policy: String,
+    pub(super) pinning: Pinning,
+    pub(super) programs: Vec<PathBuf>,
+    /// CPUs that the batch may use.
+    pub(super) cpus: Vec<usize>,
+    /// Whether these are fewer than memweir itself may use.
+    pub(super) restricted: bool,
+    pub(super) knowledge: Knowledge,
+    pub(super) bus: Bus,
+    pub(super) target: Option<TargetCurve>,
+    pub(super) timeline: Option<(PathBuf, Format)>,
+    pub(super) notices: Vec<String>,
+}
+
+impl<'a> Plan<'a> {
+    /// Checks a batch and its options, and gathers what is known of them.
+    pub(super) fn new(batch: &'a Batch, options: &'a RunOptions) -> Result<Self, RunError> {
+        let refuse = |key: &str, refusal: options::Refusal| refusal.written_in("run").key(key);
+        check_names(batch)?;
+        let name = options::policy(&options.policy).map_err(|error| refuse("policy", error))?;
+        let (policy, pinning) = match name.as_str() {
+            PINNED => ("os".to_owned(), Pinning::ByHand),
+            _ => (name, options.pinning),
+        };
+        options::quantum(options.quantum.as_millis_f64())
+            .map_err(|error| refuse("quantum", error))?;
+        let timeline = options
+            .timeline
+            .as_ref()
+            .map(|path| Format::of(path).map(|format| (path.clone(), format)))
+            .transpose()
+            .map_err(|error| refuse("timeline", error))?;
+        let (cpus, restricted) = cpus(options)?;
+        check_pinning(batch, pinning, &cpus)?;
+        let programs = find_programs(batch)?;
+        let mut notices = Vec::new();
+        let store = open_store(options, &mut notices)?;
+        let mut knowledge = Knowledge::gather(batch, &programs, store.as_ref())?;
+        notices.append(&mut knowledge.notices);
+        let platform = load_platform(options, &mut notices)?;
+        Ok(Self {
+            batch,
+            options,
+            policy,
+            pinning,
+            programs,
+            cpus,
+            restricted,
+            knowledge,
+            bus: Bus {
+                peak: platform.as_ref().and_then(Platform::peak),
+                saturation: platform.as_ref().and_then(Platform::saturation),
+            },
+            target: platform.as_ref().and_then(Platform::target_curve),
+            timeline,
+            notices,
+        })
+    }
+
+    /// Number of cores that the batch may use.
+    pub(super) fn cores(&self) -> u32 {
+        self.cpus.len() as u32
+    }
+
+    /// The CPUs that a job is born on, all if empty.
+    pub(super) fn cpus_of(&self, job: &Job) -> Vec<usize> {
+        match self.pinning {
+            Pinning::ByHand if !job.cpus.is_empty() => job.cpus.clone(),
+            _ if self.restricted => self.cpus.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn check_names(batch: &Batch) -> Result<(), InputError> {
+    if batch.jobs.is_empty() {
+        return Err(InputError::new("run", "there are no jobs"));
+    }
+    let mut names = HashSet::new();
+    match batch.jobs.iter().find(|job| !names.insert(job.name.as_str())) {
+        Some(job) => Err(InputError::new("run", format!("two jobs have the name `{}`", job.name))),
+        None => Ok(()),
+    }
+}
+
+/// The CPUs that the batch may use, and whether they are fewer than this process may.
+fn cpus(options: &RunOptions) -> Result<(Vec<usize>, bool), RunError> {
+    let allowed = allowed_cpus().map_err(|source| RunError::Os {
+        what: "asking for the CPUs of this process".to_owned(),
+        source,
+    })?;
+    let Some(cores) = options.cores else { return Ok((allowed, false)) };
+    options::cores(i64::from(cores), allowed.len() as u32)
+        .map_err(|refusal| refusal.written_in("run").key("cores"))?;
+    let chosen = allowed[..cores as usize].to_vec();
+    let restricted = chosen.len() < allowed.len();
+    Ok((chosen, restricted))
+}
+
+/// Binding by hand needs a hand that has written the CPUs down, and CPUs that exist.
+fn check_pinning(batch: &Batch, pinning: Pinning, cpus: &[usize]) -> Result<(), InputError> {
+    if pinning != Pinning::ByHand {
+        return Ok(());
+    }
+    let refuse = |reason: String| InputError::new("run", reason).key("cpus");
+    if batch.jobs.iter().all(|job| job.cpus.is_empty()) {
+        return Err(refuse(format!("`{PINNED}` binds jobs to their `cpus`, and no job has any"))
+            .help("give jobs a `cpus = [...]` in the jobs file"));
+    }
+    for job in &batch.jobs {
+        if let Some(cpu) = job.cpus.iter().find(|cpu| !cpus.contains(cpu)) {
+            return Err(refuse(format!("{}: CPU {cpu} is not the batch's to use", job.name))
+                .help(format!("valid: {cpus:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// The profile store, if there is one. One that was named must be there.
+fn open_store(options: &RunOptions, notices: &mut Vec<String>) -> Result<Option<Store>, RunError> {
+    match Store::open(options.store.as_deref()) {
+        Ok(store) => Ok(Some(store)),
+        Err(error) if options.store.is_some() => Err(error.into()),
+        Err(error) => {
+            notices.push(format!("no profile is taken from the store: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+/// The calibration of this machine, if there is one. One that was named must be there.
+fn load_platform(
+    options: &RunOptions,
+    notices: &mut Vec<String>,
+) -> Result<Option<Platform>, RunError> {
+    let path = match &options.platform {
+        Some(path) => path.clone(),
+        None => match Platform::default_path() {
+            Ok(path) => path,
+            Err(_) => return Ok(None),
+        },
+    };
+    match Platform::load(&path) {
+        Ok(platform) => {
+            notices.extend(platform.notice_for(&Machine::here()));
+            Ok(Some(platform))
+        }
+        Err(PlatformError::Io { source, .. })
+            if options.platform.is_none() && source.kind() == io::ErrorKind::NotFound =>
+        {
+            Ok(None)
+        }
+        Err(error) if options.platform.is_some() => Err(error.into()),
+        Err(error) => {
+            notices.push(format!("this machine's calibration is not used: {error}"));
+            Ok(None)
+        }
+    }
+}

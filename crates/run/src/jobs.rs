@@ -1,0 +1,102 @@
+//! The jobs of a batch, as data. Reading them from a file or from arguments lives in the
+//! submodules; starting them lives in [`crate::batch`].
+
+mod arguments;
+mod file;
+mod schema;
+
+pub use arguments::SEPARATOR;
+pub use file::{JobsFile, Limits};
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use memweir_core::{BytesPerSec, Nanos};
+
+/// The jobs that are submitted together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// The jobs, in the order in which they were given; the place is their
+    /// [`JobId`](memweir_core::JobId).
+    pub jobs: Vec<Job>,
+}
+
+/// What a job runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A program and its arguments; the program comes first.
+    Exec(Vec<OsString>),
+    /// A line for `sh -c`.
+    Shell(OsString),
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Name, unique in the batch; also the name of its log files.
+    pub name: String,
+    /// What it runs.
+    pub command: Command,
+    /// Working directory; that of memweir if absent.
+    pub directory: Option<PathBuf>,
+    /// Environment variables set for it on top of memweir's own.
+    pub env: BTreeMap<OsString, OsString>,
+    /// File for its standard input; `/dev/null` if absent.
+    pub stdin: Option<PathBuf>,
+    /// Cores that it occupies while it runs: one, or its number of busy threads.
+    pub cores: u32,
+    /// Execution time alone, `T_j` of iabw section 3.3.
+    pub expected_time: Option<Nanos>,
+    /// Mean rate of memory reads when it runs alone.
+    pub expected_reads: Option<BytesPerSec>,
+    /// Mean rate of memory writes when it runs alone.
+    pub expected_writes: Option<BytesPerSec>,
+    /// A recording of `memweir profile` to follow instead of the profile store's.
+    pub profile: Option<PathBuf>,
+    /// CPUs that [`Pinning::ByHand`](crate::options::Pinning::ByHand) binds it to; all if empty.
+    pub cpus: Vec<usize>,
+}
+
+impl Command {
+    /// The arguments as they are executed, the program first.
+    #[must_use]
+    pub fn argv(&self) -> Vec<OsString> {
+        match self {
+            Self::Exec(argv) => argv.clone(),
+            Self::Shell(line) => vec!["/bin/sh".into(), "-c".into(), line.clone()],
+        }
+    }
+}
+
+impl Job {
+    /// A job on one core of which nothing is known but its command.
+    #[must_use]
+    pub fn new(name: impl Into<String>, command: Command) -> Self {
+        Self {
+            name: name.into(),
+            command,
+            directory: None,
+            env: BTreeMap::new(),
+            stdin: None,
+            cores: 1,
+            expected_time: None,
+            expected_reads: None,
+            expected_writes: None,
+            profile: None,
+            cpus: Vec::new(),
+        }
+    }
+
+    /// Mean bandwidth alone, `B_j` of iabw eq. (8), where the jobs file gives one.
+    #[must_use]
+    pub fn expected_bandwidth(&self) -> Option<BytesPerSec> {
+        match (self.expected_reads, self.expected_writes) {
+            (None, None) => None,
+            (reads, writes) => Some(reads.unwrap_or_default() + writes.unwrap_or_default()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,328 @@
+//! Jobs files: what they may say and what is refused. How a file is read key by key, with the
+//! place of everything wrong, lives in `schema`.
+//!
+//! The manual's page `docs/jobs-file.md` describes the format for users.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use memweir_core::input::InputError;
+use memweir_core::{BytesPerSec, Nanos};
+
+use super::arguments::{is_name_character, program_name};
+use super::schema::{Document, Section, Value};
+use super::{Batch, Command, Job};
+use crate::options::{self, BatchOptions};
+
+/// Keys of a whole file.
+const BATCH_KEYS: [&str; 11] = [
+    "policy",
+    "predictor",
+    "meter",
+    "mechanism",
+    "quantum_ms",
+    "cores",
+    "pinning",
+    "on_exit",
+    "on_failure",
+    "seed",
+    "jobs",
+];
+
+/// Keys of one job.
+const JOB_KEYS: [&str; 12] = [
+    "name",
+    "command",
+    "directory",
+    "env",
+    "stdin",
+    "cores",
+    "instances",
+    "expected_time_s",
+    "read_bandwidth",
+    "write_bandwidth",
+    "profile",
+    "cpus",
+];
+
+/// More than any memory bus carries: a larger figure is a mistake of unit.
+const ABSURD_BANDWIDTH: f64 = 10e12;
+/// A year: a longer job is a mistake of unit.
+const ABSURD_SECONDS: f64 = 365.0 * 86_400.0;
+/// More instances of one job than any batch has.
+const MOST_INSTANCES: i64 = 10_000;
+
+/// What a jobs file says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobsFile {
+    /// The jobs.
+    pub batch: Batch,
+    /// Choices for the whole batch.
+    pub options: BatchOptions,
+}
+
+/// What a file is checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Cores that this process may use.
+    pub cores: u32,
+}
+
+impl JobsFile {
+    /// Reads and checks a jobs file. Relative paths in it start at its directory, and its jobs
+    /// run there unless they say otherwise.
+    pub fn read(path: &Path, limits: Limits) -> Result<Self, InputError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        Self::parse(&name, &text, &directory, limits)
+    }
+
+    /// Checks the text of a jobs file that lies in `directory`.
+    pub fn parse(
+        name: &str,
+        text: &str,
+        directory: &Path,
+        limits: Limits,
+    ) -> Result<Self, InputError> {
+        let document = Document { name, text };
+        let mut root = document.parse()?;
+        root.only(&BATCH_KEYS)?;
+        let options = batch_options(&mut root, limits)?;
+        let mut reader = JobReader { directory, limits, names: HashSet::new() };
+        let mut jobs: Vec<Job> = Vec::new();
+        let list = root.take("jobs").ok_or_else(|| {
+            InputError::new(name, "there are no jobs").key("jobs").help("add a `[[jobs]]` table")
+        })?;
+        for mut section in list.sections()? {
+            jobs.extend(reader.job(&mut section)?);
+        }
+        if jobs.is_empty() {
+            return Err(InputError::new(name, "there are no jobs").key("jobs"));
+        }
+        Ok(Self { batch: Batch { jobs }, options })
+    }
+}
+
+fn batch_options(root: &mut Section<'_>, limits: Limits) -> Result<BatchOptions, InputError> {
+    Ok(BatchOptions {
+        policy: root.map("policy", |v| v.checked(options::policy(v.string()?)))?,
+        predictor: root.map("predictor", |v| v.checked(options::predictor(v.string()?)))?,
+        meter: root.map("meter", |v| v.checked(options::meter(v.string()?)))?,
+        mechanism: root.map("mechanism", |v| v.checked(options::mechanism(v.string()?)))?,
+        quantum: root.map("quantum_ms", |v| v.checked(options::quantum(v.number()?)))?,
+        cores: root.map("cores", |v| v.checked(options::cores(v.integer()?, limits.cores)))?,
+        pinning: root.map("pinning", |v| v.checked(v.string()?.parse()))?,
+        on_exit: root.map("on_exit", |v| v.checked(v.string()?.parse()))?,
+        on_failure: root.map("on_failure", |v| v.checked(v.string()?.parse()))?,
+        seed: root.map("seed", |v| {
+            let seed = v.integer()?;
+            u64::try_from(seed).map_err(|_| v.refuse(format!("a seed of {seed} is negative")))
+        })?,
+    })
+}
+
+/// Reads the jobs of one file.
+struct JobReader<'a> {
+    directory: &'a Path,
+    limits: Limits,
+    /// Names of the jobs so far.
+    names: HashSet<String>,
+}
+
+impl JobReader<'_> {
+    /// The instances of the job in `section`.
+    fn job(&mut self, section: &mut Section<'_>) -> Result<Vec<Job>, InputError> {
+        section.only(&JOB_KEYS)?;
+        let directory = section
+            .map("directory", |v| self.existing(&v, Path::is_dir, "directory"))?
+            .unwrap_or_else(|| self.directory.to_owned());
+        let command_value = section.require("command")?;
+        let command = command(&command_value)?;
+        let Some(program) = command.argv().into_iter().next() else {
+            return Err(command_value.refuse("is empty"));
+        };
+        if let Command::Exec(_) = command {
+            command_value.checked(options::program(&program, &directory))?;
+        }
+        let job = Job {
+            name: String::new(),
+            env: section.map("env", |v| environment(&v))?.unwrap_or_default(),
+            stdin: section.map("stdin", |v| self.existing(&v, Path::is_file, "file"))?,
+            cores: section.map("cores", |v| self.job_cores(&v))?.unwrap_or(1),
+            expected_time: section.map("expected_time_s", |v| seconds(&v))?,
+            expected_reads: section.map("read_bandwidth", |v| bandwidth(&v))?,
+            expected_writes: section.map("write_bandwidth", |v| bandwidth(&v))?,
+            profile: section.map("profile", |v| self.existing(&v, Path::is_file, "file"))?,
+            cpus: section.map("cpus", |v| cpus(&v))?.unwrap_or_default(),
+            directory: Some(directory),
+            command,
+        };
+        if job.expected_bandwidth().is_some() && job.expected_time.is_none() {
+            return Err(section
+                .refuse("gives a bandwidth but no time")
+                .help("add `expected_time_s`, the time that the job takes alone"));
+        }
+        let instances = section.map("instances", |v| instances(&v))?.unwrap_or(1);
+        self.named(section, &job, &program, instances)
+    }
+
+    /// `instances` copies of `job` under names that nothing before has.
+    fn named(
+        &mut self,
+        section: &mut Section<'_>,
+        job: &Job,
+        program: &OsStr,
+        instances: u32,
+    ) -> Result<Vec<Job>, InputError> {
+        let given = section.map("name", |v| name(&v))?;
+        let base = given.unwrap_or_else(|| self.free_name(program, instances));
+        let mut jobs = Vec::new();
+        for number in 1..=instances {
+            let name = instance_name(&base, number, instances);
+            if !self.names.insert(name.clone()) {
+                return Err(section
+                    .refuse(format!("a job before has the name `{name}` already"))
+                    .help("give each job a `name` of its own"));
+            }
+            jobs.push(Job { name, ..job.clone() });
+        }
+        Ok(jobs)
+    }
+
+    /// A name from the program that none of the instances shares with a job before.
+    fn free_name(&self, program: &OsStr, instances: u32) -> String {
+        let program = program_name(program);
+        let free = |base: &String| {
+            (1..=instances).all(|n| !self.names.contains(&instance_name(base, n, instances)))
+        };
+        (1..)
+            .map(|n| if n == 1 { program.clone() } else { format!("{program}-{n}") })
+            .find(free)
+            .unwrap_or_default()
+    }
+
+    fn job_cores(&self, value: &Value<'_>) -> Result<u32, InputError> {
+        value.checked(options::cores(value.integer()?, self.limits.cores))
+    }
+
+    /// A path below the file's directory that satisfies `is`.
+    fn existing(
+        &self,
+        value: &Value<'_>,
+        is: fn(&Path) -> bool,
+        what: &str,
+    ) -> Result<PathBuf, InputError> {
+        let path = self.directory.join(value.string()?);
+        if is(&path) {
+            return Ok(path);
+        }
+        Err(value.refuse(format!("there is no {what} `{}`", path.display())))
+    }
+}
+
+fn instance_name(base: &str, number: u32, instances: u32) -> String {
+    if instances == 1 { base.to_owned() } else { format!("{base}.{number}") }
+}
+
+fn command(value: &Value<'_>) -> Result<Command, InputError> {
+    let words = match value.text() {
+        Some(line) => vec![line.to_owned()],
+        None => value
+            .array("a string for the shell or an array of strings")?
+            .iter()
+            .map(|word| word.string().map(str::to_owned))
+            .collect::<Result<_, _>>()?,
+    };
+    if words.first().is_none_or(|program| program.trim().is_empty()) {
+        return Err(value.refuse("is empty"));
+    }
+    if words.iter().any(|word| word.contains('\0')) {
+        return Err(value.refuse("contains a zero byte"));
+    }
+    Ok(match value.text() {
+        Some(line) => Command::Shell(line.into()),
+        None => Command::Exec(words.into_iter().map(OsString::from).collect()),
+    })
+}
+
+fn environment(
+    value: &Value<'_>,
+) -> Result<std::collections::BTreeMap<OsString, OsString>, InputError> {
+    let mut env = std::collections::BTreeMap::new();
+    for (name, value) in value.entries()? {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(value.refuse("is no name for an environment variable"));
+        }
+        let text = value.string()?;
+        if text.contains('\0') {
+            return Err(value.refuse("contains a zero byte"));
+        }
+        env.insert(OsString::from(name), OsString::from(text));
+    }
+    Ok(env)
+}
+
+fn name(value: &Value<'_>) -> Result<String, InputError> {
+    let name = value.string()?;
+    let wrong = name.chars().find(|c| !is_name_character(*c));
+    if let Some(wrong) = wrong {
+        return Err(value
+            .refuse(format!("`{wrong}` cannot stand in a name"))
+            .help("a name has letters, digits, `.`, `-`, `_` and `+`"));
+    }
+    if name.is_empty() || name.starts_with('.') || name.len() > 100 {
+        return Err(value
+            .refuse(format!("`{name}` is no name for a job"))
+            .help("from 1 to 100 letters and digits, the first one no dot"));
+    }
+    Ok(name.to_owned())
+}
+
+fn seconds(value: &Value<'_>) -> Result<Nanos, InputError> {
+    let seconds = value.number()?;
+    if seconds.is_finite() && seconds > 0.0 && seconds <= ABSURD_SECONDS {
+        return Ok(Nanos::from_secs_f64(seconds));
+    }
+    Err(value
+        .refuse(format!("{seconds} s is no time that a job takes"))
+        .help("seconds, more than 0 and at most a year"))
+}
+
+fn bandwidth(value: &Value<'_>) -> Result<BytesPerSec, InputError> {
+    let rate = value.number()?;
+    if rate.is_finite() && (0.0..=ABSURD_BANDWIDTH).contains(&rate) {
+        return Ok(BytesPerSec(rate));
+    }
+    Err(value
+        .refuse(format!("{rate} bytes per second is no memory bandwidth"))
+        .help("bytes per second, from 0 to 10e12"))
+}
+
+fn instances(value: &Value<'_>) -> Result<u32, InputError> {
+    let instances = value.integer()?;
+    if (1..=MOST_INSTANCES).contains(&instances) {
+        return Ok(instances as u32);
+    }
+    Err(value
+        .refuse(format!("{instances} instances cannot be run"))
+        .help(format!("from 1 to {MOST_INSTANCES}")))
+}
+
+fn cpus(value: &Value<'_>) -> Result<Vec<usize>, InputError> {
+    let mut cpus = Vec::new();
+    for element in value.array("an array of CPU numbers")? {
+        let cpu = element.integer()?;
+        // CPU_SETSIZE of glibc.
+        match usize::try_from(cpu) {
+            Ok(cpu) if cpu < 1024 => cpus.push(cpu),
+            _ => return Err(element.refuse(format!("there is no CPU {cpu}"))),
+        }
+    }
+    Ok(cpus)
+}

@@ -1,0 +1,202 @@
+//! Reading TOML key by key, so that whatever is wrong is reported with its file, line and key.
+//! What the keys mean lives with those who read them.
+
+use std::ops::Range;
+
+use memweir_core::input::InputError;
+use memweir_core::names::nearest;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::options::Refusal;
+
+/// A file's name and text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Document<'a> {
+    pub(super) name: &'a str,
+    pub(super) text: &'a str,
+}
+
+/// A table of which the keys are taken one by one.
+#[derive(Debug)]
+pub(super) struct Section<'a> {
+    document: Document<'a>,
+    path: String,
+    span: Range<usize>,
+    table: DeTable<'a>,
+}
+
+/// A value and where it stands.
+#[derive(Debug)]
+pub(super) struct Value<'a> {
+    document: Document<'a>,
+    path: String,
+    span: Range<usize>,
+    value: DeValue<'a>,
+}
+
+impl<'a> Document<'a> {
+    /// The file's outermost table.
+    pub(super) fn parse(self) -> Result<Section<'a>, InputError> {
+        let table = DeTable::parse(self.text).map_err(|error| {
+            let refusal = InputError::new(self.name, error.message());
+            match error.span() {
+                Some(span) => refusal.at(self.text, span),
+                None => refusal,
+            }
+        })?;
+        let span = table.span();
+        Ok(Section { document: self, path: String::new(), span, table: table.into_inner() })
+    }
+}
+
+impl<'a> Section<'a> {
+    /// Refuses keys that are not among `known`.
+    pub(super) fn only(&self, known: &[&str]) -> Result<(), InputError> {
+        let unknown = self
+            .table
+            .keys()
+            .filter(|key| !known.contains(&key.get_ref().as_ref()))
+            .min_by_key(|key| key.span().start);
+        let Some(key) = unknown else { return Ok(()) };
+        let error = InputError::new(self.document.name, "unknown key")
+            .at(self.document.text, key.span())
+            .key(join(&self.path, key.get_ref()));
+        Err(error.help(match nearest(key.get_ref(), known.iter().copied()) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("valid: {}", known.join(", ")),
+        }))
+    }
+
+    /// The value of `key`, if the file has one.
+    pub(super) fn take(&mut self, key: &str) -> Option<Value<'a>> {
+        let value = self.table.remove(key)?;
+        Some(Value::new(self.document, join(&self.path, key), value))
+    }
+
+    /// The value of `key`, which must be there.
+    pub(super) fn require(&mut self, key: &str) -> Result<Value<'a>, InputError> {
+        self.take(key).ok_or_else(|| self.refuse(format!("`{key}` is missing")))
+    }
+
+    /// What `read` makes of the value of `key`, if there is one.
+    pub(super) fn map<T>(
+        &mut self,
+        key: &str,
+        read: impl FnOnce(Value<'a>) -> Result<T, InputError>,
+    ) -> Result<Option<T>, InputError> {
+        self.take(key).map(read).transpose()
+    }
+
+    /// A refusal of this table.
+    pub(super) fn refuse(&self, reason: impl Into<String>) -> InputError {
+        InputError::new(self.document.name, reason)
+            .at(self.document.text, self.span.clone())
+            .key(&self.path)
+    }
+}
+
+impl<'a> Value<'a> {
+    fn new(document: Document<'a>, path: String, value: Spanned<DeValue<'a>>) -> Self {
+        let span = value.span();
+        Self { document, path, span, value: value.into_inner() }
+    }
+
+    /// A refusal of this value.
+    pub(super) fn refuse(&self, reason: impl Into<String>) -> InputError {
+        InputError::new(self.document.name, reason)
+            .at(self.document.text, self.span.clone())
+            .key(&self.path)
+    }
+
+    /// The result of a check, a refusal placed at this value.
+    pub(super) fn checked<T>(&self, result: Result<T, Refusal>) -> Result<T, InputError> {
+        result.map_err(|refusal| {
+            let error = self.refuse(refusal.reason);
+            match refusal.help {
+                Some(help) => error.help(help),
+                None => error,
+            }
+        })
+    }
+
+    /// The string, if it is one.
+    pub(super) fn text(&self) -> Option<&str> {
+        self.value.as_str()
+    }
+
+    /// The string that this must be.
+    pub(super) fn string(&self) -> Result<&str, InputError> {
+        self.text().ok_or_else(|| self.expected("a string"))
+    }
+
+    /// The integer that this must be.
+    pub(super) fn integer(&self) -> Result<i64, InputError> {
+        let integer = self.value.as_integer().ok_or_else(|| self.expected("a whole number"))?;
+        i64::from_str_radix(integer.as_str(), integer.radix())
+            .map_err(|_| self.refuse(format!("{integer} is out of range")))
+    }
+
+    /// The number that this must be, whole or not.
+    pub(super) fn number(&self) -> Result<f64, InputError> {
+        if let Some(float) = self.value.as_float() {
+            return float
+                .as_str()
+                .parse()
+                .map_err(|_| self.refuse(format!("{} is no number", float.as_str())));
+        }
+        match self.value.as_integer() {
+            Some(_) => self.integer().map(|integer| integer as f64),
+            None => Err(self.expected("a number")),
+        }
+    }
+
+    /// The elements of the array that this must be; `what` says what is expected.
+    pub(super) fn array(&self, what: &str) -> Result<Vec<Value<'a>>, InputError> {
+        let array = self.value.as_array().ok_or_else(|| self.expected(what))?;
+        let element = |(index, value): (usize, &Spanned<DeValue<'a>>)| {
+            Value::new(self.document, format!("{}[{index}]", self.path), value.clone())
+        };
+        Ok(array.iter().enumerate().map(element).collect())
+    }
+
+    /// The entries of the table that this must be.
+    pub(super) fn entries(&self) -> Result<Vec<(String, Value<'a>)>, InputError> {
+        let table = self.value.as_table().ok_or_else(|| self.expected("a table"))?;
+        let entry = |(key, value): (&Spanned<std::borrow::Cow<'a, str>>, &Spanned<DeValue<'a>>)| {
+            let name = key.get_ref().to_string();
+            let path = join(&self.path, &name);
+            (name, Value::new(self.document, path, value.clone()))
+        };
+        Ok(table.iter().map(entry).collect())
+    }
+
+    /// The tables of the array that this must be.
+    pub(super) fn sections(self) -> Result<Vec<Section<'a>>, InputError> {
+        self.array("an array of tables")?
+            .into_iter()
+            .map(|element| match element.value {
+                DeValue::Table(table) => Ok(Section {
+                    document: element.document,
+                    path: element.path,
+                    span: element.span,
+                    table,
+                }),
+                _ => Err(element.expected("a table")),
+            })
+            .collect()
+    }
+
+    fn expected(&self, what: &str) -> InputError {
+        self.refuse(format!("must be {what}, not {}", article(self.value.type_str())))
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn article(kind: &str) -> String {
+    let article = if kind.starts_with(['a', 'i']) { "an" } else { "a" };
+    format!("{article} {kind}")
+}

@@ -1,0 +1,83 @@
+//! Files for what the jobs write. The jobs write them themselves; memweir only opens them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The directory of one run's logs.
+#[derive(Clone, Debug)]
+pub struct Logs {
+    directory: PathBuf,
+}
+
+/// Where one job writes.
+#[derive(Debug)]
+pub struct JobLogs {
+    /// Standard output.
+    pub stdout: File,
+    /// Standard error.
+    pub stderr: File,
+}
+
+impl Logs {
+    /// Logs in `directory`, which is made if it does not exist.
+    pub fn create(directory: &Path) -> io::Result<Self> {
+        fs::create_dir_all(directory)?;
+        // Reports name the files; their reader may be in another directory.
+        Ok(Self { directory: fs::canonicalize(directory)? })
+    }
+
+    /// The file for the standard output of the job called `name`.
+    #[must_use]
+    pub fn stdout_path(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.out"))
+    }
+
+    /// The file for the standard error of the job called `name`.
+    #[must_use]
+    pub fn stderr_path(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.err"))
+    }
+
+    /// Opens both files of a job, replacing what an earlier run left in them.
+    pub fn open(&self, name: &str) -> io::Result<JobLogs> {
+        // Append mode: a job and its children write without overwriting each other.
+        let open = |path: PathBuf| {
+            File::create(&path)?;
+            OpenOptions::new().append(true).open(path)
+        };
+        Ok(JobLogs { stdout: open(self.stdout_path(name))?, stderr: open(self.stderr_path(name))? })
+    }
+}
+
+impl JobLogs {
+    /// Nowhere.
+    pub fn discard() -> io::Result<Self> {
+        let open = || OpenOptions::new().write(true).open("/dev/null");
+        Ok(Self { stdout: open()?, stderr: open()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_second_run_starts_with_empty_files() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let logs = Logs::create(&directory.path().join("a/b")).expect("made");
+        logs.open("job").expect("opens").stdout.write_all(b"first").expect("space");
+        let mut second = logs.open("job").expect("opens");
+        second.stdout.write_all(b"2").expect("space");
+        second.stderr.write_all(b"e").expect("space");
+        assert_eq!(fs::read(logs.stdout_path("job")).expect("a file"), b"2");
+        assert_eq!(fs::read(logs.stderr_path("job")).expect("a file"), b"e");
+    }
+
+    #[test]
+    fn a_directory_that_is_a_file_is_refused() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        assert!(Logs::create(file.path()).is_err());
+    }
+}

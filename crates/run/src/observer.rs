@@ -1,0 +1,95 @@
+//! What a running batch tells whoever watches it. Rendering lives in the command.
+
+use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_linux::{Mechanism, MeterKind};
+
+use crate::timeline::Row;
+
+/// How far the batch is, at the end of a quantum.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Number of the quantum that ended, from zero.
+    pub quantum: u64,
+    /// Time since the first exec.
+    pub elapsed: Nanos,
+    /// Bandwidth of all jobs together in this quantum; absent where no meter counts.
+    pub bandwidth: Option<BytesPerSec>,
+    /// Jobs that are over.
+    pub jobs_done: usize,
+    /// Jobs of the batch.
+    pub jobs: usize,
+    /// Estimated time until the last job ends, where enough is known to estimate it.
+    pub remaining: Option<Nanos>,
+}
+
+/// Something that happened to a batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event<'a> {
+    /// One of several runs of a comparison starts.
+    RunStarted {
+        /// The variant, as it is named on the command line.
+        variant: &'a str,
+        /// Number of the round, from zero.
+        round: u32,
+        /// Number of rounds.
+        rounds: u32,
+    },
+    /// The meter was chosen.
+    MeterChosen {
+        /// The meter.
+        kind: MeterKind,
+        /// Why this one, as one sentence.
+        reason: &'a str,
+    },
+    /// The way to block jobs was chosen.
+    MechanismChosen {
+        /// The mechanism.
+        mechanism: Mechanism,
+        /// Why this one, as one sentence.
+        reason: &'a str,
+    },
+    /// Something that the user should know; the batch goes on.
+    Notice(&'a str),
+    /// The job's program was started.
+    JobStarted {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: &'a str,
+    },
+    /// A quantum ended.
+    QuantumEnded(&'a Progress),
+    /// What each job did in the quantum that ended; told to those who
+    /// [want rows](Observer::wants_rows).
+    QuantumRecorded(&'a [Row]),
+    /// The job is over.
+    JobEnded {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: &'a str,
+        /// Exit code; 128 + signal if a signal ended it; absent if it was left running.
+        exit_code: Option<i32>,
+        /// From its exec to its end.
+        wall: Nanos,
+    },
+}
+
+/// Watches a batch. Called from the scheduling loop, so it must return quickly.
+pub trait Observer {
+    /// Something happened.
+    fn event(&mut self, event: Event<'_>);
+
+    /// Whether [`Event::QuantumRecorded`] is wanted. Asked each quantum; rows cost time to make.
+    fn wants_rows(&self) -> bool {
+        false
+    }
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn event(&mut self, _event: Event<'_>) {}
+}

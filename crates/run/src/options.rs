@@ -1,0 +1,349 @@
+//! How a batch is to be run: what a jobs file may say for the whole batch, and what the command
+//! line overrides.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use memweir_core::Nanos;
+use memweir_core::cache::CacheHierarchy;
+use memweir_core::input::InputError;
+use memweir_core::names::suggestion;
+use memweir_linux::Mechanism;
+use memweir_linux::guardian;
+use memweir_linux::launch::resolve_program;
+use memweir_linux::meter::{MeterChoice, UnknownMeter};
+use memweir_policy::policies::{self, DecidesBy};
+use memweir_policy::{PredictorKind, UnknownPredictor};
+
+/// The shortest quantum: below it, switching costs a measurable share of the time.
+pub const SHORTEST_QUANTUM: Nanos = Nanos::from_millis(10);
+/// The longest quantum.
+pub const LONGEST_QUANTUM: Nanos = Nanos::from_millis(10_000);
+/// The quantum of iabw section 2.2.
+pub const DEFAULT_QUANTUM: Nanos = Nanos::from_millis(100);
+
+/// What the command is called with to be a guardian.
+pub const GUARDIAN_ARGUMENT: &str = "guardian";
+
+/// Whether jobs are bound to CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pinning {
+    /// No: the kernel places them on any of the batch's cores.
+    #[default]
+    Free,
+    /// Each chosen single-core job is bound to a core of its own for the quantum.
+    OneJobPerCore,
+    /// Each job is bound to the `cpus` of the jobs file for its whole life.
+    ByHand,
+}
+
+/// What happens to the jobs when memweir is told to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnExit {
+    /// They get SIGTERM, and two seconds later SIGKILL.
+    #[default]
+    Kill,
+    /// They are thawed and left running.
+    Release,
+}
+
+/// What happens to the batch when a job fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// It goes on.
+    #[default]
+    Continue,
+    /// It ends; the other jobs are killed.
+    FailFast,
+}
+
+/// Where the software meter finds what it needs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SoftwareMeterOptions {
+    /// The `qemu-x86_64` program; found on `PATH` if absent.
+    pub qemu: Option<PathBuf>,
+    /// The plugin library; found beside the command if absent.
+    pub plugin: Option<PathBuf>,
+    /// A file with the cache geometry; that of the machine if absent.
+    pub caches: Option<PathBuf>,
+}
+
+/// Everything that fixes a run but the jobs themselves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunOptions {
+    /// A name of [`policy_names`].
+    pub policy: String,
+    /// The predictor; the default of `memweir-policy` if absent.
+    pub predictor: Option<PredictorKind>,
+    /// The meter, or the rule to choose one.
+    pub meter: MeterChoice,
+    /// The blocking mechanism; the first that works if absent.
+    pub mechanism: Option<Mechanism>,
+    /// Length of a quantum.
+    pub quantum: Nanos,
+    /// Cores that the batch may use; all allowed ones if absent.
+    pub cores: Option<u32>,
+    /// Whether jobs are bound to CPUs.
+    pub pinning: Pinning,
+    /// What happens to the jobs when memweir is told to end.
+    pub on_exit: OnExit,
+    /// What happens to the batch when a job fails.
+    pub on_failure: OnFailure,
+    /// Directory for the jobs' output, made if it does not exist.
+    pub logs: PathBuf,
+    /// File for one row per job and quantum, Parquet or CSV by its ending.
+    pub timeline: Option<PathBuf>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The calibration of this machine; the one in the XDG configuration directory if absent.
+    pub platform: Option<PathBuf>,
+    /// The profile store; the one in the XDG data directory if absent.
+    pub store: Option<PathBuf>,
+    /// How to start the process that lets the jobs run on if this one dies: a program that calls
+    /// [`memweir_linux::guardian::main`]. By default this program with the argument
+    /// [`GUARDIAN_ARGUMENT`].
+    pub guardian: guardian::Command,
+    /// The software meter's files.
+    pub software: SoftwareMeterOptions,
+    /// A file of perf events to use instead of the built-in table.
+    pub perf_events: Option<PathBuf>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            policy: "ideal-average".to_owned(),
+            predictor: None,
+            meter: MeterChoice::Auto,
+            mechanism: None,
+            quantum: DEFAULT_QUANTUM,
+            cores: None,
+            pinning: Pinning::default(),
+            on_exit: OnExit::default(),
+            on_failure: OnFailure::default(),
+            logs: PathBuf::from("memweir-logs"),
+            timeline: None,
+            seed: 1,
+            platform: None,
+            store: None,
+            guardian: guardian::Command::this_program([GUARDIAN_ARGUMENT]),
+            software: SoftwareMeterOptions::default(),
+            perf_events: None,
+        }
+    }
+}
+
+/// What a jobs file says for the whole batch. The command line overrides it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BatchOptions {
+    /// See [`RunOptions::policy`].
+    pub policy: Option<String>,
+    /// See [`RunOptions::predictor`].
+    pub predictor: Option<PredictorKind>,
+    /// See [`RunOptions::meter`].
+    pub meter: Option<MeterChoice>,
+    /// See [`RunOptions::mechanism`].
+    pub mechanism: Option<Mechanism>,
+    /// See [`RunOptions::quantum`].
+    pub quantum: Option<Nanos>,
+    /// See [`RunOptions::cores`].
+    pub cores: Option<u32>,
+    /// See [`RunOptions::pinning`].
+    pub pinning: Option<Pinning>,
+    /// See [`RunOptions::on_exit`].
+    pub on_exit: Option<OnExit>,
+    /// See [`RunOptions::on_failure`].
+    pub on_failure: Option<OnFailure>,
+    /// See [`RunOptions::seed`].
+    pub seed: Option<u64>,
+}
+
+impl BatchOptions {
+    /// These choices on top of `options`; what is absent here stays.
+    #[must_use]
+    pub fn over(self, options: RunOptions) -> RunOptions {
+        RunOptions {
+            policy: self.policy.unwrap_or(options.policy),
+            predictor: self.predictor.or(options.predictor),
+            meter: self.meter.unwrap_or(options.meter),
+            mechanism: self.mechanism.or(options.mechanism),
+            quantum: self.quantum.unwrap_or(options.quantum),
+            cores: self.cores.or(options.cores),
+            pinning: self.pinning.unwrap_or(options.pinning),
+            on_exit: self.on_exit.unwrap_or(options.on_exit),
+            on_failure: self.on_failure.unwrap_or(options.on_failure),
+            seed: self.seed.unwrap_or(options.seed),
+            ..options
+        }
+    }
+}
+
+/// Why a value was refused, before it is known where it was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refusal {
+    /// Why.
+    pub reason: String,
+    /// What to write instead.
+    pub help: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal for `reason`, with `help`.
+    pub fn new(reason: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { reason: reason.into(), help: Some(help.into()) }
+    }
+
+    /// The refusal of something written in `source_name`.
+    #[must_use]
+    pub fn written_in(self, source_name: &str) -> InputError {
+        let error = InputError::new(source_name, self.reason);
+        match self.help {
+            Some(help) => error.help(help),
+            None => error,
+        }
+    }
+}
+
+/// The name under which `run` offers [`Pinning::ByHand`] as if it were a policy, so that a
+/// comparison can put it beside the others.
+pub const PINNED: &str = "pinned";
+
+/// The policies by name, and [`PINNED`].
+pub fn policy_names() -> Vec<&'static str> {
+    policies::names().chain([PINNED]).collect()
+}
+
+/// Whether a policy decides by the jobs' bandwidth, so that it is nothing without a meter.
+#[must_use]
+pub fn needs_bandwidth(policy: &str) -> bool {
+    policies::find(policy).is_ok_and(|entry| entry.decides_by == DecidesBy::Bandwidth)
+}
+
+/// Checks the name of a policy.
+pub fn policy(name: &str) -> Result<String, Refusal> {
+    choose("policy", name, &policy_names()).map(str::to_owned)
+}
+
+/// Checks the name of a predictor.
+pub fn predictor(name: &str) -> Result<PredictorKind, Refusal> {
+    name.parse().map_err(|error: UnknownPredictor| Refusal::new(error.reason, error.help))
+}
+
+/// Checks the name of a meter.
+pub fn meter(name: &str) -> Result<MeterChoice, Refusal> {
+    name.parse().map_err(|error: UnknownMeter| {
+        Refusal::new(format!("unknown meter `{}`", error.given), error.help)
+    })
+}
+
+/// Checks the name of a blocking mechanism.
+pub fn mechanism(name: &str) -> Result<Mechanism, Refusal> {
+    const NAMES: [(&str, Mechanism); 3] = [
+        ("cgroup-v2", Mechanism::CgroupV2),
+        ("sigstop", Mechanism::Sigstop),
+        ("cgroup-v1", Mechanism::CgroupV1),
+    ];
+    let names = NAMES.map(|(name, _)| name);
+    let chosen = choose("mechanism", name, &names)?;
+    Ok(NAMES[names.iter().position(|n| *n == chosen).unwrap_or(0)].1)
+}
+
+/// Finds a job's program as an absolute path: on `PATH`, or, if its name has a slash, from the
+/// `directory` in which the job runs.
+pub fn program(name: &OsStr, directory: &Path) -> Result<PathBuf, Refusal> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = if name.as_encoded_bytes().contains(&b'/') {
+        resolve_program(directory.join(name).as_os_str(), &path)
+    } else {
+        resolve_program(name, &path)
+    };
+    found.map_err(|error| Refusal { reason: error.reason, help: error.help })
+}
+
+/// Reads a file with the caches that the software meter simulates: the tables `l1d`, `l2` and
+/// `llc`, each with `size` in bytes, `ways` and `line` in bytes.
+pub fn caches(path: &Path) -> Result<CacheHierarchy, InputError> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+    let caches: CacheHierarchy = toml::from_str(&text).map_err(|error| {
+        let refusal = InputError::new(&name, error.message());
+        match error.span() {
+            Some(span) => refusal.at(&text, span),
+            None => refusal,
+        }
+    })?;
+    caches.validate().map_err(|error| InputError::new(&name, error.to_string()))?;
+    Ok(caches)
+}
+
+/// Checks a quantum, given in milliseconds.
+pub fn quantum(milliseconds: f64) -> Result<Nanos, Refusal> {
+    let quantum = Nanos::from_secs_f64(milliseconds / 1e3);
+    if milliseconds.is_nan() || quantum < SHORTEST_QUANTUM {
+        return Err(Refusal::new(
+            format!("a quantum of {milliseconds} ms is too short"),
+            "the shortest is 10 ms",
+        ));
+    }
+    if quantum > LONGEST_QUANTUM {
+        return Err(Refusal::new(
+            format!("a quantum of {milliseconds} ms is too long"),
+            "the longest is 10000 ms",
+        ));
+    }
+    Ok(quantum)
+}
+
+/// Checks a number of cores against those that this process may use.
+pub fn cores(cores: i64, available: u32) -> Result<u32, Refusal> {
+    match u32::try_from(cores) {
+        Ok(cores) if (1..=available).contains(&cores) => Ok(cores),
+        _ => Err(Refusal::new(
+            format!("{cores} cores cannot be used"),
+            format!("from 1 to {available} here"),
+        )),
+    }
+}
+
+impl Pinning {
+    const NAMES: [(&'static str, Self); 3] = [
+        ("free", Self::Free),
+        ("one-job-per-core", Self::OneJobPerCore),
+        ("by-hand", Self::ByHand),
+    ];
+}
+
+impl OnExit {
+    const NAMES: [(&'static str, Self); 2] = [("kill", Self::Kill), ("release", Self::Release)];
+}
+
+impl OnFailure {
+    const NAMES: [(&'static str, Self); 2] =
+        [("continue", Self::Continue), ("fail-fast", Self::FailFast)];
+}
+
+macro_rules! by_name {
+    ($type:ident, $what:literal) => {
+        impl std::str::FromStr for $type {
+            type Err = Refusal;
+            fn from_str(name: &str) -> Result<Self, Refusal> {
+                let names = Self::NAMES.map(|(name, _)| name);
+                let chosen = choose($what, name, &names)?;
+                Ok(Self::NAMES[names.iter().position(|n| *n == chosen).unwrap_or(0)].1)
+            }
+        }
+    };
+}
+
+by_name!(Pinning, "pinning");
+by_name!(OnExit, "on_exit");
+by_name!(OnFailure, "on_failure");
+
+/// The choice that is called `name`, or a refusal with the nearest one.
+fn choose<'a>(what: &str, name: &str, names: &[&'a str]) -> Result<&'a str, Refusal> {
+    names.iter().copied().find(|candidate| *candidate == name).ok_or_else(|| {
+        Refusal::new(format!("unknown {what} `{name}`"), suggestion(name, names.iter().copied()))
+    })
+}

@@ -1,0 +1,108 @@
+//! What a batch did, as data. `run --json` is this structure, field by field.
+
+use serde::{Deserialize, Serialize};
+
+/// One batch under one policy.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BatchReport {
+    /// Name of the policy.
+    pub policy: String,
+    /// Name of the predictor, with its parameter (`window:3`).
+    pub predictor: String,
+    /// Name of the meter that served.
+    pub meter: String,
+    /// Name of the blocking mechanism.
+    pub mechanism: String,
+    /// Cores that the batch could use.
+    pub cores: u32,
+    /// Length of a quantum in milliseconds.
+    pub quantum_ms: u64,
+    /// From the first exec to the end of the last job, in seconds.
+    pub turnaround_s: f64,
+    /// CPU time that memweir itself used while the batch ran, in seconds. Its guardian sleeps.
+    #[serde(default)]
+    pub scheduler_s: f64,
+    /// Mean over the quanta of the system's bandwidth, in bytes per second.
+    pub bandwidth_mean: f64,
+    /// Standard deviation over the quanta of the system's bandwidth (iabw Fig. 9b).
+    pub bandwidth_std: f64,
+    /// Number of quanta.
+    pub quanta: u64,
+    /// Share of the quanta per band of system bandwidth (the BTR breakdown of iabw Fig. 10).
+    pub bandwidth_breakdown: Vec<Band>,
+    /// Ideal average bandwidth of the workload, eq. (10), where times and bandwidths were known.
+    pub ideal_average_bandwidth: Option<f64>,
+    /// The scheduling bandwidth target that was used last.
+    pub target: Option<f64>,
+    /// Peak bandwidth of the machine as calibrated.
+    pub peak_bandwidth: Option<f64>,
+    /// How the batch ended.
+    pub outcome: Outcome,
+    /// What the user should know: fallbacks taken, meters that failed.
+    pub notices: Vec<String>,
+    /// The jobs, in the order of the jobs file.
+    pub jobs: Vec<JobReport>,
+}
+
+/// How a batch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Every job is over.
+    Finished,
+    /// A signal ended it; jobs were killed or released.
+    Interrupted,
+    /// A job failed and the others were killed.
+    FailedFast,
+}
+
+/// One band of the breakdown.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Band {
+    /// Lower edge in bytes per second.
+    pub from: f64,
+    /// Upper edge in bytes per second; absent in the last band.
+    pub to: Option<f64>,
+    /// Share of the quanta, 0 to 1.
+    pub share: f64,
+}
+
+/// One job of a batch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobReport {
+    /// Its name.
+    pub name: String,
+    /// Its command, one string per argument.
+    pub command: Vec<String>,
+    /// Exit code; 128 + signal if a signal ended it; absent if it was left running
+    /// or never started.
+    pub exit_code: Option<i32>,
+    /// From its exec to its end, in seconds.
+    pub wall_s: f64,
+    /// CPU time of all its processes, in seconds.
+    pub running_s: f64,
+    /// Quanta in which it was chosen.
+    pub quanta: u64,
+    /// Instructions; absent where the meter counts none.
+    pub instructions: Option<u64>,
+    /// 64-byte lines read from memory; absent where the meter failed.
+    pub memory_reads: Option<u64>,
+    /// 64-byte lines written to memory; absent where the meter sees reads alone.
+    pub memory_writes: Option<u64>,
+    /// Mean bandwidth while it was chosen, in bytes per second.
+    pub bandwidth_mean: f64,
+    /// Highest bandwidth of a quantum, in bytes per second.
+    pub bandwidth_peak: f64,
+    /// File with its standard output.
+    pub stdout: Option<std::path::PathBuf>,
+    /// File with its standard error.
+    pub stderr: Option<std::path::PathBuf>,
+}
+
+impl BatchReport {
+    /// Whether every job ended with exit code zero.
+    #[must_use]
+    pub fn succeeded(&self) -> bool {
+        self.outcome == Outcome::Finished && self.jobs.iter().all(|job| job.exit_code == Some(0))
+    }
+}

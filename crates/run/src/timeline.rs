@@ -1,0 +1,149 @@
+//! The timeline of a batch: one row per job and quantum, as CSV or Parquet.
+//!
+//! Rows are on disk as soon as their quantum is over, so a batch that is killed loses at most the
+//! quantum that was running. A Parquet file cannot be read before its footer is written; so its
+//! rows go to `FILE.partial.csv` while the batch runs and become `FILE` at its end. What a killed
+//! run leaves is that CSV file, whole up to its last quantum.
+
+mod parquet;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use memweir_core::{BytesPerSec, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::options::Refusal;
+
+/// One job in one quantum. Bandwidths are in bytes per second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Number of the quantum, from zero.
+    pub quantum: u64,
+    /// Start of the quantum in seconds since the first exec.
+    pub t_start_s: f64,
+    /// Length of the quantum in seconds, as it was measured.
+    pub span_s: f64,
+    /// Place of the job in the jobs file.
+    pub job: u32,
+    /// Name of the job.
+    pub name: String,
+    /// Whether it was let run, from the start of the quantum or later in it.
+    pub chosen: bool,
+    /// CPU time in this quantum in seconds.
+    pub cpu_s: f64,
+    /// Instructions in this quantum; empty where nothing counts them.
+    pub instructions: Option<u64>,
+    /// 64-byte lines read; empty where nothing counts them.
+    pub reads: Option<u64>,
+    /// 64-byte lines written; empty where nothing counts them.
+    pub writes: Option<u64>,
+    /// The job's bandwidth over the quantum; empty where nothing counts it.
+    pub bandwidth: Option<f64>,
+    /// The bandwidth that it was predicted to require; empty for jobs that were not candidates.
+    pub predicted: Option<f64>,
+    /// Bandwidth of all jobs together; empty where nothing counts it.
+    pub system_bandwidth: Option<f64>,
+    /// The bandwidth that the policy aimed at; empty for policies that aim at none.
+    pub target: Option<f64>,
+}
+
+/// What a timeline file holds, by its ending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `.csv`
+    Csv,
+    /// `.parquet`
+    Parquet,
+}
+
+impl Format {
+    /// The format that the ending of `path` names.
+    pub fn of(path: &Path) -> Result<Self, Refusal> {
+        let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        match extension.as_str() {
+            "csv" => Ok(Self::Csv),
+            "parquet" => Ok(Self::Parquet),
+            "" => Err(Refusal::new(
+                format!("`{}` has no ending", path.display()),
+                "end it in .csv or .parquet",
+            )),
+            other => Err(Refusal::new(
+                format!("a timeline cannot be written as `.{other}`"),
+                memweir_core::names::suggestion(other, ["csv", "parquet"]),
+            )),
+        }
+    }
+}
+
+/// A timeline that is being written.
+#[derive(Debug)]
+pub struct Timeline {
+    path: PathBuf,
+    format: Format,
+    journal_path: PathBuf,
+    journal: csv::Writer<File>,
+}
+
+impl Timeline {
+    /// Starts the file at `path`, replacing what is there.
+    pub fn create(path: &Path, format: Format) -> io::Result<Self> {
+        let journal_path = match format {
+            Format::Csv => path.to_owned(),
+            Format::Parquet => with_ending(path, ".partial.csv"),
+        };
+        let journal = csv::Writer::from_writer(File::create(&journal_path)?);
+        Ok(Self { path: path.to_owned(), format, journal_path, journal })
+    }
+
+    /// Appends the rows of one quantum; they are in the file when this returns.
+    pub fn append(&mut self, rows: &[Row]) -> io::Result<()> {
+        for row in rows {
+            self.journal.serialize(row).map_err(io::Error::other)?;
+        }
+        self.journal.flush()
+    }
+
+    /// Ends the file. On failure the rows stay in the journal, whose path the error names.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.journal.flush()?;
+        if self.format == Format::Parquet {
+            parquet::from_journal(&self.journal_path, &self.path).map_err(|error| {
+                let journal = self.journal_path.display();
+                io::Error::other(format!("{error}; the rows are in {journal}"))
+            })?;
+            std::fs::remove_file(&self.journal_path)?;
+        }
+        Ok(())
+    }
+}
+
+/// Seconds and bandwidths as rows hold them.
+impl Row {
+    /// Sets the times of the quantum.
+    #[must_use]
+    pub fn at(self, start: Nanos, span: Nanos) -> Self {
+        Self { t_start_s: start.as_secs_f64(), span_s: span.as_secs_f64(), ..self }
+    }
+
+    /// Sets what was decided for the whole system.
+    #[must_use]
+    pub fn in_system(self, bandwidth: Option<BytesPerSec>, target: Option<BytesPerSec>) -> Self {
+        Self {
+            system_bandwidth: bandwidth.map(|rate| rate.0),
+            target: target.map(|rate| rate.0),
+            ..self
+        }
+    }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests;

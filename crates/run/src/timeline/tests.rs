@@ -1,0 +1,94 @@
+use super::*;
+use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::record::RowAccessor;
+
+fn row(quantum: u64, name: &str) -> Row {
+    Row {
+        quantum,
+        job: 3,
+        name: name.to_owned(),
+        chosen: quantum.is_multiple_of(2),
+        cpu_s: 0.05,
+        reads: Some(1000 + quantum),
+        predicted: (quantum > 0).then_some(2.5e9),
+        ..Row::default()
+    }
+    .at(Nanos::from_millis(100 * quantum), Nanos::from_millis(100))
+    .in_system(Some(BytesPerSec::from_gb(4.0)), None)
+}
+
+#[test]
+fn only_csv_and_parquet_endings_are_taken() {
+    assert_eq!(Format::of(Path::new("a/b.csv")), Ok(Format::Csv));
+    assert_eq!(Format::of(Path::new("b.PARQUET")), Ok(Format::Parquet));
+    let refusal = Format::of(Path::new("b.parqet")).unwrap_err();
+    assert!(refusal.help.is_some_and(|help| help.contains("`parquet`")));
+    assert!(Format::of(Path::new("b")).is_err());
+}
+
+#[test]
+fn csv_rows_are_in_the_file_before_it_is_finished() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("t.csv");
+    let mut timeline = Timeline::create(&path, Format::Csv).expect("a file");
+    timeline.append(&[row(0, "a,b"), row(1, "c\"d")]).expect("space");
+    let rows: Vec<Row> = csv::Reader::from_path(&path)
+        .expect("a file")
+        .into_deserialize()
+        .collect::<Result<_, _>>()
+        .expect("whole rows");
+    assert_eq!(rows, [row(0, "a,b"), row(1, "c\"d")]);
+    timeline.finish().expect("space");
+}
+
+#[test]
+fn parquet_rows_are_in_a_journal_until_the_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("t.parquet");
+    let mut timeline = Timeline::create(&path, Format::Parquet).expect("a file");
+    timeline.append(&[row(0, "a"), row(1, "b")]).expect("space");
+    let journal = std::fs::read_to_string(directory.path().join("t.parquet.partial.csv"))
+        .expect("the journal");
+    assert_eq!(journal.lines().count(), 3);
+    assert!(!path.exists());
+
+    timeline.finish().expect("space");
+    let names: Vec<_> = std::fs::read_dir(directory.path())
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(names, ["t.parquet"]);
+
+    let reader = SerializedFileReader::new(File::open(&path).expect("a file")).expect("Parquet");
+    let rows: Vec<_> =
+        reader.get_row_iter(None).expect("rows").collect::<Result<_, _>>().expect("whole rows");
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[1].get_long(0).ok(), Some(1));
+    assert_eq!(rows[1].get_double(1).ok(), Some(0.1));
+    assert_eq!(rows[1].get_string(4).ok().map(String::as_str), Some("b"));
+    assert_eq!(rows[0].get_bool(5).ok(), Some(true));
+    assert!(rows[0].get_long(7).is_err(), "instructions were not counted");
+    assert_eq!(rows[1].get_long(8).ok(), Some(1001));
+    assert!(rows[0].get_double(11).is_err(), "nothing was predicted for quantum 0");
+    assert_eq!(rows[1].get_double(11).ok(), Some(2.5e9));
+    assert_eq!(rows[0].get_double(12).ok(), Some(4e9));
+}
+
+#[test]
+fn an_unfinished_timeline_without_rows_is_still_a_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("t.parquet");
+    Timeline::create(&path, Format::Parquet).expect("a file").finish().expect("space");
+    let reader = SerializedFileReader::new(File::open(&path).expect("a file")).expect("Parquet");
+    assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_no_panic() {
+    if !Path::new("/dev/full").exists() {
+        eprintln!("SKIPPED: no /dev/full here");
+        return;
+    }
+    let mut timeline = Timeline::create(Path::new("/dev/full"), Format::Csv).expect("opens");
+    assert!(timeline.append(&[row(0, "a")]).is_err());
+}

@@ -1,0 +1,195 @@
+//! Real programs, profiled from end to end: natively by software events, and under the emulator.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use memweir_core::Bytes;
+use memweir_core::Nanos;
+use memweir_core::cache::{CacheGeometry, CacheHierarchy};
+use memweir_core::softpmu::Sampling;
+use memweir_linux::MeterKind;
+use memweir_linux::qemu::{Qemu, QemuPaths};
+use memweir_run::profile::{
+    Check, ProfileError, ProfileOptions, ProfileProgress, Profiled, ProgramOutput, profile,
+};
+use memweir_run::recording::Recording;
+use memweir_run::store::{Invocation, ProgramKey, Store};
+
+fn options() -> ProfileOptions {
+    let cache = |size, ways| CacheGeometry { size: Bytes(size), ways, line: 64 };
+    ProfileOptions {
+        meter: Some(MeterKind::Software),
+        // Small, so that small programs miss them.
+        caches: Some(CacheHierarchy {
+            l1d: cache(32 << 10, 8),
+            l2: cache(256 << 10, 8),
+            llc: cache(2 << 20, 16),
+        }),
+        output: ProgramOutput::Discard,
+        ..ProfileOptions::default()
+    }
+}
+
+fn program(path: &str, arguments: &[&str], directory: &Path) -> Invocation {
+    Invocation {
+        program: PathBuf::from(path),
+        argv: [path].iter().chain(arguments).map(Into::into).collect(),
+        directory: directory.to_owned(),
+        stdin: None,
+    }
+}
+
+fn emulator_is_missing() -> bool {
+    let missing = Qemu::find(&QemuPaths::default()).err();
+    if let Some(error) = &missing {
+        eprintln!("SKIPPED: {error}");
+    }
+    missing.is_some()
+}
+
+fn run(invocation: &Invocation, options: &ProfileOptions) -> Profiled {
+    profile(invocation, options, &mut |_| ()).unwrap()
+}
+
+/// A file of lines in no order, larger than the last-level cache of the tests.
+fn unsorted(directory: &Path) -> PathBuf {
+    let mut state = 1_u32;
+    let text: String = (0..200_000)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            format!("{state:010}\n")
+        })
+        .collect();
+    let path = directory.join("unsorted");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_sort_is_profiled_along_its_native_time() {
+    if emulator_is_missing() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    unsorted(dir.path());
+    let sort = program("/usr/bin/sort", &["--parallel=1", "unsorted", "-o", "sorted"], dir.path());
+    let mut stages = (0, 0);
+    let profiled = profile(&sort, &options(), &mut |progress| match progress {
+        ProfileProgress::Native { .. } => stages.0 += 1,
+        ProfileProgress::Emulated { .. } => stages.1 += 1,
+        ProfileProgress::Checking { .. } => panic!("nobody asked for a check"),
+    })
+    .unwrap();
+    let report = &profiled.report;
+    assert!(stages.0 >= 1 && stages.1 >= 1, "{stages:?}");
+    assert_eq!((report.exit_code, report.meter.as_str()), (0, "software"));
+    // 200,000 lines of 11 bytes are read once at least: 34,375 lines of memory.
+    assert!(report.memory_reads > 34_000, "{}", report.memory_reads);
+    assert!(report.memory_writes.unwrap() > 5_000, "{:?}", report.memory_writes);
+    assert!(report.instructions.unwrap() > 200_000 * 100, "{:?}", report.instructions);
+    assert!(report.cpu_s > 0.0 && report.wall_s > 0.0);
+    assert!(report.bandwidth_peak >= report.bandwidth_mean && report.bandwidth_mean > 0.0);
+    let reads: u64 = report.intervals.iter().map(|interval| interval.memory_reads).sum();
+    assert_eq!(reads, report.memory_reads, "intervals are all of it");
+    assert_eq!(report.intervals.len(), (report.cpu_s * 1000.0).ceil() as usize);
+    let share: f64 = report.phases.iter().map(|phase| phase.share).sum();
+    assert!((share - 1.0).abs() < 1e-6, "{:?}", report.phases);
+    let sampling = report.sampling.as_ref().unwrap();
+    assert_eq!((sampling.requested.as_str(), sampling.estimated_error), ("all", Some(0.0)));
+    assert!(sampling.simulated_share > 0.99, "{sampling:?}");
+
+    // Into the store and a file, and out again.
+    let store = Store::open(Some(&dir.path().join("profiles.sqlite"))).unwrap();
+    let key = ProgramKey::of(&sort).unwrap();
+    store.put(&key, &profiled.recording).unwrap();
+    assert_eq!(store.get(&key).unwrap().unwrap().recording, profiled.recording);
+    let file = dir.path().join("sort.parquet");
+    profiled.recording.save(&file).unwrap();
+    assert_eq!(Recording::load(&file).unwrap(), profiled.recording);
+}
+
+#[test]
+fn a_program_in_its_caches_reads_almost_nothing_and_its_exit_code_is_kept() {
+    if emulator_is_missing() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 3";
+    let report = run(&program("/bin/sh", &["-c", script], dir.path()), &options()).report;
+    assert_eq!(report.exit_code, 3);
+    assert!(!report.notices.iter().any(|notice| notice.contains("another course")));
+    let instructions = report.instructions.unwrap();
+    assert!(instructions > 10_000_000, "{instructions}");
+    // Its own start-up misses; the loop does not.
+    assert!(report.memory_reads < 40_000, "{}", report.memory_reads);
+}
+
+#[test]
+fn sampling_says_what_it_simulated_and_how_far_off_it_is() {
+    if emulator_is_missing() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let input = unsorted(dir.path());
+    let mut sort = program("/usr/bin/sort", &["--parallel=1", "-o", "sorted"], dir.path());
+    sort.stdin = Some(input);
+    let sampled =
+        ProfileOptions { sampling: Sampling::Share(0.5), check: Check::FullRun, ..options() };
+    let report = run(&sort, &sampled).report;
+    let sampling = report.sampling.unwrap();
+    assert_eq!(sampling.requested, "50%");
+    assert!((0.3..0.8).contains(&sampling.simulated_share), "{sampling:?}");
+    let error = sampling.measured_error.unwrap();
+    assert!(error.abs() < 0.6, "{sampling:?}");
+}
+
+#[test]
+fn a_native_meter_samples_the_running_program() {
+    let events =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../linux/tests/data/software-events.toml");
+    let dir = tempfile::tempdir().unwrap();
+    let native =
+        ProfileOptions { meter: Some(MeterKind::Perf), perf_events: Some(events), ..options() };
+    // Every page of the buffer is a fault, which the file of test events counts as reads.
+    let dd = program("/bin/dd", &["if=/dev/zero", "of=/dev/null", "bs=64M", "count=4"], dir.path());
+    let report = match profile(&dd, &native, &mut |_| ()) {
+        Ok(profiled) => profiled.report,
+        Err(ProfileError::NoMeter(reason)) => {
+            eprintln!("SKIPPED: {reason}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    assert_eq!((report.meter.as_str(), report.exit_code), ("perf", 0));
+    assert!(report.memory_reads > 0, "{report:?}");
+    assert!(report.sampling.is_none());
+    let reads: u64 = report.intervals.iter().map(|interval| interval.memory_reads).sum();
+    assert_eq!(reads, report.memory_reads);
+}
+
+#[test]
+fn wrong_requests_are_refused_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let touch = program("/usr/bin/touch", &["ran"], dir.path());
+    let refuse =
+        |options: &ProfileOptions| profile(&touch, options, &mut |_| ()).unwrap_err().to_string();
+    let declared = ProfileOptions { meter: Some(MeterKind::Declared), ..options() };
+    assert!(refuse(&declared).contains("counts nothing"));
+    let short = ProfileOptions { interval: Nanos(10), ..options() };
+    assert!(refuse(&short).contains("a millisecond or more"));
+    let missing = ProfileOptions {
+        meter: None,
+        perf_events: Some("/nonexistent/events.toml".into()),
+        ..options()
+    };
+    assert!(refuse(&missing).contains("/nonexistent/events.toml"));
+    let no_plugin = ProfileOptions {
+        qemu: QemuPaths { plugin: Some("/nonexistent/plugin.so".into()), emulator: None },
+        ..options()
+    };
+    assert!(refuse(&no_plugin).contains("/nonexistent/plugin.so"));
+    let mut impossible = options();
+    impossible.caches.as_mut().unwrap().l2.ways = 0;
+    assert!(refuse(&impossible).contains("l2"));
+    assert!(!dir.path().join("ran").exists());
+}
