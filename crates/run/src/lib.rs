@@ -9,6 +9,7 @@ pub mod batch;
 pub mod calibrate;
 pub mod compare;
 pub mod declared;
+pub mod doctor;
 pub mod files;
 pub mod hog;
 pub mod jobs;

@@ -1,0 +1,146 @@
+//! `memweir doctor`: what this machine offers, and for everything missing why, and what would
+//! enable it.
+//!
+//! Meters and mechanisms are probed by trying them, where they live; here they are put together
+//! with what the kernel, memweir's own files and the installed tools say.
+
+mod system;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use memweir_linux::meter::perf::probe_perf;
+use memweir_linux::meter::resctrl::probe_resctrl;
+use memweir_linux::qemu::{Qemu, QemuPaths};
+use memweir_linux::{Mechanism, MeterKind, Probe, blocker};
+use serde::Serialize;
+
+use crate::platform::{Machine, Platform, PlatformError, Target};
+use crate::store::Store;
+
+/// Where to look for what is not at its usual place.
+#[derive(Clone, Debug, Default)]
+pub struct DoctorOptions {
+    /// The emulator and the plugin.
+    pub qemu: QemuPaths,
+    /// The calibration; [`Platform::default_path`] if absent.
+    pub platform: Option<PathBuf>,
+    /// The profile store; [`Store::default_path`] if absent.
+    pub store: Option<PathBuf>,
+}
+
+/// What this machine offers. `doctor --json` is this structure, field by field.
+#[derive(Clone, Debug, Serialize)]
+pub struct DoctorReport {
+    /// Version of memweir.
+    pub version: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// The machine.
+    pub machine: Machine,
+    /// The meters by name.
+    pub meters: BTreeMap<String, Probe>,
+    /// The blocking mechanisms by name.
+    pub mechanisms: BTreeMap<String, Probe>,
+    /// What this process is allowed to do.
+    pub privileges: BTreeMap<String, Probe>,
+    /// What the kernel offers.
+    pub kernel_features: BTreeMap<String, Probe>,
+    /// Programs that memweir starts.
+    pub tools: BTreeMap<String, Probe>,
+    /// The calibration.
+    pub platform: Probe,
+    /// The profile store.
+    pub store: Probe,
+}
+
+/// Probes everything. Takes some tenths of a second, starts a few processes and leaves nothing.
+#[must_use]
+pub fn doctor(options: &DoctorOptions) -> DoctorReport {
+    let machine = Machine::here();
+    let store = store(options.store.as_deref());
+    let root = Path::new("/");
+    DoctorReport {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        kernel: system::release(root),
+        meters: meters(&options.qemu, &store),
+        mechanisms: Mechanism::ALL
+            .into_iter()
+            .map(|(name, mechanism)| (name.to_owned(), blocker::probe(mechanism)))
+            .collect(),
+        privileges: named(system::privileges(root)),
+        kernel_features: named(system::kernel_features(root)),
+        tools: named(system::tools(&options.qemu)),
+        platform: platform(options.platform.as_deref(), &machine),
+        store,
+        machine,
+    }
+}
+
+fn named<const N: usize>(probes: [(&str, Probe); N]) -> BTreeMap<String, Probe> {
+    probes.into_iter().map(|(name, probe)| (name.to_owned(), probe)).collect()
+}
+
+fn meters(qemu: &QemuPaths, store: &Probe) -> BTreeMap<String, Probe> {
+    let declared = Probe::available(if store.available {
+        format!("figures from the jobs file, or from the profile store: {}", store.reason)
+    } else {
+        "figures from the jobs file; nothing has been profiled yet".to_owned()
+    });
+    let probe = |kind: MeterKind| match kind {
+        MeterKind::Perf => probe_perf(),
+        MeterKind::Resctrl => probe_resctrl(),
+        MeterKind::Declared => declared.clone(),
+        MeterKind::Software => Qemu::probe(qemu),
+    };
+    MeterKind::ALL.into_iter().map(|kind| (kind.name().to_owned(), probe(kind))).collect()
+}
+
+const CALIBRATE: &str = "`memweir calibrate` measures this machine's memory bus";
+
+fn platform(path: Option<&Path>, machine: &Machine) -> Probe {
+    let path = match path.map(Path::to_owned).map_or_else(Platform::default_path, Ok) {
+        Ok(path) => path,
+        Err(error) => return Probe::missing(error.to_string()).remedy("set HOME"),
+    };
+    let platform = match Platform::load(&path) {
+        Ok(platform) => platform,
+        Err(PlatformError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Probe::missing(format!("{} does not exist", path.display())).remedy(CALIBRATE);
+        }
+        Err(error) => return Probe::missing(error.to_string()).remedy(CALIBRATE),
+    };
+    if let Some(notice) = platform.notice_for(machine) {
+        return Probe::missing(notice).remedy(CALIBRATE);
+    }
+    let Some(peak) = platform.peak() else {
+        return Probe::missing(format!("{} holds no peak", path.display())).remedy(CALIBRATE);
+    };
+    let target = match &platform.target {
+        Target::Measured { .. } => "the target is measured".to_owned(),
+        Target::NotMeasurable { reason } => format!("the target is not measurable: {reason}"),
+    };
+    let date = platform.date.strftime("%F");
+    Probe::available(format!("{} of {date}: peak {peak}; {target}", path.display()))
+}
+
+fn store(path: Option<&Path>) -> Probe {
+    const PROFILE: &str = "`memweir profile -- CMD` fills it";
+    let path = match path.map(Path::to_owned).map_or_else(Store::default_path, Ok) {
+        Ok(path) => path,
+        Err(error) => return Probe::missing(error.to_string()).remedy("set HOME"),
+    };
+    // Looking must not make one.
+    if !path.exists() {
+        return Probe::missing(format!("{} does not exist yet", path.display())).remedy(PROFILE);
+    }
+    match Store::open(Some(&path)).and_then(|store| store.list()) {
+        Ok(entries) => {
+            Probe::available(format!("{} programs in {}", entries.len(), path.display()))
+        }
+        Err(error) => Probe::missing(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! What the kernel, this process's privileges and the installed tools say of themselves.
+
+use std::fs;
+use std::path::Path;
+
+use memweir_linux::Probe;
+use memweir_linux::launch::resolve_program;
+use memweir_linux::qemu::QemuPaths;
+
+/// The release of the kernel whose `/proc` is below `root`.
+pub(super) fn release(root: &Path) -> String {
+    let text = fs::read_to_string(root.join("proc/sys/kernel/osrelease"));
+    text.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+/// What this process may do.
+pub(super) fn privileges(root: &Path) -> [(&'static str, Probe); 3] {
+    let status = fs::read_to_string(root.join("proc/self/status")).unwrap_or_default();
+    let limits = fs::read_to_string(root.join("proc/self/limits")).unwrap_or_default();
+    [
+        ("root", superuser(&status)),
+        ("real-time", real_time(&status, &limits)),
+        ("open-files", open_files(&limits)),
+    ]
+}
+
+fn superuser(status: &str) -> Probe {
+    let uid = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Uid:"))
+        .and_then(|ids| ids.split_whitespace().nth(1));
+    match uid {
+        Some("0") => Probe::available("this is root"),
+        Some(uid) => Probe::missing(format!("this is user {uid}")).remedy(
+            "not needed where a cgroup is delegated (`systemd-run --user --scope -p Delegate=yes`) \
+             and perf_event_paranoid is 2 or less",
+        ),
+        None => Probe::missing("/proc/self/status does not say"),
+    }
+}
+
+/// `CAP_SYS_NICE` of linux/capability.h.
+const CAP_SYS_NICE: u32 = 23;
+
+fn real_time(status: &str, limits: &str) -> Probe {
+    if effective_capabilities(status) & (1 << CAP_SYS_NICE) != 0 {
+        return Probe::available("CAP_SYS_NICE");
+    }
+    match soft_limit(limits, "Max realtime priority") {
+        Some(priority) if priority != "0" => {
+            Probe::available(format!("real-time priorities up to {priority}"))
+        }
+        _ => Probe::missing("neither CAP_SYS_NICE nor a real-time priority limit above zero")
+            .remedy("`LimitRTPRIO=1` in the unit, or `rtprio` in /etc/security/limits.conf"),
+    }
+}
+
+fn open_files(limits: &str) -> Probe {
+    const ENOUGH: u64 = 4096;
+    let remedy = "raise the hard limit (`LimitNOFILE=`, /etc/security/limits.conf)";
+    match hard_limit(limits, "Max open files") {
+        Some("unlimited") => Probe::available("as many as wanted"),
+        Some(limit) => match limit.parse::<u64>() {
+            Ok(number) if number >= ENOUGH => Probe::available(format!("up to {number}")),
+            Ok(number) => {
+                Probe::missing(format!("{number} are too few for large batches")).remedy(remedy)
+            }
+            Err(_) => Probe::missing("/proc/self/limits does not say"),
+        },
+        None => Probe::missing("/proc/self/limits does not say"),
+    }
+}
+
+fn effective_capabilities(status: &str) -> u64 {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+fn soft_limit<'a>(limits: &'a str, name: &str) -> Option<&'a str> {
+    limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()
+}
+
+fn hard_limit<'a>(limits: &'a str, name: &str) -> Option<&'a str> {
+    limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().nth(1)
+}
+
+/// What memweir uses of the kernel, and what explains its figures.
+pub(super) fn kernel_features(root: &Path) -> [(&'static str, Probe); 4] {
+    let version = version(&release(root));
+    let since = |needed: (u32, u32), what: &str| {
+        if version >= Some(needed) {
+            Probe::available(format!("{what} is in Linux since {}.{}", needed.0, needed.1))
+        } else {
+            Probe::missing(format!("{what} needs Linux {}.{}", needed.0, needed.1))
+        }
+    };
+    [
+        ("clone-into-cgroup", since((5, 7), "being born in a cgroup")),
+        ("cgroup-kill", since((5, 14), "killing a cgroup at once")),
+        ("huge-pages", huge_pages(root)),
+        ("pressure", pressure(root)),
+    ]
+}
+
+fn huge_pages(root: &Path) -> Probe {
+    let path = "sys/kernel/mm/transparent_hugepage/enabled";
+    let text = fs::read_to_string(root.join(path)).unwrap_or_default();
+    if text.contains("[always]") || text.contains("[madvise]") {
+        return Probe::available(
+            "hogs get huge pages, so that address translation does not limit them",
+        );
+    }
+    Probe::missing("no transparent huge pages: hogs may reach less than the peak bandwidth")
+        .remedy(format!("`echo madvise > /{path}`"))
+}
+
+fn pressure(root: &Path) -> Probe {
+    if root.join("proc/pressure/cpu").exists() {
+        return Probe::available("the kernel tells how long tasks waited for a CPU");
+    }
+    Probe::missing("no pressure stall information").remedy("boot with `psi=1`")
+}
+
+/// The first two numbers of a kernel release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Programs that memweir starts.
+pub(super) fn tools(qemu: &QemuPaths) -> [(&'static str, Probe); 1] {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let name = "qemu-x86_64".as_ref();
+    let emulator = qemu.emulator.as_deref().map_or(name, Path::as_os_str);
+    let probe = match resolve_program(emulator, &path) {
+        Ok(found) => Probe::available(found.display().to_string()),
+        Err(error) => Probe::missing(error.to_string())
+            .remedy("install QEMU's user mode (Debian: apt install qemu-user)"),
+    };
+    [("qemu-x86_64", probe)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: &str = "Limit                     Soft Limit           Hard Limit           Units
+Max open files            1024                 1048576              files
+Max realtime priority     0                    0
+";
+
+    fn file(root: &Path, path: &str, text: &str) {
+        fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+        fs::write(root.join(path), text).unwrap();
+    }
+
+    fn available(probes: &[(&str, Probe)]) -> Vec<bool> {
+        probes.iter().map(|(_, probe)| probe.available).collect()
+    }
+
+    #[test]
+    fn root_with_every_capability_may_do_everything() {
+        let dir = tempfile::tempdir().unwrap();
+        let status = "Name:\tx\nUid:\t1000\t0\t0\t0\nCapEff:\t000001ffffffffff\n";
+        file(dir.path(), "proc/self/status", status);
+        file(dir.path(), "proc/self/limits", LIMITS);
+        assert_eq!(available(&privileges(dir.path())), [true, true, true]);
+    }
+
+    #[test]
+    fn a_user_without_privileges_learns_what_would_help() {
+        let dir = tempfile::tempdir().unwrap();
+        file(dir.path(), "proc/self/status", "Uid:\t7\t7\t7\t7\nCapEff:\t0000000000000000\n");
+        file(dir.path(), "proc/self/limits", &LIMITS.replace("1048576", "2048   "));
+        let probes = privileges(dir.path());
+        assert_eq!(available(&probes), [false, false, false]);
+        assert!(probes.iter().all(|(_, probe)| probe.remedy.is_some()));
+        assert!(probes[0].1.reason.contains("user 7"));
+        // A limit of its own gives real-time priority too.
+        let limits = LIMITS.replace("Max realtime priority     0", "Max realtime priority     5");
+        assert!(real_time("", &limits).available);
+    }
+
+    #[test]
+    fn features_follow_the_release() {
+        let dir = tempfile::tempdir().unwrap();
+        file(dir.path(), "proc/sys/kernel/osrelease", "5.10.0-8-amd64\n");
+        file(dir.path(), "sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+        assert_eq!(available(&kernel_features(dir.path())), [true, false, true, false]);
+        assert_eq!(release(dir.path()), "5.10.0-8-amd64");
+        let nothing = Path::new("/nonexistent");
+        assert_eq!(available(&kernel_features(nothing)), [false; 4]);
+        assert_eq!(available(&privileges(nothing)), [false; 3]);
+    }
+
+    #[test]
+    fn a_missing_tool_says_how_to_get_it() {
+        let absent = QemuPaths { emulator: Some("/nonexistent/qemu".into()), plugin: None };
+        let [(_, probe)] = tools(&absent);
+        assert!(!probe.available && probe.remedy.unwrap().contains("apt install"));
+    }
+}
