@@ -1,0 +1,147 @@
+//! `memweir calibrate`: measures this machine's memory bus and writes `platform.toml`.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use memweir_core::BytesPerSec;
+use memweir_linux::hog::Kernel;
+use memweir_run::calibrate::{
+    CalibrateError, CalibrateOptions, CalibrateProgress, Stage, calibrate,
+};
+use memweir_run::hog::array_size;
+use memweir_run::platform::{Effort, Machine, Platform, Target};
+
+use crate::failure::{Failure, Outcome};
+use crate::hog::{allowed, kernels};
+use crate::output;
+use crate::render::plot;
+
+/// Options of `memweir calibrate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Measure for several minutes instead of some twenty seconds
+    #[arg(long)]
+    full: bool,
+    /// CPUs to measure with, one hog on each [default: all]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    cpus: Vec<usize>,
+    /// The kernel whose peak counts [default: read, whose lines every meter counts alike]
+    #[arg(long, value_name = "KERNEL", value_parser = kernels())]
+    kernel: Option<Kernel>,
+    /// Seed of the random segments
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where to write [default: platform.toml in the XDG data directory]
+    #[arg(long, value_name = "FILE")]
+    platform: Option<PathBuf>,
+    /// Draw the measured points and the fitted curve
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Write the calibration as JSON (`-`: to standard output instead of the text)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl From<CalibrateError> for Failure {
+    fn from(error: CalibrateError) -> Self {
+        match error {
+            CalibrateError::File(error) => error.into(),
+            other => Self::Machine(other.to_string()),
+        }
+    }
+}
+
+/// Calibrates and shows what was found.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    for path in [&args.svg, &args.json] {
+        output::writable(path.as_deref())?;
+    }
+    let path = match &args.platform {
+        Some(path) => path.clone(),
+        None => Platform::default_path().map_err(|error| Failure::Machine(error.to_string()))?,
+    };
+    let machine = Machine::here();
+    let cpus = allowed(&args.cpus)?;
+    let options = CalibrateOptions {
+        effort: if args.full { Effort::Full } else { Effort::Quick },
+        array: array_size(machine.caches.as_ref(), cpus.len(), machine.memory),
+        cpus,
+        kernel: args.kernel,
+        seed: args.seed,
+        path: path.clone(),
+    };
+    let bar = ProgressBar::new(1000);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent:>3} % {msg:<32}") {
+        bar.set_style(style);
+    }
+    let platform = calibrate(&options, machine, &mut |progress| show(&bar, &progress));
+    bar.finish_and_clear();
+    let platform = platform?;
+    if let Some(path) = &args.svg {
+        plot::calibration::figure(&platform).write(path)?;
+    }
+    if let Some(path) = &args.json {
+        output::json(path, &platform)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&format!("{}\nwritten to {}\n", text(&platform), path.display()))?;
+    }
+    Ok(Outcome::Success)
+}
+
+fn show(bar: &ProgressBar, progress: &CalibrateProgress) {
+    let stage = match progress.stage {
+        Stage::Peak => "peak",
+        Stage::FullLoad => "full load",
+        Stage::IdleTable => "idle table",
+        Stage::HogCurve => "hog curve",
+        Stage::Segments => "segments",
+        Stage::Combinations => "combinations",
+    };
+    bar.set_position((progress.done * 1000.0) as u64);
+    bar.set_message(format!("{stage}, {}", progress.bandwidth));
+}
+
+fn text(platform: &Platform) -> String {
+    let mut text = format!("{}\n", platform.machine.name());
+    if let Some(peak) = &platform.peak {
+        let _ = writeln!(
+            text,
+            "peak bandwidth        {} ({} on {} {})\nsaturation T_B        {}",
+            peak.bandwidth,
+            peak.kernel.name(),
+            peak.instances,
+            if peak.instances == 1 { "core" } else { "cores" },
+            peak.saturation
+        );
+    }
+    if let Some(point) = platform.hog_curve.iter().max_by(|a, b| a.demand.0.total_cmp(&b.demand.0))
+    {
+        let _ = writeln!(
+            text,
+            "two hogs at most      {} demanded, {} reached, weighted speedup {:.2}",
+            point.demand, point.achieved, point.weighted_speedup
+        );
+    }
+    match &platform.target {
+        Target::Measured { coefficients: [constant, linear, quadratic], from, to, r_squared } => {
+            let _ = writeln!(
+                text,
+                "scheduling target     {constant:.3} {linear:+.4} x {quadratic:+.6} x^2 GB/s for {} to \
+                 {}, R^2 {r_squared:.3}, {} combinations",
+                rounded(*from),
+                rounded(*to),
+                platform.combinations.len()
+            );
+        }
+        Target::NotMeasurable { reason } => {
+            let _ = writeln!(text, "scheduling target     not measurable here: {reason}");
+        }
+    }
+    text
+}
+
+fn rounded(rate: BytesPerSec) -> String {
+    rate.to_string()
+}

@@ -1,0 +1,61 @@
+//! The command line as a whole: the subcommands and the help that teaches them.
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::failure::EXIT_CODES;
+use crate::{calibrate, completions, doctor, hog, hogsim, man, profile, run, store};
+
+/// memweir's command line.
+#[derive(Debug, Parser)]
+#[command(name = "memweir", version, about, long_about = LONG_ABOUT, after_long_help = AFTER)]
+#[command(propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const LONG_ABOUT: &str = "\
+memweir runs a batch of jobs so that those which share the memory bus fit beside each other. \
+It measures (or looks up) the memory bandwidth of every job, and each quantum of 100 ms it \
+decides which of them run next to each other and blocks the rest.";
+
+const AFTER: &str = "\
+Examples:
+  memweir doctor                                    what this machine offers
+  memweir run -- gzip -k a ::: xz -k b ::: sort c   three jobs, one batch
+  memweir run --compare os,ideal-average --repeat 5 --profile-first jobs.toml
+  memweir profile --svg gzip.svg -- gzip -c big     memory behavior of one program
+
+The manual: `memweir help COMMAND`, and docs/ in the sources.";
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a batch of jobs under a bandwidth-aware scheduler
+    Run(Box<run::Args>),
+    /// Record what a program does to memory along its own execution
+    Profile(profile::Args),
+    /// List, show and remove recorded profiles
+    Store(store::Args),
+    /// Put a steady load on the memory bus
+    Hog(hog::Args),
+    /// Replay a bandwidth segment on the memory bus
+    Hogsim(hogsim::Args),
+    /// Measure this machine's memory bus
+    Calibrate(calibrate::Args),
+    /// Tell what this machine offers, and what would enable the rest
+    Doctor(doctor::Args),
+    /// Print the completions of a shell
+    Completions(completions::Args),
+    /// Write the manual pages
+    Man(man::Args),
+}
+
+/// The command line with the parts of its help that come from tables.
+pub(crate) fn command() -> clap::Command {
+    Cli::command().mut_subcommands(|sub| match sub.get_name() {
+        "run" => sub.after_long_help(run::help::after()),
+        _ => sub.after_long_help(EXIT_CODES),
+    })
+}

@@ -1,0 +1,92 @@
+//! Why a command ended without its result, and the exit code that says so.
+
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use memweir_core::input::InputError;
+use memweir_run::batch::RunError;
+
+/// The exit codes, as every `--help` lists them.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+    0  everything ended well
+    1  a job failed
+    2  wrong usage or wrong input; nothing was started
+    3  this machine cannot do it: no such meter, mechanism or permission
+    4  a result could not be written
+  130  interrupted";
+
+/// How a command that did its work ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Everything ended well.
+    Success,
+    /// A job failed.
+    JobFailed,
+    /// A signal ended the work.
+    Interrupted,
+}
+
+/// Why a command did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Wrong input; nothing was started.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The machine cannot do it.
+    #[error("{0}")]
+    Machine(String),
+    /// A result could not be written.
+    #[error("cannot write {what}: {source}")]
+    Write {
+        /// The file.
+        what: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A figure could not be drawn.
+    #[error(transparent)]
+    Plot(#[from] crate::render::plot::PlotError),
+}
+
+impl Failure {
+    /// A file that could not be written.
+    pub(crate) fn write(path: &Path, source: io::Error) -> Self {
+        Self::Write { what: path.display().to_string(), source }
+    }
+
+    /// Standard output that could not be written.
+    pub(crate) fn stdout(source: io::Error) -> Self {
+        Self::Write { what: "standard output".to_owned(), source }
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Input(input) => Self::Input(input),
+            other => Self::Machine(other.to_string()),
+        }
+    }
+}
+
+impl From<&Failure> for ExitCode {
+    fn from(failure: &Failure) -> Self {
+        Self::from(match failure {
+            Failure::Input(_) => 2,
+            Failure::Machine(_) => 3,
+            Failure::Write { .. } | Failure::Plot(_) => 4,
+        })
+    }
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        Self::from(match outcome {
+            Outcome::Success => 0,
+            Outcome::JobFailed => 1,
+            Outcome::Interrupted => 130,
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! `memweir hogsim`: replays a bandwidth segment on the memory bus (X2).
+
+use std::path::{Path, PathBuf};
+
+use memweir_core::BytesPerSec;
+use memweir_core::input::InputError;
+use memweir_run::hog::{IdleTable, Plan, hogsim};
+use memweir_run::platform::{Platform, PlatformError};
+use memweir_run::segment::{Segment, Shape};
+
+use crate::failure::{Failure, Outcome};
+use crate::hog::{Common, kernels};
+use crate::value::bandwidth;
+
+/// Options of `memweir hogsim`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A segment (rates) or a plan (steps and nops)
+    #[arg(value_name = "FILE", required_unless_present = "synthetic")]
+    file: Option<PathBuf>,
+    /// Make a segment of random bursts with this mean instead, for example `4GB/s`
+    #[arg(long, value_name = "RATE", value_parser = bandwidth, conflicts_with = "file")]
+    synthetic: Option<BytesPerSec>,
+    /// How far a synthetic segment swings about its mean, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, requires = "synthetic")]
+    burstiness: f64,
+    /// Seed of a synthetic segment
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "synthetic")]
+    seed: u64,
+    /// The kernel whose steps replay a segment
+    #[arg(long, value_name = "KERNEL", default_value = "copy", value_parser = kernels())]
+    kernel: memweir_linux::hog::Kernel,
+    /// Scale the fluctuation about the mean by Y (iabw section 2.3)
+    #[arg(long, value_name = "Y")]
+    degree: Option<f64>,
+    /// Stretch the fluctuation in time by X
+    #[arg(long, value_name = "X")]
+    period: Option<f64>,
+    /// Make the fluctuation regular, keeping its values
+    #[arg(long)]
+    regular: bool,
+    /// The calibration, whose idle table says how many nops make a rate
+    #[arg(long, value_name = "FILE")]
+    platform: Option<PathBuf>,
+    /// Write the plan to a file, to be replayed without the calibration
+    #[arg(long, value_name = "FILE")]
+    write_plan: Option<PathBuf>,
+    /// Write the segment, after its transformations, to a file
+    #[arg(long, value_name = "FILE")]
+    write_segment: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What a file or the options ask for.
+enum Load {
+    Segment(Segment),
+    Plan(Plan),
+}
+
+/// Runs HogSim and shows what it reached.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    let plan = match load(args)? {
+        Load::Plan(plan) => plan,
+        Load::Segment(segment) => plan_of(&transformed(segment, args), args)?,
+    };
+    if let Some(path) = &args.write_plan {
+        std::fs::write(path, plan.to_text()).map_err(|error| Failure::write(path, error))?;
+    }
+    let options = args.common.options(plan.kernel())?;
+    let report = hogsim(&options, &plan).map_err(|error| Failure::Machine(error.to_string()))?;
+    args.common.show(&report)
+}
+
+fn load(args: &Args) -> Result<Load, Failure> {
+    if let Some(mean) = args.synthetic {
+        if !(0.0..=1.0).contains(&args.burstiness) {
+            return Err(InputError::new("command line", "burstiness lies between 0 and 1")
+                .key("--burstiness")
+                .into());
+        }
+        let ceiling = idle_table(args)?.fastest();
+        let shape = Shape { mean, burstiness: args.burstiness, ceiling };
+        return Ok(Load::Segment(Segment::synthetic(&shape, args.seed)));
+    }
+    let path = args.file.as_deref().unwrap_or(Path::new(""));
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+    if text.trim_start().starts_with("memweir-hogsim") {
+        if args.degree.is_some() || args.period.is_some() || args.regular {
+            return Err(InputError::new(&name, "a plan cannot be transformed")
+                .help("transform the segment that it was made of")
+                .into());
+        }
+        return Ok(Load::Plan(Plan::parse(&text, &name)?));
+    }
+    Ok(Load::Segment(Segment::parse(&text, &name)?))
+}
+
+fn transformed(segment: Segment, args: &Args) -> Segment {
+    let segment = if args.regular { segment.regular() } else { segment };
+    let segment = args.period.map_or(segment.clone(), |x| segment.with_period(x));
+    args.degree.map_or(segment.clone(), |y| segment.with_degree(y))
+}
+
+fn plan_of(segment: &Segment, args: &Args) -> Result<Plan, Failure> {
+    if let Some(path) = &args.write_segment {
+        std::fs::write(path, segment.to_text()).map_err(|error| Failure::write(path, error))?;
+    }
+    Ok(Plan::of_segment(segment, &idle_table(args)?))
+}
+
+fn idle_table(args: &Args) -> Result<IdleTable, Failure> {
+    let platform = platform(args.platform.as_deref())?;
+    Ok(IdleTable::new(args.kernel, &platform.idle_table)?)
+}
+
+fn platform(path: Option<&Path>) -> Result<Platform, Failure> {
+    let path = match path {
+        Some(path) => path.to_owned(),
+        None => Platform::default_path().map_err(|error| Failure::Machine(error.to_string()))?,
+    };
+    Ok(Platform::load(&path)?)
+}
+
+impl From<PlatformError> for Failure {
+    fn from(error: PlatformError) -> Self {
+        match error {
+            PlatformError::Invalid(input) => Self::Input(input),
+            PlatformError::Io { path, source } => Self::Input(
+                InputError::new(path.display().to_string(), source.to_string())
+                    .help("`memweir calibrate` writes a calibration"),
+            ),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The memweir command: parses arguments, calls a use case, renders what it returns.
+
+mod calibrate;
+mod cli;
+mod completions;
+mod doctor;
+mod failure;
+mod guardian;
+mod hog;
+mod hogsim;
+mod man;
+mod output;
+mod profile;
+mod render;
+mod run;
+mod store;
+mod value;
+
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+use cli::{Cli, Command};
+use failure::{Failure, Outcome};
+
+fn main() -> ExitCode {
+    // memweir calls itself so; a subcommand of clap's would show up in completions.
+    let outcome = if std::env::args_os().nth(1).is_some_and(|name| name == guardian::NAME) {
+        guardian::execute()
+    } else {
+        let matches = cli::command().get_matches();
+        match Cli::from_arg_matches(&matches) {
+            Ok(cli) => execute(cli.command),
+            Err(error) => error.exit(),
+        }
+    };
+    match outcome {
+        Ok(outcome) => outcome.into(),
+        Err(failure) => {
+            eprintln!("memweir: {failure}");
+            ExitCode::from(&failure)
+        }
+    }
+}
+
+fn execute(command: Command) -> Result<Outcome, Failure> {
+    match command {
+        Command::Run(args) => run::execute(*args),
+        Command::Store(args) => store::execute(args),
+        Command::Hog(args) => hog::execute(&args),
+        Command::Hogsim(args) => hogsim::execute(&args),
+        Command::Profile(args) => profile::execute(&args),
+        Command::Calibrate(args) => calibrate::execute(&args),
+        Command::Doctor(args) => doctor::execute(&args),
+        Command::Completions(args) => completions::execute(&args),
+        Command::Man(args) => man::execute(&args),
+    }
+}

@@ -1,0 +1,169 @@
+//! `memweir profile`: what a program does to memory along its own execution (X3).
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use memweir_core::Nanos;
+use memweir_core::softpmu::Sampling;
+use memweir_linux::MeterKind;
+use memweir_linux::qemu::QemuPaths;
+use memweir_run::options;
+use memweir_run::profile::{
+    Check, ProfileError, ProfileOptions, ProfileProgress, ProgramOutput, input_of, profile,
+};
+use memweir_run::recording::Recording;
+use memweir_run::store::{Invocation, ProgramKey, Store};
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::{profile as render, text};
+use crate::value::duration;
+
+/// Options of `memweir profile`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+    /// Length of an interval of the program's CPU time, 1ms or more
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1ms")]
+    interval: Nanos,
+    /// perf, resctrl or software [default: the first native one that works, else software]
+    #[arg(long, value_name = "NAME")]
+    meter: Option<MeterKind>,
+    /// How much of the program the software meter simulates: all, or a share such as 10%
+    #[arg(long, value_name = "SHARE", default_value = "all")]
+    sample: Sampling,
+    /// Hold a sampled profile against a full one, which takes one more run
+    #[arg(long)]
+    check: bool,
+    /// Caches that the software meter models, instead of this machine's
+    #[arg(long, value_name = "FILE")]
+    caches: Option<PathBuf>,
+    /// The qemu-x86_64 of the software meter [default: from PATH]
+    #[arg(long, value_name = "FILE")]
+    qemu: Option<PathBuf>,
+    /// The plugin of the software meter [default: the installed one]
+    #[arg(long, value_name = "FILE")]
+    plugin: Option<PathBuf>,
+    /// Perf events, instead of the built-in table
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    /// Draw the rate at 1 ms and at 100 ms
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Write one row per interval
+    #[arg(long, value_name = "FILE.parquet")]
+    recording: Option<PathBuf>,
+    /// Write the report as JSON (`-`: to standard output instead of the text)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The profile store, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+    /// Keep the profile out of the store
+    #[arg(long, conflicts_with = "store")]
+    no_store: bool,
+}
+
+impl From<ProfileError> for Failure {
+    fn from(error: ProfileError) -> Self {
+        match error {
+            ProfileError::Invalid(input) => Self::Input(input),
+            other => Self::Machine(other.to_string()),
+        }
+    }
+}
+
+/// Profiles the program and shows what it did.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    for path in [&args.svg, &args.recording, &args.json] {
+        output::writable(path.as_deref())?;
+    }
+    let input = input_of(io::stdin())?;
+    let directory = std::env::current_dir()
+        .map_err(|error| Failure::Machine(format!("the working directory: {error}")))?;
+    let program = options::program(&args.command[0], &directory)
+        .map_err(|refusal| refusal.written_in("command line"))?;
+    let invocation =
+        Invocation { program, argv: args.command.clone(), directory, stdin: input.path };
+    let caches = args.caches.as_deref().map(options::caches).transpose()?;
+    let options = ProfileOptions {
+        meter: args.meter,
+        interval: args.interval,
+        sampling: args.sample,
+        check: if args.check { Check::FullRun } else { Check::Estimate },
+        caches,
+        // The program's output would be mixed with the report.
+        output: ProgramOutput::Discard,
+        qemu: QemuPaths { emulator: args.qemu.clone(), plugin: args.plugin.clone() },
+        perf_events: args.events.clone(),
+    };
+    let bar = spinner("");
+    let profiled = profile(&invocation, &options, &mut |progress| show(&bar, progress));
+    bar.finish_and_clear();
+    let profiled = profiled?;
+    if !args.no_store {
+        keep(args.store.as_deref(), &invocation, &profiled.recording)?;
+    }
+    if let Some(path) = &args.svg {
+        render::figure(&profiled.recording).write(path)?;
+    }
+    if let Some(path) = &args.recording {
+        let saved = profiled.recording.save(path);
+        saved.map_err(|error| Failure::write(path, io::Error::other(error)))?;
+    }
+    if let Some(path) = &args.json {
+        output::json(path, &profiled.report)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        let notice = input.notice.map_or(String::new(), |notice| format!("{notice}\n"));
+        output::print(&(notice + &render::report(&profiled)))?;
+    }
+    Ok(if profiled.report.exit_code == 0 { Outcome::Success } else { Outcome::JobFailed })
+}
+
+/// Puts a profile into the store.
+pub(crate) fn keep(
+    store: Option<&Path>,
+    invocation: &Invocation,
+    recording: &Recording,
+) -> Result<(), Failure> {
+    let key = ProgramKey::of(invocation)
+        .map_err(|error| Failure::Machine(format!("{}: {error}", invocation.program.display())))?;
+    Ok(Store::open(store)?.put(&key, recording)?)
+}
+
+/// A line at the foot of the terminal; nothing where standard error is none.
+pub(crate) fn spinner(prefix: &str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix}{wide_msg}") {
+        bar.set_style(style);
+    }
+    bar.set_prefix(prefix.to_owned());
+    bar
+}
+
+/// Shows how far a profile is.
+pub(crate) fn show(bar: &ProgressBar, progress: ProfileProgress) {
+    bar.set_message(match progress {
+        ProfileProgress::Native { elapsed } => {
+            format!("native run, {}", text::seconds(elapsed.as_secs_f64()))
+        }
+        ProfileProgress::Emulated { instructions } => {
+            format!(
+                "under the emulator, {} million instructions",
+                text::count(instructions / 1_000_000)
+            )
+        }
+        ProfileProgress::Checking { instructions } => {
+            format!(
+                "checking in full, {} million instructions",
+                text::count(instructions / 1_000_000)
+            )
+        }
+    });
+    bar.tick();
+}

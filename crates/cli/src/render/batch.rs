@@ -1,0 +1,208 @@
+//! A [`BatchReport`] as text: one row per job, then the batch.
+
+use std::fmt::Write;
+
+use memweir_run::report::{Band, BatchReport, JobReport};
+
+use super::bars::bar;
+use super::text::{Align, count, percent, rate, seconds, table};
+
+/// Rows of the jobs' table that a person reads at once; longer batches show the slowest jobs.
+const ROWS_SHOWN: usize = 40;
+/// Width of the breakdown's longest possible bar in cells.
+const BAR_CELLS: usize = 40;
+
+/// The whole report.
+pub(crate) fn report(batch: &BatchReport) -> String {
+    let mut text = format!(
+        "policy {}, predictor {}, meter {}, mechanism {}, {} cores, quantum {} ms\n\n",
+        batch.policy, batch.predictor, batch.meter, batch.mechanism, batch.cores, batch.quantum_ms
+    );
+    jobs(&batch.jobs, &mut text);
+    summary(batch, &mut text);
+    breakdown(&batch.bandwidth_breakdown, &mut text);
+    text
+}
+
+fn jobs(jobs: &[JobReport], text: &mut String) {
+    let mut shown: Vec<&JobReport> = jobs.iter().collect();
+    let hidden = shown.len().saturating_sub(ROWS_SHOWN);
+    if hidden > 0 {
+        // Failures first, then the longest: what a person looks for in a batch of hundreds.
+        shown.sort_by(|a, b| {
+            let failed = |job: &JobReport| job.exit_code != Some(0);
+            failed(b).cmp(&failed(a)).then(b.wall_s.total_cmp(&a.wall_s))
+        });
+        shown.truncate(ROWS_SHOWN);
+    }
+    let columns = [
+        ("job", Align::Left),
+        ("wall", Align::Right),
+        ("running", Align::Right),
+        ("bandwidth", Align::Right),
+        ("peak", Align::Right),
+        ("quanta", Align::Right),
+        ("exit", Align::Right),
+    ];
+    text.push_str(&table(&columns, shown.into_iter().map(job_row).collect()));
+    text.push('\n');
+    if hidden > 0 {
+        let _ = writeln!(text, "... and {hidden} more (every job is in --json)");
+    }
+    text.push('\n');
+}
+
+fn job_row(job: &JobReport) -> Vec<String> {
+    let measured = job.memory_reads.is_some();
+    let rate_of = |value: f64| if measured { rate(value) } else { "-".into() };
+    vec![
+        job.name.clone(),
+        seconds(job.wall_s),
+        seconds(job.running_s),
+        rate_of(job.bandwidth_mean),
+        rate_of(job.bandwidth_peak),
+        count(job.quanta),
+        exit(job.exit_code),
+    ]
+}
+
+/// An exit code in words where a number says little.
+fn exit(code: Option<i32>) -> String {
+    match code {
+        None => "left running".into(),
+        Some(code @ 129..=192) => format!("{code} (signal {})", code - 128),
+        Some(code) => code.to_string(),
+    }
+}
+
+fn summary(batch: &BatchReport, text: &mut String) {
+    let _ = writeln!(
+        text,
+        "turnaround {}, {} {}; bandwidth per quantum {} mean, {} standard deviation",
+        seconds(batch.turnaround_s),
+        count(batch.quanta),
+        if batch.quanta == 1 { "quantum" } else { "quanta" },
+        rate(batch.bandwidth_mean),
+        rate(batch.bandwidth_std),
+    );
+    let known = [
+        ("ideal average bandwidth", batch.ideal_average_bandwidth),
+        ("target", batch.target),
+        ("peak", batch.peak_bandwidth),
+    ];
+    let known: Vec<String> = known
+        .into_iter()
+        .filter_map(|(name, value)| value.map(|value| format!("{name} {}", rate(value))))
+        .collect();
+    if !known.is_empty() {
+        let _ = writeln!(text, "{}", known.join(", "));
+    }
+}
+
+/// The BTR breakdown of iabw Fig. 10: how often the system's bandwidth lay in which band.
+fn breakdown(bands: &[Band], text: &mut String) {
+    if bands.iter().all(|band| band.share == 0.0) {
+        return;
+    }
+    let labels: Vec<String> = bands
+        .iter()
+        .map(|band| match band.to {
+            Some(to) => format!("{} to {}", rate(band.from), rate(to)),
+            None => format!("{} and more", rate(band.from)),
+        })
+        .collect();
+    let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    let longest = bands.iter().map(|band| band.share).fold(0.0, f64::max);
+    text.push_str("\nsystem bandwidth per quantum\n");
+    for (band, label) in bands.iter().zip(labels) {
+        let bar = bar(band.share / longest, BAR_CELLS);
+        let _ = writeln!(text, " {label:>width$}  {:>7}  {bar}", percent(band.share));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memweir_run::report::Outcome;
+
+    fn job(name: &str, wall_s: f64, exit_code: Option<i32>) -> JobReport {
+        JobReport {
+            name: name.into(),
+            command: vec![name.into()],
+            exit_code,
+            wall_s,
+            running_s: wall_s / 2.0,
+            quanta: 12,
+            instructions: None,
+            memory_reads: Some(10),
+            memory_writes: None,
+            bandwidth_mean: 1.5e9,
+            bandwidth_peak: 2.5e9,
+            stdout: None,
+            stderr: None,
+        }
+    }
+
+    fn batch(jobs: Vec<JobReport>) -> BatchReport {
+        BatchReport {
+            policy: "ideal-average".into(),
+            predictor: "window:3".into(),
+            meter: "declared".into(),
+            mechanism: "cgroup-v2".into(),
+            cores: 2,
+            quantum_ms: 100,
+            turnaround_s: 15.7,
+            scheduler_s: 0.01,
+            bandwidth_mean: 12.3e9,
+            bandwidth_std: 2.1e9,
+            quanta: 157,
+            bandwidth_breakdown: vec![
+                Band { from: 0.0, to: Some(4e9), share: 0.25 },
+                Band { from: 4e9, to: None, share: 0.75 },
+            ],
+            ideal_average_bandwidth: Some(12.5e9),
+            target: None,
+            peak_bandwidth: Some(40e9),
+            notices: vec![],
+            outcome: Outcome::Finished,
+            jobs,
+        }
+    }
+
+    #[test]
+    fn the_report_has_every_figure() {
+        let jobs = vec![job("gzip", 3.0, Some(0)), job("xz", 9.0, Some(143)), job("z", 1.0, None)];
+        let text = report(&batch(jobs));
+        for needle in [
+            "policy ideal-average, predictor window:3, meter declared",
+            "1.5 GB/s",
+            "143 (signal 15)",
+            "left running",
+            "turnaround 15.70 s, 157 quanta",
+            "12.3 GB/s mean, 2.1 GB/s standard deviation",
+            "ideal average bandwidth 12.5 GB/s, peak 40.0 GB/s",
+            "4.0 GB/s and more   75.0 %  ████████████████████████████████████████",
+        ] {
+            assert!(text.contains(needle), "{needle} is missing in\n{text}");
+        }
+        assert!(!text.contains("target"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_shown_as_zero() {
+        let unmeasured = JobReport { memory_reads: None, ..job("a", 1.0, Some(0)) };
+        let row = job_row(&unmeasured);
+        assert_eq!(row[3..5], ["-".to_owned(), "-".to_owned()]);
+    }
+
+    #[test]
+    fn a_batch_of_hundreds_shows_its_failures_first() {
+        let mut jobs: Vec<_> =
+            (0..500).map(|i| job(&format!("j{i}"), f64::from(i), Some(0))).collect();
+        jobs[3].exit_code = Some(1);
+        let text = report(&batch(jobs));
+        assert!(text.contains("and 460 more"), "{text}");
+        assert!(text.lines().nth(4).unwrap().starts_with(" j3 "), "{text}");
+        assert!(text.contains(" j499 ") && !text.contains(" j100 "), "{text}");
+    }
+}

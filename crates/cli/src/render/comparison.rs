@@ -1,0 +1,157 @@
+//! A [`Comparison`] as text: a row per variant, and what may be concluded, in words.
+
+use std::fmt::Write;
+
+use memweir_run::compare::{Comparison, VariantSummary, Verdict};
+
+use super::text::{Align, rate, seconds, table};
+
+/// The whole comparison.
+pub(crate) fn report(comparison: &Comparison) -> String {
+    let level = format!("{:.0} % interval", comparison.confidence * 100.0);
+    let difference = format!("against {}", comparison.baseline);
+    let columns = [
+        ("policy", Align::Left),
+        ("turnaround", Align::Right),
+        ("RSD", Align::Right),
+        (difference.as_str(), Align::Right),
+        (level.as_str(), Align::Right),
+        ("bandwidth std", Align::Right),
+        ("verdict", Align::Left),
+    ];
+    let mut text = table(&columns, comparison.variants.iter().map(row).collect());
+    let rounds = if comparison.rounds == 1 { "round" } else { "rounds" };
+    let _ = writeln!(
+        text,
+        "\n\n{} {rounds}, interleaved; differences are paired round by round, negative is faster",
+        comparison.rounds
+    );
+    for variant in &comparison.variants {
+        if let Some(sentence) = conclusion(variant, comparison) {
+            let _ = writeln!(text, "{sentence}");
+        }
+    }
+    text
+}
+
+fn row(variant: &VariantSummary) -> Vec<String> {
+    let (difference, interval) = match &variant.difference {
+        Some(d) => (
+            format!("{:+.2} s ({:+.1} %)", d.mean_s, d.percent),
+            format!("{:+.2} to {:+.2} s", d.low_s, d.high_s),
+        ),
+        None => ("-".to_owned(), "-".to_owned()),
+    };
+    vec![
+        variant.variant.clone(),
+        seconds(variant.mean_s),
+        variant.rsd_percent.map_or_else(|| "-".to_owned(), |rsd| format!("{rsd:.1} %")),
+        difference,
+        interval,
+        rate(variant.bandwidth_std),
+        verdict(variant.verdict).to_owned(),
+    ]
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Baseline => "baseline",
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::NoDifference => "no difference measured",
+        Verdict::TooFewRounds => "too few rounds",
+    }
+}
+
+/// One sentence per variant that was compared.
+fn conclusion(variant: &VariantSummary, comparison: &Comparison) -> Option<String> {
+    let name = &variant.variant;
+    let baseline = &comparison.baseline;
+    let change = variant.difference.map(|d| {
+        format!(
+            "{:.1} % ({:.2} to {:.2} s)",
+            d.percent.abs(),
+            d.low_s.abs().min(d.high_s.abs()),
+            d.low_s.abs().max(d.high_s.abs())
+        )
+    });
+    match (variant.verdict, change) {
+        (Verdict::Faster, Some(change)) => {
+            Some(format!("{name} is faster than {baseline} by {change}."))
+        }
+        (Verdict::Slower, Some(change)) => {
+            Some(format!("{name} is slower than {baseline} by {change}."))
+        }
+        (Verdict::NoDifference, _) => Some(format!(
+            "No difference between {name} and {baseline} was measured: the interval contains zero."
+        )),
+        (Verdict::TooFewRounds, _) => {
+            Some(format!("{name}: one round shows no difference; use --repeat 3 or more."))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memweir_run::compare::Difference;
+
+    fn variant(name: &str, verdict: Verdict, interval: Option<(f64, f64)>) -> VariantSummary {
+        VariantSummary {
+            variant: name.into(),
+            turnaround_s: vec![17.0, 17.2],
+            mean_s: 17.1,
+            rsd_percent: interval.map(|_| 0.8),
+            bandwidth_std: 3e9,
+            difference: interval.map(|(low_s, high_s)| Difference {
+                mean_s: f64::midpoint(low_s, high_s),
+                low_s,
+                high_s,
+                percent: f64::midpoint(low_s, high_s) / 17.1 * 100.0,
+            }),
+            verdict,
+        }
+    }
+
+    #[test]
+    fn the_comparison_says_in_words_what_may_be_concluded() {
+        let comparison = Comparison {
+            baseline: "os".into(),
+            rounds: 3,
+            confidence: 0.95,
+            variants: vec![
+                variant("os", Verdict::Baseline, None),
+                variant("ideal-average", Verdict::Faster, Some((-1.8, -1.0))),
+                variant("random", Verdict::NoDifference, Some((-0.3, 0.5))),
+                variant("peak-bandwidth", Verdict::Slower, Some((0.5, 0.9))),
+            ],
+            runs: vec![],
+        };
+        let text = report(&comparison);
+        for needle in [
+            "95 % interval",
+            "-1.40 s (-8.2 %)",
+            "-1.80 to -1.00 s",
+            "ideal-average is faster than os by 8.2 % (1.00 to 1.80 s).",
+            "No difference between random and os was measured: the interval contains zero.",
+            "peak-bandwidth is slower than os by 4.1 % (0.50 to 0.90 s).",
+        ] {
+            assert!(text.contains(needle), "{needle} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn one_round_claims_nothing() {
+        let comparison = Comparison {
+            baseline: "os".into(),
+            rounds: 1,
+            confidence: 0.95,
+            variants: vec![variant("random", Verdict::TooFewRounds, None)],
+            runs: vec![],
+        };
+        let text = report(&comparison);
+        assert!(text.contains("1 round, interleaved"), "{text}");
+        assert!(text.contains("one round shows no difference"), "{text}");
+    }
+}

@@ -1,0 +1,11 @@
+//! Turning reports into what a person reads: tables, bars, sparklines, progress lines and plots.
+//!
+//! Nothing here measures or decides. Text goes to whatever writer the caller names.
+
+pub(crate) mod bars;
+pub(crate) mod batch;
+pub(crate) mod comparison;
+pub(crate) mod plot;
+pub(crate) mod profile;
+pub(crate) mod progress;
+pub(crate) mod text;

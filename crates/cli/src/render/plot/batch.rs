@@ -1,0 +1,183 @@
+//! Figures of batches: bandwidth per quantum, and which jobs ran when.
+
+use memweir_run::timeline::Row;
+
+use super::{Chart, Figure, Lane, Lanes, Level, PALETTE, Panel, Series, Span, Style};
+
+/// One run, as its timeline recorded it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Run {
+    /// The policy.
+    pub(crate) policy: String,
+    /// One row per job and quantum, in the order of the quanta.
+    pub(crate) rows: Vec<Row>,
+    /// From the first exec to the end of the last job, in seconds.
+    pub(crate) turnaround_s: f64,
+    /// Peak bandwidth as calibrated, in bytes per second.
+    pub(crate) peak: Option<f64>,
+}
+
+/// One batch: the system's bandwidth with peak and target, then a lane per job.
+pub(crate) fn timeline(run: &Run, subtitle: String) -> Figure {
+    let end = run.turnaround_s.max(last_end(&run.rows));
+    Figure {
+        title: format!("A batch under {}: {:.2} s", run.policy, run.turnaround_s),
+        subtitle,
+        panels: vec![
+            Panel::Chart(bandwidth(run, "memory bandwidth of all jobs per quantum", end, None)),
+            Panel::Lanes(lanes(run, end)),
+        ],
+    }
+}
+
+/// The same batch under several policies: for each its bandwidth and its lanes, on one time axis.
+pub(crate) fn comparison(runs: &[Run], subtitle: String) -> Figure {
+    let end = runs.iter().map(|run| run.turnaround_s.max(last_end(&run.rows))).fold(0.0, f64::max);
+    let top = runs
+        .iter()
+        .flat_map(|run| run.rows.iter().filter_map(|row| row.system_bandwidth).chain(run.peak))
+        .fold(0.0, f64::max);
+    let mut panels = Vec::new();
+    for run in runs {
+        let title = format!("{}: {:.2} s", run.policy, run.turnaround_s);
+        panels.push(Panel::Chart(bandwidth(run, &title, end, Some(top * 1.06 / 1e9))));
+        panels.push(Panel::Lanes(lanes(run, end)));
+    }
+    let names: Vec<&str> = runs.iter().map(|run| run.policy.as_str()).collect();
+    Figure { title: format!("The same batch under {}", names.join(", ")), subtitle, panels }
+}
+
+fn last_end(rows: &[Row]) -> f64 {
+    rows.last().map_or(0.0, |row| row.t_start_s + row.span_s)
+}
+
+fn bandwidth(run: &Run, title: &str, x_end: f64, y_end: Option<f64>) -> Chart {
+    let per_quantum = |value: fn(&Row) -> Option<f64>| {
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for row in &run.rows {
+            let known = value(row).map(|rate| (row.t_start_s, rate / 1e9));
+            if let Some(point) = known.filter(|p| points.last().is_none_or(|last| last.0 < p.0)) {
+                points.push(point);
+            }
+        }
+        points
+    };
+    let mut measured = per_quantum(|row| row.system_bandwidth);
+    if !measured.is_empty() {
+        measured.push((last_end(&run.rows), 0.0));
+    }
+    let mut series = vec![Series {
+        name: "all jobs".to_owned(),
+        points: measured,
+        style: Style::Steps,
+        color: PALETTE[0],
+    }];
+    let target = per_quantum(|row| row.target);
+    if !target.is_empty() {
+        let name = "target".to_owned();
+        series.push(Series { name, points: target, style: Style::Line, color: PALETTE[2] });
+    }
+    let peak = run.peak.map(|peak| Level {
+        name: "peak".to_owned(),
+        value: peak / 1e9,
+        color: PALETTE[5],
+    });
+    Chart {
+        title: title.to_owned(),
+        x_label: "time (s)".to_owned(),
+        y_label: "bandwidth (GB/s)".to_owned(),
+        x_end: Some(x_end),
+        y_end: y_end.filter(|end| *end > 0.0),
+        series,
+        levels: peak.into_iter().collect(),
+    }
+}
+
+/// A lane per job, dark where it moved much memory.
+fn lanes(run: &Run, x_end: f64) -> Lanes {
+    let top = run.rows.iter().filter_map(|row| row.bandwidth).fold(0.0, f64::max);
+    let jobs = run.rows.iter().map(|row| row.job as usize + 1).max().unwrap_or(0);
+    let mut rows = vec![Lane { label: String::new(), spans: Vec::new() }; jobs];
+    for row in &run.rows {
+        let lane = &mut rows[row.job as usize];
+        lane.label.clone_from(&row.name);
+        // Under `os` every job is let run all the time; what it really got is its CPU time.
+        let ran = row.cpu_s / row.span_s.max(f64::MIN_POSITIVE);
+        if !row.chosen || ran < 0.02 {
+            continue;
+        }
+        let shade = match row.bandwidth {
+            Some(rate) if top > 0.0 => rate / top,
+            _ => 0.5,
+        };
+        let to = row.t_start_s + row.span_s * ran.min(1.0);
+        lane.spans.push(Span { from: row.t_start_s, to, shade });
+    }
+    Lanes {
+        title: "which jobs ran".to_owned(),
+        x_label: "time (s)".to_owned(),
+        x_end,
+        shade_label: if top > 0.0 {
+            format!("up to {:.1} GB/s per job", top / 1e9)
+        } else {
+            String::new()
+        },
+        rows,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(quantum: u64, job: u32, chosen: bool, bandwidth: f64) -> Row {
+        Row {
+            quantum,
+            t_start_s: quantum as f64 * 0.1,
+            span_s: 0.1,
+            job,
+            name: format!("job{job}"),
+            chosen,
+            cpu_s: if chosen { 0.1 } else { 0.0 },
+            bandwidth: Some(bandwidth),
+            system_bandwidth: Some(3e9),
+            target: Some(4e9),
+            ..Row::default()
+        }
+    }
+
+    fn run() -> Run {
+        let rows = vec![row(0, 0, true, 2e9), row(0, 1, false, 0.0), row(1, 1, true, 1e9)];
+        Run { policy: "ideal-average".into(), rows, turnaround_s: 0.2, peak: Some(40e9) }
+    }
+
+    #[test]
+    fn a_lane_has_the_quanta_in_which_its_job_ran() {
+        let lanes = lanes(&run(), 0.2);
+        assert_eq!(lanes.rows[0].spans, vec![Span { from: 0.0, to: 0.1, shade: 1.0 }]);
+        assert_eq!(lanes.rows[1].spans, vec![Span { from: 0.1, to: 0.2, shade: 0.5 }]);
+        assert_eq!(lanes.shade_label, "up to 2.0 GB/s per job");
+    }
+
+    #[test]
+    fn the_chart_has_one_point_per_quantum() {
+        let chart = bandwidth(&run(), "", 0.2, None);
+        assert_eq!(chart.series[0].points, vec![(0.0, 3.0), (0.1, 3.0), (0.2, 0.0)]);
+        assert_eq!(chart.series[1].points, vec![(0.0, 4.0), (0.1, 4.0)]);
+        assert_eq!(chart.levels[0].value, 40.0);
+    }
+
+    #[test]
+    fn an_unmeasured_batch_can_be_drawn() {
+        let mut run = run();
+        for row in &mut run.rows {
+            row.system_bandwidth = None;
+            row.bandwidth = None;
+            row.target = None;
+        }
+        run.peak = None;
+        let svg = timeline(&run, String::new()).to_svg().unwrap();
+        assert!(svg.contains("job1"), "{svg}");
+        assert!(comparison(&[], String::new()).to_svg().is_ok());
+    }
+}

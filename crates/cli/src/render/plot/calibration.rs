@@ -1,0 +1,137 @@
+//! Figures of a calibration: the Hog curve (iabw Fig. 1b), random combinations (Fig. 6), and the
+//! fitted scheduling target (Fig. 8).
+
+use memweir_core::BytesPerSec;
+use memweir_run::platform::{Platform, Target};
+
+use super::{Chart, Figure, Level, PALETTE, Panel, Series, Style};
+
+/// Points of a drawn polynomial.
+const CURVE_POINTS: usize = 100;
+
+/// Every panel for which the platform has points.
+pub(crate) fn figure(platform: &Platform) -> Figure {
+    let mut panels = Vec::new();
+    if !platform.hog_curve.is_empty() {
+        panels.push(Panel::Chart(hog_bandwidth(platform)));
+        panels.push(Panel::Chart(hog_speedup(platform)));
+    }
+    if !platform.combinations.is_empty() {
+        panels.push(Panel::Chart(combinations(platform)));
+        panels.push(Panel::Chart(combined_speedup(platform)));
+    }
+    let virtual_machine = platform
+        .machine
+        .hypervisor
+        .as_ref()
+        .map_or_else(String::new, |name| format!(", on {name}"));
+    Figure {
+        title: format!("Memory bus of {}", platform.machine.cpu),
+        subtitle: format!(
+            "{} cores{virtual_machine}, {}",
+            platform.machine.cores,
+            platform.date.strftime("%F")
+        ),
+        panels,
+    }
+}
+
+/// What two hogs reach together against what they demand, with the line on which nothing is lost.
+fn hog_bandwidth(platform: &Platform) -> Chart {
+    let mut points: Vec<(f64, f64)> =
+        platform.hog_curve.iter().map(|p| (p.demand.as_gb(), p.achieved.as_gb())).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    against_demand("two hogs: bandwidth", points, Style::Line, platform)
+}
+
+fn hog_speedup(platform: &Platform) -> Chart {
+    let mut points: Vec<(f64, f64)> =
+        platform.hog_curve.iter().map(|p| (p.demand.as_gb(), p.weighted_speedup)).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    speedup("two hogs: weighted speedup", points, Style::Line)
+}
+
+fn combinations(platform: &Platform) -> Chart {
+    let points =
+        platform.combinations.iter().map(|p| (p.demand.as_gb(), p.achieved.as_gb())).collect();
+    let mut chart = against_demand("random segments: bandwidth", points, Style::Dots, platform);
+    if let Target::Measured { coefficients, from, to, .. } = &platform.target {
+        chart.series.push(Series {
+            name: "scheduling target".to_owned(),
+            points: polynomial(*coefficients, *from, *to),
+            style: Style::Line,
+            color: PALETTE[2],
+        });
+    }
+    chart
+}
+
+fn combined_speedup(platform: &Platform) -> Chart {
+    let points =
+        platform.combinations.iter().map(|p| (p.demand.as_gb(), p.weighted_speedup)).collect();
+    speedup("random segments: weighted speedup", points, Style::Dots)
+}
+
+fn against_demand(
+    title: &str,
+    points: Vec<(f64, f64)>,
+    style: Style,
+    platform: &Platform,
+) -> Chart {
+    let reach = points.iter().map(|p| p.0.min(p.1 * 1.3)).fold(0.0, f64::max);
+    Chart {
+        title: title.to_owned(),
+        x_label: "demand: sum of what each reaches alone (GB/s)".to_owned(),
+        y_label: "together (GB/s)".to_owned(),
+        series: vec![
+            Series { name: "measured".to_owned(), points, style, color: PALETTE[0] },
+            Series {
+                name: "no contention".to_owned(),
+                points: vec![(0.0, 0.0), (reach, reach)],
+                style: Style::Line,
+                color: PALETTE[6],
+            },
+        ],
+        levels: platform
+            .peak()
+            .map(|peak| Level { name: "peak".to_owned(), value: peak.as_gb(), color: PALETTE[5] })
+            .into_iter()
+            .collect(),
+        ..Chart::default()
+    }
+}
+
+fn speedup(title: &str, points: Vec<(f64, f64)>, style: Style) -> Chart {
+    Chart {
+        title: title.to_owned(),
+        x_label: "demand: sum of what each reaches alone (GB/s)".to_owned(),
+        y_label: "weighted speedup".to_owned(),
+        series: vec![Series { name: "measured".to_owned(), points, style, color: PALETTE[1] }],
+        ..Chart::default()
+    }
+}
+
+/// `c[0] + c[1] x + c[2] x^2` in GB/s between two bandwidths.
+fn polynomial(c: [f64; 3], from: BytesPerSec, to: BytesPerSec) -> Vec<(f64, f64)> {
+    let (from, to) = (from.as_gb(), to.as_gb());
+    (0..=CURVE_POINTS)
+        .map(|step| {
+            let x = from + (to - from) * step as f64 / CURVE_POINTS as f64;
+            (x, c[0] + c[1] * x + c[2] * x * x)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drawn_polynomial_is_the_fitted_one() {
+        let points =
+            polynomial([1.0, 2.0, 0.5], BytesPerSec::from_gb(0.0), BytesPerSec::from_gb(4.0));
+        assert_eq!(points[0], (0.0, 1.0));
+        // 1 + 2 * 4 + 0.5 * 16.
+        assert_eq!(points[CURVE_POINTS], (4.0, 17.0));
+    }
+}

@@ -1,0 +1,230 @@
+//! Drawing of one [`Chart`].
+
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::{
+    Area, Chart, Drawn, FAINT, FONT, INK, RGBColor, Series, Style, WIDTH, draw_error, text,
+    text_width,
+};
+
+/// Space on the left, so that charts and lanes of one figure share their time axis.
+pub(super) const LEFT: u32 = 130;
+/// Space on the right.
+pub(super) const RIGHT: u32 = 24;
+
+type Context<'a, 'b> =
+    ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// Draws `chart` with its title, legend, axes and data.
+pub(super) fn draw(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
+    text(area, &chart.title, (20, 6), 15, INK)?;
+    legend(chart, area)?;
+    vertical_label(&chart.y_label, area)?;
+    let (x_end, y_end) = extent(chart);
+    let mut context = ChartBuilder::on(area)
+        .margin_top(32)
+        .margin_right(RIGHT)
+        .set_label_area_size(LabelAreaPosition::Left, LEFT)
+        .set_label_area_size(LabelAreaPosition::Bottom, 46)
+        .build_cartesian_2d(0.0..x_end, 0.0..y_end)
+        .map_err(draw_error)?;
+    context
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(FAINT)
+        .axis_style(INK)
+        .x_labels(11)
+        .y_labels(6)
+        .x_label_formatter(&|x| tick(*x, x_end))
+        .y_label_formatter(&|y| tick(*y, y_end))
+        .x_desc(&chart.x_label)
+        .label_style((FONT, 13).into_font().color(&INK))
+        .axis_desc_style((FONT, 13).into_font().color(&INK))
+        .draw()
+        .map_err(draw_error)?;
+    for series in &chart.series {
+        draw_series(series, x_end, &mut context)?;
+    }
+    for level in &chart.levels {
+        let line = [(0.0, level.value), (x_end, level.value)];
+        context
+            .draw_series(DashedLineSeries::new(line, 7, 4, level.color.stroke_width(2)))
+            .map_err(draw_error)?;
+    }
+    Ok(())
+}
+
+fn draw_series(series: &Series, x_end: f64, context: &mut Context<'_, '_>) -> Drawn {
+    let color = series.color;
+    match series.style {
+        Style::Dots => context
+            .draw_series(
+                series.points.iter().map(|point| Circle::new(*point, 2, color.mix(0.55).filled())),
+            )
+            .map(|_| ()),
+        Style::Line => context
+            .draw_series(LineSeries::new(envelope(&series.points), color.stroke_width(2)))
+            .map(|_| ()),
+        Style::Steps => {
+            let corners = steps(&envelope(&series.points), x_end);
+            context
+                .draw_series(
+                    AreaSeries::new(corners, 0.0, color.mix(0.18))
+                        .border_style(color.stroke_width(1)),
+                )
+                .map(|_| ())
+        }
+    }
+    .map_err(draw_error)
+}
+
+/// The name of the vertical axis, beside the middle of the axis.
+fn vertical_label(label: &str, area: &Area<'_, '_>) -> Drawn {
+    let (_, height) = area.dim_in_pixel();
+    let style = (FONT, 13)
+        .into_font()
+        .transform(FontTransform::Rotate270)
+        .color(&INK)
+        .pos(Pos::new(HPos::Center, VPos::Center));
+    let middle = 32 + (height as i32 - 32 - 46) / 2;
+    area.draw(&Text::new(label.to_owned(), (LEFT as i32 - 62, middle), style)).map_err(draw_error)
+}
+
+/// One entry per series and level, right-aligned beside the title.
+fn legend(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
+    const SIZE: u32 = 12;
+    let entries: Vec<(&str, RGBColor, Entry)> = chart
+        .series
+        .iter()
+        .map(|s| {
+            (
+                s.name.as_str(),
+                s.color,
+                if s.style == Style::Dots { Entry::Dot } else { Entry::Line },
+            )
+        })
+        .chain(chart.levels.iter().map(|l| (l.name.as_str(), l.color, Entry::Dashes)))
+        .filter(|(name, ..)| !name.is_empty())
+        .collect();
+    let mut x = WIDTH as i32 - RIGHT as i32;
+    for (name, color, entry) in entries.into_iter().rev() {
+        x -= text_width(name, SIZE);
+        text(area, name, (x, 8), SIZE, INK)?;
+        x -= 26;
+        let y = 14;
+        match entry {
+            Entry::Dot => area.draw(&Circle::new((x + 12, y), 3, color.filled())),
+            Entry::Line => {
+                area.draw(&PathElement::new([(x, y), (x + 20, y)], color.stroke_width(3)))
+            }
+            Entry::Dashes => {
+                area.draw(&PathElement::new([(x, y), (x + 8, y)], color.stroke_width(2)))
+                    .map_err(draw_error)?;
+                area.draw(&PathElement::new([(x + 12, y), (x + 20, y)], color.stroke_width(2)))
+            }
+        }
+        .map_err(draw_error)?;
+        x -= 18;
+    }
+    Ok(())
+}
+
+/// How a legend entry is marked.
+enum Entry {
+    Line,
+    Dot,
+    Dashes,
+}
+
+/// The ends of both axes: what the chart asks for, else what the data needs and a little air.
+fn extent(chart: &Chart) -> (f64, f64) {
+    let points = || chart.series.iter().flat_map(|s| s.points.iter());
+    let x_data = points().map(|p| p.0).fold(0.0, f64::max);
+    let y_data = points()
+        .map(|p| p.1)
+        .chain(chart.levels.iter().map(|l| l.value))
+        .filter(|y| y.is_finite())
+        .fold(0.0, f64::max);
+    let or_one = |end: f64| if end > 0.0 { end } else { 1.0 };
+    (or_one(chart.x_end.unwrap_or(x_data)), or_one(chart.y_end.unwrap_or(y_data * 1.06)))
+}
+
+/// Numbers of an axis that ends at `end`, with as many decimals as tell its ticks apart.
+pub(super) fn tick(value: f64, end: f64) -> String {
+    let decimals = if end >= 20.0 {
+        0
+    } else if end >= 2.0 {
+        1
+    } else if end >= 0.2 {
+        2
+    } else {
+        3
+    };
+    format!("{value:.decimals$}")
+}
+
+/// Thins a long recording to its lowest and highest value per pixel column, so that an SVG of
+/// hours stays small and still shows every burst.
+fn envelope(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let columns = WIDTH as usize;
+    if points.len() <= 4 * columns {
+        return points.to_vec();
+    }
+    let chunk = points.len().div_ceil(columns);
+    let mut thinned = Vec::with_capacity(2 * columns);
+    for part in points.chunks(chunk) {
+        let by_height = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
+        let low = part.iter().min_by(by_height);
+        let high = part.iter().max_by(by_height);
+        if let (Some(low), Some(high)) = (low, high) {
+            let (first, second) = if low.0 <= high.0 { (low, high) } else { (high, low) };
+            thinned.push(*first);
+            if first != second {
+                thinned.push(*second);
+            }
+        }
+    }
+    thinned
+}
+
+/// The corners of a step function in which each value holds until the next point.
+fn steps(points: &[(f64, f64)], x_end: f64) -> Vec<(f64, f64)> {
+    let mut corners = Vec::with_capacity(2 * points.len());
+    for (index, (x, y)) in points.iter().enumerate() {
+        let next = points.get(index + 1).map_or(x_end.max(*x), |p| p.0);
+        corners.push((*x, *y));
+        corners.push((next, *y));
+    }
+    corners
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_hold_each_value_until_the_next() {
+        let corners = steps(&[(0.0, 1.0), (1.0, 5.0)], 3.0);
+        assert_eq!(corners, vec![(0.0, 1.0), (1.0, 1.0), (1.0, 5.0), (3.0, 5.0)]);
+    }
+
+    #[test]
+    fn thinning_keeps_every_extreme() {
+        let mut points: Vec<_> = (0..50_000).map(|i| (f64::from(i), 1.0)).collect();
+        points[31_337].1 = 99.0;
+        points[777].1 = -1.0;
+        let thin = envelope(&points);
+        assert!(thin.len() <= 2 * WIDTH as usize, "{}", thin.len());
+        assert!(thin.contains(&(31_337.0, 99.0)) && thin.contains(&(777.0, -1.0)));
+        assert!(thin.is_sorted_by(|a, b| a.0 <= b.0));
+    }
+
+    #[test]
+    fn ticks_have_the_decimals_that_their_axis_needs() {
+        assert_eq!(tick(25.0, 60.0), "25");
+        assert_eq!(tick(2.5, 10.0), "2.5");
+        assert_eq!(tick(0.05, 0.5), "0.05");
+    }
+}

@@ -1,0 +1,128 @@
+//! Drawing of [`Lanes`]: which jobs ran when.
+
+use plotters::prelude::*;
+
+use super::chart::{LEFT, RIGHT, tick};
+use super::{Area, Drawn, FAINT, FONT, INK, Lanes, PALETTE, WIDTH, draw_error, text, text_width};
+
+/// Room above the first row.
+const TOP: i32 = 32;
+/// Room below the last row for the axis.
+const BOTTOM: i32 = 46;
+
+/// Rows are thick while they are few and thin when they are many.
+fn row_height(rows: usize) -> i32 {
+    match rows {
+        0..=24 => 22,
+        25..=100 => 14,
+        _ => 6,
+    }
+}
+
+/// Height of the panel in pixels.
+pub(super) fn height(lanes: &Lanes) -> u32 {
+    let rows = lanes.rows.len() as i32 * row_height(lanes.rows.len());
+    (TOP + rows.max(22) + BOTTOM) as u32
+}
+
+/// Draws the rows with their labels, the shade's legend and the axis.
+pub(super) fn draw(lanes: &Lanes, area: &Area<'_, '_>) -> Drawn {
+    text(area, &lanes.title, (20, 6), 15, INK)?;
+    shade_legend(lanes, area)?;
+    let x_end = if lanes.x_end > 0.0 { lanes.x_end } else { 1.0 };
+    let left = LEFT as i32;
+    let width = WIDTH as i32 - left - RIGHT as i32;
+    let x_of =
+        |value: f64| left + (value.clamp(0.0, x_end) / x_end * f64::from(width)).round() as i32;
+    let row = row_height(lanes.rows.len());
+    let bottom = height(lanes) as i32 - BOTTOM;
+    axis(lanes, area, x_end, bottom, &x_of)?;
+    for (index, lane) in lanes.rows.iter().enumerate() {
+        let y = TOP + index as i32 * row;
+        if row >= 12 {
+            row_label(&lane.label, area, y, row)?;
+        }
+        for span in &lane.spans {
+            let color = PALETTE[0].mix(0.15 + 0.85 * span.shade.clamp(0.0, 1.0));
+            let corners =
+                [(x_of(span.from), y + 2), (x_of(span.to).max(x_of(span.from) + 1), y + row - 2)];
+            area.draw(&Rectangle::new(corners, color.filled())).map_err(draw_error)?;
+        }
+    }
+    Ok(())
+}
+
+/// A name, cut where it would run into the rows.
+fn row_label(label: &str, area: &Area<'_, '_>, y: i32, row: i32) -> Drawn {
+    let size = if row >= 20 { 12 } else { 10 };
+    let room = LEFT as i32 - 16;
+    let mut shown = label.to_owned();
+    while text_width(&shown, size) > room && shown.chars().count() > 2 {
+        let keep = shown.chars().count() - 2;
+        shown = shown.chars().take(keep).collect::<String>() + "…";
+    }
+    let x = (LEFT as i32 - 8 - text_width(&shown, size)).max(4);
+    text(area, &shown, (x, y + (row - size as i32) / 2), size, INK)
+}
+
+fn axis(
+    lanes: &Lanes,
+    area: &Area<'_, '_>,
+    x_end: f64,
+    bottom: i32,
+    x_of: &impl Fn(f64) -> i32,
+) -> Drawn {
+    let step = round_step(x_end);
+    for index in 0..=(x_end / step) as u32 {
+        let value = step * f64::from(index);
+        let x = x_of(value);
+        area.draw(&PathElement::new([(x, TOP), (x, bottom)], FAINT)).map_err(draw_error)?;
+        let label = tick(value, x_end);
+        text(area, &label, (x - text_width(&label, 12) / 2, bottom + 6), 12, INK)?;
+    }
+    let (left, right) = (x_of(0.0), x_of(x_end));
+    area.draw(&PathElement::new([(left, bottom), (right, bottom)], INK)).map_err(draw_error)?;
+    let middle = (left + right) / 2 - text_width(&lanes.x_label, 13) / 2;
+    area.draw(&Text::new(
+        lanes.x_label.clone(),
+        (middle, bottom + 24),
+        (FONT, 13).into_font().color(&INK),
+    ))
+    .map_err(draw_error)
+}
+
+/// The distance of ticks: 1, 2 or 5 times a power of ten, such that there are at most ten.
+fn round_step(x_end: f64) -> f64 {
+    let rough = x_end / 10.0;
+    let power = 10_f64.powf(rough.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * power >= rough * 0.999_999);
+    factor.unwrap_or(10.0) * power
+}
+
+/// A strip from light to dark, with what full dark stands for.
+fn shade_legend(lanes: &Lanes, area: &Area<'_, '_>) -> Drawn {
+    if lanes.shade_label.is_empty() {
+        return Ok(());
+    }
+    let x = WIDTH as i32 - RIGHT as i32 - text_width(&lanes.shade_label, 12);
+    text(area, &lanes.shade_label, (x, 8), 12, INK)?;
+    for step in 0..6 {
+        let color = PALETTE[0].mix(0.15 + 0.85 * f64::from(step) / 5.0);
+        let from = x - 68 + step * 10;
+        area.draw(&Rectangle::new([(from, 8), (from + 10, 20)], color.filled()))
+            .map_err(draw_error)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_lie_on_round_numbers() {
+        for (end, step) in [(3.7, 0.5), (10.0, 1.0), (120.0, 20.0), (0.3, 0.05)] {
+            assert!((round_step(end) - step).abs() < 1e-9, "{end}: {}", round_step(end));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A program's profile as text and as a figure.
+
+use std::fmt::Write;
+
+use memweir_core::Nanos;
+use memweir_core::profile::Profile;
+use memweir_run::profile::{PhaseReport, Profiled, SamplingReport};
+use memweir_run::recording::Recording;
+use memweir_run::store::{ProgramState, StoredProfile};
+
+use super::bars::sparkline;
+use super::plot::{Chart, Figure, PALETTE, Panel, Series, Style};
+use super::text::{Align, count, percent, rate, seconds, table};
+
+/// Width of the sparkline in cells.
+const SPARKLINE_CELLS: usize = 72;
+/// The coarse interval of iabw Fig. 2.
+const COARSE: Nanos = Nanos::from_millis(100);
+
+/// A stored profile: where it comes from, its totals, and its shape.
+pub(crate) fn recording(stored: &StoredProfile) -> String {
+    let recording = &stored.recording;
+    let mut text = format!(
+        "{}\nrecorded {} by the {} meter on {}\n",
+        recording.command.join(" "),
+        recording.date.strftime("%F %H:%M"),
+        recording.meter,
+        recording.machine
+    );
+    if stored.program == ProgramState::Changed {
+        text += "the program has changed since: profile it again\n";
+    }
+    text.push('\n');
+    text + &shape(&recording.profile)
+}
+
+/// A new profile: its totals, its shape, its phases, and what was simulated.
+pub(crate) fn report(profiled: &Profiled) -> String {
+    let report = &profiled.report;
+    let mut text = format!("{}\nby the {} meter\n\n", report.command.join(" "), report.meter);
+    text += &shape(&profiled.recording.profile);
+    if !report.phases.is_empty() {
+        text += &format!("\n{}\n", phases(&report.phases));
+    }
+    if let Some(sampling) = &report.sampling {
+        let _ = writeln!(text, "\n{}", sampled(sampling));
+    }
+    for notice in &report.notices {
+        let _ = writeln!(text, "note: {notice}");
+    }
+    if report.exit_code != 0 {
+        let _ = writeln!(text, "the program ended with exit code {}", report.exit_code);
+    }
+    text
+}
+
+fn phases(phases: &[PhaseReport]) -> String {
+    let columns = [
+        ("phase", Align::Left),
+        ("share", Align::Right),
+        ("bandwidth", Align::Right),
+        ("first at", Align::Right),
+        ("visits", Align::Right),
+    ];
+    let rows = phases.iter().enumerate().map(|(index, phase)| {
+        vec![
+            (index + 1).to_string(),
+            percent(phase.share),
+            rate(phase.bandwidth_mean),
+            seconds(phase.first_s),
+            count(phase.visits),
+        ]
+    });
+    table(&columns, rows.collect())
+}
+
+fn sampled(sampling: &SamplingReport) -> String {
+    let mut text = format!(
+        "simulated {} of the instructions ({} asked for)",
+        percent(sampling.simulated_share),
+        sampling.requested
+    );
+    if let Some(error) = sampling.estimated_error {
+        let _ = write!(text, ", error of the traffic estimated at {}", percent(error));
+    }
+    if let Some(error) = sampling.measured_error {
+        let _ = write!(text, ", {:+.1} % against a full run", error * 100.0);
+    }
+    text
+}
+
+/// Totals, rates and the sparkline of a profile.
+pub(crate) fn shape(profile: &Profile) -> String {
+    let total = profile.total();
+    let rows = [
+        ("CPU time", seconds(profile.cpu_time.as_secs_f64())),
+        ("wall time", seconds(profile.wall_time.as_secs_f64())),
+        ("instructions", count(total.instructions)),
+        ("memory reads", format!("{} lines of 64 bytes", count(total.reads.0))),
+        ("memory writes", format!("{} lines of 64 bytes", count(total.writes.0))),
+        ("bandwidth, mean", rate(profile.mean_bandwidth().0)),
+        (
+            "bandwidth, peak",
+            format!("{} in {}", rate(profile.peak_bandwidth().0), milliseconds(profile.interval)),
+        ),
+    ];
+    let mut text = String::new();
+    for (name, value) in rows {
+        let _ = writeln!(text, "{name:<16} {value}");
+    }
+    let rates: Vec<f64> = rates(profile).into_iter().map(|(_, rate)| rate).collect();
+    if rates.len() > 1 {
+        let _ = writeln!(text, "\nbandwidth over CPU time\n{}", sparkline(&rates, SPARKLINE_CELLS));
+    }
+    text
+}
+
+/// The rate over CPU time at the recording's interval and at 100 ms, as iabw Fig. 2.
+pub(crate) fn figure(recording: &Recording) -> Figure {
+    let profile = &recording.profile;
+    let mut panels = vec![panel(profile, 0)];
+    let factor = COARSE.0 / profile.interval.0.max(1);
+    if factor > 1 {
+        panels.push(panel(&profile.coarser(factor as usize), 1));
+    }
+    Figure {
+        title: format!(
+            "Memory bandwidth of {}",
+            super::text::shortened(&recording.command.join(" "), 70)
+        ),
+        subtitle: format!("{} meter, {}", recording.meter, recording.machine),
+        panels,
+    }
+}
+
+fn panel(profile: &Profile, color: usize) -> Panel {
+    let points = rates(profile).into_iter().map(|(at, rate)| (at, rate / 1e9)).collect();
+    Panel::Chart(Chart {
+        title: format!("sampled every {}", milliseconds(profile.interval)),
+        x_label: "CPU time (s)".to_owned(),
+        y_label: "bandwidth (GB/s)".to_owned(),
+        x_end: Some(profile.cpu_time.as_secs_f64()),
+        series: vec![Series {
+            name: "reads and writes".to_owned(),
+            points,
+            style: Style::Steps,
+            color: PALETTE[color],
+        }],
+        ..Chart::default()
+    })
+}
+
+/// Start of each interval in seconds, and the rate in it in bytes per second.
+fn rates(profile: &Profile) -> Vec<(f64, f64)> {
+    let start = |index: usize| Nanos(index as u64 * profile.interval.0).as_secs_f64();
+    (0..profile.intervals.len())
+        .map(|i| (start(i), profile.intervals[i].bandwidth(profile.span_of(i)).0))
+        .collect()
+}
+
+fn milliseconds(interval: Nanos) -> String {
+    let value = interval.as_millis_f64();
+    if value.fract() == 0.0 { format!("{value:.0} ms") } else { format!("{value:.3} ms") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memweir_core::{Counts, Lines};
+
+    fn profile() -> Profile {
+        // 1 ms each: 1,000 lines are 64 MB/s, 3,000 are 192 MB/s.
+        let lines = |reads| Counts { instructions: 500, reads: Lines(reads), writes: Lines(0) };
+        Profile {
+            interval: Nanos::MILLI,
+            intervals: vec![lines(1000), lines(3000), lines(2000)],
+            cpu_time: Nanos::from_millis(3),
+            wall_time: Nanos::from_millis(4),
+        }
+    }
+
+    #[test]
+    fn the_shape_has_totals_rates_and_a_sparkline() {
+        let text = shape(&profile());
+        for needle in [
+            "memory reads     6,000 lines of 64 bytes",
+            "bandwidth, mean  128.0 MB/s",
+            "bandwidth, peak  192.0 MB/s in 1 ms",
+            "▃█▆",
+        ] {
+            assert!(text.contains(needle), "{needle} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_figure_has_a_fine_and_a_coarse_panel() {
+        let recording = Recording {
+            command: vec!["gzip".into(), "-c".into()],
+            meter: "software".into(),
+            machine: "a machine".into(),
+            date: jiff::Timestamp::UNIX_EPOCH,
+            profile: profile(),
+        };
+        let svg = figure(&recording).to_svg().unwrap();
+        for needle in ["sampled every 1 ms", "sampled every 100 ms", "gzip -c", "CPU time (s)"] {
+            assert!(svg.contains(needle), "{needle} is missing");
+        }
+    }
+}

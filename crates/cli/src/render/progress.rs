@@ -1,0 +1,122 @@
+//! What a person sees while a batch runs: one line at the foot of the terminal, and what they
+//! should know as it happens. Where standard error is no terminal, nothing.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use memweir_run::observer::{Event, Observer, Progress};
+
+use super::text::{rate, seconds};
+
+/// Shows a batch's progress on standard error and keeps what was told for the summary.
+pub(crate) struct Screen {
+    bar: ProgressBar,
+    live: bool,
+    run: String,
+    notes: Vec<String>,
+}
+
+impl Screen {
+    /// A line on standard error if that is a terminal.
+    pub(crate) fn new() -> Self {
+        let live = std::io::stderr().is_terminal();
+        let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+            bar.set_style(style);
+        }
+        Self { bar, live, run: String::new(), notes: Vec::new() }
+    }
+
+    /// Takes the line off the terminal and returns what was told and has not been seen yet.
+    pub(crate) fn finish(self) -> Vec<String> {
+        self.bar.finish_and_clear();
+        if self.live { Vec::new() } else { self.notes }
+    }
+
+    fn note(&mut self, note: String) {
+        // A comparison tells the same for every run.
+        if self.notes.contains(&note) {
+            return;
+        }
+        if self.live {
+            self.bar.println(&note);
+        }
+        self.notes.push(note);
+    }
+}
+
+impl Observer for Screen {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::RunStarted { variant, round, rounds } => {
+                self.run = format!("round {} of {rounds}, {variant}: ", round + 1);
+            }
+            Event::MeterChosen { kind, reason } => self.note(format!("meter {kind}: {reason}")),
+            Event::MechanismChosen { mechanism, reason } => {
+                self.note(format!("mechanism {mechanism}: {reason}"));
+            }
+            Event::Notice(notice) => self.note(notice.to_owned()),
+            Event::QuantumEnded(progress) if self.live => {
+                self.bar.set_message(format!("{}{}", self.run, line(progress)));
+                self.bar.tick();
+            }
+            Event::JobEnded { name, exit_code: Some(code), wall, .. } if code != 0 => {
+                let wall = seconds(Duration::from(wall).as_secs_f64());
+                self.note(format!("job {name} failed with exit code {code} after {wall}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Jobs done, the system's bandwidth now, and the time that is left.
+fn line(progress: &Progress) -> String {
+    let mut line = format!(
+        "{} of {} jobs done, {}",
+        progress.jobs_done,
+        progress.jobs,
+        seconds(progress.elapsed.as_secs_f64())
+    );
+    if let Some(bandwidth) = progress.bandwidth {
+        line += &format!(", {} now", rate(bandwidth.0));
+    }
+    if let Some(remaining) = progress.remaining {
+        line += &format!(", about {:.0} s left", remaining.as_secs_f64());
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memweir_core::{BytesPerSec, Nanos};
+    use memweir_linux::MeterKind;
+
+    #[test]
+    fn the_line_says_jobs_bandwidth_and_time_left() {
+        let mut progress = Progress {
+            quantum: 7,
+            elapsed: Nanos::from_millis(700),
+            bandwidth: Some(BytesPerSec(12.3e9)),
+            jobs_done: 3,
+            jobs: 8,
+            remaining: Some(Nanos::from_millis(12_400)),
+        };
+        assert_eq!(line(&progress), "3 of 8 jobs done, 0.700 s, 12.3 GB/s now, about 12 s left");
+        progress.bandwidth = None;
+        progress.remaining = None;
+        assert_eq!(line(&progress), "3 of 8 jobs done, 0.700 s");
+    }
+
+    #[test]
+    fn what_was_told_twice_is_kept_once() {
+        let mut screen = Screen::new();
+        screen.live = false;
+        for _ in 0..2 {
+            screen.event(Event::MeterChosen { kind: MeterKind::Declared, reason: "no PMU" });
+        }
+        assert_eq!(screen.finish(), ["meter declared: no PMU"]);
+    }
+}

@@ -1,0 +1,230 @@
+//! Options of `memweir run`, and what they mean as jobs and [`RunOptions`].
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+use memweir_core::Nanos;
+use memweir_core::input::InputError;
+use memweir_core::softpmu::Sampling;
+use memweir_linux::Mechanism;
+use memweir_linux::meter::MeterChoice;
+use memweir_policy::PredictorKind;
+use memweir_run::compare::CompareOptions;
+use memweir_run::jobs::{Batch, JobsFile, Limits};
+use memweir_run::options::{
+    self, BatchOptions, OnExit, OnFailure, Pinning, RunOptions, SoftwareMeterOptions,
+};
+
+use crate::value::{quantum, refused};
+
+const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
+       memweir run [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
+       memweir run [OPTIONS] --from-file FILE";
+
+/// Options of `memweir run`.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = USAGE)]
+pub(crate) struct Args {
+    /// A jobs file; what it says for the whole batch, options here override
+    #[arg(value_name = "JOBS.toml", help_heading = "Jobs")]
+    jobs_file: Option<PathBuf>,
+    /// Commands, with `:::` between them
+    #[arg(last = true, value_name = "CMD", help_heading = "Jobs")]
+    command: Vec<OsString>,
+    /// A file with one shell command per line
+    #[arg(long, value_name = "FILE", help_heading = "Jobs")]
+    from_file: Option<PathBuf>,
+    /// Run N instances of each job
+    #[arg(long, value_name = "N", help_heading = "Jobs", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    each: u32,
+
+    /// Who runs beside whom [default: ideal-average]
+    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
+    policy: Option<String>,
+    /// How a job's next bandwidth is predicted
+    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    #[arg(value_parser = |name: &str| options::predictor(name).map_err(refused))]
+    predictor: Option<PredictorKind>,
+    /// Length of a quantum, 10ms to 10s [default: 100ms]
+    #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
+    quantum: Option<Nanos>,
+    /// Cores that the batch may use [default: all]
+    #[arg(long, value_name = "N", help_heading = "Scheduling", value_parser = cores)]
+    #[arg(allow_negative_numbers = true)]
+    cores: Option<u32>,
+    /// Bind each chosen job to a core of its own
+    #[arg(long, help_heading = "Scheduling")]
+    pin: bool,
+    /// How jobs are blocked [default: the first that works]
+    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    #[arg(value_parser = |name: &str| options::mechanism(name).map_err(refused))]
+    mechanism: Option<Mechanism>,
+    /// Seed of everything random [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Scheduling")]
+    seed: Option<u64>,
+
+    /// How memory traffic is counted [default: auto]
+    #[arg(long, value_name = "NAME", help_heading = "Measuring")]
+    #[arg(value_parser = |name: &str| options::meter(name).map_err(refused))]
+    meter: Option<MeterChoice>,
+    /// Profile programs that the store does not know before the batch starts
+    #[arg(long, help_heading = "Measuring")]
+    pub(super) profile_first: bool,
+    /// How much of each program --profile-first simulates: all, or a share such as 10%
+    #[arg(long, value_name = "SHARE", help_heading = "Measuring", default_value = "10%")]
+    #[arg(requires = "profile_first")]
+    pub(super) sample: Sampling,
+    /// The profile store, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    store: Option<PathBuf>,
+    /// The calibration, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    platform: Option<PathBuf>,
+    /// Perf events, instead of the built-in table
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    events: Option<PathBuf>,
+    /// Caches that the software meter models, instead of this machine's
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    caches: Option<PathBuf>,
+    /// The qemu-x86_64 of the software meter [default: from PATH]
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    qemu: Option<PathBuf>,
+    /// The plugin of the software meter [default: the installed one]
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    plugin: Option<PathBuf>,
+
+    /// What happens to the jobs on Ctrl-C: kill or release [default: kill]
+    #[arg(long, value_name = "WHAT", help_heading = "Ending")]
+    #[arg(value_parser = |name: &str| name.parse::<OnExit>().map_err(refused))]
+    on_exit: Option<OnExit>,
+    /// End the batch when a job fails
+    #[arg(long, help_heading = "Ending")]
+    fail_fast: bool,
+
+    /// Run the batch under each of these policies, interleaved; the first is the baseline
+    #[arg(long, value_name = "NAME,NAME,...", help_heading = "Comparing", value_delimiter = ',')]
+    #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
+    #[arg(conflicts_with_all = ["policy", "timeline"])]
+    compare: Vec<String>,
+    /// Rounds of a comparison [default: 3]
+    #[arg(long, value_name = "N", help_heading = "Comparing", requires = "compare")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeat: Option<u32>,
+    /// Level of the confidence intervals
+    #[arg(long, value_name = "LEVEL", help_heading = "Comparing", requires = "compare")]
+    #[arg(default_value = "0.95", value_parser = confidence)]
+    confidence: f64,
+    /// Append each run of a comparison to a file as it ends, one JSON object per line
+    #[arg(long, value_name = "FILE", help_heading = "Comparing", requires = "compare")]
+    pub(super) results: Option<PathBuf>,
+
+    /// Write the report as JSON (`-`: to standard output instead of the tables)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) json: Option<PathBuf>,
+    /// Write one row per job and quantum, as Parquet or CSV by the ending
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) timeline: Option<PathBuf>,
+    /// Draw bandwidth and who ran when
+    #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
+    pub(super) plot: Option<PathBuf>,
+    /// Directory for the jobs' output
+    #[arg(long, value_name = "DIR", help_heading = "Output", default_value = "memweir-logs")]
+    logs: PathBuf,
+}
+
+fn cores(text: &str) -> Result<u32, String> {
+    let number = text.parse().map_err(|_| "not a number of cores".to_owned())?;
+    options::cores(number, available_cores()).map_err(refused)
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
+        _ => Err("a level lies between 0 and 1, for example 0.95".to_owned()),
+    }
+}
+
+fn available_cores() -> u32 {
+    available_parallelism().map_or(1, |cores| cores.get() as u32)
+}
+
+/// What to run and how.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// The jobs.
+    pub(super) batch: Batch,
+    /// How.
+    pub(super) options: RunOptions,
+    /// Under which policies in turn, for a comparison.
+    pub(super) compare: Option<CompareOptions>,
+}
+
+impl Args {
+    /// Reads the jobs and puts the options of the command line over those of the jobs file.
+    pub(super) fn plan(&self) -> Result<Plan, InputError> {
+        let (batch, of_file) = self.jobs()?;
+        let base = RunOptions {
+            logs: self.logs.clone(),
+            timeline: self.timeline.clone(),
+            platform: self.platform.clone(),
+            store: self.store.clone(),
+            perf_events: self.events.clone(),
+            software: SoftwareMeterOptions {
+                qemu: self.qemu.clone(),
+                plugin: self.plugin.clone(),
+                caches: self.caches.clone(),
+            },
+            ..RunOptions::default()
+        };
+        let options = self.choices().over(of_file.over(base));
+        let compare = (!self.compare.is_empty()).then(|| CompareOptions {
+            variants: self.compare.clone(),
+            rounds: self.repeat.unwrap_or(3),
+            confidence: self.confidence,
+            results: self.results.clone(),
+        });
+        Ok(Plan { batch: batch.repeated(self.each), options, compare })
+    }
+
+    fn choices(&self) -> BatchOptions {
+        BatchOptions {
+            policy: self.policy.clone(),
+            predictor: self.predictor,
+            meter: self.meter,
+            mechanism: self.mechanism,
+            quantum: self.quantum,
+            cores: self.cores,
+            pinning: self.pin.then_some(Pinning::OneJobPerCore),
+            on_exit: self.on_exit,
+            on_failure: self.fail_fast.then_some(OnFailure::FailFast),
+            seed: self.seed,
+        }
+    }
+
+    /// The jobs, from the one place that names them.
+    fn jobs(&self) -> Result<(Batch, BatchOptions), InputError> {
+        let nothing = BatchOptions::default();
+        match (&self.jobs_file, &self.from_file, self.command.as_slice()) {
+            (Some(path), None, []) => {
+                let file = JobsFile::read(path, Limits { cores: available_cores() })?;
+                Ok((file.batch, file.options))
+            }
+            (None, Some(path), []) => Ok((from_file(path)?, nothing)),
+            (None, None, command @ [_, ..]) => Ok((Batch::from_arguments(command)?, nothing)),
+            (None, None, []) => Err(InputError::new("command line", "there are no jobs")
+                .help("name a jobs file, or write commands after `--`; see `memweir run --help`")),
+            _ => Err(InputError::new("command line", "jobs are named in more than one way")
+                .help("use a jobs file, --from-file, or commands after `--`")),
+        }
+    }
+}
+
+fn from_file(path: &Path) -> Result<Batch, InputError> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+    Batch::from_lines(&name, &text)
+}

@@ -1,0 +1,80 @@
+//! `memweir run --profile-first`: profiles the programs that nothing is known of, once.
+
+use std::path::Path;
+
+use memweir_linux::MeterKind;
+use memweir_linux::qemu::QemuPaths;
+use memweir_run::batch::{invocation, unknown_jobs};
+use memweir_run::jobs::{Batch, Job};
+use memweir_run::options::{self, RunOptions};
+use memweir_run::profile::{ProfileOptions, ProgramOutput, profile as record};
+use memweir_run::store::{Invocation, ProgramKey};
+
+use memweir_core::softpmu::Sampling;
+
+use crate::failure::Failure;
+use crate::profile::{keep, show, spinner};
+
+/// Fills the store with what the batch needs; returns what the user should know.
+pub(super) fn profile(
+    batch: &Batch,
+    options: &RunOptions,
+    sampling: Sampling,
+) -> Result<Vec<String>, Failure> {
+    let unknown = unknown_jobs(batch, options.store.as_deref())?;
+    let profile_options = profile_options(options, sampling)?;
+    let mut done: Vec<ProgramKey> = Vec::new();
+    let mut notes = Vec::new();
+    for (place, index) in unknown.iter().enumerate() {
+        let job = &batch.jobs[*index];
+        let invocation = invocation_of(job)?;
+        let key = ProgramKey::of(&invocation)
+            .map_err(|error| Failure::Machine(format!("{}: {error}", job.name)))?;
+        // Instances of one job are one program.
+        if done.contains(&key) {
+            continue;
+        }
+        let bar =
+            spinner(&format!("profiling {} ({} of {}): ", job.name, place + 1, unknown.len()));
+        let profiled = record(&invocation, &profile_options, &mut |p| show(&bar, p));
+        bar.finish_and_clear();
+        let profiled = profiled?;
+        if profiled.report.exit_code != 0 {
+            let code = profiled.report.exit_code;
+            notes.push(format!("{} ended with exit code {code} when it was profiled", job.name));
+        }
+        keep(options.store.as_deref(), &invocation, &profiled.recording)?;
+        done.push(key);
+    }
+    if !done.is_empty() {
+        let programs = if done.len() == 1 { "program" } else { "programs" };
+        notes.push(format!(
+            "profiled {} {programs} with the software meter (sample {sampling}); now at native speed",
+            done.len()
+        ));
+    }
+    Ok(notes)
+}
+
+fn invocation_of(job: &Job) -> Result<Invocation, Failure> {
+    let argv = job.command.argv();
+    let name = argv.first().map_or("".as_ref(), |name| name.as_os_str());
+    let directory = job.directory.as_deref().unwrap_or(Path::new("."));
+    let program = options::program(name, directory)
+        .map_err(|refusal| refusal.written_in("job").key(&job.name))?;
+    Ok(invocation(job, &program))
+}
+
+fn profile_options(options: &RunOptions, sampling: Sampling) -> Result<ProfileOptions, Failure> {
+    Ok(ProfileOptions {
+        meter: Some(MeterKind::Software),
+        sampling,
+        caches: options.software.caches.as_deref().map(options::caches).transpose()?,
+        output: ProgramOutput::Discard,
+        qemu: QemuPaths {
+            emulator: options.software.qemu.clone(),
+            plugin: options.software.plugin.clone(),
+        },
+        ..ProfileOptions::default()
+    })
+}

@@ -1,0 +1,64 @@
+//! The part of `memweir run --help` that teaches: policies, predictors, meters, examples.
+
+use std::fmt::Write;
+
+use memweir_linux::MeterKind;
+
+use crate::failure::EXIT_CODES;
+
+const EXAMPLES: &str = "\
+Examples:
+  memweir run jobs.toml
+      the jobs of a file, under ideal-average
+  memweir run --policy round-robin --each 2 -- gzip -k a ::: sort b
+      two instances of each command; `:::` stands between commands
+  memweir run --profile-first jobs.toml
+      profiles unknown programs once with the software meter, then runs them at native speed
+  memweir run --compare os,peak-bandwidth,ideal-average --repeat 5 jobs.toml
+      each policy five times, interleaved; prints whether the difference can be told from noise
+  memweir run --json - jobs.toml | jq .turnaround_s
+      results for programs; rates are in bytes per second, memory_reads in 64-byte lines
+";
+
+/// Everything that stands below the options.
+pub(crate) fn after() -> String {
+    let mut text = String::new();
+    section(&mut text, "Policies (--policy, --compare)", &super::names::policies());
+    section(&mut text, "Predictors (--predictor)", &super::names::predictors());
+    section(&mut text, "Meters (--meter)", &meters());
+    section(&mut text, "Mechanisms (--mechanism)", &MECHANISMS.map(owned));
+    let _ = write!(text, "{EXAMPLES}\n{EXIT_CODES}");
+    text
+}
+
+fn section(text: &mut String, title: &str, rows: &[(String, String)]) {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let _ = writeln!(text, "{title}:");
+    for (name, about) in rows {
+        let _ = writeln!(text, "  {name:width$}  {about}");
+    }
+    text.push('\n');
+}
+
+fn owned((name, about): (&str, &str)) -> (String, String) {
+    (name.to_owned(), about.to_owned())
+}
+
+fn meters() -> Vec<(String, String)> {
+    let about = |kind| match kind {
+        MeterKind::Perf => "hardware events of the processor, per job",
+        MeterKind::Resctrl => "Memory Bandwidth Monitoring through /sys/fs/resctrl",
+        MeterKind::Declared => "figures of the jobs file or of recorded profiles",
+        MeterKind::Software => "a cache model under qemu-x86_64; slows programs about ten times",
+    };
+    let auto = ("auto", "the first of perf, resctrl and declared that serves every job");
+    std::iter::once(owned(auto))
+        .chain(MeterKind::ALL.map(|kind| owned((kind.name(), about(kind)))))
+        .collect()
+}
+
+const MECHANISMS: [(&str, &str); 3] = [
+    ("cgroup-v2", "cgroup.freeze: every process of a job, at once, invisible to its parent"),
+    ("sigstop", "SIGSTOP and SIGCONT to the job's session: threads stop late, shells notice"),
+    ("cgroup-v1", "the freezer controller of older machines"),
+];

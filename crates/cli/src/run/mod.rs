@@ -1,0 +1,144 @@
+//! `memweir run`: a batch of jobs, or the same batch under several policies.
+
+mod args;
+mod first;
+pub(crate) mod help;
+mod names;
+mod watcher;
+
+use memweir_run::batch::run_batch;
+use memweir_run::compare::{CompareOptions, Comparison, compare};
+use memweir_run::report::{BatchReport, Outcome as BatchOutcome};
+
+pub(crate) use args::Args;
+use args::Plan;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::{batch as render, comparison as render_comparison, plot};
+use memweir_run::timeline::Row;
+use watcher::Watcher;
+
+/// Runs the batch and shows what it did.
+pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
+    let plan = args.plan()?;
+    for path in [&args.json, &args.plot, &args.results] {
+        output::writable(path.as_deref())?;
+    }
+    let notes = match args.profile_first {
+        true => first::profile(&plan.batch, &plan.options, args.sample)?,
+        false => Vec::new(),
+    };
+    block_signals()?;
+    match &plan.compare {
+        None => once(&args, &plan, notes),
+        Some(compare) => several(&args, &plan, compare, notes),
+    }
+}
+
+fn once(args: &Args, plan: &Plan, mut notes: Vec<String>) -> Result<Outcome, Failure> {
+    let mut watcher = Watcher::new(args.plot.is_some());
+    let report = run_batch(&plan.batch, &plan.options, &mut watcher);
+    let (told, mut timelines) = watcher.finish();
+    let report = report?;
+    notes.extend(told);
+    if let Some(path) = &args.json {
+        output::json(path, &report)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&with_notes(&notes, &render::report(&report)))?;
+    }
+    if let (Some(path), Some(rows)) = (&args.plot, timelines.pop()) {
+        plot::batch::timeline(&drawn(&report, rows), subtitle(&report)).write(path)?;
+    }
+    Ok(outcome(&report))
+}
+
+fn several(
+    args: &Args,
+    plan: &Plan,
+    options: &CompareOptions,
+    mut notes: Vec<String>,
+) -> Result<Outcome, Failure> {
+    let mut watcher = Watcher::new(args.plot.is_some());
+    let comparison = compare(&plan.batch, &plan.options, options, &mut watcher);
+    let (told, timelines) = watcher.finish();
+    let comparison = comparison?;
+    notes.extend(told);
+    if let Some(path) = &args.json {
+        output::json(path, &comparison)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&with_notes(&notes, &render_comparison::report(&comparison)))?;
+    }
+    if let (Some(path), Some(run)) = (&args.plot, comparison.runs.first()) {
+        // One round is enough to see; the first has every policy.
+        let first_round = comparison.runs.iter().zip(timelines).take(options.variants.len());
+        let runs: Vec<_> = first_round
+            .map(|(run, rows)| plot::batch::Run {
+                policy: run.variant.clone(),
+                ..drawn(&run.report, rows)
+            })
+            .collect();
+        plot::batch::comparison(&runs, subtitle(&run.report)).write(path)?;
+    }
+    Ok(worst(&comparison))
+}
+
+fn drawn(report: &BatchReport, rows: Vec<Row>) -> plot::batch::Run {
+    plot::batch::Run {
+        policy: report.policy.clone(),
+        rows,
+        turnaround_s: report.turnaround_s,
+        peak: report.peak_bandwidth,
+    }
+}
+
+fn subtitle(report: &BatchReport) -> String {
+    format!(
+        "{} jobs on {} cores, quantum {} ms, meter {}, predictor {}",
+        report.jobs.len(),
+        report.cores,
+        report.quantum_ms,
+        report.meter,
+        report.predictor
+    )
+}
+
+/// Signals are taken by the loop of the batch; threads made from here on inherit the mask.
+fn block_signals() -> Result<(), Failure> {
+    use nix::sys::signal::{SigSet, Signal};
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGINT);
+    signals.add(Signal::SIGTERM);
+    signals.add(Signal::SIGHUP);
+    signals
+        .thread_block()
+        .map_err(|error| Failure::Machine(format!("cannot block signals: {error}")))
+}
+
+fn with_notes(notes: &[String], text: &str) -> String {
+    let mut whole: String = notes.iter().map(|note| format!("{note}\n")).collect();
+    if !whole.is_empty() {
+        whole.push('\n');
+    }
+    whole + text
+}
+
+fn outcome(report: &BatchReport) -> Outcome {
+    match report.outcome {
+        BatchOutcome::Interrupted => Outcome::Interrupted,
+        _ if report.succeeded() => Outcome::Success,
+        _ => Outcome::JobFailed,
+    }
+}
+
+fn worst(comparison: &Comparison) -> Outcome {
+    let outcomes: Vec<Outcome> = comparison.runs.iter().map(|run| outcome(&run.report)).collect();
+    for bad in [Outcome::Interrupted, Outcome::JobFailed] {
+        if outcomes.contains(&bad) {
+            return bad;
+        }
+    }
+    Outcome::Success
+}

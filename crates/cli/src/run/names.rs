@@ -1,0 +1,45 @@
+//! The policies and predictors with one line each, from the tables that the scheduler uses.
+
+use memweir_policy::policies::POLICIES;
+use memweir_run::options::PINNED;
+
+/// Name and purpose of every policy.
+pub(super) fn policies() -> Vec<(String, String)> {
+    POLICIES
+        .iter()
+        .map(|entry| (entry.name.to_owned(), format!("{} ({})", entry.summary, entry.reference)))
+        .chain([(
+            PINNED.to_owned(),
+            "block nobody; each job bound to the `cpus` of the jobs file".to_owned(),
+        )])
+        .collect()
+}
+
+/// Form and purpose of every predictor.
+pub(super) fn predictors() -> Vec<(String, String)> {
+    memweir_policy::predictor::names()
+        .map(|form| (form.to_owned(), predictor(form).to_owned()))
+        .collect()
+}
+
+fn predictor(form: &str) -> &'static str {
+    match form.split([':', '[']).next().unwrap_or(form) {
+        "last" => "as in the last quantum",
+        "window" => "the mean of the last K quanta",
+        "phase" => "phases by instruction pointers, a Markov chain between them (iabw section 4.2)",
+        "profile" => "what the job's recorded profile does next",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn help_explains_every_policy_and_predictor_that_can_be_named() {
+        let names: Vec<String> = super::policies().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, memweir_run::options::policy_names());
+        for (form, about) in super::predictors() {
+            assert!(!about.is_empty(), "{form} has no line");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Watches a batch for the terminal and, where a plot was asked for, for its timeline.
+
+use memweir_run::observer::{Event, Observer};
+use memweir_run::timeline::Row;
+
+use crate::render::progress::Screen;
+
+/// Shows progress and keeps the rows of each run.
+pub(super) struct Watcher {
+    screen: Screen,
+    keep_rows: bool,
+    timelines: Vec<Vec<Row>>,
+}
+
+impl Watcher {
+    /// A watcher that keeps rows if `keep_rows` says so.
+    pub(super) fn new(keep_rows: bool) -> Self {
+        Self { screen: Screen::new(), keep_rows, timelines: Vec::new() }
+    }
+
+    /// What was told and has not been seen yet, and the rows of each run.
+    pub(super) fn finish(self) -> (Vec<String>, Vec<Vec<Row>>) {
+        (self.screen.finish(), self.timelines)
+    }
+}
+
+impl Observer for Watcher {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::RunStarted { .. } => self.timelines.push(Vec::new()),
+            Event::QuantumRecorded(rows) => {
+                if self.timelines.is_empty() {
+                    self.timelines.push(Vec::new());
+                }
+                if let Some(timeline) = self.timelines.last_mut() {
+                    timeline.extend_from_slice(rows);
+                }
+            }
+            _ => {}
+        }
+        self.screen.event(event);
+    }
+
+    fn wants_rows(&self) -> bool {
+        self.keep_rows
+    }
+}

@@ -1,0 +1,164 @@
+//! `memweir store`: looking into the profile store and taking things out of it.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use memweir_core::input::InputError;
+use memweir_run::store::{ProgramState, Store, StoreEntry, StoreError};
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::text::{Align, rate, seconds, table};
+use crate::render::{profile, text};
+
+/// Options of `memweir store`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The profile store, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE", global = true)]
+    store: Option<PathBuf>,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the recorded profiles, the latest first
+    List {
+        /// Also write the list as JSON (`-`: to standard output instead of the table)
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+    /// Show one profile
+    Show {
+        /// The key in the list, or its beginning
+        key: String,
+        /// Write an SVG of its rate at 1 ms and 100 ms
+        #[arg(long, value_name = "FILE.svg")]
+        svg: Option<PathBuf>,
+        /// Write it as a Parquet recording
+        #[arg(long, value_name = "FILE.parquet")]
+        recording: Option<PathBuf>,
+    },
+    /// Remove profiles
+    Forget {
+        /// Keys in the list, or their beginnings
+        #[arg(required_unless_present = "all")]
+        keys: Vec<String>,
+        /// Remove every profile
+        #[arg(long, conflicts_with = "keys")]
+        all: bool,
+    },
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoSuchEntry { .. } => Self::Input(
+                InputError::new("command line", error.to_string())
+                    .help("`memweir store list` lists the keys"),
+            ),
+            other => Self::Machine(other.to_string()),
+        }
+    }
+}
+
+/// Lists, shows or removes.
+pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
+    let store = Store::open(args.store.as_deref())?;
+    match args.action {
+        Action::List { json } => list(&store, json)?,
+        Action::Show { key, svg, recording } => {
+            let stored = store.show(&key)?;
+            output::print(&profile::recording(&stored))?;
+            if let Some(path) = svg {
+                profile::figure(&stored.recording).write(&path)?;
+            }
+            if let Some(path) = recording {
+                stored
+                    .recording
+                    .save(&path)
+                    .map_err(|error| Failure::Machine(error.to_string()))?;
+            }
+        }
+        Action::Forget { all: true, .. } => {
+            let removed = store.forget_all()?;
+            output::print(&format!("removed {} profiles\n", text::count(removed as u64)))?;
+        }
+        Action::Forget { keys, .. } => {
+            for key in keys {
+                output::print(&format!("removed {}\n", store.forget(&key)?))?;
+            }
+        }
+    }
+    Ok(Outcome::Success)
+}
+
+fn list(store: &Store, json: Option<PathBuf>) -> Result<(), Failure> {
+    let entries = store.list()?;
+    if let Some(path) = &json {
+        output::json(path, &entries.iter().map(Listed::from).collect::<Vec<_>>())?;
+    }
+    if output::is_stdout(json.as_deref()) {
+        return Ok(());
+    }
+    if entries.is_empty() {
+        return output::print("no profiles; `memweir profile -- CMD` records one\n");
+    }
+    let columns = [
+        ("key", Align::Left),
+        ("date", Align::Left),
+        ("meter", Align::Left),
+        ("CPU time", Align::Right),
+        ("bandwidth", Align::Right),
+        ("program", Align::Left),
+        ("command", Align::Left),
+    ];
+    let rows = entries.iter().map(row).collect();
+    output::print(&format!("{}\n", table(&columns, rows)))
+}
+
+/// One entry in JSON.
+#[derive(Debug, Serialize)]
+struct Listed<'a> {
+    key: &'a str,
+    command: &'a [String],
+    meter: &'a str,
+    date: jiff::Timestamp,
+    cpu_time_s: f64,
+    wall_s: f64,
+    bandwidth: f64,
+    program_changed: bool,
+}
+
+impl<'a> From<&'a StoreEntry> for Listed<'a> {
+    fn from(entry: &'a StoreEntry) -> Self {
+        Self {
+            key: &entry.key,
+            command: &entry.command,
+            meter: &entry.meter,
+            date: entry.date,
+            cpu_time_s: entry.cpu_time.as_secs_f64(),
+            wall_s: entry.wall_time.as_secs_f64(),
+            bandwidth: entry.bandwidth.0,
+            program_changed: entry.program == ProgramState::Changed,
+        }
+    }
+}
+
+fn row(entry: &StoreEntry) -> Vec<String> {
+    vec![
+        entry.key.chars().take(10).collect(),
+        entry.date.strftime("%F").to_string(),
+        entry.meter.clone(),
+        seconds(entry.cpu_time.as_secs_f64()),
+        rate(entry.bandwidth.0),
+        match entry.program {
+            ProgramState::Changed => "changed since",
+            _ => "as recorded",
+        }
+        .to_owned(),
+        text::shortened(&entry.command.join(" "), 60),
+    ]
+}

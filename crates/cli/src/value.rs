@@ -1,0 +1,99 @@
+//! Values of options: times such as `100ms`, sizes such as `64M`, shares such as `10%`.
+
+use jiff::SignedDuration;
+use memweir_core::{Bytes, BytesPerSec, Nanos};
+use memweir_run::options::Refusal;
+
+/// A time with its unit, more than nothing.
+pub(crate) fn duration(text: &str) -> Result<Nanos, String> {
+    let help = "write a number and its unit: `100ms`, `1s`, `2m`";
+    let parsed: SignedDuration =
+        text.parse().map_err(|_| format!("`{text}` is not a time: {help}"))?;
+    match std::time::Duration::try_from(parsed) {
+        Ok(duration) if !duration.is_zero() => Ok(duration.into()),
+        _ => Err(format!("`{text}` is not more than no time: {help}")),
+    }
+}
+
+/// An amount of memory; `K`, `M` and `G` are powers of 1024.
+pub(crate) fn size(text: &str) -> Result<Bytes, String> {
+    let bytes = parse_size::Config::new()
+        .with_binary()
+        .parse_size(text)
+        .map_err(|error| format!("`{text}` is not a size: {error} (for example `64M`)"))?;
+    if bytes == 0 {
+        return Err("a size must be more than nothing".to_owned());
+    }
+    Ok(Bytes(bytes))
+}
+
+/// A rate such as `4GB/s` or `800MB/s`, with decimal prefixes as bandwidth is quoted.
+pub(crate) fn bandwidth(text: &str) -> Result<BytesPerSec, String> {
+    let help = "write a rate such as `4GB/s`";
+    let amount = text.strip_suffix("/s").unwrap_or(text);
+    let bytes = parse_size::Config::new()
+        .with_decimal()
+        .parse_size(amount)
+        .map_err(|error| format!("`{text}` is not a bandwidth: {error}; {help}"))?;
+    if bytes == 0 {
+        return Err(format!("a bandwidth must be more than nothing; {help}"));
+    }
+    Ok(BytesPerSec(bytes as f64))
+}
+
+/// A refusal as clap wants it: one text.
+pub(crate) fn refused(refusal: Refusal) -> String {
+    match refusal.help {
+        Some(help) => format!("{}; {help}", refusal.reason),
+        None => refusal.reason,
+    }
+}
+
+/// A quantum, within the bounds of the scheduler.
+pub(crate) fn quantum(text: &str) -> Result<Nanos, String> {
+    let span = duration(text)?;
+    memweir_run::options::quantum(span.as_millis_f64()).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_need_a_unit() {
+        assert_eq!(duration("100ms"), Ok(Nanos::from_millis(100)));
+        assert_eq!(duration("1s"), Ok(Nanos::from_millis(1000)));
+        assert_eq!(duration("1m 30s"), Ok(Nanos::from_millis(90_000)));
+        assert_eq!(duration("0.5s"), Ok(Nanos::from_millis(500)));
+        for wrong in ["100", "", "ms", "-1s", "0s", "1s ago", "ten"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_powers_of_two() {
+        assert_eq!(size("64M"), Ok(Bytes(64 << 20)));
+        assert_eq!(size("64MiB"), Ok(Bytes(64 << 20)));
+        assert_eq!(size("4096"), Ok(Bytes(4096)));
+        for wrong in ["", "0", "-4M", "64Q", "big"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bandwidths_have_decimal_prefixes() {
+        assert_eq!(bandwidth("4GB/s"), Ok(BytesPerSec(4e9)));
+        assert_eq!(bandwidth("2.5GB/s"), Ok(BytesPerSec(2.5e9)));
+        assert_eq!(bandwidth("800M"), Ok(BytesPerSec(800e6)));
+        for wrong in ["", "0", "-1GB/s", "fast"] {
+            assert!(bandwidth(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_quantum_has_bounds() {
+        assert_eq!(quantum("50ms"), Ok(Nanos::from_millis(50)));
+        assert!(quantum("5ms").unwrap_err().contains("shortest is 10 ms"));
+        assert!(quantum("11s").unwrap_err().contains("longest"));
+    }
+}
