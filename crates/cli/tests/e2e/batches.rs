@@ -1,0 +1,318 @@
+//! Whole batches of real programs: every policy, every kind of result, failing jobs.
+
+use serde_json::Value;
+
+use crate::support::{SPIN, World, json, refusal, root};
+
+/// Two jobs that work, two that print, all with declared figures, as every policy can use them.
+fn declared_jobs() -> String {
+    let job = |name: &str, script: &str| {
+        format!(
+            "[[jobs]]\nname = \"{name}\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\n\
+             expected_time_s = 0.2\nread_bandwidth = 2e9\ninstances = 2\n"
+        )
+    };
+    format!("quantum_ms = 20\n{}{}", job("spin", SPIN), job("echo", "echo out; echo err >&2"))
+}
+
+#[test]
+fn every_policy_runs_a_batch_to_its_end() {
+    for policy in
+        ["os", "round-robin", "random", "long-job-first", "peak-bandwidth", "ideal-average"]
+    {
+        let world = World::new();
+        let file = world.file("jobs.toml", &declared_jobs());
+        let report =
+            json(world.memweir().args(["run", "--policy", policy, "--json", "-"]).arg(file), 0);
+        assert_eq!(report["policy"], policy);
+        assert_eq!(report["outcome"], "finished");
+        let jobs = report["jobs"].as_array().expect("jobs");
+        assert_eq!(jobs.len(), 4, "{policy}");
+        assert!(jobs.iter().all(|job| job["exit_code"] == 0), "{policy}: {jobs:?}");
+        let spinner = &jobs[0];
+        assert!(spinner["running_s"].as_f64() > Some(0.0), "{policy}: {spinner}");
+        assert!(spinner["quanta"].as_u64() > Some(0), "{policy}: {spinner}");
+        let log = |key: &str| {
+            let path = jobs[2][key].as_str().expect("a path").to_owned();
+            std::fs::read_to_string(world.path().join(path)).expect("a log")
+        };
+        assert_eq!(
+            (log("stdout").as_str(), log("stderr").as_str()),
+            ("out\n", "err\n"),
+            "{policy}"
+        );
+    }
+}
+
+#[test]
+fn perf_events_of_a_file_drive_a_policy_that_decides_by_bandwidth() {
+    if !root("counting what the kernel does for a job") {
+        return;
+    }
+    let world = World::new();
+    let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../linux/tests/data/software-events.toml");
+    let report = json(
+        world
+            .memweir()
+            .args(["run", "--policy", "ideal-average", "--meter", "perf", "--events", events])
+            .args(["--quantum", "20ms", "--json", "-", "--each", "3", "--", "sh", "-c", SPIN]),
+        0,
+    );
+    assert_eq!(report["meter"], "perf");
+    assert!(report["predictor"].as_str().is_some_and(|name| name.starts_with("phase")));
+    assert!(report["target"].as_f64() > Some(0.0), "{report}");
+    for job in report["jobs"].as_array().expect("jobs") {
+        // The file counts page faults as reads, and no shell starts without any.
+        assert!(job["memory_reads"].as_u64() > Some(0), "{job}");
+    }
+}
+
+#[test]
+fn the_report_has_the_fields_that_others_rely_on() {
+    let world = World::new();
+    let report = json(
+        world.memweir().args([
+            "run",
+            "--policy",
+            "round-robin",
+            "--quantum",
+            "50ms",
+            "--json",
+            "-",
+            "--",
+            "sh",
+            "-c",
+            SPIN,
+        ]),
+        0,
+    );
+    for field in [
+        "policy",
+        "predictor",
+        "meter",
+        "mechanism",
+        "cores",
+        "quantum_ms",
+        "turnaround_s",
+        "bandwidth_mean",
+        "bandwidth_std",
+        "quanta",
+        "jobs",
+    ] {
+        assert!(!report[field].is_null(), "{field} is missing in {report}");
+    }
+    assert_eq!(report["quantum_ms"], 50);
+    let job = &report["jobs"][0];
+    let fields = job.as_object().expect("an object");
+    for field in [
+        "name",
+        "command",
+        "exit_code",
+        "wall_s",
+        "running_s",
+        "quanta",
+        "instructions",
+        "memory_reads",
+        "memory_writes",
+    ] {
+        assert!(fields.contains_key(field), "{field} is missing in {job}");
+    }
+    assert_eq!(job["command"], serde_json::json!(["sh", "-c", SPIN]));
+}
+
+#[test]
+fn the_tables_show_jobs_and_batch_and_nothing_is_said_on_a_pipe() {
+    let world = World::new();
+    let output = world
+        .memweir()
+        .args(["run", "--policy", "round-robin", "--", "sh", "-c", SPIN, ":::", "true"])
+        .assert()
+        .success();
+    let output = output.get_output();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let text = String::from_utf8_lossy(&output.stdout);
+    for needle in ["policy round-robin", "turnaround", "sh ", "true ", "exit", "mechanism "] {
+        assert!(text.contains(needle), "{needle} is missing in\n{text}");
+    }
+    assert!(!text.contains('\u{1b}'), "colors on a pipe:\n{text}");
+}
+
+#[test]
+fn a_failing_job_does_not_end_the_batch() {
+    let world = World::new();
+    let report = json(
+        world
+            .memweir()
+            .args([
+                "run",
+                "--policy",
+                "round-robin",
+                "--json",
+                "-",
+                "--",
+                "sh",
+                "-c",
+                "exit 7",
+                ":::",
+                "sh",
+                "-c",
+                SPIN,
+            ])
+            .args([":::", "sh", "-c", "kill -9 $$"]),
+        1,
+    );
+    let codes: Vec<&Value> =
+        report["jobs"].as_array().expect("jobs").iter().map(|job| &job["exit_code"]).collect();
+    assert_eq!(codes, [7, 0, 137]);
+    assert_eq!(report["outcome"], "finished");
+}
+
+#[test]
+fn fail_fast_ends_the_batch_at_the_first_failure() {
+    let world = World::new();
+    let report = json(
+        world.memweir().args([
+            "run",
+            "--policy",
+            "os",
+            "--fail-fast",
+            "--json",
+            "-",
+            "--",
+            "sleep",
+            "600",
+            ":::",
+            "false",
+        ]),
+        1,
+    );
+    assert_eq!(report["outcome"], "failed-fast");
+    assert_eq!(report["jobs"][1]["exit_code"], 1);
+    assert_ne!(report["jobs"][0]["exit_code"], 0);
+}
+
+#[test]
+fn a_comparison_pairs_the_rounds_and_says_what_may_be_concluded() {
+    let world = World::new();
+    let output = world
+        .memweir()
+        .args(["run", "--compare", "os,round-robin", "--repeat", "2", "--quantum", "20ms"])
+        .args(["--json", "comparison.json", "--results", "runs.jsonl", "--plot", "plot.svg"])
+        .args(["--", "sh", "-c", SPIN, ":::", "sh", "-c", SPIN])
+        .assert()
+        .success();
+    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    for needle in ["against os", "95 % interval", "round-robin", "2 rounds"] {
+        assert!(text.contains(needle), "{needle} is missing in\n{text}");
+    }
+    let comparison: Value = serde_json::from_str(&world.read("comparison.json")).expect("JSON");
+    let order: Vec<_> = comparison["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .map(|run| (run["round"].as_u64(), run["variant"].as_str().unwrap_or("").to_owned()))
+        .collect();
+    assert_eq!(order.len(), 4);
+    assert!(order[..2].iter().all(|(round, _)| *round == Some(0)), "not interleaved: {order:?}");
+    assert_eq!(world.read("runs.jsonl").lines().count(), 4);
+    let plot = world.read("plot.svg");
+    assert!(plot.contains("os: ") && plot.contains("round-robin: "));
+}
+
+#[test]
+fn a_timeline_has_a_row_per_job_and_quantum() {
+    let world = World::new();
+    let run = |timeline: &str| {
+        let report = json(
+            world
+                .memweir()
+                .args(["run", "--policy", "round-robin", "--quantum", "20ms", "--cores", "1"])
+                .args(["--timeline", timeline, "--plot", "plot.svg", "--json", "-"])
+                .args(["--", "sh", "-c", SPIN, ":::", "sh", "-c", SPIN]),
+            0,
+        );
+        report["quanta"].as_u64().expect("quanta")
+    };
+    run("t.csv");
+    let text = world.read("t.csv");
+    let head = text.lines().next().expect("a head");
+    assert!(head.starts_with("quantum,t_start_s,span_s,job,name,chosen,cpu_s"), "{head}");
+    let rows = text.lines().count() - 1;
+    assert!(rows >= 4, "{text}");
+    // One core: in no quantum were both chosen from its start.
+    let plot = world.read("plot.svg");
+    assert!(plot.contains("which jobs ran") && plot.contains("sh.2"));
+    run("t.parquet");
+    let bytes = std::fs::read(world.path().join("t.parquet")).expect("a Parquet file");
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+}
+
+#[test]
+fn declared_jobs_are_scheduled_by_what_they_declare() {
+    let world = World::new();
+    let file = world.file(
+        "jobs.toml",
+        &format!(
+            "policy = \"peak-bandwidth\"\nmeter = \"declared\"\nquantum_ms = 20\n\
+             [[jobs]]\nname = \"a\"\ncommand = [\"sh\", \"-c\", \"{SPIN}\"]\nexpected_time_s = 0.2\n\
+             read_bandwidth = 2e9\n\
+             [[jobs]]\nname = \"b\"\ncommand = [\"sh\", \"-c\", \"{SPIN}\"]\nexpected_time_s = 0.2\n\
+             read_bandwidth = 1e9\nwrite_bandwidth = 1e9\n",
+        ),
+    );
+    let report = json(world.memweir().args(["run", "--json", "-"]).arg(file), 0);
+    assert_eq!(report["meter"], "declared");
+    assert!(report["bandwidth_mean"].as_f64() > Some(0.0), "{report}");
+    // (2e9 * 0.2 + 2e9 * 0.2) bytes in 0.4 s of work, on as many cores as both jobs can use.
+    let ideal = report["ideal_average_bandwidth"].as_f64().expect("an ideal average bandwidth");
+    assert!((2e9..=4.01e9).contains(&ideal), "{ideal}");
+}
+
+#[test]
+fn a_meter_that_is_not_there_is_refused_with_the_reason() {
+    if std::path::Path::new("/sys/fs/resctrl/info").exists() {
+        eprintln!("SKIPPED: this machine has resctrl");
+        return;
+    }
+    let world = World::new();
+    let message = refusal(world.memweir().args(["run", "--meter", "resctrl", "--", "true"]), 3);
+    assert!(message.contains("resctrl"), "{message}");
+}
+
+#[test]
+fn without_a_meter_a_policy_that_needs_one_says_what_would_help() {
+    let world = World::new();
+    let message = refusal(
+        world.memweir().args([
+            "run",
+            "--meter",
+            "declared",
+            "--policy",
+            "ideal-average",
+            "--",
+            "true",
+        ]),
+        3,
+    );
+    assert!(message.contains("nothing is known of true"), "{message}");
+}
+
+#[test]
+fn a_full_disk_under_the_report_is_told() {
+    let world = World::new();
+    let output = world
+        .memweir()
+        .args(["run", "--policy", "os", "--json", "/dev/full", "--", "true"])
+        .assert()
+        .code(4);
+    let message = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    assert!(message.contains("/dev/full"), "{message}");
+}
+
+#[test]
+fn a_file_of_commands_is_a_batch() {
+    let world = World::new();
+    let list = world.file("list", "# two jobs\n\necho one > one\necho two > two\n");
+    world.memweir().args(["run", "--policy", "os", "--from-file"]).arg(list).assert().success();
+    assert_eq!((world.read("one").as_str(), world.read("two").as_str()), ("one\n", "two\n"));
+}

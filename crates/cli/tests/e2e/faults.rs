@@ -1,0 +1,162 @@
+//! Jobs that misbehave, and machines that refuse.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::{MEMWEIR, SPIN, World, json, root, wait_until};
+
+/// Two jobs that must take turns on one core cannot use more CPU time than passes.
+fn takes_turns(world: &World, script: &str) {
+    let report = json(
+        world
+            .memweir()
+            .args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "20ms"])
+            .args(["--json", "-", "--", "sh", "-c", script, ":::", "sh", "-c", script]),
+        0,
+    );
+    let jobs = report["jobs"].as_array().expect("jobs");
+    let used: f64 = jobs.iter().filter_map(|job| job["running_s"].as_f64()).sum();
+    let wall = report["turnaround_s"].as_f64().expect("a turnaround");
+    // What a switch takes, and what runs before the first quantum, is not part of the claim.
+    assert!(used <= wall * 1.15 + 0.05, "{used} s of CPU time in {wall} s on one core: {report}");
+}
+
+#[test]
+fn jobs_that_leave_their_session_take_turns_too() {
+    if root("blocking jobs that call setsid") {
+        takes_turns(&World::new(), &format!("setsid sh -c '{SPIN}; {SPIN}' & wait"));
+    }
+}
+
+#[test]
+fn a_thousand_children_are_counted_and_waited_for() {
+    let world = World::new();
+    let forks = "i=0; while [ $i -lt 1000 ]; do /bin/true & i=$((i+1)); done; wait; echo all";
+    let report = json(
+        world
+            .memweir()
+            .args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "10ms"])
+            .args(["--json", "-", "--", "sh", "-c", forks, ":::", "sh", "-c", SPIN]),
+        0,
+    );
+    let log = report["jobs"][0]["stdout"].as_str().expect("a log").to_owned();
+    assert_eq!(world.read(&log), "all\n");
+}
+
+#[test]
+fn a_job_that_is_killed_while_it_is_blocked_ends_at_once() {
+    let world = World::new();
+    // With one core and a quantum of ten seconds, the second job is blocked when it is killed.
+    let memweir = std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            json(
+                world
+                    .memweir()
+                    .args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "200ms"])
+                    .args(["--json", "-", "--"])
+                    .args(["sh", "-c", "until [ -e go ]; do :; done"])
+                    .args([":::", "sh", "-c", "echo $$ > victim; while :; do :; done"]),
+                1,
+            )
+        });
+        wait_until("the victim runs", || world.has("victim") && !world.read("victim").is_empty());
+        let victim = Pid::from_raw(world.read("victim").trim().parse().expect("a number"));
+        kill(victim, Signal::SIGKILL).expect("the victim is there");
+        wait_until("the victim is gone", || {
+            let state = std::fs::read_to_string(format!("/proc/{victim}/stat")).unwrap_or_default();
+            state.is_empty() || state.contains(") Z ")
+        });
+        world.file("go", "");
+        run.join().expect("the batch ends")
+    });
+    let jobs = memweir["jobs"].as_array().expect("jobs");
+    assert_eq!((&jobs[0]["exit_code"], &jobs[1]["exit_code"]), (&0.into(), &137.into()));
+}
+
+#[test]
+fn five_hundred_jobs_are_one_batch() {
+    let world = World::new();
+    let report = json(
+        world.memweir().args([
+            "run",
+            "--policy",
+            "round-robin",
+            "--each",
+            "500",
+            "--json",
+            "-",
+            "--",
+            "true",
+        ]),
+        0,
+    );
+    let jobs = report["jobs"].as_array().expect("jobs");
+    assert_eq!(jobs.len(), 500);
+    assert!(jobs.iter().all(|job| job["exit_code"] == 0));
+}
+
+/// memweir as the user nobody, from a place that nobody can reach.
+fn as_nobody(world: &World, arguments: &[&str]) -> Command {
+    let open = |path: &std::path::Path| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("chmod");
+    };
+    let binary = world.path().join("memweir");
+    std::fs::copy(MEMWEIR, &binary).expect("a copy of memweir");
+    open(world.path());
+    open(&binary);
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+        .arg(binary)
+        .args(arguments)
+        .env("XDG_DATA_HOME", world.path().join("data"))
+        .current_dir(world.path());
+    command
+}
+
+#[test]
+fn without_permission_for_cgroups_signals_block_the_jobs() {
+    if !root("becoming nobody") {
+        return;
+    }
+    let world = World::new();
+    let run =
+        ["run", "--policy", "round-robin", "--cores", "1", "--json", "-", "--", "sh", "-c", SPIN];
+    let report = json(&mut assert_cmd::Command::from_std(as_nobody(&world, &run)), 0);
+    assert_eq!(report["mechanism"], "sigstop", "{report}");
+    let run = ["run", "--policy", "round-robin", "--mechanism", "cgroup-v2", "--", "true"];
+    let output = as_nobody(&world, &run).output().expect("setpriv runs");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.contains("cgroup"), "{message}");
+}
+
+#[test]
+fn a_full_disk_for_logs_fails_the_job_that_writes_and_no_other() {
+    let world = World::new();
+    let logs = world.path().join("logs");
+    std::fs::create_dir(&logs).expect("a directory");
+    let options = Some("size=64k");
+    if let Err(error) = mount(Some("tmpfs"), &logs, Some("tmpfs"), MsFlags::empty(), options) {
+        eprintln!("SKIPPED: a small file system cannot be mounted here: {error}");
+        return;
+    }
+    let report = std::panic::catch_unwind(|| {
+        json(
+            world
+                .memweir()
+                .args(["run", "--policy", "round-robin", "--logs", "logs", "--json", "-", "--"])
+                .args(["dd", "if=/dev/zero", "bs=64k", "count=64"])
+                .args([":::", "sh", "-c", SPIN]),
+            1,
+        )
+    });
+    umount2(&logs, MntFlags::MNT_DETACH).expect("umount");
+    let report = report.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    assert_ne!(report["jobs"][0]["exit_code"], 0, "{report}");
+    assert_eq!(report["jobs"][1]["exit_code"], 0, "{report}");
+}

@@ -1,0 +1,8 @@
+//! End-to-end tests: the real command, real processes, real cgroups where root allows them.
+
+mod batches;
+mod faults;
+mod kills;
+mod signals;
+mod support;
+mod usage;

@@ -1,0 +1,117 @@
+//! Ctrl-C once ends a batch in an orderly way, twice at once.
+
+use std::process::{Child, ExitStatus};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::support::{World, send, wait_until};
+
+/// A job that says when it runs and then runs for ever.
+const FOREVER: &str = "echo $$ > started; while :; do sleep 0.01; done";
+/// The same, deaf to SIGTERM.
+const STUBBORN: &str = "trap '' TERM INT; echo $$ > started; while :; do :; done";
+
+fn job_of(world: &World, memweir: &mut Child) -> Pid {
+    wait_until("the job says its number", || {
+        let status = memweir.try_wait().expect("a child can be waited for");
+        assert_eq!(status, None, "memweir ended: {}", world.read("stderr"));
+        world.has("started") && !world.read("started").is_empty()
+    });
+    Pid::from_raw(world.read("started").trim().parse().expect("a process number"))
+}
+
+fn code(status: ExitStatus) -> Option<i32> {
+    status.code()
+}
+
+#[test]
+fn one_interrupt_ends_the_batch_and_still_reports() {
+    let world = World::new();
+    let mut memweir = world.start(&[
+        "run",
+        "--policy",
+        "round-robin",
+        "--json",
+        "report.json",
+        "--",
+        "sh",
+        "-c",
+        FOREVER,
+    ]);
+    job_of(&world, &mut memweir);
+    send(&memweir, Signal::SIGINT);
+    assert_eq!(code(memweir.wait().expect("memweir ends")), Some(130));
+    let report: Value = serde_json::from_str(&world.read("report.json")).expect("JSON");
+    assert_eq!(report["outcome"], "interrupted");
+    assert_eq!(report["jobs"][0]["exit_code"], 143);
+    wait_until("nothing is left", || world.processes().is_empty());
+}
+
+#[test]
+fn a_job_that_ignores_the_request_is_killed() {
+    let world = World::new();
+    let mut memweir = world.start(&[
+        "run",
+        "--policy",
+        "round-robin",
+        "--json",
+        "report.json",
+        "--",
+        "sh",
+        "-c",
+        STUBBORN,
+    ]);
+    job_of(&world, &mut memweir);
+    send(&memweir, Signal::SIGTERM);
+    assert_eq!(code(memweir.wait().expect("memweir ends")), Some(130));
+    let report: Value = serde_json::from_str(&world.read("report.json")).expect("JSON");
+    assert_eq!(report["jobs"][0]["exit_code"], 137);
+    wait_until("nothing is left", || world.processes().is_empty());
+}
+
+#[test]
+fn a_second_interrupt_does_not_wait() {
+    let world = World::new();
+    let mut memweir = world.start(&["run", "--policy", "round-robin", "--", "sh", "-c", STUBBORN]);
+    job_of(&world, &mut memweir);
+    send(&memweir, Signal::SIGINT);
+    send(&memweir, Signal::SIGINT);
+    assert_eq!(code(memweir.wait().expect("memweir ends")), Some(130));
+    wait_until("nothing is left", || world.processes().is_empty());
+}
+
+#[test]
+fn released_jobs_run_on() {
+    let world = World::new();
+    let script = "echo $$ > started; until [ -e go ]; do sleep 0.01; done; echo yes > finished";
+    let mut memweir = world.start(&[
+        "run",
+        "--on-exit",
+        "release",
+        "--policy",
+        "round-robin",
+        "--cores",
+        "1",
+        "--json",
+        "report.json",
+        "--",
+        "sh",
+        "-c",
+        script,
+        ":::",
+        "sh",
+        "-c",
+        "while [ ! -e go ]; do :; done",
+    ]);
+    let job = job_of(&world, &mut memweir);
+    send(&memweir, Signal::SIGINT);
+    assert_eq!(code(memweir.wait().expect("memweir ends")), Some(130));
+    let report: Value = serde_json::from_str(&world.read("report.json")).expect("JSON");
+    assert_eq!(report["jobs"][0]["exit_code"], Value::Null);
+    kill(job, None).expect("the job is still there");
+    world.file("go", "");
+    wait_until("the released job finishes", || world.has("finished"));
+    wait_until("nothing is left", || world.processes().is_empty());
+}

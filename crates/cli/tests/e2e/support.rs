@@ -1,0 +1,155 @@
+//! What the tests share: a command in surroundings of its own, and what they ask of the system.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The command under test.
+pub(crate) const MEMWEIR: &str = env!("CARGO_BIN_EXE_memweir");
+
+/// A shell command that uses the CPU for some tenths of a second and does nothing else.
+pub(crate) const SPIN: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
+
+/// How long a test waits for what must happen soon. Only a broken memweir makes it wait so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The variable by which processes of a test are found, whatever became of their parents.
+const MARK: &str = "MEMWEIR_E2E_WORLD";
+
+/// A directory for one test, in which memweir finds no store and no calibration of the user.
+pub(crate) struct World {
+    directory: TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self { directory: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A file with this content.
+    pub(crate) fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::write(&path, content).expect("a file in the temporary directory");
+        path
+    }
+
+    /// The content of a file.
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.path().join(name).exists()
+    }
+
+    /// memweir, run inside this world.
+    pub(crate) fn memweir(&self) -> Command {
+        let mut command = Command::from_std(self.plain());
+        command.timeout(PATIENCE);
+        command
+    }
+
+    /// memweir in the background, with its output in `stdout` and `stderr`.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        let create = |name: &str| {
+            Stdio::from(std::fs::File::create(self.path().join(name)).expect("an output file"))
+        };
+        self.plain()
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(create("stdout"))
+            .stderr(create("stderr"))
+            .spawn()
+            .expect("memweir starts")
+    }
+
+    fn plain(&self) -> std::process::Command {
+        let mut command = std::process::Command::new(MEMWEIR);
+        command
+            .current_dir(self.path())
+            .env("XDG_DATA_HOME", self.path().join("data"))
+            .env(MARK, self.path());
+        command
+    }
+
+    /// Processes that descend from a command of this world, memweir's own included.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        let mark = format!("{MARK}={}", self.path().display());
+        let of_this_world = |pid: &i32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+        };
+        all_processes().into_iter().filter(of_this_world).collect()
+    }
+}
+
+impl Drop for World {
+    /// Leaves nothing behind when a test fails in the middle.
+    fn drop(&mut self) {
+        for pid in self.processes() {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+}
+
+fn all_processes() -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").expect("/proc");
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Waits until something is so, and fails if it never is.
+pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a signal to memweir itself.
+pub(crate) fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id() as i32), signal).expect("memweir is there to be signaled");
+}
+
+/// Standard error of a command that must fail with this code and print no result.
+pub(crate) fn refusal(command: &mut Command, code: i32) -> String {
+    let output = command.assert().code(code).get_output().clone();
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).expect("messages are UTF-8")
+}
+
+/// The JSON that a command prints, which must end with this code.
+pub(crate) fn json(command: &mut Command, code: i32) -> Value {
+    let output = command.assert().code(code).get_output().clone();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error} in {}", String::from_utf8_lossy(&output.stdout));
+    })
+}
+
+/// Whether this process may make cgroups; says so aloud where a test is skipped for it.
+pub(crate) fn root(what: &str) -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    if !root {
+        eprintln!("SKIPPED: {what} needs root");
+    }
+    root
+}
+
+/// The cgroup v2 hierarchy, wherever it is mounted.
+pub(crate) fn cgroup_v2() -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts.lines().find_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        right.starts_with("cgroup2 ").then(|| PathBuf::from(left.split(' ').nth(4).unwrap_or("/")))
+    })
+}

@@ -1,0 +1,173 @@
+//! Wrong usage and wrong input are refused before anything starts; help, completions and manual
+//! pages say what the command can do.
+
+use crate::support::{World, refusal};
+
+/// A jobs file whose first job leaves a trace if it is started.
+fn refused_file(world: &World, text: &str) -> String {
+    let trace = world.path().join("started");
+    let first =
+        format!("[[jobs]]\nname = \"first\"\ncommand = [\"touch\", \"{}\"]\n", trace.display());
+    let (options, jobs) = text.split_once("---\n").unwrap_or(("", text));
+    let file = world.file("jobs.toml", &format!("{options}{first}{jobs}"));
+    let message = refusal(world.memweir().arg("run").arg(&file), 2);
+    assert!(!trace.exists(), "a job was started in spite of: {message}");
+    message
+}
+
+#[test]
+fn wrong_jobs_files_are_refused_with_file_line_and_nearest_choice() {
+    // What stands before `---` comes before the first job, whose three lines come in between.
+    let cases = [
+        ("polcy = \"os\"\n---\n", "jobs.toml:1: polcy: unknown key", "did you mean `policy`?"),
+        (
+            "policy = \"ideal-avg\"\n---\n",
+            "jobs.toml:1: policy: unknown policy `ideal-avg`",
+            "did you mean `ideal-average`?",
+        ),
+        (
+            "\nmeter = \"pref\"\n---\n",
+            "jobs.toml:2: meter: unknown meter `pref`",
+            "did you mean `perf`?",
+        ),
+        (
+            "predictor = \"lst\"\n---\n",
+            "jobs.toml:1: predictor: unknown predictor `lst`",
+            "did you mean `last`?",
+        ),
+        ("quantum_ms = -5\n---\n", "jobs.toml:1: quantum_ms", "the shortest is 10 ms"),
+        ("quantum_ms = 1e9\n---\n", "jobs.toml:1: quantum_ms", "the longest is 10000 ms"),
+        ("cores = 100000\n---\n", "jobs.toml:1: cores", "from 1 to"),
+        ("seed = -1\n---\n", "jobs.toml:1: seed", "negative"),
+        ("[[jobs]]\nname = \"first\"\ncommand = [\"true\"]\n", "jobs.toml:4: ", "`first`"),
+        ("[[jobs]]\ncommand = [\"no-such-program\"]\n", "jobs.toml:5: ", "no-such-program"),
+        (
+            "[[jobs]]\ncomand = [\"true\"]\n",
+            "jobs.toml:5: jobs[1].comand: unknown key",
+            "`command`",
+        ),
+        (
+            "[[jobs]]\ncommand = [\"true\"]\nexpected_time_s = -3\n",
+            "jobs.toml:6: jobs[1].expected_time_s",
+            "more than 0",
+        ),
+        (
+            "[[jobs]]\ncommand = [\"true\"]\nexpected_time_s = 1\nread_bandwidth = 1e20\n",
+            "jobs.toml:7: jobs[1].read_bandwidth",
+            "bytes per second",
+        ),
+        (
+            "[[jobs]]\ncommand = [\"true\"]\ninstances = 0\n",
+            "jobs.toml:6: jobs[1].instances",
+            "from 1 to",
+        ),
+        ("[[jobs]]\ncommand = [\"true\"\n", "jobs.toml:", ""),
+    ];
+    for (text, place, help) in cases {
+        let message = refused_file(&World::new(), text);
+        assert!(message.contains(place), "{place} is missing in {message}");
+        assert!(message.contains(help), "{help} is missing in {message}");
+    }
+}
+
+#[test]
+fn wrong_options_are_refused_with_the_nearest_choice() {
+    let cases: [(&[&str], &str); 13] = [
+        (&["--policy", "peak-bandwith"], "did you mean `peak-bandwidth`?"),
+        (&["--predictor", "windw:3"], "window:K"),
+        (&["--predictor", "window:0"], "window:1"),
+        (&["--meter", "sofware"], "did you mean `software`?"),
+        (&["--mechanism", "sigstp"], "did you mean `sigstop`?"),
+        (&["--on-exit", "kil"], "did you mean `kill`?"),
+        (&["--quantum", "1ms"], "the shortest is 10 ms"),
+        (&["--quantum", "100"], "100ms"),
+        (&["--cores", "0"], "from 1 to"),
+        (&["--cores", "-2"], "from 1 to"),
+        (&["--each", "0"], "100000"),
+        (&["--compare", "os,ideal"], "did you mean `ideal-average`?"),
+        (&["--timeline", "x.xls"], "csv"),
+    ];
+    for (options, help) in cases {
+        let world = World::new();
+        let trace = world.path().join("started");
+        let message =
+            refusal(world.memweir().arg("run").args(options).args(["--", "touch"]).arg(&trace), 2);
+        assert!(message.contains(help), "{help} is missing in {message}");
+        assert!(!trace.exists(), "a job was started in spite of: {message}");
+    }
+}
+
+#[test]
+fn jobs_are_named_in_exactly_one_way() {
+    let world = World::new();
+    let file = world.file("list", "true\n");
+    let message = refusal(world.memweir().arg("run"), 2);
+    assert!(message.contains("there are no jobs"), "{message}");
+    let message =
+        refusal(world.memweir().args(["run", "--from-file"]).arg(&file).args(["--", "true"]), 2);
+    assert!(message.contains("more than one way"), "{message}");
+    let message = refusal(world.memweir().args(["run", "absent.toml"]), 2);
+    assert!(message.contains("absent.toml"), "{message}");
+    let message = refusal(world.memweir().args(["run", "--", "no-such-program"]), 2);
+    assert!(message.contains("no-such-program"), "{message}");
+    let message = refusal(world.memweir().args(["run", "--", "true", ":::", ":::", "true"]), 2);
+    assert!(message.contains("command 2 is empty"), "{message}");
+}
+
+#[test]
+fn results_that_cannot_be_written_are_refused_before_the_batch() {
+    let world = World::new();
+    let trace = world.path().join("started");
+    for option in ["--json", "--plot"] {
+        let message = refusal(
+            world.memweir().args(["run", option, "absent/x.svg", "--", "touch"]).arg(&trace),
+            4,
+        );
+        assert!(message.contains("absent/x.svg"), "{message}");
+        assert!(!trace.exists());
+    }
+}
+
+#[test]
+fn help_teaches_policies_meters_and_exit_codes() {
+    let output = World::new().memweir().args(["run", "--help"]).assert().success();
+    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    for needle in [
+        "ideal-average",
+        "peak-bandwidth",
+        "long-job-first",
+        "window:K",
+        "phase",
+        "resctrl",
+        "cgroup.freeze",
+        "Exit codes:",
+        "130",
+        ":::",
+        "--profile-first",
+    ] {
+        assert!(text.contains(needle), "{needle} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn every_shell_gets_completions_that_know_the_options() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = World::new().memweir().args(["completions", shell]).assert().success();
+        let script = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+        assert!(script.contains("profile-first"), "{shell}");
+        assert!(!script.contains("guardian"), "{shell} offers what is hidden");
+    }
+    let message = refusal(World::new().memweir().args(["completions", "bsh"]), 2);
+    assert!(message.contains("bash"), "{message}");
+}
+
+#[test]
+fn there_is_a_manual_page_per_command() {
+    let world = World::new();
+    world.memweir().args(["man", "pages"]).assert().success();
+    for page in ["memweir.1", "memweir-run.1", "memweir-profile.1", "memweir-doctor.1"] {
+        let text = std::fs::read_to_string(world.path().join("pages").join(page)).expect(page);
+        assert!(text.contains(".TH"), "{page}");
+    }
+    assert!(!world.path().join("pages/memweir-guardian.1").exists());
+}
