@@ -1,0 +1,76 @@
+# Builds, tests, measures and installs memweir. `make` alone lists the targets.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+CARGO := scripts/cargo.sh
+MDBOOK_VERSION := 0.5.2
+
+bindir := $(DESTDIR)$(PREFIX)/bin
+plugindir := $(DESTDIR)$(PREFIX)/lib/memweir
+mandir := $(DESTDIR)$(PREFIX)/share/man/man1
+bashdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+zshdir := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+fishdir := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+
+memweir := target/release/memweir
+plugin := target/release/libmemweir_qemu_pmu.so
+
+.PHONY: help build demo test bench docs man install uninstall clean
+
+help:
+	@echo 'make build      release build: $(memweir) and the plugin of the software meter'
+	@echo 'make demo       a batch of real programs under three policies (under three minutes)'
+	@echo 'make test       format, lints, documentation, every test'
+	@echo 'make bench      the figures of docs/performance.md, measured here'
+	@echo 'make docs       the manual and the API documentation, below target/'
+	@echo 'make man        the manual pages, in target/man'
+	@echo 'make install    into PREFIX=$(PREFIX) (DESTDIR is honored); uninstall removes it'
+	@echo 'make clean      removes what was built'
+
+build:
+	scripts/setup.sh build
+	$(CARGO) build --release --locked -p memweir -p memweir-qemu-pmu
+
+demo: build
+	scripts/setup.sh demo
+	demo/run.sh
+
+test:
+	scripts/setup.sh test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+	$(CARGO) build --locked -p memweir-qemu-pmu
+	$(CARGO) test --workspace --locked --no-fail-fast </dev/null
+
+bench: build
+	scripts/setup.sh bench
+	$(CARGO) bench --locked --workspace --bench decision --bench switch --bench budgets </dev/null
+
+docs:
+	scripts/setup.sh docs
+	test -x target/tools/bin/mdbook || \
+		$(CARGO) install --locked --root target/tools --version $(MDBOOK_VERSION) mdbook
+	target/tools/bin/mdbook build docs
+	$(CARGO) doc --workspace --no-deps --locked
+
+man: build
+	mkdir -p target/man
+	$(memweir) man target/man
+
+install: man
+	install -D -m 755 $(memweir) $(bindir)/memweir
+	install -D -m 755 $(plugin) $(plugindir)/libmemweir_qemu_pmu.so
+	install -d $(mandir) $(bashdir) $(zshdir) $(fishdir)
+	install -m 644 target/man/*.1 $(mandir)
+	$(memweir) completions bash > $(bashdir)/memweir
+	$(memweir) completions zsh > $(zshdir)/_memweir
+	$(memweir) completions fish > $(fishdir)/memweir.fish
+
+uninstall:
+	rm -f $(bindir)/memweir $(plugindir)/libmemweir_qemu_pmu.so $(mandir)/memweir*.1
+	rm -f $(bashdir)/memweir $(zshdir)/_memweir $(fishdir)/memweir.fish
+	-rmdir $(plugindir)
+
+clean:
+	scripts/cargo.sh clean

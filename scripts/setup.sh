@@ -1,0 +1,71 @@
+#!/bin/sh
+# Makes sure that a make target finds its tools: installs Debian packages when root, prints the
+# one command to run otherwise.
+#
+#   scripts/setup.sh build|demo|test|bench|docs
+set -eu
+
+here=$(dirname "$0")
+packages=
+
+# need COMMAND PACKAGE...: the packages are wanted if the command is missing.
+need() {
+    command=$1
+    shift
+    command -v "$command" >/dev/null 2>&1 || packages="$packages $*"
+}
+
+compiler() {
+    need cc gcc libc6-dev
+    if command -v cc >/dev/null 2>&1; then
+        echo '#include <stdlib.h>' | cc -E - >/dev/null 2>&1 || packages="$packages libc6-dev"
+    fi
+    [ -e /etc/ssl/certs/ca-certificates.crt ] || packages="$packages ca-certificates"
+    "$here/cargo.sh" --version >/dev/null 2>&1 || packages="$packages rustc-web cargo-web"
+}
+
+programs() {
+    need qemu-x86_64 qemu-user
+    need gzip gzip
+    need xz xz-utils
+    need awk mawk
+    need sqlite3 sqlite3
+    need openssl openssl
+    need python3 python3
+}
+
+linters() {
+    case "$packages" in
+    *cargo-web*) packages="$packages rust-web-clippy rustfmt-web" ;;
+    *)
+        "$here/cargo.sh" fmt --version >/dev/null 2>&1 || packages="$packages rustfmt-web"
+        "$here/cargo.sh" clippy --version >/dev/null 2>&1 || packages="$packages rust-web-clippy"
+        ;;
+    esac
+}
+
+case "${1-}" in
+build | docs) compiler ;;
+demo) compiler && programs ;;
+bench) compiler && programs ;;
+test) compiler && programs && need setpriv util-linux && linters ;;
+*)
+    echo "usage: $0 build|demo|test|bench|docs" >&2
+    exit 2
+    ;;
+esac
+
+[ -n "$packages" ] || exit 0
+install="apt-get install --yes --no-install-recommends$packages"
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "missing here; these are the Debian packages that have it:$packages" >&2
+    exit 3
+elif [ "$(id -u)" -ne 0 ]; then
+    echo "some tools are missing; install them with:" >&2
+    echo "  sudo $install" >&2
+    exit 3
+fi
+export DEBIAN_FRONTEND=noninteractive
+# The lists of a fresh machine may be missing or old.
+# shellcheck disable=SC2086 # the packages are separate words
+$install || { apt-get update && $install; }
