@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod files;
 pub mod hog;
 pub mod jobs;
+mod lines;
 pub mod logs;
 mod machine;
 pub mod observer;

@@ -14,6 +14,8 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::lines;
+
 /// Fine intervals per segment: one scheduling quantum of 100 ms at 1 ms.
 pub const INTERVALS: usize = 100;
 
@@ -199,20 +201,9 @@ impl Segment {
 
     /// Reads the text of a segment file; `source_name` stands in messages.
     pub fn parse(text: &str, source_name: &str) -> Result<Self, InputError> {
-        let mut lines = text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line.trim()))
-            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let mut lines = lines::content(text);
         let refuse = |line: usize, reason: String| InputError::new(source_name, reason).line(line);
-        match lines.next() {
-            Some((_, HEADER)) => (),
-            other => {
-                let line = other.map_or(1, |(line, _)| line);
-                return Err(refuse(line, "this is no segment file".to_owned())
-                    .help(format!("its first line must be `{HEADER}`")));
-            }
-        }
+        lines::expect_header(&mut lines, HEADER, "segment file", source_name)?;
         let (line, interval) = lines
             .next()
             .and_then(|(number, line)| Some((number, line.strip_prefix("interval_ns ")?)))

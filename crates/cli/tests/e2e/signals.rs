@@ -22,13 +22,8 @@ fn job_of(world: &World, memweir: &mut Child) -> Pid {
     Pid::from_raw(world.read("started").trim().parse().expect("a process number"))
 }
 
-fn code(status: ExitStatus) -> Option<i32> {
-    status.code()
-}
-
-#[test]
-fn one_interrupt_ends_the_batch_and_still_reports() {
-    let world = World::new();
+/// A memweir that will write `report.json`, after its one job has started.
+fn reporting(world: &World, script: &str) -> Child {
     let mut memweir = world.start(&[
         "run",
         "--policy",
@@ -38,9 +33,20 @@ fn one_interrupt_ends_the_batch_and_still_reports() {
         "--",
         "sh",
         "-c",
-        FOREVER,
+        script,
     ]);
-    job_of(&world, &mut memweir);
+    job_of(world, &mut memweir);
+    memweir
+}
+
+fn code(status: ExitStatus) -> Option<i32> {
+    status.code()
+}
+
+#[test]
+fn one_interrupt_ends_the_batch_and_still_reports() {
+    let world = World::new();
+    let mut memweir = reporting(&world, FOREVER);
     send(&memweir, Signal::SIGINT);
     assert_eq!(code(memweir.wait().expect("memweir ends")), Some(130));
     let report: Value = serde_json::from_str(&world.read("report.json")).expect("JSON");
@@ -52,18 +58,7 @@ fn one_interrupt_ends_the_batch_and_still_reports() {
 #[test]
 fn a_job_that_ignores_the_request_is_killed() {
     let world = World::new();
-    let mut memweir = world.start(&[
-        "run",
-        "--policy",
-        "round-robin",
-        "--json",
-        "report.json",
-        "--",
-        "sh",
-        "-c",
-        STUBBORN,
-    ]);
-    job_of(&world, &mut memweir);
+    let mut memweir = reporting(&world, STUBBORN);
     send(&memweir, Signal::SIGTERM);
     assert_eq!(code(memweir.wait().expect("memweir ends")), Some(130));
     let report: Value = serde_json::from_str(&world.read("report.json")).expect("JSON");

@@ -11,6 +11,7 @@ use memweir_core::names::suggestion;
 use memweir_core::{BytesPerSec, LINE_BYTES, Nanos};
 use memweir_linux::hog::Kernel;
 
+use crate::lines;
 use crate::platform::IdlePoint;
 use crate::segment::Segment;
 
@@ -177,18 +178,9 @@ impl Plan {
 
     /// Reads the text of a plan file; `source_name` stands in messages.
     pub fn parse(text: &str, source_name: &str) -> Result<Self, InputError> {
-        let mut lines = text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line.trim()))
-            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let mut lines = lines::content(text);
         let refuse = |line: usize, reason: String| InputError::new(source_name, reason).line(line);
-        let first = lines.next();
-        let Some((_, HEADER)) = first else {
-            let line = first.map_or(1, |(line, _)| line);
-            return Err(refuse(line, "this is no HogSim file".to_owned())
-                .help(format!("its first line must be `{HEADER}`")));
-        };
+        lines::expect_header(&mut lines, HEADER, "HogSim file", source_name)?;
         let (line, name) = lines
             .next()
             .and_then(|(number, line)| Some((number, line.strip_prefix("kernel ")?.trim())))
