@@ -4,7 +4,11 @@ use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
+use crate::medium::{MAX_MEDIA, MediumId, Traffic};
 use crate::units::{BytesPerSec, Lines, Nanos};
+
+/// Figures of one [`Counts`]: instructions, and both directions in all and per further medium.
+const FIGURES: usize = 1 + 2 * MAX_MEDIA;
 
 /// Events of one job, over some span or since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,9 +19,89 @@ pub struct Counts {
     pub reads: Lines,
     /// Lines written back to memory; zero where the meter sees reads alone.
     pub writes: Lines,
+    /// Of these reads and writes, the ones that went elsewhere than to the local DRAM; nothing
+    /// where the meter does not tell media apart.
+    #[serde(default, skip_serializing_if = "Elsewhere::is_empty")]
+    pub elsewhere: Elsewhere,
+}
+
+/// Memory transactions with each medium but the local DRAM, in the order of
+/// [`Media`](crate::Media).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Elsewhere([Traffic; MAX_MEDIA - 1]);
+
+impl Elsewhere {
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Everything, whatever the medium.
+    #[must_use]
+    pub fn total(&self) -> Traffic {
+        self.0.into_iter().fold(Traffic::default(), Traffic::add)
+    }
 }
 
 impl Counts {
+    /// Counts of a meter that does not tell media apart.
+    #[must_use]
+    pub fn new(instructions: u64, reads: Lines, writes: Lines) -> Self {
+        Self { instructions, reads, writes, elsewhere: Elsewhere::default() }
+    }
+
+    /// These instructions, and this traffic with each medium in the order of
+    /// [`Media`](crate::Media).
+    #[must_use]
+    pub fn by_medium(instructions: u64, traffic: [Traffic; MAX_MEDIA]) -> Self {
+        let [local, elsewhere @ ..] = traffic;
+        let elsewhere = Elsewhere(elsewhere);
+        let total = local + elsewhere.total();
+        Self { instructions, reads: total.reads, writes: total.writes, elsewhere }
+    }
+
+    /// The traffic with one medium. Traffic with the local DRAM is what did not go elsewhere.
+    #[must_use]
+    pub fn traffic(&self, medium: MediumId) -> Traffic {
+        match medium.index().checked_sub(1) {
+            Some(other) => self.elsewhere.0[other],
+            None => {
+                Traffic { reads: self.reads, writes: self.writes }.since(&self.elsewhere.total())
+            }
+        }
+    }
+
+    /// Every figure times `factor`, rounded: a share of an interval, or of the time for which a
+    /// counter ran.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        Self::from_figures(self.figures().map(|figure| figure * factor))
+    }
+
+    /// All figures in a row, for sums of shares that are rounded once.
+    pub(crate) fn figures(&self) -> [f64; FIGURES] {
+        let mut figures = [self.instructions as f64, self.reads.as_f64(), self.writes.as_f64()]
+            .into_iter()
+            .chain(self.elsewhere.0.iter().flat_map(|t| [t.reads.as_f64(), t.writes.as_f64()]));
+        std::array::from_fn(|_| figures.next().unwrap_or(0.0))
+    }
+
+    /// The counts whose [`figures`](Self::figures) are these, rounded.
+    pub(crate) fn from_figures(figures: [f64; FIGURES]) -> Self {
+        let figures = figures.map(|figure| figure.round() as u64);
+        let traffic =
+            |at: usize| Traffic { reads: Lines(figures[at]), writes: Lines(figures[at + 1]) };
+        let total = traffic(1);
+        Self {
+            instructions: figures[0],
+            reads: total.reads,
+            writes: total.writes,
+            elsewhere: Elsewhere(std::array::from_fn(|medium| traffic(3 + 2 * medium))),
+        }
+    }
+
     /// Memory transactions in both directions.
     #[must_use]
     pub fn lines(&self) -> Lines {
@@ -37,6 +121,9 @@ impl Counts {
             instructions: self.instructions.saturating_sub(earlier.instructions),
             reads: self.reads.saturating_sub(earlier.reads),
             writes: self.writes.saturating_sub(earlier.writes),
+            elsewhere: Elsewhere(std::array::from_fn(|medium| {
+                self.elsewhere.0[medium].since(&earlier.elsewhere.0[medium])
+            })),
         }
     }
 }
@@ -48,6 +135,9 @@ impl Add for Counts {
             instructions: self.instructions + other.instructions,
             reads: self.reads + other.reads,
             writes: self.writes + other.writes,
+            elsewhere: Elsewhere(std::array::from_fn(|medium| {
+                self.elsewhere.0[medium] + other.elsewhere.0[medium]
+            })),
         }
     }
 }
@@ -55,5 +145,27 @@ impl Add for Counts {
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(reads: u64, writes: u64) -> Traffic {
+        Traffic { reads: Lines(reads), writes: Lines(writes) }
+    }
+
+    #[test]
+    fn what_did_not_go_elsewhere_went_to_the_local_dram() {
+        let media = [traffic(10, 1), traffic(20, 2), traffic(0, 0), traffic(40, 4)];
+        let counts = Counts::by_medium(5, media);
+        assert_eq!((counts.reads, counts.writes), (Lines(70), Lines(7)));
+        assert_eq!(MediumId::ALL.map(|medium| counts.traffic(medium)), media);
+        let twice = counts + counts;
+        assert_eq!(twice.traffic(MediumId::ALL[3]), traffic(80, 8));
+        assert_eq!(twice.since(&counts), counts);
+        let untold = Counts { reads: Lines(9), ..Counts::default() };
+        assert_eq!(untold.traffic(MediumId::LOCAL_DRAM), traffic(9, 0));
     }
 }

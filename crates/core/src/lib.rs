@@ -10,6 +10,7 @@ pub mod cache;
 pub mod counts;
 pub mod input;
 pub mod job;
+pub mod medium;
 pub mod metrics;
 pub mod names;
 pub mod profile;
@@ -18,4 +19,5 @@ pub mod units;
 
 pub use counts::Counts;
 pub use job::JobId;
-pub use units::{Bytes, BytesPerSec, LINE_BYTES, Lines, Nanos, TransPerMicro};
+pub use medium::{MAX_MEDIA, Media, Medium, MediumId, Traffic};
+pub use units::{Bytes, BytesPerSec, LINE_BYTES, Lines, Nanos, Picos, TransPerMicro};

@@ -57,7 +57,7 @@ impl Profile {
     /// at both ends counted in proportion. Past the end of the recording nothing happens.
     #[must_use]
     pub fn between(&self, from: Nanos, to: Nanos) -> Counts {
-        let (mut instructions, mut reads, mut writes) = (0.0, 0.0, 0.0);
+        let mut sum = Counts::default().figures();
         let first = (from.0 / self.interval.0) as usize;
         for index in first..self.intervals.len() {
             let start = index as u64 * self.interval.0;
@@ -67,16 +67,11 @@ impl Profile {
             let span = self.span_of(index).0;
             let end = (start + span).min(to.0);
             let share = end.saturating_sub(start.max(from.0)) as f64 / span.max(1) as f64;
-            let counts = &self.intervals[index];
-            instructions += counts.instructions as f64 * share;
-            reads += counts.reads.as_f64() * share;
-            writes += counts.writes.as_f64() * share;
+            for (sum, figure) in sum.iter_mut().zip(self.intervals[index].figures()) {
+                *sum += figure * share;
+            }
         }
-        Counts {
-            instructions: instructions.round() as u64,
-            reads: crate::Lines(reads.round() as u64),
-            writes: crate::Lines(writes.round() as u64),
-        }
+        Counts::from_figures(sum)
     }
 
     /// The same recording in intervals `factor` times as long (at least one).
@@ -104,7 +99,7 @@ mod tests {
     use crate::units::Lines;
 
     fn lines(reads: u64) -> Counts {
-        Counts { instructions: 10 * reads, reads: Lines(reads), writes: Lines(0) }
+        Counts { instructions: 10 * reads, reads: Lines(reads), ..Counts::default() }
     }
 
     fn sample() -> Profile {

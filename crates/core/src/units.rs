@@ -83,6 +83,25 @@ integer_unit! {
     Lines
 }
 
+integer_unit! {
+    /// A latency in picoseconds: those of memory media are given in fractions of a nanosecond.
+    Picos
+}
+
+impl Picos {
+    /// A latency of `ns` nanoseconds.
+    #[must_use]
+    pub const fn from_nanos(ns: u64) -> Self {
+        Self(ns * 1_000)
+    }
+
+    /// How many times `other` this is; infinite if `other` is zero.
+    #[must_use]
+    pub fn ratio(self, other: Self) -> f64 {
+        self.as_f64() / other.as_f64()
+    }
+}
+
 impl Nanos {
     /// One millisecond, the fine interval of iabw section 2.2.
     pub const MILLI: Self = Self(1_000_000);

@@ -29,8 +29,8 @@ fn batch(policy: &str, predictor: PredictorKind) -> QuantumScheduler {
         cores: CORES,
         quantum: QUANTUM,
         bus: Bus { peak: Some(BytesPerSec::from_gb(200.0)), saturation: None },
-        target: None,
         seed: 1,
+        ..SchedulerConfig::default()
     })
     .expect("the policy is in the table");
     for job in (0..CANDIDATES).map(JobId) {
@@ -56,7 +56,7 @@ fn observe(decision: &Decision, quantum: u64) -> Vec<Observation> {
             counts: Some(Counts {
                 instructions: 100_000_000,
                 reads: Lines(scrambled(*job, quantum, 8_000_000)),
-                writes: Lines::ZERO,
+                ..Counts::default()
             }),
             instruction_pointers,
             forecast: Some(BytesPerSec(scrambled(*job, quantum, 5_000_000_000) as f64)),

@@ -42,12 +42,9 @@
 //!
 //! let config = SchedulerConfig {
 //!     policy: "opposites".to_owned(),
-//!     predictor: PredictorKind::Last,
 //!     cores: 2,
 //!     quantum: Nanos::from_millis(100),
-//!     bus: Bus::default(),
-//!     target: None,
-//!     seed: 0,
+//!     ..SchedulerConfig::default()
 //! };
 //! let mut scheduler = QuantumScheduler::with_policy(config, Box::new(Opposites));
 //! for (job, gb) in [20.0, 19.0, 1.0, 2.0].into_iter().enumerate() {

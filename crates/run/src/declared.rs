@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use memweir_core::profile::Profile;
-use memweir_core::{Counts, JobId, Lines, Nanos};
+use memweir_core::{Counts, JobId, Nanos};
 use memweir_linux::meter::Capabilities;
 use memweir_linux::{Meter, MeterError, MeterKind, Reading};
 
@@ -97,28 +97,20 @@ impl Along<'_> {
         }
         let tail = self.tail.min(end);
         let last = self.profile.between(end - tail, end);
-        within + scaled(last, beyond.as_f64() / tail.as_f64().max(1.0))
-    }
-}
-
-fn scaled(counts: Counts, factor: f64) -> Counts {
-    Counts {
-        instructions: (counts.instructions as f64 * factor).round() as u64,
-        reads: Lines((counts.reads.as_f64() * factor).round() as u64),
-        writes: Lines((counts.writes.as_f64() * factor).round() as u64),
+        within + last.scaled(beyond.as_f64() / tail.as_f64().max(1.0))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_core::BytesPerSec;
+    use memweir_core::{BytesPerSec, Lines};
     use proptest::prelude::*;
 
     const QUANTUM: Nanos = Nanos(100);
 
     fn reads(reads: u64) -> Counts {
-        Counts { instructions: reads * 2, reads: Lines(reads), writes: Lines(0) }
+        Counts::new(reads * 2, Lines(reads), Lines(0))
     }
 
     /// 100 ns with 10 reads, 100 ns with 30, 100 ns with 5.

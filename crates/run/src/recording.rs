@@ -178,10 +178,8 @@ fn read(buffer: Buffer) -> Result<Recording, String> {
         intervals: instructions
             .into_iter()
             .zip(reads.into_iter().zip(writes))
-            .map(|(instructions, (reads, writes))| Counts {
-                instructions,
-                reads: Lines(reads),
-                writes: Lines(writes),
+            .map(|(instructions, (reads, writes))| {
+                Counts::new(instructions, Lines(reads), Lines(writes))
             })
             .collect(),
         cpu_time: Nanos(metadata.number("cpu_time_ns")?),

@@ -170,7 +170,7 @@ mod tests {
 
     fn profile() -> Profile {
         // 1 ms each: 1,000 lines are 64 MB/s, 3,000 are 192 MB/s.
-        let lines = |reads| Counts { instructions: 500, reads: Lines(reads), writes: Lines(0) };
+        let lines = |reads| Counts::new(500, Lines(reads), Lines(0));
         Profile {
             interval: Nanos::MILLI,
             intervals: vec![lines(1000), lines(3000), lines(2000)],

@@ -79,6 +79,7 @@ impl Totals {
             instructions: self.instructions(),
             reads: Lines(self.reads),
             writes: Lines(self.writes),
+            ..Counts::default()
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memweir_core::{Counts, JobId, Lines, Nanos};
+use memweir_core::{Counts, JobId, Nanos};
 
 use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
 use crate::launch::Launch;
@@ -200,22 +200,19 @@ impl Meter for FakeMeter {
 }
 
 fn during(per_second: Counts, span: Nanos) -> Counts {
-    let part = |count: u64| (count as f64 * span.as_secs_f64()).round() as u64;
-    Counts {
-        instructions: part(per_second.instructions),
-        reads: Lines(part(per_second.reads.0)),
-        writes: Lines(part(per_second.writes.0)),
-    }
+    per_second.scaled(span.as_secs_f64())
 }
 
 #[cfg(test)]
 mod tests {
+    use memweir_core::Lines;
+
     use super::*;
 
     const JOB: JobId = JobId(1);
 
     fn counts(instructions: u64, reads: u64, writes: u64) -> Counts {
-        Counts { instructions, reads: Lines(reads), writes: Lines(writes) }
+        Counts::new(instructions, Lines(reads), Lines(writes))
     }
 
     fn read(meter: &mut FakeMeter, cpu_ms: u64) -> Result<Counts, MeterError> {

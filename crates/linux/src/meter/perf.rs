@@ -267,7 +267,7 @@ impl Meter for PerfMeter {
         }
         let [instructions, reads, writes] = sums.map(|sum| sum.round() as u64);
         Ok(Reading {
-            counts: Counts { instructions, reads: Lines(reads), writes: Lines(writes) },
+            counts: Counts::new(instructions, Lines(reads), Lines(writes)),
             instruction_pointers: self.take_samples(job),
             forecast: None,
         })

@@ -198,7 +198,7 @@ impl<F: Files> Meter for ResctrlMeter<F> {
             }
         }
         let reads = Lines(bytes.0 / LINE_BYTES);
-        let counts = Counts { instructions: 0, reads, writes: Lines::ZERO };
+        let counts = Counts::new(0, reads, Lines::ZERO);
         Ok(Reading { counts, ..Reading::default() })
     }
 

@@ -91,6 +91,7 @@ impl Course {
                 instructions: raw.instructions(),
                 reads: Lines((rates.reads * instructions).round() as u64),
                 writes: Lines((rates.writes * instructions).round() as u64),
+                ..Counts::default()
             },
             cycles: per_instruction * instructions,
             instruction_pointers: raw.instruction_pointers(),

@@ -1,6 +1,6 @@
 //! What goes into the scheduler and what comes out of it.
 
-use memweir_core::{BytesPerSec, Counts, JobId, Nanos};
+use memweir_core::{BytesPerSec, Counts, JobId, Media, Nanos};
 
 use crate::predictor::PredictorKind;
 use crate::target::TargetCurve;
@@ -40,8 +40,26 @@ pub struct SchedulerConfig {
     pub bus: Bus,
     /// Calibrated curve from the ideal average bandwidth to the target, if there is one.
     pub target: Option<TargetCurve>,
+    /// The media that the jobs' counts tell apart.
+    pub media: Media,
     /// Seed of everything random.
     pub seed: u64,
+}
+
+impl Default for SchedulerConfig {
+    /// `round-robin` over one core, in quanta of the paper's length (iabw Table 2).
+    fn default() -> Self {
+        Self {
+            policy: "round-robin".to_owned(),
+            predictor: PredictorKind::Last,
+            cores: 1,
+            quantum: Nanos::from_millis(100),
+            bus: Bus::default(),
+            target: None,
+            media: Media::default(),
+            seed: 0,
+        }
+    }
 }
 
 /// What is known of a job when it is submitted (iabw section 3.3).

@@ -284,6 +284,7 @@ fn any_call() -> impl Strategy<Value = Call> {
                     instructions: lines,
                     reads: Lines(lines),
                     writes: Lines(lines),
+                    ..Counts::default()
                 }),
                 instruction_pointers,
                 forecast,

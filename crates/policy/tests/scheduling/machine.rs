@@ -5,9 +5,7 @@
 //! gives every job the same share of what it asks for.
 
 use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
-use memweir_policy::{
-    Bus, Decision, JobSpec, Observation, PredictorKind, QuantumScheduler, Running, SchedulerConfig,
-};
+use memweir_policy::{Decision, JobSpec, Observation, QuantumScheduler, Running, SchedulerConfig};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -16,12 +14,10 @@ pub(crate) const QUANTUM: Nanos = Nanos::from_millis(100);
 pub(crate) fn config(policy: &str, cores: u32) -> SchedulerConfig {
     SchedulerConfig {
         policy: policy.to_owned(),
-        predictor: PredictorKind::Last,
         cores,
         quantum: QUANTUM,
-        bus: Bus::default(),
-        target: None,
         seed: 1,
+        ..SchedulerConfig::default()
     }
 }
 
@@ -44,7 +40,7 @@ pub(crate) fn busy_for(job: u32, gb: f64, span: Nanos) -> Observation {
     Observation {
         job: JobId(job),
         cpu_time: span,
-        counts: Some(Counts { instructions: span.0, reads: Lines(lines), writes: Lines::ZERO }),
+        counts: Some(Counts::new(span.0, Lines(lines), Lines::ZERO)),
         instruction_pointers: Vec::new(),
         forecast: None,
     }
@@ -97,9 +93,8 @@ impl Progress {
             job: JobId(job),
             cpu_time: Nanos::from_secs_f64(std::mem::take(&mut self.cpu)),
             counts: Some(Counts {
-                instructions: 0,
                 reads: Lines((std::mem::take(&mut self.bytes) / 64.0).round() as u64),
-                writes: Lines::ZERO,
+                ..Counts::default()
             }),
             instruction_pointers: Vec::new(),
             forecast: Some(BytesPerSec::from_gb(self.work.gb)),

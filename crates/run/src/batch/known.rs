@@ -109,9 +109,9 @@ impl Known {
                 Lines((bytes / memweir_core::LINE_BYTES as f64).round() as u64)
             };
             let total = Counts {
-                instructions: 0,
                 reads: lines(job.expected_reads),
                 writes: lines(job.expected_writes),
+                ..Counts::default()
             };
             Profile::steady(Nanos(time.0 * cores), total)
         });

@@ -160,7 +160,7 @@ mod tests {
 
     fn chunk(reads: u64, writes: u64) -> Chunk {
         Chunk {
-            counts: Counts { instructions: 5, reads: Lines(reads), writes: Lines(writes) },
+            counts: Counts::new(5, Lines(reads), Lines(writes)),
             cycles: 7.0,
             instruction_pointers: vec![1, 2],
             origin: Origin::Simulated,

@@ -124,7 +124,7 @@ mod tests {
         let slices: Vec<_> = slices
             .iter()
             .map(|(reads, samples)| Slice {
-                counts: Counts { instructions: 1, reads: Lines(*reads), writes: Lines(0) },
+                counts: Counts::new(1, Lines(*reads), Lines(0)),
                 weight: 1.0,
                 instruction_pointers: samples.to_vec(),
             })

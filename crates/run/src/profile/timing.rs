@@ -1,7 +1,7 @@
 //! Laying what was counted in slices onto the program's native CPU time.
 
 use memweir_core::profile::Profile;
-use memweir_core::{Counts, Lines, Nanos};
+use memweir_core::{Counts, Nanos};
 
 /// A piece of the execution that was counted as a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,24 +82,19 @@ impl<I: Iterator<Item = (f64, f64)>> Ends<'_, I> {
         }
         let Some((slice, (start, end))) = self.current else { return self.done };
         let share = ((time - start) / (end - start)).clamp(0.0, 1.0);
-        let part = |count: u64| (count as f64 * share).floor() as u64;
-        self.done
-            + Counts {
-                instructions: part(slice.counts.instructions),
-                reads: Lines(part(slice.counts.reads.0)),
-                writes: Lines(part(slice.counts.writes.0)),
-            }
+        self.done + slice.counts.scaled(share)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use memweir_core::Lines;
     use proptest::prelude::*;
 
     use super::*;
 
     fn counts(instructions: u64, reads: u64, writes: u64) -> Counts {
-        Counts { instructions, reads: Lines(reads), writes: Lines(writes) }
+        Counts::new(instructions, Lines(reads), Lines(writes))
     }
 
     fn slice(counts: Counts, weight: f64) -> Slice {
@@ -112,18 +107,18 @@ mod tests {
 
     #[test]
     fn slices_take_their_share_of_the_time() {
-        // Weights 1 and 3 in 400 ns: 0 to 100 and 100 to 400.
+        // Weights 1 and 3 in 400 ns: 0 to 100 and 100 to 400. Halves of a line are rounded up.
         let slices = [slice(counts(10, 100, 0), 1.0), slice(counts(30, 60, 9), 3.0)];
         let profile = lay_on_time(&slices, time(400), Nanos(50));
         let expected = [
             counts(5, 50, 0),
             counts(5, 50, 0),
-            counts(5, 10, 1),
             counts(5, 10, 2),
             counts(5, 10, 1),
             counts(5, 10, 2),
             counts(5, 10, 1),
             counts(5, 10, 2),
+            counts(5, 10, 1),
         ];
         assert_eq!(profile.intervals, expected);
         assert_eq!((profile.cpu_time, profile.wall_time), (Nanos(400), Nanos(401)));

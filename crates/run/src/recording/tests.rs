@@ -19,12 +19,12 @@ fn sample(intervals: Vec<Counts>, interval: u64, cpu_time: u64) -> Recording {
 
 fn counts() -> impl Strategy<Value = Counts> {
     (0..1_u64 << 40, 0..1_u64 << 40, 0..1_u64 << 40).prop_map(|(instructions, reads, writes)| {
-        Counts { instructions, reads: Lines(reads), writes: Lines(writes) }
+        Counts::new(instructions, Lines(reads), Lines(writes))
     })
 }
 
 fn small() -> Recording {
-    let row = |n| Counts { instructions: 1000 * n, reads: Lines(7 * n), writes: Lines(n) };
+    let row = |n| Counts::new(1000 * n, Lines(7 * n), Lines(n));
     sample((0..200).map(row).collect(), 1_000_000, 199_500_000)
 }
 

@@ -46,7 +46,7 @@ fn the_regular_counterpart_swings_between_the_extremes_once_per_period() {
 
 #[test]
 fn extraction_takes_whole_quanta() {
-    let row = |n: u64| Counts { instructions: 0, reads: Lines(n), writes: Lines(1) };
+    let row = |n: u64| Counts::new(0, Lines(n), Lines(1));
     let mut profile = Profile {
         interval: Nanos::MILLI,
         intervals: (0..250).map(row).collect(),

@@ -5,7 +5,7 @@ use memweir_core::{Counts, Lines};
 use super::*;
 
 fn recording(command: &[&str], reads: u64) -> Recording {
-    let counts = Counts { instructions: 10 * reads, reads: Lines(reads), writes: Lines(reads / 2) };
+    let counts = Counts::new(10 * reads, Lines(reads), Lines(reads / 2));
     Recording {
         command: command.iter().map(|&argument| argument.to_owned()).collect(),
         meter: "software".to_owned(),

@@ -10,7 +10,7 @@ use memweir_linux::blocker::{Birthplace, Mechanism};
 use memweir_linux::fake::{Call, CallKind, FakeBlocker, FakeControl};
 use memweir_linux::launch::LaunchError;
 use memweir_linux::{Launch, MeterError, MeterKind, Reading};
-use memweir_policy::{Bus, PredictorKind, SchedulerConfig};
+use memweir_policy::SchedulerConfig;
 use proptest::prelude::*;
 
 use super::*;
@@ -266,12 +266,10 @@ impl Case {
         });
         let config = SchedulerConfig {
             policy: self.policy.to_owned(),
-            predictor: PredictorKind::Last,
             cores: self.cores,
             quantum: QUANTUM,
-            bus: Bus::default(),
-            target: None,
             seed: 1,
+            ..SchedulerConfig::default()
         };
         let mut world = Machine::new(self.scripts, control.clone());
         (world.stops, world.late) = (self.stops, self.late);

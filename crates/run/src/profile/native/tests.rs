@@ -25,7 +25,7 @@ fn shell(script: &str) -> Launch {
 }
 
 fn meter(steps: &[u64]) -> FakeMeter {
-    let counts = |reads: &u64| Counts { instructions: 9, reads: Lines(*reads), writes: Lines(0) };
+    let counts = |reads: &u64| Counts::new(9, Lines(*reads), Lines(0));
     let steps = steps.iter().map(counts).collect();
     FakeMeter::new().script(JOB, Script::Steps(steps))
 }

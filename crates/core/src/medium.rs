@@ -1,0 +1,272 @@
+//! Memory media as a task sees them: DRAM and memories slower than it, near and far.
+//!
+//! A machine has at most [`MAX_MEDIA`] of them, numbered by [`MediumId`] in the order of its
+//! [`Media`]. The first is the local DRAM: what a meter cannot tell apart counts as that.
+//! How much a medium can carry is the simulator's business, not this module's.
+
+use std::ops::{Add, AddAssign};
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Lines, Picos};
+
+/// Media that one machine can have, the local DRAM among them: enough for two kinds of memory on
+/// the local and on a remote node.
+pub const MAX_MEDIA: usize = 4;
+
+/// Number of a medium in the order of [`Media`]; less than [`MAX_MEDIA`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MediumId(u8);
+
+impl MediumId {
+    /// The local DRAM, the first medium of every machine.
+    pub const LOCAL_DRAM: Self = Self(0);
+
+    /// Every number that a medium can have.
+    pub const ALL: [Self; MAX_MEDIA] = [Self(0), Self(1), Self(2), Self(3)];
+
+    /// The medium with this number; `None` from [`MAX_MEDIA`] on.
+    #[must_use]
+    pub fn new(number: usize) -> Option<Self> {
+        Self::ALL.get(number).copied()
+    }
+
+    /// The number, as an index.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// What a medium is made of, as far as hmmsched tells media apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MediumKind {
+    /// DRAM on a memory bus.
+    Dram,
+    /// Byte-addressable memory slower than that: PRAM, STT-RAM, or memory behind CXL.
+    Nvm,
+}
+
+/// Where a medium is, seen from the core that accesses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Distance {
+    /// On the node of the core.
+    Local,
+    /// On another node.
+    Remote,
+}
+
+/// One medium, with its latencies as the cores see them (hmmsched Table I; those of a remote
+/// medium include the way there).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Medium {
+    /// How people call it: `dram`, `pram`, `cxl`.
+    pub name: String,
+    /// What it is made of.
+    pub kind: MediumKind,
+    /// Where it is.
+    pub distance: Distance,
+    /// Latency of a read; more than zero.
+    pub read_latency: Picos,
+    /// Latency of a write; more than zero.
+    pub write_latency: Picos,
+}
+
+/// The media of a machine: at least one, and the first is local DRAM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Media(Vec<Medium>);
+
+/// Why a list of media is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MediaError {
+    /// There is none, or the first is something else.
+    #[error("the first medium must be local DRAM: the others are measured by it")]
+    NoLocalDram,
+    /// There are more than fit.
+    #[error("{0} media, where a machine has at most {MAX_MEDIA}")]
+    TooMany(usize),
+    /// Two have one name.
+    #[error("two media are called `{0}`")]
+    Duplicate(String),
+    /// A latency is zero.
+    #[error("the latencies of `{0}` must be more than zero")]
+    NoLatency(String),
+}
+
+impl Media {
+    /// A machine with these media.
+    ///
+    /// # Errors
+    /// If the first is not local DRAM, there are too many, two share a name, or one has no latency.
+    pub fn new(media: Vec<Medium>) -> Result<Self, MediaError> {
+        match media.first() {
+            Some(first) if (first.kind, first.distance) == (MediumKind::Dram, Distance::Local) => {}
+            _ => return Err(MediaError::NoLocalDram),
+        }
+        if media.len() > MAX_MEDIA {
+            return Err(MediaError::TooMany(media.len()));
+        }
+        for (number, medium) in media.iter().enumerate() {
+            if medium.read_latency == Picos::ZERO || medium.write_latency == Picos::ZERO {
+                return Err(MediaError::NoLatency(medium.name.clone()));
+            }
+            if media[..number].iter().any(|other| other.name == medium.name) {
+                return Err(MediaError::Duplicate(medium.name.clone()));
+            }
+        }
+        Ok(Self(media))
+    }
+
+    /// DRAM with the latency of hmmsched Table I, and nothing else.
+    #[must_use]
+    pub fn dram_only() -> Self {
+        let latency = Picos::from_nanos(25);
+        Self(vec![Medium {
+            name: "dram".to_owned(),
+            kind: MediumKind::Dram,
+            distance: Distance::Local,
+            read_latency: latency,
+            write_latency: latency,
+        }])
+    }
+
+    /// The media in order, each with its number.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (MediumId, &Medium)> + Clone {
+        MediumId::ALL.into_iter().zip(&self.0).collect::<Vec<_>>().into_iter()
+    }
+
+    /// How many there are; at least one.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "there is always a local DRAM")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The medium with this number, if the machine has it.
+    #[must_use]
+    pub fn get(&self, id: MediumId) -> Option<&Medium> {
+        self.0.get(id.index())
+    }
+
+    /// The number of the medium with this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<MediumId> {
+        self.iter().find(|(_, medium)| medium.name == name).map(|(id, _)| id)
+    }
+
+    /// Read latency over the local DRAM's read latency, the gamma of hmmsched Table III. One for
+    /// a number that the machine does not have.
+    #[must_use]
+    pub fn gamma(&self, id: MediumId) -> f64 {
+        self.get(id).map_or(1.0, |medium| medium.read_latency.ratio(self.0[0].read_latency))
+    }
+
+    /// Write latency over the local DRAM's read latency, the delta of hmmsched Table III. One for
+    /// a number that the machine does not have.
+    #[must_use]
+    pub fn delta(&self, id: MediumId) -> f64 {
+        self.get(id).map_or(1.0, |medium| medium.write_latency.ratio(self.0[0].read_latency))
+    }
+}
+
+impl Default for Media {
+    fn default() -> Self {
+        Self::dram_only()
+    }
+}
+
+/// Memory transactions with one medium, by direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Lines read.
+    pub reads: Lines,
+    /// Lines written.
+    pub writes: Lines,
+}
+
+impl Traffic {
+    /// Transactions in both directions.
+    #[must_use]
+    pub fn lines(&self) -> Lines {
+        self.reads + self.writes
+    }
+
+    /// What came on top of `earlier`; nothing where a counter went backwards.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            reads: self.reads.saturating_sub(earlier.reads),
+            writes: self.writes.saturating_sub(earlier.writes),
+        }
+    }
+}
+
+impl Add for Traffic {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self { reads: self.reads + other.reads, writes: self.writes + other.writes }
+    }
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn medium(name: &str, kind: MediumKind, read: u64, write: u64) -> Medium {
+        Medium {
+            name: name.to_owned(),
+            kind,
+            distance: Distance::Local,
+            read_latency: Picos(read),
+            write_latency: Picos(write),
+        }
+    }
+
+    #[test]
+    fn gamma_and_delta_of_table_i() {
+        let media = Media::new(vec![
+            medium("dram", MediumKind::Dram, 25_000, 25_000),
+            medium("stt-ram", MediumKind::Nvm, 29_500, 95_000),
+            medium("pram", MediumKind::Nvm, 67_500, 215_000),
+        ])
+        .unwrap();
+        let ratios = |name| {
+            let id = media.find(name).unwrap();
+            (media.gamma(id), media.delta(id))
+        };
+        assert_eq!(ratios("dram"), (1.0, 1.0));
+        assert_eq!(ratios("stt-ram"), (1.18, 3.8));
+        assert_eq!(ratios("pram"), (2.7, 8.6));
+        assert_eq!(media.gamma(MediumId::new(3).unwrap()), 1.0);
+        assert_eq!(media.find("cxl"), None);
+    }
+
+    #[test]
+    fn lists_that_cannot_be_a_machine_are_refused() {
+        let dram = medium("dram", MediumKind::Dram, 1, 1);
+        assert_eq!(Media::new(vec![]), Err(MediaError::NoLocalDram));
+        let remote = Medium { distance: Distance::Remote, ..dram.clone() };
+        assert_eq!(Media::new(vec![remote]), Err(MediaError::NoLocalDram));
+        let pram = medium("pram", MediumKind::Nvm, 3, 0);
+        assert_eq!(
+            Media::new(vec![dram.clone(), pram]),
+            Err(MediaError::NoLatency("pram".to_owned()))
+        );
+        assert_eq!(
+            Media::new(vec![dram.clone(), dram.clone()]),
+            Err(MediaError::Duplicate("dram".to_owned()))
+        );
+        let named = |n: usize| Medium { name: n.to_string(), ..dram.clone() };
+        assert_eq!(Media::new((0..5).map(named).collect()), Err(MediaError::TooMany(5)));
+    }
+}

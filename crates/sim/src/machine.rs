@@ -1,0 +1,55 @@
+//! The simulated machine: cores on nodes, and memories beside them.
+
+use memweir_core::medium::MediumKind;
+use memweir_core::{BytesPerSec, Picos};
+
+use crate::service::ServiceCurve;
+
+/// Cores that share the same local memories.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// How many there are; at least one.
+    pub cores: u32,
+}
+
+/// One memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// How people call it: `dram`, `pram`, `dram-1`.
+    pub name: String,
+    /// What it is made of.
+    pub kind: MediumKind,
+    /// The node that it belongs to.
+    pub node: usize,
+    /// Latency of a read from a core of that node, unloaded.
+    pub read_latency: Picos,
+    /// Latency of a write from a core of that node, unloaded.
+    pub write_latency: Picos,
+    /// What it can carry.
+    pub service: ServiceCurve,
+}
+
+/// What joins the nodes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interconnect {
+    /// Added to the latency of every access to another node.
+    pub latency: Picos,
+    /// What it can carry in all.
+    pub capacity: BytesPerSec,
+}
+
+/// A simulated machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// How people call it.
+    pub name: String,
+    /// At least one.
+    pub nodes: Vec<Node>,
+    /// From one to [`memweir_core::MAX_MEDIA`]; the first is DRAM of node 0.
+    pub memories: Vec<Memory>,
+    /// What one core draws from unloaded local DRAM when it does nothing else: from this follows
+    /// how much of its time a program waits for memory where its own figure is not known.
+    pub core_peak: BytesPerSec,
+    /// What joins the nodes, if there are several.
+    pub interconnect: Option<Interconnect>,
+}
