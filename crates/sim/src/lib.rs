@@ -11,15 +11,27 @@
 //! | [`service`] | what a memory can carry |
 //! | [`program`] | what a program demands along its unhindered progress |
 //! | [`task`] | a program that is to be executed |
+//! | [`experiment`] | machine, tasks and scheduler |
+//! | [`outcome`] | what came of it, and the papers' metrics |
+//! | [`stretch`] | how far contention stretches the tasks that run together |
+//! | [`record`] | hooks: timelines and page migration |
 
 #![forbid(unsafe_code)]
 
+pub mod experiment;
 pub mod machine;
+pub mod outcome;
 pub mod program;
+pub mod record;
 pub mod service;
+pub mod stretch;
 pub mod task;
 
-pub use machine::{Machine, Memory, Node};
+pub use experiment::{Experiment, KernelConfig, Knowledge, Overheads, SimError};
+pub use machine::{Impossible, Machine, Memory, Node, View};
+pub use outcome::{Outcome, QuantumOutcome, TaskOutcome};
 pub use program::{Demand, Flow, Program, Span};
+pub use record::{Migration, Migrator, PageCopy, Recorder, TaskQuantum};
 pub use service::ServiceCurve;
+pub use stretch::{Contender, Solver, Stretch, speeds};
 pub use task::{Placement, Task};

@@ -1,9 +1,14 @@
 //! The simulated machine: cores on nodes, and memories beside them.
 
+mod check;
+mod view;
+
 use memweir_core::medium::MediumKind;
 use memweir_core::{BytesPerSec, Picos};
 
 use crate::service::ServiceCurve;
+pub use check::Impossible;
+pub use view::View;
 
 /// Cores that share the same local memories.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,4 +57,34 @@ pub struct Machine {
     pub core_peak: BytesPerSec,
     /// What joins the nodes, if there are several.
     pub interconnect: Option<Interconnect>,
+}
+
+impl Machine {
+    /// A machine of one node whose only memory is DRAM with the latency of hmmsched Table I that
+    /// is as fast as unloaded until it saturates. One core can draw all that the memory carries.
+    #[must_use]
+    pub fn uniform(name: &str, cores: u32, capacity: BytesPerSec) -> Self {
+        let latency = Picos::from_nanos(25);
+        let dram = Memory {
+            name: "dram".to_owned(),
+            kind: MediumKind::Dram,
+            node: 0,
+            read_latency: latency,
+            write_latency: latency,
+            service: ServiceCurve::flat(capacity),
+        };
+        Self {
+            name: name.to_owned(),
+            nodes: vec![Node { cores }],
+            memories: vec![dram],
+            core_peak: capacity,
+            interconnect: None,
+        }
+    }
+
+    /// Cores of all nodes together.
+    #[must_use]
+    pub fn cores(&self) -> u32 {
+        self.nodes.iter().map(|node| node.cores).sum()
+    }
 }

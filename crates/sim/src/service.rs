@@ -27,3 +27,17 @@ pub struct ServiceCurve {
     /// Where the figures come from.
     pub source: String,
 }
+
+impl ServiceCurve {
+    /// A memory whose reads and writes cost alike, as fast as unloaded until it saturates.
+    #[must_use]
+    pub fn flat(capacity: BytesPerSec) -> Self {
+        Self {
+            capacity,
+            read_cost: 1.0,
+            write_cost: 1.0,
+            growth: Vec::new(),
+            source: "analytic".to_owned(),
+        }
+    }
+}

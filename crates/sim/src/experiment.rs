@@ -1,0 +1,188 @@
+//! What is simulated: a machine, tasks, and who schedules them.
+
+use memweir_core::{MAX_MEDIA, Nanos};
+use memweir_policy::{Bus, SchedulerConfig, UnknownPolicy};
+
+use crate::machine::{Impossible, Machine, View};
+use crate::task::Task;
+
+/// One batch on one machine under one scheduler. Equal experiments have equal outcomes.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The machine.
+    pub machine: Machine,
+    /// What is submitted; at least one task. Their places are the [`memweir_core::JobId`]s.
+    pub tasks: Vec<Task>,
+    /// Who schedules: the same that schedules live. Its cores are the first ones of the machine.
+    pub scheduler: SchedulerConfig,
+    /// What the scheduler is told of the tasks at submission.
+    pub knowledge: Knowledge,
+    /// What scheduling costs.
+    pub overheads: Overheads,
+    /// How the operating system below behaves.
+    pub kernel: KernelConfig,
+    /// Seed of what varies between real runs of one batch: where tasks start and when the timers
+    /// of the cores fire. The scheduler has a seed of its own.
+    pub seed: u64,
+}
+
+/// What a scheduler is told of a task at submission (iabw section 3.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Knowledge {
+    /// Its time and its mean bandwidth when it ran alone on the machine.
+    #[default]
+    Alone,
+    /// Nothing.
+    Nothing,
+}
+
+/// What scheduling costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overheads {
+    /// Between two quanta, from blocking the tasks to letting the next ones run, all cores stand
+    /// still for so long. Nothing of this where the operating system schedules.
+    pub quantum_switch: Nanos,
+    /// A core that turns to another task does no work for so long.
+    pub context_switch: Nanos,
+}
+
+impl Default for Overheads {
+    /// A switch of 8 of 16 jobs as `docs/performance.md` has measured it, 0.149 ms; context switches
+    /// for free, for they were not measured.
+    fn default() -> Self {
+        Self { quantum_switch: Nanos(149_000), context_switch: Nanos::ZERO }
+    }
+}
+
+/// How the operating system's scheduler behaves; see [`crate::kernel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelConfig {
+    /// How long a task runs before the next one of its core's queue does; more than zero.
+    pub slice: Nanos,
+    /// How often a core looks for a longer queue to take a task from; more than zero.
+    pub balance: Nanos,
+}
+
+impl Default for KernelConfig {
+    /// 3 ms, the slice of Linux on eight CPUs and more (0.75 ms * (1 + log2 CPUs), at most 3 ms),
+    /// cut to the ticks of 4 ms that most distributions have: 4 ms. A look around every 64 ms.
+    fn default() -> Self {
+        Self { slice: Nanos::from_millis(4), balance: Nanos::from_millis(64) }
+    }
+}
+
+/// Why an experiment is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimError {
+    /// There can be no such machine, task or figure.
+    #[error(transparent)]
+    Impossible(#[from] Impossible),
+    /// There is no such policy.
+    #[error(transparent)]
+    UnknownPolicy(#[from] UnknownPolicy),
+}
+
+impl Experiment {
+    /// An experiment in which the named policy has all cores of the machine, quanta of 100 ms, and
+    /// the first memory's capacity as the peak of the bus.
+    #[must_use]
+    pub fn new(machine: Machine, tasks: Vec<Task>, policy: &str) -> Self {
+        let scheduler = SchedulerConfig {
+            policy: policy.to_owned(),
+            cores: machine.cores(),
+            bus: Bus {
+                peak: machine.memories.first().map(|memory| memory.service.capacity),
+                saturation: None,
+            },
+            media: View::new(&machine).media().clone(),
+            ..SchedulerConfig::default()
+        };
+        Self {
+            machine,
+            tasks,
+            scheduler,
+            knowledge: Knowledge::default(),
+            overheads: Overheads::default(),
+            kernel: KernelConfig::default(),
+            seed: 0,
+        }
+    }
+
+    /// Whether it can be simulated.
+    ///
+    /// # Errors
+    /// Names the first thing that cannot be.
+    pub fn check(&self) -> Result<(), Impossible> {
+        self.machine.check()?;
+        let cores = self.machine.cores();
+        if !(1..=cores).contains(&self.scheduler.cores) {
+            let reason = format!("must be from 1 to the machine's {cores}");
+            return Err(Impossible::new("scheduler.cores", reason));
+        }
+        let timers = [
+            ("scheduler.quantum", self.scheduler.quantum),
+            ("kernel.slice", self.kernel.slice),
+            ("kernel.balance", self.kernel.balance),
+        ];
+        for (key, span) in timers {
+            if span == Nanos::ZERO {
+                return Err(Impossible::new(key, "must be more than zero"));
+            }
+        }
+        if self.overheads.quantum_switch >= self.scheduler.quantum {
+            let reason = "must be shorter than a quantum";
+            return Err(Impossible::new("overheads.quantum_switch", reason));
+        }
+        if self.tasks.is_empty() {
+            return Err(Impossible::new("tasks", "there is nothing to execute"));
+        }
+        for (place, task) in self.tasks.iter().enumerate() {
+            check_task(task, &self.machine).map_err(|(key, reason)| {
+                Impossible::new(format!("tasks[{place}].{key}"), reason)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the machine can execute the task; else what is wrong with it.
+fn check_task(task: &Task, machine: &Machine) -> Result<(), (String, &'static str)> {
+    let refuse = |key: &str, reason| Err((key.to_owned(), reason));
+    if task.work == Nanos::ZERO {
+        return refuse("work", "must be more than zero");
+    }
+    if task.program.spans.is_empty() {
+        return refuse("program.spans", "a program has at least one span");
+    }
+    let missing = machine.memories.len()..MAX_MEDIA;
+    for (place, span) in task.program.spans.iter().enumerate() {
+        let key = |field: &str| format!("program.spans[{place}].{field}");
+        if span.length == Nanos::ZERO {
+            return Err((key("length"), "must be more than zero"));
+        }
+        if !(0.0..=1.0).contains(&span.demand.stall) {
+            return Err((key("stall"), "must be from 0 to 1"));
+        }
+        let figures = span.demand.flows.iter().flat_map(|flow| [flow.reads.0, flow.writes.0]);
+        if !figures.chain([span.demand.instructions]).all(|rate| (0.0..1e18).contains(&rate)) {
+            return Err((key("demand"), "a rate is a number and not negative"));
+        }
+        let elsewhere = &span.demand.flows[missing.clone()];
+        if elsewhere.iter().any(|flow| flow.reads.0 + flow.writes.0 > 0.0) {
+            return Err((key("flows"), "the machine has no such memory"));
+        }
+    }
+    for (key, shares) in [("reads", task.placement.reads), ("writes", task.placement.writes)] {
+        let key = format!("placement.{key}");
+        if !shares.iter().all(|share| (0.0..=1.0).contains(share)) {
+            return Err((key, "a share is from 0 to 1"));
+        }
+        if shares[1..].iter().sum::<f64>() > 1.0 + 1e-9 {
+            return Err((key, "the shares of the other memories add up to more than 1"));
+        }
+        if shares[missing.clone()].iter().any(|share| *share > 0.0) {
+            return Err((key, "the machine has no such memory"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! The memories as a core of each node sees them: by kind and distance, the media that meters tell
+//! apart.
+
+use memweir_core::medium::{Distance, Media, Medium, MediumId, MediumKind};
+use memweir_core::{MAX_MEDIA, Picos};
+
+use super::Machine;
+
+/// Which medium each memory is, seen from each node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    media: Media,
+    /// Per node, then per memory.
+    medium: Vec<[MediumId; MAX_MEDIA]>,
+}
+
+/// What makes two memories the same medium to two cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Class {
+    distance: Distance,
+    kind: MediumKind,
+    /// Number among the memories of its kind on its node.
+    ordinal: usize,
+}
+
+impl View {
+    /// The media of the machine, which [`Machine::check`] accepts, and the way to them.
+    ///
+    /// On one node every memory is a medium. On several, the local memories are told apart by kind
+    /// and order, and so are the remote ones; where that makes more than [`MAX_MEDIA`] media, by kind
+    /// alone. A medium that stands for several memories has their mean latencies.
+    #[must_use]
+    pub fn new(machine: &Machine) -> Self {
+        let fine = classes(machine, true);
+        let classes =
+            if distinct(&fine).len() > MAX_MEDIA { classes(machine, false) } else { fine };
+        let order = distinct(&classes);
+        let place = |class: &Class| order.iter().position(|other| other == class).unwrap_or(0);
+        let medium = classes
+            .iter()
+            .map(|node| {
+                let mut row = [MediumId::LOCAL_DRAM; MAX_MEDIA];
+                for (memory, class) in node.iter().enumerate() {
+                    row[memory] = MediumId::ALL[place(class)];
+                }
+                row
+            })
+            .collect();
+        let media = order.iter().map(|class| describe(machine, &classes, *class)).collect();
+        let media = Media::new(media).expect("a checked machine has DRAM on its first node");
+        Self { media, medium }
+    }
+
+    /// The media, as a scheduler is told of them.
+    #[must_use]
+    pub fn media(&self) -> &Media {
+        &self.media
+    }
+
+    /// The medium that a memory is to a core of a node.
+    #[must_use]
+    pub fn medium(&self, node: usize, memory: usize) -> MediumId {
+        self.medium[node][memory]
+    }
+}
+
+/// The class of each memory to each node.
+fn classes(machine: &Machine, by_order: bool) -> Vec<Vec<Class>> {
+    let memories = &machine.memories;
+    let class = |node: usize, place: usize| {
+        let memory = &memories[place];
+        let alike = |other: &&super::Memory| (other.node, other.kind) == (memory.node, memory.kind);
+        Class {
+            distance: if memory.node == node { Distance::Local } else { Distance::Remote },
+            kind: memory.kind,
+            ordinal: if by_order { memories[..place].iter().filter(alike).count() } else { 0 },
+        }
+    };
+    (0..machine.nodes.len())
+        .map(|node| (0..memories.len()).map(|place| class(node, place)).collect())
+        .collect()
+}
+
+/// The classes in the order in which the nodes come across them, the local ones of the first node
+/// first. Local DRAM leads: it is the first memory.
+fn distinct(classes: &[Vec<Class>]) -> Vec<Class> {
+    let mut order: Vec<Class> = Vec::new();
+    for distance in [Distance::Local, Distance::Remote] {
+        for class in classes.iter().flatten().filter(|class| class.distance == distance) {
+            if !order.contains(class) {
+                order.push(*class);
+            }
+        }
+    }
+    order
+}
+
+fn describe(machine: &Machine, classes: &[Vec<Class>], class: Class) -> Medium {
+    let members: Vec<usize> = (0..machine.memories.len())
+        .filter(|memory| classes.iter().any(|node| node[*memory] == class))
+        .collect();
+    let mean = |latency: fn(&super::Memory) -> Picos| {
+        let sum: u64 = members.iter().map(|memory| latency(&machine.memories[*memory]).0).sum();
+        let way = machine.interconnect.map_or(0, |joint| joint.latency.0);
+        let way = if class.distance == Distance::Remote { way } else { 0 };
+        Picos(sum / members.len() as u64 + way)
+    };
+    Medium {
+        name: name(machine, class, &members),
+        kind: class.kind,
+        distance: class.distance,
+        read_latency: mean(|memory| memory.read_latency),
+        write_latency: mean(|memory| memory.write_latency),
+    }
+}
+
+/// The name of the only memory of a medium on a machine of one node; else kind and distance.
+fn name(machine: &Machine, class: Class, members: &[usize]) -> String {
+    if machine.nodes.len() == 1 {
+        return machine.memories[members[0]].name.clone();
+    }
+    let kind = match class.kind {
+        MediumKind::Dram => "dram",
+        MediumKind::Nvm => "nvm",
+    };
+    let far = if class.distance == Distance::Remote { "remote-" } else { "" };
+    let number = if class.ordinal > 0 { format!("-{}", class.ordinal + 1) } else { String::new() };
+    format!("{far}{kind}{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Interconnect, Memory, Node};
+    use crate::service::ServiceCurve;
+    use memweir_core::BytesPerSec;
+
+    fn memory(name: &str, kind: MediumKind, node: usize, nanos: u64) -> Memory {
+        Memory {
+            name: name.to_owned(),
+            kind,
+            node,
+            read_latency: Picos::from_nanos(nanos),
+            write_latency: Picos::from_nanos(2 * nanos),
+            service: ServiceCurve::flat(BytesPerSec::from_gb(10.0)),
+        }
+    }
+
+    fn two_nodes(memories: Vec<Memory>) -> Machine {
+        let interconnect =
+            Interconnect { latency: Picos::from_nanos(15), capacity: BytesPerSec::from_gb(20.0) };
+        Machine {
+            nodes: vec![Node { cores: 2 }, Node { cores: 2 }],
+            memories,
+            interconnect: Some(interconnect),
+            ..Machine::uniform("two", 1, BytesPerSec::from_gb(10.0))
+        }
+    }
+
+    fn names(view: &View) -> Vec<String> {
+        view.media().iter().map(|(_, medium)| medium.name.clone()).collect()
+    }
+
+    #[test]
+    fn on_one_node_every_memory_is_a_medium() {
+        let mut machine = Machine::uniform("one", 2, BytesPerSec::from_gb(10.0));
+        machine.memories.push(memory("pram", MediumKind::Nvm, 0, 60));
+        machine.memories.push(memory("cxl", MediumKind::Nvm, 0, 80));
+        let view = View::new(&machine);
+        assert_eq!(names(&view), ["dram", "pram", "cxl"]);
+        assert_eq!((0..3).map(|m| view.medium(0, m).index()).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_same_memory_is_near_to_one_node_and_far_from_the_other() {
+        let machine = two_nodes(vec![
+            memory("dram-0", MediumKind::Dram, 0, 25),
+            memory("pram-0", MediumKind::Nvm, 0, 60),
+            memory("dram-1", MediumKind::Dram, 1, 25),
+            memory("pram-1", MediumKind::Nvm, 1, 80),
+        ]);
+        assert_eq!(machine.check(), Ok(()));
+        let view = View::new(&machine);
+        assert_eq!(names(&view), ["dram", "nvm", "remote-dram", "remote-nvm"]);
+        let seen = |node| (0..4).map(|m| view.medium(node, m).index()).collect::<Vec<_>>();
+        assert_eq!((seen(0), seen(1)), (vec![0, 1, 2, 3], vec![2, 3, 0, 1]));
+        let remote = view.media().get(MediumId::ALL[3]).expect("four media");
+        // The mean of 60 and 80, and 15 for the way.
+        assert_eq!(remote.read_latency, Picos::from_nanos(85));
+    }
+
+    #[test]
+    fn too_many_media_are_told_apart_by_kind_alone() {
+        let machine = two_nodes(vec![
+            memory("dram-0", MediumKind::Dram, 0, 25),
+            memory("stt", MediumKind::Nvm, 0, 30),
+            memory("pram", MediumKind::Nvm, 0, 60),
+            memory("dram-1", MediumKind::Dram, 1, 25),
+        ]);
+        let view = View::new(&machine);
+        assert_eq!(names(&view), ["dram", "nvm", "remote-dram", "remote-nvm"]);
+        let seen = |node| (0..4).map(|m| view.medium(node, m).index()).collect::<Vec<_>>();
+        assert_eq!((seen(0), seen(1)), (vec![0, 1, 1, 2], vec![2, 3, 3, 0]));
+    }
+}
