@@ -61,13 +61,21 @@ pub struct KernelConfig {
     pub slice: Nanos,
     /// How often a core looks for a longer queue to take a task from; more than zero.
     pub balance: Nanos,
+    /// A task that was blocked and is let run begins within so much time, at random.
+    pub jitter: Nanos,
 }
 
 impl Default for KernelConfig {
     /// 3 ms, the slice of Linux on eight CPUs and more (0.75 ms * (1 + log2 CPUs), at most 3 ms),
-    /// cut to the ticks of 4 ms that most distributions have: 4 ms. A look around every 64 ms.
+    /// cut to the ticks of 4 ms that most distributions have: 4 ms. A look around every 64 ms, which
+    /// is what Linux has for 4 busy CPUs (4 ms * `busy_factor` 16). Blocked tasks run again within
+    /// the time in which they are let run one by one, 0.089 ms (`docs/performance.md`).
     fn default() -> Self {
-        Self { slice: Nanos::from_millis(4), balance: Nanos::from_millis(64) }
+        Self {
+            slice: Nanos::from_millis(4),
+            balance: Nanos::from_millis(64),
+            jitter: Nanos(89_000),
+        }
     }
 }
 

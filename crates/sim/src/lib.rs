@@ -13,12 +13,18 @@
 //! | [`task`] | a program that is to be executed |
 //! | [`experiment`] | machine, tasks and scheduler |
 //! | [`outcome`] | what came of it, and the papers' metrics |
+//! | [`batch`] | the quantum loop around the scheduler |
+//! | [`kernel`] | the operating system below: a fair scheduler |
+//! | [`engine`] | tasks on cores, from event to event |
 //! | [`stretch`] | how far contention stretches the tasks that run together |
 //! | [`record`] | hooks: timelines and page migration |
 
 #![forbid(unsafe_code)]
 
+pub mod batch;
+pub mod engine;
 pub mod experiment;
+pub mod kernel;
 pub mod machine;
 pub mod outcome;
 pub mod program;
@@ -27,6 +33,7 @@ pub mod service;
 pub mod stretch;
 pub mod task;
 
+pub use batch::{Simulation, simulate};
 pub use experiment::{Experiment, KernelConfig, Knowledge, Overheads, SimError};
 pub use machine::{Impossible, Machine, Memory, Node, View};
 pub use outcome::{Outcome, QuantumOutcome, TaskOutcome};

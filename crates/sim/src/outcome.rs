@@ -50,8 +50,7 @@ pub struct QuantumOutcome {
     pub bandwidth: BytesPerSec,
     /// The same per memory, in the machine's order.
     pub memories: [BytesPerSec; MAX_MEDIA],
-    /// Who had cores of their own, in the order of choice; nobody where the operating system
-    /// schedules.
+    /// Who had cores of their own, by number; nobody where the operating system schedules.
     pub chosen: Vec<JobId>,
     /// What the chosen were predicted to require together.
     pub predicted: BytesPerSec,

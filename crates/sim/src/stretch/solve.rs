@@ -16,6 +16,18 @@ pub(crate) struct Group<const R: usize> {
     pub(crate) share: [f64; R],
 }
 
+impl<const R: usize> Group<R> {
+    /// Time over that where nothing contends.
+    #[inline]
+    pub(crate) fn time(&self, stretch: &[f64; R]) -> f64 {
+        let mut time = 1.0;
+        for (share, stretch) in self.share.iter().zip(stretch) {
+            time += share * (stretch - 1.0);
+        }
+        time
+    }
+}
+
 /// A root is found when it moves by less than this share of itself: steps shrink quadratically, so
 /// the next one would be lost in rounding.
 const STEP: f64 = 1e-8;
@@ -93,12 +105,10 @@ impl<const R: usize> Busy<'_, R> {
     #[inline]
     fn at(&self, stretch: f64) -> (f64, f64) {
         let (mut busy, mut fall) = (0.0, 0.0);
+        let mut stretches = *self.stretch;
+        stretches[self.place] = stretch;
         for group in self.groups {
-            let mut time = 1.0 + group.share[self.place] * (stretch - 1.0);
-            for other in (0..R).filter(|other| *other != self.place) {
-                time += group.share[other] * (self.stretch[other] - 1.0);
-            }
-            let speed = 1.0 / time;
+            let speed = 1.0 / group.time(&stretches);
             let served = group.rate[self.place] * speed;
             busy += served;
             fall += served * speed * group.share[self.place];

@@ -1,0 +1,96 @@
+//! What samples of the instruction pointer would show, for the predictor `phase`.
+//!
+//! A program of the simulator has no code, but spans with the same demand are taken to be the same
+//! code: each span's samples fall into the regions of its bandwidth and of its instruction rate, in
+//! proportion to the progress. A span between two levels is shared by their regions, so that a program
+//! that hovers about their border does not seem to change phase.
+
+use memweir_core::BytesPerSec;
+
+use crate::engine::Reading;
+use crate::program::{Demand, Program};
+
+/// Levels of bandwidth, up to what one core can draw, and as many of instruction rate. A shift of the
+/// bandwidth by one twentieth of that moves a vector by 0.4, the paper's threshold.
+const LEVELS: usize = 8;
+
+/// The instruction rate of the highest level: one core at 4 GHz with one instruction per cycle.
+const HIGHEST_RATE: f64 = 4e9;
+
+/// Progress in nanoseconds per sample: fine enough that rounding does not matter.
+const PER_SAMPLE: f64 = 1_000.0;
+
+/// Samples per code region of what a program did between two readings.
+pub(super) fn instruction_pointers(
+    program: &Program,
+    core_peak: BytesPerSec,
+    before: &Reading,
+    after: &Reading,
+) -> Vec<u32> {
+    let mut regions = [0.0; 2 * LEVELS];
+    let (mut at, to) = (before.at, after.at);
+    loop {
+        let span = &program.spans[at.span];
+        let last = (at.lap, at.span) == (to.lap, to.span);
+        let end = if last { to.into } else { span.length.as_f64() };
+        let (rates, bandwidths) = regions.split_at_mut(LEVELS);
+        share(bandwidths, bandwidth(&span.demand) / core_peak.0, end - at.into);
+        share(rates, span.demand.instructions / HIGHEST_RATE, end - at.into);
+        if last {
+            return regions.map(|progress| (progress / PER_SAMPLE).round() as u32).to_vec();
+        }
+        (at.into, at.span) = (0.0, at.span + 1);
+        if at.span == program.spans.len() {
+            (at.span, at.lap) = (0, at.lap + 1);
+        }
+    }
+}
+
+fn bandwidth(demand: &Demand) -> f64 {
+    demand.flows.iter().map(|flow| flow.reads.0 + flow.writes.0).sum()
+}
+
+/// Shares progress between the two levels nearest to a value from 0 to 1.
+fn share(levels: &mut [f64], value: f64, progress: f64) {
+    let place = value.clamp(0.0, 1.0) * (levels.len() - 1) as f64;
+    let upper = place.fract();
+    levels[place as usize] += progress * (1.0 - upper);
+    if upper > 0.0 {
+        levels[place as usize + 1] += progress * upper;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Point;
+    use crate::program::{Flow, Span};
+    use memweir_core::Nanos;
+    use memweir_policy::predictor::InstructionPointerVector;
+
+    fn steady(gb: f64) -> Span {
+        let mut demand = Demand { instructions: 2e9, stall: 0.5, ..Demand::default() };
+        demand.flows[0] = Flow { reads: BytesPerSec::from_gb(gb), ..Flow::default() };
+        Span { length: Nanos::from_millis(1), demand }
+    }
+
+    fn vector(program: &Program, from: usize, to: usize) -> InstructionPointerVector {
+        let at =
+            |span: usize| Reading { at: Point { lap: 0, span, into: 0.0 }, ..Reading::default() };
+        let peak = BytesPerSec::from_gb(14.0);
+        let samples = instruction_pointers(program, peak, &at(from), &at(to));
+        InstructionPointerVector::new(&samples).expect("samples")
+    }
+
+    #[test]
+    fn vectors_differ_by_how_far_the_bandwidth_moves() {
+        // 7 levels of 2 GB/s each: from 3 to 4 GB/s a half of every sample of bandwidth moves on.
+        let spans = [3.0, 4.0, 9.0, 9.0].map(steady).to_vec();
+        let program = Program { name: "phases".to_owned(), spans };
+        let phases = [0, 1, 2].map(|span| vector(&program, span, span + 1));
+        assert!((phases[0].distance(&phases[1]) - 0.5).abs() < 1e-9);
+        // Half of all samples are of the instruction rate, which stays.
+        assert!((phases[0].distance(&phases[2]) - 1.0).abs() < 1e-9);
+        assert_eq!(phases[0].distance(&vector(&program, 0, 1)), 0.0);
+    }
+}

@@ -1,0 +1,280 @@
+//! Contention of many cores: those that respond alike share a clock.
+//!
+//! Looking at every core whenever anything changes costs as much as there are cores. But how a
+//! piece responds to the stretches depends on its shares of waiting alone; so the pieces whose shares
+//! are equal, in steps of 1/64 (coarser where there are several resources), form a class. Its clock
+//! advances at the class's speed and is counted in time where nothing contends, so a piece that
+//! begins at clock time `t` ends at `t + time` whatever happens to the speed meanwhile. A change then
+//! costs a look at every class in use, of which there are at most 65 on one memory, and one heap
+//! operation.
+//!
+//! What is rounded is the response to contention alone; demands and times are not, so traffic is
+//! conserved as exactly as without classes.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use super::contention::{Contention, Piece};
+use crate::stretch::{Curve, Group, RESOURCES, settle};
+
+/// Busy shares are summed as integers in units of 2^-40, so that no rounding adds up however
+/// often pieces come and go.
+const UNIT: f64 = (1u64 << 40) as f64;
+
+/// Steps in which shares of waiting are told apart.
+fn steps<const R: usize>() -> f64 {
+    match R {
+        1 => 64.0,
+        2 => 32.0,
+        _ => 16.0,
+    }
+}
+
+/// When a piece is over by the clock of its class, and on which core. Entries whose stamp is not
+/// the core's are of pieces that were taken away.
+type Entry = Reverse<(OrderedTime, u32, u32)>;
+
+/// A time that is not negative: such floats are ordered like their bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct OrderedTime(u64);
+
+impl OrderedTime {
+    fn new(time: f64) -> Self {
+        Self(time.max(0.0).to_bits())
+    }
+
+    fn get(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
+/// Pieces that respond alike.
+#[derive(Debug)]
+struct Class<const R: usize> {
+    /// The shares of waiting, in steps.
+    key: [u8; R],
+    /// Where in the list of used classes it is, if it has members.
+    place: usize,
+    members: u32,
+    /// Sums of the busy shares that they cause where nothing contends.
+    load: [u64; R],
+    queue: BinaryHeap<Entry>,
+}
+
+/// What a core does.
+#[derive(Clone, Copy, Debug)]
+struct Member<const R: usize> {
+    /// The class of its piece, if it has one.
+    class: Option<usize>,
+    /// When the piece is over by the clock of its class.
+    end: f64,
+    stamp: u32,
+    load: [u64; R],
+}
+
+/// Classes with members, column by column.
+#[derive(Debug, Default)]
+struct Used<const R: usize> {
+    classes: Vec<usize>,
+    /// What the solver is told of each.
+    groups: Vec<Group<R>>,
+    /// How fast its clock goes, 1 where nothing contends.
+    speeds: Vec<f64>,
+    /// What its clock shows.
+    clocks: Vec<f64>,
+    /// When its first piece is over by its clock.
+    firsts: Vec<f64>,
+}
+
+/// Classes of cores.
+#[derive(Debug)]
+pub(super) struct Classes<const R: usize> {
+    curves: [Curve; RESOURCES],
+    /// Whether every resource is as fast as unloaded until it saturates.
+    flat: bool,
+    members: Vec<Member<R>>,
+    classes: Vec<Class<R>>,
+    by_key: HashMap<[u8; R], usize>,
+    used: Used<R>,
+    stretch: [f64; R],
+    /// The clocks show what belongs to this time.
+    at: f64,
+    /// Whether the stretches no longer belong to what the cores do.
+    stale: bool,
+}
+
+impl<const R: usize> Classes<R> {
+    /// Lets the clocks advance to `now`.
+    fn advance(&mut self, now: f64) {
+        let elapsed = now - self.at;
+        self.at = now;
+        if elapsed > 0.0 {
+            for (clock, speed) in self.used.clocks.iter_mut().zip(&self.used.speeds) {
+                *clock += elapsed * speed;
+            }
+        }
+    }
+
+    /// Finds the stretches that belong to what the cores do.
+    fn settle(&mut self) {
+        self.stale = false;
+        let groups = &self.used.groups;
+        let unloaded =
+            || (0..R).all(|place| groups.iter().map(|g| g.rate[place]).sum::<f64>() <= 1.0);
+        if self.flat && unloaded() {
+            self.stretch = [1.0; R];
+        } else {
+            settle(groups, &self.curves, &mut self.stretch);
+        }
+        for (speed, group) in self.used.speeds.iter_mut().zip(groups) {
+            *speed = 1.0 / group.time(&self.stretch);
+        }
+    }
+
+    /// The class of pieces that respond like this one, in use from now on.
+    fn class_of(&mut self, group: &Group<R>) -> usize {
+        let step = |share: f64| match share > 0.0 {
+            // What waits at all must not be rounded to never: nothing could slow it down.
+            true => (share * steps::<R>()).round().max(1.0) as u8,
+            false => 0,
+        };
+        let key = group.share.map(step);
+        let next = self.classes.len();
+        let class = *self.by_key.entry(key).or_insert(next);
+        if class == next {
+            let queue = BinaryHeap::new();
+            self.classes.push(Class { key, place: 0, members: 0, load: [0; R], queue });
+        }
+        if self.classes[class].members == 0 {
+            self.use_class(class);
+        }
+        class
+    }
+
+    fn use_class(&mut self, class: usize) {
+        let used = &mut self.used;
+        let share = self.classes[class].key.map(|step| f64::from(step) / steps::<R>());
+        let group = Group { rate: [0.0; R], share };
+        self.classes[class].place = used.classes.len();
+        used.classes.push(class);
+        used.speeds.push(1.0 / group.time(&self.stretch));
+        used.groups.push(group);
+        used.clocks.push(0.0);
+        used.firsts.push(f64::INFINITY);
+    }
+
+    /// Takes a class without members out of use.
+    fn disuse(&mut self, class: usize) {
+        let place = self.classes[class].place;
+        self.classes[class].queue.clear();
+        let used = &mut self.used;
+        used.classes.swap_remove(place);
+        used.groups.swap_remove(place);
+        used.speeds.swap_remove(place);
+        used.clocks.swap_remove(place);
+        used.firsts.swap_remove(place);
+        if let Some(moved) = used.classes.get(place) {
+            self.classes[*moved].place = place;
+        }
+    }
+
+    /// Brings what is known of a class up to date with its members.
+    fn refresh(&mut self, class: usize) {
+        let members = &self.members;
+        let entry = &mut self.classes[class];
+        let gone = |core: u32, stamp: u32| {
+            let member = &members[core as usize];
+            member.class != Some(class) || member.stamp != stamp
+        };
+        while let Some(Reverse((_, core, stamp))) = entry.queue.peek()
+            && gone(*core, *stamp)
+        {
+            entry.queue.pop();
+        }
+        let first = entry.queue.peek().map_or(f64::INFINITY, |Reverse((end, ..))| end.get());
+        self.used.firsts[entry.place] = first;
+        self.used.groups[entry.place].rate = entry.load.map(|load| load as f64 / UNIT);
+    }
+
+    /// Takes a core's piece out of its class.
+    fn leave(&mut self, core: usize) {
+        let member = &mut self.members[core];
+        let Some(class) = member.class.take() else { return };
+        let entry = &mut self.classes[class];
+        entry.members -= 1;
+        for (sum, load) in entry.load.iter_mut().zip(member.load) {
+            *sum -= load;
+        }
+        match entry.members {
+            0 => self.disuse(class),
+            _ => self.refresh(class),
+        }
+    }
+}
+
+impl<const R: usize> Contention<R> for Classes<R> {
+    fn new(cores: usize, curves: [Curve; RESOURCES]) -> Self {
+        let idle = Member { class: None, end: f64::INFINITY, stamp: 0, load: [0; R] };
+        Self {
+            flat: curves.iter().all(Curve::is_flat),
+            curves,
+            members: vec![idle; cores],
+            classes: Vec::new(),
+            by_key: HashMap::new(),
+            used: Used::default(),
+            stretch: [1.0; R],
+            at: 0.0,
+            stale: false,
+        }
+    }
+
+    fn begin(&mut self, now: f64, core: usize, piece: &Piece<R>) {
+        self.advance(now);
+        self.leave(core);
+        let class = self.class_of(&piece.group);
+        let member = &mut self.members[core];
+        let entry = &mut self.classes[class];
+        member.class = Some(class);
+        member.end = self.used.clocks[entry.place] + piece.time;
+        member.stamp = member.stamp.wrapping_add(1);
+        member.load = piece.group.rate.map(|rate| (rate * UNIT).round() as u64);
+        entry.members += 1;
+        for (sum, load) in entry.load.iter_mut().zip(member.load) {
+            *sum += load;
+        }
+        entry.queue.push(Reverse((OrderedTime::new(member.end), core as u32, member.stamp)));
+        self.refresh(class);
+        self.stale = true;
+    }
+
+    fn end(&mut self, now: f64, core: usize) {
+        self.advance(now);
+        self.leave(core);
+        self.stale = true;
+    }
+
+    fn left(&self, now: f64, core: usize) -> f64 {
+        let member = &self.members[core];
+        let Some(class) = member.class else { return 0.0 };
+        let place = self.classes[class].place;
+        let clock = self.used.clocks[place] + (now - self.at) * self.used.speeds[place];
+        (member.end - clock).max(0.0)
+    }
+
+    fn next(&mut self, now: f64) -> (f64, usize) {
+        if self.stale {
+            self.advance(now);
+            self.settle();
+        }
+        let mut next = (f64::INFINITY, 0);
+        let used = &self.used;
+        for (place, first) in used.firsts.iter().enumerate() {
+            let end = self.at + (first - used.clocks[place]).max(0.0) / used.speeds[place];
+            if end < next.0 {
+                next = (end, place);
+            }
+        }
+        let first = used.classes.get(next.1).and_then(|class| self.classes[*class].queue.peek());
+        (next.0, first.map_or(0, |Reverse((_, core, _))| *core as usize))
+    }
+}

@@ -1,0 +1,360 @@
+//! The operating system: a fair scheduler with a run queue per core and load balancing.
+//!
+//! It executes whatever is let run: everything under the policy `os`, else the jobs that a policy has
+//! chosen, which get cores of their own as long as there are enough. Which tasks are let run is
+//! decided elsewhere.
+//!
+//! What it has of Linux (CFS and EEVDF, 6.12): a queue per core in the order of virtual runtime, a
+//! time slice after which the one that ran least goes on, a woken task on an idle core (its last
+//! one if possible, and rather on its home node), a core that falls idle takes a waiting task from the
+//! longest queue, and a core that looks around now and then does so if another's queue is longer by
+//! two, or, after some looks in vain, by one.
+//!
+//! How it differs: all tasks have the same weight and no group; a slice is not cut to timer ticks,
+//! nothing but its end preempts a task, and a wake-up never does; load is the number of tasks and
+//! not its decaying average; caches are never cold, so a migration costs nothing of its own; there are
+//! no shared cores (SMT), no frequency scaling and no other processes. NUMA balancing is reduced to
+//! this: an idle core takes a task that runs on another node over to its home node.
+
+mod cores;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use memweir_core::Nanos;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::engine::Execution;
+use crate::experiment::{Experiment, KernelConfig};
+use cores::{Core, Cores};
+
+/// Looks around in vain after which a core takes a task from a queue that is longer by one: the
+/// balancing of Linux halves what it demands of an imbalance with every failure
+/// (`detach_tasks`, `shr_bound`).
+const PATIENCE: u32 = 3;
+
+/// What a core's timer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The slice of the task that runs is over, if the core has not armed another since.
+    Slice(u32),
+    /// Look around for a longer queue.
+    Balance,
+}
+
+/// Where a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whereabouts {
+    /// Not let run, or complete.
+    Away,
+    /// In the queue of a core.
+    Queued(usize),
+    /// On a core.
+    Running(usize),
+}
+
+/// A task as the kernel sees it.
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    whereabouts: Whereabouts,
+    /// Virtual runtime in its queue; while it is away, how far it was ahead of its queue.
+    vruntime: i64,
+    /// When it was put on its core.
+    dispatched: f64,
+    last_core: Option<usize>,
+    /// It has just been let run and begins after a random pause.
+    fresh: bool,
+}
+
+/// The operating system.
+pub(crate) struct Kernel {
+    execution: Box<dyn Execution>,
+    config: KernelConfig,
+    context_switch: Nanos,
+    cores: Cores,
+    threads: Vec<Thread>,
+    timers: BinaryHeap<Reverse<(Nanos, usize, Timer)>>,
+    /// Tasks in queues.
+    queued: usize,
+    random: ChaCha8Rng,
+}
+
+impl Kernel {
+    /// An operating system on as many of the machine's cores as the scheduler has.
+    pub(crate) fn new(experiment: &Experiment, execution: Box<dyn Execution>) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(experiment.seed);
+        let config = experiment.kernel;
+        let nodes = experiment.machine.nodes.iter().enumerate();
+        let nodes = nodes.flat_map(|(node, cores)| std::iter::repeat_n(node, cores.cores as usize));
+        let mut cores = Cores::new(nodes.take(experiment.scheduler.cores as usize));
+        let mut timers = BinaryHeap::new();
+        for core in 0..cores.len() {
+            cores[core].first_slice = Nanos(random.random_range(1..=config.slice.0));
+            let look = Nanos(random.random_range(1..=config.balance.0));
+            timers.push(Reverse((look, core, Timer::Balance)));
+        }
+        let thread = Thread {
+            whereabouts: Whereabouts::Away,
+            vruntime: 0,
+            dispatched: 0.0,
+            last_core: None,
+            fresh: false,
+        };
+        Self {
+            threads: vec![thread; experiment.tasks.len()],
+            execution,
+            config,
+            context_switch: experiment.overheads.context_switch,
+            cores,
+            timers,
+            queued: 0,
+            random,
+        }
+    }
+
+    /// What executes the tasks.
+    pub(crate) fn execution(&mut self) -> &mut dyn Execution {
+        &mut *self.execution
+    }
+
+    /// Lets tasks run that were not; in random order, as near to each other as they come.
+    pub(crate) fn wake(&mut self, tasks: &mut Vec<usize>) {
+        tasks.retain(|task| self.threads[*task].whereabouts == Whereabouts::Away);
+        tasks.shuffle(&mut self.random);
+        for task in tasks {
+            let core = self.choose_core(*task);
+            self.threads[*task].fresh = true;
+            self.enqueue(*task, core);
+            self.dispatch(core);
+        }
+    }
+
+    /// Lets nobody run any more.
+    pub(crate) fn block_all(&mut self) {
+        for core in 0..self.cores.len() {
+            while let Some(task) = self.cores[core].first() {
+                self.dequeue(task, core);
+            }
+            if self.cores[core].current.is_some() {
+                self.take_off(core);
+            }
+        }
+    }
+
+    /// Lets a task not run any more.
+    pub(crate) fn block(&mut self, task: usize) {
+        match self.threads[task].whereabouts {
+            Whereabouts::Away => {}
+            Whereabouts::Queued(core) => self.dequeue(task, core),
+            Whereabouts::Running(core) => {
+                self.take_off(core);
+                self.fill(core);
+            }
+        }
+    }
+
+    /// Lets time pass until then, or until a task is complete.
+    pub(crate) fn run(&mut self, until: Nanos) -> Option<usize> {
+        loop {
+            let timer = self.timers.peek().map_or(Nanos(u64::MAX), |Reverse((time, ..))| *time);
+            let stop = timer.min(until);
+            if let Some(core) = self.execution.run(stop.as_f64()) {
+                let task = self.completed(core);
+                self.fill(core);
+                return Some(task);
+            }
+            if timer > until {
+                return None;
+            }
+            if let Some(Reverse((_, core, timer))) = self.timers.pop() {
+                match timer {
+                    Timer::Slice(stamp) => self.slice_over(core, stamp),
+                    Timer::Balance => self.look_around(core),
+                }
+            }
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos(self.execution.now().ceil() as u64)
+    }
+
+    /// The task on a core is complete; the execution has taken it off already.
+    fn completed(&mut self, core: usize) -> usize {
+        let task = self.cores[core].current.expect("a task completes on the core that it is on");
+        self.leave(core, task);
+        task
+    }
+
+    /// Takes the task off a core.
+    fn take_off(&mut self, core: usize) -> usize {
+        let task = self.execution.take(core);
+        self.leave(core, task);
+        task
+    }
+
+    /// Books that the task on a core has left it.
+    fn leave(&mut self, core: usize, task: usize) {
+        let ran = (self.execution.now() - self.threads[task].dispatched) as i64;
+        let floor = self.cores[core].floor(self.threads[task].vruntime + ran);
+        let thread = &mut self.threads[task];
+        thread.vruntime += ran - floor;
+        thread.whereabouts = Whereabouts::Away;
+        thread.last_core = Some(core);
+        self.cores.lose(core);
+        self.cores[core].current = None;
+    }
+
+    /// Puts a task that is away in a core's queue.
+    fn enqueue(&mut self, task: usize, core: usize) {
+        let current = self.cores[core].current.map(|running| self.vruntime(running));
+        let floor = self.cores[core].floor(current.unwrap_or(i64::MAX));
+        let most = self.config.slice.0 as i64;
+        let thread = &mut self.threads[task];
+        // Neither a long absence nor a long run elsewhere counts for more than one slice.
+        thread.vruntime = floor + thread.vruntime.clamp(-most, most);
+        thread.whereabouts = Whereabouts::Queued(core);
+        self.cores.gain(core, task, thread.vruntime);
+        self.queued += 1;
+        self.arm(core);
+    }
+
+    /// Takes a task out of a core's queue.
+    fn dequeue(&mut self, task: usize, core: usize) {
+        let current = self.cores[core].current.map(|running| self.vruntime(running));
+        let floor = self.cores[core].floor(current.unwrap_or(i64::MAX));
+        let thread = &mut self.threads[task];
+        self.cores.drop_queued(core, task, thread.vruntime);
+        thread.vruntime -= floor;
+        thread.whereabouts = Whereabouts::Away;
+        self.queued -= 1;
+    }
+
+    /// Virtual runtime of a task that runs.
+    fn vruntime(&self, task: usize) -> i64 {
+        let thread = &self.threads[task];
+        thread.vruntime + (self.execution.now() - thread.dispatched) as i64
+    }
+
+    /// Puts the first of a core's queue on it, if it is idle.
+    fn dispatch(&mut self, core: usize) {
+        if self.cores[core].current.is_some() {
+            return;
+        }
+        let Some(task) = self.cores[core].first() else { return };
+        let mut pause =
+            if self.cores[core].last == Some(task) { Nanos::ZERO } else { self.context_switch };
+        let thread = &mut self.threads[task];
+        if std::mem::take(&mut thread.fresh) && self.config.jitter > Nanos::ZERO {
+            pause += Nanos(self.random.random_range(0..=self.config.jitter.0));
+        }
+        self.cores[core].start_first(task, thread.vruntime);
+        thread.whereabouts = Whereabouts::Running(core);
+        thread.dispatched = self.execution.now();
+        self.queued -= 1;
+        self.execution.put(core, task, pause);
+        self.cores[core].armed = false;
+        self.arm(core);
+    }
+
+    /// Sets the end of the slice of the task on a core, if others wait for it.
+    fn arm(&mut self, core: usize) {
+        let now = self.now();
+        if self.cores[core].armed || self.cores[core].idle_or_alone() {
+            return;
+        }
+        let Core { armed, stamp, first_slice, .. } = &mut self.cores[core];
+        let slice = std::mem::replace(first_slice, self.config.slice);
+        *armed = true;
+        *stamp = stamp.wrapping_add(1);
+        self.timers.push(Reverse((now + slice, core, Timer::Slice(*stamp))));
+    }
+
+    fn slice_over(&mut self, core: usize, stamp: u32) {
+        if self.cores[core].stamp != stamp || !std::mem::take(&mut self.cores[core].armed) {
+            return;
+        }
+        let (Some(running), Some(first)) = (self.cores[core].current, self.cores[core].first())
+        else {
+            return;
+        };
+        if self.threads[first].vruntime > self.vruntime(running) {
+            self.arm(core);
+            return;
+        }
+        let task = self.take_off(core);
+        self.enqueue(task, core);
+        self.dispatch(core);
+    }
+
+    /// Gives an idle core something to do: from its own queue, else from the longest.
+    fn fill(&mut self, core: usize) {
+        if self.cores[core].first().is_none() && self.queued > 0 {
+            let node = self.cores[core].node;
+            if let Some(busiest) = self.cores.busiest(node, 2) {
+                self.pull(busiest, core);
+            }
+        }
+        self.dispatch(core);
+    }
+
+    /// Moves the first waiting task of one core to another.
+    fn pull(&mut self, from: usize, to: usize) {
+        if let Some(task) = self.cores[from].first() {
+            self.dequeue(task, from);
+            self.enqueue(task, to);
+            self.dispatch(to);
+        }
+    }
+
+    /// A core looks for a queue that is longer than its own.
+    fn look_around(&mut self, core: usize) {
+        let next = self.now() + self.config.balance;
+        self.timers.push(Reverse((next, core, Timer::Balance)));
+        let (node, load) = (self.cores[core].node, self.cores.load(core));
+        if self.queued > 0 {
+            if let Some(busiest) = self.cores.busiest(node, load + 2) {
+                self.cores[core].failures = 0;
+                self.pull(busiest, core);
+            } else if load > 0
+                && let Some(busiest) = self.cores.busiest_of(node, load + 1)
+            {
+                self.cores[core].failures += 1;
+                if self.cores[core].failures > PATIENCE {
+                    self.cores[core].failures = 0;
+                    self.pull(busiest, core);
+                }
+            }
+        } else if load == 0 && self.cores.several_nodes() {
+            self.fetch_home(core);
+        }
+    }
+
+    /// An idle core takes a task over that runs on another node than its home.
+    fn fetch_home(&mut self, core: usize) {
+        let node = self.cores[core].node;
+        let stray = |other: &usize| {
+            let task = self.cores[*other].current;
+            self.cores[*other].node != node
+                && task.is_some_and(|task| self.execution.home(task) == node)
+        };
+        if let Some(other) = (0..self.cores.len()).find(stray) {
+            let task = self.take_off(other);
+            self.enqueue(task, core);
+            self.dispatch(core);
+        }
+    }
+
+    /// The core for a task that is let run.
+    fn choose_core(&self, task: usize) -> usize {
+        let home = self.execution.home(task);
+        let last = self.threads[task].last_core.filter(|core| self.cores.load(*core) == 0);
+        let at_home = last.filter(|core| self.cores[*core].node == home);
+        at_home
+            .or_else(|| self.cores.idle_of(home))
+            .or(last)
+            .unwrap_or_else(|| self.cores.least_loaded(home))
+    }
+}

@@ -1,0 +1,169 @@
+//! The cores with their run queues, and which are the longest and the shortest.
+
+use std::collections::BTreeSet;
+use std::ops::{Index, IndexMut};
+
+use memweir_core::Nanos;
+
+/// One core.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) node: usize,
+    /// The task on it.
+    pub(super) current: Option<usize>,
+    /// The task that was on it last.
+    pub(super) last: Option<usize>,
+    /// Waiting tasks by virtual runtime.
+    queue: BTreeSet<(i64, usize)>,
+    /// Virtual runtime that every task of the queue has reached; never goes back.
+    floor: i64,
+    /// Whether the end of the present slice is set, and the number of that timer.
+    pub(super) armed: bool,
+    pub(super) stamp: u32,
+    /// Length of the next slice, for the first one on this core: cores do not tick together.
+    pub(super) first_slice: Nanos,
+    /// Looks around since it last took a task.
+    pub(super) failures: u32,
+}
+
+impl Core {
+    /// The task that waits and ran least.
+    pub(super) fn first(&self) -> Option<usize> {
+        self.queue.first().map(|(_, task)| *task)
+    }
+
+    /// Whether nobody waits for the task on this core, or there is none.
+    pub(super) fn idle_or_alone(&self) -> bool {
+        self.current.is_none() || self.queue.is_empty()
+    }
+
+    /// The virtual runtime that every task has reached, if the one on the core has reached `current`.
+    pub(super) fn floor(&mut self, current: i64) -> i64 {
+        let first = self.queue.first().map_or(i64::MAX, |(vruntime, _)| *vruntime);
+        let least = first.min(current);
+        if least != i64::MAX {
+            self.floor = self.floor.max(least);
+        }
+        self.floor
+    }
+
+    /// Moves the first of the queue onto the core.
+    pub(super) fn start_first(&mut self, task: usize, vruntime: i64) {
+        self.queue.remove(&(vruntime, task));
+        self.current = Some(task);
+        self.last = Some(task);
+    }
+}
+
+/// All cores, and per node how many tasks each has.
+#[derive(Debug)]
+pub(super) struct Cores {
+    cores: Vec<Core>,
+    loads: Vec<u32>,
+    /// Per node: cores by number of tasks.
+    by_load: Vec<BTreeSet<(u32, usize)>>,
+}
+
+impl Cores {
+    /// Cores on these nodes.
+    pub(super) fn new(nodes: impl Iterator<Item = usize>) -> Self {
+        let core = |node| Core {
+            node,
+            current: None,
+            last: None,
+            queue: BTreeSet::new(),
+            floor: 0,
+            armed: false,
+            stamp: 0,
+            first_slice: Nanos::ZERO,
+            failures: 0,
+        };
+        let cores: Vec<Core> = nodes.map(core).collect();
+        let mut by_load = Vec::new();
+        for (place, core) in cores.iter().enumerate() {
+            by_load.resize_with(core.node + 1, BTreeSet::new);
+            by_load[core.node].insert((0, place));
+        }
+        Self { loads: vec![0; cores.len()], cores, by_load }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.cores.len()
+    }
+
+    pub(super) fn several_nodes(&self) -> bool {
+        self.by_load.len() > 1
+    }
+
+    /// Tasks on a core and in its queue.
+    pub(super) fn load(&self, core: usize) -> u32 {
+        self.loads[core]
+    }
+
+    fn set_load(&mut self, core: usize, load: u32) {
+        let list = &mut self.by_load[self.cores[core].node];
+        list.remove(&(self.loads[core], core));
+        list.insert((load, core));
+        self.loads[core] = load;
+    }
+
+    /// A task comes into a core's queue.
+    pub(super) fn gain(&mut self, core: usize, task: usize, vruntime: i64) {
+        self.cores[core].queue.insert((vruntime, task));
+        self.set_load(core, self.loads[core] + 1);
+    }
+
+    /// A task leaves a core's queue for elsewhere.
+    pub(super) fn drop_queued(&mut self, core: usize, task: usize, vruntime: i64) {
+        self.cores[core].queue.remove(&(vruntime, task));
+        self.set_load(core, self.loads[core] - 1);
+    }
+
+    /// The task on a core leaves it.
+    pub(super) fn lose(&mut self, core: usize) {
+        self.set_load(core, self.loads[core] - 1);
+    }
+
+    /// The core with the longest queue that has at least so many tasks and one of them waiting:
+    /// of this node, else of the others in order.
+    pub(super) fn busiest(&self, node: usize, least: u32) -> Option<usize> {
+        let others = (0..self.by_load.len()).filter(|other| *other != node);
+        std::iter::once(node).chain(others).find_map(|node| self.busiest_of(node, least))
+    }
+
+    /// The same of one node.
+    pub(super) fn busiest_of(&self, node: usize, least: u32) -> Option<usize> {
+        let (load, core) = self.by_load.get(node)?.last()?;
+        (*load >= least.max(2)).then_some(*core)
+    }
+
+    /// An idle core of a node.
+    pub(super) fn idle_of(&self, node: usize) -> Option<usize> {
+        let (load, core) = self.by_load.get(node)?.first()?;
+        (*load == 0).then_some(*core)
+    }
+
+    /// The core with the fewest tasks, of equals one of this node.
+    pub(super) fn least_loaded(&self, node: usize) -> usize {
+        let others = (0..self.by_load.len()).filter(|other| *other != node);
+        std::iter::once(node)
+            .chain(others)
+            .filter_map(|node| self.by_load.get(node)?.first())
+            .min_by_key(|(load, _)| *load)
+            .map_or(0, |(_, core)| *core)
+    }
+}
+
+impl Index<usize> for Cores {
+    type Output = Core;
+
+    fn index(&self, core: usize) -> &Core {
+        &self.cores[core]
+    }
+}
+
+impl IndexMut<usize> for Cores {
+    fn index_mut(&mut self, core: usize) -> &mut Core {
+        &mut self.cores[core]
+    }
+}
