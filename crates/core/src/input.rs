@@ -1,5 +1,9 @@
 //! How wrong input is reported: file, line, key, the reason, and the nearest valid choice.
 
+mod document;
+
+pub use document::{Document, Section, Value};
+
 use std::fmt;
 use std::ops::Range;
 
@@ -76,6 +80,33 @@ impl fmt::Display for InputError {
             write!(f, "\n  help: {help}")?;
         }
         Ok(())
+    }
+}
+
+/// Why a value was refused, before it is known where it was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refusal {
+    /// Why.
+    pub reason: String,
+    /// What to write instead.
+    pub help: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal for `reason`, with `help`.
+    pub fn new(reason: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { reason: reason.into(), help: Some(help.into()) }
+    }
+
+    /// The refusal of something written in `source_name`.
+    #[must_use]
+    pub fn written_in(self, source_name: &str) -> InputError {
+        let error = InputError::new(source_name, self.reason);
+        match self.help {
+            Some(help) => error.help(help),
+            None => error,
+        }
     }
 }
 

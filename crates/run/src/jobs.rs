@@ -3,7 +3,6 @@
 
 mod arguments;
 mod file;
-mod schema;
 
 pub use arguments::SEPARATOR;
 pub use file::{JobsFile, Limits};

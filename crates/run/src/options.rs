@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use memweir_core::Nanos;
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::InputError;
+pub use memweir_core::input::Refusal;
 use memweir_core::names::suggestion;
 use memweir_linux::Mechanism;
 use memweir_linux::guardian;
@@ -174,33 +175,6 @@ impl BatchOptions {
             on_failure: self.on_failure.unwrap_or(options.on_failure),
             seed: self.seed.unwrap_or(options.seed),
             ..options
-        }
-    }
-}
-
-/// Why a value was refused, before it is known where it was written.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct Refusal {
-    /// Why.
-    pub reason: String,
-    /// What to write instead.
-    pub help: Option<String>,
-}
-
-impl Refusal {
-    /// A refusal for `reason`, with `help`.
-    pub fn new(reason: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { reason: reason.into(), help: Some(help.into()) }
-    }
-
-    /// The refusal of something written in `source_name`.
-    #[must_use]
-    pub fn written_in(self, source_name: &str) -> InputError {
-        let error = InputError::new(source_name, self.reason);
-        match self.help {
-            Some(help) => error.help(help),
-            None => error,
         }
     }
 }

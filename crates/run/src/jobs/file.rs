@@ -1,5 +1,5 @@
 //! Jobs files: what they may say and what is refused. How a file is read key by key, with the
-//! place of everything wrong, lives in `schema`.
+//! place of everything wrong, lives in [`memweir_core::input`].
 //!
 //! The manual's page `docs/jobs-file.md` describes the format for users.
 
@@ -7,11 +7,10 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use memweir_core::input::InputError;
+use memweir_core::input::{Document, InputError, Section, Value};
 use memweir_core::{BytesPerSec, Nanos};
 
 use super::arguments::{is_name_character, program_name};
-use super::schema::{Document, Section, Value};
 use super::{Batch, Command, Job};
 use crate::options::{self, BatchOptions};
 

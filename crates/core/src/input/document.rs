@@ -1,25 +1,39 @@
 //! Reading TOML key by key, so that whatever is wrong is reported with its file, line and key.
 //! What the keys mean lives with those who read them.
+//!
+//! ```
+//! use memweir_core::input::Document;
+//!
+//! let document = Document { name: "machine.toml", text: "cores = 4\nquantm_ms = 100\n" };
+//! let mut root = document.parse().unwrap();
+//! let refusal = root.only(&["cores", "quantum_ms"]).unwrap_err();
+//! assert_eq!(
+//!     refusal.to_string(),
+//!     "machine.toml:2: quantm_ms: unknown key\n  help: did you mean `quantum_ms`?"
+//! );
+//! assert_eq!(root.require("cores").unwrap().integer(), Ok(4));
+//! ```
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
-use memweir_core::input::InputError;
-use memweir_core::names::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::options::Refusal;
+use super::{InputError, Refusal};
+use crate::names::{nearest, suggestion};
 
 /// A file's name and text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Document<'a> {
-    pub(super) name: &'a str,
-    pub(super) text: &'a str,
+pub struct Document<'a> {
+    /// The file, as messages name it.
+    pub name: &'a str,
+    /// Its content.
+    pub text: &'a str,
 }
 
 /// A table of which the keys are taken one by one.
 #[derive(Debug)]
-pub(super) struct Section<'a> {
+pub struct Section<'a> {
     document: Document<'a>,
     path: String,
     span: Range<usize>,
@@ -28,7 +42,7 @@ pub(super) struct Section<'a> {
 
 /// A value and where it stands.
 #[derive(Debug)]
-pub(super) struct Value<'a> {
+pub struct Value<'a> {
     document: Document<'a>,
     path: String,
     span: Range<usize>,
@@ -37,7 +51,10 @@ pub(super) struct Value<'a> {
 
 impl<'a> Document<'a> {
     /// The file's outermost table.
-    pub(super) fn parse(self) -> Result<Section<'a>, InputError> {
+    ///
+    /// # Errors
+    /// If the text is no TOML.
+    pub fn parse(self) -> Result<Section<'a>, InputError> {
         let table = DeTable::parse(self.text).map_err(|error| {
             let refusal = InputError::new(self.name, error.message());
             match error.span() {
@@ -52,7 +69,10 @@ impl<'a> Document<'a> {
 
 impl<'a> Section<'a> {
     /// Refuses keys that are not among `known`.
-    pub(super) fn only(&self, known: &[&str]) -> Result<(), InputError> {
+    ///
+    /// # Errors
+    /// Names the first such key and the nearest known one.
+    pub fn only(&self, known: &[&str]) -> Result<(), InputError> {
         let unknown = self
             .table
             .keys()
@@ -69,18 +89,24 @@ impl<'a> Section<'a> {
     }
 
     /// The value of `key`, if the file has one.
-    pub(super) fn take(&mut self, key: &str) -> Option<Value<'a>> {
+    pub fn take(&mut self, key: &str) -> Option<Value<'a>> {
         let value = self.table.remove(key)?;
         Some(Value::new(self.document, join(&self.path, key), value))
     }
 
     /// The value of `key`, which must be there.
-    pub(super) fn require(&mut self, key: &str) -> Result<Value<'a>, InputError> {
+    ///
+    /// # Errors
+    /// If it is missing.
+    pub fn require(&mut self, key: &str) -> Result<Value<'a>, InputError> {
         self.take(key).ok_or_else(|| self.refuse(format!("`{key}` is missing")))
     }
 
     /// What `read` makes of the value of `key`, if there is one.
-    pub(super) fn map<T>(
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn map<T>(
         &mut self,
         key: &str,
         read: impl FnOnce(Value<'a>) -> Result<T, InputError>,
@@ -89,7 +115,8 @@ impl<'a> Section<'a> {
     }
 
     /// A refusal of this table.
-    pub(super) fn refuse(&self, reason: impl Into<String>) -> InputError {
+    #[must_use]
+    pub fn refuse(&self, reason: impl Into<String>) -> InputError {
         InputError::new(self.document.name, reason)
             .at(self.document.text, self.span.clone())
             .key(&self.path)
@@ -103,14 +130,18 @@ impl<'a> Value<'a> {
     }
 
     /// A refusal of this value.
-    pub(super) fn refuse(&self, reason: impl Into<String>) -> InputError {
+    #[must_use]
+    pub fn refuse(&self, reason: impl Into<String>) -> InputError {
         InputError::new(self.document.name, reason)
             .at(self.document.text, self.span.clone())
             .key(&self.path)
     }
 
     /// The result of a check, a refusal placed at this value.
-    pub(super) fn checked<T>(&self, result: Result<T, Refusal>) -> Result<T, InputError> {
+    ///
+    /// # Errors
+    /// That refusal.
+    pub fn checked<T>(&self, result: Result<T, Refusal>) -> Result<T, InputError> {
         result.map_err(|refusal| {
             let error = self.refuse(refusal.reason);
             match refusal.help {
@@ -121,24 +152,46 @@ impl<'a> Value<'a> {
     }
 
     /// The string, if it is one.
-    pub(super) fn text(&self) -> Option<&str> {
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
         self.value.as_str()
     }
 
     /// The string that this must be.
-    pub(super) fn string(&self) -> Result<&str, InputError> {
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn string(&self) -> Result<&str, InputError> {
         self.text().ok_or_else(|| self.expected("a string"))
     }
 
+    /// The name that this must be, one of `names`; `what` says of what: `policy`.
+    ///
+    /// # Errors
+    /// If it is no string or none of them: with the nearest.
+    pub fn one_of<'n>(&self, what: &str, names: &[&'n str]) -> Result<&'n str, InputError> {
+        let given = self.string()?;
+        names.iter().copied().find(|name| *name == given).ok_or_else(|| {
+            self.refuse(format!("unknown {what} `{given}`"))
+                .help(suggestion(given, names.iter().copied()))
+        })
+    }
+
     /// The integer that this must be.
-    pub(super) fn integer(&self) -> Result<i64, InputError> {
+    ///
+    /// # Errors
+    /// If it is something else or does not fit.
+    pub fn integer(&self) -> Result<i64, InputError> {
         let integer = self.value.as_integer().ok_or_else(|| self.expected("a whole number"))?;
         i64::from_str_radix(integer.as_str(), integer.radix())
             .map_err(|_| self.refuse(format!("{integer} is out of range")))
     }
 
     /// The number that this must be, whole or not.
-    pub(super) fn number(&self) -> Result<f64, InputError> {
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn number(&self) -> Result<f64, InputError> {
         if let Some(float) = self.value.as_float() {
             return float
                 .as_str()
@@ -151,8 +204,28 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The number that this must be, from `range.start()` to `range.end()`; `what` says what it is:
+    /// `a share`.
+    ///
+    /// # Errors
+    /// If it is no number or outside.
+    pub fn number_in(&self, range: RangeInclusive<f64>, what: &str) -> Result<f64, InputError> {
+        let number = self.number()?;
+        // Not a number is in no range.
+        if range.contains(&number) {
+            return Ok(number);
+        }
+        let (from, to) = range.into_inner();
+        Err(self
+            .refuse(format!("{number} is no {what}"))
+            .help(format!("a number from {from} to {to}")))
+    }
+
     /// The elements of the array that this must be; `what` says what is expected.
-    pub(super) fn array(&self, what: &str) -> Result<Vec<Value<'a>>, InputError> {
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn array(&self, what: &str) -> Result<Vec<Value<'a>>, InputError> {
         let array = self.value.as_array().ok_or_else(|| self.expected(what))?;
         let element = |(index, value): (usize, &Spanned<DeValue<'a>>)| {
             Value::new(self.document, format!("{}[{index}]", self.path), value.clone())
@@ -161,7 +234,10 @@ impl<'a> Value<'a> {
     }
 
     /// The entries of the table that this must be.
-    pub(super) fn entries(&self) -> Result<Vec<(String, Value<'a>)>, InputError> {
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn entries(&self) -> Result<Vec<(String, Value<'a>)>, InputError> {
         let table = self.value.as_table().ok_or_else(|| self.expected("a table"))?;
         let entry = |(key, value): (&Spanned<std::borrow::Cow<'a, str>>, &Spanned<DeValue<'a>>)| {
             let name = key.get_ref().to_string();
@@ -171,20 +247,25 @@ impl<'a> Value<'a> {
         Ok(table.iter().map(entry).collect())
     }
 
+    /// The table that this must be, to take its keys one by one.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn section(self) -> Result<Section<'a>, InputError> {
+        match self.value {
+            DeValue::Table(table) => {
+                Ok(Section { document: self.document, path: self.path, span: self.span, table })
+            }
+            _ => Err(self.expected("a table")),
+        }
+    }
+
     /// The tables of the array that this must be.
-    pub(super) fn sections(self) -> Result<Vec<Section<'a>>, InputError> {
-        self.array("an array of tables")?
-            .into_iter()
-            .map(|element| match element.value {
-                DeValue::Table(table) => Ok(Section {
-                    document: element.document,
-                    path: element.path,
-                    span: element.span,
-                    table,
-                }),
-                _ => Err(element.expected("a table")),
-            })
-            .collect()
+    ///
+    /// # Errors
+    /// If it or one of its elements is something else.
+    pub fn sections(self) -> Result<Vec<Section<'a>>, InputError> {
+        self.array("an array of tables")?.into_iter().map(Value::section).collect()
     }
 
     fn expected(&self, what: &str) -> InputError {
