@@ -8,6 +8,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`machine`] | cores, nodes and memories |
+//! | [`hardware`] | machines and media as data files |
 //! | [`service`] | what a memory can carry |
 //! | [`program`] | what a program demands along its unhindered progress |
 //! | [`task`] | a program that is to be executed |
@@ -18,23 +19,29 @@
 //! | [`engine`] | tasks on cores, from event to event |
 //! | [`stretch`] | how far contention stretches the tasks that run together |
 //! | [`record`] | hooks: timelines and page migration |
+//! | [`workload`] | programs and batches as data |
+//! | [`optimal`] | the shortest turnaround possible, or a bound below it |
 
 #![forbid(unsafe_code)]
 
 pub mod batch;
 pub mod engine;
 pub mod experiment;
+pub mod hardware;
 pub mod kernel;
 pub mod machine;
+pub mod optimal;
 pub mod outcome;
 pub mod program;
 pub mod record;
 pub mod service;
 pub mod stretch;
 pub mod task;
+pub mod workload;
 
 pub use batch::{Simulation, simulate};
 pub use experiment::{Experiment, KernelConfig, Knowledge, Overheads, SimError};
+pub use hardware::Hardware;
 pub use machine::{Impossible, Machine, Memory, Node, View};
 pub use outcome::{Outcome, QuantumOutcome, TaskOutcome};
 pub use program::{Demand, Flow, Program, Span};

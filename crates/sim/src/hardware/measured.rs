@@ -1,0 +1,127 @@
+//! The `platform.toml` of `memweir calibrate` as a machine: one node with one memory, of which the
+//! capacity, the most that a core draws, and the growth of latency below saturation were measured.
+//!
+//! Only what the simulator needs is read; `memweir-run` owns the format and checks the rest.
+
+use memweir_core::input::{Document, InputError, Section, Value};
+use memweir_core::medium::MediumKind;
+use memweir_core::{BytesPerSec, Picos};
+
+use super::{DEFAULT_CORE_INSTRUCTIONS, Hardware};
+use crate::machine::{Machine, Memory, Node};
+use crate::service::{GrowthPoint, ServiceCurve};
+
+/// Version of the format that this code reads.
+const FORMAT: i64 = 1;
+
+/// A calibration measures no latency. Only ratios of latencies matter, and there is one memory.
+const NOMINAL_LATENCY: Picos = Picos::from_nanos(100);
+
+/// Above this share of the peak the memory is saturated, and what stretches is the queue.
+const SATURATED: f64 = 0.95;
+
+/// Whether this is the text of a `platform.toml`: machine files have no format number.
+pub(super) fn is_platform(text: &str) -> bool {
+    text.lines().any(|line| line.split_once('=').is_some_and(|(key, _)| key.trim() == "format"))
+}
+
+pub(super) fn parse(name: &str, text: &str) -> Result<Hardware, InputError> {
+    let mut root = Document { name, text }.parse()?;
+    let format = root.require("format")?;
+    if format.integer()? != FORMAT {
+        return Err(format.refuse(format!("this version reads format {FORMAT}")));
+    }
+    let mut machine = root.require("machine")?.section()?;
+    let cores = machine.require("cores")?;
+    let cores = u32::try_from(cores.integer()?)
+        .ok()
+        .filter(|cores| *cores > 0)
+        .ok_or_else(|| cores.refuse("a machine has one core or more"))?;
+    let cpu = machine.require("cpu")?.string()?.to_owned();
+    let Some(peak) = root.take("peak") else {
+        return Err(InputError::new(name, "the calibration measured no peak")
+            .key("peak")
+            .help("`memweir calibrate` measures it"));
+    };
+    let peak = rate(&peak.section()?.require("bandwidth")?)?;
+    let core_peak = single_hog(&mut root)?.unwrap_or(peak).min(peak);
+    let growth = growth(&mut root, peak, core_peak)?;
+    Ok(Hardware {
+        machine: Machine {
+            name: cpu,
+            nodes: vec![Node { cores }],
+            memories: vec![Memory {
+                name: "dram".to_owned(),
+                kind: MediumKind::Dram,
+                node: 0,
+                read_latency: NOMINAL_LATENCY,
+                write_latency: NOMINAL_LATENCY,
+                service: ServiceCurve {
+                    capacity: peak,
+                    read_cost: 1.0,
+                    write_cost: 1.0,
+                    growth,
+                    source: format!("measured: {name}"),
+                },
+            }],
+            core_peak,
+            interconnect: None,
+        },
+        core_instructions: DEFAULT_CORE_INSTRUCTIONS,
+        source: format!("measured: {name}"),
+    })
+}
+
+fn rate(value: &Value<'_>) -> Result<BytesPerSec, InputError> {
+    value.number_in(1.0..=1e14, "bandwidth in bytes per second").map(BytesPerSec)
+}
+
+/// The highest rate of one hog alone, if any was measured.
+fn single_hog(root: &mut Section<'_>) -> Result<Option<BytesPerSec>, InputError> {
+    let Some(list) = root.take("streams") else { return Ok(None) };
+    let mut highest: Option<BytesPerSec> = None;
+    for mut point in list.sections()? {
+        let bandwidth = rate(&point.require("bandwidth")?)?;
+        if point.require("instances")?.integer()? == 1 {
+            highest = Some(highest.map_or(bandwidth, |other| other.max(bandwidth)));
+        }
+    }
+    Ok(highest)
+}
+
+/// How far two hogs stretch each other's latency below saturation.
+///
+/// Each of the two demands half of a point's demand `d`, so it waits for memory `w = d / 2 /
+/// core_peak` of its time. It takes `2 / W` times as long as alone, `W` the weighted speedup of
+/// iabw eq. (1), and all of that is waiting: the latency has stretched by `1 + (2 / W - 1) / w`.
+/// Measurements scatter, so a point never lies below the one before it.
+fn growth(
+    root: &mut Section<'_>,
+    peak: BytesPerSec,
+    core_peak: BytesPerSec,
+) -> Result<Vec<GrowthPoint>, InputError> {
+    let Some(list) = root.take("hog_curve") else { return Ok(Vec::new()) };
+    let mut points = Vec::new();
+    for mut point in list.sections()? {
+        let demand = rate(&point.require("demand")?)?;
+        let achieved = rate(&point.require("achieved")?)?;
+        let speedup = point.require("weighted_speedup")?.number_in(1e-3..=1e3, "speedup")?;
+        let utilization = achieved.0 / peak.0;
+        if utilization.max(demand.0 / peak.0) <= SATURATED {
+            let waiting = (demand.0 / 2.0 / core_peak.0).min(1.0);
+            let stretch = 1.0 + (2.0 / speedup - 1.0).max(0.0) / waiting;
+            points.push(GrowthPoint { utilization, stretch });
+        }
+    }
+    points.sort_by(|a, b| a.utilization.total_cmp(&b.utilization));
+    points.dedup_by(|later, earlier| {
+        let same = later.utilization <= earlier.utilization;
+        if same {
+            earlier.stretch = earlier.stretch.max(later.stretch);
+        } else {
+            later.stretch = later.stretch.max(earlier.stretch);
+        }
+        same
+    });
+    Ok(points)
+}

@@ -1,0 +1,138 @@
+//! Memory media as data files: what a request to one costs, in time for the one who waits and in
+//! time for the memory. How much a memory of it can carry is the machine's business.
+
+use std::path::Path;
+
+use memweir_core::Picos;
+use memweir_core::input::{Document, InputError, Refusal, Section, Value};
+use memweir_core::medium::MediumKind;
+use memweir_core::names::suggestion;
+
+/// Media that come with memweir: their names and the texts of their files.
+pub const MEDIA: [(&str, &str); 6] = [
+    ("dram", include_str!("../../data/media/dram.toml")),
+    ("stt-ram", include_str!("../../data/media/stt-ram.toml")),
+    ("pram", include_str!("../../data/media/pram.toml")),
+    ("ratio-1-1-3", include_str!("../../data/media/ratio-1-1-3.toml")),
+    ("ratio-1-3-8", include_str!("../../data/media/ratio-1-3-8.toml")),
+    ("cxl", include_str!("../../data/media/cxl.toml")),
+];
+
+/// Keys of a media file.
+const KEYS: [&str; 8] = [
+    "name",
+    "kind",
+    "read_latency_ns",
+    "write_latency_ns",
+    "dram_latency_ns",
+    "read_cost",
+    "write_cost",
+    "source",
+];
+
+/// A kind of memory. Latencies count against the DRAM that they were published beside: those of
+/// device and load-to-use figures differ by a multiple, their ratios do not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MediumData {
+    /// How people call it: `pram`.
+    pub name: String,
+    /// What it is made of.
+    pub kind: MediumKind,
+    /// Latency of a read; more than zero.
+    pub read_latency: Picos,
+    /// Latency of a write; more than zero.
+    pub write_latency: Picos,
+    /// Latency of the DRAM beside which these were published; more than zero.
+    pub dram_latency: Picos,
+    /// Time that a line read occupies the memory, over that of a line of DRAM; more than zero.
+    pub read_cost: f64,
+    /// The same for a line written.
+    pub write_cost: f64,
+    /// Where the figures come from.
+    pub source: String,
+}
+
+impl MediumData {
+    /// The shipped medium with this name.
+    ///
+    /// # Errors
+    /// If there is none: with the nearest name.
+    pub fn shipped(name: &str) -> Result<Self, Refusal> {
+        let names = MEDIA.iter().map(|(name, _)| *name);
+        let Some((_, text)) = MEDIA.iter().find(|(shipped, _)| *shipped == name) else {
+            let help = format!("{}; or a file that ends in `.toml`", suggestion(name, names));
+            return Err(Refusal::new(format!("unknown medium `{name}`"), help));
+        };
+        Ok(Self::parse(name, text)
+            .unwrap_or_else(|error| unreachable!("a shipped medium: {error}")))
+    }
+
+    /// Reads a media file.
+    ///
+    /// # Errors
+    /// If it cannot be read or says something impossible.
+    pub fn read(path: &Path) -> Result<Self, InputError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+        Self::parse(&name, &text)
+    }
+
+    /// Reads the text of a media file; `name` stands in messages.
+    ///
+    /// # Errors
+    /// If it says something impossible: with line, key and reason.
+    pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
+        let mut root = Document { name, text }.parse()?;
+        root.only(&KEYS)?;
+        Ok(Self {
+            name: root.require("name")?.string()?.to_owned(),
+            kind: kind(&root.require("kind")?)?,
+            read_latency: latency(&root.require("read_latency_ns")?)?,
+            write_latency: latency(&root.require("write_latency_ns")?)?,
+            dram_latency: latency(&root.require("dram_latency_ns")?)?,
+            read_cost: cost(&root.require("read_cost")?)?,
+            write_cost: cost(&root.require("write_cost")?)?,
+            source: source(&mut root)?,
+        })
+    }
+
+    /// The latencies of this medium beside DRAM that takes `dram`: for reads and for writes.
+    #[must_use]
+    pub fn latencies_beside(&self, dram: Picos) -> (Picos, Picos) {
+        let beside = |latency: Picos| {
+            Picos((dram.as_f64() * latency.ratio(self.dram_latency)).round().max(1.0) as u64)
+        };
+        (beside(self.read_latency), beside(self.write_latency))
+    }
+}
+
+fn kind(value: &Value<'_>) -> Result<MediumKind, InputError> {
+    Ok(match value.one_of("kind of memory", &["dram", "nvm"])? {
+        "dram" => MediumKind::Dram,
+        _ => MediumKind::Nvm,
+    })
+}
+
+/// A latency in nanoseconds: from a thousandth of one, what [`Picos`] can say, to a millisecond.
+pub(super) fn latency(value: &Value<'_>) -> Result<Picos, InputError> {
+    let nanos = value.number_in(0.001..=1e6, "latency in nanoseconds")?;
+    Ok(Picos((nanos * 1e3).round() as u64))
+}
+
+/// A cost of a line over that of a line of DRAM.
+pub(super) fn cost(value: &Value<'_>) -> Result<f64, InputError> {
+    value.number_in(0.01..=1e4, "cost over that of a line of DRAM")
+}
+
+/// Where the figures come from; it must be said.
+pub(super) fn source(section: &mut Section<'_>) -> Result<String, InputError> {
+    let value = section.require("source")?;
+    let source = value.string()?.trim();
+    if source.is_empty() {
+        return Err(value
+            .refuse("is empty")
+            .help("say where the figures come from, or `estimated`"));
+    }
+    Ok(source.to_owned())
+}
