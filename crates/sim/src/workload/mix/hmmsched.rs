@@ -1,0 +1,141 @@
+//! The mixes of hmmsched section VI: four applications with two instances each, with a part of
+//! their pages in NVM.
+//!
+//! The text names 429.mcf and 471.omnetpp in mix #1, 433.milc in mix #2, and 444.namd as the
+//! CPU-intensive program of Fig. 2. The other choices, marked below, are ours, and so is where the
+//! pages are: the paper says that frequently accessed data are in DRAM, not how much of it there
+//! is.
+
+use std::sync::Arc;
+
+use memweir_core::input::Refusal;
+use memweir_core::{Bytes, Nanos};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::{Ingredient, Mix, Weight, instance_name};
+use crate::hardware::Hardware;
+use crate::task::Task;
+use crate::workload::catalog::Catalog;
+use crate::workload::pages::PagePolicy;
+use crate::workload::requirement;
+
+/// Instances of each application.
+pub const INSTANCES: u32 = 2;
+
+/// Place of the NVM among the memories of the shipped machine.
+pub const NVM: usize = 1;
+
+/// An application of a mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Application {
+    /// Its name in the catalog.
+    pub name: &'static str,
+    /// Whether the paper calls it memory-intensive or CPU-intensive.
+    pub intensity: Intensity,
+    /// Whether the text names it for this mix, or it is our choice.
+    pub choice: Choice,
+}
+
+/// What an application mostly does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intensity {
+    /// It waits for memory.
+    Memory,
+    /// It executes.
+    Cpu,
+}
+
+/// Who chose an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The text names it in this mix.
+    Paper,
+    /// We did: the text does not say.
+    Ours,
+}
+
+const fn application(name: &'static str, intensity: Intensity, choice: Choice) -> Application {
+    Application { name, intensity, choice }
+}
+
+/// Mix #1: four memory-intensive and four CPU-intensive tasks.
+pub const MIX_1: [Application; 4] = [
+    application("429.mcf", Intensity::Memory, Choice::Paper),
+    application("471.omnetpp", Intensity::Memory, Choice::Paper),
+    application("444.namd", Intensity::Cpu, Choice::Ours),
+    application("453.povray", Intensity::Cpu, Choice::Ours),
+];
+
+/// Mix #2: six memory-intensive and two CPU-intensive tasks.
+pub const MIX_2: [Application; 4] = [
+    application("433.milc", Intensity::Memory, Choice::Paper),
+    application("429.mcf", Intensity::Memory, Choice::Ours),
+    application("471.omnetpp", Intensity::Memory, Choice::Ours),
+    application("444.namd", Intensity::Cpu, Choice::Ours),
+];
+
+/// How a mix is made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recipe {
+    /// How long each task works.
+    pub weight: Weight,
+    /// Share of each program's memory that fits into its part of the DRAM, from 0 to 1: the pages
+    /// with the most sampled accesses go there.
+    pub dram_share: f64,
+    /// Accesses that are sampled to find them.
+    pub samples: u64,
+}
+
+impl Default for Recipe {
+    /// Two minutes each, a quarter of every program's memory in DRAM, 100,000 samples: all ours.
+    fn default() -> Self {
+        Self { weight: super::TWO_MINUTES, dram_share: 0.25, samples: 100_000 }
+    }
+}
+
+/// Makes a mix, [`MIX_1`] or [`MIX_2`] or one's own, for a machine whose memory [`NVM`] is the
+/// second kind.
+///
+/// # Errors
+/// If the catalog has not all of the applications, or the machine has no second memory.
+pub fn mix(
+    name: impl Into<String>,
+    applications: &[Application],
+    catalog: &Catalog,
+    hardware: &Hardware,
+    recipe: &Recipe,
+    seed: u64,
+) -> Result<Mix, Refusal> {
+    if hardware.machine.memories.len() <= NVM {
+        let reason = format!("the machine `{}` has no second memory", hardware.machine.name);
+        return Err(Refusal::new(reason, "add one under `[[memories]]`"));
+    }
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut tasks = Vec::new();
+    for application in applications {
+        let entry = catalog.find(application.name)?;
+        let part = Ingredient::of(entry, hardware, seed);
+        let popularity = entry.popularity(seed);
+        let dram = Bytes((popularity.footprint.as_f64() * recipe.dram_share) as u64);
+        let policy = PagePolicy::HotPages { dram, samples: Some(recipe.samples) };
+        let placement = popularity.placement(policy, NVM);
+        for number in 1..=INSTANCES {
+            let millis = part.program.length().0 / Nanos::MILLI.0;
+            tasks.push(Task {
+                name: instance_name(&part.program.name, number),
+                program: Arc::clone(&part.program),
+                offset: Nanos::from_millis(random.random_range(0..millis.max(1))),
+                work: match recipe.weight {
+                    Weight::Equal(work) => work,
+                    Weight::Normal => part.run_time,
+                },
+                arrival: Nanos::ZERO,
+                placement,
+            });
+        }
+    }
+    let cores = hardware.machine.nodes.iter().map(|node| node.cores).sum();
+    let iabw = requirement::ideal_average(&tasks, cores);
+    Ok(Mix { name: name.into(), seed, iabw, tasks })
+}

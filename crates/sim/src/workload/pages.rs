@@ -1,0 +1,205 @@
+//! Which share of a program's traffic goes to which memory, from where its pages are (H8): by
+//! share, by address range, or hot pages in DRAM by sampled counts.
+//!
+//! The pages are a small model: so many of them, accessed by a Zipf distribution. Which page is how
+//! popular has nothing to do with its address. What moves pages while programs run is not here.
+
+use memweir_core::{Bytes, MAX_MEDIA};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::task::Placement;
+
+/// Size of a page.
+pub const PAGE: Bytes = Bytes(4096);
+
+/// The most pages that the model tells apart: above, it puts neighbors in popularity together.
+const MOST_PAGES: u64 = 1 << 20;
+
+/// How a program's accesses spread over its pages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Popularity {
+    /// Memory that it uses.
+    pub footprint: Bytes,
+    /// Exponent of the Zipf distribution of reads over the pages: the page of rank `k` gets a
+    /// share in proportion to `1 / k^hotness`. Zero is uniform.
+    pub read_hotness: f64,
+    /// The same of writes, over the same ranks.
+    pub write_hotness: f64,
+    /// Seed of which page is how popular, and of the samples.
+    pub seed: u64,
+}
+
+/// What decides which pages are in DRAM.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PagePolicy {
+    /// So much of the traffic goes to DRAM, whatever the pages: from 0 to 1.
+    Share(f64),
+    /// The lowest addresses, as many as fit in so much DRAM.
+    AddressRange(Bytes),
+    /// The pages with the most sampled accesses, as many as fit in so much DRAM.
+    HotPages {
+        /// DRAM for this program.
+        dram: Bytes,
+        /// Accesses that were sampled; `None` knows the true popularity.
+        samples: Option<u64>,
+    },
+}
+
+impl Popularity {
+    /// The placement under a policy: what is not in DRAM, the first memory, is in `other`.
+    ///
+    /// # Panics
+    /// If no machine has a memory `other`, or it is the first.
+    #[must_use]
+    pub fn placement(&self, policy: PagePolicy, other: usize) -> Placement {
+        assert!((1..MAX_MEDIA).contains(&other), "there is no other memory {other}");
+        let (reads, writes) = match policy {
+            PagePolicy::Share(share) => (share.clamp(0.0, 1.0), share.clamp(0.0, 1.0)),
+            PagePolicy::AddressRange(dram) => self.covered(&self.shuffled(), dram),
+            PagePolicy::HotPages { dram, samples } => {
+                let order = match samples {
+                    None => (0..self.groups()).collect(),
+                    Some(samples) => self.by_samples(samples),
+                };
+                self.covered(&order, dram)
+            }
+        };
+        let shares = |dram: f64| {
+            let mut shares = [0.0; MAX_MEDIA];
+            (shares[0], shares[other]) = (dram, 1.0 - dram);
+            shares
+        };
+        Placement { reads: shares(reads), writes: shares(writes) }
+    }
+
+    /// Pages, or groups of them where there are too many.
+    fn groups(&self) -> usize {
+        self.footprint.0.div_ceil(PAGE.0).clamp(1, MOST_PAGES) as usize
+    }
+
+    /// The ranks in the order of the addresses.
+    fn shuffled(&self) -> Vec<usize> {
+        let mut ranks: Vec<usize> = (0..self.groups()).collect();
+        ranks.shuffle(&mut ChaCha8Rng::seed_from_u64(self.seed));
+        ranks
+    }
+
+    /// The ranks by sampled accesses, the most first; ties in the order of the addresses.
+    fn by_samples(&self, samples: u64) -> Vec<usize> {
+        let mut order = self.shuffled();
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        random.set_stream(1);
+        let mut counts = vec![0_u64; order.len()];
+        let mut sum = 0.0;
+        let cumulative: Vec<f64> = weights(self.read_hotness, order.len())
+            .map(|weight| {
+                sum += weight;
+                sum
+            })
+            .collect();
+        for _ in 0..samples {
+            let drawn = random.random_range(0.0..sum);
+            let rank = cumulative.partition_point(|up_to| *up_to <= drawn);
+            counts[rank.min(order.len() - 1)] += 1;
+        }
+        order.sort_by_key(|rank| std::cmp::Reverse(counts[*rank]));
+        order
+    }
+
+    /// Share of the reads and of the writes that go to the first pages of `order` that fit.
+    fn covered(&self, order: &[usize], dram: Bytes) -> (f64, f64) {
+        let part = dram.as_f64() / self.footprint.as_f64().max(1.0);
+        let fit = ((part * order.len() as f64) as usize).min(order.len());
+        let mut inside = vec![false; order.len()];
+        for rank in &order[..fit] {
+            inside[*rank] = true;
+        }
+        let share = |hotness: f64| {
+            let (mut covered, mut all) = (0.0, 0.0);
+            for (weight, inside) in weights(hotness, order.len()).zip(&inside) {
+                all += weight;
+                covered += if *inside { weight } else { 0.0 };
+            }
+            covered / all
+        };
+        (share(self.read_hotness), share(self.write_hotness))
+    }
+}
+
+/// Unscaled shares of the ranks, in their order.
+fn weights(hotness: f64, count: usize) -> impl Iterator<Item = f64> {
+    (1..=count).map(move |rank| (rank as f64).powf(-hotness))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Four pages with accesses in proportion to 1, 1/2, 1/3, 1/4: 12, 6, 4, 3 of 25.
+    fn four() -> Popularity {
+        Popularity { footprint: Bytes(4 * PAGE.0), read_hotness: 1.0, write_hotness: 0.0, seed: 3 }
+    }
+
+    fn dram_share(popularity: &Popularity, policy: PagePolicy) -> (f64, f64) {
+        let placement = popularity.placement(policy, 2);
+        assert!((placement.reads.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert_eq!(placement.reads[1], 0.0);
+        (placement.reads[0], placement.writes[0])
+    }
+
+    #[test]
+    fn hot_pages_by_hand() {
+        let exact = |pages| PagePolicy::HotPages { dram: Bytes(pages * PAGE.0), samples: None };
+        let (reads, writes) = dram_share(&four(), exact(2));
+        assert!((reads - 18.0 / 25.0).abs() < 1e-12 && (writes - 0.5).abs() < 1e-12);
+        assert_eq!(dram_share(&four(), exact(0)), (0.0, 0.0));
+        assert_eq!(dram_share(&four(), exact(9)), (1.0, 1.0));
+    }
+
+    #[test]
+    fn a_share_is_taken_as_it_is() {
+        assert_eq!(dram_share(&four(), PagePolicy::Share(0.3)), (0.3, 0.3));
+    }
+
+    fn large() -> Popularity {
+        Popularity { footprint: Bytes(64 << 20), read_hotness: 1.0, write_hotness: 1.0, seed: 5 }
+    }
+
+    #[test]
+    fn samples_find_most_of_what_is_hot_and_addresses_find_none_of_it() {
+        let dram = Bytes(16 << 20);
+        let exact = dram_share(&large(), PagePolicy::HotPages { dram, samples: None }).0;
+        let hot =
+            |samples| dram_share(&large(), PagePolicy::HotPages { dram, samples: Some(samples) }).0;
+        let (few, many) = (hot(1_000), hot(200_000));
+        assert!(few < many && many <= exact, "{few} {many} {exact}");
+        assert!(many > 0.97 * exact, "{many} of {exact}");
+        // Of ranks 1 to 16,384, the first quarter: the harmonic numbers of 4,096 and 16,384.
+        assert!((exact - 8.895 / 10.281).abs() < 1e-3, "{exact}");
+        let range = dram_share(&large(), PagePolicy::AddressRange(dram)).0;
+        assert!((0.1..0.5).contains(&range), "{range}");
+    }
+
+    proptest! {
+        #[test]
+        fn more_dram_never_covers_less_and_hot_pages_cover_most(
+            pages in 1u64..300, hotness in 0.0..2.0_f64, seed: u64, dram in 0u64..400,
+        ) {
+            let popularity = Popularity {
+                footprint: Bytes(pages * PAGE.0), read_hotness: hotness, write_hotness: 0.5, seed,
+            };
+            let bytes = |pages: u64| Bytes(pages * PAGE.0);
+            let hot = |pages| PagePolicy::HotPages { dram: bytes(pages), samples: None };
+            let sampled = PagePolicy::HotPages { dram: bytes(dram), samples: Some(50) };
+            let exact = dram_share(&popularity, hot(dram)).0;
+            prop_assert!(dram_share(&popularity, hot(dram + 1)).0 >= exact);
+            prop_assert!(dram_share(&popularity, sampled).0 <= exact + 1e-12);
+            prop_assert!(
+                dram_share(&popularity, PagePolicy::AddressRange(bytes(dram))).0 <= exact + 1e-12
+            );
+        }
+    }
+}

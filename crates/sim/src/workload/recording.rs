@@ -1,0 +1,140 @@
+//! Recordings of `memweir profile` as programs.
+//!
+//! Reading the Parquet files is not done here: `memweir_run::recording` does it and refuses what is
+//! no recording, and hands over the [`Profile`] in it. What only the simulator relies on is checked
+//! here: that the recording reaches to the end of the program.
+
+use memweir_core::profile::Profile;
+use memweir_core::{BytesPerSec, Counts, MediumId, Nanos};
+
+use crate::program::{Demand, Flow, Program, Span};
+
+/// Why a recording is no program.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum RecordingError {
+    /// Nothing was recorded.
+    #[error("the recording has no intervals")]
+    Empty,
+    /// It ends before the program does.
+    #[error(
+        "the recording is truncated: its intervals end after {} s, the program took {} s",
+        .recorded.as_secs_f64(), .cpu_time.as_secs_f64()
+    )]
+    Truncated {
+        /// Where its intervals end.
+        recorded: Nanos,
+        /// CPU time of the program.
+        cpu_time: Nanos,
+    },
+}
+
+impl Program {
+    /// The program of which `profile` is the recording, when it ran alone.
+    ///
+    /// Which share of its time it waited for memory was not recorded: it is taken to be as much as
+    /// a core waits that draws `core_peak` when it does nothing else. Media that the meter told
+    /// apart stay apart, in the order of the machine's memories.
+    ///
+    /// # Errors
+    /// If nothing was recorded, or the recording ends more than an interval before the program
+    /// does.
+    pub fn from_profile(
+        name: impl Into<String>,
+        profile: &Profile,
+        core_peak: BytesPerSec,
+    ) -> Result<Self, RecordingError> {
+        if profile.intervals.is_empty() {
+            return Err(RecordingError::Empty);
+        }
+        let recorded = Nanos(profile.interval.0.saturating_mul(profile.intervals.len() as u64));
+        if recorded.0.saturating_add(profile.interval.0) <= profile.cpu_time.0 {
+            return Err(RecordingError::Truncated { recorded, cpu_time: profile.cpu_time });
+        }
+        let mut spans: Vec<Span> = Vec::new();
+        for (index, counts) in profile.intervals.iter().enumerate() {
+            let length = profile.span_of(index);
+            let demand = demand(counts, length, core_peak);
+            match spans.last_mut() {
+                Some(last) if last.demand == demand => last.length += length,
+                _ => spans.push(Span { length, demand }),
+            }
+        }
+        Ok(Self { name: name.into(), spans })
+    }
+}
+
+fn demand(counts: &Counts, length: Nanos, core_peak: BytesPerSec) -> Demand {
+    let flow = |medium: MediumId| {
+        let traffic = counts.traffic(medium);
+        Flow { reads: traffic.reads.over(length), writes: traffic.writes.over(length) }
+    };
+    Demand {
+        instructions: counts.instructions as f64 / length.as_secs_f64(),
+        flows: MediumId::ALL.map(flow),
+        stall: (counts.bandwidth(length).0 / core_peak.0).min(1.0),
+        code: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memweir_core::{Lines, Traffic};
+
+    fn profile(intervals: Vec<Counts>, cpu_time: u64) -> Profile {
+        Profile {
+            interval: Nanos::MILLI,
+            intervals,
+            cpu_time: Nanos(cpu_time),
+            wall_time: Nanos(cpu_time),
+        }
+    }
+
+    fn counts(reads: u64, writes: u64) -> Counts {
+        Counts::new(1_000_000, Lines(reads), Lines(writes))
+    }
+
+    #[test]
+    fn an_interval_is_a_span_of_its_rates() {
+        // 10,000 and 5,000 lines in a millisecond: 640 and 320 MB/s.
+        let profile = profile(vec![counts(10_000, 5_000), counts(0, 0)], 1_500_000);
+        let program = Program::from_profile("p", &profile, BytesPerSec(1.92e9)).unwrap();
+        assert_eq!(program.length(), Nanos(1_500_000));
+        let demand = program.spans[0].demand;
+        assert!((demand.flows[0].reads.0 - 640e6).abs() < 1.0);
+        assert!((demand.flows[0].writes.0 - 320e6).abs() < 1.0);
+        assert!((demand.stall - 0.5).abs() < 1e-9);
+        assert!((demand.instructions - 1e9).abs() < 1.0);
+        // The last interval is half as long as the others.
+        assert_eq!(program.spans[1].length, Nanos(500_000));
+        assert_eq!(program.spans[1].demand.stall, 0.0);
+    }
+
+    #[test]
+    fn media_stay_apart_and_equal_intervals_become_one_span() {
+        let traffic = |reads| Traffic { reads: Lines(reads), writes: Lines(1) };
+        let counts = Counts::by_medium(9, [traffic(1), traffic(2), traffic(0), traffic(0)]);
+        let program =
+            Program::from_profile("p", &profile(vec![counts; 3], 3_000_000), BytesPerSec(1e9))
+                .unwrap();
+        assert_eq!(program.spans.len(), 1);
+        let flows = program.spans[0].demand.flows;
+        assert!((flows[1].reads.0 / flows[0].reads.0 - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_recording_that_ends_too_early_is_refused() {
+        let truncated = profile(vec![counts(1, 1); 3], 9_000_000);
+        let error = Program::from_profile("p", &truncated, BytesPerSec(1e9)).unwrap_err();
+        let message = error.to_string();
+        assert_eq!(
+            message,
+            "the recording is truncated: its intervals end after 0.003 s, the program took 0.009 s"
+        );
+        let empty = profile(Vec::new(), 0);
+        assert_eq!(
+            Program::from_profile("p", &empty, BytesPerSec(1e9)),
+            Err(RecordingError::Empty)
+        );
+    }
+}
