@@ -24,8 +24,8 @@ pub struct Demand {
     /// Share of the time that is spent waiting for memory, from 0 to 1: what a slower or busier
     /// memory stretches. It divides among the flows in proportion to their lines.
     pub stall: f64,
-    /// Which part of the program's code executes, counted from 0: what samples of the instruction
-    /// pointer tell (iabw section 4.2). Always 0 if unknown.
+    /// Which part of the program's code executes, counted from 1: what samples of the instruction
+    /// pointer tell (iabw section 4.2). Zero if unknown.
     pub code: u32,
 }
 

@@ -1,9 +1,10 @@
 //! What samples of the instruction pointer would show, for the predictor `phase`.
 //!
-//! A program of the simulator has no code, but spans with the same demand are taken to be the same
-//! code: each span's samples fall into the regions of its bandwidth and of its instruction rate, in
-//! proportion to the progress. A span between two levels is shared by their regions, so that a program
-//! that hovers about their border does not seem to change phase.
+//! Synthetic programs say which part of their code a span is: its samples fall into the region of
+//! that part. For others, spans with the same demand are taken to be the same code: each span's
+//! samples fall into the regions of its bandwidth and of its instruction rate, in proportion to the
+//! progress. A span between two levels is shared by their regions, so that a program that hovers
+//! about their border does not seem to change phase.
 
 use memweir_core::BytesPerSec;
 
@@ -17,6 +18,9 @@ const LEVELS: usize = 8;
 /// The instruction rate of the highest level: one core at 4 GHz with one instruction per cycle.
 const HIGHEST_RATE: f64 = 4e9;
 
+/// Parts of the code that are told apart; further ones share their regions.
+const PARTS: usize = 16;
+
 /// Progress in nanoseconds per sample: fine enough that rounding does not matter.
 const PER_SAMPLE: f64 = 1_000.0;
 
@@ -27,15 +31,21 @@ pub(super) fn instruction_pointers(
     before: &Reading,
     after: &Reading,
 ) -> Vec<u32> {
-    let mut regions = [0.0; 2 * LEVELS];
+    let mut regions = [0.0; PARTS + 2 * LEVELS];
     let (mut at, to) = (before.at, after.at);
     loop {
         let span = &program.spans[at.span];
         let last = (at.lap, at.span) == (to.lap, to.span);
         let end = if last { to.into } else { span.length.as_f64() };
-        let (rates, bandwidths) = regions.split_at_mut(LEVELS);
-        share(bandwidths, bandwidth(&span.demand) / core_peak.0, end - at.into);
-        share(rates, span.demand.instructions / HIGHEST_RATE, end - at.into);
+        let (parts, levels) = regions.split_at_mut(PARTS);
+        let (rates, bandwidths) = levels.split_at_mut(LEVELS);
+        match span.demand.code.checked_sub(1) {
+            Some(part) => parts[part as usize % PARTS] += end - at.into,
+            None => {
+                share(bandwidths, bandwidth(&span.demand) / core_peak.0, end - at.into);
+                share(rates, span.demand.instructions / HIGHEST_RATE, end - at.into);
+            }
+        }
         if last {
             return regions.map(|progress| (progress / PER_SAMPLE).round() as u32).to_vec();
         }
@@ -92,5 +102,18 @@ mod tests {
         // Half of all samples are of the instruction rate, which stays.
         assert!((phases[0].distance(&phases[2]) - 1.0).abs() < 1e-9);
         assert_eq!(phases[0].distance(&vector(&program, 0, 1)), 0.0);
+    }
+
+    #[test]
+    fn a_program_that_tells_its_code_keeps_its_phase_while_it_fluctuates() {
+        let part = |gb, code| {
+            let span = steady(gb);
+            Span { demand: Demand { code, ..span.demand }, ..span }
+        };
+        let spans = vec![part(3.0, 1), part(12.0, 1), part(3.0, 2), part(3.0, 0)];
+        let program = Program { name: "parts".to_owned(), spans };
+        let parts = [0, 1, 2].map(|span| vector(&program, span, span + 1));
+        assert_eq!(parts[0].distance(&parts[1]), 0.0);
+        assert_eq!(parts[0].distance(&parts[2]), 2.0);
     }
 }

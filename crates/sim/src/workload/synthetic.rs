@@ -137,7 +137,12 @@ impl Synthetic {
             flow.reads = step.rate * ((1.0 - self.write_share) * share);
             flow.writes = step.rate * (self.write_share * share);
         }
-        Demand { instructions: self.instructions * (1.0 - stall), flows, stall, code: step.kind }
+        Demand {
+            instructions: self.instructions * (1.0 - stall),
+            flows,
+            stall,
+            code: 1 + step.kind,
+        }
     }
 
     /// Whether every figure is in its range.

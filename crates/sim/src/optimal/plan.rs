@@ -1,0 +1,157 @@
+//! A task laid out from its start to its end, with what of it lies behind each point.
+
+use std::sync::Arc;
+
+use memweir_core::MAX_MEDIA;
+
+use crate::machine::Machine;
+use crate::program::{Program, Span};
+use crate::stretch::{Response, Solver};
+use crate::task::{Placement, Task};
+
+/// Time of memories that a task takes at least: of each, in nanoseconds.
+pub(super) type Busy = [f64; MAX_MEDIA];
+
+/// A stretch of one demand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    /// Progress, in nanoseconds.
+    pub(super) length: f64,
+    /// How it responds to contention, on the node where it is fastest alone.
+    pub(super) response: Response,
+    /// Time alone per progress.
+    alone: f64,
+    /// Time of each memory per progress.
+    busy: Busy,
+    /// Time alone, and of each memory, from the start of this row to the end of the task.
+    left: (f64, Busy),
+}
+
+/// A task, row by row.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) rows: Vec<Row>,
+}
+
+/// A point of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Place {
+    pub(super) row: usize,
+    /// Progress in it, in nanoseconds.
+    pub(super) into: f64,
+}
+
+impl Plan {
+    /// Time that is left from a point on alone on the machine, and of each memory.
+    pub(super) fn left(&self, place: Place) -> (f64, Busy) {
+        let Some(row) = self.rows.get(place.row) else { return (0.0, [0.0; MAX_MEDIA]) };
+        let (alone, busy) = row.left;
+        let memory = |at: usize| (busy[at] - place.into * row.busy[at]).max(0.0);
+        ((alone - place.into * row.alone).max(0.0), std::array::from_fn(memory))
+    }
+
+    /// Whether the task is complete there.
+    pub(super) fn is_complete(&self, place: Place) -> bool {
+        place.row == self.rows.len()
+    }
+}
+
+/// Works out what spans cost: once for all tasks that execute the same program at the same places.
+pub(super) struct Costing<'a> {
+    machine: &'a Machine,
+    solver: Solver,
+    /// One row per span of a program.
+    known: Vec<(Arc<Program>, Placement, Arc<[Row]>)>,
+}
+
+impl<'a> Costing<'a> {
+    pub(super) fn new(machine: &'a Machine) -> Self {
+        Self { machine, solver: Solver::new(machine), known: Vec::new() }
+    }
+
+    fn rows(&mut self, task: &Task) -> Arc<[Row]> {
+        let same = |known: &&(Arc<Program>, Placement, Arc<[Row]>)| {
+            Arc::ptr_eq(&known.0, &task.program) && known.1 == task.placement
+        };
+        if let Some((.., rows)) = self.known.iter().find(same) {
+            return Arc::clone(rows);
+        }
+        let rows: Arc<[Row]> =
+            task.program.spans.iter().map(|span| self.row(span, task.placement)).collect();
+        self.known.push((Arc::clone(&task.program), task.placement, Arc::clone(&rows)));
+        rows
+    }
+
+    fn row(&self, span: &Span, placement: Placement) -> Row {
+        let response = |node| self.solver.response(&span.demand, &placement, node);
+        let speed = |response: &Response| self.solver.speed_alone(response);
+        let fastest =
+            (1..self.machine.nodes.len()).map(response).fold(response(0), |best, other| {
+                if speed(&other) > speed(&best) { other } else { best }
+            });
+        // A response tells busy shares at its unloaded speed; a memory's time per progress is that
+        // of its lines, wherever the task runs.
+        let per_progress = |memory: usize| fastest.rate[memory] / fastest.unloaded_speed();
+        Row {
+            length: span.length.as_f64(),
+            response: fastest,
+            alone: 1.0 / speed(&fastest),
+            busy: std::array::from_fn(per_progress),
+            left: (0.0, [0.0; MAX_MEDIA]),
+        }
+    }
+
+    /// Time that a task takes alone on the machine, and of each memory: what a plan of it would say
+    /// of its start, without laying it out.
+    pub(super) fn total(&mut self, task: &Task) -> (f64, Busy) {
+        let round = task.program.length().0;
+        let (from, to) = (task.offset.0 % round, task.offset.0 % round + task.work.0);
+        // Progress in a span that begins at `start` of each round, up to a point.
+        let up_to = |point: u64, start: u64, length: u64| {
+            point / round * length + (point % round).saturating_sub(start).min(length)
+        };
+        let (mut total, mut start) = ((0.0, [0.0; MAX_MEDIA]), 0);
+        for (span, row) in task.program.spans.iter().zip(self.rows(task).iter()) {
+            let length = span.length.0;
+            let progress = (up_to(to, start, length) - up_to(from, start, length)) as f64;
+            row.add_to(&mut total, progress);
+            start += length;
+        }
+        total
+    }
+
+    /// The task, laid out.
+    pub(super) fn plan(&mut self, task: &Task) -> Plan {
+        let per_span = self.rows(task);
+        let mut skip = task.offset.0 % task.program.length().0;
+        let mut left = task.work.0;
+        let mut rows = Vec::new();
+        for (span, row) in task.program.spans.iter().zip(per_span.iter()).cycle() {
+            let length = span.length.0.saturating_sub(skip).min(left);
+            skip = skip.saturating_sub(span.length.0);
+            if length > 0 {
+                rows.push(Row { length: length as f64, ..*row });
+            }
+            left -= length;
+            if left == 0 {
+                break;
+            }
+        }
+        let mut behind = (0.0, [0.0; MAX_MEDIA]);
+        for row in rows.iter_mut().rev() {
+            row.add_to(&mut behind, row.length);
+            row.left = behind;
+        }
+        Plan { rows }
+    }
+}
+
+impl Row {
+    /// Adds what so much progress costs.
+    fn add_to(&self, sum: &mut (f64, Busy), progress: f64) {
+        sum.0 += progress * self.alone;
+        for (sum, busy) in sum.1.iter_mut().zip(self.busy) {
+            *sum += progress * busy;
+        }
+    }
+}
