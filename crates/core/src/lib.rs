@@ -13,6 +13,7 @@ pub mod job;
 pub mod medium;
 pub mod metrics;
 pub mod names;
+pub mod placement;
 pub mod profile;
 pub mod softpmu;
 pub mod units;

@@ -5,11 +5,15 @@
 //! same zero-initialized file, so the structures here are `repr(C)` and made of atomics alone: all
 //! zeros is a valid, empty value of each of them. Mapping is left to the two sides.
 
+pub mod heat;
 pub mod layout;
+pub mod placed;
 pub mod program;
 pub mod sampling;
 pub mod totals;
 
+pub use heat::HeatCell;
 pub use layout::{ChunkCell, JobPage, LlcHeader, Slot};
+pub use placed::PlacementWords;
 pub use sampling::{BurstPlan, Sampling, SamplingError};
 pub use totals::{RawChunk, Totals, claim};

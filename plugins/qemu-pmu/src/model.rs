@@ -11,6 +11,7 @@
 //! fetches, the page walker, and the second line of an access that straddles two.
 
 pub mod index;
+pub mod placement;
 pub mod private;
 pub mod shared;
 pub mod tags;

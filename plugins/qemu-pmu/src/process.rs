@@ -8,11 +8,13 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 
+use memweir_core::Traffic;
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::softpmu::layout::{MAGIC, REGIONS, SLOTS, VERSION};
 use memweir_core::softpmu::{BurstPlan, ChunkCell, JobPage, LlcHeader, Slot, Totals, claim};
 
 use crate::mapping::{map, map_nothing_over, map_over, window};
+use crate::model::placement::PageMap;
 use crate::model::shared::SharedCache;
 use crate::model::vcpu::Events;
 
@@ -38,6 +40,10 @@ pub(crate) struct Process {
     slot: &'static Slot,
     slot_number: AtomicU64,
     pub(crate) caches: CacheHierarchy,
+    /// Where the job's pages lie; absent if everything lies in local DRAM.
+    pages: Option<&'static PageMap<'static>>,
+    /// The place of this process among those of the job.
+    ordinal: AtomicU64,
     chunk: u64,
     plan: Option<BurstPlan>,
     phase: AtomicU8,
@@ -101,6 +107,10 @@ impl Process {
             slot,
             slot_number: AtomicU64::new(0),
             caches,
+            pages: header.placement.get().map(|placement| {
+                &*Box::leak(Box::new(PageMap::new(placement, &header.placement, &page.heat)))
+            }),
+            ordinal: AtomicU64::new(0),
             chunk: header.chunk_instructions.load(Relaxed),
             plan: (burst > 0).then_some(BurstPlan { warm_up, burst, fast_forward }),
             phase: AtomicU8::new(0),
@@ -118,6 +128,7 @@ impl Process {
     pub(crate) fn begin(&self) {
         let pid = std::process::id();
         let number = claim(&self.page.owners, pid, is_alive).unwrap_or(SLOTS);
+        self.ordinal.store(self.page.header.processes.fetch_add(1, Relaxed), Relaxed);
         self.slot_number.store(number as u64, Relaxed);
         let mapped = match self.page.slots.get(number) {
             Some(slot) => {
@@ -146,6 +157,7 @@ impl Process {
     pub(crate) fn new_address_space(&self) -> SharedCache<'static> {
         let number = self.llc.address_spaces.fetch_add(1, Relaxed);
         SharedCache::new(self.llc_words, self.caches.llc.ways as usize, number)
+            .with_pages(self.pages, self.ordinal.load(Relaxed))
     }
 
     /// Where a block of region `region` adds its instructions.
@@ -179,6 +191,12 @@ impl Process {
     pub(crate) fn publish_events(&self, events: Events) {
         if self.phase() != Phase::Counted {
             return;
+        }
+        for (words, medium) in self.slot.elsewhere.iter().zip(events.elsewhere) {
+            if medium != Traffic::default() {
+                words[0].fetch_add(medium.reads.0, Relaxed);
+                words[1].fetch_add(medium.writes.0, Relaxed);
+            }
         }
         for (counter, pending) in [
             (&self.slot.reads, events.reads),

@@ -5,14 +5,17 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use super::heat::{HEAT_CELLS, HeatCell};
+use super::placed::PlacementWords;
 use crate::cache::{CacheGeometry, CacheHierarchy};
+use crate::medium::MAX_MEDIA;
 use crate::units::Bytes;
 
 /// First word of every file, so that a wrong one is noticed.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memweir\x01");
 
 /// Version of the layout. Reader and plugin of different versions refuse each other.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Regions into which the text of the executable is divided evenly, the R of iabw section 4.2.
 pub const TEXT_REGIONS: usize = 32;
@@ -40,6 +43,15 @@ pub struct JobPage {
     pub slots: [Slot; SLOTS],
     /// Ring of finished chunks, used where `chunk_instructions` is set.
     pub chunks: [ChunkCell; CHUNKS],
+    /// Heat of the job's pages, used where hot pages are placed in DRAM.
+    pub heat: [HeatCell; HEAT_CELLS],
+}
+
+/// Lines read from and written to each medium but the local DRAM.
+pub type ElsewhereWords = [[AtomicU64; 2]; MAX_MEDIA - 1];
+
+const fn no_lines() -> ElsewhereWords {
+    [const { [const { AtomicU64::new(0) }; 2] }; MAX_MEDIA - 1]
 }
 
 /// Configuration of a job's software PMU and its rare events.
@@ -68,6 +80,10 @@ pub struct JobHeader {
     pub chunk_head: AtomicU64,
     /// Next chunk to read, written by the reader.
     pub chunk_tail: AtomicU64,
+    /// Processes that the job has had so far.
+    pub processes: AtomicU64,
+    /// Which pages lie in which medium.
+    pub placement: PlacementWords,
 }
 
 /// Counters of one process. They are never reset: a process that takes over the slot of one that
@@ -83,6 +99,8 @@ pub struct Slot {
     pub reads: AtomicU64,
     /// Lines written back to memory.
     pub writes: AtomicU64,
+    /// Of these, the ones that went elsewhere than to the local DRAM.
+    pub elsewhere: ElsewhereWords,
     /// Misses of the first level.
     pub l1_misses: AtomicU64,
     /// Misses of the second level.
@@ -96,6 +114,7 @@ impl Default for Slot {
             simulated: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
+            elsewhere: no_lines(),
             l1_misses: AtomicU64::new(0),
             l2_misses: AtomicU64::new(0),
         }
@@ -114,6 +133,8 @@ pub struct ChunkCell {
     pub reads: AtomicU64,
     /// Lines written back to memory.
     pub writes: AtomicU64,
+    /// Of these, the ones that went elsewhere than to the local DRAM.
+    pub elsewhere: ElsewhereWords,
     /// Misses of the first level.
     pub l1_misses: AtomicU64,
     /// Misses of the second level.
@@ -129,6 +150,7 @@ impl Default for ChunkCell {
             simulated: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
+            elsewhere: no_lines(),
             l1_misses: AtomicU64::new(0),
             l2_misses: AtomicU64::new(0),
             regions: [const { AtomicU32::new(0) }; REGIONS],
@@ -138,8 +160,8 @@ impl Default for ChunkCell {
 
 /// Head of the file of a shared last-level cache. The ways follow, 64 bits each, set by set.
 ///
-/// A word is `address space << 42 | line << 1 | dirty`, zero where a way is empty. The ways of a
-/// set stand in order of use, the latest first.
+/// A word is `address space << 44 | medium << 42 | line << 1 | dirty`, zero where a way is empty. The
+/// ways of a set stand in order of use, the latest first.
 #[repr(C, align(4096))]
 #[derive(Debug, Default)]
 pub struct LlcHeader {

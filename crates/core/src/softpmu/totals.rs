@@ -3,8 +3,9 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use super::layout::{CHUNKS, ChunkCell, JobHeader, REGIONS, Slot};
+use super::layout::{CHUNKS, ChunkCell, ElsewhereWords, JobHeader, REGIONS, Slot};
 use crate::counts::Counts;
+use crate::medium::{MAX_MEDIA, Traffic};
 use crate::units::Lines;
 
 /// Chunks that may be in the middle of being written at once. So many cells stay unused when the
@@ -22,6 +23,8 @@ pub struct Totals {
     pub reads: u64,
     /// Lines written back to memory.
     pub writes: u64,
+    /// Of these, the ones that went to each medium but the local DRAM.
+    pub elsewhere: [Traffic; MAX_MEDIA - 1],
     /// Misses of the first level.
     pub l1_misses: u64,
     /// Misses of the second level.
@@ -31,7 +34,15 @@ pub struct Totals {
 impl Default for Totals {
     fn default() -> Self {
         let regions = [0; REGIONS];
-        Self { regions, simulated: 0, reads: 0, writes: 0, l1_misses: 0, l2_misses: 0 }
+        Self {
+            regions,
+            simulated: 0,
+            reads: 0,
+            writes: 0,
+            elsewhere: Default::default(),
+            l1_misses: 0,
+            l2_misses: 0,
+        }
     }
 }
 
@@ -45,6 +56,9 @@ impl Totals {
                 *total += region.load(Relaxed);
             }
             sum.simulated += slot.simulated.load(Relaxed);
+            for (total, medium) in sum.elsewhere.iter_mut().zip(load(&slot.elsewhere)) {
+                *total += medium;
+            }
             sum.reads += slot.reads.load(Relaxed);
             sum.writes += slot.writes.load(Relaxed);
             sum.l1_misses += slot.l1_misses.load(Relaxed);
@@ -61,6 +75,7 @@ impl Totals {
             simulated: self.simulated.saturating_sub(earlier.simulated),
             reads: self.reads.saturating_sub(earlier.reads),
             writes: self.writes.saturating_sub(earlier.writes),
+            elsewhere: std::array::from_fn(|m| self.elsewhere[m].since(&earlier.elsewhere[m])),
             l1_misses: self.l1_misses.saturating_sub(earlier.l1_misses),
             l2_misses: self.l2_misses.saturating_sub(earlier.l2_misses),
         }
@@ -75,12 +90,17 @@ impl Totals {
     /// The memory counts as every meter gives them.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        Counts {
-            instructions: self.instructions(),
-            reads: Lines(self.reads),
-            writes: Lines(self.writes),
-            ..Counts::default()
-        }
+        Counts::by_medium(self.instructions(), self.traffic())
+    }
+
+    /// Lines by medium, the local DRAM first.
+    #[must_use]
+    pub fn traffic(&self) -> [Traffic; MAX_MEDIA] {
+        let elsewhere = self.elsewhere.iter().fold(Traffic::default(), |sum, m| sum + *m);
+        let all = Traffic { reads: Lines(self.reads), writes: Lines(self.writes) };
+        let mut traffic = [all.since(&elsewhere); MAX_MEDIA];
+        traffic[1..].copy_from_slice(&self.elsewhere);
+        traffic
     }
 
     /// The vector of iabw section 4.2 in units of 1,024 instructions. Every instruction is
@@ -89,6 +109,13 @@ impl Totals {
     pub fn instruction_pointers(&self) -> Vec<u32> {
         self.regions.iter().map(|n| u32::try_from(n.div_ceil(1024)).unwrap_or(u32::MAX)).collect()
     }
+}
+
+fn load(words: &ElsewhereWords) -> [Traffic; MAX_MEDIA - 1] {
+    std::array::from_fn(|medium| {
+        let [reads, writes] = &words[medium];
+        Traffic { reads: Lines(reads.load(Relaxed)), writes: Lines(writes.load(Relaxed)) }
+    })
 }
 
 /// Takes a slot for the process `pid`: the one it has already (after exec), else a free one, else
@@ -133,6 +160,10 @@ impl ChunkCell {
         cell.simulated.store(chunk.simulated, Relaxed);
         cell.reads.store(chunk.reads, Relaxed);
         cell.writes.store(chunk.writes, Relaxed);
+        for (words, medium) in cell.elsewhere.iter().zip(&chunk.elsewhere) {
+            words[0].store(medium.reads.0, Relaxed);
+            words[1].store(medium.writes.0, Relaxed);
+        }
         cell.l1_misses.store(chunk.l1_misses, Relaxed);
         cell.l2_misses.store(chunk.l2_misses, Relaxed);
         for (word, instructions) in cell.regions.iter().zip(chunk.regions) {
@@ -168,6 +199,7 @@ impl ChunkCell {
                 simulated: cell.simulated.load(Relaxed),
                 reads: cell.reads.load(Relaxed),
                 writes: cell.writes.load(Relaxed),
+                elsewhere: load(&cell.elsewhere),
                 l1_misses: cell.l1_misses.load(Relaxed),
                 l2_misses: cell.l2_misses.load(Relaxed),
             };
@@ -240,6 +272,25 @@ mod tests {
         assert_eq!(totals.instruction_pointers()[3], 2);
         assert_eq!(totals.instruction_pointers()[40], 1, "a little is not nothing");
         assert_eq!(totals.since(&totals), Totals::default());
+    }
+
+    #[test]
+    fn lines_are_told_apart_by_medium() {
+        let slots = [Slot::default(), Slot::default()];
+        for (slot, reads) in slots.iter().zip([5, 6]) {
+            slot.reads.store(10, Relaxed);
+            slot.writes.store(3, Relaxed);
+            slot.elsewhere[1][0].store(reads, Relaxed);
+            slot.elsewhere[0][1].store(1, Relaxed);
+        }
+        let traffic = |reads, writes| Traffic { reads: Lines(reads), writes: Lines(writes) };
+        let expected = [traffic(9, 4), traffic(0, 2), traffic(11, 0), traffic(0, 0)];
+        let totals = Totals::of(&slots);
+        assert_eq!(totals.traffic(), expected);
+        assert_eq!(totals.counts(), Counts::by_medium(0, expected));
+        let (header, ring) = ring();
+        assert!(ChunkCell::append(&header, &ring, &totals));
+        assert_eq!(ChunkCell::take(&header, &ring, Unfinished::Wait), Some(totals));
     }
 
     #[test]

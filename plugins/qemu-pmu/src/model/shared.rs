@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::index::SetIndex;
+use super::placement::{PageMap, Process};
 use super::private::DIRTY;
 
 /// Lines of a large page, 2 MiB.
@@ -18,8 +19,13 @@ const PAGE_LINES: u32 = 15;
 /// Bits of a line number: 47-bit addresses.
 const LINE_BITS: u32 = 41;
 
+/// Where a word has the number of its line's medium, and how many bits.
+const MEDIUM_SHIFT: u32 = LINE_BITS + 1;
+const MEDIUM: u64 = 0b11 << MEDIUM_SHIFT;
+const SPACE_SHIFT: u32 = MEDIUM_SHIFT + 2;
+
 /// Address spaces that are told apart.
-const ADDRESS_SPACES: u64 = 1 << (64 - LINE_BITS - 1);
+const ADDRESS_SPACES: u64 = 1 << (64 - SPACE_SHIFT);
 
 /// The view that one process has of the shared cache.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +33,9 @@ pub struct SharedCache<'a> {
     words: &'a [AtomicU64],
     ways: usize,
     index: SetIndex,
-    space: u64,
+    process: Process,
+    /// Absent if everything lies in local DRAM.
+    pages: Option<&'a PageMap<'a>>,
 }
 
 /// What an access to the last level did.
@@ -35,10 +43,14 @@ pub struct SharedCache<'a> {
 pub enum Access {
     /// The line was there.
     Hit,
-    /// It was brought in and an unmodified line, or none, left.
-    Miss,
-    /// It was brought in and a modified line, perhaps of another process, was written back.
-    MissWithWriteBack,
+    /// It was brought in.
+    Miss {
+        /// Number of the medium that it came from.
+        from: usize,
+        /// Number of the medium to which a modified line, perhaps of another process, was written
+        /// back to make room.
+        written_back: Option<usize>,
+    },
 }
 
 impl<'a> SharedCache<'a> {
@@ -47,22 +59,31 @@ impl<'a> SharedCache<'a> {
     pub fn new(words: &'a [AtomicU64], ways: usize, address_space: u64) -> Self {
         assert!(ways > 0 && !words.is_empty() && words.len().is_multiple_of(ways));
         let index = SetIndex::new((words.len() / ways) as u64);
-        Self { words, ways, index, space: 0 }.in_address_space(address_space)
+        Self { words, ways, index, process: Process::default(), pages: None }
+            .in_address_space(address_space)
     }
 
     /// The same cache from another address space, whose lines never equal those of this one.
     #[must_use]
     pub fn in_address_space(self, address_space: u64) -> Self {
-        // Zero would make line 0 look like an empty way. After four million processes a number
-        // comes back; nothing of its first owner is left by then.
-        Self { space: 1 + address_space % (ADDRESS_SPACES - 1), ..self }
+        // Zero would make line 0 look like an empty way. After a million processes a number comes
+        // back; nothing of its first owner is left by then.
+        let space = 1 + address_space % (ADDRESS_SPACES - 1);
+        Self { process: Process { space, ..self.process }, ..self }
+    }
+
+    /// The same cache with the pages of this process, the `ordinal`-th of its job, where `pages`
+    /// has them.
+    #[must_use]
+    pub fn with_pages(self, pages: Option<&'a PageMap<'a>>, ordinal: u64) -> Self {
+        Self { pages, process: Process { ordinal, ..self.process }, ..self }
     }
 
     /// Memory is taken to consist of 2 MiB pages at random places: neighboring lines fall into
     /// neighboring sets, as in a large page, and processes do not collide at equal addresses.
     #[inline]
     fn set(&self, line: u64) -> &[AtomicU64] {
-        let page = (line >> PAGE_LINES) ^ (self.space << 40);
+        let page = (line >> PAGE_LINES) ^ (self.process.space << 40);
         let place = page.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
         let place = (place ^ (place >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 33;
         let set = self.index.of(place + (line & ((1 << PAGE_LINES) - 1)));
@@ -74,26 +95,39 @@ impl<'a> SharedCache<'a> {
     pub fn access(&self, line: u64, dirty: u64) -> Access {
         let line = line & ((1 << LINE_BITS) - 1);
         let set = self.set(line);
-        let clean = self.space << (LINE_BITS + 1) | line << 1;
+        let clean = self.process.space << SPACE_SHIFT | line << 1;
         let mut carried = clean | dirty;
         for way in set {
             let here = way.load(Relaxed);
             way.store(carried, Relaxed);
-            if here & !DIRTY == clean {
-                if here & DIRTY != dirty {
-                    set[0].store(clean | DIRTY, Relaxed);
+            if here & !(DIRTY | MEDIUM) == clean {
+                if here != clean | dirty {
+                    set[0].store(here | dirty, Relaxed);
                 }
                 return Access::Hit;
             }
             carried = here;
         }
-        if carried & DIRTY == 0 { Access::Miss } else { Access::MissWithWriteBack }
+        let mut from = 0;
+        if let Some(pages) = self.pages {
+            from = pages.medium(self.process, line);
+            set[0].store(clean | dirty | from << MEDIUM_SHIFT, Relaxed);
+        }
+        let medium = ((carried & MEDIUM) >> MEDIUM_SHIFT) as usize;
+        let written_back = (carried & DIRTY != 0).then_some(medium);
+        Access::Miss { from: from as usize, written_back }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memweir_core::MAX_MEDIA;
+    use memweir_core::placement::Placement;
+    use memweir_core::softpmu::PlacementWords;
+
+    const MISS: Access = Access::Miss { from: 0, written_back: None };
+    const WRITE_BACK: Access = Access::Miss { from: 0, written_back: Some(0) };
 
     fn words(count: usize) -> Vec<AtomicU64> {
         (0..count).map(|_| AtomicU64::new(0)).collect()
@@ -103,16 +137,16 @@ mod tests {
     fn one_set_keeps_lru_order_and_writes_modified_lines_back() {
         let words = words(2);
         let cache = SharedCache::new(&words, 2, 1);
-        assert_eq!(cache.access(0, DIRTY), Access::Miss);
-        assert_eq!(cache.access(1, 0), Access::Miss);
+        assert_eq!(cache.access(0, DIRTY), MISS);
+        assert_eq!(cache.access(1, 0), MISS);
         assert_eq!(cache.access(0, 0), Access::Hit);
-        assert_eq!(cache.access(2, 0), Access::Miss, "line 1 was clean");
-        assert_eq!(cache.access(3, 0), Access::MissWithWriteBack, "line 0 stayed dirty");
-        assert_eq!(cache.access(0, 0), Access::Miss, "and comes back clean");
+        assert_eq!(cache.access(2, 0), MISS, "line 1 was clean");
+        assert_eq!(cache.access(3, 0), WRITE_BACK, "line 0 stayed dirty");
+        assert_eq!(cache.access(0, 0), MISS, "and comes back clean");
         assert_eq!(cache.access(0, DIRTY), Access::Hit);
         assert_eq!(cache.access(0, DIRTY), Access::Hit);
-        assert_eq!(cache.access(4, 0), Access::Miss);
-        assert_eq!(cache.access(5, 0), Access::MissWithWriteBack);
+        assert_eq!(cache.access(4, 0), MISS);
+        assert_eq!(cache.access(5, 0), WRITE_BACK);
     }
 
     #[test]
@@ -120,9 +154,32 @@ mod tests {
         let words = words(16);
         let one = SharedCache::new(&words, 16, 1);
         let two = one.in_address_space(2);
-        assert_eq!(one.access(7, 0), Access::Miss);
-        assert_eq!(two.access(7, 0), Access::Miss);
+        assert_eq!(one.access(7, 0), MISS);
+        assert_eq!(two.access(7, 0), MISS);
         assert_eq!(one.access(7, 0), Access::Hit);
+    }
+
+    #[test]
+    fn a_write_back_goes_to_the_medium_of_its_own_line() {
+        let in_medium = |medium: usize| {
+            let mut shares = [0.0; MAX_MEDIA];
+            shares[medium] = 1.0;
+            let words = Box::leak(Box::new(PlacementWords::default()));
+            &*Box::leak(Box::new(PageMap::new(Placement::Share(shares), words, &[])))
+        };
+        let words = words(2);
+        let plain = SharedCache::new(&words, 2, 1);
+        let one = plain.with_pages(Some(in_medium(1)), 0);
+        let three = plain.in_address_space(2).with_pages(Some(in_medium(3)), 0);
+        let miss = |from, written_back| Access::Miss { from, written_back };
+        assert_eq!(one.access(5, 0), miss(1, None));
+        assert_eq!(one.access(5, DIRTY), Access::Hit, "it keeps its medium when it is modified");
+        assert_eq!(three.access(5, DIRTY), miss(3, None));
+        assert_eq!(one.access(5, 0), Access::Hit, "and when it is read again");
+        assert_eq!(plain.access(8, 0), miss(0, Some(3)));
+        assert_eq!(plain.access(9, DIRTY), miss(0, Some(1)), "whoever evicts it");
+        assert_eq!(three.access(6, 0), miss(3, None), "line 8 was clean");
+        assert_eq!(three.access(7, 0), miss(3, Some(0)));
     }
 
     #[test]
@@ -152,7 +209,7 @@ mod tests {
         });
         for word in &words {
             let word = word.load(Relaxed);
-            let (space, line) = (word >> (LINE_BITS + 1), word >> 1 & ((1 << LINE_BITS) - 1));
+            let (space, line) = (word >> SPACE_SHIFT, word >> 1 & ((1 << LINE_BITS) - 1));
             assert!((2..=5).contains(&space) && line < 512, "{space} {line}");
         }
     }

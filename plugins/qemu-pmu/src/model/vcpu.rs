@@ -1,6 +1,7 @@
 //! The caches of one vCPU and what they have counted since it was last published.
 
 use memweir_core::cache::CacheHierarchy;
+use memweir_core::{Lines, MAX_MEDIA, Traffic};
 
 use super::private::{DIRTY, EMPTY, Lookup, PrivateCache, Word};
 use super::shared::{Access, SharedCache};
@@ -16,12 +17,29 @@ pub struct Events {
     pub reads: u64,
     /// Lines written back to memory.
     pub writes: u64,
+    /// Of these, the ones that went to each medium but the local DRAM.
+    pub elsewhere: [Traffic; MAX_MEDIA - 1],
 }
 
 impl Events {
     /// The events, which start at zero again.
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
+    }
+
+    fn read(&mut self, medium: usize) {
+        self.reads += 1;
+        if let Some(medium) = medium.checked_sub(1) {
+            self.elsewhere[medium].reads += Lines(1);
+        }
+    }
+
+    fn written_back(&mut self, medium: Option<usize>) {
+        let Some(medium) = medium else { return };
+        self.writes += 1;
+        if let Some(medium) = medium.checked_sub(1) {
+            self.elsewhere[medium].writes += Lines(1);
+        }
     }
 }
 
@@ -96,20 +114,18 @@ impl VcpuCaches {
     }
 
     fn fetch(&mut self, line: u64) {
-        match self.llc.access(line, 0) {
-            Access::Hit => {}
-            Access::Miss => self.events.reads += 1,
-            Access::MissWithWriteBack => {
-                self.events.reads += 1;
-                self.events.writes += 1;
-            }
+        if let Access::Miss { from, written_back } = self.llc.access(line, 0) {
+            self.events.read(from);
+            self.events.written_back(written_back);
         }
     }
 
     /// A whole line moves down, so nothing is read for it.
     fn write_back_to_llc(&mut self, victim: Word) {
-        if is_dirty(victim) && self.llc.access(victim >> 1, DIRTY) == Access::MissWithWriteBack {
-            self.events.writes += 1;
+        if is_dirty(victim)
+            && let Access::Miss { written_back, .. } = self.llc.access(victim >> 1, DIRTY)
+        {
+            self.events.written_back(written_back);
         }
     }
 }

@@ -1,0 +1,363 @@
+//! Which pages of a program lie in which medium (H8), as a choice that people write down.
+//!
+//! A [`PlacementSpec`] is what was written, with media by name; [`PlacementSpec::resolve`] makes it a
+//! [`Placement`] on the media of a machine. Deciding the medium of an address by it is the business
+//! of the software PMU.
+//!
+//! | written | pages |
+//! |---|---|
+//! | `pram` | all in the medium `pram` |
+//! | `pram=70%` | seven of ten in `pram`, the others in local DRAM, by a hash of the page |
+//! | `0x4000000000-0x4040000000=pram` | those of this range of addresses in `pram`; ranges may follow each other after commas |
+//! | `hot=64MiB` | the hottest 64 MiB in local DRAM, the others in the machine's second medium |
+//! | `hot=64MiB,rest=cxl,every=100000` | the others in `cxl`; placed anew after so many accesses to memory |
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use crate::counts::Counts;
+use crate::medium::{MAX_MEDIA, Media, MediumId, Traffic};
+use crate::names::suggestion;
+use crate::units::{Bytes, Lines};
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Ranges of addresses that one placement can have.
+pub const MAX_RANGES: usize = 16;
+
+/// Pages that a DRAM budget can have: 1 GiB.
+pub const MAX_HOT_PAGES: u64 = 1 << 18;
+
+/// Accesses to memory between two placements of hot pages, unless the budget asks for more: enough
+/// that a page's heat is no accident.
+const SHORTEST_INTERVAL: u64 = 1 << 16;
+
+/// Accesses per page of the budget between two placements.
+const ACCESSES_PER_PAGE: u64 = 8;
+
+/// A placement as it was written, with media by name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlacementSpec {
+    /// These shares of the pages, in percent, in these media; the rest in local DRAM.
+    Share(Vec<(String, f64)>),
+    /// These addresses in these media; the rest in local DRAM.
+    Ranges(Vec<(Range<u64>, String)>),
+    /// The hottest pages in local DRAM.
+    Hot {
+        /// How much of it there is.
+        dram: Bytes,
+        /// Where the others lie; the machine's second medium if absent.
+        rest: Option<String>,
+        /// Accesses to memory between two placements; by the budget if absent.
+        every: Option<u64>,
+    },
+}
+
+/// A placement that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct PlacementError {
+    /// Why.
+    pub reason: String,
+    /// What to write instead.
+    pub help: String,
+}
+
+/// How placements are written, for help texts.
+pub const FORMS: &str = "write a medium (`pram`), shares (`pram=70%`), ranges (`0x1000-0x9000=pram`) or hot pages \
+     (`hot=64MiB`)";
+
+fn refuse<T>(reason: impl Into<String>, help: impl Into<String>) -> Result<T, PlacementError> {
+    Err(PlacementError { reason: reason.into(), help: help.into() })
+}
+
+impl FromStr for PlacementSpec {
+    type Err = PlacementError;
+
+    fn from_str(text: &str) -> Result<Self, PlacementError> {
+        let items: Vec<(&str, Option<&str>)> = text
+            .split(',')
+            .map(|item| match item.split_once('=') {
+                Some((key, value)) => (key.trim(), Some(value.trim())),
+                None => (item.trim(), None),
+            })
+            .collect();
+        if items.iter().any(|(key, value)| key.is_empty() || *value == Some("")) {
+            return refuse(format!("`{text}` is no placement"), FORMS);
+        }
+        match items.as_slice() {
+            [("hot", Some(size)), options @ ..] => hot(size, options),
+            [("hot", None)] => refuse("how much DRAM is there for hot pages?", FORMS),
+            [(medium, None)] if !medium.starts_with("0x") => {
+                Ok(Self::Share(vec![((*medium).to_owned(), 100.0)]))
+            }
+            [(first, _), ..] if first.starts_with("0x") => {
+                items.into_iter().map(range).collect::<Result<_, _>>().and_then(ranges)
+            }
+            _ => items.into_iter().map(share).collect::<Result<_, _>>().and_then(shares),
+        }
+    }
+}
+
+fn share((medium, value): (&str, Option<&str>)) -> Result<(String, f64), PlacementError> {
+    let percent = value
+        .and_then(|value| value.strip_suffix('%'))
+        .and_then(|number| number.trim().parse::<f64>().ok())
+        .filter(|percent| (0.0..=100.0).contains(percent));
+    match percent {
+        Some(percent) => Ok((medium.to_owned(), percent)),
+        None => refuse(format!("`{}` is no share of `{medium}`", value.unwrap_or("")), FORMS),
+    }
+}
+
+fn shares(shares: Vec<(String, f64)>) -> Result<PlacementSpec, PlacementError> {
+    for (number, (medium, _)) in shares.iter().enumerate() {
+        if shares[..number].iter().any(|(other, _)| other == medium) {
+            return refuse(format!("`{medium}` has two shares"), "name each medium once");
+        }
+    }
+    // A hair more than that is what three thirds can come to.
+    if shares.iter().map(|(_, percent)| percent).sum::<f64>() > 100.0 + 1e-6 {
+        return refuse("the shares are more than 100 %", "what is left over goes to local DRAM");
+    }
+    Ok(PlacementSpec::Share(shares))
+}
+
+fn range((key, value): (&str, Option<&str>)) -> Result<(Range<u64>, String), PlacementError> {
+    let address = |text: &str| u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
+    let ends = key.split_once('-').and_then(|(from, to)| Some(address(from)?..address(to)?));
+    match (ends.filter(|range| range.start < range.end), value) {
+        (Some(range), Some(medium)) => Ok((range, medium.to_owned())),
+        _ => refuse(format!("`{key}` is no range of addresses"), FORMS),
+    }
+}
+
+fn ranges(ranges: Vec<(Range<u64>, String)>) -> Result<PlacementSpec, PlacementError> {
+    if ranges.len() > MAX_RANGES {
+        return refuse(format!("{} ranges", ranges.len()), format!("at most {MAX_RANGES}"));
+    }
+    for (number, (range, _)) in ranges.iter().enumerate() {
+        let meets = |other: &Range<u64>| range.start < other.end && other.start < range.end;
+        if ranges[..number].iter().any(|(other, _)| meets(other)) {
+            return refuse(
+                format!("{:#x}-{:#x} lies in two ranges", range.start, range.end),
+                "let ranges not overlap",
+            );
+        }
+    }
+    Ok(PlacementSpec::Ranges(ranges))
+}
+
+fn hot(size: &str, options: &[(&str, Option<&str>)]) -> Result<PlacementSpec, PlacementError> {
+    let (mut rest, mut every) = (None, None);
+    for (key, value) in options {
+        match (*key, value) {
+            ("rest", Some(medium)) if rest.is_none() => rest = Some((*medium).to_owned()),
+            ("every", Some(number)) if every.is_none() => {
+                every = number.parse().ok().filter(|number| *number > 0);
+                if every.is_none() {
+                    return refuse(
+                        format!("`{number}` is no number of accesses"),
+                        "a whole number of accesses to memory, 1 or more",
+                    );
+                }
+            }
+            _ => {
+                return refuse(
+                    format!("`{key}` says nothing about hot pages"),
+                    suggestion(key, ["rest", "every"]),
+                );
+            }
+        }
+    }
+    let pages = size_in_bytes(size).filter(|bytes| bytes.is_multiple_of(PAGE_BYTES));
+    match pages.map(|bytes| bytes / PAGE_BYTES) {
+        Some(pages) if (1..=MAX_HOT_PAGES).contains(&pages) => {
+            Ok(PlacementSpec::Hot { dram: Bytes(pages * PAGE_BYTES), rest, every })
+        }
+        _ => refuse(
+            format!("`{size}` of DRAM cannot be had"),
+            format!(
+                "whole pages, from 4KiB to {}, such as `64MiB`",
+                Bytes(MAX_HOT_PAGES * PAGE_BYTES)
+            ),
+        ),
+    }
+}
+
+/// `4096`, `64KiB`, `64MiB` or `1GiB`.
+fn size_in_bytes(text: &str) -> Option<u64> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    let (number, shift) = units
+        .into_iter()
+        .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)))
+        .unwrap_or((text, 0));
+    number.trim().parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+impl fmt::Display for PlacementSpec {
+    /// As it can be read again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut items = Vec::new();
+        match self {
+            Self::Share(shares) => {
+                items.extend(shares.iter().map(|(m, percent)| format!("{m}={percent}%")));
+            }
+            Self::Ranges(ranges) => {
+                items
+                    .extend(ranges.iter().map(|(r, m)| format!("{:#x}-{:#x}={m}", r.start, r.end)));
+            }
+            Self::Hot { dram, rest, every } => {
+                items.push(format!("hot={}", dram.0));
+                items.extend(rest.iter().map(|medium| format!("rest={medium}")));
+                items.extend(every.iter().map(|number| format!("every={number}")));
+            }
+        }
+        f.write_str(&items.join(","))
+    }
+}
+
+impl PlacementSpec {
+    /// The placement on a machine with these media.
+    ///
+    /// # Errors
+    /// If the machine has no medium of a name, or no second one for the pages that are not hot.
+    pub fn resolve(&self, media: &Media) -> Result<Placement, PlacementError> {
+        let find = |name: &str| match media.find(name) {
+            Some(id) => Ok(id),
+            None => {
+                let names: Vec<&str> = media.iter().map(|(_, m)| m.name.as_str()).collect();
+                refuse(
+                    format!("there is no medium `{name}`"),
+                    suggestion(name, names.iter().copied()),
+                )
+            }
+        };
+        Ok(match self {
+            Self::Share(shares) => {
+                let mut by_medium = [0.0; MAX_MEDIA];
+                for (name, percent) in shares {
+                    by_medium[find(name)?.index()] += percent / 100.0;
+                }
+                let elsewhere: f64 = by_medium[1..].iter().sum();
+                by_medium[0] = (1.0 - elsewhere).max(0.0);
+                Placement::Share(by_medium)
+            }
+            Self::Ranges(ranges) => {
+                let resolve = |(addresses, name): &(Range<u64>, String)| {
+                    Ok(AddressRange {
+                        from: addresses.start,
+                        to: addresses.end,
+                        medium: find(name)?,
+                    })
+                };
+                Placement::Ranges(ranges.iter().map(resolve).collect::<Result<_, _>>()?)
+            }
+            Self::Hot { dram, rest, every } => {
+                let second = media.iter().nth(1).map(|(id, _)| id);
+                let rest = match (rest, second) {
+                    (Some(name), _) => find(name)?,
+                    (None, Some(second)) => second,
+                    (None, None) => MediumId::LOCAL_DRAM,
+                };
+                if rest == MediumId::LOCAL_DRAM {
+                    return refuse(
+                        "pages that are not hot have no medium to be in but local DRAM",
+                        "name media with a second one, such as `pram`",
+                    );
+                }
+                let pages = dram.0 / PAGE_BYTES;
+                let interval = every.unwrap_or(SHORTEST_INTERVAL.max(ACCESSES_PER_PAGE * pages));
+                Placement::Hot(HotPages { pages, rest, interval })
+            }
+        })
+    }
+}
+
+/// A range of addresses in one medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressRange {
+    /// First address.
+    pub from: u64,
+    /// The address after the last one.
+    pub to: u64,
+    /// Where it lies.
+    pub medium: MediumId,
+}
+
+/// The hottest pages of a job in local DRAM, as far as they fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HotPages {
+    /// How many fit; from one to [`MAX_HOT_PAGES`].
+    pub pages: u64,
+    /// Where the others lie.
+    pub rest: MediumId,
+    /// Accesses of the job to memory between two placements; one or more.
+    pub interval: u64,
+}
+
+/// Which pages of a program lie in which medium.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Placement {
+    /// Shares of the pages by medium, which add up to one.
+    Share([f64; MAX_MEDIA]),
+    /// Ranges that do not overlap; everything else lies in local DRAM.
+    Ranges(Vec<AddressRange>),
+    /// The hottest pages in local DRAM.
+    Hot(HotPages),
+}
+
+impl Default for Placement {
+    /// Everything in local DRAM.
+    fn default() -> Self {
+        let mut shares = [0.0; MAX_MEDIA];
+        shares[MediumId::LOCAL_DRAM.index()] = 1.0;
+        Self::Share(shares)
+    }
+}
+
+impl Placement {
+    /// Whether everything lies in local DRAM.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Share(shares) => shares[1..].iter().all(|share| *share == 0.0),
+            Self::Ranges(ranges) => ranges.iter().all(|r| r.medium == MediumId::LOCAL_DRAM),
+            Self::Hot(_) => false,
+        }
+    }
+
+    /// What is known of the medium of traffic of which only the number of lines is known: its
+    /// shares, where the placement is by share; `None` where only the addresses would tell.
+    #[must_use]
+    pub fn shares(&self) -> Option<[f64; MAX_MEDIA]> {
+        match self {
+            Self::Share(shares) => Some(*shares),
+            _ if self.is_local() => Self::default().shares(),
+            Self::Ranges(_) | Self::Hot(_) => None,
+        }
+    }
+}
+
+/// The same counts with their traffic divided among media by `shares`, both directions alike.
+/// What rounding leaves over stays in local DRAM, so that no line is lost or made.
+#[must_use]
+pub fn divide(counts: &Counts, shares: &[f64; MAX_MEDIA]) -> Counts {
+    let part = |lines: Lines, share: f64| Lines((lines.as_f64() * share).round() as u64);
+    let mut left = Traffic { reads: counts.reads, writes: counts.writes };
+    let mut traffic = [Traffic::default(); MAX_MEDIA];
+    for (place, share) in traffic.iter_mut().zip(shares).skip(1) {
+        *place = Traffic {
+            reads: Lines(part(counts.reads, *share).0.min(left.reads.0)),
+            writes: Lines(part(counts.writes, *share).0.min(left.writes.0)),
+        };
+        left = left.since(place);
+    }
+    traffic[0] = left;
+    Counts::by_medium(counts.instructions, traffic)
+}
