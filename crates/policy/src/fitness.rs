@@ -3,13 +3,7 @@
 use memweir_core::BytesPerSec;
 
 use crate::policy::QuantumView;
-
-/// Independent running minima of a scan: enough for the compiler to keep vector units busy.
-const LANES: usize = 8;
-
-/// Demands of which only the smallest gap is looked for at first; where in the block it is, is
-/// asked of one block alone.
-const BLOCK: usize = 16 * LANES;
+use crate::scan::{fill_lanes, first_smallest};
 
 /// Chooses jobs by the fitness of iabw eq. (2) until the cores or the jobs run out.
 ///
@@ -29,8 +23,7 @@ const BLOCK: usize = 16 * LANES;
 /// The selector keeps its buffer between calls, so that a decision allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct FitnessSelector {
-    /// Demand per core by place in the queue; infinite for jobs out of the running, and in the
-    /// last places, which fill the lanes up.
+    /// Demand per core by place in the queue; infinite for jobs out of the running.
     demands: Vec<f64>,
 }
 
@@ -41,14 +34,16 @@ impl FitnessSelector {
         let mut bw_remain = target - view.committed;
         self.demands.clear();
         self.demands.extend(view.queue.iter().map(|job| job.demand_per_core().0));
-        self.demands.resize(view.queue.len().next_multiple_of(LANES), f64::INFINITY);
+        fill_lanes(&mut self.demands);
         let mut widest = view.queue.iter().map(|job| job.cores).max().unwrap_or(0);
         while cpu_remain > 0 {
             if widest > cpu_remain {
                 widest = self.drop_wider_than(cpu_remain, view);
             }
-            let share = bw_remain / f64::from(cpu_remain);
-            let Some(best) = nearest(&self.demands, share.0) else { break };
+            let share = (bw_remain / f64::from(cpu_remain)).0;
+            // The denominator of iabw eq. (2).
+            let gap = |demand: f64| (share - demand).abs();
+            let Some(best) = first_smallest(&self.demands, gap) else { break };
             chosen.push(best);
             self.demands[best] = f64::INFINITY;
             cpu_remain -= view.queue[best].cores;
@@ -68,38 +63,4 @@ impl FitnessSelector {
         }
         widest
     }
-}
-
-/// The first place with the smallest gap to `share`; `None` if every demand is infinite.
-fn nearest(demands: &[f64], share: f64) -> Option<usize> {
-    let mut best = (f64::INFINITY, 0);
-    for (block, demands) in demands.chunks(BLOCK).enumerate() {
-        let smallest = smallest_gap(demands, share);
-        if smallest < best.0 {
-            best = (smallest, block * BLOCK);
-        }
-    }
-    let (smallest, start) = best;
-    if smallest == f64::INFINITY {
-        return None;
-    }
-    let place = demands[start..].iter().position(|demand| gap(*demand, share) == smallest)?;
-    Some(start + place)
-}
-
-fn smallest_gap(demands: &[f64], share: f64) -> f64 {
-    let mut lanes = [f64::INFINITY; LANES];
-    for chunk in demands.chunks_exact(LANES) {
-        for (lane, demand) in lanes.iter_mut().zip(chunk) {
-            // Not `f64::min`, whose care for NaN costs two more instructions.
-            let gap = gap(*demand, share);
-            *lane = if gap < *lane { gap } else { *lane };
-        }
-    }
-    lanes.into_iter().fold(f64::INFINITY, f64::min)
-}
-
-/// The denominator of iabw eq. (2).
-fn gap(demand: f64, share: f64) -> f64 {
-    (share - demand).abs()
 }

@@ -13,6 +13,12 @@
 //! | [`target`] | from there to the scheduling bandwidth target, eq. (11) |
 //! | [`predictor`] | the bandwidth of the next quantum, section 4.2 |
 //!
+//! And beyond iabw:
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`ebw`] | effective bandwidth on hybrid memory, hmmsched eq. (6), (7) |
+//!
 //! # A policy of your own
 //!
 //! A [`Policy`] is asked once per quantum which waiting jobs to run beside the head of the run
@@ -77,14 +83,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ebw;
 pub mod fitness;
 pub mod iabw;
 pub mod policies;
 pub mod policy;
 pub mod predictor;
+mod scan;
 pub mod scheduler;
 pub mod target;
 
+pub use ebw::{EffectiveBandwidth, TrafficRate, TrafficRates, Translation};
 pub use policies::UnknownPolicy;
 pub use policy::{Blocking, Candidate, Policy, QuantumView};
 pub use predictor::{Predictor, PredictorKind, UnknownPredictor};

@@ -1,10 +1,13 @@
 //! The table of policies: what `--policy` accepts, in the order in which help lists it.
 //!
 //! To add a policy, write its file below `policies/`, add one row to [`POLICIES`], and it can be
-//! named wherever a policy is named.
+//! named wherever a policy is named, with its options.
 
+pub mod available_bandwidth;
+pub mod hmmsched;
 pub mod ideal_average;
 pub mod long_job_first;
+pub mod options;
 pub mod os;
 pub mod peak_bandwidth;
 pub mod random;
@@ -15,8 +18,11 @@ use memweir_core::names::suggestion;
 use crate::policy::{Policy, QuantumView};
 use crate::scheduler::SchedulerConfig;
 
+pub use available_bandwidth::AvailableBandwidth;
+pub use hmmsched::Hmmsched;
 pub use ideal_average::IdealAverage;
 pub use long_job_first::LongJobFirst;
+pub use options::{Options, PolicyOption};
 pub use os::Os;
 pub use peak_bandwidth::PeakBandwidth;
 pub use random::Random;
@@ -42,8 +48,10 @@ pub struct PolicyEntry {
     pub reference: &'static str,
     /// What it decides by.
     pub decides_by: DecidesBy,
+    /// What may be written behind the name.
+    pub options: &'static [PolicyOption],
     /// Builds it.
-    pub build: fn(&SchedulerConfig) -> Box<dyn Policy>,
+    pub build: fn(&SchedulerConfig, &Options) -> Box<dyn Policy>,
 }
 
 /// Every policy.
@@ -53,42 +61,64 @@ pub const POLICIES: &[PolicyEntry] = &[
         summary: "block nobody: the operating system schedules",
         reference: "the baseline of iabw section 5",
         decides_by: DecidesBy::Queue,
-        build: |_| Box::new(Os),
+        options: &[],
+        build: |_, _| Box::new(Os),
     },
     PolicyEntry {
         name: "round-robin",
         summary: "the run queue in order, whatever the jobs do to memory",
         reference: "iabw section 3.3",
         decides_by: DecidesBy::Queue,
-        build: |_| Box::new(RoundRobin),
+        options: &[],
+        build: |_, _| Box::new(RoundRobin),
     },
     PolicyEntry {
         name: "random",
         summary: "any jobs, drawn anew each quantum",
         reference: "a control for the others",
         decides_by: DecidesBy::Queue,
-        build: |config| Box::new(Random::new(config.seed)),
+        options: &[],
+        build: |config, _| Box::new(Random::new(config.seed)),
     },
     PolicyEntry {
         name: "long-job-first",
         summary: "the longest expected time first, to balance the cores at the end",
         reference: "iabw section 5.5",
         decides_by: DecidesBy::Queue,
-        build: |_| Box::new(LongJobFirst::default()),
+        options: &[],
+        build: |_, _| Box::new(LongJobFirst::default()),
     },
     PolicyEntry {
         name: "peak-bandwidth",
         summary: "jobs that together come nearest to the peak bandwidth",
         reference: "iabw eq. (2), the policy of earlier work (PBW)",
         decides_by: DecidesBy::Bandwidth,
-        build: |_| Box::new(PeakBandwidth::default()),
+        options: &[],
+        build: |_, _| Box::new(PeakBandwidth::default()),
     },
     PolicyEntry {
         name: "ideal-average",
         summary: "jobs that together come nearest to the workload's ideal average bandwidth",
         reference: "iabw eq. (2), (8)-(11)",
         decides_by: DecidesBy::Bandwidth,
-        build: |config| Box::new(IdealAverage::new(config.target.clone())),
+        options: &[],
+        build: |config, _| Box::new(IdealAverage::new(config.target.clone())),
+    },
+    PolicyEntry {
+        name: "available-bandwidth",
+        summary: "the job that comes nearest to what is left of the peak, counting transactions",
+        reference: "hmmsched eq. (1)-(5), the baseline that knows no media",
+        decides_by: DecidesBy::Bandwidth,
+        options: &[],
+        build: |config, _| Box::new(AvailableBandwidth::new(config)),
+    },
+    PolicyEntry {
+        name: "hmmsched",
+        summary: "latency-sensitive jobs first, then jobs that complement each other on DRAM and NVM",
+        reference: "hmmsched section V",
+        decides_by: DecidesBy::Bandwidth,
+        options: hmmsched::OPTIONS,
+        build: |config, options| Box::new(Hmmsched::new(config, options)),
     },
 ];
 
@@ -97,22 +127,60 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     POLICIES.iter().map(|entry| entry.name)
 }
 
-/// A policy that is not in the table; says which one may have been meant.
+/// A policy that is not in the table, or an option that it does not have; says what may have been
+/// meant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown policy `{name}`: {help}")]
+#[error("{reason}: {help}")]
 pub struct UnknownPolicy {
-    /// What was asked for.
-    pub name: String,
+    /// What is wrong, with what was written.
+    pub reason: String,
     /// The nearest valid choice and the list of all.
     pub help: String,
 }
 
-/// The row of the policy called `name`.
-pub fn find(name: &str) -> Result<&'static PolicyEntry, UnknownPolicy> {
-    POLICIES
-        .iter()
-        .find(|entry| entry.name == name)
-        .ok_or_else(|| UnknownPolicy { name: name.to_owned(), help: suggestion(name, names()) })
+/// A policy with its options.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// Its row of the table.
+    pub entry: &'static PolicyEntry,
+    /// The options that were given.
+    pub options: Options,
+}
+
+impl Choice {
+    /// Builds it.
+    #[must_use]
+    pub fn build(&self, config: &SchedulerConfig) -> Box<dyn Policy> {
+        (self.entry.build)(config, &self.options)
+    }
+}
+
+/// The policy that is written as `given`: its name, and options behind colons.
+///
+/// ```
+/// use memweir_policy::policies::{find, hmmsched};
+///
+/// let choice = find("hmmsched:alpha=0.3:no-classes")?;
+/// assert_eq!(choice.entry.name, "hmmsched");
+/// assert_eq!(choice.options.number(&hmmsched::ALPHA), Some(0.3));
+/// assert_eq!(
+///     find("hmmsched:alfa=0.3").unwrap_err().to_string(),
+///     "bad option `alfa=0.3` of policy `hmmsched`: did you mean `alpha`? valid: alpha, \
+///      no-classes, no-guard, no-order, counts, no-remote"
+/// );
+/// # Ok::<(), memweir_policy::UnknownPolicy>(())
+/// ```
+///
+/// # Errors
+/// If the table has no such policy, or the policy no such option.
+pub fn find(given: &str) -> Result<Choice, UnknownPolicy> {
+    let mut parts = given.split(':');
+    let name = parts.next().unwrap_or(given);
+    let entry = POLICIES.iter().find(|entry| entry.name == name).ok_or_else(|| UnknownPolicy {
+        reason: format!("unknown policy `{name}`"),
+        help: suggestion(name, names()),
+    })?;
+    Ok(Choice { entry, options: Options::read(name, entry.options, parts)? })
 }
 
 /// Chooses, in this order, every job that still fits the free cores.

@@ -2,6 +2,7 @@
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 
+use crate::ebw::TrafficRates;
 use crate::scheduler::Bus;
 
 /// A job that may run in the next quantum.
@@ -16,6 +17,11 @@ pub struct Candidate {
     pub demand: BytesPerSec,
     /// Its estimated execution time (`T_j` of iabw section 3.3), if known.
     pub expected_time: Option<Nanos>,
+    /// The same demand by medium and direction, divided as its latest traffic was; reads from the
+    /// local DRAM as long as nothing was seen of it.
+    pub traffic: TrafficRates,
+    /// CPU time that it has used so far, on all of its cores.
+    pub executed: Nanos,
 }
 
 impl Candidate {
@@ -23,6 +29,12 @@ impl Candidate {
     #[must_use]
     pub fn demand_per_core(&self) -> BytesPerSec {
         self.demand / f64::from(self.cores)
+    }
+
+    /// Sets what is assumed of a job that nothing is known of.
+    pub(crate) fn assume(&mut self, demand: BytesPerSec) {
+        self.demand = demand;
+        self.traffic = self.traffic.scaled_to(demand);
     }
 }
 
@@ -39,6 +51,9 @@ pub struct QuantumView<'a> {
     pub cores: u32,
     /// Predicted bandwidth of the head, or of the jobs that run on.
     pub committed: BytesPerSec,
+    /// Whose that is, in the order of choice: the head, or the jobs that run on. Empty if nobody
+    /// could be chosen.
+    pub running: &'a [Candidate],
     /// The waiting jobs in the order of the run queue. May be empty.
     pub queue: &'a [Candidate],
     /// The memory bus, as calibrated.

@@ -89,9 +89,9 @@ impl QuantumScheduler {
     /// A scheduler with the policy that the configuration names.
     ///
     /// # Errors
-    /// If there is no such policy; the error names the nearest.
+    /// If there is no such policy, or it has no such option; the error names the nearest.
     pub fn new(config: SchedulerConfig) -> Result<Self, UnknownPolicy> {
-        let policy = (policies::find(&config.policy)?.build)(&config);
+        let policy = policies::find(&config.policy)?.build(&config);
         Ok(Self::with_policy(config, policy))
     }
 
@@ -264,17 +264,22 @@ impl QuantumScheduler {
         let Scratch { moved, mut survey, mut picks } = std::mem::take(&mut self.scratch);
         survey.take(&self.jobs, &self.queue, &self.asleep, self.config.cores);
         let unknown = survey.unknown_demand;
-        let running = self.chosen.iter().map(|slot| &self.jobs[*slot]);
-        let mut load = running.fold(Load::default(), |load, job| load.with(job, unknown));
         let mut rest = 0..survey.waiting.len();
         if self.chosen.is_empty() && !rest.is_empty() {
-            load = load.with(self.choose(survey.waiting[0], placement), unknown);
+            self.choose(survey.waiting[0], placement);
             rest.start = 1;
+        }
+        let mut load = Load::default();
+        for slot in &self.chosen {
+            let job = &self.jobs[*slot];
+            load = load.with(job, unknown);
+            survey.run(job);
         }
         let view = QuantumView {
             quantum: self.quantum,
             cores: self.config.cores.saturating_sub(load.cores),
             committed: load.demand,
+            running: &survey.running,
             queue: &survey.candidates[rest.clone()],
             bus: self.config.bus,
             highest_observed: self.highest_observed,

@@ -16,7 +16,7 @@ pub use known::{Knowledge, Known, invocation, unknown_jobs};
 use std::collections::HashMap;
 
 use memweir_core::input::InputError;
-use memweir_core::{BytesPerSec, JobId, Media, Nanos, metrics};
+use memweir_core::{BytesPerSec, JobId, MAX_MEDIA, Media, Nanos, metrics};
 use memweir_linux::blocker::{self, OpenError, Opened};
 use memweir_linux::{MeterError, MeterKind, leftovers};
 use memweir_policy::{QuantumScheduler, SchedulerConfig};
@@ -177,6 +177,7 @@ impl Plan<'_> {
             bus: self.bus,
             target: self.target.clone(),
             media: Media::dram_only(),
+            medium_peaks: [None; MAX_MEDIA],
             seed: self.options.seed,
         }
     }

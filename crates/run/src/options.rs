@@ -191,12 +191,19 @@ pub fn policy_names() -> Vec<&'static str> {
 /// Whether a policy decides by the jobs' bandwidth, so that it is nothing without a meter.
 #[must_use]
 pub fn needs_bandwidth(policy: &str) -> bool {
-    policies::find(policy).is_ok_and(|entry| entry.decides_by == DecidesBy::Bandwidth)
+    policies::find(policy).is_ok_and(|choice| choice.entry.decides_by == DecidesBy::Bandwidth)
 }
 
-/// Checks the name of a policy.
-pub fn policy(name: &str) -> Result<String, Refusal> {
-    choose("policy", name, &policy_names()).map(str::to_owned)
+/// Checks the name of a policy and the options behind it.
+pub fn policy(given: &str) -> Result<String, Refusal> {
+    let name = given.split(':').next().unwrap_or(given);
+    if choose("policy", name, &policy_names())? == PINNED {
+        return choose("policy", given, &[PINNED]).map(str::to_owned);
+    }
+    match policies::find(given) {
+        Ok(_) => Ok(given.to_owned()),
+        Err(error) => Err(Refusal::new(error.reason, error.help)),
+    }
 }
 
 /// Checks the name of a predictor.

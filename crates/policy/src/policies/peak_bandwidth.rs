@@ -28,6 +28,6 @@ impl Policy for PeakBandwidth {
 }
 
 /// The peak as far as it has been seen.
-fn estimate(view: &QuantumView<'_>) -> BytesPerSec {
+pub(super) fn estimate(view: &QuantumView<'_>) -> BytesPerSec {
     view.queue.iter().map(|job| job.demand).fold(view.highest_observed, BytesPerSec::max)
 }

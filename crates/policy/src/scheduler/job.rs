@@ -3,6 +3,7 @@
 use memweir_core::{BytesPerSec, JobId, Nanos};
 
 use super::types::{JobSpec, Observation};
+use crate::ebw::TrafficRates;
 use crate::policy::Candidate;
 use crate::predictor::{Predictor, PredictorKind, Sample};
 
@@ -57,6 +58,11 @@ pub(super) struct Job {
     lower_bound: Option<BytesPerSec>,
     /// What was measured on an unsaturated bus: bytes, and the seconds in which they moved.
     measured: (f64, f64),
+    /// What was last measured, by medium and direction, whether the bus was saturated or not:
+    /// how traffic divides is the job's own affair.
+    traffic: TrafficRates,
+    /// CPU time that it has used.
+    executed: Nanos,
     /// How much of its execution is behind it, in the sense of `expected_time`.
     progress: Nanos,
 }
@@ -74,6 +80,8 @@ impl Job {
             prediction: None,
             lower_bound: None,
             measured: (0.0, 0.0),
+            traffic: TrafficRates::default(),
+            executed: Nanos::ZERO,
             progress: Nanos::ZERO,
         }
     }
@@ -91,9 +99,13 @@ impl Job {
     pub(super) fn learn(&mut self, observation: &Observation, conditions: &Conditions) {
         let span = self.span(observation, conditions.elapsed);
         self.advance(span);
+        self.executed = Nanos(self.executed.0.saturating_add(observation.cpu_time.0));
         let long_enough = span > Nanos::ZERO && span >= conditions.shortest;
         let bandwidth =
             observation.counts.filter(|_| long_enough).map(|counts| counts.bandwidth(span));
+        if let Some(counts) = observation.counts.filter(|_| long_enough) {
+            self.traffic = TrafficRates::of(&counts, span);
+        }
         let unsaturated = bandwidth.filter(|_| !conditions.saturated);
         if let Some(bandwidth) = unsaturated {
             self.measured.0 += bandwidth.0 * span.as_secs_f64();
@@ -159,6 +171,8 @@ impl Job {
             cores: self.spec.cores,
             demand,
             expected_time: self.spec.expected_time,
+            traffic: self.traffic.scaled_to(demand),
+            executed: self.executed,
         }
     }
 }

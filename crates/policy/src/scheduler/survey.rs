@@ -3,7 +3,7 @@
 
 use memweir_core::{BytesPerSec, Nanos};
 
-use super::job::Placement;
+use super::job::{Job, Placement};
 use super::table::{JobTable, Slot};
 use crate::iabw::{Estimator, Requirement};
 use crate::policy::Candidate;
@@ -19,6 +19,8 @@ pub(super) struct Survey {
     pub(super) waiting: Vec<Slot>,
     /// The same as a policy sees them.
     pub(super) candidates: Vec<Candidate>,
+    /// The jobs that run, as a policy sees them, in the order of choice.
+    pub(super) running: Vec<Candidate>,
     /// What a job of unknown demand is expected to require: the mean of the others.
     pub(super) unknown_demand: BytesPerSec,
     /// iabw eq. (10); `None` if nothing is known of any job's bandwidth.
@@ -64,7 +66,7 @@ impl Survey {
         }
         self.unknown_demand = demands.value().map_or(BytesPerSec::ZERO, BytesPerSec);
         for place in &self.unknown.demands {
-            self.candidates[*place].demand = self.unknown_demand;
+            self.candidates[*place].assume(self.unknown_demand);
         }
         let time = times.value().map_or(UNKNOWN_TIME, |nanos| Nanos(nanos as u64));
         self.ideal_average = bandwidths
@@ -72,7 +74,13 @@ impl Survey {
             .map(|bandwidth| self.ideal_average(time, BytesPerSec(bandwidth), cores));
     }
 
+    /// Adds a job to those that run.
+    pub(super) fn run(&mut self, job: &Job) {
+        self.running.push(job.candidate(job.demand().unwrap_or(self.unknown_demand)));
+    }
+
     fn clear(&mut self) {
+        self.running.clear();
         self.waiting.clear();
         self.candidates.clear();
         self.requirements.clear();

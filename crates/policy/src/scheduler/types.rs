@@ -1,6 +1,6 @@
 //! What goes into the scheduler and what comes out of it.
 
-use memweir_core::{BytesPerSec, Counts, JobId, Media, Nanos};
+use memweir_core::{BytesPerSec, Counts, JobId, MAX_MEDIA, Media, Nanos};
 
 use crate::predictor::PredictorKind;
 use crate::target::TargetCurve;
@@ -28,7 +28,7 @@ impl Bus {
 /// Everything that fixes the behavior of a [`crate::QuantumScheduler`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedulerConfig {
-    /// Name in the table of policies ([`crate::policies::POLICIES`]).
+    /// Name in the table of policies ([`crate::policies::POLICIES`]), with options behind colons.
     pub policy: String,
     /// How the jobs' next bandwidth is predicted.
     pub predictor: PredictorKind,
@@ -42,6 +42,8 @@ pub struct SchedulerConfig {
     pub target: Option<TargetCurve>,
     /// The media that the jobs' counts tell apart.
     pub media: Media,
+    /// Realistic peak bandwidth of each of these media, where it is known.
+    pub medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -57,6 +59,7 @@ impl Default for SchedulerConfig {
             bus: Bus::default(),
             target: None,
             media: Media::default(),
+            medium_peaks: [None; MAX_MEDIA],
             seed: 0,
         }
     }

@@ -3,7 +3,7 @@
 use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_policy::fitness::FitnessSelector;
 use memweir_policy::policies::{self, POLICIES};
-use memweir_policy::{Bus, Candidate, QuantumScheduler, QuantumView, TargetCurve};
+use memweir_policy::{Bus, Candidate, QuantumScheduler, QuantumView, TargetCurve, TrafficRates};
 use proptest::prelude::*;
 
 use crate::machine::config;
@@ -26,6 +26,8 @@ fn wide_queue(jobs: &[(f64, u32)]) -> Vec<Candidate> {
             cores: *cores,
             demand: gb(*demand),
             expected_time: None,
+            traffic: TrafficRates::local_reads(gb(*demand)),
+            executed: Nanos::ZERO,
         })
         .collect()
 }
@@ -36,6 +38,7 @@ fn view(queue: &[Candidate], cores: u32, committed: f64) -> QuantumView<'_> {
         quantum: 0,
         cores,
         committed: gb(committed),
+        running: &[],
         queue,
         bus: Bus::default(),
         highest_observed: BytesPerSec::ZERO,
@@ -44,7 +47,7 @@ fn view(queue: &[Candidate], cores: u32, committed: f64) -> QuantumView<'_> {
 }
 
 fn choose(policy: &str, view: &QuantumView<'_>) -> (Vec<usize>, Option<BytesPerSec>) {
-    let mut policy = (policies::find(policy).unwrap().build)(&config(policy, 1));
+    let mut policy = policies::find(policy).unwrap().build(&config(policy, 1));
     let mut chosen = Vec::new();
     policy.select(view, &mut chosen);
     (chosen, policy.target())
@@ -116,7 +119,7 @@ fn random_is_fixed_by_its_seed_and_reaches_every_job() {
     let draws = |seed| {
         let mut config = config("random", 1);
         config.seed = seed;
-        let mut policy = (policies::find("random").unwrap().build)(&config);
+        let mut policy = policies::find("random").unwrap().build(&config);
         let mut all = Vec::new();
         for _ in 0..100 {
             let mut chosen = Vec::new();
@@ -182,7 +185,7 @@ fn ideal_average_aims_where_the_curve_says() {
     };
     let mut config = config("ideal-average", 1);
     config.target = Some(curve);
-    let mut policy = (policies::find("ideal-average").unwrap().build)(&config);
+    let mut policy = policies::find("ideal-average").unwrap().build(&config);
     let queue = queue(&[5.0, 25.0, 2.0]);
     let mut chosen = Vec::new();
     let view = QuantumView { ideal_average: Some(gb(38.0)), ..view(&queue, 1, 14.0) };
@@ -205,15 +208,23 @@ fn os_chooses_nobody() {
 #[test]
 fn the_table_names_every_policy_once_and_helps_with_wrong_names() {
     let names: Vec<_> = policies::names().collect();
-    let expected =
-        ["os", "round-robin", "random", "long-job-first", "peak-bandwidth", "ideal-average"];
+    let expected = [
+        "os",
+        "round-robin",
+        "random",
+        "long-job-first",
+        "peak-bandwidth",
+        "ideal-average",
+        "available-bandwidth",
+        "hmmsched",
+    ];
     assert_eq!(names, expected);
     assert!(POLICIES.iter().all(|entry| !entry.summary.contains('\n')));
     let refused = QuantumScheduler::new(config("ideal-avg", 2)).err().unwrap();
     assert_eq!(
         refused.to_string(),
         "unknown policy `ideal-avg`: did you mean `ideal-average`? valid: os, round-robin, \
-         random, long-job-first, peak-bandwidth, ideal-average"
+         random, long-job-first, peak-bandwidth, ideal-average, available-bandwidth, hmmsched"
     );
 }
 

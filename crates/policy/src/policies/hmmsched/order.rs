@@ -1,0 +1,162 @@
+//! The two orders in which hmmsched takes jobs: the lowest EBW first, and the four complementary
+//! steps.
+
+use crate::ebw::EffectiveBandwidth;
+use crate::scan::{fill_lanes, first_smallest};
+
+/// Latency-sensitive jobs that wait.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LowestFirst {
+    /// EBW by place in the queue; NaN for everybody else.
+    ebw: Vec<f64>,
+}
+
+impl LowestFirst {
+    /// Starts anew with these jobs; `None` for places that hold others.
+    pub(super) fn fill(&mut self, jobs: impl Iterator<Item = Option<EffectiveBandwidth>>) {
+        self.ebw.clear();
+        self.ebw.extend(jobs.map(|job| job.map_or(f64::NAN, |ebw| ebw.total().0)));
+        fill_lanes(&mut self.ebw);
+    }
+
+    /// Takes the job with the lowest EBW of those that fit.
+    pub(super) fn take(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        loop {
+            let place = first_smallest(&self.ebw, |ebw| ebw)?;
+            self.ebw[place] = f64::NAN;
+            if fits(place) {
+                return Some(place);
+            }
+        }
+    }
+}
+
+/// What a step of the complementary order looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    LargestDram,
+    SmallestNvm,
+    LargestNvm,
+    SmallestDram,
+}
+
+/// The four steps in the order of hmmsched section V-A-2.
+const STEPS: [Step; 4] =
+    [Step::LargestDram, Step::SmallestNvm, Step::LargestNvm, Step::SmallestDram];
+
+/// Bandwidth-sensitive jobs that wait, and how far the order has come.
+///
+/// The head of the run queue runs whatever the order says. It is taken for the step that it fits
+/// best, the one for which the fewest waiting jobs would have come before it, and the order goes
+/// on behind that step: so a head with much DRAM traffic gets the company that a job chosen for
+/// its DRAM traffic would have got, and the jobs of one quantum on four cores are four successive
+/// steps. The same holds for a job that is the only one to run on in mid-quantum. A head that is
+/// latency-sensitive has no part in the order.
+///
+/// Where all waiting jobs have the same traffic with one kind of memory, such as none, its two
+/// steps tell nothing and are passed over; where that holds for both kinds, the queue decides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Complementary {
+    /// `EBW_D` by place in the queue; NaN for everybody else.
+    dram: Vec<f64>,
+    /// `EBW_NV`, likewise.
+    nvm: Vec<f64>,
+    /// Whether the jobs differ in these.
+    dram_tells: bool,
+    nvm_tells: bool,
+    /// The step to be taken next, as an index into [`STEPS`].
+    next: usize,
+}
+
+impl Complementary {
+    /// Starts anew with these jobs; `None` for places that hold others. The order goes on.
+    pub(super) fn fill(&mut self, jobs: impl Iterator<Item = Option<EffectiveBandwidth>>) {
+        self.dram.clear();
+        self.nvm.clear();
+        for job in jobs {
+            self.dram.push(job.map_or(f64::NAN, |ebw| ebw.dram.0));
+            self.nvm.push(job.map_or(f64::NAN, |ebw| ebw.nvm.0));
+        }
+        self.dram_tells = differ(&self.dram);
+        self.nvm_tells = differ(&self.nvm);
+        fill_lanes(&mut self.dram);
+        fill_lanes(&mut self.nvm);
+    }
+
+    /// Goes on behind the step that `head` fits best.
+    pub(super) fn follow(&mut self, head: EffectiveBandwidth) {
+        let before_head = |step: &usize| match STEPS[*step] {
+            Step::LargestDram => count(&self.dram, |dram| dram > head.dram.0),
+            Step::SmallestNvm => count(&self.nvm, |nvm| nvm < head.nvm.0),
+            Step::LargestNvm => count(&self.nvm, |nvm| nvm > head.nvm.0),
+            Step::SmallestDram => count(&self.dram, |dram| dram < head.dram.0),
+        };
+        let telling = (0..STEPS.len()).filter(|step| self.tells(STEPS[*step]));
+        if let Some(taken) = telling.min_by_key(before_head) {
+            self.next = (taken + 1) % STEPS.len();
+        }
+    }
+
+    /// Takes the next step: the best of the jobs that fit, the first in the queue among equals.
+    pub(super) fn take(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let telling = (0..STEPS.len()).map(|ahead| (self.next + ahead) % STEPS.len());
+        let Some(step) = { telling }.find(|step| self.tells(STEPS[*step])) else {
+            return self.take_in_queue_order(fits);
+        };
+        let place = match STEPS[step] {
+            Step::LargestDram => self.take_first(fits, |jobs| largest(&jobs.dram)),
+            Step::SmallestNvm => self.take_first(fits, |jobs| smallest(&jobs.nvm)),
+            Step::LargestNvm => self.take_first(fits, |jobs| largest(&jobs.nvm)),
+            Step::SmallestDram => self.take_first(fits, |jobs| smallest(&jobs.dram)),
+        }?;
+        self.next = (step + 1) % STEPS.len();
+        Some(place)
+    }
+
+    /// Takes the first job in the queue of those that fit; the order stays where it is.
+    pub(super) fn take_in_queue_order(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        self.take_first(fits, |jobs| jobs.dram.iter().position(|dram| !dram.is_nan()))
+    }
+
+    /// Takes the best job that fits. Those that do not fit now will not fit later in this
+    /// selection, and are out of it.
+    fn take_first(
+        &mut self,
+        fits: impl Fn(usize) -> bool,
+        best: impl Fn(&Self) -> Option<usize>,
+    ) -> Option<usize> {
+        loop {
+            let place = best(self)?;
+            (self.dram[place], self.nvm[place]) = (f64::NAN, f64::NAN);
+            if fits(place) {
+                return Some(place);
+            }
+        }
+    }
+
+    fn tells(&self, step: Step) -> bool {
+        match step {
+            Step::LargestDram | Step::SmallestDram => self.dram_tells,
+            Step::SmallestNvm | Step::LargestNvm => self.nvm_tells,
+        }
+    }
+}
+
+fn smallest(figures: &[f64]) -> Option<usize> {
+    first_smallest(figures, |figure| figure)
+}
+
+fn largest(figures: &[f64]) -> Option<usize> {
+    first_smallest(figures, |figure| -figure)
+}
+
+/// Whether not all jobs have the same figure.
+fn differ(figures: &[f64]) -> bool {
+    let mut jobs = figures.iter().filter(|figure| !figure.is_nan());
+    jobs.next().is_some_and(|first| jobs.any(|other| other != first))
+}
+
+/// How many jobs there are with such a figure; a comparison with NaN holds for nobody else.
+fn count(figures: &[f64], such: impl Fn(f64) -> bool) -> usize {
+    figures.iter().filter(|figure| such(**figure)).count()
+}
