@@ -4,6 +4,8 @@
 //! [`Media`]. The first is the local DRAM: what a meter cannot tell apart counts as that.
 //! How much a medium can carry is the simulator's business, not this module's.
 
+pub mod data;
+
 use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,6 @@
 
 mod file;
 mod measured;
-pub mod media;
 
 use std::path::Path;
 

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use memweir_core::input::{Document, InputError, Section, Value};
 use memweir_core::medium::MediumKind;
+use memweir_core::medium::data::{MediumData, cost, latency, source};
 use memweir_core::{BytesPerSec, MAX_MEDIA, Picos};
 
-use super::media::{MediumData, cost, latency, source};
 use super::{DEFAULT_CORE_INSTRUCTIONS, Hardware};
 use crate::machine::{Interconnect, Machine, Memory, Node};
 use crate::service::{GrowthPoint, ServiceCurve};
@@ -147,7 +147,11 @@ impl MemoryReader<'_> {
     fn medium(&self, value: &Value<'_>) -> Result<MediumData, InputError> {
         let choice = value.string()?;
         if choice.ends_with(".toml") {
-            return MediumData::read(&self.directory.join(choice));
+            let path = self.directory.join(choice);
+            let name = path.display().to_string();
+            let text = std::fs::read_to_string(&path)
+                .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+            return MediumData::parse(&name, &text);
         }
         value.checked(MediumData::shipped(choice))
     }

@@ -1,9 +1,9 @@
 use std::fs;
 
+use memweir_core::medium::data::{MEDIA, MediumData};
 use memweir_core::{BytesPerSec, Picos, TransPerMicro};
 use proptest::prelude::*;
 
-use super::media::{MEDIA, MediumData};
 use super::*;
 use crate::service::GrowthPoint;
 

@@ -1,12 +1,10 @@
 //! Memory media as data files: what a request to one costs, in time for the one who waits and in
 //! time for the memory. How much a memory of it can carry is the machine's business.
 
-use std::path::Path;
-
-use memweir_core::Picos;
-use memweir_core::input::{Document, InputError, Refusal, Section, Value};
-use memweir_core::medium::MediumKind;
-use memweir_core::names::suggestion;
+use super::{Distance, Media, Medium, MediumKind};
+use crate::input::{Document, InputError, Refusal, Section, Value};
+use crate::names::suggestion;
+use crate::units::Picos;
 
 /// Media that come with memweir: their names and the texts of their files.
 pub const MEDIA: [(&str, &str); 6] = [
@@ -67,17 +65,6 @@ impl MediumData {
             .unwrap_or_else(|error| unreachable!("a shipped medium: {error}")))
     }
 
-    /// Reads a media file.
-    ///
-    /// # Errors
-    /// If it cannot be read or says something impossible.
-    pub fn read(path: &Path) -> Result<Self, InputError> {
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
-        Self::parse(&name, &text)
-    }
-
     /// Reads the text of a media file; `name` stands in messages.
     ///
     /// # Errors
@@ -107,6 +94,24 @@ impl MediumData {
     }
 }
 
+impl Media {
+    /// A machine with the shipped DRAM and `others` beside it, all of them on the node of the
+    /// cores. DRAM among the others is left out: it is there already.
+    ///
+    /// # Errors
+    /// If there are too many, or two share a name.
+    pub fn with_dram(others: &[MediumData]) -> Result<Self, Refusal> {
+        let latency = Self::dram_only().0[0].read_latency;
+        let others = others.iter().filter(|data| data.kind != MediumKind::Dram).map(|data| {
+            let (read_latency, write_latency) = data.latencies_beside(latency);
+            let (name, kind, distance) = (data.name.clone(), data.kind, Distance::Local);
+            Medium { name, kind, distance, read_latency, write_latency }
+        });
+        Self::new(Self::dram_only().0.into_iter().chain(others).collect())
+            .map_err(|error| Refusal::new(error.to_string(), "name each medium once"))
+    }
+}
+
 fn kind(value: &Value<'_>) -> Result<MediumKind, InputError> {
     Ok(match value.one_of("kind of memory", &["dram", "nvm"])? {
         "dram" => MediumKind::Dram,
@@ -115,18 +120,27 @@ fn kind(value: &Value<'_>) -> Result<MediumKind, InputError> {
 }
 
 /// A latency in nanoseconds: from a thousandth of one, what [`Picos`] can say, to a millisecond.
-pub(super) fn latency(value: &Value<'_>) -> Result<Picos, InputError> {
+///
+/// # Errors
+/// If it is none.
+pub fn latency(value: &Value<'_>) -> Result<Picos, InputError> {
     let nanos = value.number_in(0.001..=1e6, "latency in nanoseconds")?;
     Ok(Picos((nanos * 1e3).round() as u64))
 }
 
 /// A cost of a line over that of a line of DRAM.
-pub(super) fn cost(value: &Value<'_>) -> Result<f64, InputError> {
+///
+/// # Errors
+/// If it is none.
+pub fn cost(value: &Value<'_>) -> Result<f64, InputError> {
     value.number_in(0.01..=1e4, "cost over that of a line of DRAM")
 }
 
 /// Where the figures come from; it must be said.
-pub(super) fn source(section: &mut Section<'_>) -> Result<String, InputError> {
+///
+/// # Errors
+/// If it is not.
+pub fn source(section: &mut Section<'_>) -> Result<String, InputError> {
     let value = section.require("source")?;
     let source = value.string()?.trim();
     if source.is_empty() {
@@ -135,4 +149,27 @@ pub(super) fn source(section: &mut Section<'_>) -> Result<String, InputError> {
             .help("say where the figures come from, or `estimated`"));
     }
     Ok(source.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::medium::MediumId;
+
+    #[test]
+    fn media_beside_dram_keep_their_ratios() {
+        let shipped = |name| MediumData::shipped(name).unwrap();
+        let media = Media::with_dram(&[shipped("pram"), shipped("dram"), shipped("cxl")]).unwrap();
+        let names: Vec<&str> = media.iter().map(|(_, medium)| medium.name.as_str()).collect();
+        assert_eq!(names, ["dram", "pram", "cxl"]);
+        let ratios = |number| {
+            let id = MediumId::new(number).unwrap();
+            (media.gamma(id), media.delta(id))
+        };
+        assert_eq!((ratios(0), ratios(1)), ((1.0, 1.0), (2.7, 8.6)));
+        // 250 ns beside 100 ns of DRAM.
+        assert_eq!(ratios(2), (2.5, 2.5));
+        let twice = Media::with_dram(&[shipped("pram"), shipped("pram")]).unwrap_err();
+        assert!(twice.reason.contains("two media are called `pram`"), "{twice:?}");
+    }
 }
