@@ -40,6 +40,8 @@ pub struct Capabilities {
     pub writes: bool,
     /// Whether readings carry samples of the instruction pointer.
     pub instruction_pointers: bool,
+    /// Whether traffic is counted by medium. Where not, all of it counts as the local DRAM's.
+    pub media: bool,
     /// What users should know before they trust the figures, one sentence each.
     pub caveats: Vec<String>,
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use memweir_core::Counts;
 use memweir_core::cache::CacheHierarchy;
+use memweir_core::placement::Placement;
 pub use memweir_core::softpmu::Sampling;
 use memweir_core::softpmu::totals::Unfinished;
 
@@ -27,6 +28,8 @@ use course::Course;
 pub struct RecordOptions {
     /// The caches to simulate.
     pub caches: CacheHierarchy,
+    /// Which pages lie in which medium.
+    pub placement: Placement,
     /// How much of the execution runs through the cache model.
     pub sampling: Sampling,
     /// Instructions per chunk, 10,000 or more. A chunk may be longer where the program touches
@@ -39,11 +42,12 @@ pub struct RecordOptions {
 }
 
 impl RecordOptions {
-    /// Everything simulated, a million instructions per chunk.
+    /// Everything in local DRAM, everything simulated, a million instructions per chunk.
     #[must_use]
     pub fn new(caches: CacheHierarchy) -> Self {
         Self {
             caches,
+            placement: Placement::default(),
             sampling: Sampling::All,
             chunk_instructions: 1_000_000,
             paths: QemuPaths::default(),
@@ -177,6 +181,7 @@ pub fn record(
     let qemu = Qemu::find(&options.paths)?;
     let plan = CountingPlan {
         caches: options.caches,
+        placement: options.placement.clone(),
         sampling: options.sampling,
         chunk_instructions: Some(options.chunk_instructions),
     };

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use memmap2::MmapRaw;
 use memweir_core::cache::{CacheGeometry, CacheHierarchy};
+use memweir_core::placement::Placement;
 use memweir_core::softpmu::layout::{JobHeader, MAGIC, VERSION};
 use memweir_core::softpmu::totals::Unfinished;
 use memweir_core::softpmu::{ChunkCell, JobPage, LlcHeader, RawChunk, Sampling, Totals};
@@ -45,10 +46,12 @@ impl SharedFile {
 }
 
 /// How the plugin shall count.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CountingPlan {
     /// The caches.
     pub caches: CacheHierarchy,
+    /// Which pages lie in which medium.
+    pub placement: Placement,
     /// What goes through them.
     pub sampling: Sampling,
     /// Instructions per chunk, if chunks are wanted.
@@ -68,6 +71,7 @@ impl JobCounters {
         let counters = Self { file: SharedFile::new("memweir-job", size_of::<JobPage>())? };
         let header = counters.header();
         header.set_caches(&plan.caches);
+        header.placement.set(&plan.placement);
         header.chunk_instructions.store(plan.chunk_instructions.unwrap_or(0), Relaxed);
         if let Some(bursts) = plan.sampling.plan() {
             let lengths = [bursts.warm_up, bursts.burst, bursts.fast_forward];
@@ -120,6 +124,7 @@ impl JobCounters {
             (&header.uncounted, "processes ran uncounted: too many at the same time"),
             (&header.native_execs, "programs ran natively and uncounted: not fit for the emulator"),
             (&header.avx512, "AVX-512 instructions were met, which the emulator does not have"),
+            (&header.placement.moved, "pages were moved between media, the hotter ones to DRAM"),
         ]
         .into_iter()
         .map(|(count, what)| (count.load(Relaxed), what))

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use memweir_core::Media;
 use memweir_core::input::InputError;
 
 use super::perf::{PerfMeter, PerfOpenError, SampleIps};
@@ -20,6 +21,8 @@ pub struct NativeOptions {
     pub event_file: Option<PathBuf>,
     /// Whether instruction pointers are wanted.
     pub sample_ips: SampleIps,
+    /// The media that counts shall tell apart, where a meter can.
+    pub media: Media,
 }
 
 /// The outcome of a choice.
@@ -66,7 +69,7 @@ impl fmt::Display for PassedOver {
 pub fn native(choice: MeterChoice, options: &NativeOptions) -> Result<Native, InputError> {
     let mut native = Native::default();
     if choice.allows(MeterKind::Perf) {
-        match PerfMeter::open(options.event_file.as_deref(), options.sample_ips) {
+        match PerfMeter::open(options.event_file.as_deref(), &options.media, options.sample_ips) {
             Ok(meter) => {
                 let description = meter.describe();
                 native.meter = Some(OpenedMeter { meter: Box::new(meter), description });

@@ -17,6 +17,7 @@
 
 mod counters;
 pub mod events;
+mod media;
 mod probe;
 mod records;
 mod regions;
@@ -28,10 +29,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use memweir_core::input::InputError;
-use memweir_core::{Counts, JobId, Lines, Nanos};
+use memweir_core::{JobId, Media, Nanos};
 
 use self::counters::{JobCounter, Scope};
 use self::events::{CpuEvents, EventFile, EventSpec, Quantity, Source};
+use self::media::{ByMedium, Sorted};
 use self::probe::Privileges;
 use self::sampling::{Sampling, Trigger};
 use super::cpu::CpuModel;
@@ -52,13 +54,21 @@ pub enum PerfOpenError {
     Unavailable(Probe),
 }
 
+/// The events of one job.
+#[derive(Debug, Default)]
+struct JobCounters {
+    counters: Vec<JobCounter>,
+    so_far: ByMedium,
+}
+
 /// Counts hardware events, chosen for this CPU from an event file.
 pub struct PerfMeter {
     cpu_name: String,
     sources: Vec<Source>,
     scope: Scope,
+    media: Media,
     caveats: Vec<String>,
-    jobs: BTreeMap<JobId, Vec<JobCounter>>,
+    jobs: BTreeMap<JobId, JobCounters>,
     sampling: Option<Sampling>,
     notices: Vec<String>,
     /// What was told already: the same trouble in 500 jobs is told once.
@@ -67,18 +77,23 @@ pub struct PerfMeter {
 
 impl PerfMeter {
     /// Chooses the events of this machine from `event_file`, or from the shipped files, and tries
-    /// each of them. Where sampling is asked for and refused, the meter opens without it and a
+    /// each of them; events that tell `media` apart go before others. Where sampling is asked for and refused, the meter opens without it and a
     /// caveat says so.
-    pub fn open(event_file: Option<&Path>, sample: SampleIps) -> Result<Self, PerfOpenError> {
+    pub fn open(
+        event_file: Option<&Path>,
+        media: &Media,
+        sample: SampleIps,
+    ) -> Result<Self, PerfOpenError> {
         let files = match event_file {
             Some(path) => vec![EventFile::read(path)?],
             None => EventFile::shipped()?,
         };
         let privileges = Privileges::of_this_process();
         let entry = entry_for_this_cpu(&files, &privileges)?;
-        let (scope, sources) = choose_sources(entry, &privileges)?;
+        let (scope, sources) = choose_sources(entry, media, &privileges)?;
         let mut caveats = entry.caveats.clone();
         caveats.extend(sources.iter().flat_map(|source| source.caveats.iter().cloned()));
+        caveats.extend(media::caveat(&sources));
         if scope == Scope::UserOnly {
             caveats.push(format!(
                 "What the kernel reads and writes for a job (clearing pages, copying files) is \
@@ -93,6 +108,7 @@ impl PerfMeter {
             cpu_name: entry.name.clone(),
             sources,
             scope,
+            media: media.clone(),
             caveats,
             jobs: BTreeMap::new(),
             sampling,
@@ -195,12 +211,13 @@ fn entry_for_this_cpu<'a>(
 /// The best source of each quantity whose events all open here. Reads are indispensable.
 fn choose_sources(
     entry: &CpuEvents,
+    media: &Media,
     privileges: &Privileges,
 ) -> Result<(Scope, Vec<Source>), PerfOpenError> {
     let mut refusal = None;
     for scope in [Scope::UserAndKernel, Scope::UserOnly] {
         let mut chosen: Vec<Source> = Vec::new();
-        for source in &entry.sources {
+        for source in entry.sources.iter().filter(|source| source.suits(media)) {
             if chosen.iter().any(|other| other.counts == source.counts) {
                 continue;
             }
@@ -230,18 +247,20 @@ impl Meter for PerfMeter {
             instructions: self.counts(Quantity::Instructions),
             writes: self.counts(Quantity::Writes),
             instruction_pointers: self.sampling.is_some(),
+            media: self.sources.iter().any(Source::separates),
             caveats: self.caveats.clone(),
         }
     }
 
     fn attach(&mut self, job: JobId, pid: i32) -> Result<(), MeterError> {
-        let mut opened = Vec::new();
+        let mut counters = Vec::new();
         for source in &self.sources {
             for event in &source.events {
-                opened.push(JobCounter::open(source.counts, event, self.scope, job, pid)?);
+                let sorted = Sorted::of(source.counts, event, &self.media);
+                counters.push(JobCounter::open(sorted, event, self.scope, job, pid)?);
             }
         }
-        self.jobs.insert(job, opened);
+        self.jobs.insert(job, JobCounters { counters, so_far: ByMedium::default() });
         if let Some(Err(error)) = self.sampling.as_mut().map(|sampling| sampling.attach(job, pid)) {
             // The counts are worth more than the phases.
             self.tell(job, format!("instruction pointers are not sampled: {error}"));
@@ -250,27 +269,23 @@ impl Meter for PerfMeter {
     }
 
     fn read(&mut self, job: JobId, _: Nanos, _: Nanos) -> Result<Reading, MeterError> {
-        let counters = self
+        let JobCounters { counters, so_far } = self
             .jobs
             .get_mut(&job)
             .ok_or_else(|| MeterError::Unsupported(format!("job {job} is not being counted")))?;
-        let mut sums = [0.0; 3];
+        let mut sums = media::Sums::default();
         let mut troubles = Vec::new();
         for counter in counters {
-            sums[counter.quantity() as usize] += counter.read(job)?;
+            sums.add(counter.sorted(), counter.read(job)?);
             if let Some(trouble) = counter.trouble() {
                 troubles.push(format!("event {} {trouble}", counter.name()));
             }
         }
+        let counts = so_far.update(&sums);
         for trouble in troubles {
             self.tell(job, trouble);
         }
-        let [instructions, reads, writes] = sums.map(|sum| sum.round() as u64);
-        Ok(Reading {
-            counts: Counts::new(instructions, Lines(reads), Lines(writes)),
-            instruction_pointers: self.take_samples(job),
-            forecast: None,
-        })
+        Ok(Reading { counts, instruction_pointers: self.take_samples(job), forecast: None })
     }
 
     fn detach(&mut self, job: JobId) {

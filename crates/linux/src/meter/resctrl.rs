@@ -165,7 +165,7 @@ impl<F: Files> Meter for ResctrlMeter<F> {
                     .to_owned(),
             );
         }
-        Capabilities { instructions: false, writes: false, instruction_pointers: false, caveats }
+        Capabilities { caveats, ..Capabilities::default() }
     }
 
     fn attach(&mut self, job: JobId, pid: i32) -> Result<(), MeterError> {

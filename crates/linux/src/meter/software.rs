@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use memweir_core::cache::CacheHierarchy;
+use memweir_core::placement::Placement;
 use memweir_core::softpmu::{Sampling, Totals};
 use memweir_core::{JobId, Nanos};
 
@@ -17,6 +18,7 @@ pub struct SoftwareMeter {
     qemu: Qemu,
     caches: CacheHierarchy,
     last_level: LastLevel,
+    placements: HashMap<JobId, Placement>,
     jobs: HashMap<JobId, Metered>,
 }
 
@@ -38,7 +40,14 @@ impl SoftwareMeter {
         let qemu = Qemu::find(paths).map_err(|e| MeterError::Unsupported(e.to_string()))?;
         let last_level = LastLevel::new(&caches.llc)
             .map_err(|e| os_error("cannot make the shared last-level cache", e))?;
-        Ok(Self { qemu, caches, last_level, jobs: HashMap::new() })
+        Ok(Self { qemu, caches, last_level, placements: HashMap::new(), jobs: HashMap::new() })
+    }
+
+    /// Says where the pages of jobs lie that are about to start. Those of other jobs lie in local
+    /// DRAM.
+    #[must_use]
+    pub fn with_placements(self, placements: HashMap<JobId, Placement>) -> Self {
+        Self { placements, ..self }
     }
 }
 
@@ -52,6 +61,7 @@ impl Meter for SoftwareMeter {
             instructions: true,
             writes: true,
             instruction_pointers: true,
+            media: true,
             caveats: vec![
                 "the job runs several times slower than natively".to_owned(),
                 "the caches are simulated with LRU and without prefetching; pages that \
@@ -62,8 +72,12 @@ impl Meter for SoftwareMeter {
     }
 
     fn prepare(&mut self, job: JobId, launch: &mut Launch) -> Result<(), MeterError> {
-        let plan =
-            CountingPlan { caches: self.caches, sampling: Sampling::All, chunk_instructions: None };
+        let plan = CountingPlan {
+            caches: self.caches,
+            placement: self.placements.get(&job).cloned().unwrap_or_default(),
+            sampling: Sampling::All,
+            chunk_instructions: None,
+        };
         let counters =
             JobCounters::new(&plan).map_err(|e| os_error("cannot make the job's counters", e))?;
         self.qemu

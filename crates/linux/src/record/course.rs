@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::softpmu::{RawChunk, Sampling};
-use memweir_core::{Counts, Lines};
+use memweir_core::{Counts, Lines, MAX_MEDIA, Traffic};
 
 use super::{Chunk, CostModel, Origin, Recording};
 use crate::softpmu::JobCounters;
@@ -27,10 +27,29 @@ pub(super) struct Course {
 /// Events per instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Rates {
-    reads: f64,
-    writes: f64,
+    /// Reads and writes of each medium.
+    traffic: [[f64; 2]; MAX_MEDIA],
     l1_misses: f64,
     l2_misses: f64,
+}
+
+impl Rates {
+    fn reads(&self) -> f64 {
+        self.traffic.iter().map(|[reads, _]| reads).sum()
+    }
+
+    fn lines(&self) -> f64 {
+        self.traffic.iter().flatten().sum()
+    }
+
+    /// What comes of so many instructions.
+    fn counts(&self, instructions: u64) -> Counts {
+        let lines = |rate: f64| Lines((rate * instructions as f64).round() as u64);
+        let traffic = self
+            .traffic
+            .map(|[reads, writes]| Traffic { reads: lines(reads), writes: lines(writes) });
+        Counts::by_medium(instructions, traffic)
+    }
 }
 
 impl Course {
@@ -75,7 +94,6 @@ impl Course {
 
     fn chunk(&self, index: usize, simulated: &[usize]) -> Chunk {
         let raw = &self.raw[index];
-        let instructions = raw.instructions() as f64;
         let (rates, origin) = if self.is_simulated(raw) {
             (rates_of(raw), Origin::Simulated)
         } else {
@@ -85,15 +103,10 @@ impl Course {
         let per_instruction = cost.instruction
             + rates.l1_misses * cost.l2_hit
             + rates.l2_misses * cost.llc_hit
-            + rates.reads * cost.memory;
+            + rates.reads() * cost.memory;
         Chunk {
-            counts: Counts {
-                instructions: raw.instructions(),
-                reads: Lines((rates.reads * instructions).round() as u64),
-                writes: Lines((rates.writes * instructions).round() as u64),
-                ..Counts::default()
-            },
-            cycles: per_instruction * instructions,
+            counts: rates.counts(raw.instructions()),
+            cycles: per_instruction * raw.instructions() as f64,
             instruction_pointers: raw.instruction_pointers(),
             origin,
         }
@@ -121,7 +134,7 @@ impl Course {
             .chunk_by(|a, b| self.is_simulated(a) == self.is_simulated(b))
             .filter(|run| self.is_simulated(&run[0]))
             .map(|run| rates_of_all(run.iter()))
-            .map(|rates| rates.reads + rates.writes)
+            .map(|rates| rates.lines())
             .collect();
         if bursts.len() < 2 {
             return None;
@@ -138,15 +151,20 @@ fn rates_of(chunk: &RawChunk) -> Rates {
 }
 
 fn rates_of_all<'a>(chunks: impl Iterator<Item = &'a RawChunk>) -> Rates {
-    let mut instructions = 0;
-    let mut sum = [0; 4];
+    let (mut instructions, mut l1_misses, mut l2_misses) = (0, 0, 0);
+    let mut traffic = [Traffic::default(); MAX_MEDIA];
     for chunk in chunks {
         instructions += chunk.instructions();
-        let events = [chunk.reads, chunk.writes, chunk.l1_misses, chunk.l2_misses];
-        sum.iter_mut().zip(events).for_each(|(sum, n)| *sum += n);
+        l1_misses += chunk.l1_misses;
+        l2_misses += chunk.l2_misses;
+        traffic.iter_mut().zip(chunk.traffic()).for_each(|(sum, medium)| *sum += medium);
     }
-    let [reads, writes, l1_misses, l2_misses] = sum.map(|n| n as f64 / instructions.max(1) as f64);
-    Rates { reads, writes, l1_misses, l2_misses }
+    let rate = |events: u64| events as f64 / instructions.max(1) as f64;
+    Rates {
+        traffic: traffic.map(|medium| [rate(medium.reads.0), rate(medium.writes.0)]),
+        l1_misses: rate(l1_misses),
+        l2_misses: rate(l2_misses),
+    }
 }
 
 /// Manhattan distance of the normalized instruction-pointer vectors (iabw section 4.2), 0 to 2.
@@ -192,6 +210,16 @@ mod tests {
         assert_eq!((chunk(2).counts.reads, chunk(2).origin), (Lines(50), Origin::Extrapolated));
         assert_eq!(chunk(3).counts.reads, Lines(15), "the mean of its phase");
         assert_eq!((chunk(4).counts.reads, chunk(4).origin), (Lines(20), Origin::Simulated));
+    }
+
+    #[test]
+    fn what_was_not_simulated_is_taken_by_medium() {
+        let mut placed = raw(1, 1000, 30);
+        placed.elsewhere[1] = Traffic { reads: Lines(20), writes: Lines(0) };
+        let course = course(Sampling::Share(0.1), vec![placed, raw(1, 0, 0)]);
+        let counts = course.chunk(1, &[0]).counts;
+        let of = |medium| counts.traffic(memweir_core::MediumId::ALL[medium]).reads;
+        assert_eq!([of(0), of(1), of(2)], [Lines(10), Lines(0), Lines(20)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
-use memweir_core::{JobId, Nanos};
+use memweir_core::{JobId, Media, Nanos};
 use memweir_linux::Meter;
 use memweir_linux::meter::perf::{PerfMeter, SampleIps};
 use nix::time::ClockId;
@@ -54,7 +54,8 @@ pub(crate) fn main() {
 
 /// Attaches jobs until the limit of open files is reached, frees one and attaches it again.
 fn open_all_files() {
-    let mut meter = PerfMeter::open(Some(&software_events()), SampleIps::No).unwrap();
+    let mut meter =
+        PerfMeter::open(Some(&software_events()), &Media::dram_only(), SampleIps::No).unwrap();
     let me = i32::try_from(std::process::id()).unwrap();
     let refused = (0..1000).find_map(|job| meter.attach(JobId(job), me).err().map(|e| (job, e)));
     let (job, error) = refused.expect("no limit was reached");

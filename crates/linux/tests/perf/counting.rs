@@ -1,6 +1,7 @@
 //! Counts against known traffic.
 
-use memweir_core::{Counts, JobId, Nanos};
+use memweir_core::medium::data::MediumData;
+use memweir_core::{Counts, JobId, Media, MediumId, Nanos};
 use memweir_linux::meter::perf::{PerfMeter, PerfOpenError, SampleIps};
 use memweir_linux::{Meter, MeterKind};
 use nix::sys::signal::{Signal, kill};
@@ -20,7 +21,7 @@ const LINES_PER_FAULT: u64 = 64;
 const OTHER_FAULTS: u64 = 4_000;
 
 fn meter() -> Option<PerfMeter> {
-    match PerfMeter::open(Some(&software_events()), SampleIps::No) {
+    match PerfMeter::open(Some(&software_events()), &Media::dram_only(), SampleIps::No) {
         Ok(meter) => Some(meter),
         Err(PerfOpenError::Unavailable(probe)) => {
             eprintln!("SKIPPED: no perf events here: {}", probe.reason);
@@ -94,6 +95,48 @@ fn sleeps_are_context_switches() {
     }
     let Some(counts) = count(Held::task("sleep:50")) else { return };
     assert!(counts.writes.0 >= 50, "{} switches in 50 sleeps", counts.writes.0);
+}
+
+/// A meter of the events that tell media apart: page faults are lines of DRAM, context switches
+/// lines of other memory.
+fn media_meter(media: &Media) -> PerfMeter {
+    let folder = software_events().parent().unwrap().to_owned();
+    PerfMeter::open(Some(&folder.join("software-media.toml")), media, SampleIps::No).unwrap()
+}
+
+#[test]
+fn media_are_told_apart_where_there_are_several() {
+    if meter().is_none() {
+        return;
+    }
+    let cxl = Media::with_dram(&[MediumData::shipped("cxl").unwrap()]).unwrap();
+    let mut meter = media_meter(&cxl);
+    assert!(meter.capabilities().media);
+    let caveats = meter.capabilities().caveats.join(" ");
+    assert!(caveats.contains("Writes are divided among the media"), "{caveats}");
+    let mut held = Held::task("sleep:50");
+    meter.attach(JOB, held.pid()).unwrap();
+    held.release();
+    held.finish();
+    let counts = read(&mut meter);
+    let [dram, nvm] = [0, 1].map(|n| counts.traffic(MediumId::new(n).unwrap()));
+    assert_eq!(dram.reads.0 % LINES_PER_FAULT, 0);
+    assert!(dram.reads.0 > 0 && counts.reads == dram.reads + nvm.reads, "{counts:?}");
+    // Where the kernel's events are not counted there are no context switches.
+    if !caveats.contains("perf_event_paranoid") {
+        assert!(nvm.reads.0 >= 50, "{} switches in 50 sleeps", nvm.reads.0);
+        assert!(nvm.writes.0 > 0, "{counts:?}");
+    }
+}
+
+#[test]
+fn the_events_of_media_that_the_machine_has_not_are_left_alone() {
+    if meter().is_none() {
+        return;
+    }
+    let meter = media_meter(&Media::dram_only());
+    assert!(!meter.capabilities().media);
+    assert!(meter.describe().contains("reads by minor-faults,"), "{}", meter.describe());
 }
 
 #[test]
@@ -178,7 +221,9 @@ fn a_bad_event_file_is_bad_input_and_not_a_missing_meter() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.toml");
     std::fs::write(&file, "format = 1\ncpus = []\n").unwrap();
-    let Err(PerfOpenError::Input(error)) = PerfMeter::open(Some(&file), SampleIps::No) else {
+    let Err(PerfOpenError::Input(error)) =
+        PerfMeter::open(Some(&file), &Media::dram_only(), SampleIps::No)
+    else {
         panic!()
     };
     assert_eq!(error.line, Some(2));

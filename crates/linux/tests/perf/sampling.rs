@@ -1,6 +1,6 @@
 //! Samples of instruction pointers of real programs.
 
-use memweir_core::{JobId, Nanos};
+use memweir_core::{JobId, Media, Nanos};
 use memweir_linux::Meter;
 use memweir_linux::meter::perf::{PerfMeter, SampleIps};
 
@@ -12,7 +12,7 @@ const LIBRARIES: usize = 32;
 const ELSEWHERE: usize = 63;
 
 fn meter() -> Option<PerfMeter> {
-    let meter = PerfMeter::open(Some(&software_events()), SampleIps::Yes);
+    let meter = PerfMeter::open(Some(&software_events()), &Media::dram_only(), SampleIps::Yes);
     match meter.ok().filter(|meter| meter.capabilities().instruction_pointers) {
         Some(meter) => Some(meter),
         None => {
@@ -153,7 +153,9 @@ fn jobs_are_sampled_apart() {
 
 #[test]
 fn without_sampling_readings_carry_none() {
-    let Ok(mut meter) = PerfMeter::open(Some(&software_events()), SampleIps::No) else {
+    let Ok(mut meter) =
+        PerfMeter::open(Some(&software_events()), &Media::dram_only(), SampleIps::No)
+    else {
         return eprintln!("SKIPPED: no perf events here");
     };
     assert!(!meter.capabilities().instruction_pointers);

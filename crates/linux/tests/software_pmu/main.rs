@@ -2,6 +2,7 @@
 
 mod common;
 mod meter;
+mod placed;
 mod processes;
 mod sampled;
 

@@ -6,7 +6,8 @@ use memweir_core::JobId;
 use perf_event::events::{Hardware, Raw, Software};
 use perf_event::{Builder, Counter};
 
-use super::events::{Encoding, EventSpec, Quantity, SoftwareEvent};
+use super::events::{Encoding, EventSpec, SoftwareEvent};
+use super::media::Sorted;
 use super::scaling::{RawCount, Scaled, Trouble};
 use crate::meter::MeterError;
 
@@ -61,7 +62,7 @@ pub(super) fn try_encoding(encoding: Encoding) -> io::Result<()> {
 /// One event of one job.
 #[derive(Debug)]
 pub(super) struct JobCounter {
-    quantity: Quantity,
+    sorted: Sorted,
     name: String,
     weight: f64,
     counter: Counter,
@@ -72,7 +73,7 @@ impl JobCounter {
     /// Starts to count `event` for process `pid`, which has not called exec yet, and for all of
     /// its future threads and children. Counting begins at its exec.
     pub(super) fn open(
-        quantity: Quantity,
+        sorted: Sorted,
         event: &EventSpec,
         scope: Scope,
         job: JobId,
@@ -86,12 +87,12 @@ impl JobCounter {
             .build()
             .map_err(|source| open_error(source, &event.name, job))?;
         let (name, weight) = (event.name.clone(), event.weight);
-        Ok(Self { quantity, name, weight, counter, scaled: Scaled::default() })
+        Ok(Self { sorted, name, weight, counter, scaled: Scaled::default() })
     }
 
     /// What the event adds to.
-    pub(super) fn quantity(&self) -> Quantity {
-        self.quantity
+    pub(super) fn sorted(&self) -> Sorted {
+        self.sorted
     }
 
     /// The event's name.

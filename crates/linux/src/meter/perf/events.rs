@@ -26,6 +26,10 @@
 //! ]
 //! ```
 //!
+//! An event may say of which medium it counts the lines: `medium = "dram"`, `"remote-dram"`, `"nvm"`
+//! (slower memory, CXL among it) or `"remote-nvm"`. A source with events of other media than `dram`
+//! is for machines that are said to have these, and is preferred there.
+//!
 //! `type` is `raw` (config is umask << 8 | event, config1 an extra register), `software` (config is
 //! a name such as `page-faults`) or `hardware` (config is `instructions`: the other generic events
 //! count different things on different vendors and are refused). A file with `test = true` counts
@@ -34,6 +38,8 @@
 use std::path::Path;
 
 use memweir_core::input::InputError;
+use memweir_core::medium::{Distance, MediumKind};
+use memweir_core::{Media, MediumId};
 
 use super::table::{Document, Table};
 use crate::meter::cpu::CpuModel;
@@ -124,6 +130,36 @@ pub struct EventSpec {
     pub encoding: Encoding,
     /// Lines (or instructions) that one event stands for; more than zero.
     pub weight: f64,
+    /// The medium whose lines it counts, if it tells.
+    pub medium: Option<EventMedium>,
+}
+
+/// A medium as event files name it: the hardware tells kind and distance, not names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventMedium {
+    /// What it is made of.
+    pub kind: MediumKind,
+    /// Where it is.
+    pub distance: Distance,
+}
+
+impl EventMedium {
+    const NAMES: [(&'static str, Self); 4] = [
+        ("dram", Self { kind: MediumKind::Dram, distance: Distance::Local }),
+        ("remote-dram", Self { kind: MediumKind::Dram, distance: Distance::Remote }),
+        ("nvm", Self { kind: MediumKind::Nvm, distance: Distance::Local }),
+        ("remote-nvm", Self { kind: MediumKind::Nvm, distance: Distance::Remote }),
+    ];
+
+    /// The first medium of this kind and distance, if the machine has one.
+    #[must_use]
+    pub fn find(self, media: &Media) -> Option<MediumId> {
+        let mut media = media.iter();
+        let same = |medium: &memweir_core::Medium| {
+            (medium.kind, medium.distance) == (self.kind, self.distance)
+        };
+        media.find(|(_, medium)| same(medium)).map(|(id, _)| id)
+    }
 }
 
 /// How the kernel is asked for an event.
@@ -157,6 +193,22 @@ pub enum SoftwareEvent {
     ContextSwitches,
     /// Moves to another CPU.
     CpuMigrations,
+}
+
+impl Source {
+    /// Whether it tells media apart.
+    #[must_use]
+    pub fn separates(&self) -> bool {
+        let mut media = self.events.iter().map(|event| event.medium);
+        let first = media.next().flatten();
+        first.is_some() && media.any(|other| other.is_some() && other != first)
+    }
+
+    /// Whether every medium that it names is one of `media`.
+    #[must_use]
+    pub fn suits(&self, media: &Media) -> bool {
+        self.events.iter().filter_map(|event| event.medium).all(|m| m.find(media).is_some())
+    }
 }
 
 impl SoftwareEvent {
@@ -303,17 +355,34 @@ fn source(table: &Table<'_, '_>) -> Result<Source, InputError> {
 }
 
 fn event_spec(table: &Table<'_, '_>, counts: Quantity) -> Result<EventSpec, InputError> {
-    table.only(&["name", "type", "config", "config1", "lines_per_event"])?;
+    table.only(&["name", "type", "config", "config1", "lines_per_event", "medium"])?;
     let name = table.text("name")?.to_owned();
     let encoding = encoding(table)?;
     if counts == Quantity::Instructions && table.has("lines_per_event") {
         return Err(table.refuse("lines_per_event", "instructions are not lines"));
     }
+    let medium = medium(table)?;
+    if counts == Quantity::Instructions && medium.is_some() {
+        return Err(table.refuse("medium", "instructions have none"));
+    }
     let weight = table.number("lines_per_event", 1.0)?;
     if !(weight > 0.0 && weight <= 1e6) {
         return Err(table.refuse("lines_per_event", "must be more than 0 and at most 1000000"));
     }
-    Ok(EventSpec { name, encoding, weight })
+    Ok(EventSpec { name, encoding, weight, medium })
+}
+
+fn medium(table: &Table<'_, '_>) -> Result<Option<EventMedium>, InputError> {
+    if !table.has("medium") {
+        return Ok(None);
+    }
+    let given = table.text("medium")?;
+    let names = EventMedium::NAMES.map(|(name, _)| name);
+    let found = EventMedium::NAMES.into_iter().find(|(name, _)| *name == given);
+    match found {
+        Some((_, medium)) => Ok(Some(medium)),
+        None => Err(table.refuse_choice("medium", given, &names)),
+    }
 }
 
 fn encoding(table: &Table<'_, '_>) -> Result<Encoding, InputError> {
@@ -378,7 +447,7 @@ events = [{ name = "E", type = "raw", config = 0x412e, config1 = 7, lines_per_ev
     fn reads_every_field() {
         let file = EventFile::parse("x", SMALL).unwrap();
         let encoding = Encoding::Raw { config: 0x412e, config1: 7 };
-        let event = EventSpec { name: "E".into(), encoding, weight: 0.5 };
+        let event = EventSpec { name: "E".into(), encoding, weight: 0.5, medium: None };
         let source = Source {
             counts: Quantity::Reads,
             caveats: vec!["Half of the truth.".into()],
@@ -426,7 +495,8 @@ events = [{ name = "E", type = "raw", config = 0x412e, config1 = 7, lines_per_ev
     fn known_machines_find_their_events() {
         let raw = |cpu: &CpuModel| {
             let entry = shipped_entry(cpu).unwrap_or_else(|| panic!("{cpu}"));
-            let reads = entry.sources.iter().find(|s| s.counts == Quantity::Reads).unwrap();
+            let mut sources = entry.sources.iter();
+            let reads = sources.find(|s| s.counts == Quantity::Reads && !s.separates()).unwrap();
             reads.events.iter().map(|event| event.encoding).collect::<Vec<_>>()
         };
         let one = |config, config1| vec![Encoding::Raw { config, config1 }];
@@ -440,6 +510,22 @@ events = [{ name = "E", type = "raw", config = 0x412e, config1 = 7, lines_per_ev
         assert_eq!(raw(&cpu("AuthenticAMD", 0x19, 0x11, 1)), one(0x4844, 0));
         assert_eq!(raw(&cpu("AuthenticAMD", 0x19, 0x21, 0)).len(), 2);
         assert_eq!(raw(&cpu("0x41", 8, 0xd0c, 1)), one(0x37, 0));
+        let by_medium = |cpu: &CpuModel| {
+            let entry = shipped_entry(cpu).unwrap_or_else(|| panic!("{cpu}"));
+            let source = entry.sources.into_iter().find(Source::separates).unwrap();
+            source.events.iter().map(|e| (e.encoding, e.medium.unwrap().kind)).collect::<Vec<_>>()
+        };
+        let dram_and_cxl = |dram: (u64, u64), cxl: (u64, u64)| {
+            let raw = |(config, config1)| Encoding::Raw { config, config1 };
+            vec![(raw(dram), MediumKind::Dram), (raw(cxl), MediumKind::Nvm)]
+        };
+        assert_eq!(
+            by_medium(&cpu("GenuineIntel", 6, 0xad, 1)),
+            dram_and_cxl((0x012a, 0x73C004477), (0x012b, 0x703C04477))
+        );
+        for zen in [cpu("AuthenticAMD", 0x1a, 2, 1), cpu("AuthenticAMD", 0x19, 0x11, 1)] {
+            assert_eq!(by_medium(&zen), dram_and_cxl((0x4844, 0), (0x8044, 0)));
+        }
         // Zen 1 and hybrid clients are left out.
         assert_eq!(shipped_entry(&cpu("AuthenticAMD", 0x17, 0x01, 2)), None);
         assert_eq!(shipped_entry(&cpu("GenuineIntel", 6, 0x97, 2)), None);
@@ -480,6 +566,28 @@ events = [{ name = "E", type = "raw", config = 0x412e, config1 = 7, lines_per_ev
         starts(refusal("[[cpu]]", "[[cpu"), "x.toml:2: ");
         let writes_only = refusal("\"reads\"", "\"writes\"");
         starts(writes_only, "x.toml:8: cpu[0].source: no source counts `reads`");
+    }
+
+    #[test]
+    fn a_source_of_media_suits_machines_that_have_them() {
+        let events = r#"[{ name = "D", type = "raw", config = 1, medium = "dram" },
+            { name = "C", type = "raw", config = 2, medium = "nvm" }]"#;
+        let from = SMALL.find("events = ").unwrap();
+        let text = format!("{}events = {events}", &SMALL[..from]);
+        let source = EventFile::parse("x", &text).unwrap().cpus[0].sources[0].clone();
+        assert!(source.separates() && !source.suits(&Media::dram_only()));
+        let cxl = memweir_core::medium::data::MediumData::shipped("cxl").unwrap();
+        assert!(source.suits(&Media::with_dram(&[cxl]).unwrap()));
+        let error = EventFile::parse("x", &text.replace("\"nvm\"", "\"cxl\"")).unwrap_err();
+        assert_eq!(error.line, Some(12));
+        assert!(error.help.unwrap().contains("valid: dram, remote-dram, nvm, remote-nvm"));
+        let one = text.replace("\"nvm\"", "\"dram\"");
+        assert!(!EventFile::parse("x", &one).unwrap().cpus[0].sources[0].separates());
+        let plain = EventFile::parse("x", SMALL).unwrap();
+        assert!(!plain.cpus[0].sources[0].separates());
+        let counted = SMALL.replace("\"reads\"", "\"instructions\"");
+        let counted = counted.replace("lines_per_event = 0.5", "medium = \"dram\"");
+        assert!(EventFile::parse("x", &counted).unwrap_err().reason.contains("have none"));
     }
 
     #[test]

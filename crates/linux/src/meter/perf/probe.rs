@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use memweir_core::Media;
+
 use super::events::{Encoding, EventFile};
 use super::{PerfMeter, PerfOpenError, SampleIps, counters};
 use crate::meter::cpu::CpuModel;
@@ -15,7 +17,7 @@ const CAP_PERFMON: u32 = 38;
 /// Whether hardware events can be counted per job here, and with which events.
 #[must_use]
 pub fn probe_perf() -> Probe {
-    match PerfMeter::open(None, SampleIps::No) {
+    match PerfMeter::open(None, &Media::dram_only(), SampleIps::No) {
         Ok(meter) => Probe::available(meter.describe()),
         Err(PerfOpenError::Unavailable(probe)) => probe,
         Err(PerfOpenError::Input(error)) => Probe::missing(error.to_string()),
