@@ -18,6 +18,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`ebw`] | effective bandwidth on hybrid memory, hmmsched eq. (6), (7) |
+//! | [`migration`] | which pages belong into DRAM |
 //!
 //! # A policy of your own
 //!
@@ -86,6 +87,7 @@
 pub mod ebw;
 pub mod fitness;
 pub mod iabw;
+pub mod migration;
 pub mod policies;
 pub mod policy;
 pub mod predictor;
