@@ -19,6 +19,7 @@
 //! |---|---|
 //! | [`ebw`] | effective bandwidth on hybrid memory, hmmsched eq. (6), (7) |
 //! | [`migration`] | which pages belong into DRAM |
+//! | [`record`] | records of decisions, and their replay |
 //!
 //! # A policy of your own
 //!
@@ -91,6 +92,7 @@ pub mod migration;
 pub mod policies;
 pub mod policy;
 pub mod predictor;
+pub mod record;
 mod scan;
 pub mod scheduler;
 pub mod target;
@@ -100,6 +102,7 @@ pub use policies::UnknownPolicy;
 pub use policy::{Blocking, Candidate, Policy, QuantumView};
 pub use predictor::{Predictor, PredictorKind, UnknownPredictor};
 pub use scheduler::{
-    Bus, Decision, JobSpec, Observation, QuantumScheduler, QuantumSummary, Running, SchedulerConfig,
+    Bus, CoreUse, Decision, JobSpec, Observation, QuantumScheduler, QuantumSummary, Running,
+    SchedulerConfig,
 };
 pub use target::{FitError, TargetCurve};

@@ -35,6 +35,9 @@ pub enum DecidesBy {
     Queue,
     /// The bandwidth that the jobs require: without a meter it is nothing.
     Bandwidth,
+    /// That bandwidth by medium: where there are several media, without a meter that tells them
+    /// apart it is nothing.
+    Media,
 }
 
 /// One row of the table.
@@ -116,7 +119,7 @@ pub const POLICIES: &[PolicyEntry] = &[
         name: "hmmsched",
         summary: "latency-sensitive jobs first, then jobs that complement each other on DRAM and NVM",
         reference: "hmmsched section V",
-        decides_by: DecidesBy::Bandwidth,
+        decides_by: DecidesBy::Media,
         options: hmmsched::OPTIONS,
         build: |config, options| Box::new(Hmmsched::new(config, options)),
     },

@@ -92,6 +92,12 @@ pub trait Policy: Send {
         None
     }
 
+    /// Why the `nth` job of the last selection was chosen, as a clause for people.
+    fn reason(&self, nth: usize) -> Option<&'static str> {
+        let _ = nth;
+        None
+    }
+
     /// Whether jobs that are not chosen are blocked.
     fn blocking(&self) -> Blocking {
         Blocking::Unchosen

@@ -26,6 +26,9 @@ const ASLEEP_BELOW_ONE_IN: u64 = 100;
 /// one part in this many does not count as whole.
 const WHOLE_ABOVE_ONE_IN: u64 = 2;
 
+/// Why the head of the run queue runs (iabw section 4.1, step 3).
+const HEAD: &str = "head of the run queue";
+
 /// A span shorter than one part of a quantum in this many is too noisy to learn a bandwidth from.
 const SAMPLE_ABOVE_ONE_IN: u64 = 20;
 
@@ -228,6 +231,14 @@ impl QuantumScheduler {
         self.jobs.slot_of(job).and_then(|slot| self.jobs[slot].demand())
     }
 
+    /// Why a job has cores of its own now, as a clause for people; `None` if it has none, or the
+    /// policy does not say.
+    #[must_use]
+    pub fn reason(&self, job: JobId) -> Option<&'static str> {
+        let job = &self.jobs[self.jobs.slot_of(job)?];
+        job.reason.filter(|_| job.has_cores())
+    }
+
     /// Moves the jobs that had cores to the tail of the run queue. Both groups keep their order.
     fn rotate(&mut self) {
         let moved = &mut self.scratch.moved;
@@ -266,7 +277,7 @@ impl QuantumScheduler {
         let unknown = survey.unknown_demand;
         let mut rest = 0..survey.waiting.len();
         if self.chosen.is_empty() && !rest.is_empty() {
-            self.choose(survey.waiting[0], placement);
+            self.choose(survey.waiting[0], placement, Some(HEAD));
             rest.start = 1;
         }
         let mut load = Load::default();
@@ -287,12 +298,13 @@ impl QuantumScheduler {
         };
         picks.clear();
         self.policy.select(&view, &mut picks);
-        for pick in &picks {
+        for (nth, pick) in picks.iter().enumerate() {
             let Some(slot) = survey.waiting[rest.clone()].get(*pick).copied() else { continue };
             let free = self.config.cores.saturating_sub(load.cores);
             let job = &self.jobs[slot];
             if job.placement == Placement::Waiting && job.spec.cores <= free {
-                load = load.with(self.choose(slot, placement), unknown);
+                let reason = self.policy.reason(nth);
+                load = load.with(self.choose(slot, placement, reason), unknown);
             }
         }
         self.scratch = Scratch { moved, survey, picks };
@@ -300,10 +312,10 @@ impl QuantumScheduler {
     }
 
     /// Gives cores to a job.
-    fn choose(&mut self, slot: Slot, placement: Placement) -> &Job {
+    fn choose(&mut self, slot: Slot, placement: Placement, reason: Option<&'static str>) -> &Job {
         self.chosen.push(slot);
         let job = &mut self.jobs[slot];
-        job.placement = placement;
+        (job.placement, job.reason) = (placement, reason);
         job
     }
 

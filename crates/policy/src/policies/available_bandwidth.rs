@@ -108,6 +108,10 @@ impl Policy for AvailableBandwidth {
     fn target(&self) -> Option<BytesPerSec> {
         self.target
     }
+
+    fn reason(&self, _: usize) -> Option<&'static str> {
+        Some("nearest to what is available")
+    }
 }
 
 /// Chooses, for the cores that are left, the jobs that take the least.

@@ -93,6 +93,8 @@ pub struct Hmmsched {
     classes: Classes,
     latency_sensitive: LowestFirst,
     bandwidth_sensitive: Complementary,
+    /// Why each job of the last selection was chosen.
+    reasons: Vec<&'static str>,
 }
 
 /// When latency-sensitive jobs come first.
@@ -134,6 +136,7 @@ impl Hmmsched {
             classes: Classes::default(),
             latency_sensitive: LowestFirst::default(),
             bandwidth_sensitive: Complementary::default(),
+            reasons: Vec::new(),
         }
     }
 }
@@ -142,6 +145,7 @@ impl Policy for Hmmsched {
     fn select(&mut self, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
         let mut executed = self.prepare(view);
         let mut free = view.cores;
+        self.reasons.clear();
         while free > 0 {
             let fits = |place: usize| view.queue[place].cores <= free;
             let first = self.first_class(&executed);
@@ -151,9 +155,17 @@ impl Policy for Hmmsched {
             let Some((place, class)) = pick else { break };
             let job = &view.queue[place];
             chosen.push(place);
+            self.reasons.push(match class {
+                Class::LatencySensitive => "latency-sensitive, lowest effective bandwidth",
+                Class::BandwidthSensitive => self.bandwidth_sensitive.reason(),
+            });
             free -= job.cores;
             executed.add(class, coming(self.quantum, job));
         }
+    }
+
+    fn reason(&self, nth: usize) -> Option<&'static str> {
+        self.reasons.get(nth).copied()
     }
 }
 

@@ -49,4 +49,8 @@ impl Policy for IdealAverage {
     fn target(&self) -> Option<BytesPerSec> {
         self.target
     }
+
+    fn reason(&self, _: usize) -> Option<&'static str> {
+        Some("nearest to what is left of the target")
+    }
 }

@@ -24,4 +24,8 @@ impl Policy for LongJobFirst {
         self.order.sort_unstable();
         take_what_fits(view, self.order.iter().map(|(_, place)| *place), chosen);
     }
+
+    fn reason(&self, _: usize) -> Option<&'static str> {
+        Some("longest expected time")
+    }
 }

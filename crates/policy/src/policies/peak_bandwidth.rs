@@ -25,6 +25,10 @@ impl Policy for PeakBandwidth {
     fn target(&self) -> Option<BytesPerSec> {
         self.target
     }
+
+    fn reason(&self, _: usize) -> Option<&'static str> {
+        Some("nearest to what is left of the peak")
+    }
 }
 
 /// The peak as far as it has been seen.

@@ -29,4 +29,8 @@ impl Policy for Random {
         self.order.shuffle(&mut self.rng);
         take_what_fits(view, self.order.iter().copied(), chosen);
     }
+
+    fn reason(&self, _: usize) -> Option<&'static str> {
+        Some("drawn by chance")
+    }
 }

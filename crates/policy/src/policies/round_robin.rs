@@ -12,4 +12,8 @@ impl Policy for RoundRobin {
     fn select(&mut self, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
         take_what_fits(view, 0..view.queue.len(), chosen);
     }
+
+    fn reason(&self, _: usize) -> Option<&'static str> {
+        Some("next in the run queue")
+    }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use memweir_core::names::suggestion;
+use serde::{Deserialize, Serialize};
 
 use super::{DEFAULT_THRESHOLD, ForecastOrLast, Last, MAX_WINDOW, Phases, Predictor, Window};
 
@@ -18,7 +19,8 @@ use super::{DEFAULT_THRESHOLD, ForecastOrLast, Last, MAX_WINDOW, Phases, Predict
 /// assert_eq!("phase".parse::<PredictorKind>()?.to_string(), "phase:0.4");
 /// # Ok::<(), memweir_policy::UnknownPredictor>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum PredictorKind {
     /// The last quantum's bandwidth.
     Last,
@@ -34,6 +36,20 @@ pub enum PredictorKind {
     },
     /// The meter's own forecast from a recorded profile.
     Profile,
+}
+
+impl TryFrom<String> for PredictorKind {
+    type Error = UnknownPredictor;
+
+    fn try_from(given: String) -> Result<Self, UnknownPredictor> {
+        given.parse()
+    }
+}
+
+impl From<PredictorKind> for String {
+    fn from(kind: PredictorKind) -> Self {
+        kind.to_string()
+    }
 }
 
 impl PredictorKind {

@@ -51,6 +51,8 @@ pub(super) struct Conditions {
 pub(super) struct Job {
     pub(super) spec: JobSpec,
     pub(super) placement: Placement,
+    /// Why it was given cores the last time.
+    pub(super) reason: Option<&'static str>,
     predictor: Box<dyn Predictor>,
     /// The predictor's answer, asked for once per observation.
     prediction: Option<BytesPerSec>,
@@ -76,6 +78,7 @@ impl Job {
                 ..spec
             },
             placement: Placement::Waiting,
+            reason: None,
             predictor: predictor.build(),
             prediction: None,
             lower_bound: None,

@@ -2,11 +2,13 @@
 
 use memweir_core::{BytesPerSec, Counts, JobId, MAX_MEDIA, Media, Nanos};
 
+use serde::{Deserialize, Serialize};
+
 use crate::predictor::PredictorKind;
 use crate::target::TargetCurve;
 
 /// The memory bus, as calibrated.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bus {
     /// Realistic peak bandwidth, if calibrated.
     pub peak: Option<BytesPerSec>,
@@ -26,7 +28,8 @@ impl Bus {
 }
 
 /// Everything that fixes the behavior of a [`crate::QuantumScheduler`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SchedulerConfig {
     /// Name in the table of policies ([`crate::policies::POLICIES`]), with options behind colons.
     pub policy: String,
@@ -66,7 +69,7 @@ impl Default for SchedulerConfig {
 }
 
 /// What is known of a job when it is submitted (iabw section 3.3).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// The job.
     pub job: JobId,
@@ -80,7 +83,7 @@ pub struct JobSpec {
 }
 
 /// What one job did in the quantum that just ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// The job.
     pub job: JobId,
@@ -96,7 +99,7 @@ pub struct Observation {
 }
 
 /// What the whole system did in the quantum that just ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuantumSummary {
     /// How long it was.
     pub elapsed: Nanos,
@@ -107,7 +110,8 @@ pub struct QuantumSummary {
 }
 
 /// Who may run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Running {
     /// Every job: the operating system schedules.
     Everything,
@@ -116,7 +120,7 @@ pub enum Running {
 }
 
 /// What was decided for the next quantum, and why.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// Who may run: the chosen jobs, and the sleeping ones, which are never blocked because that
     /// would break their system calls off.

@@ -78,7 +78,7 @@ mod tests {
     fn the_lowest_with_a_running_sum_below_the_threshold() {
         // In ascending order 1 2 3 4 10, running sums 1 3 6 10 20.
         let ebw = [10.0, 2.0, 4.0, 1.0, 3.0];
-        assert_eq!(latency_sensitive(&ebw, 0.0), []);
+        assert_eq!(latency_sensitive(&ebw, 0.0), [0_usize; 0]);
         assert_eq!(latency_sensitive(&ebw, 0.1), [3]);
         // 6 is not below 0.3 x 20.
         assert_eq!(latency_sensitive(&ebw, 0.3), [1, 3]);
@@ -89,8 +89,8 @@ mod tests {
 
     #[test]
     fn without_traffic_nobody_is_latency_sensitive() {
-        assert_eq!(latency_sensitive(&[0.0; 4], 1.0), []);
-        assert_eq!(latency_sensitive(&[], 0.5), []);
+        assert_eq!(latency_sensitive(&[0.0; 4], 1.0), [0_usize; 0]);
+        assert_eq!(latency_sensitive(&[], 0.5), [0_usize; 0]);
     }
 
     proptest! {

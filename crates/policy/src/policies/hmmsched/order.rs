@@ -40,6 +40,18 @@ enum Step {
     SmallestDram,
 }
 
+impl Step {
+    /// As a clause for people.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::LargestDram => "largest effective bandwidth on DRAM",
+            Self::SmallestNvm => "smallest effective bandwidth on NVM",
+            Self::LargestNvm => "largest effective bandwidth on NVM",
+            Self::SmallestDram => "smallest effective bandwidth on DRAM",
+        }
+    }
+}
+
 /// The four steps in the order of hmmsched section V-A-2.
 const STEPS: [Step; 4] =
     [Step::LargestDram, Step::SmallestNvm, Step::LargestNvm, Step::SmallestDram];
@@ -66,6 +78,8 @@ pub(super) struct Complementary {
     nvm_tells: bool,
     /// The step to be taken next, as an index into [`STEPS`].
     next: usize,
+    /// Why the last job was taken.
+    reason: &'static str,
 }
 
 impl Complementary {
@@ -110,11 +124,18 @@ impl Complementary {
             Step::SmallestDram => self.take_first(fits, |jobs| smallest(&jobs.dram)),
         }?;
         self.next = (step + 1) % STEPS.len();
+        self.reason = STEPS[step].reason();
         Some(place)
+    }
+
+    /// Why the last job was taken, as a clause for people.
+    pub(super) fn reason(&self) -> &'static str {
+        self.reason
     }
 
     /// Takes the first job in the queue of those that fit; the order stays where it is.
     pub(super) fn take_in_queue_order(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        self.reason = "next bandwidth-sensitive job in the run queue";
         self.take_first(fits, |jobs| jobs.dram.iter().position(|dram| !dram.is_nan()))
     }
 

@@ -1,0 +1,165 @@
+//! Records of decisions: the configuration of a scheduler and every call to it with its answer,
+//! as lines of JSON, and their replay.
+//!
+//! The first line is a [`Header`], each further one a [`Call`]. Lines are written as the calls
+//! happen, so that a scheduler that was killed leaves a record that is whole but for its last
+//! line. Everything that a decision depends on is in the record, so that a scheduler made anew
+//! from the header and told the same decides the same, to the bit: wherever it was recorded, live or on
+//! an emulated machine.
+//!
+//! Writing and reading files is not done here.
+
+mod replay;
+mod scheduler;
+
+use memweir_core::input::InputError;
+use memweir_core::{JobId, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::scheduler::{Decision, JobSpec, Observation, QuantumSummary, SchedulerConfig};
+
+pub use replay::{Answer, Difference, Replay, replay};
+pub use scheduler::RecordingScheduler;
+
+#[cfg(test)]
+mod tests;
+
+/// What the first line of a record calls it.
+const FORMAT: &str = "memweir-decisions";
+
+/// The version that this code writes and reads.
+const VERSION: u32 = 1;
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    format: String,
+    version: u32,
+    /// What the scheduler was made from.
+    pub config: SchedulerConfig,
+    /// Names of the jobs by [`JobId`], as far as they are known, for people.
+    pub jobs: Vec<String>,
+}
+
+impl Header {
+    /// The header of a record of a scheduler with this configuration.
+    #[must_use]
+    pub fn new(config: SchedulerConfig, jobs: Vec<String>) -> Self {
+        Self { format: FORMAT.to_owned(), version: VERSION, config, jobs }
+    }
+
+    /// As a line, with its end.
+    #[must_use]
+    pub fn line(&self) -> String {
+        line(self)
+    }
+
+    /// How a job is called.
+    #[must_use]
+    pub fn name(&self, job: JobId) -> String {
+        self.jobs.get(job.index()).cloned().unwrap_or_else(|| format!("job {job}"))
+    }
+}
+
+/// A call to a [`crate::QuantumScheduler`], and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Call {
+    /// A job was submitted.
+    Admit(JobSpec),
+    /// The scheduler was told what the jobs did.
+    Observe {
+        /// Since the last observation.
+        elapsed: Nanos,
+        /// Of each job that could run.
+        observations: Vec<Observation>,
+        /// The answer.
+        summary: QuantumSummary,
+    },
+    /// A whole quantum was decided.
+    Select(Decision),
+    /// Free cores were offered in mid-quantum; to nobody if there is no decision.
+    Backfill(Option<Decision>),
+    /// A job has ended.
+    Retire(JobId),
+}
+
+impl Call {
+    /// As a line, with its end.
+    #[must_use]
+    pub fn line(&self) -> String {
+        line(self)
+    }
+}
+
+fn line(entry: &impl Serialize) -> String {
+    let mut line = serde_json::to_string(entry).expect("plain data has a form in JSON");
+    line.push('\n');
+    line
+}
+
+/// A record that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Its first line.
+    pub header: Header,
+    /// The calls, each with the number of its line, counted from one.
+    pub calls: Vec<(usize, Call)>,
+    /// Whether its end is missing, and how it ends; the calls before are whole.
+    pub truncated: Option<String>,
+}
+
+/// Just enough of a header to tell what a file is.
+#[derive(Deserialize)]
+struct Kind {
+    format: String,
+    version: u32,
+}
+
+impl Record {
+    /// Reads the text of a record; `name` stands in messages.
+    ///
+    /// # Errors
+    /// If the first line is no header of this version, or a line but the last is no call. A last
+    /// line that is none is where the writer was killed: the calls before it are returned.
+    pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
+        let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+        let first = lines.next().map_or("", |(_, line)| line);
+        let header = header(name, first)?;
+        let mut calls = Vec::new();
+        let mut lines = lines.filter(|(_, line)| !line.trim().is_empty()).peekable();
+        while let Some((number, line)) = lines.next() {
+            match serde_json::from_str(line) {
+                Ok(call) => calls.push((number, call)),
+                Err(_) if lines.peek().is_none() => {
+                    let truncated = Some(format!(
+                        "{name}:{number}: the record breaks off here; it is read up to this line"
+                    ));
+                    return Ok(Self { header, calls, truncated });
+                }
+                Err(error) => {
+                    return Err(InputError::new(name, format!("no call to a scheduler: {error}"))
+                        .line(number));
+                }
+            }
+        }
+        Ok(Self { header, calls, truncated: None })
+    }
+}
+
+fn header(name: &str, line: &str) -> Result<Header, InputError> {
+    let refuse = |reason: String| InputError::new(name, reason).line(1);
+    let help = "`memweir run --record FILE` writes one";
+    let kind: Kind = serde_json::from_str(line)
+        .map_err(|_| refuse("no record of decisions".to_owned()).help(help))?;
+    if kind.format != FORMAT {
+        return Err(refuse(format!("a record of `{}`, not of decisions", kind.format)).help(help));
+    }
+    if kind.version != VERSION {
+        return Err(refuse(format!(
+            "version {} of the format is unknown to this memweir, which reads {VERSION}",
+            kind.version
+        )));
+    }
+    serde_json::from_str(line).map_err(|error| refuse(format!("a damaged header: {error}")))
+}

@@ -1,0 +1,89 @@
+//! A scheduler whose calls are kept.
+
+use memweir_core::{BytesPerSec, JobId, Nanos};
+
+use super::Call;
+use crate::scheduler::{Decision, JobSpec, Observation, QuantumScheduler, QuantumSummary};
+
+/// A [`QuantumScheduler`] that keeps every call and its answer until they are
+/// [taken](Self::take_calls), if it is asked to.
+pub struct RecordingScheduler {
+    scheduler: QuantumScheduler,
+    calls: Option<Vec<Call>>,
+}
+
+impl RecordingScheduler {
+    /// A scheduler that keeps nothing.
+    #[must_use]
+    pub fn silent(scheduler: QuantumScheduler) -> Self {
+        Self { scheduler, calls: None }
+    }
+
+    /// A scheduler that keeps its calls from now on.
+    #[must_use]
+    pub fn recording(scheduler: QuantumScheduler) -> Self {
+        Self { scheduler, calls: Some(Vec::new()) }
+    }
+
+    /// The calls since the last time, in order.
+    pub fn take_calls(&mut self) -> Vec<Call> {
+        self.calls.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn keep(&mut self, call: impl FnOnce() -> Call) {
+        if let Some(calls) = &mut self.calls {
+            calls.push(call());
+        }
+    }
+
+    /// See [`QuantumScheduler::admit`].
+    pub fn admit(&mut self, spec: JobSpec) {
+        self.scheduler.admit(spec);
+        self.keep(|| Call::Admit(spec));
+    }
+
+    /// See [`QuantumScheduler::retire`].
+    pub fn retire(&mut self, job: JobId) {
+        self.scheduler.retire(job);
+        self.keep(|| Call::Retire(job));
+    }
+
+    /// See [`QuantumScheduler::observe`].
+    pub fn observe(&mut self, elapsed: Nanos, observations: &[Observation]) -> QuantumSummary {
+        let summary = self.scheduler.observe(elapsed, observations);
+        self.keep(|| Call::Observe { elapsed, observations: observations.to_vec(), summary });
+        summary
+    }
+
+    /// See [`QuantumScheduler::select`].
+    pub fn select(&mut self) -> Decision {
+        let decision = self.scheduler.select();
+        self.keep(|| Call::Select(decision.clone()));
+        decision
+    }
+
+    /// See [`QuantumScheduler::backfill`].
+    pub fn backfill(&mut self) -> Option<Decision> {
+        let decision = self.scheduler.backfill();
+        self.keep(|| Call::Backfill(decision.clone()));
+        decision
+    }
+
+    /// See [`QuantumScheduler::ideal_average_bandwidth`].
+    #[must_use]
+    pub fn ideal_average_bandwidth(&self) -> Option<BytesPerSec> {
+        self.scheduler.ideal_average_bandwidth()
+    }
+
+    /// See [`QuantumScheduler::demand`].
+    #[must_use]
+    pub fn demand(&self, job: JobId) -> Option<BytesPerSec> {
+        self.scheduler.demand(job)
+    }
+
+    /// See [`QuantumScheduler::reason`].
+    #[must_use]
+    pub fn reason(&self, job: JobId) -> Option<&'static str> {
+        self.scheduler.reason(job)
+    }
+}

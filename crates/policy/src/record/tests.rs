@@ -1,0 +1,184 @@
+use memweir_core::medium::data::MediumData;
+use memweir_core::placement::divide;
+use memweir_core::{BytesPerSec, Counts, Lines, Media};
+use proptest::prelude::*;
+
+use super::*;
+use crate::predictor::PredictorKind;
+use crate::scheduler::{Bus, QuantumScheduler};
+
+const QUANTUM: Nanos = Nanos::from_millis(100);
+
+fn config(policy: &str) -> SchedulerConfig {
+    SchedulerConfig {
+        policy: policy.to_owned(),
+        predictor: PredictorKind::Phase { threshold: 0.4 },
+        cores: 2,
+        bus: Bus { peak: Some(BytesPerSec(1e10 / 3.0)), saturation: None },
+        media: Media::with_dram(&[MediumData::shipped("pram").unwrap()]).unwrap(),
+        seed: u64::MAX,
+        ..SchedulerConfig::default()
+    }
+}
+
+/// What the jobs of a made-up batch do, and who comes and goes.
+#[derive(Clone, Debug)]
+struct Course {
+    jobs: Vec<(u32, Option<f64>)>,
+    quanta: Vec<(u64, Vec<(u64, u64, f64)>)>,
+}
+
+fn course() -> impl Strategy<Value = Course> {
+    let job = (1_u32..3, prop::option::of(0.0_f64..1e10));
+    let seen = (0_u64..100, 0_u64..1 << 24, 0.0_f64..1.0);
+    let quantum = (1_u64..150, prop::collection::vec(seen, 6));
+    (prop::collection::vec(job, 1..6), prop::collection::vec(quantum, 1..12))
+        .prop_map(|(jobs, quanta)| Course { jobs, quanta })
+}
+
+/// Drives a scheduler through a course, as a batch would, and returns the text of its record.
+fn record(policy: &str, course: &Course) -> String {
+    let config = config(policy);
+    let names = (0..course.jobs.len()).map(|n| format!("job-{n}")).collect();
+    let mut text = Header::new(config.clone(), names).line();
+    let mut scheduler = RecordingScheduler::recording(QuantumScheduler::new(config).unwrap());
+    for (number, (cores, bandwidth)) in (0..).zip(&course.jobs) {
+        scheduler.admit(JobSpec {
+            job: JobId(number),
+            cores: *cores,
+            expected_time: bandwidth.map(|_| Nanos::from_millis(700)),
+            expected_bandwidth: bandwidth.map(BytesPerSec),
+        });
+    }
+    let mut decision = scheduler.select();
+    for (number, (span, seen)) in (0..).zip(&course.quanta) {
+        if number == 4 {
+            scheduler.retire(JobId(0));
+            while scheduler.backfill().is_some() {}
+        }
+        let observation = |job: &JobId| {
+            let (cpu, lines, share) = seen[job.index()];
+            let counts = Counts::new(lines * 3, Lines(lines), Lines(lines / 3));
+            Observation {
+                job: *job,
+                cpu_time: Nanos::from_millis(cpu),
+                counts: Some(divide(&counts, &[1.0 - share, share, 0.0, 0.0])),
+                instruction_pointers: vec![cpu as u32, 7],
+                forecast: (cpu > 50).then_some(BytesPerSec(share * 1e9 / 3.0)),
+            }
+        };
+        let observations: Vec<_> = decision.chosen.iter().map(observation).collect();
+        scheduler.observe(Nanos(QUANTUM.0 * span / 100), &observations);
+        decision = scheduler.select();
+    }
+    text.extend(scheduler.take_calls().iter().map(Call::line));
+    text
+}
+
+fn steady(quanta: usize) -> Course {
+    // Jobs 0 and 1 stream from DRAM, 2 and 3 from PRAM, and 4 computes.
+    let seen: Vec<_> = [(99, 4_000_000, 0.0), (99, 3_000_000, 0.1), (98, 2_000_000, 1.0)]
+        .into_iter()
+        .chain([(97, 1_000_000, 0.9), (99, 10, 0.5), (0, 0, 0.0)])
+        .collect();
+    Course { jobs: vec![(1, None); 5], quanta: vec![(100, seen); quanta] }
+}
+
+#[test]
+fn a_record_replays_identically_and_tells_what_another_policy_would_do() {
+    let record = Record::parse("x", &record("hmmsched", &steady(20))).unwrap();
+    assert_eq!((record.header.name(JobId(3)), record.truncated.clone()), ("job-3".into(), None));
+    let same = replay(&record, None).unwrap();
+    assert_eq!(same.differences, []);
+    // One before the first quantum, one after each, and one for the job that ended.
+    assert_eq!(same.decisions, 22);
+    assert_eq!(same.time, Nanos::from_millis(2_000));
+    let other = replay(&record, Some("round-robin")).unwrap();
+    let jobs = other.differences.iter().filter(|difference| difference.concerns_jobs());
+    assert!(jobs.clone().count() > 3, "{other:?}");
+    let first = jobs.clone().next().unwrap();
+    assert!(first.line > 6 && first.quantum > 0, "{first:?}");
+    assert_eq!(first.reasons.len(), 2);
+    assert!(first.reasons.iter().any(|(_, why)| *why == "head of the run queue"), "{first:?}");
+    assert!(replay(&record, Some("rund-robin")).unwrap_err().help.contains("round-robin"));
+}
+
+#[test]
+fn a_decision_that_was_tampered_with_is_found_by_its_line() {
+    let text = record("hmmsched", &steady(6));
+    let tampered: String = text
+        .lines()
+        .enumerate()
+        .map(|(index, line)| match index {
+            12 => line.replace("\"chosen\":[", "\"chosen\":[9,") + "\n",
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    assert_ne!(text, tampered);
+    let record = Record::parse("x", &tampered).unwrap();
+    let lines: Vec<_> = replay(&record, None).unwrap().differences.iter().map(|d| d.line).collect();
+    assert_eq!(lines, [13]);
+}
+
+#[test]
+fn a_record_that_breaks_off_is_read_up_to_there() {
+    let text = record("hmmsched", &steady(3));
+    let whole = Record::parse("x", &text).unwrap();
+    let cut = &text[..text.len() - 20];
+    let record = Record::parse("x", cut).unwrap();
+    assert_eq!(record.calls, whole.calls[..whole.calls.len() - 1]);
+    let number = text.lines().count();
+    assert!(record.truncated.unwrap().starts_with(&format!("x:{number}: the record breaks off")));
+    // In the middle it is damage.
+    let second = text.lines().nth(1).unwrap();
+    let error = Record::parse("x", &text.replacen(second, &second[..10], 1)).unwrap_err();
+    assert_eq!(error.line, Some(2));
+}
+
+#[test]
+fn what_is_no_record_is_refused() {
+    let text = record("os", &steady(1));
+    let refusal = |text: &str| Record::parse("x", text).unwrap_err().to_string();
+    assert!(refusal("").contains("x:1: no record of decisions"));
+    assert!(refusal("{}\n").contains("no record"));
+    assert!(refusal("\"a\"\n").contains("memweir run --record"));
+    assert!(refusal(&text.replace(FORMAT, "diary")).contains("a record of `diary`"));
+    assert!(refusal(&text.replacen(":1,", ":99,", 1)).contains("version 99"));
+    let damaged = refusal(&text.replacen("\"quantum\":", "\"quantum\":-", 1));
+    assert!(damaged.contains("x:1: a damaged header"), "{damaged}");
+}
+
+proptest! {
+    #[test]
+    fn every_course_replays_to_the_bit(
+        course in course(),
+        policy in prop::sample::select(crate::policies::names().collect::<Vec<_>>()),
+    ) {
+        let text = record(policy, &course);
+        let record = Record::parse("x", &text).unwrap();
+        let again: String = record.calls.iter().map(|(_, call)| call.line()).collect();
+        prop_assert_eq!(record.header.line() + &again, text);
+        prop_assert_eq!(replay(&record, None).unwrap().differences, []);
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
+        let _ = Record::parse("x", &text);
+    }
+
+    #[test]
+    fn a_damaged_record_is_refused_or_replayed(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = record("hmmsched", &steady(4)).into_bytes();
+        for (place, value) in damage {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        bytes.truncate(cut.index(bytes.len()) + 1);
+        if let Ok(record) = Record::parse("x", &String::from_utf8_lossy(&bytes)) {
+            let _ = replay(&record, None);
+        }
+    }
+}
