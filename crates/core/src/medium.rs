@@ -78,9 +78,17 @@ pub struct Medium {
 }
 
 /// The media of a machine: at least one, and the first is local DRAM.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Medium>")]
 pub struct Media(Vec<Medium>);
+
+impl TryFrom<Vec<Medium>> for Media {
+    type Error = MediaError;
+
+    fn try_from(media: Vec<Medium>) -> Result<Self, MediaError> {
+        Self::new(media)
+    }
+}
 
 /// Why a list of media is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

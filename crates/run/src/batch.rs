@@ -16,7 +16,7 @@ pub use known::{Knowledge, Known, invocation, unknown_jobs};
 use std::collections::HashMap;
 
 use memweir_core::input::InputError;
-use memweir_core::{BytesPerSec, JobId, MAX_MEDIA, Media, Nanos, metrics};
+use memweir_core::{BytesPerSec, JobId, MAX_MEDIA, Nanos, metrics};
 use memweir_linux::blocker::{self, OpenError, Opened};
 use memweir_linux::{MeterError, MeterKind, leftovers};
 use memweir_policy::{QuantumScheduler, SchedulerConfig};
@@ -94,7 +94,7 @@ pub fn run_batch(
 impl Plan<'_> {
     fn run(self, observer: &mut dyn Observer) -> Result<BatchReport, RunError> {
         let os = |what: String| move |source| RunError::Os { what, source };
-        let Chosen { meter, reason } = self.meter()?;
+        let Chosen { meter, reason, notices: of_meter } = self.meter()?;
         let logs = Logs::create(&self.options.logs)
             .map_err(os(format!("making {}", self.options.logs.display())))?;
         let timeline = self
@@ -124,6 +124,7 @@ impl Plan<'_> {
             told.push(reason);
         }
         told.extend(meter.as_ref().map(|meter| meter.capabilities().caveats).unwrap_or_default());
+        told.extend(of_meter);
         told.extend(notices);
         for notice in &told {
             observer.event(Event::Notice(notice));
@@ -165,7 +166,7 @@ impl Plan<'_> {
     }
 
     fn meter(&self) -> Result<Chosen, RunError> {
-        meters::choose(self.batch, self.options, &self.policy, &self.programs, &self.knowledge)
+        meters::choose(self)
     }
 
     fn scheduler_config(&self, meter: Option<&dyn memweir_linux::Meter>) -> SchedulerConfig {
@@ -176,7 +177,7 @@ impl Plan<'_> {
             quantum: self.options.quantum,
             bus: self.bus,
             target: self.target.clone(),
-            media: Media::dram_only(),
+            media: self.options.media.clone(),
             medium_peaks: [None; MAX_MEDIA],
             seed: self.options.seed,
         }

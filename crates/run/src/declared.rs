@@ -22,6 +22,8 @@ pub struct Declaration {
     /// Cores that it occupies while it runs, which is how many times faster than the clock its
     /// CPU time passes.
     pub cores: u32,
+    /// Whether the profile tells the machine's media apart.
+    pub by_medium: bool,
 }
 
 /// A meter that reads profiles instead of counters.
@@ -54,6 +56,7 @@ impl Meter for DeclaredMeter {
             instructions: self.declarations.values().all(|d| d.profile.total().instructions > 0),
             writes: true,
             instruction_pointers: false,
+            media: self.declarations.values().all(|d| d.by_medium),
             caveats: vec![
                 "memory traffic is what was declared or profiled before, not counted in this run"
                     .to_owned(),
@@ -124,7 +127,7 @@ mod tests {
     }
 
     fn meter(cores: u32) -> DeclaredMeter {
-        let declaration = Declaration { profile: phases(), cores };
+        let declaration = Declaration { profile: phases(), cores, by_medium: false };
         DeclaredMeter::new(HashMap::from([(JobId(0), declaration)]))
     }
 
@@ -158,6 +161,20 @@ mod tests {
     }
 
     #[test]
+    fn traffic_goes_to_the_media_that_are_declared() {
+        let pram = memweir_core::MediumId::new(1).expect("a number");
+        let mut profile = phases();
+        for counts in &mut profile.intervals {
+            *counts = memweir_core::placement::divide(counts, &[0.4, 0.6, 0.0, 0.0]);
+        }
+        let declaration = Declaration { profile, cores: 1, by_medium: true };
+        let mut meter = DeclaredMeter::new(HashMap::from([(JobId(0), declaration)]));
+        assert!(meter.capabilities().media);
+        let counts = meter.read(JobId(0), Nanos(200), QUANTUM).expect("declared").counts;
+        assert_eq!((counts.reads, counts.traffic(pram).reads), (Lines(40), Lines(24)));
+    }
+
+    #[test]
     fn an_undeclared_job_is_refused() {
         assert!(meter(1).attach(JobId(1), 77).is_err());
         assert!(meter(1).read(JobId(1), Nanos(0), QUANTUM).is_err());
@@ -180,7 +197,7 @@ mod tests {
                 wall_time: cpu_time,
             };
             let total = profile.total();
-            let declaration = Declaration { profile, cores: 1 };
+            let declaration = Declaration { profile, cores: 1, by_medium: false };
             let mut meter = DeclaredMeter::new(HashMap::from([(JobId(0), declaration)]));
             times.sort_unstable();
             let mut last = Counts::default();

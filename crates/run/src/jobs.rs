@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use memweir_core::placement::PlacementSpec;
 use memweir_core::{BytesPerSec, Nanos};
 
 /// The jobs that are submitted together.
@@ -53,6 +54,8 @@ pub struct Job {
     pub expected_writes: Option<BytesPerSec>,
     /// A recording of `memweir profile` to follow instead of the profile store's.
     pub profile: Option<PathBuf>,
+    /// Where its pages lie; where the batch says if absent.
+    pub placement: Option<PlacementSpec>,
     /// CPUs that [`Pinning::ByHand`](crate::options::Pinning::ByHand) binds it to; all if empty.
     pub cpus: Vec<usize>,
 }
@@ -83,6 +86,7 @@ impl Job {
             expected_reads: None,
             expected_writes: None,
             profile: None,
+            placement: None,
             cpus: Vec::new(),
         }
     }
@@ -94,6 +98,15 @@ impl Job {
             (None, None) => None,
             (reads, writes) => Some(reads.unwrap_or_default() + writes.unwrap_or_default()),
         }
+    }
+
+    /// Whether the jobs file says by itself what the job does to memory; a recording that it names
+    /// knows more.
+    #[must_use]
+    pub fn declares_traffic(&self) -> bool {
+        self.profile.is_none()
+            && self.expected_time.is_some()
+            && self.expected_bandwidth().is_some()
     }
 }
 

@@ -4,11 +4,13 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use memweir_core::Nanos;
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::InputError;
 pub use memweir_core::input::Refusal;
+use memweir_core::medium::data::MediumData;
 use memweir_core::names::suggestion;
+use memweir_core::placement::{PlacementError, PlacementSpec};
+use memweir_core::{MAX_MEDIA, Media, Nanos};
 use memweir_linux::Mechanism;
 use memweir_linux::guardian;
 use memweir_linux::launch::resolve_program;
@@ -108,6 +110,12 @@ pub struct RunOptions {
     pub software: SoftwareMeterOptions,
     /// A file of perf events to use instead of the built-in table.
     pub perf_events: Option<PathBuf>,
+    /// The media that counts shall tell apart.
+    pub media: Media,
+    /// Where the pages of jobs lie that do not say so themselves; in local DRAM if absent.
+    pub placement: Option<PlacementSpec>,
+    /// File for the scheduler's configuration and every decision, to be replayed.
+    pub record: Option<PathBuf>,
 }
 
 impl Default for RunOptions {
@@ -130,6 +138,9 @@ impl Default for RunOptions {
             guardian: guardian::Command::this_program([GUARDIAN_ARGUMENT]),
             software: SoftwareMeterOptions::default(),
             perf_events: None,
+            media: Media::dram_only(),
+            placement: None,
+            record: None,
         }
     }
 }
@@ -157,6 +168,10 @@ pub struct BatchOptions {
     pub on_failure: Option<OnFailure>,
     /// See [`RunOptions::seed`].
     pub seed: Option<u64>,
+    /// See [`RunOptions::media`].
+    pub media: Option<Media>,
+    /// See [`RunOptions::placement`].
+    pub placement: Option<PlacementSpec>,
 }
 
 impl BatchOptions {
@@ -174,6 +189,8 @@ impl BatchOptions {
             on_exit: self.on_exit.unwrap_or(options.on_exit),
             on_failure: self.on_failure.unwrap_or(options.on_failure),
             seed: self.seed.unwrap_or(options.seed),
+            media: self.media.unwrap_or(options.media),
+            placement: self.placement.or(options.placement),
             ..options
         }
     }
@@ -191,7 +208,13 @@ pub fn policy_names() -> Vec<&'static str> {
 /// Whether a policy decides by the jobs' bandwidth, so that it is nothing without a meter.
 #[must_use]
 pub fn needs_bandwidth(policy: &str) -> bool {
-    policies::find(policy).is_ok_and(|choice| choice.entry.decides_by == DecidesBy::Bandwidth)
+    policies::find(policy).is_ok_and(|choice| choice.entry.decides_by != DecidesBy::Queue)
+}
+
+/// Whether a policy decides by the jobs' traffic with each medium.
+#[must_use]
+pub fn needs_media(policy: &str) -> bool {
+    policies::find(policy).is_ok_and(|choice| choice.entry.decides_by == DecidesBy::Media)
 }
 
 /// Checks the name of a policy and the options behind it.
@@ -257,6 +280,32 @@ pub fn caches(path: &Path) -> Result<CacheHierarchy, InputError> {
     })?;
     caches.validate().map_err(|error| InputError::new(&name, error.to_string()))?;
     Ok(caches)
+}
+
+/// The media of a machine: DRAM, and beside it those of `list`, shipped ones by name and others
+/// by a file that ends in `.toml` and starts at `directory`, with commas between them.
+pub fn media(list: &str, directory: &Path) -> Result<Media, InputError> {
+    let medium = |choice: &str| {
+        if !choice.ends_with(".toml") {
+            return MediumData::shipped(choice).map_err(|refusal| refusal.written_in("media"));
+        }
+        let path = directory.join(choice);
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+        MediumData::parse(&name, &text)
+    };
+    let data =
+        list.split(',').map(|choice| medium(choice.trim())).collect::<Result<Vec<_>, _>>()?;
+    Media::with_dram(&data).map_err(|refusal| {
+        let help = format!("at most {} beside DRAM, each once", MAX_MEDIA - 1);
+        InputError::new("media", refusal.reason).help(help)
+    })
+}
+
+/// Checks a placement of pages.
+pub fn placement(text: &str) -> Result<PlacementSpec, Refusal> {
+    text.parse().map_err(|error: PlacementError| Refusal::new(error.reason, error.help))
 }
 
 /// Checks a quantum, given in milliseconds.

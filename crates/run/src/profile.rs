@@ -18,8 +18,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
 
-use memweir_core::Nanos;
 use memweir_core::input::InputError;
+use memweir_core::{Media, Nanos};
 use memweir_linux::meter::perf::SampleIps;
 use memweir_linux::meter::{NativeOptions, native as native_meter};
 use memweir_linux::qemu::Qemu;
@@ -68,12 +68,23 @@ fn with_native_meter(
     progress: &mut dyn FnMut(ProfileProgress),
 ) -> Result<Profiled, ProfileError> {
     let command = command(invocation, options.output)?;
-    let run = native::run(command, Some(meter), options.interval, progress)?;
+    let mut run = native::run(command, Some(meter), options.interval, progress)?;
     let capabilities = meter.capabilities();
+    if options.media.len() > 1 && !capabilities.media {
+        run.notices
+            .push(format!("{} cannot tell media apart here; `--meter software` can", meter.kind()));
+    }
+    if options.placement.is_some() {
+        run.notices.push(format!(
+            "{} counts what the pages' real places are: the placement is not used",
+            meter.kind()
+        ));
+    }
     let counted = report::Counted {
         meter: meter.kind(),
         instructions: capabilities.instructions,
         writes: capabilities.writes,
+        media: if capabilities.media { options.media.clone() } else { Media::dram_only() },
         sampling: None,
     };
     Ok(report::build(invocation, options.interval, run, counted, &Machine::here()))
@@ -92,8 +103,11 @@ fn choose_meter(options: &ProfileOptions) -> Result<Option<Box<dyn Meter>>, Prof
         Some(kind) => MeterChoice::Only(kind),
         None => MeterChoice::Auto,
     };
-    let native_options =
-        NativeOptions { event_file: options.perf_events.clone(), sample_ips: SampleIps::Yes };
+    let native_options = NativeOptions {
+        event_file: options.perf_events.clone(),
+        sample_ips: SampleIps::Yes,
+        media: options.media.clone(),
+    };
     let native = native_meter(choice, &native_options)?;
     let mut reasons: Vec<_> = native.passed_over.iter().map(ToString::to_string).collect();
     if let Some(opened) = native.meter {

@@ -1,9 +1,14 @@
 //! A program's recorded behavior as a Parquet file, which the profile store keeps too.
 //!
 //! One row per interval: `time_ns` (CPU time at its start), `instructions`, `reads`, `writes`
-//! (64-byte lines). What is no table stands in the file's key-value metadata under `memweir.`:
-//! the command, the interval, CPU and wall time, meter, machine and date. Any Parquet reader opens
-//! the file; this one trusts nothing in it.
+//! (64-byte lines), and where media were told apart `reads_1`, `writes_1` and so on: those of the
+//! reads and writes that went to the medium of that number, the local DRAM being number 0. What is
+//! no table stands in the file's key-value metadata under `memweir.`: the command, the interval,
+//! CPU and wall time, meter, machine, date and media. Any Parquet reader opens the file; this one
+//! trusts nothing in it.
+//!
+//! Format 1 has no media. Recordings of local DRAM alone are still written in it, so that older
+//! versions read them.
 
 use std::fs;
 use std::io;
@@ -14,7 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes as Buffer;
 use jiff::Timestamp;
 use memweir_core::profile::Profile;
-use memweir_core::{Counts, Lines, Nanos};
+use memweir_core::{Counts, Lines, MAX_MEDIA, Media, MediumId, Nanos, Traffic};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::Int64Type;
@@ -27,11 +32,18 @@ use parquet::schema::parser::parse_message_type;
 
 use crate::files;
 
-/// Version of the recording format that this code writes and reads.
-const FORMAT: u64 = 1;
+/// Versions of the recording format that this code writes and reads: without and with media.
+const DRAM_ONLY: u64 = 1;
+const BY_MEDIUM: u64 = 2;
 
-/// The columns, in the order of the file.
+/// The columns of every recording, in the order of the file.
 const COLUMNS: [&str; 4] = ["time_ns", "instructions", "reads", "writes"];
+
+/// The columns of a recording that tells so many media apart.
+fn columns(media: usize) -> Vec<String> {
+    let of_media = (1..media).flat_map(|n| [format!("reads_{n}"), format!("writes_{n}")]);
+    COLUMNS.iter().map(|name| (*name).to_owned()).chain(of_media).collect()
+}
 
 /// Rows per row group: a reader of a part of an hour-long recording skips the rest.
 const ROWS_PER_GROUP: usize = 1 << 18;
@@ -47,6 +59,8 @@ pub struct Recording {
     pub machine: String,
     /// When it was recorded.
     pub date: Timestamp,
+    /// The media that its counts tell apart.
+    pub media: Media,
     /// What the program did.
     pub profile: Profile,
 }
@@ -107,7 +121,8 @@ impl Recording {
     }
 
     fn write_to(&self, buffer: &mut Vec<u8>) -> Result<(), ParquetError> {
-        let fields: String = COLUMNS
+        let columns = columns(self.media.len());
+        let fields: String = columns
             .iter()
             .map(|name| format!("required int64 {name} (INTEGER(64,false)); "))
             .collect();
@@ -116,7 +131,7 @@ impl Recording {
         for (number, rows) in self.profile.intervals.chunks(ROWS_PER_GROUP).enumerate() {
             let first = (number * ROWS_PER_GROUP) as u64;
             let mut group = writer.next_row_group()?;
-            for column in 0..COLUMNS.len() {
+            for column in 0..columns.len() {
                 let values: Vec<i64> = (first..)
                     .zip(rows)
                     .map(|(index, counts)| self.cell(column, index, counts).cast_signed())
@@ -136,14 +151,25 @@ impl Recording {
             0 => index * self.profile.interval.0,
             1 => counts.instructions,
             2 => counts.reads.0,
-            _ => counts.writes.0,
+            3 => counts.writes.0,
+            // From 4 on, both directions of the media from number 1 on in turn.
+            other => {
+                let traffic = MediumId::new(other / 2 - 1).map(|id| counts.traffic(id));
+                let Traffic { reads, writes } = traffic.unwrap_or_default();
+                if other % 2 == 0 { reads.0 } else { writes.0 }
+            }
         }
     }
 
     fn properties(&self) -> WriterPropertiesPtr {
         let command = serde_json::to_string(&self.command).expect("strings have a form in JSON");
+        let media = serde_json::to_string(&self.media).expect("media have a form in JSON");
+        let (format, media) = match self.media.len() {
+            1 => (DRAM_ONLY, None),
+            _ => (BY_MEDIUM, Some(("media", media))),
+        };
         let metadata = [
-            ("format", FORMAT.to_string()),
+            ("format", format.to_string()),
             ("command", command),
             ("meter", self.meter.clone()),
             ("machine", self.machine.clone()),
@@ -152,13 +178,15 @@ impl Recording {
             ("cpu_time_ns", self.profile.cpu_time.0.to_string()),
             ("wall_time_ns", self.profile.wall_time.0.to_string()),
         ]
+        .into_iter()
+        .chain(media)
         .map(|(key, value)| KeyValue::new(format!("memweir.{key}"), value));
         Arc::new(
             WriterProperties::builder()
                 .set_compression(Compression::ZSTD(ZstdLevel::default()))
                 .set_dictionary_enabled(false)
                 .set_encoding(Encoding::DELTA_BINARY_PACKED)
-                .set_key_value_metadata(Some(metadata.to_vec()))
+                .set_key_value_metadata(Some(metadata.collect()))
                 .build(),
         )
     }
@@ -167,33 +195,50 @@ impl Recording {
 fn read(buffer: Buffer) -> Result<Recording, String> {
     let reader = SerializedFileReader::new(buffer).map_err(|error| error.to_string())?;
     let metadata = Metadata(reader.metadata().file_metadata());
-    let format: u64 = metadata.number("format")?;
-    if format != FORMAT {
-        return Err(format!("format {format} is unknown to this version, which reads {FORMAT}"));
+    let media = metadata.media()?;
+    let names = columns(media.len());
+    metadata.expect_columns(&names)?;
+    let columns = read_columns(&reader, &names)?;
+    let times = &columns[0];
+    if columns.iter().any(|column| column.len() != times.len()) {
+        return Err("the columns differ in length".to_owned());
     }
-    metadata.expect_columns()?;
-    let [times, instructions, reads, writes] = read_columns(&reader)?;
     let profile = Profile {
         interval: Nanos(metadata.number("interval_ns")?),
-        intervals: instructions
-            .into_iter()
-            .zip(reads.into_iter().zip(writes))
-            .map(|(instructions, (reads, writes))| {
-                Counts::new(instructions, Lines(reads), Lines(writes))
-            })
-            .collect(),
+        intervals: (0..times.len())
+            .map(|row| row_counts(&columns, row))
+            .collect::<Result<_, _>>()?,
         cpu_time: Nanos(metadata.number("cpu_time_ns")?),
         wall_time: Nanos(metadata.number("wall_time_ns")?),
     };
-    check(&profile, &times)?;
+    check(&profile, times)?;
     Ok(Recording {
         command: serde_json::from_str(metadata.text("command")?)
             .map_err(|error| format!("memweir.command: {error}"))?,
         meter: metadata.text("meter")?.to_owned(),
         machine: metadata.text("machine")?.to_owned(),
         date: metadata.text("date")?.parse().map_err(|error| format!("memweir.date: {error}"))?,
+        media,
         profile,
     })
+}
+
+/// The counts of one row. The columns are as long as each other.
+fn row_counts(columns: &[Vec<u64>], row: usize) -> Result<Counts, String> {
+    let traffic =
+        |at: usize| Traffic { reads: Lines(columns[at][row]), writes: Lines(columns[at + 1][row]) };
+    let all = traffic(2);
+    let mut by_medium = [Traffic::default(); MAX_MEDIA];
+    let mut local = all;
+    for (place, at) in by_medium.iter_mut().skip(1).zip((4..columns.len()).step_by(2)) {
+        *place = traffic(at);
+        if place.reads > local.reads || place.writes > local.writes {
+            return Err(format!("row {row}: more lines of the media than lines"));
+        }
+        local = local.since(place);
+    }
+    by_medium[0] = local;
+    Ok(Counts::by_medium(columns[1][row], by_medium))
 }
 
 /// Refuses what arithmetic on profiles relies on not happening.
@@ -201,9 +246,6 @@ fn check(profile: &Profile, times: &[u64]) -> Result<(), String> {
     let interval = profile.interval.0;
     if interval == 0 {
         return Err("memweir.interval_ns: an interval of zero".to_owned());
-    }
-    if profile.intervals.len() != times.len() {
-        return Err("the columns differ in length".to_owned());
     }
     let starts = (0..).map(|index: u64| index.checked_mul(interval));
     if times.iter().zip(starts).any(|(time, start)| Some(*time) != start) {
@@ -227,22 +269,25 @@ fn check(profile: &Profile, times: &[u64]) -> Result<(), String> {
     Err("counts beyond any program's".to_owned())
 }
 
-fn read_columns(reader: &SerializedFileReader<Buffer>) -> Result<[Vec<u64>; 4], String> {
+fn read_columns(
+    reader: &SerializedFileReader<Buffer>,
+    names: &[String],
+) -> Result<Vec<Vec<u64>>, String> {
     const BATCH: usize = 1 << 16;
-    let mut columns: [Vec<u64>; 4] = Default::default();
+    let mut columns: Vec<Vec<u64>> = vec![Vec::new(); names.len()];
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(|error| error.to_string())?;
         for (index, column) in columns.iter_mut().enumerate() {
             let ColumnReader::Int64ColumnReader(mut source) =
                 group.get_column_reader(index).map_err(|error| error.to_string())?
             else {
-                return Err(format!("{} is no column of 64-bit integers", COLUMNS[index]));
+                return Err(format!("{} is no column of 64-bit integers", names[index]));
             };
             loop {
                 let mut values = Vec::new();
                 let (records, _, _) = source
                     .read_records(BATCH, None, None, &mut values)
-                    .map_err(|error| format!("{}: {error}", COLUMNS[index]))?;
+                    .map_err(|error| format!("{}: {error}", names[index]))?;
                 if records == 0 {
                     break;
                 }
@@ -271,13 +316,25 @@ impl Metadata<'_> {
         text.parse().map_err(|_| format!("memweir.{key}: {text:?} is no whole number"))
     }
 
-    fn expect_columns(&self) -> Result<(), String> {
+    /// The media of either format.
+    fn media(&self) -> Result<Media, String> {
+        match self.number("format")? {
+            DRAM_ONLY => Ok(Media::dram_only()),
+            BY_MEDIUM => serde_json::from_str(self.text("media")?)
+                .map_err(|error| format!("memweir.media: {error}")),
+            format => Err(format!(
+                "format {format} is unknown to this version, which reads {DRAM_ONLY} and {BY_MEDIUM}"
+            )),
+        }
+    }
+
+    fn expect_columns(&self, expected: &[String]) -> Result<(), String> {
         let names: Vec<_> =
             self.0.schema_descr().columns().iter().map(|column| column.path().string()).collect();
-        if names == COLUMNS {
+        if names == expected {
             return Ok(());
         }
-        Err(format!("columns {}, expected {}", names.join(", "), COLUMNS.join(", ")))
+        Err(format!("columns {}, expected {}", names.join(", "), expected.join(", ")))
     }
 }
 

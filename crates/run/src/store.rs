@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use memweir_core::profile::Profile;
-use memweir_core::{BytesPerSec, Nanos};
+use memweir_core::{BytesPerSec, Counts, Media, Medium, MediumId, Nanos};
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+use serde::{Deserialize, Serialize};
 
 use key::fingerprint;
 pub use key::{Invocation, ProgramKey};
@@ -34,7 +35,8 @@ const MAX_INTERVALS: usize = 3_600_000;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Schema changes, oldest first; the number of those applied is the file's `user_version`.
-const MIGRATIONS: [&str; 1] = ["CREATE TABLE profiles (
+const MIGRATIONS: [&str; 2] = [
+    "CREATE TABLE profiles (
     key            TEXT PRIMARY KEY NOT NULL,
     command        TEXT NOT NULL,
     program        BLOB NOT NULL,
@@ -47,7 +49,10 @@ const MIGRATIONS: [&str; 1] = ["CREATE TABLE profiles (
     wall_time_ns   INTEGER NOT NULL,
     bandwidth      REAL NOT NULL,
     recording      BLOB NOT NULL
-) STRICT"];
+) STRICT",
+    // Lines by medium, a `MediumLines` each; nothing where media were not told apart.
+    "ALTER TABLE profiles ADD COLUMN media TEXT NOT NULL DEFAULT '[]'",
+];
 
 /// The newest schema.
 const SCHEMA: u32 = MIGRATIONS.len() as u32;
@@ -87,8 +92,37 @@ pub struct StoreEntry {
     pub wall_time: Nanos,
     /// Mean bandwidth over the CPU time.
     pub bandwidth: BytesPerSec,
+    /// Lines by medium, the local DRAM first; empty where media were not told apart.
+    pub media: Vec<MediumLines>,
     /// Whether the program file has been replaced since.
     pub program: ProgramState,
+}
+
+/// What a program moved from and to one medium.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MediumLines {
+    /// The medium.
+    pub name: String,
+    /// 64-byte lines read.
+    pub reads: u64,
+    /// 64-byte lines written.
+    pub writes: u64,
+}
+
+impl MediumLines {
+    /// Those of `counts` with each of `media`; nothing where there is one alone.
+    #[must_use]
+    pub fn of(counts: &Counts, media: &Media) -> Vec<Self> {
+        if media.len() == 1 {
+            return Vec::new();
+        }
+        let of_medium = |(id, medium): (MediumId, &Medium)| {
+            let traffic = counts.traffic(id);
+            let (reads, writes) = (traffic.reads.0, traffic.writes.0);
+            Self { name: medium.name.clone(), reads, writes }
+        };
+        media.iter().map(of_medium).collect()
+    }
 }
 
 /// A failure of the store.
@@ -191,11 +225,13 @@ impl Store {
         let io_error = |source| StoreError::Io { path: key.program().to_owned(), source };
         let (size, mtime) = fingerprint(key.program()).map_err(io_error)?;
         let profile = &recording.profile;
-        let command = serde_json::to_string(&recording.command)
-            .map_err(|error| StoreError::Damaged(error.to_string()))?;
+        let damaged = |error: serde_json::Error| StoreError::Damaged(error.to_string());
+        let command = serde_json::to_string(&recording.command).map_err(damaged)?;
+        let media = MediumLines::of(&profile.total(), &recording.media);
+        let media = serde_json::to_string(&media).map_err(damaged)?;
         self.connection
             .execute(
-                "INSERT OR REPLACE INTO profiles VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO profiles VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
                     key.as_str(),
                     command,
@@ -209,6 +245,7 @@ impl Store {
                     profile.wall_time.0.cast_signed(),
                     profile.mean_bandwidth().0,
                     compact(recording, MAX_INTERVALS).to_bytes(),
+                    media,
                 ],
             )
             .map_err(|error| self.database(error))?;
@@ -328,6 +365,9 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Result<StoreEntry, StoreError>> {
     let Ok(date) = row.get::<_, String>("date")?.parse() else {
         return Ok(Err(damaged("its date")));
     };
+    let Ok(media) = serde_json::from_str(&row.get::<_, String>("media")?) else {
+        return Ok(Err(damaged("its traffic by medium")));
+    };
     Ok(Ok(StoreEntry {
         command,
         date,
@@ -335,6 +375,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Result<StoreEntry, StoreError>> {
         cpu_time: Nanos(row.get::<_, i64>("cpu_time_ns")?.cast_unsigned()),
         wall_time: Nanos(row.get::<_, i64>("wall_time_ns")?.cast_unsigned()),
         bandwidth: BytesPerSec(row.get("bandwidth")?),
+        media,
         program: program_state(row)?,
         key,
     }))

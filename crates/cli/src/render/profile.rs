@@ -199,6 +199,7 @@ mod tests {
             meter: "software".into(),
             machine: "a machine".into(),
             date: jiff::Timestamp::UNIX_EPOCH,
+            media: memweir_core::Media::dram_only(),
             profile: profile(),
         };
         let svg = figure(&recording).to_svg().unwrap();

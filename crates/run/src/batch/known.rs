@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
+use memweir_core::placement::{Placement, divide};
 use memweir_core::profile::Profile;
-use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
+use memweir_core::{BytesPerSec, Counts, JobId, Lines, MAX_MEDIA, Media, Nanos, Traffic};
 use memweir_policy::JobSpec;
 
 use crate::declared::Declaration;
@@ -24,6 +25,11 @@ pub struct Known {
     pub bandwidth: Option<BytesPerSec>,
     /// Behavior along its CPU time.
     pub profile: Option<Profile>,
+    /// The media that this tells apart; one alone before [`Knowledge::place`] unless a recording
+    /// has more.
+    pub media: Media,
+    /// Whether it tells the media of the batch apart, see [`Knowledge::place`].
+    pub by_medium: bool,
 }
 
 /// What is known of the jobs of a batch.
@@ -48,12 +54,15 @@ impl Knowledge {
                 Some(path) => Some(recorded_in(path, &job.name)?),
                 None => store.and_then(|store| knowledge.stored(store, job, program)),
             };
-            knowledge.jobs.push(Known::of(job, recorded));
+            let (recorded, media) = recorded.map(|r| (r.profile, r.media)).unzip();
+            // Figures in the jobs file tell no media.
+            let media = media.filter(|_| !job.declares_traffic()).unwrap_or_default();
+            knowledge.jobs.push(Known { media, ..Known::of(job, recorded) });
         }
         Ok(knowledge)
     }
 
-    fn stored(&mut self, store: &Store, job: &Job, program: &Path) -> Option<Profile> {
+    fn stored(&mut self, store: &Store, job: &Job, program: &Path) -> Option<Recording> {
         let stored = match lookup(store, job, program) {
             Ok(stored) => stored?,
             Err(error) => {
@@ -67,7 +76,26 @@ impl Knowledge {
                 job.name
             ));
         }
-        Some(stored.recording.profile)
+        Some(stored.recording)
+    }
+
+    /// Lays what is known on the media of a batch. A placement by share divides the traffic of a
+    /// job; else a recording tells, as far as the batch has its media; else all of it is the local
+    /// DRAM's.
+    pub fn place(&mut self, media: &Media, placements: &[Option<Placement>]) {
+        for (known, placement) in self.jobs.iter_mut().zip(placements) {
+            let Some(profile) = &mut known.profile else { continue };
+            let shares = placement.as_ref().and_then(Placement::shares);
+            let numbers = numbers_in(media, &known.media);
+            for counts in &mut profile.intervals {
+                *counts = match (&shares, &numbers) {
+                    (Some(shares), _) => divide(counts, shares),
+                    (None, Some(numbers)) => renumbered(counts, numbers),
+                    (None, None) => Counts::new(counts.instructions, counts.reads, counts.writes),
+                };
+            }
+            known.by_medium = shares.is_some() || (numbers.is_some() && known.media.len() > 1);
+        }
     }
 
     /// What a scheduler is told of the jobs at submission.
@@ -88,7 +116,7 @@ impl Knowledge {
         let declaration = |(index, (job, known)): (usize, (&Job, &Known))| {
             let id = JobId(index as u32);
             let profile = known.profile.clone().ok_or(id)?;
-            Ok((id, Declaration { profile, cores: job.cores }))
+            Ok((id, Declaration { profile, cores: job.cores, by_medium: known.by_medium }))
         };
         batch.jobs.iter().zip(&self.jobs).enumerate().map(declaration).collect()
     }
@@ -102,7 +130,7 @@ impl Known {
         let recorded_time = recorded.as_ref().map(|profile| Nanos(profile.cpu_time.0 / cores));
         let recorded_bandwidth =
             recorded.as_ref().zip(recorded_time).map(|(p, time)| p.total().bandwidth(time));
-        let declared = job.expected_time.filter(|_| job.expected_bandwidth().is_some());
+        let declared = job.expected_time.filter(|_| job.declares_traffic());
         let steady = declared.map(|time| {
             let lines = |rate: Option<BytesPerSec>| {
                 let bytes = rate.unwrap_or_default().0 * time.as_secs_f64();
@@ -116,11 +144,12 @@ impl Known {
             Profile::steady(Nanos(time.0 * cores), total)
         });
         // A recording that the jobs file names knows more than the figures beside it.
-        let profile = if job.profile.is_some() { recorded } else { steady.or(recorded) };
+        let profile = steady.or(recorded);
         Self {
             time: job.expected_time.or(recorded_time),
             bandwidth: job.expected_bandwidth().or(recorded_bandwidth),
             profile,
+            ..Self::default()
         }
     }
 }
@@ -167,9 +196,22 @@ fn lookup(
     store.get(&key)
 }
 
-fn recorded_in(path: &Path, job: &str) -> Result<Profile, InputError> {
+/// The number that each medium of a recording has in a batch, by its name; none if one of them is
+/// missing there.
+fn numbers_in(batch: &Media, recorded: &Media) -> Option<Vec<usize>> {
+    recorded.iter().map(|(_, medium)| batch.find(&medium.name).map(|id| id.index())).collect()
+}
+
+fn renumbered(counts: &Counts, numbers: &[usize]) -> Counts {
+    let mut traffic = [Traffic::default(); MAX_MEDIA];
+    for (medium, number) in memweir_core::MediumId::ALL.into_iter().zip(numbers) {
+        traffic[*number] += counts.traffic(medium);
+    }
+    Counts::by_medium(counts.instructions, traffic)
+}
+
+fn recorded_in(path: &Path, job: &str) -> Result<Recording, InputError> {
     Recording::load(path)
-        .map(|recording| recording.profile)
         .map_err(|error| InputError::new(path.display().to_string(), error.to_string()).key(job))
 }
 
@@ -248,6 +290,7 @@ mod tests {
             meter: "software".to_owned(),
             machine: "test".to_owned(),
             date: Timestamp::UNIX_EPOCH,
+            media: Media::dram_only(),
             profile: recorded(),
         };
         let key = ProgramKey::of(&invocation(&job, &programs[0])).expect("it exists");
@@ -260,6 +303,56 @@ mod tests {
         let other = Job { command: Command::Exec(vec!["/bin/true".into(), "-x".into()]), ..job };
         let batch = Batch { jobs: vec![other] };
         assert_eq!(unknown_jobs(&batch, Some(&path)).expect("a store"), [0]);
+    }
+
+    /// DRAM and these beside it.
+    fn media(names: &[&str]) -> Media {
+        let data: Vec<_> = names
+            .iter()
+            .map(|name| memweir_core::medium::data::MediumData::shipped(name).expect("shipped"))
+            .collect();
+        Media::with_dram(&data).expect("few")
+    }
+
+    /// One job with 10 lines of DRAM, 20 of PRAM and 30 of STT-RAM, as it was recorded.
+    fn of_three_media() -> Knowledge {
+        let lines = |reads| Traffic { reads: Lines(reads), writes: Lines(0) };
+        let counts = Counts::by_medium(1, [lines(10), lines(20), lines(30), lines(0)]);
+        let known = Known {
+            profile: Some(Profile::steady(Nanos(1), counts)),
+            media: media(&["pram", "stt-ram"]),
+            ..Known::default()
+        };
+        Knowledge { jobs: vec![known], notices: Vec::new() }
+    }
+
+    fn placed(on: &[&str], placement: Option<&str>) -> (Vec<u64>, bool) {
+        let (mut knowledge, media) = (of_three_media(), media(on));
+        let placement = placement.map(|text| {
+            let spec: memweir_core::placement::PlacementSpec = text.parse().expect("a placement");
+            spec.resolve(&media).expect("its media")
+        });
+        knowledge.place(&media, &[placement]);
+        let known = &knowledge.jobs[0];
+        let counts = known.profile.as_ref().expect("known").total();
+        assert_eq!(counts.reads, Lines(60));
+        let reads = memweir_core::MediumId::ALL.map(|medium| counts.traffic(medium).reads.0);
+        (reads.to_vec(), known.by_medium)
+    }
+
+    #[test]
+    fn what_is_known_is_laid_on_the_media_of_the_batch() {
+        // By name, whatever the order.
+        assert_eq!(placed(&["stt-ram", "pram"], None), (vec![10, 30, 20, 0], true));
+        assert_eq!(placed(&["cxl", "stt-ram", "pram"], None), (vec![10, 0, 30, 20], true));
+        // Without one of them nothing is known but the sum.
+        assert_eq!(placed(&["pram"], None), (vec![60, 0, 0, 0], false));
+        assert_eq!(placed(&["pram"], Some("pram=50%")), (vec![30, 30, 0, 0], true));
+        assert_eq!(placed(&["pram", "stt-ram"], Some("dram")), (vec![60, 0, 0, 0], true));
+        // Only the recording knows what lies in these addresses.
+        let recorded = placed(&["pram", "stt-ram"], Some("0x0-0x1000=pram"));
+        assert_eq!(recorded, (vec![10, 20, 30, 0], true));
+        assert!(!placed(&["cxl"], Some("0x0-0x1000=cxl")).1);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Choosing the meter of a batch: `auto` takes the first of `perf`, `resctrl` and `declared` that
 //! serves every job.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
 
+use memweir_core::JobId;
 use memweir_core::input::InputError;
+use memweir_core::placement::Placement;
 use memweir_linux::meter::perf::SampleIps;
 use memweir_linux::meter::software::SoftwareMeter;
 use memweir_linux::meter::{NativeOptions, native};
@@ -14,10 +16,9 @@ use memweir_policy::PredictorKind;
 use memweir_policy::predictor::DEFAULT_THRESHOLD;
 
 use super::RunError;
-use super::known::Knowledge;
+use super::plan::Plan;
 use crate::declared::DeclaredMeter;
-use crate::jobs::Batch;
-use crate::options::{self, RunOptions, needs_bandwidth};
+use crate::options::{self, RunOptions, needs_bandwidth, needs_media};
 
 /// A meter and why it was chosen.
 pub(super) struct Chosen {
@@ -25,43 +26,80 @@ pub(super) struct Chosen {
     pub(super) meter: Option<Box<dyn Meter>>,
     /// One sentence for the user.
     pub(super) reason: String,
+    /// What the user should know of what it cannot tell.
+    pub(super) notices: Vec<String>,
 }
 
-/// Opens the meter that the options ask for.
-pub(super) fn choose(
-    batch: &Batch,
-    options: &RunOptions,
-    policy: &str,
-    programs: &[PathBuf],
-    knowledge: &Knowledge,
-) -> Result<Chosen, RunError> {
+/// Opens the meter that the options ask for. Where there are several media and the policy decides
+/// by them, one that tells them apart.
+pub(super) fn choose(plan: &Plan<'_>) -> Result<Chosen, RunError> {
+    let options = plan.options;
     if options.meter == MeterChoice::Only(MeterKind::Software) {
-        return software(batch, options, programs);
+        return software(plan);
     }
-    let native = native(options.meter, &native_options(options, policy))?;
+    let native = native(options.meter, &native_options(options, &plan.policy))?;
     let mut passed_over: Vec<String> = native.passed_over.iter().map(ToString::to_string).collect();
     if let Some(opened) = native.meter {
-        return Ok(Chosen {
-            reason: reason(&opened.description, &passed_over),
-            meter: Some(opened.meter),
-        });
-    }
-    if options.meter.allows(MeterKind::Declared) {
-        match knowledge.declarations(batch) {
-            Ok(declarations) => {
-                let why = "the behavior of every job is known from the jobs file or the store";
-                return Ok(Chosen {
-                    meter: Some(Box::new(DeclaredMeter::new(declarations))),
-                    reason: reason(why, &passed_over),
-                });
-            }
-            Err(job) => passed_over.push(format!(
-                "declared: nothing is known of {} before it runs",
-                batch.jobs[job.index()].name
-            )),
+        match blindness(plan, opened.meter.as_ref()) {
+            Some(blind) if needs_media(&plan.policy) => passed_over.push(blind),
+            blind => return Ok(chosen(opened.meter, &opened.description, &passed_over, blind)),
         }
     }
-    without_meter(options, policy, &passed_over)
+    if options.meter.allows(MeterKind::Declared) {
+        match declared(plan) {
+            Ok(meter) => match blindness(plan, &meter) {
+                Some(blind) if needs_media(&plan.policy) => passed_over.push(blind),
+                blind => {
+                    let why = "the behavior of every job is known from the jobs file or the store";
+                    return Ok(chosen(Box::new(meter), why, &passed_over, blind));
+                }
+            },
+            Err(reason) => passed_over.push(reason),
+        }
+    }
+    without_meter(options, &plan.policy, &passed_over)
+}
+
+/// Why a meter cannot tell the machine's media apart; none if it can, or there is one alone.
+fn blindness(plan: &Plan<'_>, meter: &dyn Meter) -> Option<String> {
+    if plan.options.media.len() == 1 || meter.capabilities().media {
+        return None;
+    }
+    let why = match meter.kind() {
+        MeterKind::Perf => "no event of this processor that opens here names them",
+        MeterKind::Resctrl => "it counts all memory together",
+        MeterKind::Declared => {
+            "only a `placement` by share, or a recording of the software meter with these media, \
+             divides what is declared"
+        }
+        MeterKind::Software => "its plugin is of another version",
+    };
+    Some(format!("{}: cannot tell media apart: {why}", meter.kind()))
+}
+
+fn chosen(
+    meter: Box<dyn Meter>,
+    why: &str,
+    passed_over: &[String],
+    blind: Option<String>,
+) -> Chosen {
+    let notices = blind.map(|blind| format!("{blind}; all traffic counts as local DRAM's"));
+    Chosen {
+        reason: reason(why, passed_over),
+        meter: Some(meter),
+        notices: notices.into_iter().collect(),
+    }
+}
+
+/// The meter that follows what is known, if something is known of every job.
+fn declared(plan: &Plan<'_>) -> Result<DeclaredMeter, String> {
+    match plan.knowledge.declarations(plan.batch) {
+        Ok(declarations) => Ok(DeclaredMeter::new(declarations)),
+        Err(job) => Err(format!(
+            "declared: nothing is known of {} before it runs",
+            plan.batch.jobs[job.index()].name
+        )),
+    }
 }
 
 /// Instruction pointers are sampled for the predictor that wants them, and for nobody else: every
@@ -75,12 +113,14 @@ fn native_options(options: &RunOptions, policy: &str) -> NativeOptions {
     NativeOptions {
         event_file: options.perf_events.clone(),
         sample_ips: if wanted { SampleIps::Yes } else { SampleIps::No },
+        media: options.media.clone(),
     }
 }
 
 /// The software meter, if it can run every job.
-fn software(batch: &Batch, options: &RunOptions, programs: &[PathBuf]) -> Result<Chosen, RunError> {
-    for (job, program) in batch.jobs.iter().zip(programs) {
+fn software(plan: &Plan<'_>) -> Result<Chosen, RunError> {
+    let options = plan.options;
+    for (job, program) in plan.batch.jobs.iter().zip(&plan.programs) {
         let argv: Vec<Vec<u8>> =
             job.command.argv().iter().map(|word| word.as_encoded_bytes().to_vec()).collect();
         Program::inspect(program, &argv)
@@ -94,8 +134,21 @@ fn software(batch: &Batch, options: &RunOptions, programs: &[PathBuf]) -> Result
         emulator: options.software.qemu.clone(),
         plugin: options.software.plugin.clone(),
     };
-    let meter = SoftwareMeter::new(caches, &paths)?;
-    Ok(Chosen { meter: Some(Box::new(meter)), reason: "it was asked for".to_owned() })
+    let placements: HashMap<JobId, Placement> = (0..)
+        .map(JobId)
+        .zip(&plan.placements)
+        .filter_map(|(job, placement)| Some((job, placement.clone()?)))
+        .collect();
+    let unplaced = options.media.len() > 1 && placements.values().all(Placement::is_local);
+    let meter = SoftwareMeter::new(caches, &paths)?.with_placements(placements);
+    let notices = unplaced.then(|| {
+        "every page of every job lies in local DRAM: no `placement` says otherwise".to_owned()
+    });
+    Ok(Chosen {
+        meter: Some(Box::new(meter)),
+        reason: "it was asked for".to_owned(),
+        notices: notices.into_iter().collect(),
+    })
 }
 
 /// No meter: an error, unless the policy needs none and the user insists on none.
@@ -110,6 +163,16 @@ fn without_meter(
         let refusal = refusal.help("`memweir doctor` says what this machine offers");
         return Err(RunError::NoMeter(refusal));
     }
+    if options.media.len() > 1 && needs_media(policy) {
+        let refusal = InputError::new(
+            "run",
+            format!("`{policy}` needs to know the traffic by medium and no meter tells: {why}"),
+        );
+        return Err(RunError::NoMeter(refusal.key("meter").help(
+            "`--meter software --placement pram=70%` counts by medium on any machine; or give \
+             every job a `placement` by share, an `expected_time_s` and a `read_bandwidth`",
+        )));
+    }
     if needs_bandwidth(policy) {
         let refusal = InputError::new(
             "run",
@@ -120,7 +183,8 @@ fn without_meter(
              and `read_bandwidth` in the jobs file",
         )));
     }
-    Ok(Chosen { meter: None, reason: format!("no meter serves every job: {why}") })
+    let reason = format!("no meter serves every job: {why}");
+    Ok(Chosen { meter: None, reason, notices: Vec::new() })
 }
 
 fn reason(why: &str, passed_over: &[String]) -> String {

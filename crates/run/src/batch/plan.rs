@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use memweir_core::input::InputError;
+use memweir_core::placement::Placement;
 use memweir_linux::topology::allowed_cpus;
 use memweir_policy::{Bus, TargetCurve};
 
@@ -29,6 +30,8 @@ pub(super) struct Plan<'a> {
     /// Whether these are fewer than memweir itself may use.
     pub(super) restricted: bool,
     pub(super) knowledge: Knowledge,
+    /// Where each job's pages lie, if that was said.
+    pub(super) placements: Vec<Option<Placement>>,
     pub(super) bus: Bus,
     pub(super) target: Option<TargetCurve>,
     pub(super) timeline: Option<(PathBuf, Format)>,
@@ -53,12 +56,14 @@ impl<'a> Plan<'a> {
             .map(|path| Format::of(path).map(|format| (path.clone(), format)))
             .transpose()
             .map_err(|error| refuse("timeline", error))?;
+        let placements = placements(batch, options)?;
         let (cpus, restricted) = cpus(options)?;
         check_pinning(batch, pinning, &cpus)?;
         let programs = find_programs(batch)?;
         let mut notices = Vec::new();
         let store = open_store(options, &mut notices)?;
         let mut knowledge = Knowledge::gather(batch, &programs, store.as_ref())?;
+        knowledge.place(&options.media, &placements);
         notices.append(&mut knowledge.notices);
         let platform = load_platform(options, &mut notices)?;
         Ok(Self {
@@ -70,6 +75,7 @@ impl<'a> Plan<'a> {
             cpus,
             restricted,
             knowledge,
+            placements,
             bus: Bus {
                 peak: platform.as_ref().and_then(Platform::peak),
                 saturation: platform.as_ref().and_then(Platform::saturation),
@@ -93,6 +99,23 @@ impl<'a> Plan<'a> {
             _ => Vec::new(),
         }
     }
+}
+
+/// Where each job's pages lie: as the job says, else as the batch says.
+fn placements(batch: &Batch, options: &RunOptions) -> Result<Vec<Option<Placement>>, InputError> {
+    let place = |job: &Job| {
+        let Some(spec) = job.placement.as_ref().or(options.placement.as_ref()) else {
+            return Ok(None);
+        };
+        spec.resolve(&options.media).map(Some).map_err(|error| {
+            let help = match options.media.len() {
+                1 => format!("{}; name the machine's media with `--media`", error.help),
+                _ => error.help,
+            };
+            InputError::new(&job.name, error.reason).key("placement").help(help)
+        })
+    };
+    batch.jobs.iter().map(place).collect()
 }
 
 fn check_names(batch: &Batch) -> Result<(), InputError> {

@@ -8,14 +8,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::{Document, InputError, Section, Value};
-use memweir_core::{BytesPerSec, Nanos};
+use memweir_core::{BytesPerSec, Media, Nanos};
 
 use super::arguments::{is_name_character, program_name};
 use super::{Batch, Command, Job};
 use crate::options::{self, BatchOptions};
 
 /// Keys of a whole file.
-const BATCH_KEYS: [&str; 11] = [
+const BATCH_KEYS: [&str; 13] = [
     "policy",
     "predictor",
     "meter",
@@ -26,11 +26,13 @@ const BATCH_KEYS: [&str; 11] = [
     "on_exit",
     "on_failure",
     "seed",
+    "media",
+    "placement",
     "jobs",
 ];
 
 /// Keys of one job.
-const JOB_KEYS: [&str; 12] = [
+const JOB_KEYS: [&str; 13] = [
     "name",
     "command",
     "directory",
@@ -42,6 +44,7 @@ const JOB_KEYS: [&str; 12] = [
     "read_bandwidth",
     "write_bandwidth",
     "profile",
+    "placement",
     "cpus",
 ];
 
@@ -92,7 +95,7 @@ impl JobsFile {
         let document = Document { name, text };
         let mut root = document.parse()?;
         root.only(&BATCH_KEYS)?;
-        let options = batch_options(&mut root, limits)?;
+        let options = batch_options(&mut root, directory, limits)?;
         let mut reader = JobReader { directory, limits, names: HashSet::new() };
         let mut jobs: Vec<Job> = Vec::new();
         let list = root.take("jobs").ok_or_else(|| {
@@ -108,7 +111,11 @@ impl JobsFile {
     }
 }
 
-fn batch_options(root: &mut Section<'_>, limits: Limits) -> Result<BatchOptions, InputError> {
+fn batch_options(
+    root: &mut Section<'_>,
+    directory: &Path,
+    limits: Limits,
+) -> Result<BatchOptions, InputError> {
     Ok(BatchOptions {
         policy: root.map("policy", |v| v.checked(options::policy(v.string()?)))?,
         predictor: root.map("predictor", |v| v.checked(options::predictor(v.string()?)))?,
@@ -123,6 +130,8 @@ fn batch_options(root: &mut Section<'_>, limits: Limits) -> Result<BatchOptions,
             let seed = v.integer()?;
             u64::try_from(seed).map_err(|_| v.refuse(format!("a seed of {seed} is negative")))
         })?,
+        media: root.map("media", |v| media(&v, directory))?,
+        placement: root.map("placement", |v| v.checked(options::placement(v.string()?)))?,
     })
 }
 
@@ -158,6 +167,7 @@ impl JobReader<'_> {
             expected_reads: section.map("read_bandwidth", |v| bandwidth(&v))?,
             expected_writes: section.map("write_bandwidth", |v| bandwidth(&v))?,
             profile: section.map("profile", |v| self.existing(&v, Path::is_file, "file"))?,
+            placement: section.map("placement", |v| v.checked(options::placement(v.string()?)))?,
             cpus: section.map("cpus", |v| cpus(&v))?.unwrap_or_default(),
             directory: Some(directory),
             command,
@@ -281,6 +291,20 @@ fn name(value: &Value<'_>) -> Result<String, InputError> {
             .help("from 1 to 100 letters and digits, the first one no dot"));
     }
     Ok(name.to_owned())
+}
+
+/// Media by name or file. What is wrong in a media file of its own is told as that file's.
+fn media(value: &Value<'_>, directory: &Path) -> Result<Media, InputError> {
+    options::media(value.string()?, directory).map_err(|error| {
+        if error.line.is_some() {
+            return error;
+        }
+        let refusal = value.refuse(error.reason);
+        match error.help {
+            Some(help) => refusal.help(help),
+            None => refusal,
+        }
+    })
 }
 
 fn seconds(value: &Value<'_>) -> Result<Nanos, InputError> {

@@ -38,6 +38,7 @@ pub(super) fn profile(
     let mut run = native::run(launch, None, options.interval, progress)?;
     let mut record_options = RecordOptions::new(caches);
     record_options.sampling = options.sampling;
+    record_options.placement = options.placement.clone().unwrap_or_default();
     record_options.paths = options.qemu.clone();
     if run.exit.cpu_time < LONG {
         record_options.chunk_instructions /= 4;
@@ -82,6 +83,7 @@ pub(super) fn profile(
         meter: MeterKind::Software,
         instructions: true,
         writes: true,
+        media: options.media.clone(),
         sampling: Some(sampling),
     };
     Ok(report::build(invocation, options.interval, run, counted, &Machine::here()))

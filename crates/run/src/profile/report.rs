@@ -1,7 +1,7 @@
 //! From what was counted and timed to a report and a recording.
 
 use jiff::Timestamp;
-use memweir_core::Nanos;
+use memweir_core::{Media, Nanos};
 use memweir_linux::MeterKind;
 
 use super::native::NativeRun;
@@ -10,13 +10,15 @@ use super::timing::{NativeTime, lay_on_time};
 use super::types::{IntervalReport, ProfileReport, Profiled, SamplingReport};
 use crate::platform::Machine;
 use crate::recording::Recording;
-use crate::store::Invocation;
+use crate::store::{Invocation, MediumLines};
 
 /// What counted, and what it can see.
 pub(super) struct Counted {
     pub(super) meter: MeterKind,
     pub(super) instructions: bool,
     pub(super) writes: bool,
+    /// What the counts tell apart.
+    pub(super) media: Media,
     pub(super) sampling: Option<SamplingReport>,
 }
 
@@ -45,6 +47,7 @@ pub(super) fn build(
         memory_writes: counted.writes.then_some(total.writes.0),
         bandwidth_mean: profile.mean_bandwidth().0,
         bandwidth_peak: profile.peak_bandwidth().0,
+        media: MediumLines::of(&total, &counted.media),
         interval_ms: profile.interval.as_millis_f64(),
         intervals: (0..profile.intervals.len())
             .map(|i| IntervalReport::new(start(i), profile.span_of(i), &profile.intervals[i]))
@@ -58,6 +61,7 @@ pub(super) fn build(
         meter: report.meter.clone(),
         machine: machine.name(),
         date: Timestamp::now(),
+        media: counted.media,
         profile,
     };
     Profiled { report, recording }

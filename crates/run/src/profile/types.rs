@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::InputError;
+use memweir_core::placement::Placement;
 use memweir_core::softpmu::Sampling;
-use memweir_core::{Counts, Nanos};
+use memweir_core::{Counts, Media, Nanos};
 use memweir_linux::launch::LaunchError;
 use memweir_linux::qemu::QemuPaths;
 use memweir_linux::record::RecordError;
@@ -14,6 +15,7 @@ use memweir_linux::{MeterError, MeterKind};
 use serde::{Deserialize, Serialize};
 
 use crate::recording::Recording;
+use crate::store::MediumLines;
 
 /// How to profile.
 #[derive(Clone, Debug)]
@@ -35,6 +37,10 @@ pub struct ProfileOptions {
     pub qemu: QemuPaths,
     /// A file of perf events to use instead of the built-in table.
     pub perf_events: Option<PathBuf>,
+    /// The media that counts shall tell apart.
+    pub media: Media,
+    /// Where the software meter puts the program's pages; all in local DRAM if absent.
+    pub placement: Option<Placement>,
 }
 
 impl Default for ProfileOptions {
@@ -48,6 +54,8 @@ impl Default for ProfileOptions {
             output: ProgramOutput::default(),
             qemu: QemuPaths::default(),
             perf_events: None,
+            media: Media::dram_only(),
+            placement: None,
         }
     }
 }
@@ -124,6 +132,9 @@ pub struct ProfileReport {
     pub bandwidth_mean: f64,
     /// Highest bandwidth of an interval, in bytes per second.
     pub bandwidth_peak: f64,
+    /// Lines by medium, the local DRAM first; absent where media were not told apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub media: Vec<MediumLines>,
     /// Length of an interval in milliseconds of CPU time.
     pub interval_ms: f64,
     /// The intervals, in order.

@@ -8,6 +8,7 @@ fn sample(intervals: Vec<Counts>, interval: u64, cpu_time: u64) -> Recording {
         meter: "software".to_owned(),
         machine: "a machine".to_owned(),
         date: Timestamp::from_second(1_700_000_000).unwrap(),
+        media: Media::dram_only(),
         profile: Profile {
             interval: Nanos(interval),
             intervals,
@@ -21,6 +22,54 @@ fn counts() -> impl Strategy<Value = Counts> {
     (0..1_u64 << 40, 0..1_u64 << 40, 0..1_u64 << 40).prop_map(|(instructions, reads, writes)| {
         Counts::new(instructions, Lines(reads), Lines(writes))
     })
+}
+
+/// DRAM, PRAM and CXL memory.
+fn three_media() -> Media {
+    let shipped = |name| memweir_core::medium::data::MediumData::shipped(name).unwrap();
+    Media::with_dram(&[shipped("pram"), shipped("cxl")]).unwrap()
+}
+
+fn counts_of_three() -> impl Strategy<Value = Counts> {
+    let lines = || (0..1_u64 << 40, 0..1_u64 << 40);
+    (lines(), lines(), lines()).prop_map(|media| {
+        let traffic = |(reads, writes)| Traffic { reads: Lines(reads), writes: Lines(writes) };
+        Counts::by_medium(
+            7,
+            [traffic(media.0), traffic(media.1), traffic(media.2), Traffic::default()],
+        )
+    })
+}
+
+/// A recording of `true` by a version that knew no media.
+#[test]
+fn recordings_of_format_one_are_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/format-1.parquet");
+    let recording = Recording::load(&path).unwrap();
+    assert_eq!(
+        (recording.command.as_slice(), &recording.media),
+        (&["true".to_owned()][..], &Media::dram_only())
+    );
+    assert_eq!(recording.profile.total(), Counts::new(107_549, Lines(1_244), Lines(0)));
+    assert_eq!(recording.profile.cpu_time, Nanos(671_000));
+}
+
+#[test]
+fn a_recording_of_dram_alone_is_what_older_versions_read() {
+    let reader = SerializedFileReader::new(Buffer::from(small().to_bytes())).unwrap();
+    let metadata = Metadata(reader.metadata().file_metadata());
+    assert_eq!(metadata.number("format"), Ok(1));
+    assert!(metadata.text("media").is_err());
+    assert_eq!(metadata.expect_columns(&columns(1)), Ok(()));
+}
+
+#[test]
+fn media_that_have_more_lines_than_there_are_are_refused() {
+    // Counts cannot say so; a file can.
+    let columns = [[0].to_vec(), [1].to_vec(), [5].to_vec(), [5].to_vec(), [6].to_vec(), vec![0]];
+    assert!(row_counts(&columns, 0).unwrap_err().contains("more lines of the media"));
+    let sum = [vec![0], vec![1], vec![5], vec![5], vec![3], vec![0], vec![3], vec![0]];
+    assert!(row_counts(&sum, 0).is_err());
 }
 
 fn small() -> Recording {
@@ -76,6 +125,13 @@ proptest! {
     }
 
     #[test]
+    fn media_are_written_and_read(rows in prop::collection::vec(counts_of_three(), 1..50)) {
+        let cpu_time = rows.len() as u64 * 100;
+        let recording = Recording { media: three_media(), ..sample(rows, 100, cpu_time) };
+        prop_assert_eq!(Recording::from_bytes(recording.to_bytes(), "x").unwrap(), recording);
+    }
+
+    #[test]
     fn garbage_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         prop_assert!(Recording::from_bytes(bytes, "x").is_err());
     }
@@ -85,8 +141,9 @@ proptest! {
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         keep in any::<prop::sample::Index>(),
         cut in any::<bool>(),
+        media in prop::sample::select(vec![Media::dram_only(), three_media()]),
     ) {
-        let mut bytes = small().to_bytes();
+        let mut bytes = Recording { media, ..small() }.to_bytes();
         if cut {
             bytes.truncate(keep.index(bytes.len()));
         }

@@ -1,6 +1,6 @@
 use std::ffi::OsString;
 
-use memweir_core::{Counts, Lines};
+use memweir_core::{Counts, Lines, Media};
 
 use super::*;
 
@@ -11,6 +11,7 @@ fn recording(command: &[&str], reads: u64) -> Recording {
         meter: "software".to_owned(),
         machine: "a machine".to_owned(),
         date: Timestamp::from_second(1_700_000_000).unwrap(),
+        media: Media::dram_only(),
         profile: Profile {
             interval: Nanos::MILLI,
             intervals: vec![counts; 5],
@@ -144,6 +145,46 @@ fn many_writers_and_readers_at_once_lose_nothing() {
         }
     });
     assert_eq!(bench.store().list().unwrap().len(), WRITERS * EACH);
+}
+
+/// A store of a version that knew no media, with a profile of `true`.
+#[test]
+fn a_store_of_an_earlier_version_is_brought_up_to_date_with_what_it_holds() {
+    let bench = Bench::new();
+    let path = bench.dir.path().join("old.sqlite");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/schema-1.sqlite");
+    fs::copy(old, &path).unwrap();
+    let store = Store::open(Some(&path)).unwrap();
+    let entries = store.list().unwrap();
+    assert_eq!(
+        (entries[0].command.as_slice(), &entries[0].media),
+        (&["true".to_owned()][..], &vec![])
+    );
+    let stored = store.show(&entries[0].key[..8]).unwrap();
+    assert_eq!(stored.recording.profile.total().reads, Lines(1_244));
+    let version: u32 =
+        store.connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    assert_eq!(version, SCHEMA);
+    store.put(&bench.key(&[]), &recording(&["program"], 1)).unwrap();
+    drop(store);
+    assert_eq!(Store::open(Some(&path)).unwrap().list().unwrap().len(), 2);
+}
+
+#[test]
+fn traffic_by_medium_is_kept_and_listed() {
+    let bench = Bench::new();
+    let (store, key) = (bench.store(), bench.key(&[]));
+    let pram = memweir_core::medium::data::MediumData::shipped("pram").unwrap();
+    let mut put = recording(&["program"], 100);
+    put.media = Media::with_dram(&[pram]).unwrap();
+    for counts in &mut put.profile.intervals {
+        *counts = memweir_core::placement::divide(counts, &[0.4, 0.6, 0.0, 0.0]);
+    }
+    store.put(&key, &put).unwrap();
+    assert_eq!(store.get(&key).unwrap().unwrap().recording, put);
+    // Five intervals of 100 lines read and 50 written.
+    let lines = |name: &str, reads, writes| MediumLines { name: name.to_owned(), reads, writes };
+    assert_eq!(store.list().unwrap()[0].media, [lines("dram", 200, 100), lines("pram", 300, 150)]);
 }
 
 #[test]
