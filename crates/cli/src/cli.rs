@@ -3,7 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::EXIT_CODES;
-use crate::{calibrate, completions, doctor, hog, hogsim, man, profile, run, store};
+use crate::{calibrate, completions, doctor, hog, hogsim, man, profile, replay, run, store};
 
 /// memweir's command line.
 #[derive(Debug, Parser)]
@@ -34,6 +34,8 @@ The manual: `memweir help COMMAND`, and docs/ in the sources.";
 pub(crate) enum Command {
     /// Run a batch of jobs under a bandwidth-aware scheduler
     Run(Box<run::Args>),
+    /// Decide once more what a batch's scheduler has decided, under its policy or another
+    Replay(replay::Args),
     /// Record what a program does to memory along its own execution
     Profile(profile::Args),
     /// List, show and remove recorded profiles

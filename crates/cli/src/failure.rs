@@ -11,7 +11,7 @@ use memweir_run::batch::RunError;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything ended well
-    1  a job failed
+    1  a job failed; a replay decided differently under the same policy
     2  wrong usage or wrong input; nothing was started
     3  this machine cannot do it: no such meter, mechanism or permission
     4  a result could not be written
@@ -24,6 +24,8 @@ pub(crate) enum Outcome {
     Success,
     /// A job failed.
     JobFailed,
+    /// A replay decided differently under the same policy.
+    Different,
     /// A signal ended the work.
     Interrupted,
 }
@@ -85,7 +87,7 @@ impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         Self::from(match outcome {
             Outcome::Success => 0,
-            Outcome::JobFailed => 1,
+            Outcome::JobFailed | Outcome::Different => 1,
             Outcome::Interrupted => 130,
         })
     }

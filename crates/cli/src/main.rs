@@ -12,6 +12,7 @@ mod man;
 mod output;
 mod profile;
 mod render;
+mod replay;
 mod run;
 mod store;
 mod value;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
 fn execute(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Run(args) => run::execute(*args),
+        Command::Replay(args) => replay::execute(&args),
         Command::Store(args) => store::execute(args),
         Command::Hog(args) => hog::execute(&args),
         Command::Hogsim(args) => hogsim::execute(&args),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use memweir_core::Nanos;
+use memweir_core::placement::PlacementSpec;
 use memweir_core::softpmu::Sampling;
 use memweir_linux::MeterKind;
 use memweir_linux::qemu::QemuPaths;
@@ -19,7 +20,7 @@ use memweir_run::store::{Invocation, ProgramKey, Store};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::{profile as render, text};
-use crate::value::duration;
+use crate::value::{duration, refused};
 
 /// Options of `memweir profile`.
 #[derive(Debug, clap::Args)]
@@ -39,6 +40,13 @@ pub(crate) struct Args {
     /// Hold a sampled profile against a full one, which takes one more run
     #[arg(long)]
     check: bool,
+    /// Media beside DRAM, by name or file, with commas: pram, stt-ram, cxl, FILE.toml
+    #[arg(long, value_name = "NAME|FILE")]
+    media: Option<String>,
+    /// Which pages lie where for the software meter: pram, pram=70%, hot=64MiB, ...
+    #[arg(long, value_name = "WHERE", requires = "media")]
+    #[arg(value_parser = |text: &str| options::placement(text).map_err(refused))]
+    placement: Option<PlacementSpec>,
     /// Caches that the software meter models, instead of this machine's
     #[arg(long, value_name = "FILE")]
     caches: Option<PathBuf>,
@@ -90,6 +98,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let invocation =
         Invocation { program, argv: args.command.clone(), directory, stdin: input.path };
     let caches = args.caches.as_deref().map(options::caches).transpose()?;
+    let media = args.media.as_deref().map(|list| options::media(list, Path::new(".")));
+    let media = media.transpose()?.unwrap_or_default();
+    let placement =
+        args.placement.as_ref().map(|spec| options::placed(spec, &media)).transpose()?;
     let options = ProfileOptions {
         meter: args.meter,
         interval: args.interval,
@@ -100,6 +112,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         output: ProgramOutput::Discard,
         qemu: QemuPaths { emulator: args.qemu.clone(), plugin: args.plugin.clone() },
         perf_events: args.events.clone(),
+        media,
+        placement,
     };
     let bar = spinner("");
     let profiled = profile(&invocation, &options, &mut |progress| show(&bar, progress));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use memweir_core::input::InputError;
-use memweir_run::store::{ProgramState, Store, StoreEntry, StoreError};
+use memweir_run::store::{MediumLines, ProgramState, Store, StoreEntry, StoreError};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -129,6 +129,8 @@ struct Listed<'a> {
     cpu_time_s: f64,
     wall_s: f64,
     bandwidth: f64,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    media: &'a [MediumLines],
     program_changed: bool,
 }
 
@@ -142,6 +144,7 @@ impl<'a> From<&'a StoreEntry> for Listed<'a> {
             cpu_time_s: entry.cpu_time.as_secs_f64(),
             wall_s: entry.wall_time.as_secs_f64(),
             bandwidth: entry.bandwidth.0,
+            media: &entry.media,
             program_changed: entry.program == ProgramState::Changed,
         }
     }

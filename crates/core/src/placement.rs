@@ -19,7 +19,7 @@ use std::str::FromStr;
 use crate::counts::Counts;
 use crate::medium::{MAX_MEDIA, Media, MediumId, Traffic};
 use crate::names::suggestion;
-use crate::units::{Bytes, Lines};
+use crate::units::{Bytes, LINE_BYTES, Lines};
 
 #[cfg(test)]
 mod tests;
@@ -37,8 +37,10 @@ pub const MAX_HOT_PAGES: u64 = 1 << 18;
 /// that a page's heat is no accident.
 const SHORTEST_INTERVAL: u64 = 1 << 16;
 
-/// Accesses per page of the budget between two placements.
-const ACCESSES_PER_PAGE: u64 = 8;
+/// Accesses per page of the budget between two placements: every line of four times as many pages
+/// once. Over less than a round, a program that goes round and round through more than fits seems to
+/// have hot pages, and they would move for nothing.
+const ACCESSES_PER_PAGE: u64 = 4 * PAGE_BYTES / LINE_BYTES;
 
 /// A placement as it was written, with media by name.
 #[derive(Clone, Debug, PartialEq)]

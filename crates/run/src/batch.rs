@@ -16,19 +16,21 @@ pub use known::{Knowledge, Known, invocation, unknown_jobs};
 use std::collections::HashMap;
 
 use memweir_core::input::InputError;
-use memweir_core::{BytesPerSec, JobId, MAX_MEDIA, Nanos, metrics};
+use memweir_core::{BytesPerSec, Counts, JobId, MAX_MEDIA, Medium, MediumId, Nanos, metrics};
 use memweir_linux::blocker::{self, OpenError, Opened};
 use memweir_linux::{MeterError, MeterKind, leftovers};
+use memweir_policy::record::{Header, RecordingScheduler};
 use memweir_policy::{QuantumScheduler, SchedulerConfig};
 use nix::time::{ClockId, clock_gettime};
 
+use crate::decisions::DecisionLog;
 use crate::jobs::Batch;
 use crate::logs::Logs;
 use crate::observer::{Event, Observer};
 use crate::options::{Pinning, RunOptions};
 use crate::platform::PlatformError;
-use crate::report::{Band, BatchReport, JobReport};
-use crate::store::StoreError;
+use crate::report::{Band, BatchReport, JobReport, MediumReport};
+use crate::store::{MediumLines, StoreError};
 use crate::timeline::Timeline;
 use engine::{Books, Engine, Parts, Rules, Starter};
 use ledger::Ledger;
@@ -133,6 +135,7 @@ impl Plan<'_> {
         let predictor = config.predictor.to_string();
         let expected: Vec<_> = self.knowledge.jobs.iter().map(|known| known.time).collect();
         let used_before = own_cpu_time();
+        let (scheduler, decisions) = self.scheduler(config)?;
         let books = Engine::new(Parts {
             batch: self.batch,
             rules: Rules {
@@ -141,8 +144,7 @@ impl Plan<'_> {
                 on_failure: self.options.on_failure,
             },
             specs: self.knowledge.specs(self.batch),
-            scheduler: QuantumScheduler::new(config)
-                .map_err(|error| InputError::new("run", error.to_string()).key("policy"))?,
+            scheduler,
             blocker,
             meter,
             world: &mut world,
@@ -151,6 +153,8 @@ impl Plan<'_> {
                 .then(|| CoreMap::new(self.cpus.clone())),
             ledger: Ledger::new(self.batch, &expected, self.cores(), self.options.quantum),
             timeline,
+            decisions,
+            media: self.options.media.clone(),
             observer,
         })
         .run()?;
@@ -183,6 +187,42 @@ impl Plan<'_> {
         }
     }
 
+    /// The scheduler, and the record of its decisions where one is wanted.
+    fn scheduler(
+        &self,
+        config: SchedulerConfig,
+    ) -> Result<(RecordingScheduler, Option<DecisionLog>), RunError> {
+        let scheduler = QuantumScheduler::new(config.clone())
+            .map_err(|error| InputError::new("run", error.to_string()).key("policy"))?;
+        let Some(path) = &self.options.record else {
+            return Ok((RecordingScheduler::silent(scheduler), None));
+        };
+        let names = self.batch.jobs.iter().map(|job| job.name.clone()).collect();
+        let log = DecisionLog::create(path, &Header::new(config, names)).map_err(|source| {
+            RunError::Os { what: format!("making {}", path.display()), source }
+        })?;
+        Ok((RecordingScheduler::recording(scheduler), Some(log)))
+    }
+
+    /// The media with what all jobs together moved; nothing where they were not told apart.
+    fn media(&self, books: &Books) -> Vec<MediumReport> {
+        let media = &self.options.media;
+        if media.len() == 1 || !books.sees.as_ref().is_some_and(|sees| sees.media) {
+            return Vec::new();
+        }
+        let jobs = (0..self.batch.jobs.len() as u32).map(JobId);
+        let total = jobs.fold(Counts::default(), |sum, job| sum + books.ledger.counts(job));
+        let medium = |(id, medium): (MediumId, &Medium)| MediumReport {
+            name: medium.name.clone(),
+            kind: medium.kind,
+            gamma: media.gamma(id),
+            delta: media.delta(id),
+            memory_reads: total.traffic(id).reads.0,
+            memory_writes: total.traffic(id).writes.0,
+        };
+        media.iter().map(medium).collect()
+    }
+
     fn starter(&self, logs: Logs) -> Starter {
         Starter {
             programs: self.programs.clone(),
@@ -197,6 +237,7 @@ impl Plan<'_> {
         let bandwidths = books.ledger.bandwidths();
         let highest = bandwidths.iter().copied().fold(BytesPerSec::ZERO, BytesPerSec::max);
         let rates: Vec<f64> = bandwidths.iter().map(|rate| rate.0).collect();
+        let media = self.media(books);
         let job = |(index, job): (usize, &crate::jobs::Job)| JobReport {
             name: job.name.clone(),
             command: job
@@ -207,6 +248,13 @@ impl Plan<'_> {
                 .collect(),
             stdout: Some(logs.stdout_path(&job.name)),
             stderr: Some(logs.stderr_path(&job.name)),
+            media: match media.is_empty() {
+                true => Vec::new(),
+                false => {
+                    let counts = books.ledger.counts(JobId(index as u32));
+                    MediumLines::of(&counts, &self.options.media)
+                }
+            },
             ..books.ledger.job_report(JobId(index as u32), books.sees.as_ref())
         };
         BatchReport {
@@ -228,6 +276,7 @@ impl Plan<'_> {
             outcome: books.outcome,
             notices: Vec::new(),
             jobs: self.batch.jobs.iter().enumerate().map(job).collect(),
+            media,
         }
     }
 }

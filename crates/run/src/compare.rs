@@ -74,13 +74,14 @@ fn of_run(options: &RunOptions, variant: &str, round: u32) -> RunOptions {
     RunOptions {
         policy: variant.to_owned(),
         logs: options.logs.join(format!("round-{}", round + 1)).join(variant),
-        timeline: options.timeline.as_deref().map(|path| timeline_of(path, variant, round)),
+        timeline: options.timeline.as_deref().map(|path| file_of(path, variant, round)),
+        record: options.record.as_deref().map(|path| file_of(path, variant, round)),
         ..options.clone()
     }
 }
 
 /// `batch.csv` becomes `batch.os-1.csv`.
-fn timeline_of(path: &Path, variant: &str, round: u32) -> PathBuf {
+fn file_of(path: &Path, variant: &str, round: u32) -> PathBuf {
     let ending = path.extension().unwrap_or_default().to_string_lossy();
     path.with_extension(format!("{variant}-{}.{ending}", round + 1))
 }
@@ -293,6 +294,7 @@ mod tests {
             ideal_average_bandwidth: None,
             target: None,
             peak_bandwidth: None,
+            media: Vec::new(),
             outcome: Outcome::Finished,
             notices: Vec::new(),
             jobs: Vec::new(),

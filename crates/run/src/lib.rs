@@ -8,6 +8,7 @@
 pub mod batch;
 pub mod calibrate;
 pub mod compare;
+pub mod decisions;
 pub mod declared;
 pub mod doctor;
 pub mod files;

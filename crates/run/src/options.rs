@@ -9,7 +9,7 @@ use memweir_core::input::InputError;
 pub use memweir_core::input::Refusal;
 use memweir_core::medium::data::MediumData;
 use memweir_core::names::suggestion;
-use memweir_core::placement::{PlacementError, PlacementSpec};
+use memweir_core::placement::{Placement, PlacementError, PlacementSpec};
 use memweir_core::{MAX_MEDIA, Media, Nanos};
 use memweir_linux::Mechanism;
 use memweir_linux::guardian;
@@ -306,6 +306,17 @@ pub fn media(list: &str, directory: &Path) -> Result<Media, InputError> {
 /// Checks a placement of pages.
 pub fn placement(text: &str) -> Result<PlacementSpec, Refusal> {
     text.parse().map_err(|error: PlacementError| Refusal::new(error.reason, error.help))
+}
+
+/// A placement on a machine with these media.
+pub fn placed(spec: &PlacementSpec, media: &Media) -> Result<Placement, InputError> {
+    spec.resolve(media).map_err(|error| {
+        let help = match media.len() {
+            1 => format!("{}; name the machine's media with `--media`", error.help),
+            _ => error.help,
+        };
+        InputError::new("placement", error.reason).help(help)
+    })
 }
 
 /// Checks a quantum, given in milliseconds.

@@ -45,6 +45,10 @@ fn columns(media: usize) -> Vec<String> {
     COLUMNS.iter().map(|name| (*name).to_owned()).chain(of_media).collect()
 }
 
+/// Lines by which the media of an interval may exceed its lines: where an interval is a part of what
+/// was counted, each figure is rounded by itself.
+const ROUNDING: u64 = MAX_MEDIA as u64;
+
 /// Rows per row group: a reader of a part of an hour-long recording skips the rest.
 const ROWS_PER_GROUP: usize = 1 << 18;
 
@@ -229,16 +233,19 @@ fn row_counts(columns: &[Vec<u64>], row: usize) -> Result<Counts, String> {
         |at: usize| Traffic { reads: Lines(columns[at][row]), writes: Lines(columns[at + 1][row]) };
     let all = traffic(2);
     let mut by_medium = [Traffic::default(); MAX_MEDIA];
-    let mut local = all;
     for (place, at) in by_medium.iter_mut().skip(1).zip((4..columns.len()).step_by(2)) {
         *place = traffic(at);
-        if place.reads > local.reads || place.writes > local.writes {
-            return Err(format!("row {row}: more lines of the media than lines"));
-        }
-        local = local.since(place);
     }
-    by_medium[0] = local;
-    Ok(Counts::by_medium(columns[1][row], by_medium))
+    let exceeds = |all: Lines, of: fn(&Traffic) -> Lines| {
+        let parts = by_medium.iter().try_fold(0_u64, |sum, part| sum.checked_add(of(part).0));
+        parts.is_none_or(|parts| parts > all.0.saturating_add(ROUNDING))
+    };
+    if exceeds(all.reads, |part| part.reads) || exceeds(all.writes, |part| part.writes) {
+        return Err(format!("row {row}: more lines of the media than lines"));
+    }
+    by_medium[0] = all.since(&by_medium.iter().fold(Traffic::default(), |sum, part| sum + *part));
+    let counts = Counts::by_medium(columns[1][row], by_medium);
+    Ok(Counts { reads: all.reads, writes: all.writes, ..counts })
 }
 
 /// Refuses what arithmetic on profiles relies on not happening.

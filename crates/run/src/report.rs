@@ -1,6 +1,9 @@
 //! What a batch did, as data. `run --json` is this structure, field by field.
 
+use memweir_core::medium::MediumKind;
 use serde::{Deserialize, Serialize};
+
+use crate::store::MediumLines;
 
 /// One batch under one policy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,6 +39,10 @@ pub struct BatchReport {
     pub target: Option<f64>,
     /// Peak bandwidth of the machine as calibrated.
     pub peak_bandwidth: Option<f64>,
+    /// The machine's media, the local DRAM first; absent where there is one alone or the meter does
+    /// not tell them apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub media: Vec<MediumReport>,
     /// How the batch ended.
     pub outcome: Outcome,
     /// What the user should know: fallbacks taken, meters that failed.
@@ -67,6 +74,23 @@ pub struct Band {
     pub share: f64,
 }
 
+/// One medium of the machine, and what all jobs together moved from and to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MediumReport {
+    /// Its name.
+    pub name: String,
+    /// What it is made of.
+    pub kind: MediumKind,
+    /// Read latency over that of the local DRAM (hmmsched Table III).
+    pub gamma: f64,
+    /// Write latency over that of the local DRAM (hmmsched Table III).
+    pub delta: f64,
+    /// 64-byte lines read.
+    pub memory_reads: u64,
+    /// 64-byte lines written.
+    pub memory_writes: u64,
+}
+
 /// One job of a batch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobReport {
@@ -93,6 +117,9 @@ pub struct JobReport {
     pub bandwidth_mean: f64,
     /// Highest bandwidth of a quantum, in bytes per second.
     pub bandwidth_peak: f64,
+    /// Lines by medium, the local DRAM first; absent where media were not told apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub media: Vec<MediumLines>,
     /// File with its standard output.
     pub stdout: Option<std::path::PathBuf>,
     /// File with its standard error.

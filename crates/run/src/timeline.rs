@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use memweir_core::{BytesPerSec, Nanos};
+use memweir_core::{BytesPerSec, Counts, Media, MediumId, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::options::Refusal;
@@ -48,6 +48,21 @@ pub struct Row {
     pub system_bandwidth: Option<f64>,
     /// The bandwidth that the policy aimed at; empty for policies that aim at none.
     pub target: Option<f64>,
+    /// Of the lines read, those from the medium number 1; empty where there is none, or nothing
+    /// tells media apart.
+    pub reads_1: Option<u64>,
+    /// Of the lines written, those to it.
+    pub writes_1: Option<u64>,
+    /// The same for the medium number 2.
+    pub reads_2: Option<u64>,
+    /// Of the lines written, those to it.
+    pub writes_2: Option<u64>,
+    /// The same for the medium number 3.
+    pub reads_3: Option<u64>,
+    /// Of the lines written, those to it.
+    pub writes_3: Option<u64>,
+    /// Why the job was chosen; empty where it was not, or the policy does not say.
+    pub reason: Option<String>,
 }
 
 /// What a timeline file holds, by its ending.
@@ -120,8 +135,34 @@ impl Timeline {
     }
 }
 
-/// Seconds and bandwidths as rows hold them.
+/// What was measured and decided, as rows hold it.
 impl Row {
+    /// Sets the lines of the media beside the local DRAM, where they were told apart.
+    #[must_use]
+    pub fn elsewhere(self, counts: Option<&Counts>, media: &Media) -> Self {
+        let traffic = |number| {
+            let id = MediumId::new(number).filter(|id| media.get(*id).is_some())?;
+            counts.map(|counts| counts.traffic(id))
+        };
+        let reads = |number| traffic(number).map(|traffic| traffic.reads.0);
+        let writes = |number| traffic(number).map(|traffic| traffic.writes.0);
+        Self {
+            reads_1: reads(1),
+            writes_1: writes(1),
+            reads_2: reads(2),
+            writes_2: writes(2),
+            reads_3: reads(3),
+            writes_3: writes(3),
+            ..self
+        }
+    }
+
+    /// Sets why the job was chosen.
+    #[must_use]
+    pub fn because(self, reason: Option<&str>) -> Self {
+        Self { reason: reason.map(str::to_owned), ..self }
+    }
+
     /// Sets the times of the quantum.
     #[must_use]
     pub fn at(self, start: Nanos, span: Nanos) -> Self {

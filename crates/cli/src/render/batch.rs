@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use memweir_run::report::{Band, BatchReport, JobReport};
+use memweir_run::report::{Band, BatchReport, JobReport, MediumReport};
 
 use super::bars::bar;
 use super::text::{Align, count, percent, rate, seconds, table};
@@ -20,6 +20,7 @@ pub(crate) fn report(batch: &BatchReport) -> String {
     );
     jobs(&batch.jobs, &mut text);
     summary(batch, &mut text);
+    media(&batch.media, &mut text);
     breakdown(&batch.bandwidth_breakdown, &mut text);
     text
 }
@@ -99,6 +100,32 @@ fn summary(batch: &BatchReport, text: &mut String) {
     }
 }
 
+/// What went to which medium.
+fn media(media: &[MediumReport], text: &mut String) {
+    if media.is_empty() {
+        return;
+    }
+    let columns = [
+        ("medium", Align::Left),
+        ("reads", Align::Right),
+        ("writes", Align::Right),
+        ("gamma", Align::Right),
+        ("delta", Align::Right),
+    ];
+    let row = |medium: &MediumReport| {
+        vec![
+            medium.name.clone(),
+            count(medium.memory_reads),
+            count(medium.memory_writes),
+            format!("{:.2}", medium.gamma),
+            format!("{:.2}", medium.delta),
+        ]
+    };
+    let _ = writeln!(text, "\nlines of 64 bytes by medium, latencies over DRAM's");
+    text.push_str(&table(&columns, media.iter().map(row).collect()));
+    text.push('\n');
+}
+
 /// The BTR breakdown of iabw Fig. 10: how often the system's bandwidth lay in which band.
 fn breakdown(bands: &[Band], text: &mut String) {
     if bands.iter().all(|band| band.share == 0.0) {
@@ -138,6 +165,7 @@ mod tests {
             memory_writes: None,
             bandwidth_mean: 1.5e9,
             bandwidth_peak: 2.5e9,
+            media: Vec::new(),
             stdout: None,
             stderr: None,
         }
@@ -163,9 +191,28 @@ mod tests {
             ideal_average_bandwidth: Some(12.5e9),
             target: None,
             peak_bandwidth: Some(40e9),
+            media: Vec::new(),
             notices: vec![],
             outcome: Outcome::Finished,
             jobs,
+        }
+    }
+
+    #[test]
+    fn media_that_were_told_apart_have_a_table() {
+        let medium = |name: &str, gamma, lines| MediumReport {
+            name: name.into(),
+            kind: memweir_core::medium::MediumKind::Nvm,
+            gamma,
+            delta: 2.0 * gamma,
+            memory_reads: lines,
+            memory_writes: lines / 2,
+        };
+        let media = vec![medium("dram", 1.0, 4_000), medium("pram", 2.7, 12_000)];
+        let text = report(&BatchReport { media, ..batch(vec![job("a", 1.0, Some(0))]) });
+        let row = text.lines().find(|line| line.contains("pram")).expect("a row");
+        for figure in ["12,000", "6,000", "2.70", "5.40"] {
+            assert!(row.contains(figure), "{figure} is missing in {row}");
         }
     }
 

@@ -8,4 +8,5 @@ pub(crate) mod comparison;
 pub(crate) mod plot;
 pub(crate) mod profile;
 pub(crate) mod progress;
+pub(crate) mod replay;
 pub(crate) mod text;

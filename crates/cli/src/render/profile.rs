@@ -6,7 +6,7 @@ use memweir_core::Nanos;
 use memweir_core::profile::Profile;
 use memweir_run::profile::{PhaseReport, Profiled, SamplingReport};
 use memweir_run::recording::Recording;
-use memweir_run::store::{ProgramState, StoredProfile};
+use memweir_run::store::{MediumLines, ProgramState, StoredProfile};
 
 use super::bars::sparkline;
 use super::plot::{Chart, Figure, PALETTE, Panel, Series, Style};
@@ -31,7 +31,19 @@ pub(crate) fn recording(stored: &StoredProfile) -> String {
         text += "the program has changed since: profile it again\n";
     }
     text.push('\n');
-    text + &shape(&recording.profile)
+    text + &shape(&recording.profile) + &by_medium(recording)
+}
+
+/// What went to which medium; nothing where there is one alone.
+fn by_medium(recording: &Recording) -> String {
+    let lines = MediumLines::of(&recording.profile.total(), &recording.media);
+    if lines.is_empty() {
+        return String::new();
+    }
+    let columns = [("medium", Align::Left), ("reads", Align::Right), ("writes", Align::Right)];
+    let row =
+        |medium: &MediumLines| vec![medium.name.clone(), count(medium.reads), count(medium.writes)];
+    format!("\n{}\n", table(&columns, lines.iter().map(row).collect()))
 }
 
 /// A new profile: its totals, its shape, its phases, and what was simulated.
@@ -39,6 +51,7 @@ pub(crate) fn report(profiled: &Profiled) -> String {
     let report = &profiled.report;
     let mut text = format!("{}\nby the {} meter\n\n", report.command.join(" "), report.meter);
     text += &shape(&profiled.recording.profile);
+    text += &by_medium(&profiled.recording);
     if !report.phases.is_empty() {
         text += &format!("\n{}\n", phases(&report.phases));
     }

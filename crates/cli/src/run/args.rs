@@ -6,6 +6,7 @@ use std::thread::available_parallelism;
 
 use memweir_core::Nanos;
 use memweir_core::input::InputError;
+use memweir_core::placement::PlacementSpec;
 use memweir_core::softpmu::Sampling;
 use memweir_linux::Mechanism;
 use memweir_linux::meter::MeterChoice;
@@ -73,6 +74,13 @@ pub(crate) struct Args {
     /// Profile programs that the store does not know before the batch starts
     #[arg(long, help_heading = "Measuring")]
     pub(super) profile_first: bool,
+    /// Media beside DRAM, by name or file, with commas: pram, stt-ram, cxl, FILE.toml
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Measuring")]
+    media: Option<String>,
+    /// Which pages lie where: pram, pram=70%, hot=64MiB, 0x1000-0x9000=pram
+    #[arg(long, value_name = "WHERE", help_heading = "Measuring")]
+    #[arg(value_parser = |text: &str| options::placement(text).map_err(refused))]
+    placement: Option<PlacementSpec>,
     /// How much of each program --profile-first simulates: all, or a share such as 10%
     #[arg(long, value_name = "SHARE", help_heading = "Measuring", default_value = "10%")]
     #[arg(requires = "profile_first")]
@@ -127,6 +135,10 @@ pub(crate) struct Args {
     /// Write one row per job and quantum, as Parquet or CSV by the ending
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) timeline: Option<PathBuf>,
+    /// Write every decision as it is made, for `memweir replay`
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(conflicts_with = "compare")]
+    pub(super) record: Option<PathBuf>,
     /// Draw bandwidth and who ran when
     #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
     pub(super) plot: Option<PathBuf>,
@@ -172,6 +184,7 @@ impl Args {
             platform: self.platform.clone(),
             store: self.store.clone(),
             perf_events: self.events.clone(),
+            record: self.record.clone(),
             software: SoftwareMeterOptions {
                 qemu: self.qemu.clone(),
                 plugin: self.plugin.clone(),
@@ -179,7 +192,7 @@ impl Args {
             },
             ..RunOptions::default()
         };
-        let options = self.choices().over(of_file.over(base));
+        let options = self.choices()?.over(of_file.over(base));
         let compare = (!self.compare.is_empty()).then(|| CompareOptions {
             variants: self.compare.clone(),
             rounds: self.repeat.unwrap_or(3),
@@ -189,8 +202,9 @@ impl Args {
         Ok(Plan { batch: batch.repeated(self.each), options, compare })
     }
 
-    fn choices(&self) -> BatchOptions {
-        BatchOptions {
+    fn choices(&self) -> Result<BatchOptions, InputError> {
+        let media = self.media.as_deref().map(|list| options::media(list, Path::new(".")));
+        Ok(BatchOptions {
             policy: self.policy.clone(),
             predictor: self.predictor,
             meter: self.meter,
@@ -201,7 +215,9 @@ impl Args {
             on_exit: self.on_exit,
             on_failure: self.fail_fast.then_some(OnFailure::FailFast),
             seed: self.seed,
-        }
+            media: media.transpose()?,
+            placement: self.placement.clone(),
+        })
     }
 
     /// The jobs, from the one place that names them.

@@ -22,7 +22,6 @@ pub(super) fn profile(
     sampling: Sampling,
 ) -> Result<Vec<String>, Failure> {
     let unknown = unknown_jobs(batch, options.store.as_deref())?;
-    let profile_options = profile_options(options, sampling)?;
     let mut done: Vec<ProgramKey> = Vec::new();
     let mut notes = Vec::new();
     for (place, index) in unknown.iter().enumerate() {
@@ -36,7 +35,8 @@ pub(super) fn profile(
         }
         let bar =
             spinner(&format!("profiling {} ({} of {}): ", job.name, place + 1, unknown.len()));
-        let profiled = record(&invocation, &profile_options, &mut |p| show(&bar, p));
+        let how = profile_options(job, options, sampling)?;
+        let profiled = record(&invocation, &how, &mut |p| show(&bar, p));
         bar.finish_and_clear();
         let profiled = profiled?;
         if profiled.report.exit_code != 0 {
@@ -65,8 +65,16 @@ fn invocation_of(job: &Job) -> Result<Invocation, Failure> {
     Ok(invocation(job, &program))
 }
 
-fn profile_options(options: &RunOptions, sampling: Sampling) -> Result<ProfileOptions, Failure> {
+fn profile_options(
+    job: &Job,
+    options: &RunOptions,
+    sampling: Sampling,
+) -> Result<ProfileOptions, Failure> {
+    let spec = job.placement.as_ref().or(options.placement.as_ref());
+    let placed = |spec| options::placed(spec, &options.media);
     Ok(ProfileOptions {
+        media: options.media.clone(),
+        placement: spec.map(placed).transpose()?,
         meter: Some(MeterKind::Software),
         sampling,
         caches: options.software.caches.as_deref().map(options::caches).transpose()?,

@@ -22,7 +22,7 @@ use watcher::Watcher;
 /// Runs the batch and shows what it did.
 pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     let plan = args.plan()?;
-    for path in [&args.json, &args.plot, &args.results] {
+    for path in [&args.json, &args.plot, &args.results, &args.record] {
         output::writable(path.as_deref())?;
     }
     let notes = match args.profile_first {

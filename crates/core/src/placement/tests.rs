@@ -42,7 +42,7 @@ fn every_form_is_read() {
     );
     assert_eq!(
         resolved("hot=64MiB"),
-        Placement::Hot(HotPages { pages: 16_384, rest: pram, interval: 131_072 })
+        Placement::Hot(HotPages { pages: 16_384, rest: pram, interval: 4_194_304 })
     );
     assert_eq!(
         resolved("hot=8KiB,rest=cxl,every=10"),

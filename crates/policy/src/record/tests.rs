@@ -24,9 +24,14 @@ fn config(policy: &str) -> SchedulerConfig {
 /// What the jobs of a made-up batch do, and who comes and goes.
 #[derive(Clone, Debug)]
 struct Course {
+    /// Cores and expected bandwidth.
     jobs: Vec<(u32, Option<f64>)>,
-    quanta: Vec<(u64, Vec<(u64, u64, f64)>)>,
+    /// Length in percent of a quantum, and what each job does in it.
+    quanta: Vec<(u64, Vec<Seen>)>,
 }
+
+/// CPU time in milliseconds, lines, and the share of them that is not DRAM's.
+type Seen = (u64, u64, f64);
 
 fn course() -> impl Strategy<Value = Course> {
     let job = (1_u32..3, prop::option::of(0.0_f64..1e10));

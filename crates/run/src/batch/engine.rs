@@ -15,14 +15,16 @@ mod observe;
 mod record;
 mod start;
 
-use memweir_core::{BytesPerSec, Counts, JobId, Nanos};
+use memweir_core::{BytesPerSec, Counts, JobId, Media, Nanos};
 use memweir_linux::{Blocker, Capabilities, Meter};
-use memweir_policy::{Decision, JobSpec, Observation, QuantumScheduler, Running};
+use memweir_policy::record::RecordingScheduler;
+use memweir_policy::{Decision, JobSpec, Observation, Running};
 
 use super::RunError;
 use super::ledger::{JobQuantum, Ledger};
 use super::pinning::CoreMap;
 use super::world::{Occurrence, World};
+use crate::decisions::DecisionLog;
 use crate::jobs::Batch;
 use crate::observer::{Event, Observer};
 use crate::options::{OnExit, OnFailure};
@@ -46,7 +48,7 @@ pub(super) struct Parts<'a> {
     pub(super) batch: &'a Batch,
     pub(super) rules: Rules,
     pub(super) specs: Vec<JobSpec>,
-    pub(super) scheduler: QuantumScheduler,
+    pub(super) scheduler: RecordingScheduler,
     pub(super) blocker: Box<dyn Blocker>,
     pub(super) meter: Option<Box<dyn Meter>>,
     pub(super) world: &'a mut dyn World,
@@ -55,6 +57,10 @@ pub(super) struct Parts<'a> {
     pub(super) cores: Option<CoreMap>,
     pub(super) ledger: Ledger,
     pub(super) timeline: Option<Timeline>,
+    /// Where decisions are recorded, if the scheduler keeps them.
+    pub(super) decisions: Option<DecisionLog>,
+    /// What the meter tells apart.
+    pub(super) media: Media,
     pub(super) observer: &'a mut dyn Observer,
 }
 
@@ -95,6 +101,8 @@ struct Slot {
     metered: bool,
     /// What it was predicted to require when the quantum began; kept for the timeline alone.
     predicted: Option<BytesPerSec>,
+    /// Why it was chosen the last time.
+    reason: Option<&'static str>,
     /// What had been read of it before this quantum.
     cpu_time: Nanos,
     counts: Counts,
@@ -126,6 +134,7 @@ impl<'a> Engine<'a> {
             chosen: false,
             metered: parts.meter.is_some(),
             predicted: None,
+            reason: None,
             cpu_time: Nanos::ZERO,
             counts: Counts::default(),
         };
@@ -154,6 +163,7 @@ impl<'a> Engine<'a> {
     /// Runs the batch to its end. Whatever goes wrong, no job stays blocked.
     pub(super) fn run(mut self) -> Result<Books, RunError> {
         let driven = self.drive();
+        self.write_decisions();
         if let Err(error) = driven {
             let _ = self.parts.blocker.run_all();
             return Err(error);
@@ -293,7 +303,8 @@ impl<'a> Engine<'a> {
             self.slots[job.index()].resumed.get_or_insert(now);
         }
         for job in &self.decision.chosen {
-            self.slots[job.index()].chosen = true;
+            let slot = &mut self.slots[job.index()];
+            (slot.chosen, slot.reason) = (true, self.parts.scheduler.reason(*job));
         }
         self.place();
         self.start(&fresh);

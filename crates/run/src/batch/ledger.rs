@@ -13,6 +13,8 @@ pub(super) struct JobQuantum {
     pub(super) job: JobId,
     /// Whether it occupied a core; a sleeping job is let run without one.
     pub(super) chosen: bool,
+    /// Why it was chosen, where that is known.
+    pub(super) reason: Option<&'static str>,
     /// How long it was let run.
     pub(super) running: Nanos,
     pub(super) cpu_time: Nanos,
@@ -213,6 +215,11 @@ impl Ledger {
         })
     }
 
+    /// Everything that was counted for a job.
+    pub(super) fn counts(&self, job: JobId) -> Counts {
+        self.accounts[job.index()].counts
+    }
+
     /// The report of one job.
     pub(super) fn job_report(&self, job: JobId, sees: Option<&Capabilities>) -> JobReport {
         let account = &self.accounts[job.index()];
@@ -231,6 +238,7 @@ impl Ledger {
             memory_writes: counted.filter(|sees| sees.writes).map(|_| account.counts.writes.0),
             bandwidth_mean: account.counts.bandwidth(account.running).0,
             bandwidth_peak: account.peak.0,
+            media: Vec::new(),
             stdout: None,
             stderr: None,
         }

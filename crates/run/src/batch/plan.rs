@@ -102,18 +102,14 @@ impl<'a> Plan<'a> {
 }
 
 /// Where each job's pages lie: as the job says, else as the batch says.
-fn placements(batch: &Batch, options: &RunOptions) -> Result<Vec<Option<Placement>>, InputError> {
+fn placements(batch: &Batch, run: &RunOptions) -> Result<Vec<Option<Placement>>, InputError> {
     let place = |job: &Job| {
-        let Some(spec) = job.placement.as_ref().or(options.placement.as_ref()) else {
+        let Some(spec) = job.placement.as_ref().or(run.placement.as_ref()) else {
             return Ok(None);
         };
-        spec.resolve(&options.media).map(Some).map_err(|error| {
-            let help = match options.media.len() {
-                1 => format!("{}; name the machine's media with `--media`", error.help),
-                _ => error.help,
-            };
-            InputError::new(&job.name, error.reason).key("placement").help(help)
-        })
+        options::placed(spec, &run.media)
+            .map(Some)
+            .map_err(|error| InputError { source_name: job.name.clone(), ..error }.key("placement"))
     };
     batch.jobs.iter().map(place).collect()
 }

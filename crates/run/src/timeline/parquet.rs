@@ -29,6 +29,13 @@ const SCHEMA: &str = "message timeline {
     optional double predicted;
     optional double system_bandwidth;
     optional double target;
+    optional int64 reads_1;
+    optional int64 writes_1;
+    optional int64 reads_2;
+    optional int64 writes_2;
+    optional int64 reads_3;
+    optional int64 writes_3;
+    optional binary reason (UTF8);
 }";
 
 /// Rows per row group: what is held in memory at once.
@@ -76,7 +83,14 @@ fn write_group(group: &mut GroupWriter<'_>, rows: &[Row]) -> Result<(), ParquetE
     optional::<DoubleType>(group, rows, |r| r.bandwidth)?;
     optional::<DoubleType>(group, rows, |r| r.predicted)?;
     optional::<DoubleType>(group, rows, |r| r.system_bandwidth)?;
-    optional::<DoubleType>(group, rows, |r| r.target)
+    optional::<DoubleType>(group, rows, |r| r.target)?;
+    optional::<Int64Type>(group, rows, |r| r.reads_1.map(whole))?;
+    optional::<Int64Type>(group, rows, |r| r.writes_1.map(whole))?;
+    optional::<Int64Type>(group, rows, |r| r.reads_2.map(whole))?;
+    optional::<Int64Type>(group, rows, |r| r.writes_2.map(whole))?;
+    optional::<Int64Type>(group, rows, |r| r.reads_3.map(whole))?;
+    optional::<Int64Type>(group, rows, |r| r.writes_3.map(whole))?;
+    optional::<ByteArrayType>(group, rows, |r| r.reason.as_deref().map(ByteArray::from))
 }
 
 fn required<T: DataType>(

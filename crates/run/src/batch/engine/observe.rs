@@ -37,7 +37,7 @@ impl Engine<'_> {
         let slot = &self.slots[job.index()];
         let (before, counted_before) = (slot.cpu_time, slot.counts);
         let running = now.saturating_sub(slot.resumed.unwrap_or(now));
-        let chosen = slot.chosen;
+        let (chosen, reason) = (slot.chosen, slot.reason);
         // A job that has just ended may be gone from the accounts.
         let total = self.parts.blocker.cpu_time(job).unwrap_or(before).max(before);
         let reading = self.read_meter(job, total);
@@ -49,7 +49,7 @@ impl Engine<'_> {
         if counts.is_some() {
             slot.counts = reading.counts;
         }
-        let entry = JobQuantum { job, chosen, running, cpu_time, counts };
+        let entry = JobQuantum { job, chosen, reason, running, cpu_time, counts };
         let observation = Observation {
             job,
             cpu_time,

@@ -1,6 +1,6 @@
 //! What is kept and told of a quantum that is over, while the next one runs.
 
-use memweir_core::JobId;
+use memweir_core::{JobId, Media};
 use memweir_linux::Meter;
 
 use super::{Engine, Slot, Stage};
@@ -13,6 +13,7 @@ impl Engine<'_> {
     /// Books a quantum that is over, while the next one runs.
     pub(super) fn book(&mut self, quantum: &Quantum) {
         self.parts.ledger.quantum_ended(quantum);
+        self.write_decisions();
         self.write_timeline(quantum);
         for notice in self.parts.blocker.notices() {
             self.notice(notice);
@@ -31,6 +32,17 @@ impl Engine<'_> {
         }
     }
 
+    /// Writes down what was decided since the last time.
+    pub(super) fn write_decisions(&mut self) {
+        let calls = self.parts.scheduler.take_calls();
+        let Some(log) = &mut self.parts.decisions else { return };
+        if let Err(error) = log.append(&calls) {
+            let text = format!("{}: no more decisions are recorded: {error}", log.path().display());
+            self.parts.decisions = None;
+            self.notice(text);
+        }
+    }
+
     fn rows_wanted(&self) -> bool {
         self.parts.timeline.is_some() || self.parts.observer.wants_rows()
     }
@@ -39,7 +51,8 @@ impl Engine<'_> {
         if !self.rows_wanted() {
             return;
         }
-        let rows = rows(quantum, self.parts.batch, &self.slots, self.parts.meter.as_deref());
+        let meter = self.parts.meter.as_deref();
+        let rows = rows(quantum, self.parts.batch, &self.slots, meter, &self.parts.media);
         if self.parts.observer.wants_rows() {
             self.parts.observer.event(Event::QuantumRecorded(&rows));
         }
@@ -61,7 +74,13 @@ impl Engine<'_> {
 }
 
 /// The timeline's rows: one per job that ran in the quantum or still waits after it.
-fn rows(quantum: &Quantum, batch: &Batch, slots: &[Slot], meter: Option<&dyn Meter>) -> Vec<Row> {
+fn rows(
+    quantum: &Quantum,
+    batch: &Batch,
+    slots: &[Slot],
+    meter: Option<&dyn Meter>,
+    media: &Media,
+) -> Vec<Row> {
     let sees = meter.map(Meter::capabilities).unwrap_or_default();
     let system = quantum.bandwidth();
     let mut entries = vec![None; slots.len()];
@@ -84,7 +103,11 @@ fn rows(quantum: &Quantum, batch: &Batch, slots: &[Slot], meter: Option<&dyn Met
             predicted: slots[index].predicted.map(|rate| rate.0),
             ..Row::default()
         };
-        row.at(quantum.start, quantum.span).in_system(system, quantum.target)
+        let told_apart = counts.filter(|_| sees.media);
+        row.at(quantum.start, quantum.span)
+            .in_system(system, quantum.target)
+            .elsewhere(told_apart.as_ref(), media)
+            .because(entry.filter(|entry| entry.chosen).and_then(|entry| entry.reason))
     };
     (0..slots.len())
         .filter(|index| entries[*index].is_some() || slots[*index].stage != Stage::Over)

@@ -10,7 +10,7 @@ use memweir_linux::blocker::{Birthplace, Mechanism};
 use memweir_linux::fake::{Call, CallKind, FakeBlocker, FakeControl};
 use memweir_linux::launch::LaunchError;
 use memweir_linux::{Launch, MeterError, MeterKind, Reading};
-use memweir_policy::SchedulerConfig;
+use memweir_policy::{QuantumScheduler, SchedulerConfig};
 use proptest::prelude::*;
 
 use super::*;
@@ -279,7 +279,7 @@ impl Case {
             batch: &batch,
             rules: self.rules,
             specs: specs.collect(),
-            scheduler: QuantumScheduler::new(config).expect("a policy"),
+            scheduler: RecordingScheduler::silent(QuantumScheduler::new(config).expect("a policy")),
             blocker: Box::new(blocker),
             meter: self.meter.map(|meter| Box::new(meter) as Box<dyn Meter>),
             world: &mut world,
@@ -292,6 +292,8 @@ impl Case {
             cores: None,
             ledger: Ledger::new(&batch, &vec![None; count], self.cores, QUANTUM),
             timeline: None,
+            decisions: None,
+            media: Media::dram_only(),
             observer: &mut diary.clone(),
         })
         .run();

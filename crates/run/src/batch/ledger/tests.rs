@@ -18,6 +18,7 @@ fn quantum(number: u64, running: Nanos, lines: Option<u64>) -> Quantum {
     let entry = JobQuantum {
         job: JobId(0),
         chosen: true,
+        reason: None,
         running,
         cpu_time: ms(50),
         counts: lines.map(|lines| Counts { reads: Lines(lines), ..Counts::default() }),

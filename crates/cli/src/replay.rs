@@ -1,0 +1,132 @@
+//! `memweir replay`: a recorded scheduler decides once more.
+
+use std::path::PathBuf;
+
+use memweir_core::input::InputError;
+use memweir_core::{BytesPerSec, JobId};
+use memweir_policy::record::{Answer, Difference, Record, Replay, replay};
+use memweir_run::decisions;
+use memweir_run::options;
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::replay as render;
+use crate::value::refused;
+
+/// Options of `memweir replay`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A record that `memweir run --record` wrote
+    #[arg(value_name = "FILE")]
+    record: PathBuf,
+    /// Tell what another policy would have decided
+    #[arg(long, value_name = "NAME")]
+    #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
+    policy: Option<String>,
+    /// Differences that are shown
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// Write every difference as JSON (`-`: to standard output instead of the table)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Replays the record and shows where decisions differ.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    output::writable(args.json.as_deref())?;
+    let record = decisions::read(&args.record)?;
+    let recorded = &record.header.config.policy;
+    let policy = args.policy.as_deref().unwrap_or(recorded);
+    let same = policy == recorded;
+    let mut outcome = replay(&record, Some(policy)).map_err(|error| {
+        InputError::new(args.record.display().to_string(), error.reason).help(error.help)
+    })?;
+    if !same {
+        // Two policies expect and aim at other bandwidths even where they choose the same jobs.
+        outcome.differences.retain(Difference::concerns_jobs);
+    }
+    if let Some(path) = &args.json {
+        output::json(path, &Replayed::new(&record, policy, &outcome))?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render::report(&record, policy, &outcome, args.limit))?;
+    }
+    Ok(if same && !outcome.differences.is_empty() { Outcome::Different } else { Outcome::Success })
+}
+
+/// A replay in JSON.
+#[derive(Debug, Serialize)]
+struct Replayed<'a> {
+    recorded_policy: &'a str,
+    policy: &'a str,
+    jobs: &'a [String],
+    decisions: usize,
+    time_s: f64,
+    truncated: Option<&'a str>,
+    differences: Vec<Differing>,
+}
+
+/// One call that was answered otherwise.
+#[derive(Debug, Serialize)]
+struct Differing {
+    line: usize,
+    quantum: u64,
+    t_s: f64,
+    recorded: Answered,
+    replayed: Answered,
+}
+
+/// An answer in JSON.
+#[derive(Debug, Serialize)]
+struct Answered {
+    chosen: Vec<String>,
+    predicted: Option<f64>,
+    target: Option<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<Reason>,
+}
+
+#[derive(Debug, Serialize)]
+struct Reason {
+    job: String,
+    reason: &'static str,
+}
+
+impl<'a> Replayed<'a> {
+    fn new(record: &'a Record, policy: &'a str, replay: &Replay) -> Self {
+        let name = |job: &JobId| record.header.name(*job);
+        let answered = |answer: &Answer, reasons: &[(JobId, &'static str)]| {
+            let decision = match answer {
+                Answer::Decision(decision) => decision.as_ref(),
+                Answer::Summary(_) => None,
+            };
+            let rate = |rate: BytesPerSec| rate.0;
+            Answered {
+                chosen: answer.chosen().iter().map(name).collect(),
+                predicted: decision.map(|decision| rate(decision.predicted)),
+                target: decision.and_then(|decision| decision.target.map(rate)),
+                reasons: reasons
+                    .iter()
+                    .map(|(job, reason)| Reason { job: name(job), reason })
+                    .collect(),
+            }
+        };
+        let differing = |difference: &Difference| Differing {
+            line: difference.line,
+            quantum: difference.quantum,
+            t_s: difference.time.as_secs_f64(),
+            recorded: answered(&difference.recorded, &[]),
+            replayed: answered(&difference.replayed, &difference.reasons),
+        };
+        Self {
+            recorded_policy: &record.header.config.policy,
+            policy,
+            jobs: &record.header.jobs,
+            decisions: replay.decisions,
+            time_s: replay.time.as_secs_f64(),
+            truncated: record.truncated.as_deref(),
+            differences: replay.differences.iter().map(differing).collect(),
+        }
+    }
+}
