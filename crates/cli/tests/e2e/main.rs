@@ -3,6 +3,7 @@
 mod batches;
 mod faults;
 mod kills;
+mod media;
 mod signals;
 mod support;
 mod usage;

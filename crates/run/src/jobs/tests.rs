@@ -32,6 +32,8 @@ fn everything_that_a_file_can_say_is_read() {
         on_exit = "release"
         on_failure = "fail-fast"
         seed = 7
+        media = "pram, cxl"
+        placement = "cxl"
 
         [[jobs]]
         name = "sorter"
@@ -43,6 +45,7 @@ fn everything_that_a_file_can_say_is_read() {
         expected_time_s = 1.5
         read_bandwidth = 3.2e9
         write_bandwidth = 1000
+        placement = "pram=25%"
         cpus = [0, 1]
 
         [[jobs]]
@@ -58,6 +61,15 @@ fn everything_that_a_file_can_say_is_read() {
     assert_eq!(options.mechanism, Some(Mechanism::Sigstop));
     assert_eq!(options.quantum, Some(Nanos::from_millis(50)));
     assert_eq!((options.cores, options.seed), (Some(2), Some(7)));
+    let media = options.media.expect("media");
+    let names: Vec<&str> = media.iter().map(|(_, medium)| medium.name.as_str()).collect();
+    assert_eq!(names, ["dram", "pram", "cxl"]);
+    let placements = [options.placement, file.batch.jobs[0].placement.clone()];
+    assert_eq!(
+        placements.map(|p| p.map(|p| p.to_string())),
+        ["cxl=100%", "pram=25%"].map(|t| Some(t.to_owned()))
+    );
+    assert_eq!(file.batch.jobs[1].placement, None);
     assert_eq!(options.pinning, Some(Pinning::OneJobPerCore));
     assert_eq!(options.on_exit, Some(OnExit::Release));
     assert_eq!(options.on_failure, Some(OnFailure::FailFast));
@@ -135,6 +147,10 @@ fn absurd_values_are_refused_where_they_stand() {
         ("cores = -1", "cores: -1 cores cannot be used"),
         ("cores = 99999999999999999999", "cores: 99999999999999999999 is out of range"),
         ("cores = \"2\"", "cores: must be a whole number, not a string"),
+        ("media = \"prm\"", "media: unknown medium `prm`\n  help: did you mean `pram`?"),
+        ("media = \"pram,pram\"", "media: two media are called `pram`"),
+        ("media = [\"pram\"]", "media: must be a string, not an array"),
+        ("placement = \"hot\"", "placement: how much DRAM is there"),
         ("seed = -3", "seed: a seed of -3 is negative"),
     ] {
         let refused = refusal(&format!("{line}\n{MINIMAL}"));
@@ -157,6 +173,8 @@ fn absurd_values_are_refused_where_they_stand() {
         ("env = { \"A=B\" = \"x\" }", "env.A=B: is no name for an environment variable"),
         ("env = { A = 1 }", "env.A: must be a string, not an integer"),
         ("cpus = [-1]", "cpus[0]: there is no CPU -1"),
+        ("placement = \"pram=70\"", "placement: `70` is no share of `pram`"),
+        ("placement = 1", "placement: must be a string, not an integer"),
         ("cpus = 1", "cpus: must be an array of CPU numbers, not an integer"),
     ] {
         let refused = refusal(&format!("{MINIMAL}{line}\n"));
@@ -222,7 +240,7 @@ proptest! {
     fn no_jobs_file_is_too_odd(
         lines in prop::collection::vec(
             (
-                "name|command|env|cores|cpus|instances|expected_time_s|read_bandwidth|policy|jobs|\
+                "name|command|env|cores|cpus|instances|expected_time_s|read_bandwidth|policy|media|placement|jobs|\
                  quantum_ms|directory|stdin|x",
                 "true|-1|1e400|0|\"a\"|\"\"|\\[\\]|\\[1\\]|\\[\"true\"\\]|\\{\\}|\\{a=1\\}|0xff|nan|1979-05-27",
             ),
