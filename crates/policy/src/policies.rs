@@ -57,6 +57,12 @@ pub struct PolicyEntry {
     pub build: fn(&SchedulerConfig, &Options) -> Box<dyn Policy>,
 }
 
+/// Of every policy that blocks jobs: [`CoreUse::Auto`](crate::CoreUse::Auto).
+pub const AUTO_CORES: PolicyOption = PolicyOption::flag(
+    "auto-cores",
+    "leave cores idle while filling them costs more than it gains",
+);
+
 /// Every policy.
 pub const POLICIES: &[PolicyEntry] = &[
     PolicyEntry {
@@ -72,7 +78,7 @@ pub const POLICIES: &[PolicyEntry] = &[
         summary: "the run queue in order, whatever the jobs do to memory",
         reference: "iabw section 3.3",
         decides_by: DecidesBy::Queue,
-        options: &[],
+        options: &[AUTO_CORES],
         build: |_, _| Box::new(RoundRobin),
     },
     PolicyEntry {
@@ -80,7 +86,7 @@ pub const POLICIES: &[PolicyEntry] = &[
         summary: "any jobs, drawn anew each quantum",
         reference: "a control for the others",
         decides_by: DecidesBy::Queue,
-        options: &[],
+        options: &[AUTO_CORES],
         build: |config, _| Box::new(Random::new(config.seed)),
     },
     PolicyEntry {
@@ -88,7 +94,7 @@ pub const POLICIES: &[PolicyEntry] = &[
         summary: "the longest expected time first, to balance the cores at the end",
         reference: "iabw section 5.5",
         decides_by: DecidesBy::Queue,
-        options: &[],
+        options: &[AUTO_CORES],
         build: |_, _| Box::new(LongJobFirst::default()),
     },
     PolicyEntry {
@@ -96,7 +102,7 @@ pub const POLICIES: &[PolicyEntry] = &[
         summary: "jobs that together come nearest to the peak bandwidth",
         reference: "iabw eq. (2), the policy of earlier work (PBW)",
         decides_by: DecidesBy::Bandwidth,
-        options: &[],
+        options: &[AUTO_CORES],
         build: |_, _| Box::new(PeakBandwidth::default()),
     },
     PolicyEntry {
@@ -104,7 +110,7 @@ pub const POLICIES: &[PolicyEntry] = &[
         summary: "jobs that together come nearest to the workload's ideal average bandwidth",
         reference: "iabw eq. (2), (8)-(11)",
         decides_by: DecidesBy::Bandwidth,
-        options: &[],
+        options: &[AUTO_CORES],
         build: |config, _| Box::new(IdealAverage::new(config.target.clone())),
     },
     PolicyEntry {
@@ -112,7 +118,7 @@ pub const POLICIES: &[PolicyEntry] = &[
         summary: "the job that comes nearest to what is left of the peak, counting transactions",
         reference: "hmmsched eq. (1)-(5), the baseline that knows no media",
         decides_by: DecidesBy::Bandwidth,
-        options: &[],
+        options: &[AUTO_CORES],
         build: |config, _| Box::new(AvailableBandwidth::new(config)),
     },
     PolicyEntry {
@@ -151,6 +157,15 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// What it decides by: with [`AUTO_CORES`], by bandwidth at least.
+    #[must_use]
+    pub fn decides_by(&self) -> DecidesBy {
+        match self.entry.decides_by {
+            DecidesBy::Queue if self.options.has(&AUTO_CORES) => DecidesBy::Bandwidth,
+            decides_by => decides_by,
+        }
+    }
+
     /// Builds it.
     #[must_use]
     pub fn build(&self, config: &SchedulerConfig) -> Box<dyn Policy> {
@@ -169,7 +184,7 @@ impl Choice {
 /// assert_eq!(
 ///     find("hmmsched:alfa=0.3").unwrap_err().to_string(),
 ///     "bad option `alfa=0.3` of policy `hmmsched`: did you mean `alpha`? valid: alpha, \
-///      no-classes, no-guard, no-order, counts, no-remote"
+///      no-classes, no-guard, no-order, counts, no-remote, auto-cores"
 /// );
 /// # Ok::<(), memweir_policy::UnknownPolicy>(())
 /// ```

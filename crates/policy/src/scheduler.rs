@@ -3,20 +3,25 @@
 //! Here live the run queue, who sleeps, and what is assumed of jobs that nothing is known of.
 //! Which jobs run beside the head of the queue is a [`Policy`]'s choice.
 
+mod hindrance;
 mod job;
+mod occupancy;
 mod survey;
 mod table;
 mod types;
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 
-use crate::policies::{self, UnknownPolicy};
+use crate::policies::{self, AUTO_CORES, UnknownPolicy};
 use crate::policy::{Blocking, Policy, QuantumView};
 use job::{Conditions, Job, Placement};
+use occupancy::Occupancy;
 use survey::Survey;
 use table::{JobTable, Slot};
 
-pub use types::{Bus, Decision, JobSpec, Observation, QuantumSummary, Running, SchedulerConfig};
+pub use types::{
+    Bus, CoreUse, Decision, JobSpec, Observation, QuantumSummary, Running, SchedulerConfig,
+};
 
 /// A job that had cores of its own and used less than one part in this many of them as CPU time
 /// was asleep.
@@ -39,7 +44,8 @@ const SAMPLE_ABOVE_ONE_IN: u64 = 20;
 /// [`retire`](Self::retire) and [`backfill`](Self::backfill). Jobs may come and go at any time.
 ///
 /// * **Nobody starves.** The head of the run queue always runs, and the jobs that ran go to the
-///   tail, so that each of N waiting jobs runs within N quanta under any policy.
+///   tail, so that each of N waiting jobs runs within N quanta under any policy. With
+///   [`CoreUse::Auto`], one in eight quanta at most begins with another job than the head.
 /// * **Cores are not over-committed**, except by a head that is wider than the machine: it runs
 ///   alone.
 /// * **Sleeping jobs** are left unblocked and occupy no core: a job that had cores of its own for
@@ -60,6 +66,7 @@ pub struct QuantumScheduler {
     asleep: Vec<Slot>,
     quantum: u64,
     highest_observed: BytesPerSec,
+    occupancy: Occupancy,
     scratch: Scratch,
 }
 
@@ -94,15 +101,22 @@ impl QuantumScheduler {
     /// # Errors
     /// If there is no such policy, or it has no such option; the error names the nearest.
     pub fn new(config: SchedulerConfig) -> Result<Self, UnknownPolicy> {
-        let policy = policies::find(&config.policy)?.build(&config);
-        Ok(Self::with_policy(config, policy))
+        let choice = policies::find(&config.policy)?;
+        let core_use = match choice.options.has(&AUTO_CORES) {
+            true => CoreUse::Auto,
+            false => config.core_use,
+        };
+        let policy = choice.build(&config);
+        Ok(Self::with_policy(SchedulerConfig { core_use, ..config }, policy))
     }
 
     /// A scheduler with a policy from outside the table. `config.policy` is not looked at.
     #[must_use]
     pub fn with_policy(config: SchedulerConfig, policy: Box<dyn Policy>) -> Self {
+        let config = SchedulerConfig { cores: config.cores.max(1), ..config };
         Self {
-            config: SchedulerConfig { cores: config.cores.max(1), ..config },
+            occupancy: Occupancy::new(&config),
+            config,
             policy,
             jobs: JobTable::default(),
             queue: Vec::new(),
@@ -126,6 +140,7 @@ impl QuantumScheduler {
     /// [`backfill`](Self::backfill).
     pub fn retire(&mut self, job: JobId) {
         let Some(slot) = self.jobs.remove(job) else { return };
+        self.occupancy.disturb();
         for list in [&mut self.queue, &mut self.chosen, &mut self.asleep] {
             list.retain(|other| *other != slot);
         }
@@ -145,11 +160,15 @@ impl QuantumScheduler {
             self.highest_observed = self.highest_observed.max(bandwidth);
         }
         let shortest = Nanos(self.config.quantum.0 / SAMPLE_ABOVE_ONE_IN);
-        let conditions = Conditions { elapsed, whole, shortest, saturated };
+        let lesson = self.occupancy.lesson(bandwidth, saturated).filter(|_| whole);
+        let conditions = Conditions { elapsed, whole, shortest, saturated, lesson };
         for observation in observations {
             if let Some(slot) = self.jobs.slot_of(observation.job) {
                 self.observe_job(slot, observation, &conditions);
             }
+        }
+        if let [alone] = self.chosen[..] {
+            self.occupancy.surveyed(&self.jobs[alone].hindrance);
         }
         for slot in &self.chosen {
             let placement = &mut self.jobs[*slot].placement;
@@ -192,7 +211,20 @@ impl QuantumScheduler {
             self.jobs[slot].placement = Placement::Waiting;
         }
         let load = match self.policy.blocking() {
-            Blocking::Unchosen => self.fill(Placement::Running),
+            Blocking::Unchosen => {
+                let (jobs, queue) = (&self.jobs, &mut self.queue);
+                self.occupancy.begin_quantum(|| {
+                    let wants = |slot: &Slot| jobs[*slot].hindrance.wants_to_be_seen();
+                    let place = queue.iter().position(wants);
+                    if let Some(place) = place {
+                        queue[..=place].rotate_right(1);
+                    }
+                    place.is_some()
+                });
+                let load = self.fill(Placement::Running);
+                self.occupancy.settle();
+                load
+            }
             Blocking::Nobody => self.share(),
         };
         self.quantum += 1;
@@ -207,7 +239,11 @@ impl QuantumScheduler {
         }
         let before = self.chosen.len();
         let load = self.fill(Placement::Joined);
-        (self.chosen.len() > before).then(|| self.decision(load))
+        if self.chosen.len() == before {
+            return None;
+        }
+        self.occupancy.disturb();
+        Some(self.decision(load))
     }
 
     /// Ideal average bandwidth of what is left of the batch, iabw eq. (10); right after submission
@@ -286,6 +322,8 @@ impl QuantumScheduler {
             load = load.with(job, unknown);
             survey.run(job);
         }
+        let running = self.chosen.iter().map(|slot| self.jobs[*slot].member(unknown));
+        self.occupancy.begin_choice(running);
         let view = QuantumView {
             quantum: self.quantum,
             cores: self.config.cores.saturating_sub(load.cores),
@@ -302,7 +340,8 @@ impl QuantumScheduler {
             let Some(slot) = survey.waiting[rest.clone()].get(*pick).copied() else { continue };
             let free = self.config.cores.saturating_sub(load.cores);
             let job = &self.jobs[slot];
-            if job.placement == Placement::Waiting && job.spec.cores <= free {
+            let fits = job.placement == Placement::Waiting && job.spec.cores <= free;
+            if fits && self.occupancy.lets_in(job.member(unknown)) {
                 let reason = self.policy.reason(nth);
                 load = load.with(self.choose(slot, placement, reason), unknown);
             }

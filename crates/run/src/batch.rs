@@ -20,7 +20,7 @@ use memweir_core::{BytesPerSec, Counts, JobId, MAX_MEDIA, Medium, MediumId, Nano
 use memweir_linux::blocker::{self, OpenError, Opened};
 use memweir_linux::{MeterError, MeterKind, leftovers};
 use memweir_policy::record::{Header, RecordingScheduler};
-use memweir_policy::{QuantumScheduler, SchedulerConfig};
+use memweir_policy::{CoreUse, QuantumScheduler, SchedulerConfig};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::decisions::DecisionLog;
@@ -183,6 +183,8 @@ impl Plan<'_> {
             target: self.target.clone(),
             media: self.options.media.clone(),
             medium_peaks: [None; MAX_MEDIA],
+            // Part of the policy's name by now.
+            core_use: CoreUse::All,
             seed: self.options.seed,
         }
     }
@@ -258,7 +260,10 @@ impl Plan<'_> {
             ..books.ledger.job_report(JobId(index as u32), books.sees.as_ref())
         };
         BatchReport {
-            policy: self.options.policy.clone(),
+            policy: match self.pinning {
+                Pinning::ByHand => self.options.policy.clone(),
+                _ => self.policy.clone(),
+            },
             predictor: String::new(),
             meter: String::new(),
             mechanism: String::new(),

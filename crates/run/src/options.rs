@@ -1,6 +1,8 @@
 //! How a batch is to be run: what a jobs file may say for the whole batch, and what the command
 //! line overrides.
 
+mod cores;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +18,9 @@ use memweir_linux::guardian;
 use memweir_linux::launch::resolve_program;
 use memweir_linux::meter::{MeterChoice, UnknownMeter};
 use memweir_policy::policies::{self, DecidesBy};
-use memweir_policy::{PredictorKind, UnknownPredictor};
+use memweir_policy::{CoreUse, PredictorKind, UnknownPredictor};
+
+pub use cores::{Cores, cores_or_auto, with_core_use};
 
 /// The shortest quantum: below it, switching costs a measurable share of the time.
 pub const SHORTEST_QUANTUM: Nanos = Nanos::from_millis(10);
@@ -86,6 +90,8 @@ pub struct RunOptions {
     pub quantum: Nanos,
     /// Cores that the batch may use; all allowed ones if absent.
     pub cores: Option<u32>,
+    /// Whether they are filled.
+    pub core_use: CoreUse,
     /// Whether jobs are bound to CPUs.
     pub pinning: Pinning,
     /// What happens to the jobs when memweir is told to end.
@@ -127,6 +133,7 @@ impl Default for RunOptions {
             mechanism: None,
             quantum: DEFAULT_QUANTUM,
             cores: None,
+            core_use: CoreUse::default(),
             pinning: Pinning::default(),
             on_exit: OnExit::default(),
             on_failure: OnFailure::default(),
@@ -160,6 +167,8 @@ pub struct BatchOptions {
     pub quantum: Option<Nanos>,
     /// See [`RunOptions::cores`].
     pub cores: Option<u32>,
+    /// See [`RunOptions::core_use`].
+    pub core_use: Option<CoreUse>,
     /// See [`RunOptions::pinning`].
     pub pinning: Option<Pinning>,
     /// See [`RunOptions::on_exit`].
@@ -185,6 +194,7 @@ impl BatchOptions {
             mechanism: self.mechanism.or(options.mechanism),
             quantum: self.quantum.unwrap_or(options.quantum),
             cores: self.cores.or(options.cores),
+            core_use: self.core_use.unwrap_or(options.core_use),
             pinning: self.pinning.unwrap_or(options.pinning),
             on_exit: self.on_exit.unwrap_or(options.on_exit),
             on_failure: self.on_failure.unwrap_or(options.on_failure),
@@ -208,13 +218,13 @@ pub fn policy_names() -> Vec<&'static str> {
 /// Whether a policy decides by the jobs' bandwidth, so that it is nothing without a meter.
 #[must_use]
 pub fn needs_bandwidth(policy: &str) -> bool {
-    policies::find(policy).is_ok_and(|choice| choice.entry.decides_by != DecidesBy::Queue)
+    policies::find(policy).is_ok_and(|choice| choice.decides_by() != DecidesBy::Queue)
 }
 
 /// Whether a policy decides by the jobs' traffic with each medium.
 #[must_use]
 pub fn needs_media(policy: &str) -> bool {
-    policies::find(policy).is_ok_and(|choice| choice.entry.decides_by == DecidesBy::Media)
+    policies::find(policy).is_ok_and(|choice| choice.decides_by() == DecidesBy::Media)
 }
 
 /// Checks the name of a policy and the options behind it.

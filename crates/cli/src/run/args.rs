@@ -14,7 +14,7 @@ use memweir_policy::PredictorKind;
 use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::{Batch, JobsFile, Limits};
 use memweir_run::options::{
-    self, BatchOptions, OnExit, OnFailure, Pinning, RunOptions, SoftwareMeterOptions,
+    self, BatchOptions, Cores, OnExit, OnFailure, Pinning, RunOptions, SoftwareMeterOptions,
 };
 
 use crate::value::{quantum, refused};
@@ -52,10 +52,11 @@ pub(crate) struct Args {
     /// Length of a quantum, 10ms to 10s [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
     quantum: Option<Nanos>,
-    /// Cores that the batch may use [default: all]
-    #[arg(long, value_name = "N", help_heading = "Scheduling", value_parser = cores)]
+    /// Cores that the batch may use [default: all]; `auto` leaves cores idle while filling them
+    /// costs more than it gains, `auto:N` of N
+    #[arg(long, value_name = "N|auto[:N]", help_heading = "Scheduling", value_parser = cores)]
     #[arg(allow_negative_numbers = true)]
-    cores: Option<u32>,
+    cores: Option<Cores>,
     /// Bind each chosen job to a core of its own
     #[arg(long, help_heading = "Scheduling")]
     pin: bool,
@@ -147,9 +148,8 @@ pub(crate) struct Args {
     logs: PathBuf,
 }
 
-fn cores(text: &str) -> Result<u32, String> {
-    let number = text.parse().map_err(|_| "not a number of cores".to_owned())?;
-    options::cores(number, available_cores()).map_err(refused)
+fn cores(text: &str) -> Result<Cores, String> {
+    options::cores_or_auto(text, available_cores()).map_err(refused)
 }
 
 fn confidence(text: &str) -> Result<f64, String> {
@@ -210,7 +210,8 @@ impl Args {
             meter: self.meter,
             mechanism: self.mechanism,
             quantum: self.quantum,
-            cores: self.cores,
+            cores: self.cores.and_then(|cores| cores.limit),
+            core_use: self.cores.map(|cores| cores.core_use),
             pinning: self.pin.then_some(Pinning::OneJobPerCore),
             on_exit: self.on_exit,
             on_failure: self.fail_fast.then_some(OnFailure::FailFast),

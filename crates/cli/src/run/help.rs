@@ -16,6 +16,8 @@ Examples:
       profiles unknown programs once with the software meter, then runs them at native speed
   memweir run --compare os,peak-bandwidth,ideal-average --repeat 5 jobs.toml
       each policy five times, interleaved; prints whether the difference can be told from noise
+  memweir run --compare hmmsched,hmmsched:counts,hmmsched:no-classes:alpha=0.2 jobs.toml
+      what each rule of a policy brings
   memweir run --json - jobs.toml | jq .turnaround_s
       results for programs; rates are in bytes per second, memory_reads in 64-byte lines
 ";
@@ -24,6 +26,7 @@ Examples:
 pub(crate) fn after() -> String {
     let mut text = String::new();
     section(&mut text, "Policies (--policy, --compare)", &super::names::policies());
+    section(&mut text, "Options of policies (NAME:OPTION:...)", &super::names::policy_options());
     section(&mut text, "Predictors (--predictor)", &super::names::predictors());
     section(&mut text, "Meters (--meter)", &meters());
     section(&mut text, "Mechanisms (--mechanism)", &MECHANISMS.map(owned));

@@ -1,6 +1,6 @@
 //! The policies and predictors with one line each, from the tables that the scheduler uses.
 
-use memweir_policy::policies::POLICIES;
+use memweir_policy::policies::{AUTO_CORES, POLICIES, PolicyOption};
 use memweir_run::options::PINNED;
 
 /// Name and purpose of every policy.
@@ -13,6 +13,18 @@ pub(super) fn policies() -> Vec<(String, String)> {
             "block nobody; each job bound to the `cpus` of the jobs file".to_owned(),
         )])
         .collect()
+}
+
+/// Form and purpose of every option of a policy, with the policies that have it.
+pub(super) fn policy_options() -> Vec<(String, String)> {
+    let mut rows: Vec<(PolicyOption, String)> = Vec::new();
+    for entry in POLICIES {
+        for option in entry.options.iter().filter(|option| **option != AUTO_CORES) {
+            rows.push((*option, format!("{}:{}", entry.name, option.usage())));
+        }
+    }
+    rows.push((AUTO_CORES, format!("NAME:{}", AUTO_CORES.usage())));
+    rows.into_iter().map(|(option, form)| (form, option.summary.to_owned())).collect()
 }
 
 /// Form and purpose of every predictor.
@@ -34,6 +46,19 @@ fn predictor(form: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn help_lists_the_options_of_policies() {
+        let rows = super::policy_options();
+        for form in ["hmmsched:alpha=NUMBER", "hmmsched:no-classes", "NAME:auto-cores"] {
+            assert_eq!(rows.iter().filter(|(listed, _)| listed == form).count(), 1, "{form}");
+        }
+        for (form, about) in rows {
+            assert!(!about.is_empty(), "{form} has no line");
+            let written = form.replace("NUMBER", "0.5").replace("NAME", "random");
+            assert!(memweir_policy::policies::find(&written).is_ok(), "{written}");
+        }
+    }
+
     #[test]
     fn help_explains_every_policy_and_predictor_that_can_be_named() {
         let names: Vec<String> = super::policies().into_iter().map(|(name, _)| name).collect();

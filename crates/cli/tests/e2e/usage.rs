@@ -26,6 +26,12 @@ fn wrong_jobs_files_are_refused_with_file_line_and_nearest_choice() {
             "did you mean `ideal-average`?",
         ),
         (
+            "policy = \"hmmsched:alfa=0.3\"\n---\n",
+            "jobs.toml:1: policy: bad option `alfa=0.3` of policy `hmmsched`",
+            "did you mean `alpha`?",
+        ),
+        ("cores = \"auto:0\"\n---\n", "jobs.toml:1: cores", "from 1 to"),
+        (
             "\nmeter = \"pref\"\n---\n",
             "jobs.toml:2: meter: unknown meter `pref`",
             "did you mean `perf`?",
@@ -72,8 +78,11 @@ fn wrong_jobs_files_are_refused_with_file_line_and_nearest_choice() {
 
 #[test]
 fn wrong_options_are_refused_with_the_nearest_choice() {
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 18] = [
         (&["--policy", "peak-bandwith"], "did you mean `peak-bandwidth`?"),
+        (&["--policy", "hmmsched:alpha=2"], "a number from 0 to 1"),
+        (&["--policy", "hmmsched:alpha=0.3,no-classes"], "`hmmsched:alpha=0.3:no-classes`"),
+        (&["--policy", "os:auto-cores"], "`os` takes none"),
         (&["--predictor", "windw:3"], "window:K"),
         (&["--predictor", "window:0"], "window:1"),
         (&["--meter", "sofware"], "did you mean `software`?"),
@@ -83,8 +92,10 @@ fn wrong_options_are_refused_with_the_nearest_choice() {
         (&["--quantum", "100"], "100ms"),
         (&["--cores", "0"], "from 1 to"),
         (&["--cores", "-2"], "from 1 to"),
+        (&["--cores", "atuo"], "`auto`"),
         (&["--each", "0"], "100000"),
         (&["--compare", "os,ideal"], "did you mean `ideal-average`?"),
+        (&["--compare", "os,hmmsched:no-class"], "did you mean `no-classes`?"),
         (&["--timeline", "x.xls"], "csv"),
     ];
     for (options, help) in cases {
@@ -135,6 +146,8 @@ fn help_teaches_policies_meters_and_exit_codes() {
     for needle in [
         "ideal-average",
         "peak-bandwidth",
+        "hmmsched:alpha=NUMBER",
+        "NAME:auto-cores",
         "long-job-first",
         "window:K",
         "phase",

@@ -3,6 +3,7 @@
 mod classes;
 mod order;
 
+use super::AUTO_CORES;
 use super::options::{Options, PolicyOption};
 use crate::ebw::{EffectiveBandwidth, Translation, Weights};
 use crate::policy::{Candidate, Policy, QuantumView};
@@ -42,7 +43,8 @@ pub const NO_REMOTE: PolicyOption =
     PolicyOption::flag("no-remote", "take remote memory as if it were local");
 
 /// What may be written behind `hmmsched`.
-pub const OPTIONS: &[PolicyOption] = &[ALPHA, NO_CLASSES, NO_GUARD, NO_ORDER, COUNTS, NO_REMOTE];
+pub const OPTIONS: &[PolicyOption] =
+    &[ALPHA, NO_CLASSES, NO_GUARD, NO_ORDER, COUNTS, NO_REMOTE, AUTO_CORES];
 
 /// Latency-sensitive jobs first, then jobs that complement each other on DRAM and NVM.
 ///

@@ -100,10 +100,14 @@ impl Options {
                 reason: format!("bad option `{text}` of policy `{policy}`"),
                 help,
             };
+            if text.contains(',') {
+                let separated = text.replace(',', ":");
+                return Err(refuse(format!("separate options by colons, `{policy}:{separated}`")));
+            }
             let option = table
                 .iter()
                 .find(|option| option.name == name)
-                .ok_or_else(|| refuse(no_such_option(policy, table, text, name)))?;
+                .ok_or_else(|| refuse(no_such_option(policy, table, name)))?;
             if options.has(option) {
                 return Err(refuse(format!("`{name}` is given twice")));
             }
@@ -114,12 +118,9 @@ impl Options {
 }
 
 /// What to write instead of an option that does not exist.
-fn no_such_option(policy: &str, table: &[PolicyOption], text: &str, name: &str) -> String {
+fn no_such_option(policy: &str, table: &[PolicyOption], name: &str) -> String {
     if table.is_empty() {
         return format!("`{policy}` takes none");
-    }
-    if let Some((first, second)) = text.split_once(',') {
-        return format!("separate options by colons, `{policy}:{first}:{second}`");
     }
     suggestion(name, table.iter().map(|option| option.name))
 }

@@ -158,8 +158,10 @@ proptest! {
     fn every_course_replays_to_the_bit(
         course in course(),
         policy in prop::sample::select(crate::policies::names().collect::<Vec<_>>()),
+        idle: bool,
     ) {
-        let text = record(policy, &course);
+        let auto = if idle && policy != "os" { ":auto-cores" } else { "" };
+        let text = record(&format!("{policy}{auto}"), &course);
         let record = Record::parse("x", &text).unwrap();
         let again: String = record.calls.iter().map(|(_, call)| call.line()).collect();
         prop_assert_eq!(record.header.line() + &again, text);

@@ -2,6 +2,8 @@
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 
+use super::hindrance::{Hindrance, Lesson, Seen, Verdict};
+use super::occupancy::Member;
 use super::types::{JobSpec, Observation};
 use crate::ebw::TrafficRates;
 use crate::policy::Candidate;
@@ -45,12 +47,16 @@ pub(super) struct Conditions {
     pub(super) shortest: Nanos,
     /// Whether the bus squeezed what was measured.
     pub(super) saturated: bool,
+    /// What it teaches about overload, if it does.
+    pub(super) lesson: Option<Lesson>,
 }
 
 /// One job.
 pub(super) struct Job {
     pub(super) spec: JobSpec,
     pub(super) placement: Placement,
+    /// How it suffers from overload.
+    pub(super) hindrance: Hindrance,
     /// Why it was given cores the last time.
     pub(super) reason: Option<&'static str>,
     predictor: Box<dyn Predictor>,
@@ -78,6 +84,7 @@ impl Job {
                 ..spec
             },
             placement: Placement::Waiting,
+            hindrance: Hindrance::default(),
             reason: None,
             predictor: predictor.build(),
             prediction: None,
@@ -100,6 +107,7 @@ impl Job {
 
     /// Learns from a span in which the job was not asleep.
     pub(super) fn learn(&mut self, observation: &Observation, conditions: &Conditions) {
+        let verdict = self.learn_hindrance(observation, conditions);
         let span = self.span(observation, conditions.elapsed);
         self.advance(span);
         self.executed = Nanos(self.executed.0.saturating_add(observation.cpu_time.0));
@@ -109,7 +117,11 @@ impl Job {
         if let Some(counts) = observation.counts.filter(|_| long_enough) {
             self.traffic = TrafficRates::of(&counts, span);
         }
-        let unsaturated = bandwidth.filter(|_| !conditions.saturated);
+        let unsaturated = bandwidth.filter(|_| match verdict {
+            Verdict::Required => true,
+            Verdict::Plain => !conditions.saturated,
+            Verdict::Squeezed => false,
+        });
         if let Some(bandwidth) = unsaturated {
             self.measured.0 += bandwidth.0 * span.as_secs_f64();
             self.measured.1 += span.as_secs_f64();
@@ -123,6 +135,21 @@ impl Job {
             forecast: observation.forecast.filter(is_a_rate),
         });
         self.prediction = self.predictor.predict();
+    }
+
+    /// Learns how it suffers from overload, before its demand is predicted anew.
+    fn learn_hindrance(&mut self, observation: &Observation, conditions: &Conditions) -> Verdict {
+        let (Some(lesson), Some(counts)) = (&conditions.lesson, &observation.counts) else {
+            return Verdict::Plain;
+        };
+        if self.placement != Placement::Running {
+            return Verdict::Plain;
+        }
+        // What it reached on a saturated bus is no measure of itself.
+        let known = self.prediction.is_some() || self.spec.expected_bandwidth.is_some();
+        let demand = self.demand().filter(|_| known);
+        let seen = Seen::new(counts, conditions.elapsed, observation.cpu_time);
+        self.hindrance.learn(lesson, demand, &seen)
     }
 
     /// Moves on along its execution; time in which it slept counts, for alone it would have slept
@@ -165,6 +192,15 @@ impl Job {
         let expected = self.spec.expected_time?;
         let least = Nanos(expected.0 / LEAST_REMAINING_ONE_IN);
         Some(expected.saturating_sub(self.progress).max(least))
+    }
+
+    /// The job as one that is to share the bus, if it requires `unknown` when nothing is known of it.
+    pub(super) fn member(&self, unknown: BytesPerSec) -> Member {
+        Member {
+            demand: self.demand().unwrap_or(unknown),
+            cores: self.spec.cores,
+            sensitivity: self.hindrance.sensitivity(),
+        }
     }
 
     /// The job as a policy sees it, if it requires `demand`.

@@ -3,8 +3,8 @@
 
 use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
 use memweir_policy::{
-    Bus, Decision, JobSpec, Observation, Policy, PredictorKind, QuantumScheduler, QuantumView,
-    Running, SchedulerConfig, policies,
+    Bus, CoreUse, Decision, JobSpec, Observation, Policy, PredictorKind, QuantumScheduler,
+    QuantumView, Running, SchedulerConfig, policies,
 };
 use proptest::prelude::*;
 
@@ -46,6 +46,10 @@ fn batch(widths: &[u32]) -> Vec<JobSpec> {
             ..spec(job as u32)
         })
         .collect()
+}
+
+fn every_core_use() -> impl Strategy<Value = CoreUse> {
+    prop::sample::select(vec![CoreUse::All, CoreUse::Auto])
 }
 
 fn calibrated(policy: &str, cores: u32, predictor: PredictorKind) -> SchedulerConfig {
@@ -157,9 +161,11 @@ proptest! {
     fn nobody_starves_and_cores_fit(
         policy in blocking_policies(), predictor in every_predictor(),
         widths in prop::collection::vec(1u32..6, 1..24), cores in 1u32..9,
+        core_use in every_core_use(),
     ) {
         let jobs = batch(&widths);
-        let mut scheduler = scheduler(calibrated(policy, cores, predictor));
+        let config = SchedulerConfig { core_use, ..calibrated(policy, cores, predictor) };
+        let mut scheduler = scheduler(config);
         jobs.iter().for_each(|job| scheduler.admit(*job));
         let mut waited = vec![0; jobs.len()];
         for quantum in 0..4 * jobs.len() as u64 {
@@ -211,10 +217,10 @@ proptest! {
     #[test]
     fn decisions_depend_on_the_seed_and_what_was_seen_alone(
         policy in every_policy(), predictor in every_predictor(),
-        widths in prop::collection::vec(1u32..4, 1..12), seed: u64,
+        widths in prop::collection::vec(1u32..4, 1..12), seed: u64, core_use in every_core_use(),
     ) {
         let jobs = batch(&widths);
-        let config = SchedulerConfig { seed, ..calibrated(policy, 4, predictor) };
+        let config = SchedulerConfig { seed, core_use, ..calibrated(policy, 4, predictor) };
         let mut plain = scheduler(config.clone());
         let mut disturbed = scheduler(config);
         for job in &jobs {
@@ -305,9 +311,11 @@ proptest! {
     #[test]
     fn no_order_of_calls_does_harm(
         policy in every_policy(), predictor in every_predictor(), cores in 0u32..4,
+        core_use in every_core_use(),
         calls in prop::collection::vec(any_call(), 0..80),
     ) {
-        let mut scheduler = scheduler(calibrated(policy, cores, predictor));
+        let config = SchedulerConfig { core_use, ..calibrated(policy, cores, predictor) };
+        let mut scheduler = scheduler(config);
         let mut jobs: Vec<JobSpec> = Vec::new();
         for call in calls {
             let decision = match call {

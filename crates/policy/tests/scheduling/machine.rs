@@ -2,7 +2,7 @@
 //!
 //! It drives a [`QuantumScheduler`] as a live batch does: a quantum timer, jobs that end in
 //! mid-quantum, counters read once per quantum. A bus that is asked for more than it can carry
-//! gives every job the same share of what it asks for.
+//! gives every job the same share of what it asks for, and may carry less for it.
 
 use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
 use memweir_policy::{Decision, JobSpec, Observation, QuantumScheduler, Running, SchedulerConfig};
@@ -72,6 +72,8 @@ pub(crate) struct Batch {
     pub(crate) config: SchedulerConfig,
     /// What the bus can carry, in GB/s.
     pub(crate) peak: f64,
+    /// Share of that which is lost when the bus is asked for twice as much; so in proportion.
+    pub(crate) congestion: f64,
     /// Relative half-width of a uniform noise on each job's requirement in each quantum.
     pub(crate) noise: f64,
     /// Whether the jobs are submitted with their time and bandwidth.
@@ -85,6 +87,8 @@ struct Progress {
     gb_now: f64,
     cpu: f64,
     bytes: f64,
+    /// What has been done since the last observation, in seconds: an instruction is a nanosecond.
+    progress: f64,
 }
 
 impl Progress {
@@ -93,6 +97,7 @@ impl Progress {
             job: JobId(job),
             cpu_time: Nanos::from_secs_f64(std::mem::take(&mut self.cpu)),
             counts: Some(Counts {
+                instructions: (std::mem::take(&mut self.progress) * 1e9) as u64,
                 reads: Lines((std::mem::take(&mut self.bytes) / 64.0).round() as u64),
                 ..Counts::default()
             }),
@@ -113,7 +118,14 @@ pub(crate) fn run(
     let mut rng = ChaCha8Rng::seed_from_u64(batch.seed);
     let mut progress: Vec<Progress> = jobs
         .iter()
-        .map(|work| Progress { work: *work, done: 0.0, gb_now: work.gb, cpu: 0.0, bytes: 0.0 })
+        .map(|work| Progress {
+            work: *work,
+            done: 0.0,
+            gb_now: work.gb,
+            cpu: 0.0,
+            bytes: 0.0,
+            progress: 0.0,
+        })
         .collect();
     for (job, work) in jobs.iter().enumerate() {
         scheduler.admit(JobSpec {
@@ -136,7 +148,9 @@ pub(crate) fn run(
             let together: Vec<u32> = decision.chosen.iter().map(|job| job.0).collect();
             seen.extend(together.iter().filter(|job| !seen.contains(job)).collect::<Vec<_>>());
             let asked: f64 = together.iter().map(|job| progress[*job as usize].gb_now).sum();
-            let share = (batch.peak / asked).min(1.0);
+            let overload = (asked / batch.peak - 1.0).max(0.0);
+            let carries = batch.peak / (1.0 + batch.congestion * overload);
+            let share = (carries / asked).min(1.0);
             // A job that requires nothing is not slowed down by a bus that is full.
             let speed = |job: &Progress| if job.gb_now > 0.0 { share } else { 1.0 };
             let span = together
@@ -153,6 +167,7 @@ pub(crate) fn run(
             let mut ended = false;
             for job in &together {
                 let state = &mut progress[*job as usize];
+                state.progress += span * speed(state);
                 state.done += span * speed(state);
                 state.cpu += span;
                 state.bytes += span * share * state.gb_now * 1e9;

@@ -2,6 +2,8 @@
 
 mod convexity;
 mod fairness;
+mod hybrid;
+mod idle;
 mod learning;
 mod machine;
 mod pairing;

@@ -14,7 +14,7 @@ const PEAK: f64 = 44.0;
 fn batch(policy: &str) -> Batch {
     let mut config = config(policy, 2);
     config.bus = Bus { peak: Some(BytesPerSec::from_gb(PEAK)), saturation: None };
-    Batch { config, peak: PEAK, noise: 0.0, declared: true, seed: 1 }
+    Batch { config, peak: PEAK, congestion: 0.0, noise: 0.0, declared: true, seed: 1 }
 }
 
 /// Seconds during which streaming jobs ran together although a CPU-bound one waited, and during

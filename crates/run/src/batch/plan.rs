@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use memweir_core::input::InputError;
 use memweir_core::placement::Placement;
 use memweir_linux::topology::allowed_cpus;
+use memweir_policy::policies::{self, AUTO_CORES};
 use memweir_policy::{Bus, TargetCurve};
 
 use super::RunError;
@@ -46,7 +47,7 @@ impl<'a> Plan<'a> {
         let name = options::policy(&options.policy).map_err(|error| refuse("policy", error))?;
         let (policy, pinning) = match name.as_str() {
             PINNED => ("os".to_owned(), Pinning::ByHand),
-            _ => (name, options.pinning),
+            _ => (options::with_core_use(name, options.core_use), options.pinning),
         };
         options::quantum(options.quantum.as_millis_f64())
             .map_err(|error| refuse("quantum", error))?;
@@ -66,6 +67,14 @@ impl<'a> Plan<'a> {
         knowledge.place(&options.media, &placements);
         notices.append(&mut knowledge.notices);
         let platform = load_platform(options, &mut notices)?;
+        let peak = platform.as_ref().and_then(Platform::peak);
+        if peak.is_none() && leaves_cores_idle(&policy) {
+            notices.push(
+                "every core is filled: without a calibrated peak nobody can say what is too much \
+                 (`memweir calibrate` finds it)"
+                    .to_owned(),
+            );
+        }
         Ok(Self {
             batch,
             options,
@@ -76,10 +85,7 @@ impl<'a> Plan<'a> {
             restricted,
             knowledge,
             placements,
-            bus: Bus {
-                peak: platform.as_ref().and_then(Platform::peak),
-                saturation: platform.as_ref().and_then(Platform::saturation),
-            },
+            bus: Bus { peak, saturation: platform.as_ref().and_then(Platform::saturation) },
             target: platform.as_ref().and_then(Platform::target_curve),
             timeline,
             notices,
@@ -99,6 +105,11 @@ impl<'a> Plan<'a> {
             _ => Vec::new(),
         }
     }
+}
+
+/// Whether the policy may leave cores idle.
+fn leaves_cores_idle(policy: &str) -> bool {
+    policies::find(policy).is_ok_and(|choice| choice.options.has(&AUTO_CORES))
 }
 
 /// Where each job's pages lie: as the job says, else as the batch says.

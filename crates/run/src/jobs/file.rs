@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::input::{Document, InputError, Section, Value};
 use memweir_core::{BytesPerSec, Media, Nanos};
+use memweir_policy::CoreUse;
 
 use super::arguments::{is_name_character, program_name};
 use super::{Batch, Command, Job};
-use crate::options::{self, BatchOptions};
+use crate::options::{self, BatchOptions, Cores};
 
 /// Keys of a whole file.
 const BATCH_KEYS: [&str; 13] = [
@@ -116,13 +117,15 @@ fn batch_options(
     directory: &Path,
     limits: Limits,
 ) -> Result<BatchOptions, InputError> {
+    let cores = root.map("cores", |v| batch_cores(&v, limits))?;
     Ok(BatchOptions {
         policy: root.map("policy", |v| v.checked(options::policy(v.string()?)))?,
         predictor: root.map("predictor", |v| v.checked(options::predictor(v.string()?)))?,
         meter: root.map("meter", |v| v.checked(options::meter(v.string()?)))?,
         mechanism: root.map("mechanism", |v| v.checked(options::mechanism(v.string()?)))?,
         quantum: root.map("quantum_ms", |v| v.checked(options::quantum(v.number()?)))?,
-        cores: root.map("cores", |v| v.checked(options::cores(v.integer()?, limits.cores)))?,
+        cores: cores.and_then(|cores| cores.limit),
+        core_use: cores.map(|cores| cores.core_use),
         pinning: root.map("pinning", |v| v.checked(v.string()?.parse()))?,
         on_exit: root.map("on_exit", |v| v.checked(v.string()?.parse()))?,
         on_failure: root.map("on_failure", |v| v.checked(v.string()?.parse()))?,
@@ -133,6 +136,19 @@ fn batch_options(
         media: root.map("media", |v| media(&v, directory))?,
         placement: root.map("placement", |v| v.checked(options::placement(v.string()?)))?,
     })
+}
+
+/// A number of cores, or `"auto"`, or `"auto:2"`.
+fn batch_cores(value: &Value<'_>, limits: Limits) -> Result<Cores, InputError> {
+    match value.text() {
+        Some(text) if text.starts_with("auto") => {
+            value.checked(options::cores_or_auto(text, limits.cores))
+        }
+        _ => {
+            let limit = value.checked(options::cores(value.integer()?, limits.cores))?;
+            Ok(Cores { limit: Some(limit), core_use: CoreUse::All })
+        }
+    }
 }
 
 /// Reads the jobs of one file.

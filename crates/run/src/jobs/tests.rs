@@ -2,10 +2,11 @@ use std::path::Path;
 
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_linux::{Mechanism, MeterChoice};
+use memweir_policy::CoreUse;
 use proptest::prelude::*;
 
 use super::*;
-use crate::options::{OnExit, OnFailure, Pinning};
+use crate::options::{BatchOptions, OnExit, OnFailure, Pinning};
 
 fn parse(text: &str) -> Result<JobsFile, memweir_core::input::InputError> {
     JobsFile::parse("jobs.toml", text, Path::new("/"), Limits { cores: 4 })
@@ -97,6 +98,21 @@ fn what_a_file_says_goes_over_the_defaults() {
 }
 
 #[test]
+fn cores_can_be_left_idle_where_that_pays() {
+    let read =
+        |cores: &str| parse(&format!("cores = {cores}\n{MINIMAL}")).expect("correct").options;
+    let (two, auto, both) = (read("2"), read("\"auto\""), read("\"auto:2\""));
+    assert_eq!((two.cores, two.core_use), (Some(2), Some(CoreUse::All)));
+    assert_eq!((auto.cores, auto.core_use), (None, Some(CoreUse::Auto)));
+    assert_eq!((both.cores, both.core_use), (Some(2), Some(CoreUse::Auto)));
+    // What the command line says goes over it: the number of the one, the rule of the other.
+    let file = both.over(crate::options::RunOptions::default());
+    let options = BatchOptions { core_use: Some(CoreUse::All), ..BatchOptions::default() };
+    let options = options.over(file);
+    assert_eq!((options.cores, options.core_use), (Some(2), CoreUse::All));
+}
+
+#[test]
 fn wrong_keys_and_choices_are_answered_with_the_nearest() {
     for (text, said) in [
         (
@@ -146,6 +162,7 @@ fn absurd_values_are_refused_where_they_stand() {
         ("cores = 5", "cores: 5 cores cannot be used"),
         ("cores = -1", "cores: -1 cores cannot be used"),
         ("cores = 99999999999999999999", "cores: 99999999999999999999 is out of range"),
+        ("cores = \"auto:5\"", "cores: 5 cores cannot be used"),
         ("cores = \"2\"", "cores: must be a whole number, not a string"),
         ("media = \"prm\"", "media: unknown medium `prm`\n  help: did you mean `pram`?"),
         ("media = \"pram,pram\"", "media: two media are called `pram`"),
