@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use memweir_core::Nanos;
 use memweir_linux::Mechanism;
+use memweir_policy::record::{Call, replay};
 use memweir_run::batch::run_batch;
 use memweir_run::compare::{CompareOptions, Verdict, compare};
+use memweir_run::decisions;
 use memweir_run::jobs::Batch;
 use memweir_run::observer::{Event, Observer, Silent};
 use memweir_run::options::{OnFailure, Pinning, RunOptions};
@@ -149,7 +151,7 @@ fn a_program_that_cannot_be_executed_fails_alone() {
 }
 
 #[test]
-fn a_full_disk_costs_logs_and_timeline_but_no_job() {
+fn a_full_disk_costs_logs_timeline_and_record_but_no_job() {
     if !geteuid().is_root() {
         eprintln!("SKIPPED: only root can mount a small disk");
         return;
@@ -161,6 +163,7 @@ fn a_full_disk_costs_logs_and_timeline_but_no_job() {
     };
     let options = RunOptions {
         timeline: Some(directory.path().join("timeline.csv")),
+        record: Some(directory.path().join("decisions.jsonl")),
         logs: directory.path().join("logs"),
         ..options(directory.path())
     };
@@ -172,6 +175,38 @@ fn a_full_disk_costs_logs_and_timeline_but_no_job() {
     assert_eq!(exit_codes(&report), vec![Some(0); 7], "{:?}", report.notices);
     let told = report.notices.iter().any(|n| n.contains("timeline") || n.contains("not kept"));
     assert!(told, "{:?}", report.notices);
+    let ended = report.notices.iter().any(|n| n.contains("no more decisions are recorded"));
+    assert!(ended, "{:?}", report.notices);
+    // Up to there it is whole.
+    let record = decisions::read(&directory.path().join("decisions.jsonl")).expect("a record");
+    assert_eq!(replay(&record, None).expect("its policy").differences, []);
+}
+
+#[test]
+fn decisions_about_real_jobs_replay_to_the_bit() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("decisions.jsonl");
+    let mut batch = shell(&[SPIN, "sleep 0.2; exit 3", SPIN, SPIN, "true"]);
+    for (job, gb) in batch.jobs.iter_mut().zip([8.0, 0.1, 3.0, 5.0, 0.5]) {
+        job.expected_time = Some(Nanos::from_millis(300));
+        job.expected_reads = Some(memweir_core::BytesPerSec::from_gb(gb));
+    }
+    for policy in ["ideal-average", "random", "os"] {
+        let options = RunOptions {
+            policy: policy.to_owned(),
+            record: Some(path.clone()),
+            ..options(directory.path())
+        };
+        let report = run(&batch, &options);
+        assert_eq!(report.jobs[1].exit_code, Some(3), "{policy}: {:?}", report.notices);
+        let record = decisions::read(&path).expect("a record");
+        assert_eq!((record.header.jobs.len(), record.truncated.as_deref()), (5, None));
+        let replayed = replay(&record, None).expect("its policy");
+        assert_eq!(replayed.differences, [], "{policy}");
+        assert!(replayed.decisions > 1, "{policy}: {}", replayed.decisions);
+        let retired = record.calls.iter().filter(|(_, call)| matches!(call, Call::Retire(_)));
+        assert_eq!(retired.count(), 5, "{policy}");
+    }
 }
 
 #[test]
