@@ -10,7 +10,9 @@
 //! stream is small), coherence between the private caches (no memory traffic), instruction
 //! fetches, the page walker, and the second line of an access that straddles two.
 
+pub mod first;
 pub mod index;
+pub mod lanes;
 pub mod placement;
 pub mod private;
 pub mod shared;

@@ -15,16 +15,13 @@ use memweir_core::softpmu::layout::REGIONS;
 use crate::api::{self, Api, Block, Info, PluginId};
 use crate::exec::Emulator;
 use crate::helpers::may_access_memory;
-use crate::model::vcpu::VcpuCaches;
+use crate::model::vcpu::{Room, VcpuCaches};
 use crate::process::{Phase, Process};
 use crate::regions::Regions;
 use crate::vcpus::{TABLE, VCPUS, Vcpu, vcpu};
 
 /// Instructions that a vCPU counts by itself before it publishes them: what a SIGKILL can lose.
 const INSTRUCTION_BATCH: u32 = 1 << 14;
-
-/// First-level misses between two looks at chunks and phases, and publications of the counts.
-const MISS_BATCH: u64 = 64;
 
 /// Lines are 64 bytes.
 const LINE_SHIFT: u32 = 6;
@@ -159,7 +156,7 @@ fn publish(vcpu: &mut Vcpu) {
     if std::mem::take(&mut vcpu.instructions) > 0 {
         process.publish_instructions(&mut vcpu.regions);
     }
-    process.publish_events(vcpu.caches.events.take());
+    process.publish_events(vcpu.caches.take_events());
 }
 
 /// In the child of a fork, where the forking thread is alone: another slot, another address space,
@@ -280,13 +277,14 @@ unsafe extern "C" fn on_memory_ask(index: c_uint, info: u32, address: u64, _: *m
 /// here, so that a callback can end with a jump here and needs no stack of its own.
 #[inline(never)]
 extern "C" fn access(vcpu: &mut Vcpu, line: u64, dirty: u64) {
-    if vcpu.caches.access(line, dirty) && vcpu.caches.events.l1_misses >= MISS_BATCH {
+    if vcpu.caches.access(line, dirty) == Room::None {
         keep(vcpu);
     }
 }
 
 /// Publishes, and ends chunks and phases that are over.
 #[cold]
+#[inline(never)]
 fn keep(vcpu: &mut Vcpu) {
     let plugin = plugin();
     publish(vcpu);

@@ -4,10 +4,11 @@ use std::sync::atomic::AtomicU64;
 
 use memweir_core::Bytes;
 use memweir_core::cache::{CacheGeometry, CacheHierarchy};
+use memweir_qemu_pmu::model::first::FirstLevel;
 use memweir_qemu_pmu::model::private::{DIRTY, EMPTY, Lookup, PrivateCache, Word};
 use memweir_qemu_pmu::model::shared::SharedCache;
 use memweir_qemu_pmu::model::tags::short_tag;
-use memweir_qemu_pmu::model::vcpu::{Events, VcpuCaches};
+use memweir_qemu_pmu::model::vcpu::{Events, Room, VcpuCaches};
 use proptest::prelude::*;
 
 /// Words, the latest first.
@@ -108,15 +109,20 @@ fn accesses() -> impl Strategy<Value = Vec<(u64, Word)>> {
 proptest! {
     #[test]
     fn one_level_hits_and_evicts_as_the_reference(geometry in geometry(1..6), accesses in accesses()) {
-        let (mut cache, mut reference) = (PrivateCache::new(&geometry), Reference::new(&geometry));
+        let mut cache = PrivateCache::new(&geometry);
+        let mut first = FirstLevel::new(&geometry);
+        let mut reference = Reference::new(&geometry);
         for (line, dirty) in accesses {
             let (hit, victim) = reference.access(line, dirty);
-            match cache.access(line, dirty) {
-                Lookup::Hit { .. } => prop_assert!(hit),
-                Lookup::Miss { victim: evicted, .. } => {
-                    prop_assert!(!hit);
-                    prop_assert_eq!(evicted, victim.unwrap_or(EMPTY));
-                }
+            let expected = match hit {
+                true => Lookup::Hit,
+                false => Lookup::Miss { victim: victim.unwrap_or(EMPTY) },
+            };
+            prop_assert_eq!(cache.access(line, dirty), expected);
+            if first.touch(line, dirty) {
+                prop_assert!(hit);
+            } else {
+                prop_assert_eq!(first.access(line, dirty), expected);
             }
         }
     }
@@ -127,6 +133,7 @@ proptest! {
         l2 in geometry(1..6),
         ways in 1_u32..40,
         accesses in accesses(),
+        patience in 1_usize..300,
     ) {
         // One set, because the last level scatters lines over its sets.
         let llc = CacheGeometry::new(Bytes(64 * u64::from(ways)), ways);
@@ -135,12 +142,39 @@ proptest! {
         let shared = SharedCache::new(Box::leak(words.into_boxed_slice()), ways as usize, 1);
         let mut vcpu = VcpuCaches::new(&caches, shared);
         let mut reference = ReferenceLevels::new(&caches);
-        for (line, dirty) in accesses {
-            if !vcpu.touch(line, dirty) {
-                vcpu.access(line, dirty);
-            }
+        let mut events = Events::default();
+        for (number, (line, dirty)) in accesses.into_iter().enumerate() {
+            let full = !vcpu.touch(line, dirty) && vcpu.access(line, dirty) == Room::None;
             reference.access(line, dirty);
-            prop_assert_eq!(vcpu.events, reference.events);
+            if full || number % patience == 0 {
+                events += vcpu.take_events();
+                prop_assert_eq!(events, reference.events);
+            }
         }
+        events += vcpu.take_events();
+        prop_assert_eq!(events, reference.events);
+    }
+}
+
+/// So many accesses to one set that every clock of the first level ends several times.
+#[test]
+fn order_outlives_the_clocks() {
+    let geometry = CacheGeometry::new(Bytes(3 * 64), 3);
+    let (mut first, mut reference) = (FirstLevel::new(&geometry), Reference::new(&geometry));
+    let mut state = 1_u64;
+    for number in 0..400_000_u64 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        // Mostly hits, in changing order; the long way now and then.
+        let (line, dirty) = (state >> 62, state >> 40 & DIRTY);
+        let (hit, victim) = reference.access(line, dirty);
+        if number % 3 > 0 && first.touch(line, dirty) {
+            assert!(hit);
+            continue;
+        }
+        let expected = match hit {
+            true => Lookup::Hit,
+            false => Lookup::Miss { victim: victim.unwrap_or(EMPTY) },
+        };
+        assert_eq!(first.access(line, dirty), expected, "access {number}");
     }
 }

@@ -8,8 +8,8 @@ use super::tags::{GROUP, Group, candidates, short_tag};
 /// A line and whether it is modified: `line << 1 | dirty`.
 pub type Word = u64;
 
-/// The word of a way that holds nothing: no address has this line.
-pub const EMPTY: Word = Word::MAX;
+/// The word of a way that holds nothing: no address has this line, and it is not modified.
+pub const EMPTY: Word = !DIRTY;
 
 /// Bit of a [`Word`] that marks a modified line.
 pub const DIRTY: Word = 1;
@@ -43,19 +43,14 @@ pub struct PrivateCache {
     mask: Option<u64>,
 }
 
-/// What an access to a line did, and the place where the line is now.
+/// What an access to a line did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// The line was there.
-    Hit {
-        /// Where, for [`PrivateCache::touch`].
-        place: usize,
-    },
-    /// It was not, and is now, in place of the word `victim` ([`EMPTY`] if the set had room).
+    Hit,
+    /// It was not, and is now.
     Miss {
-        /// Where, for [`PrivateCache::touch`].
-        place: usize,
-        /// What was evicted.
+        /// What was evicted for it, [`EMPTY`] if the set had room.
         victim: Word,
     },
 }
@@ -78,11 +73,9 @@ impl PrivateCache {
         self.ways.fill(UNUSED);
     }
 
-    /// Accesses `line` if it is at `place`, where it may have been before; otherwise nothing
-    /// happens and the answer is false. `dirty` is [`DIRTY`] if the line is modified, else zero.
+    /// Accesses `line` if it is at `place`; otherwise nothing happens and the answer is false.
     #[inline(always)]
-    #[must_use]
-    pub fn touch(&mut self, place: usize, line: u64, dirty: Word) -> bool {
+    fn touch(&mut self, place: usize, line: u64, dirty: Word) -> bool {
         match self.ways.get_mut(place) {
             Some(way) if way.word & !DIRTY == line << 1 => {
                 self.clock += 1;
@@ -93,7 +86,7 @@ impl PrivateCache {
         }
     }
 
-    /// Accesses `line`, wherever it is; `dirty` as for [`touch`](Self::touch).
+    /// Accesses `line`. `dirty` is [`DIRTY`] if it is modified, else zero.
     #[inline]
     pub fn access(&mut self, line: u64, dirty: Word) -> Lookup {
         let set = match self.mask {
@@ -106,7 +99,7 @@ impl PrivateCache {
             for way in candidates(&self.tags[group], tag) {
                 let place = group * GROUP + way;
                 if self.touch(place, line, dirty) {
-                    return Lookup::Hit { place };
+                    return Lookup::Hit;
                 }
             }
         }
@@ -115,7 +108,7 @@ impl PrivateCache {
         let new = Way { word: line << 1 | dirty, used: self.clock };
         let victim = std::mem::replace(&mut self.ways[place], new).word;
         self.tags[place / GROUP].0[place % GROUP] = tag;
-        Lookup::Miss { place, victim }
+        Lookup::Miss { victim }
     }
 
     /// The least recently used of the ways from `start`: an empty one if there is any.
@@ -141,64 +134,50 @@ mod tests {
         PrivateCache::new(&CacheGeometry::new(Bytes(256), 2))
     }
 
-    /// What an access did, without the place.
-    #[derive(Debug, PartialEq)]
-    enum Outcome {
-        Hit,
-        Miss(Word),
+    fn victim(line: u64, dirty: Word) -> Lookup {
+        Lookup::Miss { victim: line << 1 | dirty }
     }
 
-    fn access(cache: &mut PrivateCache, line: u64, dirty: Word) -> Outcome {
-        match cache.access(line, dirty) {
-            Lookup::Hit { .. } => Outcome::Hit,
-            Lookup::Miss { victim, .. } => Outcome::Miss(victim),
-        }
-    }
-
-    fn victim(line: u64, dirty: Word) -> Outcome {
-        Outcome::Miss(line << 1 | dirty)
-    }
-
-    const COLD: Outcome = Outcome::Miss(EMPTY);
+    const COLD: Lookup = Lookup::Miss { victim: EMPTY };
 
     #[test]
     fn the_least_recently_used_line_of_the_set_goes() {
         let mut cache = tiny();
         // Lines 0, 2, 4 share set 0; line 1 is in set 1.
-        assert_eq!(access(&mut cache, 0, 0), COLD);
-        assert_eq!(access(&mut cache, 2, 0), COLD);
-        assert_eq!(access(&mut cache, 1, 0), COLD);
-        assert_eq!(access(&mut cache, 0, 0), Outcome::Hit);
-        assert_eq!(access(&mut cache, 4, 0), victim(2, 0));
-        assert_eq!(access(&mut cache, 0, 0), Outcome::Hit);
-        assert_eq!(access(&mut cache, 2, 0), victim(4, 0));
-        assert_eq!(access(&mut cache, 1, 0), Outcome::Hit);
+        assert_eq!(cache.access(0, 0), COLD);
+        assert_eq!(cache.access(2, 0), COLD);
+        assert_eq!(cache.access(1, 0), COLD);
+        assert_eq!(cache.access(0, 0), Lookup::Hit);
+        assert_eq!(cache.access(4, 0), victim(2, 0));
+        assert_eq!(cache.access(0, 0), Lookup::Hit);
+        assert_eq!(cache.access(2, 0), victim(4, 0));
+        assert_eq!(cache.access(1, 0), Lookup::Hit);
     }
 
     #[test]
     fn a_line_stays_dirty_until_it_leaves() {
         let mut cache = tiny();
-        access(&mut cache, 0, DIRTY);
-        access(&mut cache, 0, 0);
-        access(&mut cache, 2, 0);
-        assert_eq!(access(&mut cache, 4, 0), victim(0, DIRTY));
-        assert_eq!(access(&mut cache, 0, 0), victim(2, 0), "it comes back clean");
+        cache.access(0, DIRTY);
+        cache.access(0, 0);
+        cache.access(2, 0);
+        assert_eq!(cache.access(4, 0), victim(0, DIRTY));
+        assert_eq!(cache.access(0, 0), victim(2, 0), "it comes back clean");
     }
 
     #[test]
     fn eight_and_nine_ways_differ_in_room_alone() {
         for ways in [8, 9, 16] {
             let mut cache = PrivateCache::new(&CacheGeometry::new(Bytes(64 * ways), ways as u32));
-            assert!((0..ways).all(|line| access(&mut cache, line, line & DIRTY) == COLD));
-            assert_eq!(access(&mut cache, 0, 0), Outcome::Hit);
-            assert_eq!(access(&mut cache, 3, 0), Outcome::Hit);
-            assert_eq!(access(&mut cache, 2, DIRTY), Outcome::Hit);
-            assert_eq!(access(&mut cache, 100, 0), victim(1, DIRTY));
-            assert_eq!(access(&mut cache, 101, 0), victim(4, 0));
+            assert!((0..ways).all(|line| cache.access(line, line & DIRTY) == COLD));
+            assert_eq!(cache.access(0, 0), Lookup::Hit);
+            assert_eq!(cache.access(3, 0), Lookup::Hit);
+            assert_eq!(cache.access(2, DIRTY), Lookup::Hit);
+            assert_eq!(cache.access(100, 0), victim(1, DIRTY));
+            assert_eq!(cache.access(101, 0), victim(4, 0));
             // From the latest: 101, 100, 2, 3, 0, ways - 1, ..., 5.
             for line in (5..ways).chain([0, 3, 2, 100, 101]) {
                 let dirty = if line == 2 { DIRTY } else { line & DIRTY & u64::from(line < 100) };
-                assert_eq!(access(&mut cache, 1000 + line, 0), victim(line, dirty));
+                assert_eq!(cache.access(1000 + line, 0), victim(line, dirty));
             }
         }
     }
@@ -206,8 +185,8 @@ mod tests {
     #[test]
     fn three_sets_of_three_ways_hold_nine_lines() {
         let mut cache = PrivateCache::new(&CacheGeometry::new(Bytes(9 * 64), 3));
-        assert!((0..9).all(|line| access(&mut cache, line, 0) == COLD));
-        assert!((0..9).all(|line| access(&mut cache, line, 0) == Outcome::Hit));
-        assert_eq!(access(&mut cache, 9, 0), victim(0, 0));
+        assert!((0..9).all(|line| cache.access(line, 0) == COLD));
+        assert!((0..9).all(|line| cache.access(line, 0) == Lookup::Hit));
+        assert_eq!(cache.access(9, 0), victim(0, 0));
     }
 }

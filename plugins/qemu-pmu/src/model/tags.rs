@@ -1,7 +1,9 @@
 //! Finding a line among the ways of a set: short tags, compared many at a time.
 
+use super::lanes::{LANES, equal_words};
+
 /// Ways whose tags are compared at once.
-pub const GROUP: usize = 16;
+pub const GROUP: usize = LANES;
 
 /// The short tags of some ways, in memory as the comparison wants them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,37 +21,12 @@ pub fn short_tag(line: u64) -> u16 {
 /// The ways of a group whose tag is `tag`, lowest first.
 #[inline(always)]
 pub fn candidates(group: &Group, tag: u16) -> impl Iterator<Item = usize> + use<> {
-    let mut found = matches(group, tag);
+    let mut found = equal_words(&group.0, tag);
     std::iter::from_fn(move || {
         let way = found.trailing_zeros();
         found &= found.wrapping_sub(1);
         (way < u32::BITS).then_some(way as usize)
     })
-}
-
-/// One bit per way, set where the tag is `tag`.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn matches(group: &Group, tag: u16) -> u32 {
-    use std::arch::x86_64::{
-        __m128i, _mm_cmpeq_epi16, _mm_load_si128, _mm_movemask_epi8, _mm_packs_epi16,
-        _mm_set1_epi16,
-    };
-    let halves: *const __m128i = std::ptr::from_ref(group).cast();
-    // SAFETY: every x86-64 has SSE2; a group is two aligned vectors.
-    unsafe {
-        let wanted = _mm_set1_epi16(tag.cast_signed());
-        let low = _mm_cmpeq_epi16(_mm_load_si128(halves), wanted);
-        let high = _mm_cmpeq_epi16(_mm_load_si128(halves.add(1)), wanted);
-        _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
-    }
-}
-
-/// One bit per way, set where the tag is `tag`.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn matches(group: &Group, tag: u16) -> u32 {
-    group.0.iter().rev().fold(0, |found, here| found << 1 | u32::from(*here == tag))
 }
 
 #[cfg(test)]

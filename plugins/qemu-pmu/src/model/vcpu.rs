@@ -3,10 +3,11 @@
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::{Lines, MAX_MEDIA, Traffic};
 
-use super::private::{DIRTY, EMPTY, Lookup, PrivateCache, Word};
+use super::first::FirstLevel;
+use super::private::{DIRTY, Lookup, PrivateCache, Word};
 use super::shared::{Access, SharedCache};
 
-/// Events since the last [`take`](Events::take).
+/// Events since they were last taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// Misses of the first level.
@@ -21,12 +22,19 @@ pub struct Events {
     pub elsewhere: [Traffic; MAX_MEDIA - 1],
 }
 
-impl Events {
-    /// The events, which start at zero again.
-    pub fn take(&mut self) -> Self {
-        std::mem::take(self)
+impl std::ops::AddAssign for Events {
+    fn add_assign(&mut self, other: Self) {
+        self.l1_misses += other.l1_misses;
+        self.l2_misses += other.l2_misses;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        for (sum, more) in self.elsewhere.iter_mut().zip(other.elsewhere) {
+            *sum += more;
+        }
     }
+}
 
+impl Events {
     fn read(&mut self, medium: usize) {
         self.reads += 1;
         if let Some(medium) = medium.checked_sub(1) {
@@ -43,34 +51,56 @@ impl Events {
     }
 }
 
-/// Entries of the table of places: a few times the lines of a first level, and small beside the
-/// first level of the machine that all this runs on.
-const PLACES: usize = 4096;
+/// Words that can wait for the second level.
+const WAITING: usize = 128;
 
 /// The private caches of a vCPU, with its view of the shared one.
+///
+/// What misses the first level waits in a list, and the lower levels look at many words in one go:
+/// their host cache misses then overlap, and the first level keeps the host's caches to itself. The
+/// order of accesses is that of the program all the same.
 #[derive(Debug)]
+#[repr(C)]
 pub struct VcpuCaches {
-    /// Where in the first level the latest line with these low bits was found.
-    places: [u16; PLACES],
-    l1d: PrivateCache,
+    l1d: FirstLevel,
+    /// Words for the second level: clean ones are to be fetched, dirty ones were evicted above.
+    waiting: [Word; WAITING],
+    /// How many words wait, two less than there is room for at the most.
+    words: usize,
     l2: PrivateCache,
     /// The last level as this process sees it.
     pub llc: SharedCache<'static>,
-    /// What happened.
-    pub events: Events,
+    events: Events,
+}
+
+/// Whether the list of waiting words has room for another access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Room {
+    /// It has.
+    Left,
+    /// [`VcpuCaches::take_events`] is due before the next access.
+    None,
 }
 
 impl VcpuCaches {
     /// Empty private caches above `llc`.
     #[must_use]
     pub fn new(caches: &CacheHierarchy, llc: SharedCache<'static>) -> Self {
-        let (l1d, l2) = (PrivateCache::new(&caches.l1d), PrivateCache::new(&caches.l2));
-        Self { places: [0; PLACES], l1d, l2, llc, events: Events::default() }
+        Self {
+            l1d: FirstLevel::new(&caches.l1d),
+            waiting: [0; WAITING],
+            words: 0,
+            l2: PrivateCache::new(&caches.l2),
+            llc,
+            events: Events::default(),
+        }
     }
 
     /// Forgets everything: another program runs here now.
     pub fn clear(&mut self) {
         self.l1d.clear();
+        self.words = 0;
         self.l2.clear();
         self.events = Events::default();
     }
@@ -81,36 +111,36 @@ impl VcpuCaches {
     #[inline(always)]
     #[must_use]
     pub fn touch(&mut self, line: u64, dirty: Word) -> bool {
-        let place = self.places[line as usize % PLACES];
-        self.l1d.touch(usize::from(place), line, dirty)
+        self.l1d.touch(line, dirty)
     }
 
-    /// Accesses `line`, wherever it is. True if the first level missed.
-    #[inline]
-    pub fn access(&mut self, line: u64, dirty: Word) -> bool {
-        let lookup = self.l1d.access(line, dirty);
-        let (Lookup::Hit { place } | Lookup::Miss { place, .. }) = lookup;
-        // Places of a first level too large for this table are not remembered.
-        if let Ok(place) = u16::try_from(place) {
-            self.places[line as usize % PLACES] = place;
-        }
-        let Lookup::Miss { victim, .. } = lookup else { return false };
-        self.miss(line, victim);
-        true
+    /// Accesses `line`, wherever it is.
+    #[inline(always)]
+    pub fn access(&mut self, line: u64, dirty: Word) -> Room {
+        let Lookup::Miss { victim } = self.l1d.access(line, dirty) else { return Room::Left };
+        let words = self.words % (WAITING - 1);
+        self.waiting[words] = line << 1;
+        self.waiting[words + 1] = victim;
+        self.words = words + 1 + usize::from(is_dirty(victim));
+        if self.words < WAITING - 1 { Room::Left } else { Room::None }
     }
 
-    fn miss(&mut self, line: u64, victim: Word) {
-        self.events.l1_misses += 1;
-        if let Lookup::Miss { victim, .. } = self.l2.access(line, 0) {
-            self.events.l2_misses += 1;
-            self.fetch(line);
-            self.write_back_to_llc(victim);
+    /// What happened since the last call.
+    pub fn take_events(&mut self) -> Events {
+        for number in 0..std::mem::take(&mut self.words) {
+            let word = self.waiting[number];
+            let dirty = word & DIRTY;
+            self.events.l1_misses += 1 - dirty;
+            if let Lookup::Miss { victim } = self.l2.access(word >> 1, dirty) {
+                // A whole line that moves down needs none to be fetched.
+                if dirty == 0 {
+                    self.events.l2_misses += 1;
+                    self.fetch(word >> 1);
+                }
+                self.write_back_to_llc(victim);
+            }
         }
-        if is_dirty(victim)
-            && let Lookup::Miss { victim, .. } = self.l2.access(victim >> 1, DIRTY)
-        {
-            self.write_back_to_llc(victim);
-        }
+        std::mem::take(&mut self.events)
     }
 
     fn fetch(&mut self, line: u64) {
@@ -131,5 +161,5 @@ impl VcpuCaches {
 }
 
 fn is_dirty(victim: Word) -> bool {
-    victim != EMPTY && victim & DIRTY != 0
+    victim & DIRTY != 0
 }
