@@ -25,8 +25,9 @@
 //! cores give at most `C` seconds each second. *(3)* A memory is busy for at most one second each
 //! second, and all lines of `L(r)` are served after `r`.
 //!
-//! Pages are taken to stay where they are. Nothing else depends on who is chosen when, so the bound holds for time slices as for quanta.
-//! With free preemption and memories that never fill, (1) and (2) are reached (McNaughton, 1959).
+//! Pages are taken to stay where they are. Nothing else depends on who is chosen when, so the bound
+//! holds for time slices as for quanta. With free preemption and memories that never fill, (1) and
+//! (2) are reached (McNaughton, 1959).
 
 use memweir_core::Nanos;
 

@@ -162,7 +162,10 @@ impl Entry {
             length: CYCLE.min(self.run_time()),
             bandwidth: self.bandwidth(hardware),
             write_share: self.write_share.value,
-            stall: Stall::Share(self.stall(hardware)),
+            stall: match self.stall(hardware) {
+                stall if stall > 0.0 => Stall::Share(stall),
+                _ => Stall::FromCeiling,
+            },
             ceiling: hardware.machine.core_peak,
             instructions: self.speed.value * hardware.core_instructions,
             phases: Phases {

@@ -148,6 +148,24 @@ fn a_catalog_of_ones_own_goes_over_the_shipped_one() {
 
 proptest! {
     #[test]
+    fn figures_in_range_make_a_program(
+        mpki in prop::sample::select(vec![0.0, 1e-9, 0.5, 1000.0]), share in 0.0..=0.9_f64,
+        overlap in 0.01..=1.0_f64, degree in 0.0..10.0_f64, spread in 0.0..10.0_f64,
+        speed in prop::sample::select(vec![0.01, 1.0, 100.0]),
+    ) {
+        let mut entry = Catalog::parse("c", SMALL).unwrap().find("mine").unwrap().clone();
+        entry.mpki.value = mpki;
+        entry.write_share.value = share;
+        entry.overlap.value = overlap;
+        entry.degree.value = degree;
+        entry.phase_spread.value = spread;
+        entry.speed.value = speed;
+        let hardware = Hardware::shipped("iabw").unwrap();
+        let program = entry.program(&hardware, 1);
+        prop_assert_eq!(program.length(), entry.run_time());
+    }
+
+    #[test]
     fn no_text_is_too_odd(cut in 0..SMALL.len(), insert in "[ -~\n]{0,12}") {
         let text = format!("{}{insert}{}", &SMALL[..cut], &SMALL[cut..]);
         if let Ok(catalog) = Catalog::parse("c", &text) {
