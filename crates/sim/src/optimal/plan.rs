@@ -59,7 +59,7 @@ impl Plan {
 /// Works out what spans cost: once for all tasks that execute the same program at the same places.
 pub(super) struct Costing<'a> {
     machine: &'a Machine,
-    solver: Solver,
+    pub(super) solver: Solver,
     /// One row per span of a program.
     known: Vec<(Arc<Program>, Placement, Arc<[Row]>)>,
 }
@@ -101,21 +101,30 @@ impl<'a> Costing<'a> {
         }
     }
 
-    /// Time that a task takes alone on the machine, and of each memory: what a plan of it would say
-    /// of its start, without laying it out.
-    pub(super) fn total(&mut self, task: &Task) -> (f64, Busy) {
+    /// The rows of a task's spans, with the progress that it makes in each.
+    pub(super) fn progress(&mut self, task: &Task) -> Vec<(Row, f64)> {
         let round = task.program.length().0;
         let (from, to) = (task.offset.0 % round, task.offset.0 % round + task.work.0);
         // Progress in a span that begins at `start` of each round, up to a point.
         let up_to = |point: u64, start: u64, length: u64| {
             point / round * length + (point % round).saturating_sub(start).min(length)
         };
-        let (mut total, mut start) = ((0.0, [0.0; MAX_MEDIA]), 0);
-        for (span, row) in task.program.spans.iter().zip(self.rows(task).iter()) {
+        let mut start = 0;
+        let mut progress = |(span, row): (&Span, &Row)| {
             let length = span.length.0;
-            let progress = (up_to(to, start, length) - up_to(from, start, length)) as f64;
-            row.add_to(&mut total, progress);
+            let made = up_to(to, start, length) - up_to(from, start, length);
             start += length;
+            (*row, made as f64)
+        };
+        task.program.spans.iter().zip(self.rows(task).iter()).map(&mut progress).collect()
+    }
+
+    /// Time that a task takes alone on the machine, and of each memory: what a plan of it would say
+    /// of its start, without laying it out.
+    pub(super) fn total(&mut self, task: &Task) -> (f64, Busy) {
+        let mut total = (0.0, [0.0; MAX_MEDIA]);
+        for (row, progress) in self.progress(task) {
+            row.add_to(&mut total, progress);
         }
         total
     }

@@ -70,6 +70,23 @@ fn the_three_bounds_by_hand() {
 }
 
 #[test]
+fn sets_are_whole() {
+    // Heavy tasks draw 0.6 of the memory. One beside three light ones loses nothing; two fill it
+    // and make progress at 1 / 1.2 each. To make 1.5 s of heavy and 2.5 s of light progress,
+    //   t + 5/3 u = 1.5,  3 t + 2 u = 2.5:  u = 2/3, t = 7/18,
+    // where four cores and the memory alone would let 1 s do.
+    let machine = Machine::uniform("m", 4, BytesPerSec::from_gb(10.0));
+    let heavy = [(500, 6.0)];
+    let light = [(500, 0.0)];
+    let mut tasks: Vec<Task> = (0..3).map(|_| task("h", &heavy)).collect();
+    tasks.extend((0..5).map(|_| task("l", &light)));
+    let bound = lower_bound(&machine, &tasks, 4).as_secs_f64();
+    assert!((bound - (2.0 / 3.0 + 7.0 / 18.0)).abs() < 1e-6, "{bound}");
+    let outcome = simulate(&experiment(4, tasks, "ideal-average")).unwrap();
+    assert!(outcome.turnaround.as_secs_f64() >= bound);
+}
+
+#[test]
 fn work_from_an_offset_goes_round_the_program() {
     let machine = Machine::uniform("m", 1, BytesPerSec::from_gb(10.0));
     // 50 ms of nothing, 100 at twice what the memory carries, 50 of nothing.

@@ -147,6 +147,8 @@ fn a_catalog_of_ones_own_goes_over_the_shipped_one() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
     #[test]
     fn figures_in_range_make_a_program(
         mpki in prop::sample::select(vec![0.0, 1e-9, 0.5, 1000.0]), share in 0.0..=0.9_f64,

@@ -1,0 +1,202 @@
+//! A tighter bound for programs of few different demands: the best blend of sets.
+//!
+//! Let the tasks execute spans of `K` kinds, alike in all that contention depends on, and let `w_k`
+//! be the progress that all of them have to make in kind `k`. At any time some set `S` of spans
+//! runs, at most one of each task and at most one per core, and makes progress in kind `k` at the
+//! rate `p_k(S)`. With `t_S` the time for which `S` runs, every schedule has
+//!
+//! ```text
+//! sum over S of t_S * p_k(S) = w_k  for every k,    turnaround >= sum over S of t_S
+//! ```
+//!
+//! so the least sum of such times is a bound: which drops the order of a task's spans, and that a
+//! task of a kind is one and not another. And for any prices `y`, whatever they are,
+//!
+//! ```text
+//! sum of y_k w_k = sum over S of t_S (sum of y_k p_k(S)) <= turnaround * max over S of sum y_k p_k(S)
+//! ```
+//!
+//! The simplex method finds the prices for which this is tight; the bound returned is that of the
+//! last formula for its prices, so it holds however it was rounded and wherever it stopped.
+//!
+//! Against the bounds of `bound`, this one knows that sets are whole: where one heavy task leaves a
+//! memory idle and two fill it, none of the two is free.
+
+use crate::stretch::{Response, Solver};
+
+/// Programs of more kinds have their demands spread so finely that the simpler bounds do.
+const MOST_KINDS: usize = 12;
+/// More sets are not looked at.
+const MOST_SETS: usize = 20_000;
+/// Steps of the simplex method, of which a small multiple of the kinds are needed.
+const MOST_STEPS: usize = 1_000;
+/// A set is worth no more than its time if its worth is above that by less than this.
+const TOLERANCE: f64 = 1e-9;
+
+/// Spans that are alike in all that contention depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kind {
+    pub(super) response: Response,
+    /// Progress that all tasks have to make in it, in nanoseconds.
+    pub(super) progress: f64,
+    /// Tasks that have such spans.
+    pub(super) tasks: u32,
+}
+
+/// Progress of a set per time: kinds and rates.
+type Rates = Vec<(usize, f64)>;
+
+/// Spans of all tasks by kind.
+#[derive(Debug, Default)]
+pub(super) struct Kinds {
+    kinds: Vec<Kind>,
+}
+
+impl Kinds {
+    /// Adds the spans of a task with the progress that it makes in each. Gives up, quietly, at more
+    /// kinds than are of use.
+    pub(super) fn add(&mut self, spans: impl Iterator<Item = (Response, f64)>) {
+        let mut met = Vec::new();
+        for (response, progress) in spans.filter(|(_, progress)| *progress > 0.0) {
+            if self.kinds.len() > MOST_KINDS {
+                return;
+            }
+            let known = self.kinds.iter().position(|kind| kind.response == response);
+            let place = known.unwrap_or(self.kinds.len());
+            if known.is_none() {
+                self.kinds.push(Kind { response, progress: 0.0, tasks: 0 });
+            }
+            self.kinds[place].progress += progress;
+            if !met.contains(&place) {
+                met.push(place);
+                self.kinds[place].tasks += 1;
+            }
+        }
+    }
+
+    /// The bound in nanoseconds; `None` where there are too many kinds or sets.
+    pub(super) fn bound(&self, solver: &Solver, cores: u32) -> Option<f64> {
+        if self.kinds.is_empty() || self.kinds.len() > MOST_KINDS {
+            return None;
+        }
+        let mut sets = Sets { solver, kinds: &self.kinds, found: Vec::new() };
+        sets.collect(&mut vec![0; self.kinds.len()], 0, cores)?;
+        let work: Vec<f64> = self.kinds.iter().map(|kind| kind.progress).collect();
+        let prices = prices(&sets.found, &work);
+        let highest = sets.found.iter().map(|rates| worth(rates, &prices)).fold(0.0, f64::max);
+        let total: f64 = prices.iter().zip(&work).map(|(price, work)| price * work).sum();
+        (highest > 0.0).then(|| total / highest)
+    }
+}
+
+/// Finds every set that can run.
+struct Sets<'a> {
+    solver: &'a Solver,
+    kinds: &'a [Kind],
+    found: Vec<Rates>,
+}
+
+impl Sets<'_> {
+    /// Sets with more of the kinds from `first` on than `counts` has; `None` if there are too many.
+    fn collect(&mut self, counts: &mut Vec<u32>, first: usize, free: u32) -> Option<()> {
+        for kind in first..self.kinds.len() {
+            if free == 0 || counts[kind] == self.kinds[kind].tasks {
+                continue;
+            }
+            if self.found.len() == MOST_SETS {
+                return None;
+            }
+            counts[kind] += 1;
+            self.found.push(self.rates(counts));
+            self.collect(counts, kind, free - 1)?;
+            counts[kind] -= 1;
+        }
+        Some(())
+    }
+
+    fn rates(&self, counts: &[u32]) -> Rates {
+        let present = || counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let running: Vec<Response> = present()
+            .flat_map(|(kind, count)| vec![self.kinds[kind].response; *count as usize])
+            .collect();
+        let stretch = self.solver.solve(&running);
+        present()
+            .map(|(kind, count)| {
+                (kind, f64::from(*count) * self.kinds[kind].response.speed(&stretch))
+            })
+            .collect()
+    }
+}
+
+fn worth(rates: &Rates, prices: &[f64]) -> f64 {
+    rates.iter().map(|(kind, rate)| rate * prices[*kind]).sum()
+}
+
+/// The simplex method on the times of the sets, from the sets of one span: the prices at which no
+/// set is worth more than its time.
+fn prices(sets: &[Rates], work: &[f64]) -> Vec<f64> {
+    let mut basis: Vec<usize> = (0..work.len())
+        .filter_map(|kind| sets.iter().position(|rates| rates.len() == 1 && rates[0].0 == kind))
+        .collect();
+    let mut prices = vec![0.0; work.len()];
+    for _ in 0..MOST_STEPS {
+        let columns: Vec<Vec<f64>> =
+            basis.iter().map(|set| dense(&sets[*set], work.len())).collect();
+        // Prices: what each set of the basis is worth is its time, 1.
+        let Some(found) = solve(columns.clone(), vec![1.0; work.len()]) else { break };
+        prices = found;
+        let by_worth =
+            |a: &usize, b: &usize| worth(&sets[*a], &prices).total_cmp(&worth(&sets[*b], &prices));
+        let Some(entering) = (0..sets.len()).max_by(by_worth) else { break };
+        if worth(&sets[entering], &prices) <= 1.0 + TOLERANCE {
+            break;
+        }
+        let rows = transposed(&columns);
+        let direction = solve(rows.clone(), dense(&sets[entering], work.len()));
+        let (Some(direction), Some(times)) = (direction, solve(rows, work.to_vec())) else { break };
+        let ratio = |place: &usize| times[*place] / direction[*place];
+        let leaving = (0..basis.len())
+            .filter(|place| direction[*place] > TOLERANCE)
+            .min_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+        let Some(leaving) = leaving else { break };
+        basis[leaving] = entering;
+    }
+    prices
+}
+
+fn dense(rates: &Rates, kinds: usize) -> Vec<f64> {
+    let mut column = vec![0.0; kinds];
+    for (kind, rate) in rates {
+        column[*kind] = *rate;
+    }
+    column
+}
+
+fn transposed(columns: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    (0..columns.len()).map(|row| columns.iter().map(|column| column[row]).collect()).collect()
+}
+
+/// Solves a small system of linear equations by elimination; `None` if it is singular.
+fn solve(mut rows: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Vec<f64>> {
+    let size = right.len();
+    for column in 0..size {
+        let pivot = (column..size)
+            .max_by(|a, b| rows[*a][column].abs().total_cmp(&rows[*b][column].abs()))?;
+        if rows[pivot][column].abs() < 1e-12 {
+            return None;
+        }
+        rows.swap(column, pivot);
+        right.swap(column, pivot);
+        let (taken, value) = (rows[column].clone(), right[column]);
+        for (number, (row, right)) in rows.iter_mut().zip(&mut right).enumerate() {
+            let factor = row[column] / taken[column];
+            if number != column {
+                for (place, pivot) in row.iter_mut().zip(&taken) {
+                    *place -= factor * pivot;
+                }
+                *right -= factor * value;
+            }
+        }
+    }
+    Some((0..size).map(|row| right[row] / rows[row][row]).collect())
+}
