@@ -64,14 +64,17 @@ pub(super) fn parse(name: &str, text: &str, directory: &Path) -> Result<Hardware
     }
     let core_instructions = root
         .map("core_instructions", |v| v.number_in(1e3..=1e12, "rate of instructions per second"))?;
+    let machine = Machine {
+        name: root.require("name")?.string()?.to_owned(),
+        nodes,
+        memories,
+        core_peak: rate(&root.require("core_peak")?)?,
+        interconnect,
+    };
+    // What no single key tells, such as a node without DRAM.
+    machine.check().map_err(|impossible| root.refuse(impossible.reason).key(impossible.key))?;
     Ok(Hardware {
-        machine: Machine {
-            name: root.require("name")?.string()?.to_owned(),
-            nodes,
-            memories,
-            core_peak: rate(&root.require("core_peak")?)?,
-            interconnect,
-        },
+        machine,
         core_instructions: core_instructions.unwrap_or(DEFAULT_CORE_INSTRUCTIONS),
         source,
     })
@@ -226,6 +229,9 @@ fn growth(value: &Value<'_>) -> Result<Vec<GrowthPoint>, InputError> {
             utilization: utilization.number_in(0.0..=1.0, "share of the memory's time")?,
             stretch: stretch.number_in(1.0..=1e4, "stretch of the latency")?,
         };
+        if point.utilization == 0.0 && point.stretch > 1.0 {
+            return Err(stretch.refuse("is 1 at utilization 0, by definition"));
+        }
         if points.last().is_some_and(|last| {
             last.utilization >= point.utilization || last.stretch > point.stretch
         }) {

@@ -102,6 +102,7 @@ fn impossible_machines_are_refused_with_line_and_reason() {
         ),
         ("[0.9, 2.0]", "[0.4, 2.0]", "memories[1].growth[1]: does not follow"),
         ("[0.9, 2.0]", "[0.9, 0.5]", "memories[1].growth[1][1]: 0.5 is no stretch"),
+        ("[0.5, 1.0]", "[0, 1.5]", "memories[1].growth[0][1]: is 1 at utilization 0"),
         ("[0.9, 2.0]", "[0.9]", "memories[1].growth[1]: must be a pair"),
         ("name = \"slow\"", "name = \"dram\"", "two memories are called `dram`"),
         ("medium = \"dram\"", "medium = \"cxl\"", "the first memory must be DRAM"),
@@ -116,6 +117,9 @@ fn impossible_machines_are_refused_with_line_and_reason() {
     }
     let joined = format!("{SMALL}\n[interconnect]\nlatency_ns = 10\ncapacity = 1e9\n");
     assert!(refusal(&joined).contains("nothing to join"));
+    let bare = SMALL.replace("[[nodes]]", "[[nodes]]\ncores = 1\n[[nodes]]");
+    let bare = format!("{bare}\n[interconnect]\nlatency_ns = 10\ncapacity = 1e9\n");
+    assert!(refusal(&bare).contains("nodes[1]: a node with cores has DRAM"), "{}", refusal(&bare));
     let five = (0..3).fold(SMALL.to_owned(), |text, i| {
         text + &format!("[[memories]]\nname = \"m{i}\"\nmedium = \"pram\"\ncapacity = 1e9\n")
     });

@@ -101,16 +101,20 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// The same programs as a *normal* workload: one instance of each, executed once.
+    /// The same programs as a *normal* workload: one instance of each, executed once. Programs
+    /// that are not of `pool`, from which the mix was drawn, are left out.
     #[must_use]
     pub fn normal(&self, pool: &[Ingredient], cores: u32) -> Self {
         let mut tasks: Vec<Task> = Vec::new();
         for task in &self.tasks {
-            let known = |other: &Task| Arc::ptr_eq(&other.program, &task.program);
-            let of_pool = pool.iter().find(|part| Arc::ptr_eq(&part.program, &task.program));
-            if let (false, Some(part)) = (tasks.iter().any(known), of_pool) {
-                let name = task.program.name.clone();
-                tasks.push(Task { name, work: part.run_time, ..task.clone() });
+            let same = |program: &Arc<Program>| Arc::ptr_eq(program, &task.program);
+            if tasks.iter().any(|other| same(&other.program)) {
+                continue;
+            }
+            if let Some(part) = pool.iter().find(|part| same(&part.program)) {
+                let name = part.program.name.clone();
+                let (offset, work) = (Nanos::ZERO, part.run_time);
+                tasks.push(Task { name, offset, work, ..task.clone() });
             }
         }
         Self {

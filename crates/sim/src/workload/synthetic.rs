@@ -121,17 +121,22 @@ impl Synthetic {
         Ok(Program { name: self.name.clone(), spans })
     }
 
-    /// The most that the program can demand: where it does nothing but wait, or the ceiling.
-    fn highest(&self) -> BytesPerSec {
+    /// The rate at which it would do nothing but wait.
+    fn waiting_rate(&self) -> BytesPerSec {
         match self.stall {
             Stall::FromCeiling => self.ceiling,
-            Stall::Share(share) => self.ceiling.min(self.bandwidth / share),
+            Stall::Share(share) => self.bandwidth / share,
         }
     }
 
+    /// The most that it can demand.
+    fn highest(&self) -> BytesPerSec {
+        self.ceiling.min(self.waiting_rate())
+    }
+
     fn demand(&self, step: Step) -> Demand {
-        let highest = self.highest().0;
-        let stall = if highest > 0.0 { (step.rate.0 / highest_rate(self)).min(1.0) } else { 0.0 };
+        let waiting = self.waiting_rate().0;
+        let stall = if waiting > 0.0 { (step.rate.0 / waiting).min(1.0) } else { 0.0 };
         let mut flows = [Flow::default(); MAX_MEDIA];
         for (flow, share) in flows.iter_mut().zip(self.memories) {
             flow.reads = step.rate * ((1.0 - self.write_share) * share);
@@ -170,8 +175,10 @@ impl Synthetic {
         for memory in self.memories {
             share("share of a memory", memory)?;
         }
-        if (self.memories.iter().sum::<f64>() - 1.0).abs() > 1e-9 {
-            return Err(Refusal::new("the shares of the memories do not add up to 1", "make them"));
+        let sum: f64 = self.memories.iter().sum();
+        if (sum - 1.0).abs() > 1e-9 {
+            let reason = "the shares of the memories do not add up to 1";
+            return Err(Refusal::new(reason, format!("they add up to {sum}")));
         }
         if let Stall::Share(stall) = self.stall {
             in_range("stall", stall, f64::MIN_POSITIVE, 1.0)?;
@@ -183,14 +190,6 @@ impl Synthetic {
             ));
         }
         Ok(())
-    }
-}
-
-/// The rate at which the program would do nothing but wait.
-fn highest_rate(program: &Synthetic) -> f64 {
-    match program.stall {
-        Stall::FromCeiling => program.ceiling.0,
-        Stall::Share(share) => program.bandwidth.0 / share,
     }
 }
 
