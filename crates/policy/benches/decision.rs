@@ -7,7 +7,10 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
+use memweir_core::medium::{Distance, Medium, MediumKind};
+use memweir_core::{
+    BytesPerSec, Counts, JobId, Lines, MAX_MEDIA, Media, MediumId, Nanos, Picos, Traffic,
+};
 use memweir_policy::{
     Bus, Decision, JobSpec, Observation, PredictorKind, QuantumScheduler, SchedulerConfig, policies,
 };
@@ -22,8 +25,8 @@ fn scrambled(job: JobId, quantum: u64, bound: u64) -> u64 {
     (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) % bound
 }
 
-fn batch(policy: &str, predictor: PredictorKind) -> QuantumScheduler {
-    let mut scheduler = QuantumScheduler::new(SchedulerConfig {
+fn config(policy: &str, predictor: PredictorKind) -> SchedulerConfig {
+    SchedulerConfig {
         policy: policy.to_owned(),
         predictor,
         cores: CORES,
@@ -31,8 +34,33 @@ fn batch(policy: &str, predictor: PredictorKind) -> QuantumScheduler {
         bus: Bus { peak: Some(BytesPerSec::from_gb(200.0)), saturation: None },
         seed: 1,
         ..SchedulerConfig::default()
-    })
-    .expect("the policy is in the table");
+    }
+}
+
+/// The same on two nodes with DRAM and PRAM each.
+fn hybrid(policy: &str) -> SchedulerConfig {
+    let medium = |name: &str, kind, distance, latency: [u64; 2]| Medium {
+        name: name.to_owned(),
+        kind,
+        distance,
+        read_latency: Picos(latency[0]),
+        write_latency: Picos(latency[1]),
+    };
+    let media = Media::new(vec![
+        medium("dram", MediumKind::Dram, Distance::Local, [25_000, 25_000]),
+        medium("pram", MediumKind::Nvm, Distance::Local, [67_500, 215_000]),
+        medium("dram-1", MediumKind::Dram, Distance::Remote, [85_000, 85_000]),
+        medium("pram-1", MediumKind::Nvm, Distance::Remote, [127_500, 275_000]),
+    ]);
+    SchedulerConfig {
+        media: media.expect("a machine"),
+        medium_peaks: [Some(BytesPerSec::from_gb(100.0)); MAX_MEDIA],
+        ..config(policy, PredictorKind::Last)
+    }
+}
+
+fn batch(config: SchedulerConfig) -> QuantumScheduler {
+    let mut scheduler = QuantumScheduler::new(config).expect("the policy is in the table");
     for job in (0..CANDIDATES).map(JobId) {
         scheduler.admit(JobSpec {
             job,
@@ -53,11 +81,15 @@ fn observe(decision: &Decision, quantum: u64) -> Vec<Observation> {
         Observation {
             job: *job,
             cpu_time: QUANTUM,
-            counts: Some(Counts {
-                instructions: 100_000_000,
-                reads: Lines(scrambled(*job, quantum, 8_000_000)),
-                ..Counts::default()
-            }),
+            counts: Some(Counts::by_medium(
+                100_000_000,
+                // A job of each four is at home with one medium.
+                MediumId::ALL.map(|medium| {
+                    let stranger = 1 + 9 * u64::from(job.index() % MAX_MEDIA != medium.index());
+                    let lines = scrambled(*job, quantum, 8_000_000 / stranger);
+                    Traffic { reads: Lines(lines / 2), writes: Lines(lines / 2) }
+                }),
+            )),
             instruction_pointers,
             forecast: Some(BytesPerSec(scrambled(*job, quantum, 5_000_000_000) as f64)),
         }
@@ -66,8 +98,8 @@ fn observe(decision: &Decision, quantum: u64) -> Vec<Observation> {
 }
 
 /// Times decisions in which every job has run a few times already.
-fn decide(criterion: &mut Criterion, name: &str, policy: &str, predictor: PredictorKind) {
-    let mut scheduler = batch(policy, predictor);
+fn decide(criterion: &mut Criterion, name: &str, config: SchedulerConfig) {
+    let mut scheduler = batch(config);
     let mut decision = scheduler.select();
     let mut quantum = 0;
     let mut next_quantum = || {
@@ -89,7 +121,21 @@ fn decide(criterion: &mut Criterion, name: &str, policy: &str, predictor: Predic
 
 fn policies_by_name(criterion: &mut Criterion) {
     for policy in policies::names() {
-        decide(criterion, &format!("decision/policy/{policy}"), policy, PredictorKind::Last);
+        let config = config(policy, PredictorKind::Last);
+        decide(criterion, &format!("decision/policy/{policy}"), config);
+    }
+}
+
+fn hybrid_memory(criterion: &mut Criterion) {
+    for policy in ["available-bandwidth", "hmmsched", "hmmsched:no-classes"] {
+        decide(criterion, &format!("decision/hybrid/{policy}"), hybrid(policy));
+    }
+}
+
+fn idle_cores(criterion: &mut Criterion) {
+    for policy in ["ideal-average:auto-cores", "hmmsched:auto-cores"] {
+        let config = config(policy, PredictorKind::Last);
+        decide(criterion, &format!("decision/idle/{policy}"), config);
     }
 }
 
@@ -101,9 +147,9 @@ fn predictors(criterion: &mut Criterion) {
         PredictorKind::Profile,
     ];
     for kind in kinds {
-        decide(criterion, &format!("decision/predictor/{kind}"), "ideal-average", kind);
+        decide(criterion, &format!("decision/predictor/{kind}"), config("ideal-average", kind));
     }
 }
 
-criterion_group!(benches, policies_by_name, predictors);
+criterion_group!(benches, policies_by_name, hybrid_memory, idle_cores, predictors);
 criterion_main!(benches);

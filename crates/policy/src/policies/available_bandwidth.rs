@@ -1,5 +1,7 @@
 //! `available-bandwidth`: the baseline of hmmsched section IV-B, which knows no media.
 
+use std::cmp::Ordering;
+
 use memweir_core::medium::MediumKind;
 use memweir_core::{BytesPerSec, Media, MediumId};
 
@@ -41,12 +43,22 @@ pub struct AvailableBandwidth {
 struct Use {
     dram: f64,
     nvm: f64,
+    cores: u32,
     place: usize,
+    chosen: bool,
 }
 
 impl Use {
     fn total(&self) -> f64 {
         self.dram + self.nvm
+    }
+
+    fn largest_first(left: &Self, right: &Self) -> Ordering {
+        right.total().total_cmp(&left.total()).then(left.place.cmp(&right.place))
+    }
+
+    fn smallest_first(left: &Self, right: &Self) -> Ordering {
+        left.total().total_cmp(&right.total()).then(left.place.cmp(&right.place))
     }
 }
 
@@ -65,14 +77,14 @@ impl AvailableBandwidth {
     /// What `job` at this place would take.
     fn job_use(&self, peaks: EffectiveBandwidth, place: usize, job: &Candidate) -> Use {
         let share = |rate: BytesPerSec, peak: BytesPerSec| rate.0 / peak.0.max(1.0);
-        match self.peaks {
+        let (dram, nvm) = match self.peaks {
             Some(_) => {
                 let counts = self.counts.effective_bandwidth(&job.traffic);
-                let (dram, nvm) = (share(counts.dram, peaks.dram), share(counts.nvm, peaks.nvm));
-                Use { dram, nvm, place }
+                (share(counts.dram, peaks.dram), share(counts.nvm, peaks.nvm))
             }
-            None => Use { dram: share(job.demand, peaks.dram), nvm: 0.0, place },
-        }
+            None => (share(job.demand, peaks.dram), 0.0),
+        };
+        Use { dram, nvm, cores: job.cores, place, chosen: false }
     }
 }
 
@@ -80,28 +92,16 @@ impl Policy for AvailableBandwidth {
     fn select(&mut self, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
         let peaks = self.peaks.unwrap_or_else(|| one_peak(view));
         self.target = Some(peaks.total());
-        let (mut dram, mut nvm) = (1.0, 1.0);
+        let mut left = Left { cores: view.cores, dram: 1.0, nvm: 1.0 };
         for job in view.running {
             let occupied = self.job_use(peaks, 0, job);
-            (dram, nvm) = (dram - occupied.dram, nvm - occupied.nvm);
+            (left.dram, left.nvm) = (left.dram - occupied.dram, left.nvm - occupied.nvm);
         }
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         order.extend(view.queue.iter().zip(0..).map(|(job, at)| self.job_use(peaks, at, job)));
-        order.sort_unstable_by(|a, b| b.total().total_cmp(&a.total()).then(a.place.cmp(&b.place)));
-        let mut free = view.cores;
-        // What is available only shrinks: a job that does not fit now will not fit later.
-        order.retain(|job| {
-            let cores = view.queue[job.place].cores;
-            let fits = cores <= free && job.dram <= dram && job.nvm <= nvm;
-            if fits {
-                chosen.push(job.place);
-                free -= cores;
-                (dram, nvm) = (dram - job.dram, nvm - job.nvm);
-            }
-            !fits
-        });
-        take_least(&mut order, free, view, chosen);
+        left.take(&mut order, Left::fits, Use::largest_first, chosen);
+        left.take(&mut order, Left::has_cores, Use::smallest_first, chosen);
         self.order = order;
     }
 
@@ -114,22 +114,67 @@ impl Policy for AvailableBandwidth {
     }
 }
 
-/// Chooses, for the cores that are left, the jobs that take the least.
-fn take_least(order: &mut [Use], mut free: u32, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
-    if free == 0 {
-        return;
+/// What is available of the machine, bandwidth as shares of the peaks.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    cores: u32,
+    dram: f64,
+    nvm: f64,
+}
+
+impl Left {
+    /// Whether nothing would be overdrawn.
+    fn fits(&self, job: &Use) -> bool {
+        self.has_cores(job) && job.dram <= self.dram && job.nvm <= self.nvm
     }
-    order.sort_unstable_by(|a, b| a.total().total_cmp(&b.total()).then(a.place.cmp(&b.place)));
-    for job in order {
-        let cores = view.queue[job.place].cores;
-        if cores <= free {
-            chosen.push(job.place);
-            free -= cores;
-        }
-        if free == 0 {
-            break;
+
+    /// Whether the cores would do, whatever the bandwidth.
+    fn has_cores(&self, job: &Use) -> bool {
+        !job.chosen && job.cores <= self.cores
+    }
+
+    /// Takes, in this order, every job that `may` still run when its turn comes.
+    ///
+    /// What is left only shrinks, so that a job that may not run now will not later. Of a thousand
+    /// jobs a few dozen are taken: no more are sorted at a time than there are cores.
+    fn take(
+        &mut self,
+        mut jobs: &mut [Use],
+        may: fn(&Self, &Use) -> bool,
+        order: fn(&Use, &Use) -> Ordering,
+        chosen: &mut Vec<usize>,
+    ) {
+        while self.cores > 0 {
+            let candidates = partition(jobs, |job| may(self, job));
+            jobs = &mut jobs[..candidates];
+            let sorted = candidates.min(self.cores as usize);
+            if sorted == 0 {
+                break;
+            }
+            jobs.select_nth_unstable_by(sorted - 1, order);
+            jobs[..sorted].sort_unstable_by(order);
+            for job in &mut jobs[..sorted] {
+                if may(self, job) {
+                    chosen.push(job.place);
+                    job.chosen = true;
+                    self.cores -= job.cores;
+                    (self.dram, self.nvm) = (self.dram - job.dram, self.nvm - job.nvm);
+                }
+            }
         }
     }
+}
+
+/// Moves the jobs that are `such` to the front and returns how many they are.
+fn partition(jobs: &mut [Use], such: impl Fn(&Use) -> bool) -> usize {
+    let mut front = 0;
+    for index in 0..jobs.len() {
+        if such(&jobs[index]) {
+            jobs.swap(front, index);
+            front += 1;
+        }
+    }
+    front
 }
 
 /// The peaks of both kinds of memory: those of DRAM as calibrated or of all its media, those of

@@ -1,6 +1,6 @@
 //! What the scheduler remembers of one job.
 
-use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_core::{BytesPerSec, JobId, Lines, Nanos};
 
 use super::hindrance::{Hindrance, Lesson, Seen, Verdict};
 use super::occupancy::Member;
@@ -66,8 +66,10 @@ pub(super) struct Job {
     lower_bound: Option<BytesPerSec>,
     /// What was measured on an unsaturated bus: bytes, and the seconds in which they moved.
     measured: (f64, f64),
-    /// What was last measured, by medium and direction, whether the bus was saturated or not:
-    /// how traffic divides is the job's own affair.
+    /// The latest traffic that there was, whether the bus was saturated or not: how it divides over
+    /// media and directions is the job's own affair.
+    measured_traffic: TrafficRates,
+    /// Its demand, as far as it is known, divided in the same way.
     traffic: TrafficRates,
     /// CPU time that it has used.
     executed: Nanos,
@@ -77,12 +79,9 @@ pub(super) struct Job {
 
 impl Job {
     pub(super) fn new(spec: JobSpec, predictor: PredictorKind) -> Self {
+        let expected_bandwidth = spec.expected_bandwidth.filter(is_a_rate);
         Self {
-            spec: JobSpec {
-                cores: spec.cores.max(1),
-                expected_bandwidth: spec.expected_bandwidth.filter(is_a_rate),
-                ..spec
-            },
+            spec: JobSpec { cores: spec.cores.max(1), expected_bandwidth, ..spec },
             placement: Placement::Waiting,
             hindrance: Hindrance::default(),
             reason: None,
@@ -90,7 +89,8 @@ impl Job {
             prediction: None,
             lower_bound: None,
             measured: (0.0, 0.0),
-            traffic: TrafficRates::default(),
+            measured_traffic: TrafficRates::default(),
+            traffic: TrafficRates::local_reads(expected_bandwidth.unwrap_or_default()),
             executed: Nanos::ZERO,
             progress: Nanos::ZERO,
         }
@@ -114,9 +114,6 @@ impl Job {
         let long_enough = span > Nanos::ZERO && span >= conditions.shortest;
         let bandwidth =
             observation.counts.filter(|_| long_enough).map(|counts| counts.bandwidth(span));
-        if let Some(counts) = observation.counts.filter(|_| long_enough) {
-            self.traffic = TrafficRates::of(&counts, span);
-        }
         let unsaturated = bandwidth.filter(|_| match verdict {
             Verdict::Required => true,
             Verdict::Plain => !conditions.saturated,
@@ -135,6 +132,18 @@ impl Job {
             forecast: observation.forecast.filter(is_a_rate),
         });
         self.prediction = self.predictor.predict();
+        // No policy looks at jobs that the operating system schedules.
+        if self.placement != Placement::Shared {
+            self.divide_demand(observation, span);
+        }
+    }
+
+    /// Divides its demand over media and directions as its latest traffic was divided.
+    fn divide_demand(&mut self, observation: &Observation, span: Nanos) {
+        if let Some(counts) = observation.counts.filter(|counts| counts.lines() > Lines::ZERO) {
+            self.measured_traffic = TrafficRates::of(&counts, span);
+        }
+        self.traffic = self.measured_traffic.scaled_to(self.demand().unwrap_or_default());
     }
 
     /// Learns how it suffers from overload, before its demand is predicted anew.
@@ -203,14 +212,14 @@ impl Job {
         }
     }
 
-    /// The job as a policy sees it, if it requires `demand`.
-    pub(super) fn candidate(&self, demand: BytesPerSec) -> Candidate {
+    /// The job as a policy sees it; it seems to require nothing if nothing is known of it.
+    pub(super) fn candidate(&self) -> Candidate {
         Candidate {
             job: self.spec.job,
             cores: self.spec.cores,
-            demand,
+            demand: self.demand().unwrap_or_default(),
             expected_time: self.spec.expected_time,
-            traffic: self.traffic.scaled_to(demand),
+            traffic: self.traffic,
             executed: self.executed,
         }
     }

@@ -51,7 +51,7 @@ impl Survey {
             if job.placement == Placement::Waiting {
                 note_unknown(&mut self.unknown.demands, demand, self.candidates.len());
                 self.waiting.push(*slot);
-                self.candidates.push(job.candidate(demand.unwrap_or_default()));
+                self.candidates.push(job.candidate());
             }
             let (time, bandwidth) = (job.remaining_time(), job.mean_bandwidth());
             times.add(time.map(Nanos::as_f64));
@@ -76,7 +76,11 @@ impl Survey {
 
     /// Adds a job to those that run.
     pub(super) fn run(&mut self, job: &Job) {
-        self.running.push(job.candidate(job.demand().unwrap_or(self.unknown_demand)));
+        let mut candidate = job.candidate();
+        if job.demand().is_none() {
+            candidate.assume(self.unknown_demand);
+        }
+        self.running.push(candidate);
     }
 
     fn clear(&mut self) {

@@ -435,4 +435,108 @@ proptest! {
             prop_assert!(!(0..queue.len()).filter(waits).any(fits), "{chosen:?}");
         }
     }
+
+    /// hmmsched section V-A-2 word by word, on cores that fall idle one after the other.
+    #[test]
+    fn hmmsched_is_what_the_paper_says(
+        // Few different figures, so that there are many equals, and whole ones, whose sums are
+        // exact.
+        jobs in prop::collection::vec((0u8..6, 0u8..6, 0u64..40), 0..60),
+        cores in 0u32..20, percent in 0u32..=100,
+    ) {
+        let queue: Vec<_> = jobs
+            .iter()
+            .zip(0..)
+            .map(|((dram, nvm, seconds), number)| {
+                executed(*seconds, job(number, f64::from(*dram), f64::from(*nvm)))
+            })
+            .collect();
+        let alpha = f64::from(percent) / 100.0;
+        let view = view(&[], &queue, cores);
+        let chosen = choose(&mut *build(&format!("hmmsched:alpha={alpha}")), &view);
+        prop_assert_eq!(chosen, by_the_book(alpha, &queue, cores));
+    }
+
+    /// Eq. (2) with the nearest that fits, else the smallest, one core after the other.
+    #[test]
+    fn available_bandwidth_is_what_the_paper_says(
+        jobs in prop::collection::vec((0u32..40, 1u32..4), 0..100), occupied in 0u32..50,
+        cores in 0u32..20,
+    ) {
+        let candidate = |((demand, cores), number): (&(u32, u32), u32)| Candidate {
+            cores: *cores,
+            ..job(number, f64::from(*demand), 0.0)
+        };
+        let queue: Vec<_> = jobs.iter().zip(0..).map(candidate).collect();
+        let head = [job(1_000, f64::from(occupied), 0.0)];
+        // A peak of which whole demands are exact shares.
+        let bus = Bus { peak: Some(gb(64.0)), saturation: None };
+        let view = QuantumView { bus, ..view(&head, &queue, cores) };
+        let (mut left, mut free, mut expected) = (64.0 - f64::from(occupied), cores, Vec::new());
+        loop {
+            let waits = |place: &usize| !expected.contains(place) && jobs[*place].1 <= free;
+            let fits = |place: &usize| f64::from(jobs[*place].0) <= left;
+            let demand = |place: &usize| jobs[*place].0;
+            let waiting = (0..queue.len()).filter(waits);
+            // The last of equals counts from behind.
+            let nearest = waiting.clone().rev().filter(fits).max_by_key(demand);
+            let Some(place) = nearest.or_else(|| waiting.min_by_key(demand)) else { break };
+            left -= f64::from(jobs[place].0);
+            free -= jobs[place].1;
+            expected.push(place);
+        }
+        prop_assert_eq!(choose(&mut *build("available-bandwidth"), &view), expected);
+    }
+}
+
+/// What hmmsched chooses when nobody runs, without anything that makes it fast.
+fn by_the_book(alpha: f64, queue: &[Candidate], cores: u32) -> Vec<usize> {
+    let ebw_d = |place: &usize| queue[*place].traffic.0[0].reads.0;
+    let ebw_nv = |place: &usize| 3.0 * queue[*place].traffic.0[1].reads.0;
+    let ebw = |place: &usize| ebw_d(place) + ebw_nv(place);
+    let mut ascending: Vec<usize> = (0..queue.len()).collect();
+    ascending.sort_by(|a, b| ebw(a).total_cmp(&ebw(b)));
+    let total: f64 = ascending.iter().map(ebw).sum();
+    let mut sum = 0.0;
+    let mut latency: Vec<usize> = Vec::new();
+    for place in ascending {
+        sum += ebw(&place);
+        if sum >= alpha * total {
+            break;
+        }
+        latency.push(place);
+    }
+    let mut bandwidth: Vec<usize> = (0..queue.len()).filter(|at| !latency.contains(at)).collect();
+    let seconds = |jobs: &[usize]| jobs.iter().map(|at| queue[*at].executed.as_secs_f64()).sum();
+    let (mut of_latency, mut of_bandwidth): (f64, f64) = (seconds(&latency), seconds(&bandwidth));
+    let differ = |jobs: &[usize], figure: &dyn Fn(&usize) -> f64| {
+        jobs.iter().any(|place| figure(place) != figure(&jobs[0]))
+    };
+    let tells = [differ(&bandwidth, &ebw_d), differ(&bandwidth, &ebw_nv)];
+    let (mut step, mut chosen) = (0, Vec::new());
+    while chosen.len() < cores as usize && !(latency.is_empty() && bandwidth.is_empty()) {
+        let latency_first = of_latency < 0.1 * of_bandwidth;
+        if !latency.is_empty() && (latency_first || bandwidth.is_empty()) {
+            of_latency += QUANTUM.as_secs_f64();
+            chosen.push(latency.remove(0));
+            continue;
+        }
+        of_bandwidth += QUANTUM.as_secs_f64();
+        while tells != [false, false] && !tells[usize::from(step == 1 || step == 2)] {
+            step = (step + 1) % 4;
+        }
+        // The first of equals: the smallest of what is sought, the largest of its negative.
+        let sought = |place: &usize| match (tells, step) {
+            ([false, false], _) => 0.0,
+            (_, 0) => -ebw_d(place),
+            (_, 1) => ebw_nv(place),
+            (_, 2) => -ebw_nv(place),
+            _ => ebw_d(place),
+        };
+        let best = bandwidth.iter().copied().min_by(|a, b| sought(a).total_cmp(&sought(b)));
+        chosen.extend(best);
+        bandwidth.retain(|place| Some(*place) != best);
+        step = (step + 1) % 4;
+    }
+    chosen
 }

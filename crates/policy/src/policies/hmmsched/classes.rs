@@ -36,7 +36,8 @@ impl Classes {
         self.classes.clear();
         self.classes.resize(self.order.len(), Class::BandwidthSensitive);
         let total: f64 = self.order.iter().map(|(ebw, _)| ebw).sum();
-        let lowest = lowest_below(&mut self.order, alpha * total);
+        let limit = alpha * total;
+        let lowest = if limit > 0.0 { lowest_below(&mut self.order, limit) } else { 0 };
         for (_, job) in &self.order[..lowest] {
             self.classes[*job] = Class::LatencySensitive;
         }
