@@ -11,6 +11,9 @@ use memweir_core::{Bytes, JobId, LINE_BYTES, Lines, Media, MediumId, Nanos, Traf
 
 pub use hot_pages::{HotPageRules, HotPages};
 
+/// The page that an operating system moves at least.
+pub const PAGE: Bytes = Bytes(4096);
+
 /// A piece of a job's memory that moves as a whole: a page, a huge page, or pages that are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
@@ -68,7 +71,7 @@ pub struct MoveCost {
 
 impl MoveCost {
     /// What it takes to move `size` bytes, with `overhead` for whatever is not copying (page
-    /// tables, TLB shootdown).
+    /// tables, TLB shootdown), for each page of [`PAGE`] bytes or a part of one.
     ///
     /// Each line is read at the latency of the one medium and written at that of the other, one
     /// after the other. A copy overlaps them, and so do the accesses that it is to save: both are
@@ -78,8 +81,9 @@ impl MoveCost {
         let lines = Lines(size.0.div_ceil(LINE_BYTES));
         let read = media.get(from).map_or(0, |medium| medium.read_latency.0);
         let write = media.get(to).map_or(0, |medium| medium.write_latency.0);
-        let copy = Nanos(lines.0.saturating_mul(read + write) / 1_000);
-        Self { lines, time: copy + overhead }
+        let copy = lines.0.saturating_mul(read + write) / 1_000;
+        let overhead = overhead.0.saturating_mul(size.0.div_ceil(PAGE.0));
+        Self { lines, time: Nanos(copy.saturating_add(overhead)) }
     }
 }
 

@@ -71,7 +71,7 @@ pub struct HotPageRules {
     pub smoothing: f64,
     /// Bytes that may be moved per decision, in both directions.
     pub budget: Bytes,
-    /// What a move takes besides the copy.
+    /// What moving a page of [`PAGE`](super::PAGE) bytes takes besides the copy.
     pub overhead: Nanos,
 }
 

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-const PAGE: Bytes = Bytes(4096);
 const NVM: MediumId = MediumId::ALL[1];
 const SECOND: Nanos = Nanos::from_millis(1_000);
 
@@ -63,6 +62,10 @@ fn a_move_costs_a_read_and_a_write_per_line_and_its_overhead() {
     assert_eq!(cost, MoveCost { lines: Lines(64), time: Nanos(7_920) });
     let cost = MoveCost::new(&media(), PAGE, MediumId::LOCAL_DRAM, NVM, Nanos(2_000));
     assert_eq!(cost.time, Nanos(17_360));
+    // Two pages and a bit are three.
+    let size = Bytes(2 * PAGE.0 + 64);
+    let cost = MoveCost::new(&media(), size, NVM, MediumId::LOCAL_DRAM, Nanos(2_000));
+    assert_eq!(cost, MoveCost { lines: Lines(129), time: Nanos(129 * 925 / 10 + 6_000) });
 }
 
 #[test]
