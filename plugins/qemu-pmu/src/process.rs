@@ -8,7 +8,6 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 
-use memweir_core::Traffic;
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::softpmu::layout::{MAGIC, REGIONS, SLOTS, VERSION};
 use memweir_core::softpmu::{BurstPlan, ChunkCell, JobPage, LlcHeader, Slot, Totals, claim};
@@ -192,18 +191,17 @@ impl Process {
         if self.phase() != Phase::Counted {
             return;
         }
-        for (words, medium) in self.slot.elsewhere.iter().zip(events.elsewhere) {
-            if medium != Traffic::default() {
-                words[0].fetch_add(medium.reads.0, Relaxed);
-                words[1].fetch_add(medium.writes.0, Relaxed);
-            }
-        }
+        let elsewhere = self.slot.elsewhere.iter().flatten();
+        let elsewhere = elsewhere.zip(events.elsewhere.into_iter().flatten());
         for (counter, pending) in [
             (&self.slot.reads, events.reads),
             (&self.slot.writes, events.writes),
             (&self.slot.l1_misses, events.l1_misses),
             (&self.slot.l2_misses, events.l2_misses),
-        ] {
+        ]
+        .into_iter()
+        .chain(elsewhere)
+        {
             if pending != 0 {
                 counter.fetch_add(pending, Relaxed);
             }

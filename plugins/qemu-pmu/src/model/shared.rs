@@ -43,13 +43,16 @@ pub struct SharedCache<'a> {
 pub enum Access {
     /// The line was there.
     Hit,
-    /// It was brought in.
-    Miss {
-        /// Number of the medium that it came from.
-        from: usize,
-        /// Number of the medium to which a modified line, perhaps of another process, was written
-        /// back to make room.
-        written_back: Option<usize>,
+    /// It was brought in and an unmodified line, or none, left.
+    Miss,
+    /// It was brought in and a modified line, perhaps of another process, was written back.
+    MissWithWriteBack,
+    /// One of these two, where other media than the local DRAM may have a part in it.
+    Placed {
+        /// Number of the medium that the line came from.
+        from: u8,
+        /// Number of the medium that a line was written back to, if one was.
+        written_back: Option<u8>,
     },
 }
 
@@ -108,14 +111,25 @@ impl<'a> SharedCache<'a> {
             }
             carried = here;
         }
-        let mut from = 0;
-        if let Some(pages) = self.pages {
-            from = pages.medium(self.process, line);
-            set[0].store(clean | dirty | from << MEDIUM_SHIFT, Relaxed);
+        match self.pages {
+            None if carried & MEDIUM == 0 => match carried & DIRTY {
+                0 => Access::Miss,
+                _ => Access::MissWithWriteBack,
+            },
+            _ => self.place(&set[0], line, carried),
         }
-        let medium = ((carried & MEDIUM) >> MEDIUM_SHIFT) as usize;
-        let written_back = (carried & DIRTY != 0).then_some(medium);
-        Access::Miss { from: from as usize, written_back }
+    }
+
+    /// Marks the word of `line`, which has just come into `way`, with its medium, and tells what
+    /// became of the one that it replaced. Out of line, so that where there is one medium alone a
+    /// miss costs nothing for it.
+    #[cold]
+    fn place(&self, way: &AtomicU64, line: u64, replaced: u64) -> Access {
+        let from = self.pages.map_or(0, |pages| pages.medium(self.process, line));
+        way.fetch_or(from << MEDIUM_SHIFT, Relaxed);
+        let medium = ((replaced & MEDIUM) >> MEDIUM_SHIFT) as u8;
+        let written_back = (replaced & DIRTY != 0).then_some(medium);
+        Access::Placed { from: from as u8, written_back }
     }
 }
 
@@ -126,9 +140,6 @@ mod tests {
     use memweir_core::placement::Placement;
     use memweir_core::softpmu::PlacementWords;
 
-    const MISS: Access = Access::Miss { from: 0, written_back: None };
-    const WRITE_BACK: Access = Access::Miss { from: 0, written_back: Some(0) };
-
     fn words(count: usize) -> Vec<AtomicU64> {
         (0..count).map(|_| AtomicU64::new(0)).collect()
     }
@@ -137,16 +148,16 @@ mod tests {
     fn one_set_keeps_lru_order_and_writes_modified_lines_back() {
         let words = words(2);
         let cache = SharedCache::new(&words, 2, 1);
-        assert_eq!(cache.access(0, DIRTY), MISS);
-        assert_eq!(cache.access(1, 0), MISS);
+        assert_eq!(cache.access(0, DIRTY), Access::Miss);
+        assert_eq!(cache.access(1, 0), Access::Miss);
         assert_eq!(cache.access(0, 0), Access::Hit);
-        assert_eq!(cache.access(2, 0), MISS, "line 1 was clean");
-        assert_eq!(cache.access(3, 0), WRITE_BACK, "line 0 stayed dirty");
-        assert_eq!(cache.access(0, 0), MISS, "and comes back clean");
+        assert_eq!(cache.access(2, 0), Access::Miss, "line 1 was clean");
+        assert_eq!(cache.access(3, 0), Access::MissWithWriteBack, "line 0 stayed dirty");
+        assert_eq!(cache.access(0, 0), Access::Miss, "and comes back clean");
         assert_eq!(cache.access(0, DIRTY), Access::Hit);
         assert_eq!(cache.access(0, DIRTY), Access::Hit);
-        assert_eq!(cache.access(4, 0), MISS);
-        assert_eq!(cache.access(5, 0), WRITE_BACK);
+        assert_eq!(cache.access(4, 0), Access::Miss);
+        assert_eq!(cache.access(5, 0), Access::MissWithWriteBack);
     }
 
     #[test]
@@ -154,8 +165,8 @@ mod tests {
         let words = words(16);
         let one = SharedCache::new(&words, 16, 1);
         let two = one.in_address_space(2);
-        assert_eq!(one.access(7, 0), MISS);
-        assert_eq!(two.access(7, 0), MISS);
+        assert_eq!(one.access(7, 0), Access::Miss);
+        assert_eq!(two.access(7, 0), Access::Miss);
         assert_eq!(one.access(7, 0), Access::Hit);
     }
 
@@ -171,7 +182,7 @@ mod tests {
         let plain = SharedCache::new(&words, 2, 1);
         let one = plain.with_pages(Some(in_medium(1)), 0);
         let three = plain.in_address_space(2).with_pages(Some(in_medium(3)), 0);
-        let miss = |from, written_back| Access::Miss { from, written_back };
+        let miss = |from, written_back| Access::Placed { from, written_back };
         assert_eq!(one.access(5, 0), miss(1, None));
         assert_eq!(one.access(5, DIRTY), Access::Hit, "it keeps its medium when it is modified");
         assert_eq!(three.access(5, DIRTY), miss(3, None));

@@ -1,7 +1,7 @@
 //! The caches of one vCPU and what they have counted since it was last published.
 
+use memweir_core::MAX_MEDIA;
 use memweir_core::cache::CacheHierarchy;
-use memweir_core::{Lines, MAX_MEDIA, Traffic};
 
 use super::first::FirstLevel;
 use super::private::{DIRTY, Lookup, PrivateCache, Word};
@@ -18,8 +18,8 @@ pub struct Events {
     pub reads: u64,
     /// Lines written back to memory.
     pub writes: u64,
-    /// Of these, the ones that went to each medium but the local DRAM.
-    pub elsewhere: [Traffic; MAX_MEDIA - 1],
+    /// Of these, reads and writes of each medium but the local DRAM.
+    pub elsewhere: [[u64; 2]; MAX_MEDIA - 1],
 }
 
 impl std::ops::AddAssign for Events {
@@ -28,25 +28,21 @@ impl std::ops::AddAssign for Events {
         self.l2_misses += other.l2_misses;
         self.reads += other.reads;
         self.writes += other.writes;
-        for (sum, more) in self.elsewhere.iter_mut().zip(other.elsewhere) {
-            *sum += more;
-        }
+        let more = other.elsewhere.into_iter().flatten();
+        self.elsewhere.iter_mut().flatten().zip(more).for_each(|(sum, more)| *sum += more);
     }
 }
 
 impl Events {
-    fn read(&mut self, medium: usize) {
-        self.reads += 1;
-        if let Some(medium) = medium.checked_sub(1) {
-            self.elsewhere[medium].reads += Lines(1);
-        }
-    }
-
-    fn written_back(&mut self, medium: Option<usize>) {
-        let Some(medium) = medium else { return };
-        self.writes += 1;
-        if let Some(medium) = medium.checked_sub(1) {
-            self.elsewhere[medium].writes += Lines(1);
+    /// Counts what is not the local DRAM's alone.
+    #[cold]
+    fn placed(&mut self, read_from: Option<u8>, written_back: Option<u8>) {
+        self.reads += u64::from(read_from.is_some());
+        self.writes += u64::from(written_back.is_some());
+        for (direction, medium) in [read_from, written_back].into_iter().enumerate() {
+            if let Some(other) = medium.and_then(|medium| medium.checked_sub(1)) {
+                self.elsewhere[usize::from(other)][direction] += 1;
+            }
         }
     }
 }
@@ -144,18 +140,26 @@ impl VcpuCaches {
     }
 
     fn fetch(&mut self, line: u64) {
-        if let Access::Miss { from, written_back } = self.llc.access(line, 0) {
-            self.events.read(from);
-            self.events.written_back(written_back);
+        match self.llc.access(line, 0) {
+            Access::Hit => {}
+            Access::Miss => self.events.reads += 1,
+            Access::MissWithWriteBack => {
+                self.events.reads += 1;
+                self.events.writes += 1;
+            }
+            Access::Placed { from, written_back } => self.events.placed(Some(from), written_back),
         }
     }
 
     /// A whole line moves down, so nothing is read for it.
     fn write_back_to_llc(&mut self, victim: Word) {
-        if is_dirty(victim)
-            && let Access::Miss { written_back, .. } = self.llc.access(victim >> 1, DIRTY)
-        {
-            self.events.written_back(written_back);
+        if !is_dirty(victim) {
+            return;
+        }
+        match self.llc.access(victim >> 1, DIRTY) {
+            Access::Hit | Access::Miss => {}
+            Access::MissWithWriteBack => self.events.writes += 1,
+            Access::Placed { written_back, .. } => self.events.placed(None, written_back),
         }
     }
 }
