@@ -1,8 +1,10 @@
 //! How wrong input is reported: file, line, key, the reason, and the nearest valid choice.
 
 mod document;
+mod replace;
 
 pub use document::{Document, Section, Value};
+pub use replace::{KeyPath, Replaced, Replacement, values};
 
 use std::fmt;
 use std::ops::Range;

@@ -17,6 +17,7 @@ pub mod placement;
 pub mod profile;
 pub mod softpmu;
 pub mod units;
+pub mod verdict;
 
 pub use counts::Counts;
 pub use job::JobId;

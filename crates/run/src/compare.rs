@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
 use memweir_core::metrics;
+pub use memweir_core::verdict::{Difference, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{self, RunError, run_batch};
@@ -161,35 +162,6 @@ impl Comparison {
     }
 }
 
-impl Difference {
-    /// The difference between the turnarounds of two variants, round by round; nothing if there
-    /// are too few rounds for an interval.
-    fn between(baseline: &[f64], variant: &[f64], confidence: f64) -> Option<Self> {
-        let pairs: Vec<(f64, f64)> =
-            baseline.iter().copied().zip(variant.iter().copied()).collect();
-        let difference = metrics::paired_difference(&pairs, confidence)?;
-        let interval = difference.interval?;
-        let whole = metrics::mean(baseline).filter(|mean| *mean > 0.0);
-        Some(Self {
-            mean_s: difference.mean,
-            low_s: interval.low,
-            high_s: interval.high,
-            percent: whole.map_or(0.0, |whole| 100.0 * difference.mean / whole),
-        })
-    }
-}
-
-impl Verdict {
-    fn of(difference: Option<Difference>) -> Self {
-        match difference {
-            None => Self::TooFewRounds,
-            Some(difference) if difference.high_s < 0.0 => Self::Faster,
-            Some(difference) if difference.low_s > 0.0 => Self::Slower,
-            Some(_) => Self::NoDifference,
-        }
-    }
-}
-
 /// What a comparison found.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
@@ -234,35 +206,6 @@ pub struct VariantSummary {
     pub difference: Option<Difference>,
     /// What may be concluded.
     pub verdict: Verdict,
-}
-
-/// A paired difference of turnaround: variant minus baseline, so negative is faster.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Difference {
-    /// Mean, in seconds.
-    pub mean_s: f64,
-    /// Lower end of the confidence interval, in seconds.
-    pub low_s: f64,
-    /// Upper end of the confidence interval, in seconds.
-    pub high_s: f64,
-    /// Mean in percent of the baseline's mean turnaround.
-    pub percent: f64,
-}
-
-/// What may be concluded of a variant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// It is what the others are compared with.
-    Baseline,
-    /// The whole interval lies below zero.
-    Faster,
-    /// The whole interval lies above zero.
-    Slower,
-    /// The interval contains zero: no difference was measured.
-    NoDifference,
-    /// One round gives no interval.
-    TooFewRounds,
 }
 
 #[cfg(test)]

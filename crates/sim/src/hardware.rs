@@ -7,7 +7,7 @@ mod measured;
 
 use std::path::Path;
 
-use memweir_core::input::{InputError, Refusal};
+use memweir_core::input::{Document, InputError, Refusal, Replaced, Replacement, Section};
 use memweir_core::names::suggestion;
 
 use crate::machine::Machine;
@@ -42,11 +42,7 @@ impl Hardware {
     /// # Errors
     /// If there is none: with the nearest name.
     pub fn shipped(name: &str) -> Result<Self, Refusal> {
-        let names = MACHINES.iter().map(|(name, _)| *name);
-        let Some((_, text)) = MACHINES.iter().find(|(shipped, _)| *shipped == name) else {
-            let help = format!("{}; or a file that ends in `.toml`", suggestion(name, names));
-            return Err(Refusal::new(format!("unknown machine `{name}`"), help));
-        };
+        let text = shipped_text(name)?;
         Ok(Self::parse(name, text, Path::new("."))
             .unwrap_or_else(|error| unreachable!("a shipped machine: {error}")))
     }
@@ -57,10 +53,26 @@ impl Hardware {
     /// # Errors
     /// If there is no such machine, or its file is refused.
     pub fn find(choice: &str, directory: &Path) -> Result<Self, InputError> {
-        if choice.ends_with(".toml") {
-            return Self::read(&directory.join(choice));
+        Self::find_replacing(choice, directory, &[])
+    }
+
+    /// The same with `replacements` in the place of values of its file.
+    ///
+    /// # Errors
+    /// As [`Self::find`], and if a replacement makes the machine impossible.
+    pub fn find_replacing(
+        choice: &str,
+        directory: &Path,
+        replacements: &[Replacement],
+    ) -> Result<Self, InputError> {
+        if !choice.ends_with(".toml") {
+            let text = shipped_text(choice).map_err(|refusal| refusal.written_in("machine"))?;
+            return Self::replacing(Document { name: choice, text }, directory, replacements);
         }
-        Self::shipped(choice).map_err(|refusal| refusal.written_in("machine"))
+        let path = directory.join(choice);
+        let (name, text) = read_text(&path)?;
+        let document = Document { name: &name, text: &text };
+        Self::replacing(document, path.parent().unwrap_or(Path::new(".")), replacements)
     }
 
     /// Reads a machine file, or a `platform.toml` of `memweir calibrate`. Media files that it
@@ -69,9 +81,7 @@ impl Hardware {
     /// # Errors
     /// If it cannot be read or says something impossible: with line, key and reason.
     pub fn read(path: &Path) -> Result<Self, InputError> {
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+        let (name, text) = read_text(path)?;
         Self::parse(&name, &text, path.parent().unwrap_or(Path::new(".")))
     }
 
@@ -80,11 +90,49 @@ impl Hardware {
     /// # Errors
     /// If it says something impossible: with line, key and reason.
     pub fn parse(name: &str, text: &str, directory: &Path) -> Result<Self, InputError> {
-        if measured::is_platform(text) {
-            measured::parse(name, text)
+        Self::replacing(Document { name, text }, directory, &[])
+    }
+
+    /// Reads a table that says what a machine file says. Media files that it names start at
+    /// `directory`.
+    ///
+    /// # Errors
+    /// If it says something impossible: with line, key and reason.
+    pub fn of_section(section: Section<'_>, directory: &Path) -> Result<Self, InputError> {
+        file::parse(section, directory)
+    }
+
+    fn replacing(
+        document: Document<'_>,
+        directory: &Path,
+        replacements: &[Replacement],
+    ) -> Result<Self, InputError> {
+        let replaced = Replaced::new(document, replacements);
+        let root = if replacements.is_empty() { document.parse()? } else { replaced.parse()? };
+        if measured::is_platform(document.text) {
+            measured::parse(document.name, root)
         } else {
-            file::parse(name, text, directory)
+            file::parse(root, directory)
         }
+    }
+}
+
+fn shipped_text(name: &str) -> Result<&'static str, Refusal> {
+    let names = MACHINES.iter().map(|(name, _)| *name);
+    match MACHINES.iter().find(|(shipped, _)| *shipped == name) {
+        Some((_, text)) => Ok(text),
+        None => {
+            let help = format!("{}; or a file that ends in `.toml`", suggestion(name, names));
+            Err(Refusal::new(format!("unknown machine `{name}`"), help))
+        }
+    }
+}
+
+fn read_text(path: &Path) -> Result<(String, String), InputError> {
+    let name = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok((name, text)),
+        Err(error) => Err(InputError::new(&name, format!("cannot be read: {error}"))),
     }
 }
 

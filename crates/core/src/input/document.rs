@@ -19,6 +19,7 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::replace::Replaced;
 use super::{InputError, Refusal};
 use crate::names::{nearest, suggestion};
 
@@ -34,7 +35,7 @@ pub struct Document<'a> {
 /// A table of which the keys are taken one by one.
 #[derive(Debug)]
 pub struct Section<'a> {
-    document: Document<'a>,
+    origin: Origin<'a>,
     path: String,
     span: Range<usize>,
     table: DeTable<'a>,
@@ -43,7 +44,7 @@ pub struct Section<'a> {
 /// A value and where it stands.
 #[derive(Debug)]
 pub struct Value<'a> {
-    document: Document<'a>,
+    origin: Origin<'a>,
     path: String,
     span: Range<usize>,
     value: DeValue<'a>,
@@ -55,19 +56,52 @@ impl<'a> Document<'a> {
     /// # Errors
     /// If the text is no TOML.
     pub fn parse(self) -> Result<Section<'a>, InputError> {
-        let table = DeTable::parse(self.text).map_err(|error| {
+        let table = self.table()?;
+        Ok(Section::new(Origin { document: self, replaced: None }, table))
+    }
+
+    pub(super) fn table(self) -> Result<Spanned<DeTable<'a>>, InputError> {
+        DeTable::parse(self.text).map_err(|error| {
             let refusal = InputError::new(self.name, error.message());
             match error.span() {
                 Some(span) => refusal.at(self.text, span),
                 None => refusal,
             }
-        })?;
-        let span = table.span();
-        Ok(Section { document: self, path: String::new(), span, table: table.into_inner() })
+        })
+    }
+}
+
+/// Where a value was written: in the file, or in what replaces some of its values.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin<'a> {
+    pub(super) document: Document<'a>,
+    pub(super) replaced: Option<&'a Replaced>,
+}
+
+impl Origin<'_> {
+    /// A refusal of what stands at `span` under the key `path`.
+    pub(super) fn refuse(
+        self,
+        span: &Range<usize>,
+        path: &str,
+        reason: impl Into<String>,
+    ) -> InputError {
+        let error = match self.replaced.and_then(|replaced| replaced.option_at(span)) {
+            Some(option) => InputError::new(option, reason),
+            None => {
+                InputError::new(self.document.name, reason).at(self.document.text, span.clone())
+            }
+        };
+        if path.is_empty() { error } else { error.key(path) }
     }
 }
 
 impl<'a> Section<'a> {
+    /// An outermost table.
+    pub(super) fn new(origin: Origin<'a>, table: Spanned<DeTable<'a>>) -> Self {
+        Self { origin, path: String::new(), span: table.span(), table: table.into_inner() }
+    }
+
     /// Refuses keys that are not among `known`.
     ///
     /// # Errors
@@ -79,19 +113,24 @@ impl<'a> Section<'a> {
             .filter(|key| !known.contains(&key.get_ref().as_ref()))
             .min_by_key(|key| key.span().start);
         let Some(key) = unknown else { return Ok(()) };
-        let error = InputError::new(self.document.name, "unknown key")
-            .at(self.document.text, key.span())
-            .key(join(&self.path, key.get_ref()));
+        let path = join(&self.path, key.get_ref());
+        let error = self.origin.refuse(&key.span(), &path, "unknown key");
         Err(error.help(match nearest(key.get_ref(), known.iter().copied()) {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("valid: {}", known.join(", ")),
         }))
     }
 
+    /// Whether there is a value for `key` that has not been taken yet.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
     /// The value of `key`, if the file has one.
     pub fn take(&mut self, key: &str) -> Option<Value<'a>> {
         let value = self.table.remove(key)?;
-        Some(Value::new(self.document, join(&self.path, key), value))
+        Some(Value::new(self.origin, join(&self.path, key), value))
     }
 
     /// The value of `key`, which must be there.
@@ -117,24 +156,20 @@ impl<'a> Section<'a> {
     /// A refusal of this table.
     #[must_use]
     pub fn refuse(&self, reason: impl Into<String>) -> InputError {
-        InputError::new(self.document.name, reason)
-            .at(self.document.text, self.span.clone())
-            .key(&self.path)
+        self.origin.refuse(&self.span, &self.path, reason)
     }
 }
 
 impl<'a> Value<'a> {
-    fn new(document: Document<'a>, path: String, value: Spanned<DeValue<'a>>) -> Self {
+    fn new(origin: Origin<'a>, path: String, value: Spanned<DeValue<'a>>) -> Self {
         let span = value.span();
-        Self { document, path, span, value: value.into_inner() }
+        Self { origin, path, span, value: value.into_inner() }
     }
 
     /// A refusal of this value.
     #[must_use]
     pub fn refuse(&self, reason: impl Into<String>) -> InputError {
-        InputError::new(self.document.name, reason)
-            .at(self.document.text, self.span.clone())
-            .key(&self.path)
+        self.origin.refuse(&self.span, &self.path, reason)
     }
 
     /// The result of a check, a refusal placed at this value.
@@ -175,6 +210,14 @@ impl<'a> Value<'a> {
             self.refuse(format!("unknown {what} `{given}`"))
                 .help(suggestion(given, names.iter().copied()))
         })
+    }
+
+    /// The boolean that this must be.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn boolean(&self) -> Result<bool, InputError> {
+        self.value.as_bool().ok_or_else(|| self.expected("`true` or `false`"))
     }
 
     /// The integer that this must be.
@@ -228,7 +271,7 @@ impl<'a> Value<'a> {
     pub fn array(&self, what: &str) -> Result<Vec<Value<'a>>, InputError> {
         let array = self.value.as_array().ok_or_else(|| self.expected(what))?;
         let element = |(index, value): (usize, &Spanned<DeValue<'a>>)| {
-            Value::new(self.document, format!("{}[{index}]", self.path), value.clone())
+            Value::new(self.origin, format!("{}[{index}]", self.path), value.clone())
         };
         Ok(array.iter().enumerate().map(element).collect())
     }
@@ -242,9 +285,21 @@ impl<'a> Value<'a> {
         let entry = |(key, value): (&Spanned<std::borrow::Cow<'a, str>>, &Spanned<DeValue<'a>>)| {
             let name = key.get_ref().to_string();
             let path = join(&self.path, &name);
-            (name, Value::new(self.document, path, value.clone()))
+            (name, Value::new(self.origin, path, value.clone()))
         };
         Ok(table.iter().map(entry).collect())
+    }
+
+    /// Whether this is a table.
+    #[must_use]
+    pub fn is_table(&self) -> bool {
+        self.value.as_table().is_some()
+    }
+
+    /// Whether this is an array.
+    #[must_use]
+    pub fn is_array(&self) -> bool {
+        self.value.as_array().is_some()
     }
 
     /// The table that this must be, to take its keys one by one.
@@ -254,7 +309,7 @@ impl<'a> Value<'a> {
     pub fn section(self) -> Result<Section<'a>, InputError> {
         match self.value {
             DeValue::Table(table) => {
-                Ok(Section { document: self.document, path: self.path, span: self.span, table })
+                Ok(Section { origin: self.origin, path: self.path, span: self.span, table })
             }
             _ => Err(self.expected("a table")),
         }
@@ -268,7 +323,9 @@ impl<'a> Value<'a> {
         self.array("an array of tables")?.into_iter().map(Value::section).collect()
     }
 
-    fn expected(&self, what: &str) -> InputError {
+    /// A refusal of the value's type; `what` says what is expected.
+    #[must_use]
+    pub fn expected(&self, what: &str) -> InputError {
         self.refuse(format!("must be {what}, not {}", article(self.value.type_str())))
     }
 }
@@ -277,7 +334,7 @@ fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-fn article(kind: &str) -> String {
+pub(super) fn article(kind: &str) -> String {
     let article = if kind.starts_with(['a', 'i']) { "an" } else { "a" };
     format!("{article} {kind}")
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use memweir_core::input::{Document, InputError, Section, Value};
+use memweir_core::input::{InputError, Section, Value};
 use memweir_core::medium::MediumKind;
 use memweir_core::medium::data::{MediumData, cost, latency, source};
 use memweir_core::{BytesPerSec, MAX_MEDIA, Picos};
@@ -36,8 +36,8 @@ const MOST_CORES: i64 = 65_536;
 /// More nodes than any machine has.
 const MOST_NODES: usize = 1024;
 
-pub(super) fn parse(name: &str, text: &str, directory: &Path) -> Result<Hardware, InputError> {
-    let mut root = Document { name, text }.parse()?;
+/// Reads the outermost table of a machine file that lies in `directory`, or one that stands for it.
+pub(super) fn parse(mut root: Section<'_>, directory: &Path) -> Result<Hardware, InputError> {
     root.only(&MACHINE_KEYS)?;
     let source = source(&mut root)?;
     let nodes = nodes(root.require("nodes")?)?;

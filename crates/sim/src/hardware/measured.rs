@@ -3,7 +3,7 @@
 //!
 //! Only what the simulator needs is read; `memweir-run` owns the format and checks the rest.
 
-use memweir_core::input::{Document, InputError, Section, Value};
+use memweir_core::input::{InputError, Section, Value};
 use memweir_core::medium::MediumKind;
 use memweir_core::{BytesPerSec, Picos};
 
@@ -25,8 +25,8 @@ pub(super) fn is_platform(text: &str) -> bool {
     text.lines().any(|line| line.split_once('=').is_some_and(|(key, _)| key.trim() == "format"))
 }
 
-pub(super) fn parse(name: &str, text: &str) -> Result<Hardware, InputError> {
-    let mut root = Document { name, text }.parse()?;
+/// Reads the outermost table of the file called `name`.
+pub(super) fn parse(name: &str, mut root: Section<'_>) -> Result<Hardware, InputError> {
     let format = root.require("format")?;
     if format.integer()? != FORMAT {
         return Err(format.refuse(format!("this version reads format {FORMAT}")));

@@ -1,0 +1,285 @@
+//! Values of the command line in the place of those of a file.
+//!
+//! They are appended to the file's text below a heading of their own, parsed with it, and moved to
+//! their places. So whatever is wrong with one is known by where it stands, and is reported under
+//! the name of the option that it came from.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::document::{Document, Origin, Section, article};
+use super::{InputError, Refusal};
+
+/// The heading; no key of any file of memweir has a space.
+const HEADING: &str = "values of the command line";
+/// Ends of lines between a file's own text and the first replacement.
+const LINES_BEFORE: usize = 2;
+
+/// Where a value stands in a file: `machine.cores`, `tasks[2].work_s`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPath(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    /// Into a table.
+    Key(String),
+    /// Into an array, from zero.
+    Index(usize),
+}
+
+/// A value that takes the place of a file's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// Where it goes.
+    pub path: KeyPath,
+    /// The value as TOML, on one line.
+    value: String,
+    /// What it is called in refusals: `--sweep cores=8`.
+    option: String,
+}
+
+impl Replacement {
+    /// Puts `value` at `path`. What is no TOML value (`os`, `[os,random]`) is taken as a string or
+    /// as an array of such, so that words need no quotes. `option` is what refusals name instead of the file.
+    #[must_use]
+    pub fn new(path: KeyPath, value: &str, option: impl Into<String>) -> Self {
+        Self { path, value: as_toml(value), option: option.into() }
+    }
+
+    /// The same value at what is left of its path after the key `key`; `None` if it does not
+    /// start there, or nothing is left.
+    #[must_use]
+    pub fn below(&self, key: &str) -> Option<Self> {
+        match self.path.0.split_first() {
+            Some((Step::Key(first), rest)) if first == key && !rest.is_empty() => {
+                Some(Self { path: KeyPath(rest.to_vec()), ..self.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The value as TOML.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+}
+
+/// `value` if it is one TOML value on one line; an array of words as an array of strings; else a
+/// string of it.
+fn as_toml(value: &str) -> String {
+    let value = value.trim();
+    let is_one = !value.contains(['\n', '\r', '#'])
+        && DeTable::parse(&format!("v = {value}")).is_ok_and(|table| table.get_ref().len() == 1);
+    if is_one {
+        return value.to_owned();
+    }
+    match value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(elements) => {
+            let elements: Vec<String> = values(elements).into_iter().map(as_toml).collect();
+            format!("[{}]", elements.join(", "))
+        }
+        None => toml::Value::from(value).to_string(),
+    }
+}
+
+/// The values between the commas of a list, those inside of brackets and quotes left alone:
+/// `1,[a,b],"c,d"` are three.
+#[must_use]
+pub fn values(list: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut start, mut depth, mut quote) = (0, 0usize, None);
+    for (at, c) in list.char_indices() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') => depth = depth.saturating_sub(1),
+            (None, ',') if depth == 0 => {
+                parts.push(&list[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&list[start..]);
+    parts
+}
+
+impl FromStr for KeyPath {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let refuse = || {
+            let help =
+                "write keys with dots between them, and places in brackets: `tasks[0].work_s`";
+            Refusal::new(format!("`{text}` names no key"), help)
+        };
+        let mut steps = Vec::new();
+        for part in text.split('.') {
+            let (key, mut rest) = part.split_at(part.find('[').unwrap_or(part.len()));
+            let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            if key.is_empty() || !key.chars().all(bare) {
+                return Err(refuse());
+            }
+            steps.push(Step::Key(key.to_owned()));
+            while !rest.is_empty() {
+                let (index, after) = rest[1..]
+                    .split_once(']')
+                    .filter(|_| rest.starts_with('['))
+                    .ok_or_else(refuse)?;
+                steps.push(Step::Index(index.parse().map_err(|_| refuse())?));
+                rest = after;
+            }
+        }
+        Ok(Self(steps))
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", written(&self.0))
+    }
+}
+
+fn written(steps: &[Step]) -> String {
+    let mut text = String::new();
+    for step in steps {
+        match step {
+            Step::Key(key) if text.is_empty() => text.push_str(key),
+            Step::Key(key) => text.extend([".", key]),
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    text
+}
+
+/// The text of a TOML file with values of the command line in the place of some of its own.
+#[derive(Clone, Debug)]
+pub struct Replaced {
+    name: String,
+    /// The file's own text, then the replacements.
+    text: String,
+    /// Where the file's own text ends.
+    own: usize,
+    replacements: Vec<Replacement>,
+}
+
+impl Replaced {
+    /// The file `document` with these replacements.
+    #[must_use]
+    pub fn new(document: Document<'_>, replacements: &[Replacement]) -> Self {
+        let mut text = format!("{}\n[\"{HEADING}\"]\n", document.text);
+        for (number, replacement) in replacements.iter().enumerate() {
+            text.push_str(&format!("{} = {}\n", name_of(number), replacement.value));
+        }
+        Self {
+            name: document.name.to_owned(),
+            text,
+            own: document.text.len(),
+            replacements: replacements.to_vec(),
+        }
+    }
+
+    /// The file's outermost table, in which the values are where they belong.
+    ///
+    /// # Errors
+    /// If the file's text is no TOML, or a value finds no place in it.
+    pub fn parse(&self) -> Result<Section<'_>, InputError> {
+        // The file alone first: what is wrong with it is not the command line's fault.
+        Document { name: &self.name, text: &self.text[..self.own] }.table()?;
+        let document = Document { name: &self.name, text: &self.text };
+        let origin = Origin { document, replaced: Some(self) };
+        let table = document.table()?;
+        let span = 0..self.own;
+        Ok(Section::new(origin, Spanned::new(span, self.put_all(origin, table.into_inner())?)))
+    }
+
+    /// The option whose value stands at `span`; none for the file's own text.
+    pub(super) fn option_at(&self, span: &Range<usize>) -> Option<&str> {
+        let before = self.text.get(self.own..span.start)?;
+        let lines = before.bytes().filter(|byte| *byte == b'\n').count();
+        let replacement = self.replacements.get(lines.checked_sub(LINES_BEFORE)?)?;
+        Some(&replacement.option)
+    }
+
+    /// Moves the replacements at the end of `table` to their places.
+    fn put_all<'a>(
+        &'a self,
+        origin: Origin<'a>,
+        mut table: DeTable<'a>,
+    ) -> Result<DeTable<'a>, InputError> {
+        let Some(DeValue::Table(mut values)) = table.remove(HEADING).map(Spanned::into_inner)
+        else {
+            return Ok(table);
+        };
+        for (number, replacement) in self.replacements.iter().enumerate() {
+            let Some(value) = values.remove(name_of(number).as_str()) else { continue };
+            let span = value.span();
+            let mut root = Spanned::new(span.clone(), DeValue::Table(std::mem::take(&mut table)));
+            put(&mut root, &replacement.path.0, value, 0).map_err(|(depth, reason)| {
+                origin.refuse(&span, &written(&replacement.path.0[..depth]), reason)
+            })?;
+            if let DeValue::Table(changed) = root.into_inner() {
+                table = changed;
+            }
+        }
+        Ok(table)
+    }
+}
+
+fn name_of(number: usize) -> String {
+    format!("v{number}")
+}
+
+/// Puts `value` at `path` below `into`, making tables on the way; or says after how many steps it
+/// went wrong, and why.
+fn put<'a>(
+    into: &mut Spanned<DeValue<'a>>,
+    path: &'a [Step],
+    value: Spanned<DeValue<'a>>,
+    depth: usize,
+) -> Result<(), (usize, String)> {
+    let Some((step, rest)) = path.split_first() else {
+        *into = value;
+        return Ok(());
+    };
+    let kind = article(into.get_ref().type_str());
+    match (step, into.get_mut()) {
+        (Step::Key(key), DeValue::Table(table)) => {
+            if !table.contains_key(key.as_str()) {
+                let span = value.span();
+                let empty = Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
+                table.insert(Spanned::new(span, Cow::Borrowed(key.as_str())), empty);
+            }
+            match table.get_mut(key.as_str()) {
+                Some(inner) => put(inner, rest, value, depth + 1),
+                None => Ok(()),
+            }
+        }
+        (Step::Index(index), DeValue::Array(array)) => {
+            let count = array.len();
+            match array.get_mut(*index) {
+                Some(element) => put(element, rest, value, depth + 1),
+                None => {
+                    Err((depth, format!("has {count} elements, counted from 0; none is [{index}]")))
+                }
+            }
+        }
+        (Step::Key(key), _) => {
+            Err((depth, format!("is {kind} in the file and has no key `{key}`")))
+        }
+        (Step::Index(index), _) => {
+            Err((depth, format!("is {kind} in the file and has no element [{index}]")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
