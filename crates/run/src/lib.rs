@@ -25,4 +25,5 @@ pub mod recording;
 pub mod report;
 pub mod segment;
 pub mod store;
+pub mod table;
 pub mod timeline;

@@ -5,7 +5,7 @@
 //! rows go to `FILE.partial.csv` while the batch runs and become `FILE` at its end. What a killed
 //! run leaves is that CSV file, whole up to its last quantum.
 
-mod parquet;
+pub(crate) mod parquet;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -180,7 +180,8 @@ impl Row {
     }
 }
 
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
+/// `path` with more at its end: `t.csv` becomes `t.csv.partial`.
+pub(crate) fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);
     PathBuf::from(name)

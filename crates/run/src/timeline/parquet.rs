@@ -112,7 +112,8 @@ fn optional<T: DataType>(
     column::<T>(group, &values, Some(&levels))
 }
 
-fn column<T: DataType>(
+/// Writes one column; without levels, every row has a value.
+pub(crate) fn column<T: DataType>(
     group: &mut GroupWriter<'_>,
     values: &[T::T],
     levels: Option<&[i16]>,

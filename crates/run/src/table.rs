@@ -1,0 +1,283 @@
+//! Tables of results whose columns are known only when the work starts, as CSV or Parquet.
+//!
+//! Rows are on disk as soon as they are known, in `FILE.partial.csv`, so that work that is killed
+//! keeps what it has. At the end the file itself appears whole, its rows in their final order.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Repetition, Type as Physical, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
+
+use crate::timeline::parquet::column;
+use crate::timeline::{Format, with_ending};
+
+/// Rows per row group of a Parquet file.
+const ROWS_PER_GROUP: usize = 1 << 16;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Names.
+    Text,
+    /// Counts.
+    Whole,
+    /// Measurements.
+    Number,
+}
+
+/// One column. Any of its cells may be empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub kind: Kind,
+}
+
+/// One cell; of the kind of its column, or empty.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// A name.
+    Text(String),
+    /// A count.
+    Whole(i64),
+    /// A measurement.
+    Number(f64),
+    /// Nothing is known.
+    Empty,
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Empty, Into::into)
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(value: u64) -> Self {
+        i64::try_from(value).map_or(Self::Empty, Self::Whole)
+    }
+}
+
+impl Cell {
+    fn written(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Whole(value) => value.to_string(),
+            Self::Number(value) => value.to_string(),
+            Self::Empty => String::new(),
+        }
+    }
+}
+
+/// A table that is being written.
+#[derive(Debug)]
+pub struct Table {
+    path: PathBuf,
+    format: Format,
+    columns: Vec<Column>,
+    journal_path: PathBuf,
+    journal: csv::Writer<File>,
+}
+
+impl Table {
+    /// Starts the table that will be at `path`.
+    pub fn create(path: &Path, format: Format, columns: Vec<Column>) -> io::Result<Self> {
+        let journal_path = with_ending(path, ".partial.csv");
+        let journal = headed(&journal_path, &columns)?;
+        Ok(Self { path: path.to_owned(), format, columns, journal_path, journal })
+    }
+
+    /// Appends a row; it is on disk when this returns.
+    pub fn append(&mut self, row: &[Cell]) -> io::Result<()> {
+        self.journal.write_record(row.iter().map(Cell::written)).map_err(io::Error::other)?;
+        self.journal.flush()
+    }
+
+    /// Writes the table with `rows` in this order in the place of those appended. On failure these
+    /// stay in the journal, whose path the error names.
+    pub fn finish(self, rows: &[Vec<Cell>]) -> io::Result<()> {
+        let partial = with_ending(&self.path, ".partial");
+        let written = match self.format {
+            Format::Csv => csv_file(&partial, &self.columns, rows).map_err(Into::into),
+            Format::Parquet => parquet_file(&partial, &self.columns, rows),
+        };
+        written.and_then(|()| fs::rename(&partial, &self.path).map_err(Into::into)).map_err(
+            |error| {
+                let journal = self.journal_path.display();
+                io::Error::other(format!("{error}; the rows are in {journal}"))
+            },
+        )?;
+        fs::remove_file(&self.journal_path)
+    }
+}
+
+fn headed(path: &Path, columns: &[Column]) -> io::Result<csv::Writer<File>> {
+    let mut writer = csv::Writer::from_writer(File::create(path)?);
+    writer.write_record(columns.iter().map(|column| &column.name)).map_err(io::Error::other)?;
+    writer.flush()?;
+    Ok(writer)
+}
+
+fn csv_file(path: &Path, columns: &[Column], rows: &[Vec<Cell>]) -> io::Result<()> {
+    let mut writer = headed(path, columns)?;
+    for row in rows {
+        writer.write_record(row.iter().map(Cell::written)).map_err(io::Error::other)?;
+    }
+    writer.flush()
+}
+
+fn parquet_file(path: &Path, columns: &[Column], rows: &[Vec<Cell>]) -> Result<(), Box<dyn Error>> {
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .build();
+    let schema = Arc::new(schema(columns)?);
+    let mut writer = SerializedFileWriter::new(File::create(path)?, schema, Arc::new(properties))?;
+    for rows in rows.chunks(ROWS_PER_GROUP) {
+        let mut group = writer.next_row_group()?;
+        for (index, column) in columns.iter().enumerate() {
+            write_column(&mut group, column.kind, rows.iter().map(|row| &row[index]))?;
+        }
+        group.close()?;
+    }
+    writer.close()?;
+    Ok(())
+}
+
+fn schema(columns: &[Column]) -> Result<Type, Box<dyn Error>> {
+    let field = |column: &Column| {
+        let physical = match column.kind {
+            Kind::Text => Physical::BYTE_ARRAY,
+            Kind::Whole => Physical::INT64,
+            Kind::Number => Physical::DOUBLE,
+        };
+        let text = (column.kind == Kind::Text).then_some(parquet::basic::LogicalType::String);
+        Type::primitive_type_builder(&column.name, physical)
+            .with_repetition(Repetition::OPTIONAL)
+            .with_logical_type(text)
+            .build()
+            .map(Arc::new)
+    };
+    let fields = columns.iter().map(field).collect::<Result<_, _>>()?;
+    Ok(Type::group_type_builder("results").with_fields(fields).build()?)
+}
+
+fn write_column<'a>(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    kind: Kind,
+    cells: impl Iterator<Item = &'a Cell> + Clone,
+) -> Result<(), Box<dyn Error>> {
+    let levels: Vec<i16> = cells.clone().map(|c| i16::from(*c != Cell::Empty)).collect();
+    match kind {
+        Kind::Text => {
+            let values: Vec<ByteArray> = cells
+                .filter(|cell| **cell != Cell::Empty)
+                .map(|cell| ByteArray::from(cell.written().as_str()))
+                .collect();
+            column::<ByteArrayType>(group, &values, Some(&levels))?;
+        }
+        Kind::Whole => {
+            let values: Vec<i64> = cells
+                .filter_map(|cell| match cell {
+                    Cell::Whole(value) => Some(*value),
+                    _ => None,
+                })
+                .collect();
+            column::<Int64Type>(group, &values, Some(&levels))?;
+        }
+        Kind::Number => {
+            let values: Vec<f64> = cells
+                .filter_map(|cell| match cell {
+                    Cell::Number(value) => Some(*value),
+                    Cell::Whole(value) => Some(*value as f64),
+                    _ => None,
+                })
+                .collect();
+            column::<DoubleType>(group, &values, Some(&levels))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::RowAccessor;
+
+    fn columns() -> Vec<Column> {
+        [("policy", Kind::Text), ("seed", Kind::Whole), ("turnaround_s", Kind::Number)]
+            .map(|(name, kind)| Column { name: name.to_owned(), kind })
+            .into()
+    }
+
+    fn rows() -> Vec<Vec<Cell>> {
+        vec![
+            vec!["os".into(), 7u64.into(), 1.5.into()],
+            vec!["a,b".into(), Cell::Empty, Cell::Empty],
+        ]
+    }
+
+    #[test]
+    fn rows_are_on_disk_as_they_come_and_in_order_at_the_end() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("t.csv");
+        let mut table = Table::create(&path, Format::Csv, columns()).expect("a file");
+        table.append(&rows()[1]).expect("space");
+        table.append(&rows()[0]).expect("space");
+        let journal = directory.path().join("t.csv.partial.csv");
+        let so_far = fs::read_to_string(&journal).expect("the journal");
+        assert_eq!(so_far, "policy,seed,turnaround_s\n\"a,b\",,\nos,7,1.5\n");
+        assert!(!path.exists());
+        table.finish(&rows()).expect("space");
+        let whole = fs::read_to_string(&path).expect("the table");
+        assert_eq!(whole, "policy,seed,turnaround_s\nos,7,1.5\n\"a,b\",,\n");
+        assert!(!journal.exists());
+    }
+
+    #[test]
+    fn parquet_keeps_the_types_and_what_is_empty() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("t.parquet");
+        let table = Table::create(&path, Format::Parquet, columns()).expect("a file");
+        table.finish(&rows()).expect("space");
+        let reader = SerializedFileReader::new(File::open(&path).expect("a file")).expect("whole");
+        let read: Vec<_> =
+            reader.get_row_iter(None).expect("rows").collect::<Result<_, _>>().expect("whole");
+        assert_eq!(read[0].get_string(0).ok().map(String::as_str), Some("os"));
+        assert_eq!((read[0].get_long(1).ok(), read[0].get_double(2).ok()), (Some(7), Some(1.5)));
+        assert_eq!(read[1].get_string(0).ok().map(String::as_str), Some("a,b"));
+        assert!(read[1].get_long(1).is_err() && read[1].get_double(2).is_err());
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_finished_keeps_its_journal() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("t.csv");
+        let mut table = Table::create(&path, Format::Csv, columns()).expect("a file");
+        table.append(&rows()[0]).expect("space");
+        fs::create_dir(&path).expect("something in the way");
+        let error = table.finish(&rows()).expect_err("in the way").to_string();
+        assert!(error.contains("t.csv.partial.csv"), "{error}");
+        assert!(directory.path().join("t.csv.partial.csv").exists());
+    }
+}
