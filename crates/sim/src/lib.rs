@@ -20,6 +20,7 @@
 //! | [`stretch`] | how far contention stretches the tasks that run together |
 //! | [`record`] | hooks: timelines and page migration |
 //! | [`workload`] | programs and batches as data |
+//! | [`scenario`] | files that say all of this, sweeps, and what came of them |
 //! | [`optimal`] | the shortest turnaround possible, or a bound below it |
 
 #![forbid(unsafe_code)]
@@ -34,6 +35,7 @@ pub mod optimal;
 pub mod outcome;
 pub mod program;
 pub mod record;
+pub mod scenario;
 pub mod service;
 pub mod stretch;
 pub mod task;

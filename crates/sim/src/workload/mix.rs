@@ -302,7 +302,7 @@ fn task(part: &Ingredient, number: u32, offset: Nanos, work: Nanos) -> Task {
 }
 
 /// `433.milc`, and `433.milc#2` for the second.
-fn instance_name(program: &str, number: u32) -> String {
+pub(crate) fn instance_name(program: &str, number: u32) -> String {
     if number == 1 { program.to_owned() } else { format!("{program}#{number}") }
 }
 

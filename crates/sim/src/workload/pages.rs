@@ -74,6 +74,21 @@ impl Popularity {
         Placement { reads: shares(reads), writes: shares(writes) }
     }
 
+    /// Shares of accesses of this hotness that go to each of `parts` equal parts of the memory, the
+    /// most popular one first.
+    #[must_use]
+    pub fn shares(&self, hotness: f64, parts: usize) -> Vec<f64> {
+        let (groups, mut all) = (self.groups(), 0.0);
+        let mut shares = vec![0.0; parts];
+        for (rank, weight) in weights(hotness, groups).enumerate() {
+            all += weight;
+            if let Some(share) = shares.get_mut(rank * parts / groups) {
+                *share += weight;
+            }
+        }
+        shares.iter().map(|share| share / all).collect()
+    }
+
     /// Pages, or groups of them where there are too many.
     fn groups(&self) -> usize {
         self.footprint.0.div_ceil(PAGE.0).clamp(1, MOST_PAGES) as usize
@@ -157,6 +172,16 @@ mod tests {
         assert!((reads - 18.0 / 25.0).abs() < 1e-12 && (writes - 0.5).abs() < 1e-12);
         assert_eq!(dram_share(&four(), exact(0)), (0.0, 0.0));
         assert_eq!(dram_share(&four(), exact(9)), (1.0, 1.0));
+    }
+
+    #[test]
+    fn parts_of_equal_size_have_the_shares_of_their_pages() {
+        // 12 and 6 of 25, then 4 and 3.
+        assert!((four().shares(1.0, 2)[0] - 18.0 / 25.0).abs() < 1e-12);
+        assert_eq!(four().shares(0.0, 2), [0.5, 0.5]);
+        let parts = large().shares(1.0, 64);
+        assert!((parts.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!(parts.is_sorted_by(|a, b| a >= b));
     }
 
     #[test]

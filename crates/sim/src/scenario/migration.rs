@@ -1,0 +1,308 @@
+//! Page migration in a scenario: the policies of `memweir-policy` over a model of each task's pages.
+//!
+//! A task's memory is cut into extents of pages that are about as popular, after the Zipf
+//! distribution of its program. What a task moved in a quantum is shared out among its extents; the
+//! policy says which of them change places; the engine copies them and charges for it.
+
+use memweir_core::input::{InputError, Section, Value};
+use memweir_core::{Bytes, JobId, Lines, MAX_MEDIA, Media, MediumId, Nanos, Traffic};
+use memweir_policy::migration::{
+    Extent, HotPageRules, HotPages, MigrationPolicy, MigrationView, Move,
+};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::placement;
+use crate::machine::{Machine, View};
+use crate::record::{Migration, Migrator, PageCopy, TaskQuantum};
+use crate::task::{Placement, Task};
+use crate::workload::catalog::Catalog;
+use crate::workload::pages::Popularity;
+
+/// Keys of the table.
+const KEYS: [&str; 10] = [
+    "policy",
+    "elsewhere",
+    "dram_mib",
+    "start",
+    "footprint_mib",
+    "hotness",
+    "interval_ms",
+    "horizon_s",
+    "hysteresis",
+    "budget_mib",
+];
+
+/// Extents of one task: fine enough that a policy has a choice, few enough to look at each.
+const EXTENTS: usize = 64;
+
+/// Where pages are at the start, and what moves them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MigrationSpec {
+    mover: Mover,
+    start: Start,
+    /// Place of the memory that has what is not in DRAM.
+    elsewhere: usize,
+    /// Local DRAM for all tasks together.
+    dram: Bytes,
+    /// Of programs that the catalog does not know.
+    unknown: Popularity,
+    /// Between two decisions.
+    interval: Nanos,
+}
+
+/// What moves pages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mover {
+    Nothing,
+    HotPages(HotPageRules),
+}
+
+/// Which pages are in DRAM at the start. Each task gets DRAM in proportion to its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// Any: which pages are hot has nothing to do with their addresses.
+    Address,
+    /// The hottest.
+    Hot,
+}
+
+impl MigrationSpec {
+    /// Reads the table `migration`.
+    pub(super) fn read(value: Value<'_>, machine: &Machine) -> Result<Self, InputError> {
+        let mut section = value.section()?;
+        section.only(&KEYS)?;
+        if machine.nodes.len() > 1 {
+            let reason = format!("`{}` has {} nodes", machine.name, machine.nodes.len());
+            return Err(section.refuse(reason).help("pages migrate on machines of one node"));
+        }
+        let elsewhere = section.require("elsewhere")?;
+        let mib = |v: Value<'_>| v.number_in(0.01..=1e9, "size in MiB").map(bytes_of_mib);
+        let policy = section.require("policy")?;
+        let rules = rules(&mut section)?;
+        let mover = match policy.one_of("migration policy", &["none", "hot-pages"])? {
+            "none" => Mover::Nothing,
+            _ => Mover::HotPages(rules),
+        };
+        let start =
+            section.map("start", |v| Ok(v.one_of("start", &["address", "hot"])? == "hot"))?;
+        let footprint = section.map("footprint_mib", mib)?.unwrap_or(Bytes(512 << 20));
+        let hotness = section.map("hotness", |v| v.number_in(0.0..=10.0, "exponent"))?;
+        let hotness = hotness.unwrap_or(super::pages::DEFAULT_HOTNESS);
+        let interval = section.map("interval_ms", |v| v.number_in(1.0..=1e7, "time in ms"))?;
+        Ok(Self {
+            mover,
+            start: if start.unwrap_or(false) { Start::Hot } else { Start::Address },
+            elsewhere: placement::memory(&elsewhere, elsewhere.string()?, machine)?,
+            dram: mib(section.require("dram_mib")?)?,
+            unknown: Popularity {
+                footprint,
+                read_hotness: hotness,
+                write_hotness: hotness,
+                seed: 0,
+            },
+            interval: interval
+                .map_or(Nanos::from_millis(1000), |ms| Nanos::from_secs_f64(ms / 1e3)),
+        })
+    }
+
+    /// Whether pages move at all.
+    pub(super) fn moves(&self) -> bool {
+        self.mover != Mover::Nothing
+    }
+
+    /// The pages of these tasks, where they are at the start.
+    pub(super) fn pages(&self, tasks: &[Task], catalog: &Catalog, seed: u64) -> Vec<TaskPages> {
+        let popularity = |task: &Task| {
+            catalog.find(&task.program.name).map_or(self.unknown, |entry| entry.popularity(seed))
+        };
+        let of_tasks: Vec<Popularity> = tasks.iter().map(popularity).collect();
+        let all: f64 = of_tasks.iter().map(|popularity| popularity.footprint.as_f64()).sum();
+        let fits = (self.dram.as_f64() / all).min(1.0);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        of_tasks
+            .iter()
+            .map(|popularity| {
+                let mut order: Vec<usize> = (0..EXTENTS).collect();
+                if self.start == Start::Address {
+                    order.shuffle(&mut random);
+                }
+                let mut pages = TaskPages::new(popularity, self.elsewhere);
+                for extent in &order[..(fits * EXTENTS as f64) as usize] {
+                    pages.memory[*extent] = 0;
+                }
+                pages
+            })
+            .collect()
+    }
+
+    /// What moves the pages while the tasks run, if anything does.
+    pub(super) fn migrator(&self, machine: &Machine, pages: Vec<TaskPages>) -> Option<Pager> {
+        let Mover::HotPages(rules) = self.mover else { return None };
+        let view = View::new(machine);
+        Some(Pager {
+            policy: HotPages::new(rules),
+            media: view.media().clone(),
+            medium: (0..machine.memories.len()).map(|memory| view.medium(0, memory)).collect(),
+            dram: self.dram,
+            interval: self.interval,
+            since: Nanos::ZERO,
+            pages,
+        })
+    }
+}
+
+fn rules(section: &mut Section<'_>) -> Result<HotPageRules, InputError> {
+    let default = HotPageRules::default();
+    let horizon = section.map("horizon_s", |v| v.number_in(0.001..=1e6, "time in seconds"))?;
+    let hysteresis = section.map("hysteresis", |v| v.number_in(1.0..=1e6, "factor"))?;
+    let budget = section.map("budget_mib", |v| v.number_in(0.0..=1e9, "size in MiB"))?;
+    Ok(HotPageRules {
+        horizon: horizon.map_or(default.horizon, Nanos::from_secs_f64),
+        hysteresis: hysteresis.unwrap_or(default.hysteresis),
+        budget: budget.map_or(default.budget, bytes_of_mib),
+        ..default
+    })
+}
+
+fn bytes_of_mib(mib: f64) -> Bytes {
+    Bytes((mib * f64::from(1 << 20)) as u64)
+}
+
+/// The extents of one task.
+#[derive(Clone, Debug)]
+pub struct TaskPages {
+    /// Size of each.
+    size: Bytes,
+    /// Shares of the reads, the most popular extent first.
+    reads: Vec<f64>,
+    /// The same of writes.
+    writes: Vec<f64>,
+    /// Place of the memory that each is in.
+    memory: Vec<usize>,
+    /// What the task moved since the last decision.
+    moved: Traffic,
+}
+
+impl TaskPages {
+    fn new(popularity: &Popularity, elsewhere: usize) -> Self {
+        let shares = |hotness: f64| popularity.shares(hotness, EXTENTS);
+        Self {
+            size: Bytes((popularity.footprint.0 / EXTENTS as u64).max(1)),
+            reads: shares(popularity.read_hotness),
+            writes: shares(popularity.write_hotness),
+            memory: vec![elsewhere; EXTENTS],
+            moved: Traffic::default(),
+        }
+    }
+
+    /// The shares of the memories that follow from where the extents are.
+    pub(super) fn placement(&self) -> Placement {
+        let sums = |shares: &[f64]| {
+            let mut sums = [0.0; MAX_MEDIA];
+            for (share, memory) in shares.iter().zip(&self.memory) {
+                sums[*memory] += share;
+            }
+            sums.map(|sum: f64| sum.min(1.0))
+        };
+        Placement { reads: sums(&self.reads), writes: sums(&self.writes) }
+    }
+
+    /// What of the traffic was with an extent.
+    fn traffic(&self, extent: usize) -> Traffic {
+        let share = |lines: Lines, share: f64| Lines((lines.as_f64() * share).round() as u64);
+        Traffic {
+            reads: share(self.moved.reads, self.reads[extent]),
+            writes: share(self.moved.writes, self.writes[extent]),
+        }
+    }
+}
+
+/// Moves pages as a migration policy decides.
+pub(super) struct Pager {
+    policy: HotPages,
+    media: Media,
+    /// The medium that each memory is.
+    medium: Vec<MediumId>,
+    dram: Bytes,
+    interval: Nanos,
+    /// Time since the last decision.
+    since: Nanos,
+    /// Per task.
+    pages: Vec<TaskPages>,
+}
+
+impl Migrator for Pager {
+    fn migrate(&mut self, elapsed: Nanos, tasks: &[TaskQuantum]) -> Vec<Migration> {
+        for task in tasks {
+            let Traffic { reads, writes } =
+                Traffic { reads: task.counts.reads, writes: task.counts.writes };
+            self.pages[task.task.index()].moved += Traffic { reads, writes };
+        }
+        self.since += elapsed;
+        if self.since < self.interval {
+            return Vec::new();
+        }
+        let moves = self.decide();
+        self.since = Nanos::ZERO;
+        for pages in &mut self.pages {
+            pages.moved = Traffic::default();
+        }
+        self.make(&moves)
+    }
+}
+
+impl Pager {
+    /// What the policy wants moved, by numbers of extents over all tasks.
+    fn decide(&mut self) -> Vec<Move> {
+        let of_task = |(task, pages): (usize, &TaskPages)| {
+            (0..EXTENTS)
+                .map(|number| Extent {
+                    job: JobId(task as u32),
+                    number: number as u32,
+                    size: pages.size,
+                    medium: self.medium[pages.memory[number]],
+                    traffic: pages.traffic(number),
+                })
+                .collect::<Vec<_>>()
+        };
+        let extents: Vec<Extent> = self.pages.iter().enumerate().flat_map(of_task).collect();
+        let view = MigrationView {
+            elapsed: self.since,
+            extents: &extents,
+            dram_capacity: self.dram,
+            media: &self.media,
+        };
+        let mut moves = Vec::new();
+        self.policy.decide(&view, &mut moves);
+        moves
+    }
+
+    /// Makes the moves; says what is to be copied for which task.
+    fn make(&mut self, moves: &[Move]) -> Vec<Migration> {
+        let mut migrations: Vec<Migration> = Vec::new();
+        for one in moves {
+            let (task, extent) = (one.extent / EXTENTS, one.extent % EXTENTS);
+            let Some(to) = self.medium.iter().position(|medium| *medium == one.to) else {
+                continue;
+            };
+            let pages = &mut self.pages[task];
+            let from = std::mem::replace(&mut pages.memory[extent], to);
+            let copy = PageCopy { from, to, bytes: pages.size };
+            let placement = pages.placement();
+            let task = JobId(task as u32);
+            match migrations.iter_mut().find(|migration| migration.task == task) {
+                Some(migration) => {
+                    migration.placement = placement;
+                    migration.copies.push(copy);
+                }
+                None => migrations.push(Migration { task, placement, copies: vec![copy] }),
+            }
+        }
+        migrations
+    }
+}
+
+#[cfg(test)]
+mod tests;

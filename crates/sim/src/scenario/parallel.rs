@@ -1,0 +1,73 @@
+//! Work on all cores: independent pieces by number, each handed back as it is done.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+/// Does `work` for every number below `count` on `threads` threads, and gives each result to
+/// `done` on the calling thread, in the order in which they are ready.
+///
+/// The threads share one counter and one channel, touched once per piece of work, so that they
+/// keep each other waiting for nothing. A panic of `work` is passed on.
+pub fn for_each<T: Send>(
+    count: usize,
+    threads: NonZeroUsize,
+    work: impl Fn(usize) -> T + Sync,
+    mut done: impl FnMut(usize, T),
+) {
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..threads.get().min(count) {
+            let (sender, next, work) = (sender.clone(), &next, &work);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count || sender.send((index, work(index))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (index, result) in receiver {
+            done(index, result);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn threads(count: usize) -> NonZeroUsize {
+        NonZeroUsize::new(count).expect("threads")
+    }
+
+    #[test]
+    fn every_piece_is_done_once_whatever_the_threads() {
+        for workers in [1, 2, 7, 64] {
+            let mut results = vec![0; 50];
+            for_each(
+                50,
+                threads(workers),
+                |index| index * index,
+                |index, square| {
+                    results[index] += square;
+                },
+            );
+            assert!(results.iter().enumerate().all(|(index, square)| *square == index * index));
+        }
+        for_each(0, threads(4), |index| index, |_, _| panic!("there is nothing to do"));
+    }
+
+    #[test]
+    fn pieces_run_at_the_same_time() {
+        // Each piece waits for the other: one thread alone would never end.
+        let barrier = std::sync::Barrier::new(2);
+        let mut done = 0;
+        for_each(2, threads(2), |_| barrier.wait(), |_, _| done += 1);
+        assert_eq!(done, 2);
+    }
+}

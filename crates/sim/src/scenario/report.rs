@@ -1,0 +1,301 @@
+//! What a scenario came to, as data: every run, and what may be concluded of the policies at each
+//! point of a sweep. `sim --json` is these structures, field by field.
+
+use memweir_core::metrics;
+use memweir_core::verdict::{Difference, Verdict};
+use serde::{Serialize, Serializer};
+
+/// A scenario under all of its policies, at every point of its sweep.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The scenario's file.
+    pub scenario: String,
+    /// The points of the sweep in order; one if nothing was swept.
+    pub points: Vec<Point>,
+    /// Each policy over all points of a sweep, but for those where it is the baseline; empty if
+    /// nothing was swept.
+    pub overall: Vec<Overall>,
+}
+
+/// What a policy gained over all points of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Overall {
+    /// The policy.
+    pub policy: String,
+    /// How many points it was compared at.
+    pub points: usize,
+    /// Mean of its gains there.
+    pub mean: f64,
+    /// The largest.
+    pub best: f64,
+    /// The swept values at which it had that.
+    #[serde(serialize_with = "as_object")]
+    pub best_at: Vec<(String, String)>,
+    /// The smallest.
+    pub worst: f64,
+    /// The swept values at which it had that.
+    #[serde(serialize_with = "as_object")]
+    pub worst_at: Vec<(String, String)>,
+    /// At how many points it was faster than the baseline by more than chance.
+    pub faster: usize,
+    /// At how many it was slower.
+    pub slower: usize,
+}
+
+/// One point of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// The swept keys and their values here, in the order of the sweeps.
+    #[serde(serialize_with = "as_object")]
+    pub at: Vec<(String, String)>,
+    /// The machine.
+    pub machine: String,
+    /// Cores that the tasks could use.
+    pub cores: u32,
+    /// Number of tasks.
+    pub tasks: usize,
+    /// The predictor, with its parameter.
+    pub predictor: String,
+    /// Length of a quantum in milliseconds.
+    pub quantum_ms: f64,
+    /// Level of the confidence intervals, between 0 and 1.
+    pub confidence: f64,
+    /// Peak bandwidth of the local DRAM in bytes per second.
+    pub peak_bandwidth: f64,
+    /// The policy that the others are compared with.
+    pub baseline: String,
+    /// The policies in the order in which they were named.
+    pub policies: Vec<PolicySummary>,
+    /// Every run, by repetition and then in the order of the policies.
+    pub runs: Vec<Run>,
+}
+
+/// One repetition of a scenario under one policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// The policy.
+    pub policy: String,
+    /// Number of the repetition, from zero.
+    pub repetition: u32,
+    /// The seed of everything random in it.
+    pub seed: u64,
+    /// From the start to the end of the last task, in seconds.
+    pub turnaround_s: f64,
+    /// Weighted speedup, iabw eq. (1).
+    pub weighted_speedup: f64,
+    /// Mean over the quanta of the traffic with all memories, in bytes per second.
+    pub bandwidth_mean: f64,
+    /// Standard deviation over the quanta (iabw Fig. 9b).
+    pub bandwidth_std: f64,
+    /// Ideal average bandwidth of the tasks, iabw eq. (10), in bytes per second.
+    pub ideal_average_bandwidth: Option<f64>,
+    /// The scheduling bandwidth target that was used last.
+    pub target: Option<f64>,
+    /// Number of quanta.
+    pub quanta: u64,
+    /// What migrating pages moved, in bytes.
+    pub copied_bytes: u64,
+    /// The shortest turnaround possible, or a bound below it, in seconds; absent where it was not
+    /// asked for.
+    pub optimum_s: Option<f64>,
+    /// Which of the two it is.
+    pub optimum_is: Option<Certainty>,
+    /// The tasks, in the order of the scenario.
+    pub tasks: Vec<TaskRun>,
+}
+
+/// How much is known of a shortest turnaround; see [`crate::optimal::Certainty`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Certainty {
+    /// Some schedule takes so long, and none takes less.
+    Best,
+    /// No schedule takes less.
+    Bound,
+}
+
+/// One task of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskRun {
+    /// Its name.
+    pub name: String,
+    /// How long it takes alone on the machine, in seconds.
+    pub alone_s: f64,
+    /// From its arrival to its end, in seconds.
+    pub turnaround_s: f64,
+    /// Time on a core, in seconds.
+    pub running_s: f64,
+    /// Time on a core over the time alone: what contention cost it.
+    pub slowdown: f64,
+    /// Mean bandwidth while it was on a core, in bytes per second.
+    pub bandwidth_mean: f64,
+}
+
+/// One policy over all repetitions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PolicySummary {
+    /// Its name.
+    pub policy: String,
+    /// Turnaround of each repetition, in seconds.
+    pub turnaround_s: Vec<f64>,
+    /// Their mean, in seconds.
+    pub mean_s: f64,
+    /// Their relative standard deviation in percent; absent for one repetition.
+    pub rsd_percent: Option<f64>,
+    /// How much more it got done per time than the baseline, as a share: the mean over the
+    /// repetitions of the baseline's turnaround over its own, less one.
+    pub gain: f64,
+    /// Difference of turnaround from the baseline, paired by repetition; absent for the baseline
+    /// and for one repetition.
+    pub difference: Option<Difference>,
+    /// What may be concluded.
+    pub verdict: Verdict,
+    /// Mean weighted speedup.
+    pub weighted_speedup: f64,
+    /// Mean of the mean bandwidths, in bytes per second.
+    pub bandwidth_mean: f64,
+    /// Mean of the bandwidths' standard deviations per quantum, in bytes per second.
+    pub bandwidth_std: f64,
+    /// The time that it saves of the time that the optimum saves, both against the baseline;
+    /// absent where no optimum is known or it saves nothing. With a bound in the place of the
+    /// optimum it takes at least so much of what it gains.
+    pub share_of_possible: Option<f64>,
+    /// Whether that is the optimum of every repetition, or a bound of some.
+    pub optimum_is: Option<Certainty>,
+}
+
+/// Keys and values as one object, numbers as numbers.
+fn as_object<S: Serializer>(at: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum Value<'a> {
+        Whole(i64),
+        Number(f64),
+        Text(&'a str),
+    }
+    serializer.collect_map(at.iter().map(|(key, value)| {
+        let number = || value.parse().ok().filter(|number: &f64| number.is_finite());
+        let value = match (value.parse(), number()) {
+            (Ok(whole), _) => Value::Whole(whole),
+            (_, Some(number)) => Value::Number(number),
+            _ => Value::Text(value),
+        };
+        (key, value)
+    }))
+}
+
+/// The name of the policy that the others are compared with: `os` where it is one of them, else
+/// the first.
+#[must_use]
+pub fn baseline(policies: &[String]) -> &str {
+    let os = policies.iter().find(|policy| *policy == "os");
+    os.or(policies.first()).map_or("", String::as_str)
+}
+
+/// What follows from the runs of one point about its policies.
+#[must_use]
+pub fn summaries(policies: &[String], runs: &[Run], confidence: f64) -> Vec<PolicySummary> {
+    let baseline = baseline(policies);
+    let of_baseline = of_policy(runs, baseline);
+    let summary = |policy: &String| {
+        let own = of_policy(runs, policy);
+        let turnaround_s = turnarounds(&own);
+        let difference = (policy != baseline)
+            .then(|| Difference::between(&turnarounds(&of_baseline), &turnaround_s, confidence))
+            .flatten();
+        let mean = |value: fn(&Run) -> f64| -> f64 {
+            metrics::mean(&own.iter().map(|run| value(run)).collect::<Vec<_>>()).unwrap_or(0.0)
+        };
+        PolicySummary {
+            policy: policy.clone(),
+            mean_s: metrics::mean(&turnaround_s).unwrap_or(0.0),
+            rsd_percent: metrics::relative_std_deviation_percent(&turnaround_s),
+            gain: gain(&turnarounds(&of_baseline), &turnaround_s),
+            verdict: if policy == baseline { Verdict::Baseline } else { Verdict::of(difference) },
+            difference,
+            weighted_speedup: mean(|run| run.weighted_speedup),
+            bandwidth_mean: mean(|run| run.bandwidth_mean),
+            bandwidth_std: mean(|run| run.bandwidth_std),
+            share_of_possible: share_of_possible(&of_baseline, &own),
+            optimum_is: certainty(&own),
+            turnaround_s,
+        }
+    };
+    policies.iter().map(summary).collect()
+}
+
+/// What follows from all points of a sweep about each policy.
+#[must_use]
+pub fn overall(points: &[Point]) -> Vec<Overall> {
+    let mut policies: Vec<&str> = Vec::new();
+    for policy in points.iter().flat_map(|point| &point.policies) {
+        if policy.verdict != Verdict::Baseline && !policies.contains(&policy.policy.as_str()) {
+            policies.push(&policy.policy);
+        }
+    }
+    policies.into_iter().filter_map(|policy| overall_of(policy, points)).collect()
+}
+
+fn overall_of(policy: &str, points: &[Point]) -> Option<Overall> {
+    let compared: Vec<(&Point, &PolicySummary)> = points
+        .iter()
+        .flat_map(|point| point.policies.iter().map(move |summary| (point, summary)))
+        .filter(|(_, summary)| summary.policy == policy && summary.verdict != Verdict::Baseline)
+        .collect();
+    let gains: Vec<f64> = compared.iter().map(|(_, summary)| summary.gain).collect();
+    let by_gain = |a: &&(&Point, &PolicySummary), b: &&(&Point, &PolicySummary)| {
+        a.1.gain.total_cmp(&b.1.gain)
+    };
+    let (best, worst) = (compared.iter().max_by(by_gain)?, compared.iter().min_by(by_gain)?);
+    let with = |verdict| compared.iter().filter(|(_, summary)| summary.verdict == verdict).count();
+    Some(Overall {
+        policy: policy.to_owned(),
+        points: compared.len(),
+        mean: metrics::mean(&gains)?,
+        best: best.1.gain,
+        best_at: best.0.at.clone(),
+        worst: worst.1.gain,
+        worst_at: worst.0.at.clone(),
+        faster: with(Verdict::Faster),
+        slower: with(Verdict::Slower),
+    })
+}
+
+fn of_policy<'a>(runs: &'a [Run], policy: &str) -> Vec<&'a Run> {
+    runs.iter().filter(|run| run.policy == policy).collect()
+}
+
+fn turnarounds(runs: &[&Run]) -> Vec<f64> {
+    runs.iter().map(|run| run.turnaround_s).collect()
+}
+
+/// Mean over the pairs of the throughput gained.
+fn gain(baseline: &[f64], policy: &[f64]) -> f64 {
+    let gains: Vec<f64> = baseline
+        .iter()
+        .zip(policy)
+        .filter(|(_, own)| **own > 0.0)
+        .map(|(baseline, own)| baseline / own - 1.0)
+        .collect();
+    metrics::mean(&gains).unwrap_or(0.0)
+}
+
+/// What is known of all of these optima.
+fn certainty(runs: &[&Run]) -> Option<Certainty> {
+    let best = runs.iter().all(|run| run.optimum_is == Some(Certainty::Best));
+    runs.first()?.optimum_is?;
+    Some(if best { Certainty::Best } else { Certainty::Bound })
+}
+
+/// What `policy` saves against `baseline`, of what the optimum would have saved.
+fn share_of_possible(baseline: &[&Run], policy: &[&Run]) -> Option<f64> {
+    let (mut saved, mut possible) = (0.0, 0.0);
+    for (baseline, own) in baseline.iter().zip(policy) {
+        saved += baseline.turnaround_s - own.turnaround_s;
+        possible += baseline.turnaround_s - own.optimum_s?;
+    }
+    (possible > 0.0).then(|| saved / possible)
+}
+
+#[cfg(test)]
+mod tests;

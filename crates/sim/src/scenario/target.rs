@@ -1,0 +1,119 @@
+//! The scheduling bandwidth target of a scenario: iabw eq. (11) scaled to its machine, a curve of its
+//! own, or one figure.
+
+use memweir_core::BytesPerSec;
+use memweir_core::input::{InputError, Value};
+use memweir_policy::TargetCurve;
+
+/// Realistic peak of the machine of iabw eq. (11): 40 transactions of 128 bytes per microsecond.
+const PAPER_PEAK: BytesPerSec = BytesPerSec::from_gb(40.0 * 0.128);
+
+/// Keys of a curve, those of `platform.toml`.
+const KEYS: [&str; 3] = ["coefficients", "from", "to"];
+
+/// More than any memory carries: a larger figure is a mistake of unit.
+const ABSURD_BANDWIDTH: f64 = 1e14;
+
+/// Reads `target`: `"none"`, `"paper"`, a bandwidth in bytes per second, or a table of
+/// `coefficients` (constant first, in GB/s as in `platform.toml`), `from` and `to`.
+pub(super) fn read(value: Value<'_>, peak: BytesPerSec) -> Result<Option<TargetCurve>, InputError> {
+    if value.text().is_some() {
+        return Ok(match value.one_of("target", &["none", "paper"])? {
+            "none" => None,
+            _ => Some(paper_scaled_to(peak)),
+        });
+    }
+    if value.is_table() {
+        return curve(value).map(Some);
+    }
+    value
+        .number_in(0.0..=ABSURD_BANDWIDTH, "target in bytes per second")
+        .map(BytesPerSec)
+        .map(fixed)
+        .map(Some)
+}
+
+/// iabw eq. (11) for a machine of another peak: its bandwidths grow in the proportion of the peaks.
+#[must_use]
+pub fn paper_scaled_to(peak: BytesPerSec) -> TargetCurve {
+    let paper = TargetCurve::paper();
+    let scale = peak.0 / PAPER_PEAK.0;
+    TargetCurve {
+        quadratic: paper.quadratic / scale,
+        linear: paper.linear,
+        constant: paper.constant * scale,
+        iabw_min: paper.iabw_min * scale,
+        iabw_max: paper.iabw_max * scale,
+        r_squared: None,
+    }
+}
+
+/// The same target whatever the workload.
+#[must_use]
+pub fn fixed(target: BytesPerSec) -> TargetCurve {
+    TargetCurve {
+        quadratic: 0.0,
+        linear: 0.0,
+        constant: target.as_gb(),
+        iabw_min: BytesPerSec::ZERO,
+        iabw_max: BytesPerSec(f64::MAX),
+        r_squared: None,
+    }
+}
+
+fn curve(value: Value<'_>) -> Result<TargetCurve, InputError> {
+    const WHAT: &str = "an array of three coefficients, the constant first, in GB/s";
+    let mut section = value.section()?;
+    section.only(&KEYS)?;
+    let list = section.require("coefficients")?;
+    let coefficients = list
+        .array(WHAT)?
+        .iter()
+        .map(|c| c.number_in(-1e12..=1e12, "coefficient"))
+        .collect::<Result<Vec<f64>, _>>()?;
+    let [constant, linear, quadratic] = coefficients[..] else {
+        return Err(list.refuse(format!("must be {WHAT}, and has {}", coefficients.len())));
+    };
+    let rate = |value: &Value<'_>| {
+        value.number_in(0.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second").map(BytesPerSec)
+    };
+    let iabw_min = section.map("from", |v| rate(&v))?.unwrap_or(BytesPerSec::ZERO);
+    let to = section.take("to");
+    let iabw_max = to.as_ref().map(rate).transpose()?.unwrap_or(BytesPerSec(f64::MAX));
+    if iabw_max < iabw_min {
+        let value = to.as_ref().unwrap_or(&list);
+        return Err(value
+            .refuse("the range ends before it starts")
+            .help("`from` is the lower end"));
+    }
+    Ok(TargetCurve { quadratic, linear, constant, iabw_min, iabw_max, r_squared: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gb(value: f64) -> BytesPerSec {
+        BytesPerSec::from_gb(value)
+    }
+
+    #[test]
+    fn the_papers_curve_scales_with_the_peak() {
+        // 50 transactions per microsecond of 40 are 25 GB/s of 20.
+        let of_paper =
+            TargetCurve::paper().apply(gb(50.0 * 0.128), None).as_gb() / PAPER_PEAK.as_gb();
+        let scaled = paper_scaled_to(gb(20.0)).apply(gb(25.0), None).as_gb() / 20.0;
+        assert!((of_paper - scaled).abs() < 1e-12, "{of_paper} {scaled}");
+        // -0.0118 * 2500 + 1.4571 * 50 - 6.2403 = 37.1147, of 40.
+        assert!((scaled - 37.1147 / 40.0).abs() < 1e-12);
+        assert_eq!(paper_scaled_to(PAPER_PEAK), TargetCurve::paper());
+    }
+
+    #[test]
+    fn a_fixed_target_is_the_same_for_every_workload() {
+        for iabw in [0.0, 0.1, 5.0, 500.0] {
+            assert_eq!(fixed(gb(4.0)).apply(gb(iabw), None), gb(4.0));
+        }
+        assert_eq!(fixed(gb(4.0)).apply(gb(1.0), Some(gb(3.0))), gb(3.0), "at most the peak");
+    }
+}

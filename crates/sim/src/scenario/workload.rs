@@ -1,0 +1,186 @@
+//! The workload of a scenario, and what is made of it for a repetition. Reading it from a file
+//! lives in `tasks`, `pages` and `mix`.
+
+use std::sync::Arc;
+
+use memweir_core::Nanos;
+use memweir_core::input::Refusal;
+use memweir_core::profile::Profile;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::Scenario;
+use super::migration::TaskPages;
+use super::mix::MixSpec;
+use super::pages::Pages;
+use super::report::Certainty;
+use crate::hardware::Hardware;
+use crate::program::Program;
+use crate::task::{Placement, Task};
+use crate::workload::catalog::Entry;
+use crate::workload::mix::instance_name;
+use crate::workload::synthetic::Synthetic;
+
+/// What is executed.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// The tasks that the file names one by one.
+    pub tasks: Vec<TaskSpec>,
+    /// A mix that is drawn besides.
+    pub mix: Option<MixSpec>,
+}
+
+/// One task of a scenario, of which several instances may be executed.
+#[derive(Clone, Debug)]
+pub struct TaskSpec {
+    /// Its name; from the second on, instances get their number behind it.
+    pub name: String,
+    /// What it executes.
+    pub source: Source,
+    /// How many of it there are.
+    pub instances: u32,
+    /// Progress after which it is complete; the whole program if absent.
+    pub work: Option<Nanos>,
+    /// When it is submitted.
+    pub arrival: Nanos,
+    /// Where in the program it starts.
+    pub offset: Offset,
+    /// Where its pages are.
+    pub placement: Placement,
+    /// Where they are instead, by a model of pages.
+    pub pages: Option<Pages>,
+}
+
+/// Where a program comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// It stands in the file.
+    Spans(Arc<Program>),
+    /// It was recorded.
+    Recording {
+        /// What it is called.
+        name: String,
+        /// The recording.
+        profile: Arc<Profile>,
+    },
+    /// It is drawn from figures of the file.
+    Synthetic {
+        /// The figures.
+        program: Box<Synthetic>,
+        /// Whether the file gives the seed too; else each repetition draws anew.
+        fixed: bool,
+    },
+    /// It is drawn from published figures.
+    Catalog {
+        /// The figures.
+        entry: Arc<Entry>,
+        /// The seed, if the file gives one; else each repetition draws anew.
+        seed: Option<u64>,
+    },
+}
+
+/// Where in its program a task starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offset {
+    /// After so much progress.
+    At(Nanos),
+    /// Anywhere, drawn anew for each instance and repetition.
+    Random,
+}
+
+/// The workload of one repetition.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The tasks.
+    pub tasks: Vec<Task>,
+    /// Their pages, where these may move.
+    pub pages: Option<Vec<TaskPages>>,
+    /// The shortest turnaround possible, or a bound that none can be below, once it was looked for.
+    pub optimum: Option<(Nanos, Certainty)>,
+}
+
+impl Scenario {
+    /// The workload of a repetition: the same for every policy, and for every run.
+    ///
+    /// # Errors
+    /// If a mix has no solution.
+    pub fn prepare(&self, repetition: u32) -> Result<Prepared, Refusal> {
+        let seed = self.seed_of(repetition);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut tasks = Vec::new();
+        for spec in &self.workload.tasks {
+            spec.append(&self.hardware, seed, &mut random, &mut tasks)?;
+        }
+        if let Some(mix) = &self.workload.mix {
+            tasks.extend(mix.tasks(&self.hardware, self.cores, seed)?);
+        }
+        let pages = self.migration.as_ref().map(|migration| {
+            let pages = migration.pages(&tasks, &self.catalog, seed);
+            for (task, pages) in tasks.iter_mut().zip(&pages) {
+                task.placement = pages.placement();
+            }
+            pages
+        });
+        Ok(Prepared { tasks, pages, optimum: None })
+    }
+}
+
+impl TaskSpec {
+    /// Appends its instances.
+    fn append(
+        &self,
+        hardware: &Hardware,
+        seed: u64,
+        random: &mut ChaCha8Rng,
+        tasks: &mut Vec<Task>,
+    ) -> Result<(), Refusal> {
+        let (program, whole) = self.source.program(hardware, seed)?;
+        let placement = self.pages.as_ref().map_or(self.placement, |pages| pages.placement(seed));
+        for number in 1..=self.instances {
+            let offset = match self.offset {
+                Offset::At(offset) => offset,
+                Offset::Random => Nanos(random.random_range(0..program.length().0.max(1))),
+            };
+            tasks.push(Task {
+                name: instance_name(&self.name, number),
+                program: Arc::clone(&program),
+                offset,
+                work: self.work.unwrap_or(whole),
+                arrival: self.arrival,
+                placement,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    /// Whether it is a cycle that is drawn, without a beginning.
+    #[must_use]
+    pub fn is_drawn(&self) -> bool {
+        matches!(self, Self::Synthetic { .. } | Self::Catalog { .. })
+    }
+
+    /// The program in a repetition of this seed, and how long the whole of it takes.
+    fn program(&self, hardware: &Hardware, seed: u64) -> Result<(Arc<Program>, Nanos), Refusal> {
+        let whole = |program: Program| {
+            let length = program.length();
+            (Arc::new(program), length)
+        };
+        Ok(match self {
+            Self::Spans(program) => (Arc::clone(program), program.length()),
+            Self::Recording { name, profile } => {
+                let peak = hardware.machine.core_peak;
+                let program = Program::from_profile(name, profile, peak);
+                whole(program.map_err(|error| Refusal::new(error.to_string(), "record it anew"))?)
+            }
+            Self::Synthetic { program, fixed: true } => whole(program.program()?),
+            Self::Synthetic { program, fixed: false } => {
+                whole(Synthetic { seed, ..(**program).clone() }.program()?)
+            }
+            Self::Catalog { entry, seed: own } => {
+                (Arc::new(entry.program(hardware, own.unwrap_or(seed))), entry.run_time())
+            }
+        })
+    }
+}
