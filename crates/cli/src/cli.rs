@@ -3,7 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::EXIT_CODES;
-use crate::{calibrate, completions, doctor, hog, hogsim, man, profile, replay, run, store};
+use crate::{calibrate, completions, doctor, hog, hogsim, man, profile, replay, run, sim, store};
 
 /// memweir's command line.
 #[derive(Debug, Parser)]
@@ -26,6 +26,7 @@ Examples:
   memweir run -- gzip -k a ::: xz -k b ::: sort c   three jobs, one batch
   memweir run --compare os,ideal-average --repeat 5 --profile-first jobs.toml
   memweir profile --svg gzip.svg -- gzip -c big     memory behavior of one program
+  memweir sim --example > s.toml; memweir sim s.toml    the policies on another machine
 
 The manual: `memweir help COMMAND`, and docs/ in the sources.";
 
@@ -34,6 +35,8 @@ The manual: `memweir help COMMAND`, and docs/ in the sources.";
 pub(crate) enum Command {
     /// Run a batch of jobs under a bandwidth-aware scheduler
     Run(Box<run::Args>),
+    /// Try policies on a machine that you do not have
+    Sim(Box<sim::Args>),
     /// Decide once more what a batch's scheduler has decided, under its policy or another
     Replay(replay::Args),
     /// Record what a program does to memory along its own execution
@@ -58,6 +61,7 @@ pub(crate) enum Command {
 pub(crate) fn command() -> clap::Command {
     Cli::command().mut_subcommands(|sub| match sub.get_name() {
         "run" => sub.after_long_help(run::help::after()),
+        "sim" => sub.after_long_help(sim::help::after()),
         _ => sub.after_long_help(EXIT_CODES),
     })
 }

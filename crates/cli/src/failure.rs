@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use memweir_core::input::InputError;
 use memweir_run::batch::RunError;
+use memweir_sim::SimError;
 
 /// The exit codes, as every `--help` lists them.
 pub(crate) const EXIT_CODES: &str = "\
@@ -61,6 +62,12 @@ impl Failure {
     /// Standard output that could not be written.
     pub(crate) fn stdout(source: io::Error) -> Self {
         Self::Write { what: "standard output".to_owned(), source }
+    }
+}
+
+impl From<SimError> for Failure {
+    fn from(error: SimError) -> Self {
+        Self::Input(InputError::new("scenario", error.to_string()))
     }
 }
 

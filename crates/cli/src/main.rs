@@ -14,6 +14,7 @@ mod profile;
 mod render;
 mod replay;
 mod run;
+mod sim;
 mod store;
 mod value;
 
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
 fn execute(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Run(args) => run::execute(*args),
+        Command::Sim(args) => sim::execute(&args),
         Command::Replay(args) => replay::execute(&args),
         Command::Store(args) => store::execute(args),
         Command::Hog(args) => hog::execute(&args),

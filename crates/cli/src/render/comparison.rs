@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use memweir_run::compare::{Comparison, VariantSummary, Verdict};
+use memweir_run::compare::{Comparison, Difference, VariantSummary, Verdict};
 
 use super::text::{Align, rate, seconds, table};
 
@@ -27,7 +27,9 @@ pub(crate) fn report(comparison: &Comparison) -> String {
         comparison.rounds
     );
     for variant in &comparison.variants {
-        if let Some(sentence) = conclusion(variant, comparison) {
+        let sentence =
+            conclusion(&variant.variant, &comparison.baseline, variant.verdict, variant.difference);
+        if let Some(sentence) = sentence {
             let _ = writeln!(text, "{sentence}");
         }
     }
@@ -35,17 +37,11 @@ pub(crate) fn report(comparison: &Comparison) -> String {
 }
 
 fn row(variant: &VariantSummary) -> Vec<String> {
-    let (difference, interval) = match &variant.difference {
-        Some(d) => (
-            format!("{:+.2} s ({:+.1} %)", d.mean_s, d.percent),
-            format!("{:+.2} to {:+.2} s", d.low_s, d.high_s),
-        ),
-        None => ("-".to_owned(), "-".to_owned()),
-    };
+    let [difference, interval] = difference(variant.difference);
     vec![
         variant.variant.clone(),
         seconds(variant.mean_s),
-        variant.rsd_percent.map_or_else(|| "-".to_owned(), |rsd| format!("{rsd:.1} %")),
+        spread(variant.rsd_percent),
         difference,
         interval,
         rate(variant.bandwidth_std),
@@ -53,7 +49,23 @@ fn row(variant: &VariantSummary) -> Vec<String> {
     ]
 }
 
-fn verdict(verdict: Verdict) -> &'static str {
+/// A relative standard deviation in percent, if there is one.
+pub(super) fn spread(rsd_percent: Option<f64>) -> String {
+    rsd_percent.map_or_else(|| "-".to_owned(), |rsd| format!("{rsd:.1} %"))
+}
+
+/// A difference and its interval, if there are any.
+pub(super) fn difference(difference: Option<Difference>) -> [String; 2] {
+    match difference {
+        Some(d) => [
+            format!("{:+.2} s ({:+.1} %)", d.mean_s, d.percent),
+            format!("{:+.2} to {:+.2} s", d.low_s, d.high_s),
+        ],
+        None => ["-".to_owned(), "-".to_owned()],
+    }
+}
+
+pub(super) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Baseline => "baseline",
         Verdict::Faster => "faster",
@@ -63,11 +75,14 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// One sentence per variant that was compared.
-fn conclusion(variant: &VariantSummary, comparison: &Comparison) -> Option<String> {
-    let name = &variant.variant;
-    let baseline = &comparison.baseline;
-    let change = variant.difference.map(|d| {
+/// One sentence about a variant that was compared.
+pub(super) fn conclusion(
+    name: &str,
+    baseline: &str,
+    verdict: Verdict,
+    difference: Option<Difference>,
+) -> Option<String> {
+    let change = difference.map(|d| {
         format!(
             "{:.1} % ({:.2} to {:.2} s)",
             d.percent.abs(),
@@ -75,7 +90,7 @@ fn conclusion(variant: &VariantSummary, comparison: &Comparison) -> Option<Strin
             d.low_s.abs().max(d.high_s.abs())
         )
     });
-    match (variant.verdict, change) {
+    match (verdict, change) {
         (Verdict::Faster, Some(change)) => {
             Some(format!("{name} is faster than {baseline} by {change}."))
         }
@@ -95,7 +110,6 @@ fn conclusion(variant: &VariantSummary, comparison: &Comparison) -> Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_run::compare::Difference;
 
     fn variant(name: &str, verdict: Verdict, interval: Option<(f64, f64)>) -> VariantSummary {
         VariantSummary {

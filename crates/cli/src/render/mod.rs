@@ -9,4 +9,5 @@ pub(crate) mod plot;
 pub(crate) mod profile;
 pub(crate) mod progress;
 pub(crate) mod replay;
+pub(crate) mod sim;
 pub(crate) mod text;

@@ -88,6 +88,35 @@ fn line(progress: &Progress) -> String {
     line
 }
 
+/// Counts pieces of work on standard error if that is a terminal, with the time that is left.
+pub(crate) struct Counter {
+    bar: ProgressBar,
+}
+
+impl Counter {
+    /// A counter of `all` pieces, which are called `what`.
+    pub(crate) fn new(what: &'static str, all: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(all), ProgressDrawTarget::stderr());
+        let template = "{wide_bar} {percent:>3} %  {pos} of {len} {msg}, {per_sec:.1}, {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_message(what);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar }
+    }
+
+    /// One more piece is done.
+    pub(crate) fn one_more(&self) {
+        self.bar.inc(1);
+    }
+
+    /// Takes the line off the terminal.
+    pub(crate) fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

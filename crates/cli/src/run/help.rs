@@ -34,7 +34,7 @@ pub(crate) fn after() -> String {
     text
 }
 
-fn section(text: &mut String, title: &str, rows: &[(String, String)]) {
+pub(crate) fn section(text: &mut String, title: &str, rows: &[(String, String)]) {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let _ = writeln!(text, "{title}:");
     for (name, about) in rows {

@@ -3,7 +3,7 @@
 mod args;
 mod first;
 pub(crate) mod help;
-mod names;
+pub(crate) mod names;
 mod watcher;
 
 use memweir_run::batch::run_batch;

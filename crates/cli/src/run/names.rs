@@ -4,7 +4,7 @@ use memweir_policy::policies::{AUTO_CORES, POLICIES, PolicyOption};
 use memweir_run::options::PINNED;
 
 /// Name and purpose of every policy.
-pub(super) fn policies() -> Vec<(String, String)> {
+pub(crate) fn policies() -> Vec<(String, String)> {
     POLICIES
         .iter()
         .map(|entry| (entry.name.to_owned(), format!("{} ({})", entry.summary, entry.reference)))
@@ -28,7 +28,7 @@ pub(super) fn policy_options() -> Vec<(String, String)> {
 }
 
 /// Form and purpose of every predictor.
-pub(super) fn predictors() -> Vec<(String, String)> {
+pub(crate) fn predictors() -> Vec<(String, String)> {
     memweir_policy::predictor::names()
         .map(|form| (form.to_owned(), predictor(form).to_owned()))
         .collect()

@@ -5,5 +5,6 @@ mod faults;
 mod kills;
 mod media;
 mod signals;
+mod sim;
 mod support;
 mod usage;

@@ -22,13 +22,13 @@ pub(super) fn draw(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
     text(area, &chart.title, (20, 6), 15, INK)?;
     legend(chart, area)?;
     vertical_label(&chart.y_label, area)?;
-    let (x_end, y_end) = extent(chart);
+    let (x_end, y_start, y_end) = extent(chart);
     let mut context = ChartBuilder::on(area)
         .margin_top(32)
         .margin_right(RIGHT)
         .set_label_area_size(LabelAreaPosition::Left, LEFT)
         .set_label_area_size(LabelAreaPosition::Bottom, 46)
-        .build_cartesian_2d(0.0..x_end, 0.0..y_end)
+        .build_cartesian_2d(0.0..x_end, y_start..y_end)
         .map_err(draw_error)?;
     context
         .configure_mesh()
@@ -38,7 +38,7 @@ pub(super) fn draw(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
         .x_labels(11)
         .y_labels(6)
         .x_label_formatter(&|x| tick(*x, x_end))
-        .y_label_formatter(&|y| tick(*y, y_end))
+        .y_label_formatter(&|y| tick(*y, y_end.max(-y_start)))
         .x_desc(&chart.x_label)
         .label_style((FONT, 13).into_font().color(&INK))
         .axis_desc_style((FONT, 13).into_font().color(&INK))
@@ -138,8 +138,9 @@ enum Entry {
     Dashes,
 }
 
-/// The ends of both axes: what the chart asks for, else what the data needs and a little air.
-fn extent(chart: &Chart) -> (f64, f64) {
+/// The end of the horizontal axis, and both ends of the vertical one: what the chart asks for, else
+/// what the data needs and a little air.
+fn extent(chart: &Chart) -> (f64, f64, f64) {
     let points = || chart.series.iter().flat_map(|s| s.points.iter());
     let x_data = points().map(|p| p.0).fold(0.0, f64::max);
     let y_data = points()
@@ -147,8 +148,9 @@ fn extent(chart: &Chart) -> (f64, f64) {
         .chain(chart.levels.iter().map(|l| l.value))
         .filter(|y| y.is_finite())
         .fold(0.0, f64::max);
+    let y_low = points().map(|p| p.1).filter(|y| y.is_finite()).fold(0.0, f64::min) * 1.06;
     let or_one = |end: f64| if end > 0.0 { end } else { 1.0 };
-    (or_one(chart.x_end.unwrap_or(x_data)), or_one(chart.y_end.unwrap_or(y_data * 1.06)))
+    (or_one(chart.x_end.unwrap_or(x_data)), y_low, or_one(chart.y_end.unwrap_or(y_data * 1.06)))
 }
 
 /// Numbers of an axis that ends at `end`, with as many decimals as tell its ticks apart.

@@ -1,12 +1,13 @@
 //! SVG figures: charts with labelled axes, and lanes that show who ran when.
 //!
 //! A [`Figure`] is a stack of panels described as data; the functions that turn reports into
-//! figures live in [`batch`], [`calibration`] and [`super::profile`].
+//! figures live in [`batch`], [`calibration`], [`sweep`] and [`super::profile`].
 
 pub(crate) mod batch;
 pub(crate) mod calibration;
 mod chart;
 mod lanes;
+pub(crate) mod sweep;
 
 use std::fmt;
 use std::io;

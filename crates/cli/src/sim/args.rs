@@ -1,0 +1,68 @@
+//! Options of `memweir sim`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use memweir_core::input::Replacement;
+use memweir_sim::scenario::sweep::Sweep;
+
+use crate::value::refused;
+
+const USAGE: &str = "memweir sim [OPTIONS] SCENARIO.toml
+       memweir sim --example > scenario.toml
+       memweir sim --list";
+
+/// Options of `memweir sim`.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = USAGE)]
+pub(crate) struct Args {
+    /// The scenario: a machine, a workload, and the policies to compare
+    #[arg(value_name = "SCENARIO.toml", required_unless_present_any = ["example", "list"])]
+    #[arg(help_heading = "Scenario")]
+    pub(super) scenario: Option<PathBuf>,
+    /// Print a commented scenario to start from
+    #[arg(long, help_heading = "Scenario", conflicts_with_all = ["scenario", "list"])]
+    pub(super) example: bool,
+    /// List the machines, media, programs, policies and predictors that a scenario can name
+    #[arg(long, help_heading = "Scenario", conflicts_with = "scenario")]
+    pub(super) list: bool,
+    /// Put a value in the place of the scenario's own, for example `cores=8`
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Scenario", value_parser = replacement)]
+    pub(super) set: Vec<Replacement>,
+
+    /// Run at each of these values: `KEY=A,B,C` or `KEY=FROM..TO:STEP`; several make a grid
+    #[arg(long, value_name = "KEY=VALUES", help_heading = "Sweeping", value_parser = sweep)]
+    pub(super) sweep: Vec<Sweep>,
+    /// Threads to run on [default: one per core]
+    #[arg(long, value_name = "N", help_heading = "Sweeping")]
+    pub(super) threads: Option<NonZeroUsize>,
+
+    /// Write everything as JSON (`-`: to standard output instead of the table)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) json: Option<PathBuf>,
+    /// Write one row per run, as Parquet or CSV by the ending
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) out: Option<PathBuf>,
+    /// Write one row per task and quantum of the first repetition, as Parquet or CSV by the ending;
+    /// with several policies one file for each, `FILE.POLICY.csv`
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "sweep")]
+    pub(super) timeline: Option<PathBuf>,
+    /// Draw bandwidth and who ran when; of a sweep, a line per policy
+    #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
+    pub(super) svg: Option<PathBuf>,
+}
+
+fn sweep(text: &str) -> Result<Sweep, String> {
+    text.parse().map_err(refused)
+}
+
+fn replacement(text: &str) -> Result<Replacement, String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| "write `KEY=VALUE`, for example `cores=8`".to_owned())?;
+    let path = key.trim().parse().map_err(refused)?;
+    if value.trim().is_empty() {
+        return Err(format!("`{key}` gets no value"));
+    }
+    Ok(Replacement::new(path, value, format!("--set {text}")))
+}

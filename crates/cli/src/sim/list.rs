@@ -1,0 +1,95 @@
+//! `memweir sim --list`: what a scenario can name.
+
+use memweir_core::medium::data::{MEDIA, MediumData};
+use memweir_policy::policies::{POLICIES, PolicyEntry, PolicyOption};
+use memweir_sim::Hardware;
+use memweir_sim::hardware::MACHINES;
+use memweir_sim::workload::catalog::{Catalog, Entry, Suite};
+use memweir_sim::workload::mix::iabw::TABLE_1;
+
+use crate::render::text::rate;
+use crate::run::help::section;
+use crate::run::names;
+
+/// The whole list.
+pub(super) fn text() -> String {
+    let mut text = String::new();
+    section(&mut text, "Machines (machine = \"NAME\")", &machines());
+    section(&mut text, "Media (in machine files)", &media());
+    section(&mut text, "Programs (program = \"NAME\", mix.programs)", &programs());
+    section(&mut text, "Mixes of the papers (mix.paper = \"NAME\")", &mixes());
+    section(&mut text, "Policies (policies = [\"NAME\", ...])", &policies());
+    section(&mut text, "Predictors (predictor = \"NAME\")", &names::predictors());
+    text
+}
+
+/// The shipped catalog; what was not measured is marked.
+fn programs() -> Vec<(String, String)> {
+    let suite = |entry: &Entry| {
+        Suite::NAMES.iter().find(|(_, suite)| *suite == entry.suite).map_or("", |(name, _)| *name)
+    };
+    let row = |entry: &Entry| {
+        let mark = if entry.mpki.is_estimated() { " (estimated)" } else { "" };
+        let about = format!(
+            "{}: {} lines read per 1,000 instructions{mark}, {:.0} s alone on iabw",
+            suite(entry),
+            entry.mpki.value,
+            entry.run_time_s.value
+        );
+        (entry.name.clone(), about)
+    };
+    Catalog::shipped().iter().map(row).collect()
+}
+
+fn mixes() -> Vec<(String, String)> {
+    let of_table_1 = TABLE_1.iter().map(|workload| {
+        (workload.name(), format!("iabw Table 1, ideal average bandwidth {}", workload.bandwidth()))
+    });
+    let hmmsched = ["hmmsched-1", "hmmsched-2"]
+        .map(|name| (name.to_owned(), "hmmsched section VI, on a machine with NVM".to_owned()));
+    of_table_1.chain(hmmsched).collect()
+}
+
+/// The policies, each with its options.
+fn policies() -> Vec<(String, String)> {
+    let with_options = |entry: &PolicyEntry| {
+        let own = (entry.name.to_owned(), format!("{} ({})", entry.summary, entry.reference));
+        let option = |option: &PolicyOption| {
+            (format!("{}:{}", entry.name, option.usage()), option.summary.to_owned())
+        };
+        std::iter::once(own).chain(entry.options.iter().map(option)).collect::<Vec<_>>()
+    };
+    POLICIES.iter().flat_map(with_options).collect()
+}
+
+fn machines() -> Vec<(String, String)> {
+    let shipped = MACHINES.iter().filter_map(|(name, _)| Hardware::shipped(name).ok());
+    let row = |hardware: Hardware| {
+        let machine = &hardware.machine;
+        let memories: Vec<String> = machine
+            .memories
+            .iter()
+            .map(|memory| format!("{} {}", memory.name, rate(memory.service.capacity.0)))
+            .collect();
+        let about =
+            format!("{} cores; {} ({})", machine.cores(), memories.join(", "), hardware.source);
+        (machine.name.clone(), about)
+    };
+    shipped.map(row).collect()
+}
+
+fn media() -> Vec<(String, String)> {
+    let shipped = MEDIA.iter().filter_map(|(name, _)| MediumData::shipped(name).ok());
+    let row = |medium: MediumData| {
+        let nanos = |latency: memweir_core::Picos| latency.as_f64() / 1e3;
+        let about = format!(
+            "read {} ns, write {} ns beside DRAM of {} ns ({})",
+            nanos(medium.read_latency),
+            nanos(medium.write_latency),
+            nanos(medium.dram_latency),
+            medium.source
+        );
+        (medium.name, about)
+    };
+    shipped.map(row).collect()
+}

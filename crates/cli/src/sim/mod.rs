@@ -1,0 +1,95 @@
+//! `memweir sim`: the policies on a machine that one does not have.
+
+mod args;
+pub(crate) mod help;
+mod list;
+mod recorded;
+mod results;
+mod timeline;
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use memweir_sim::scenario::report::Report;
+use memweir_sim::scenario::study::Study;
+use memweir_sim::scenario::sweep::Grid;
+use memweir_sim::scenario::{self, ScenarioText};
+
+pub(crate) use args::Args;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::plot;
+use crate::render::progress::Counter;
+use crate::render::sim as render;
+use recorded::Recorded;
+use results::Results;
+
+/// Simulates the scenario and shows what came of it.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    match &args.scenario {
+        Some(path) => simulate(args, path)?,
+        None if args.example => output::print(scenario::EXAMPLE)?,
+        None => output::print(&list::text())?,
+    }
+    Ok(Outcome::Success)
+}
+
+fn simulate(args: &Args, path: &Path) -> Result<(), Failure> {
+    for path in [&args.json, &args.svg] {
+        output::writable(path.as_deref())?;
+    }
+    let grid = Grid::new(args.sweep.clone())
+        .map_err(|refusal| refusal.written_in("command line").key("--sweep"))?;
+    let recordings = Recorded::default();
+    let study = Study::read(&ScenarioText::read(path)?, &args.set, grid, &recordings)?;
+    let timelines = timeline::files(args.timeline.as_deref(), &study)?;
+    let mut results = Results::create(args.out.as_deref(), &study)?;
+
+    let counter = Counter::new("runs", study.runs() as u64);
+    let threads = args.threads.unwrap_or_else(cores);
+    let report = study.run(threads, |finished| {
+        results.append(finished);
+        counter.one_more();
+    });
+    counter.finish();
+    let report = report?;
+    results.finish(&report)?;
+    if !timelines.is_empty() {
+        timeline::write(timelines, &study.first()?)?;
+    }
+    if let Some(path) = &args.json {
+        output::json(path, &report)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render::report(&report))?;
+    }
+    if let Some(path) = &args.svg {
+        draw(&study, &report)?.write(path)?;
+    }
+    Ok(())
+}
+
+fn cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// Of a sweep a line per policy; else the first repetition under each policy.
+fn draw(study: &Study, report: &Report) -> Result<plot::Figure, Failure> {
+    if !study.grid().sweeps().is_empty() {
+        return Ok(plot::sweep::figure(report, study.grid()));
+    }
+    let first = study.first()?;
+    let policies = 0..first.scenario().policies.len();
+    let runs: Vec<_> =
+        policies.map(|policy| timeline::drawn(&first, policy)).collect::<Result<_, _>>()?;
+    let point = &report.points[0];
+    let subtitle = format!(
+        "{} tasks on {} cores of {}, quantum {} ms, predictor {}",
+        point.tasks, point.cores, point.machine, point.quantum_ms, point.predictor
+    );
+    Ok(match runs.as_slice() {
+        [run] => plot::batch::timeline(run, subtitle),
+        runs => plot::batch::comparison(runs, subtitle),
+    })
+}

@@ -1,0 +1,120 @@
+//! `memweir sim --timeline` and `--svg`: the first repetition, quantum by quantum, as the rows that
+//! live runs have.
+
+use std::path::{Path, PathBuf};
+
+use memweir_core::Media;
+use memweir_run::timeline::{Format, Row, Timeline};
+use memweir_sim::outcome::QuantumOutcome;
+use memweir_sim::record::{Recorder, TaskQuantum};
+use memweir_sim::scenario::study::{First, Study};
+use memweir_sim::{SimError, View};
+
+use crate::failure::Failure;
+use crate::render::plot;
+
+/// A timeline to be written: of which policy, and where.
+pub(super) struct File {
+    policy: usize,
+    path: PathBuf,
+    timeline: Timeline,
+}
+
+/// Starts the files of `--timeline`: one per policy, named after it where there are several.
+pub(super) fn files(path: Option<&Path>, study: &Study) -> Result<Vec<File>, Failure> {
+    let Some(path) = path else { return Ok(Vec::new()) };
+    let format = Format::of(path).map_err(|r| r.written_in("command line").key("--timeline"))?;
+    let policies = &study.points()[0].policies;
+    let file = |(policy, name): (usize, &String)| {
+        let path = if policies.len() == 1 { path.to_owned() } else { of_policy(path, name) };
+        let timeline = Timeline::create(&path, format).map_err(|e| Failure::write(&path, e))?;
+        Ok(File { policy, path, timeline })
+    };
+    policies.iter().enumerate().map(file).collect()
+}
+
+/// `t.csv` becomes `t.hmmsched-alpha=0.3.csv`.
+fn of_policy(path: &Path, policy: &str) -> PathBuf {
+    let ending = path.extension().unwrap_or_default().to_string_lossy();
+    path.with_extension(format!("{}.{ending}", policy.replace([':', '/'], "-")))
+}
+
+/// Fills the files.
+pub(super) fn write(files: Vec<File>, first: &First<'_>) -> Result<(), Failure> {
+    for file in files {
+        let fail = |error| Failure::write(&file.path, error);
+        let mut timeline = file.timeline;
+        let mut kept = Ok(());
+        let mut rows = Rows::new(first, |rows| {
+            if kept.is_ok() {
+                kept = timeline.append(rows);
+            }
+        });
+        first.record(file.policy, &mut rows)?;
+        kept.and_then(|()| timeline.finish()).map_err(fail)?;
+    }
+    Ok(())
+}
+
+/// The first repetition under one policy, as it is drawn.
+pub(super) fn drawn(first: &First<'_>, policy: usize) -> Result<plot::batch::Run, SimError> {
+    let mut rows = Vec::new();
+    let mut keep = Rows::new(first, |of_quantum| rows.extend_from_slice(of_quantum));
+    let run = first.record(policy, &mut keep)?;
+    let peak = first.scenario().hardware.machine.memories[0].service.capacity;
+    Ok(plot::batch::Run {
+        policy: run.policy,
+        rows,
+        turnaround_s: run.turnaround_s,
+        peak: Some(peak.0),
+    })
+}
+
+/// Turns quanta into rows and hands them on.
+struct Rows<F> {
+    names: Vec<String>,
+    media: Media,
+    quantum: u64,
+    rows: Vec<Row>,
+    sink: F,
+}
+
+impl<F: FnMut(&[Row])> Rows<F> {
+    fn new(first: &First<'_>, sink: F) -> Self {
+        Self {
+            names: first.task_names().map(str::to_owned).collect(),
+            media: View::new(&first.scenario().hardware.machine).media().clone(),
+            quantum: 0,
+            rows: Vec::new(),
+            sink,
+        }
+    }
+}
+
+impl<F: FnMut(&[Row])> Recorder for Rows<F> {
+    fn quantum(&mut self, quantum: &QuantumOutcome, tasks: &[TaskQuantum]) {
+        self.rows.clear();
+        for task in tasks {
+            let row = Row {
+                quantum: self.quantum,
+                job: task.task.0,
+                name: self.names.get(task.task.index()).cloned().unwrap_or_default(),
+                chosen: task.chosen || quantum.chosen.is_empty(),
+                cpu_s: task.cpu_time.as_secs_f64(),
+                instructions: Some(task.counts.instructions),
+                reads: Some(task.counts.reads.0),
+                writes: Some(task.counts.writes.0),
+                bandwidth: Some(task.counts.bandwidth(quantum.elapsed).0),
+                predicted: task.predicted.map(|rate| rate.0),
+                ..Row::default()
+            };
+            self.rows.push(
+                row.at(quantum.start, quantum.elapsed)
+                    .in_system(Some(quantum.bandwidth), quantum.target)
+                    .elsewhere(Some(&task.counts), &self.media),
+            );
+        }
+        self.quantum += 1;
+        (self.sink)(&self.rows);
+    }
+}
