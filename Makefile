@@ -45,7 +45,8 @@ test:
 
 bench: build
 	scripts/setup.sh bench
-	$(CARGO) bench --locked --workspace --bench decision --bench switch --bench budgets </dev/null
+	$(CARGO) bench --locked --workspace --bench decision --bench switch --bench budgets \
+		--bench engine </dev/null
 
 docs:
 	scripts/setup.sh docs

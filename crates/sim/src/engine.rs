@@ -23,12 +23,11 @@ use crate::program::{Demand, Flow, Program};
 use crate::record::PageCopy;
 use crate::stretch::{RESOURCES, Response, Solver};
 use crate::task::{Placement, Task};
+use classes::Classes;
 use contention::{Contention, Piece};
+use lanes::Lanes;
 pub(crate) use track::Point;
 use track::{FIGURES, Row, Score, Track};
-
-/// Cores up to which each is looked at whenever anything changes; above, classes of them are.
-const MOST_LANES: usize = 24;
 
 /// What a task has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -84,15 +83,21 @@ pub(crate) trait Execution {
 
 /// The execution of these tasks on this machine, which both have been checked.
 pub(crate) fn execution(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
-    let several_nodes = machine.interconnect.is_some();
-    let few = machine.cores() as usize <= MOST_LANES;
-    match (machine.memories.len(), several_nodes, few) {
-        (1, false, true) => Box::new(Engine::<1, lanes::Lanes<1>>::new(machine, tasks)),
-        (2, false, true) => Box::new(Engine::<2, lanes::Lanes<2>>::new(machine, tasks)),
-        (_, _, true) => Box::new(Engine::<RESOURCES, lanes::Lanes<_>>::new(machine, tasks)),
-        (1, false, false) => Box::new(Engine::<1, classes::Classes<1>>::new(machine, tasks)),
-        (2, false, false) => Box::new(Engine::<2, classes::Classes<2>>::new(machine, tasks)),
-        _ => Box::new(Engine::<RESOURCES, classes::Classes<_>>::new(machine, tasks)),
+    match (machine.memories.len(), machine.interconnect) {
+        (1, None) => engine::<1>(machine, tasks),
+        (2, None) => engine::<2>(machine, tasks),
+        _ => engine::<RESOURCES>(machine, tasks),
+    }
+}
+
+/// The engine for so many resources, with the model of contention that the number of cores asks for:
+/// up to 24 each is looked at whenever anything changes, above that classes of them are.
+fn engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
+    match machine.cores() {
+        0..=4 => Box::new(Engine::<R, Lanes<R, 4>>::new(machine, tasks)),
+        5..=8 => Box::new(Engine::<R, Lanes<R, 8>>::new(machine, tasks)),
+        9..=24 => Box::new(Engine::<R, Lanes<R, 24>>::new(machine, tasks)),
+        _ => Box::new(Engine::<R, Classes<R>>::new(machine, tasks)),
     }
 }
 
@@ -190,7 +195,7 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
     }
 
     fn state(&mut self, machine: &Machine, task: &Task, program: usize) -> State<R> {
-        let home = home(machine, task);
+        let home = home(machine, &self.programs[program].1, &task.placement);
         self.track(program, &task.placement, home);
         let track = &self.tracks[&key(program, &task.placement, home)];
         let score = &self.programs[program].1;
@@ -235,11 +240,9 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
             state.doing = Doing::Overhead(overhead);
             return overhead;
         }
-        let (program, score) = &self.programs[state.program];
         state.doing = Doing::Work;
-        state.piece_end =
-            if state.boundaries == 0 { state.end.into } else { score.length(state.at.span) };
-        let row = state.row(&self.solver, program);
+        let row = state.row(&self.solver, &self.programs[state.program].0);
+        state.piece_end = if state.boundaries == 0 { state.end.into } else { row.length() };
         Piece { time: (state.piece_end - state.at.into) * row.slowness, group: row.group }
     }
 
@@ -273,13 +276,9 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
     fn point(&self, task: usize) -> Point {
         let state = &self.tasks[task];
         let (Some(core), Doing::Work) = (state.core, state.doing) else { return state.at };
-        let (program, score) = &self.programs[state.program];
-        let row = state.row(&self.solver, program);
+        let row = state.row(&self.solver, &self.programs[state.program].0);
         let left = self.contention.left(self.now, core) / row.slowness;
-        let end = match state.piece_end.is_nan() {
-            true => score.length(state.at.span),
-            false => state.piece_end,
-        };
+        let end = if state.piece_end.is_nan() { row.length() } else { state.piece_end };
         Point { into: (end - left).clamp(state.at.into, end), ..state.at }
     }
 
@@ -287,12 +286,8 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
     fn attribute(&mut self, task: usize, at: Point) {
         let totals = self.programs[self.tasks[task].program].1.totals(at);
         let state = &mut self.tasks[task];
-        let flow = |memory: usize| {
-            let lines = |figure: usize| totals[figure] - state.attributed[figure];
-            let (reads, writes) = (lines(1 + 2 * memory), lines(2 + 2 * memory));
-            Flow { reads: BytesPerSec(reads), writes: BytesPerSec(writes) }
-        };
-        let placed = state.placement.apply(&std::array::from_fn(flow));
+        let done = std::array::from_fn(|figure| totals[figure] - state.attributed[figure]);
+        let placed = state.placement.apply(&flows(&done));
         for (memory, flow) in placed.iter().enumerate() {
             let medium = self.view.medium(state.node, memory).index();
             for (direction, lines) in [flow.reads.0, flow.writes.0].into_iter().enumerate() {
@@ -312,7 +307,7 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
             let response = self.solver.response(demand, &state.placement, state.node);
             let speed = self.solver.speed_alone(&response);
             let last = (at.lap, at.span) == (state.end.lap, state.end.span);
-            let end = if last { state.end.into } else { score.length(at.span) };
+            let end = if last { state.end.into } else { program.spans[at.span].length.as_f64() };
             let takes = (end - at.into) / speed;
             if takes >= left || last {
                 at.into = (at.into + left * speed).min(end);
@@ -360,17 +355,23 @@ fn key(program: usize, placement: &Placement, node: usize) -> TrackKey {
     (program, node, std::array::from_fn(|_| shares.next().unwrap_or(0)))
 }
 
-/// The node whose memories carry most of a task's lines; of equals the first.
-fn home(machine: &Machine, task: &Task) -> usize {
+/// The node whose memories carry most of a program's lines; of equals the first.
+fn home(machine: &Machine, score: &Score, placement: &Placement) -> usize {
+    let flows = placement.apply(&flows(&score.lap()));
     let mut lines = vec![0.0; machine.nodes.len()];
-    for span in &task.program.spans {
-        let flows = task.placement.apply(&span.demand.flows);
-        for (memory, flow) in machine.memories.iter().zip(flows) {
-            lines[memory.node] += (flow.reads.0 + flow.writes.0) * span.length.as_f64();
-        }
+    for (memory, flow) in machine.memories.iter().zip(flows) {
+        lines[memory.node] += flow.reads.0 + flow.writes.0;
     }
     let most = lines.iter().copied().fold(0.0, f64::max);
     lines.iter().position(|share| *share == most).unwrap_or(0)
+}
+
+/// Lines of each flow, in the form in which placements are applied.
+fn flows(totals: &[f64; FIGURES]) -> [Flow; MAX_MEDIA] {
+    std::array::from_fn(|memory| Flow {
+        reads: BytesPerSec(totals[1 + 2 * memory]),
+        writes: BytesPerSec(totals[2 + 2 * memory]),
+    })
 }
 
 fn rounded(lines: [f64; 2]) -> Traffic {
@@ -385,6 +386,7 @@ impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
     fn put(&mut self, core: usize, task: usize, pause: Nanos) {
         let node = self.nodes[core];
         if self.tasks[task].node != node {
+            self.attribute(task, self.tasks[task].at);
             self.tasks[task].node = node;
             if self.tasks[task].rows.is_some() {
                 let (program, placement) = (self.tasks[task].program, self.tasks[task].placement);
@@ -405,7 +407,6 @@ impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
     fn take(&mut self, core: usize) -> usize {
         let task = self.on[core].take().expect("a task is taken off a core that has one");
         let at = self.point(task);
-        self.attribute(task, at);
         let left = self.contention.left(self.now, core);
         self.contention.end(self.now, core);
         let state = &mut self.tasks[task];

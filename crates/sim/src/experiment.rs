@@ -1,9 +1,13 @@
 //! What is simulated: a machine, tasks, and who schedules them.
 
-use memweir_core::{MAX_MEDIA, Nanos};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use memweir_core::Nanos;
 use memweir_policy::{Bus, SchedulerConfig, UnknownPolicy};
 
 use crate::machine::{Impossible, Machine, View};
+use crate::program::Program;
 use crate::task::Task;
 
 /// One batch on one machine under one scheduler. Equal experiments have equal outcomes.
@@ -144,26 +148,28 @@ impl Experiment {
         if self.tasks.is_empty() {
             return Err(Impossible::new("tasks", "there is nothing to execute"));
         }
+        let memories = self.machine.memories.len();
+        let mut checked = HashSet::new();
         for (place, task) in self.tasks.iter().enumerate() {
-            check_task(task, &self.machine).map_err(|(key, reason)| {
-                Impossible::new(format!("tasks[{place}].{key}"), reason)
-            })?;
+            let refuse = |(key, reason)| Impossible::new(format!("tasks[{place}].{key}"), reason);
+            check_task(task, memories).map_err(refuse)?;
+            if checked.insert(Arc::as_ptr(&task.program)) {
+                check_program(&task.program, memories).map_err(refuse)?;
+            }
         }
         Ok(())
     }
 }
 
-/// Whether the machine can execute the task; else what is wrong with it.
-fn check_task(task: &Task, machine: &Machine) -> Result<(), (String, &'static str)> {
-    let refuse = |key: &str, reason| Err((key.to_owned(), reason));
-    if task.work == Nanos::ZERO {
-        return refuse("work", "must be more than zero");
+/// What is wrong with a task: the key, and why.
+type Wrong = (String, &'static str);
+
+/// Whether a machine with so many memories can execute the program.
+fn check_program(program: &Program, memories: usize) -> Result<(), Wrong> {
+    if program.spans.is_empty() {
+        return Err(("program.spans".to_owned(), "a program has at least one span"));
     }
-    if task.program.spans.is_empty() {
-        return refuse("program.spans", "a program has at least one span");
-    }
-    let missing = machine.memories.len()..MAX_MEDIA;
-    for (place, span) in task.program.spans.iter().enumerate() {
+    for (place, span) in program.spans.iter().enumerate() {
         let key = |field: &str| format!("program.spans[{place}].{field}");
         if span.length == Nanos::ZERO {
             return Err((key("length"), "must be more than zero"));
@@ -175,10 +181,18 @@ fn check_task(task: &Task, machine: &Machine) -> Result<(), (String, &'static st
         if !figures.chain([span.demand.instructions]).all(|rate| (0.0..1e18).contains(&rate)) {
             return Err((key("demand"), "a rate is a number and not negative"));
         }
-        let elsewhere = &span.demand.flows[missing.clone()];
+        let elsewhere = &span.demand.flows[memories..];
         if elsewhere.iter().any(|flow| flow.reads.0 + flow.writes.0 > 0.0) {
             return Err((key("flows"), "the machine has no such memory"));
         }
+    }
+    Ok(())
+}
+
+/// Whether a machine with so many memories can execute the task, if it can execute the program.
+fn check_task(task: &Task, memories: usize) -> Result<(), Wrong> {
+    if task.work == Nanos::ZERO {
+        return Err(("work".to_owned(), "must be more than zero"));
     }
     for (key, shares) in [("reads", task.placement.reads), ("writes", task.placement.writes)] {
         let key = format!("placement.{key}");
@@ -188,9 +202,76 @@ fn check_task(task: &Task, machine: &Machine) -> Result<(), (String, &'static st
         if shares[1..].iter().sum::<f64>() > 1.0 + 1e-9 {
             return Err((key, "the shares of the other memories add up to more than 1"));
         }
-        if shares[missing.clone()].iter().any(|share| *share > 0.0) {
+        if shares[memories..].iter().any(|share| *share > 0.0) {
             return Err((key, "the machine has no such memory"));
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Node;
+    use crate::program::{Demand, Flow, Span};
+    use crate::service::GrowthPoint;
+    use crate::task::Placement;
+    use memweir_core::{BytesPerSec, Picos};
+
+    fn possible() -> Experiment {
+        let span = Span { length: Nanos::MILLI, demand: Demand::default() };
+        let program = Arc::new(Program { name: "idle".to_owned(), spans: vec![span] });
+        let machine = Machine::uniform("one", 2, BytesPerSec::from_gb(10.0));
+        Experiment::new(machine, vec![Task::once("task", program)], "os")
+    }
+
+    fn change_span(experiment: &mut Experiment, change: impl FnOnce(&mut Span)) {
+        let mut program = Program::clone(&experiment.tasks[0].program);
+        change(&mut program.spans[0]);
+        experiment.tasks[0].program = Arc::new(program);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        type Change = fn(&mut Experiment);
+        let changes: [(&str, Change); 18] = [
+            ("nodes[0].cores", |e| e.machine.nodes[0].cores = 0),
+            ("nodes", |e| e.machine.nodes.clear()),
+            ("nodes[1]", |e| e.machine.nodes.push(Node { cores: 1 })),
+            ("memories", |e| e.machine.memories.clear()),
+            ("memories[0].node", |e| e.machine.memories[0].node = 1),
+            ("memories[0].read_latency", |e| e.machine.memories[0].read_latency = Picos(0)),
+            ("memories[0].capacity", |e| e.machine.memories[0].service.capacity.0 = -1.0),
+            ("memories[0].write_cost", |e| e.machine.memories[0].service.write_cost = f64::NAN),
+            ("memories[0].growth[0].stretch", |e| {
+                let shrinks = GrowthPoint { utilization: 0.5, stretch: 0.9 };
+                e.machine.memories[0].service.growth.push(shrinks);
+            }),
+            ("core_peak", |e| e.machine.core_peak.0 = 0.0),
+            ("scheduler.cores", |e| e.scheduler.cores = 3),
+            ("scheduler.quantum", |e| e.scheduler.quantum = Nanos::ZERO),
+            ("kernel.slice", |e| e.kernel.slice = Nanos::ZERO),
+            ("overheads.quantum_switch", |e| e.overheads.quantum_switch = e.scheduler.quantum),
+            ("tasks", |e| e.tasks.clear()),
+            ("tasks[0].work", |e| e.tasks[0].work = Nanos::ZERO),
+            ("tasks[0].placement.reads", |e| e.tasks[0].placement = Placement::all_in(1)),
+            ("tasks[0].program.spans[0].stall", |e| change_span(e, |s| s.demand.stall = 1.5)),
+        ];
+        assert_eq!(possible().check(), Ok(()));
+        for (key, change) in changes {
+            let mut experiment = possible();
+            change(&mut experiment);
+            let error = experiment.check().expect_err(key);
+            assert_eq!(error.key, key, "{error}");
+        }
+        let mut experiment = possible();
+        change_span(&mut experiment, |span| {
+            span.demand.flows[2] = Flow { reads: BytesPerSec(1.0), writes: BytesPerSec(0.0) }
+        });
+        let error = experiment.check().expect_err("no such memory");
+        assert_eq!(
+            error.to_string(),
+            "tasks[0].program.spans[0].flows: the machine has no such memory"
+        );
+    }
 }

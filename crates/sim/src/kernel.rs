@@ -284,9 +284,24 @@ impl Kernel {
             self.arm(core);
             return;
         }
-        let task = self.take_off(core);
-        self.enqueue(task, core);
-        self.dispatch(core);
+        self.rotate(core, running, first);
+    }
+
+    /// Puts the first of a core's queue in place of the task that is on it, which then waits.
+    fn rotate(&mut self, core: usize, running: usize, first: usize) {
+        self.execution.take(core);
+        let vruntime = self.vruntime(running);
+        let thread = &mut self.threads[running];
+        thread.vruntime = vruntime;
+        thread.whereabouts = Whereabouts::Queued(core);
+        thread.last_core = Some(core);
+        self.cores[core].rotate(running, vruntime);
+        let thread = &mut self.threads[first];
+        thread.whereabouts = Whereabouts::Running(core);
+        thread.dispatched = self.execution.now();
+        thread.fresh = false;
+        self.execution.put(core, first, self.context_switch);
+        self.arm(core);
     }
 
     /// Gives an idle core something to do: from its own queue, else from the longest.

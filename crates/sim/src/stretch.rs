@@ -30,7 +30,7 @@ use crate::machine::Machine;
 use crate::program::Demand;
 use crate::task::Placement;
 pub(crate) use curve::Curve;
-pub(crate) use solve::{Group, settle};
+pub(crate) use solve::{Group, WIDTH, saturate, settle};
 
 /// Resources that tasks can contend for: the memories, then the interconnect.
 pub(crate) const RESOURCES: usize = MAX_MEDIA + 1;
@@ -103,6 +103,8 @@ impl Stretch {
 pub struct Solver {
     /// One per resource.
     pub(crate) curves: [Curve; RESOURCES],
+    /// Whether every resource is as fast as unloaded until it saturates.
+    flat: bool,
     memories: Vec<Latencies>,
     /// Latency of the interconnect over that of a read from the first memory, and its capacity in
     /// bytes per second.
@@ -139,7 +141,9 @@ impl Solver {
             Some(memory) => Curve::new(&memory.service.growth),
             None => Curve::new(&[]),
         };
-        Self { curves: std::array::from_fn(curve), memories: memories.collect(), interconnect }
+        let curves: [Curve; RESOURCES] = std::array::from_fn(curve);
+        let flat = curves.iter().all(Curve::is_flat);
+        Self { flat, curves, memories: memories.collect(), interconnect }
     }
 
     /// How a task with this demand, these pages and a core of this node responds to contention.
@@ -199,6 +203,10 @@ impl Solver {
     /// [`Response::unloaded_speed`] if it alone loads a memory enough.
     #[must_use]
     pub fn speed_alone(&self, response: &Response) -> f64 {
+        // Most programs do not saturate any memory alone.
+        if self.flat && response.rate.iter().all(|rate| *rate <= 1.0) {
+            return response.unloaded_speed();
+        }
         response.speed(&self.solve(std::slice::from_ref(response)))
     }
 }

@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::contention::{Contention, Piece};
-use crate::stretch::{Curve, Group, LEAST_STALL, RESOURCES, settle};
+use crate::stretch::{Curve, Group, LEAST_STALL, RESOURCES, saturate, settle};
 
 /// Busy shares are summed as integers in units of 2^-40, so that no rounding adds up however
 /// often pieces come and go.
@@ -97,8 +97,9 @@ struct Used<const R: usize> {
     classes: Vec<usize>,
     /// What the solver is told of each.
     groups: Vec<Group<R>>,
-    /// How fast its clock goes, 1 where nothing contends.
+    /// How fast its clock goes, 1 where nothing contends, and the inverse of that.
     speeds: Vec<f64>,
+    times: Vec<f64>,
     /// What its clock shows.
     clocks: Vec<f64>,
     /// When its first piece is over by its clock.
@@ -137,16 +138,26 @@ impl<const R: usize> Classes<R> {
     /// Finds the stretches that belong to what the cores do.
     fn settle(&mut self) {
         self.stale = false;
-        let groups = &self.used.groups;
-        let unloaded =
-            || (0..R).all(|place| groups.iter().map(|g| g.rate[place]).sum::<f64>() <= 1.0);
-        if self.flat && unloaded() {
+        let (groups, speeds) = (&self.used.groups, &mut self.used.speeds);
+        let busy = |place: usize| groups.iter().map(|group| group.rate[place]).sum::<f64>();
+        if self.flat && (0..R).all(|place| busy(place) <= 1.0) {
+            let calm = self.stretch == [1.0; R];
             self.stretch = [1.0; R];
+            if calm {
+                return;
+            }
+        } else if R == 1 && self.flat {
+            self.stretch[0] = saturate(groups, speeds, self.stretch[0]);
+            for (time, group) in self.used.times.iter_mut().zip(groups) {
+                *time = group.time(&self.stretch);
+            }
+            return;
         } else {
             settle(groups, &self.curves, &mut self.stretch);
         }
-        for (speed, group) in self.used.speeds.iter_mut().zip(groups) {
-            *speed = 1.0 / group.time(&self.stretch);
+        for ((speed, time), group) in speeds.iter_mut().zip(&mut self.used.times).zip(groups) {
+            *time = group.time(&self.stretch);
+            *speed = 1.0 / *time;
         }
     }
 
@@ -171,6 +182,7 @@ impl<const R: usize> Classes<R> {
         let group = Group { rate: [0.0; R], share };
         self.classes[class].place = used.classes.len();
         used.classes.push(class);
+        used.times.push(group.time(&self.stretch));
         used.speeds.push(1.0 / group.time(&self.stretch));
         used.groups.push(group);
         used.clocks.push(0.0);
@@ -185,6 +197,7 @@ impl<const R: usize> Classes<R> {
         used.classes.swap_remove(place);
         used.groups.swap_remove(place);
         used.speeds.swap_remove(place);
+        used.times.swap_remove(place);
         used.clocks.swap_remove(place);
         used.firsts.swap_remove(place);
         if let Some(moved) = used.classes.get(place) {
@@ -282,8 +295,9 @@ impl<const R: usize> Contention<R> for Classes<R> {
         }
         let mut next = (f64::INFINITY, 0);
         let used = &self.used;
-        for (place, first) in used.firsts.iter().enumerate() {
-            let end = self.at + (first - used.clocks[place]).max(0.0) / used.speeds[place];
+        let clocks = used.firsts.iter().zip(&used.clocks).zip(&used.times);
+        for (place, ((first, clock), time)) in clocks.enumerate() {
+            let end = self.at + (first - clock).max(0.0) * time;
             if end < next.0 {
                 next = (end, place);
             }

@@ -1,19 +1,22 @@
 //! Contention of few cores: each is looked at whenever anything changes.
+//!
+//! This is the inner loop of most experiments. Everything is in arrays of fixed length, so that on
+//! few cores it stays in registers.
 
 use super::contention::{Contention, Piece};
-use crate::stretch::{Curve, Group, RESOURCES, settle};
+use crate::stretch::{Curve, Group, RESOURCES, WIDTH, saturate, settle};
 
-/// Cores side by side.
+/// Up to `N` cores side by side.
 #[derive(Debug)]
-pub(super) struct Lanes<const R: usize> {
+pub(super) struct Lanes<const R: usize, const N: usize> {
     curves: [Curve; RESOURCES],
     /// Whether every resource is as fast as unloaded until it saturates.
     flat: bool,
-    groups: Vec<Group<R>>,
+    groups: [Group<R>; N],
     /// When each piece is over, at the present stretch; never, for an idle core.
-    ends: Vec<f64>,
+    ends: [f64; N],
     /// How fast each piece goes, 1 where nothing contends.
-    speeds: Vec<f64>,
+    speeds: [f64; N],
     stretch: [f64; R],
     /// Whether every stretch is 1.
     calm: bool,
@@ -21,8 +24,9 @@ pub(super) struct Lanes<const R: usize> {
     stale: bool,
 }
 
-impl<const R: usize> Lanes<R> {
+impl<const R: usize, const N: usize> Lanes<R, N> {
     /// Finds the stretches that belong to what the cores do, and moves the ends accordingly.
+    #[inline]
     fn settle(&mut self, now: f64) {
         self.stale = false;
         if self.flat && self.unloaded() {
@@ -34,20 +38,29 @@ impl<const R: usize> Lanes<R> {
             return;
         }
         self.calm = false;
-        settle(&self.groups, &self.curves, &mut self.stretch);
-        self.rescale(now);
+        if R == 1 && self.flat {
+            let before = self.speeds;
+            self.stretch[0] = saturate(&self.groups, &mut self.speeds, self.stretch[0]);
+            for ((end, speed), group) in self.ends.iter_mut().zip(before).zip(&self.groups) {
+                *end = now + (*end - now) * speed * group.time(&self.stretch);
+            }
+        } else {
+            settle(&self.groups, &self.curves, &mut self.stretch);
+            self.rescale(now);
+        }
     }
 
     /// Whether no resource is asked for more than it can carry. Summed afresh each time, so that
     /// no rounding adds up.
+    #[inline]
     fn unloaded(&self) -> bool {
-        let mut busy = [0.0; R];
-        for group in &self.groups {
-            for (busy, rate) in busy.iter_mut().zip(&group.rate) {
-                *busy += rate;
+        (0..R).all(|place| {
+            let mut busy = [0.0; WIDTH];
+            for (lane, group) in self.groups.iter().enumerate() {
+                busy[lane % WIDTH] += group.rate[place];
             }
-        }
-        busy.iter().all(|busy| *busy <= 1.0)
+            (busy[0] + busy[1]) + (busy[2] + busy[3]) <= 1.0
+        })
     }
 
     fn rescale(&mut self, now: f64) {
@@ -61,14 +74,14 @@ impl<const R: usize> Lanes<R> {
     }
 }
 
-impl<const R: usize> Contention<R> for Lanes<R> {
-    fn new(cores: usize, curves: [Curve; RESOURCES]) -> Self {
+impl<const R: usize, const N: usize> Contention<R> for Lanes<R, N> {
+    fn new(_cores: usize, curves: [Curve; RESOURCES]) -> Self {
         Self {
             flat: curves.iter().all(Curve::is_flat),
             curves,
-            groups: vec![Piece::pause(0.0).group; cores],
-            ends: vec![f64::INFINITY; cores],
-            speeds: vec![1.0; cores],
+            groups: [Piece::pause(0.0).group; N],
+            ends: [f64::INFINITY; N],
+            speeds: [1.0; N],
             stretch: [1.0; R],
             calm: true,
             stale: false,
@@ -100,12 +113,13 @@ impl<const R: usize> Contention<R> for Lanes<R> {
         if self.stale {
             self.settle(now);
         }
-        let mut next = (f64::INFINITY, 0);
-        for (core, end) in self.ends.iter().enumerate() {
-            if *end < next.0 {
-                next = (*end, core);
-            }
+        // Which core is next cannot be guessed: without branches.
+        let (mut first, mut place) = (f64::INFINITY, 0);
+        for core in 0..N {
+            let sooner = self.ends[core] < first;
+            place = if sooner { core } else { place };
+            first = if sooner { self.ends[core] } else { first };
         }
-        next
+        (first, place)
     }
 }

@@ -33,6 +33,11 @@ impl<const R: usize> Row<R> {
         let slowness = response.slowness;
         Self { time: length.as_f64() * slowness, slowness, group }
     }
+
+    /// Its progress, in nanoseconds.
+    pub(crate) fn length(&self) -> f64 {
+        self.time / self.slowness
+    }
 }
 
 /// A program as it executes with its pages somewhere, on some node.
@@ -139,7 +144,7 @@ impl Score {
     }
 
     /// Progress of one span.
-    pub(crate) fn length(&self, span: usize) -> f64 {
+    fn length(&self, span: usize) -> f64 {
         (self.starts[span + 1] - self.starts[span]) as f64
     }
 
@@ -192,6 +197,11 @@ impl Score {
             totals[2 + 2 * memory] = figure(2 + 2 * place);
         }
         totals
+    }
+
+    /// Everything that the program does from its start to its end.
+    pub(crate) fn lap(&self) -> [f64; FIGURES] {
+        self.totals(Point { lap: 1, span: 0, into: 0.0 })
     }
 
     /// Lines read and written between two points, with whatever memory.

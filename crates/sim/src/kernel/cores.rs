@@ -1,6 +1,6 @@
 //! The cores with their run queues, and which are the longest and the shortest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::{Index, IndexMut};
 
 use memweir_core::Nanos;
@@ -13,8 +13,9 @@ pub(super) struct Core {
     pub(super) current: Option<usize>,
     /// The task that was on it last.
     pub(super) last: Option<usize>,
-    /// Waiting tasks by virtual runtime.
-    queue: BTreeSet<(i64, usize)>,
+    /// Waiting tasks by virtual runtime. Who leaves the core has run most and goes to the end, so
+    /// that next to nothing is ever moved.
+    queue: VecDeque<(i64, usize)>,
     /// Virtual runtime that every task of the queue has reached; never goes back.
     floor: i64,
     /// Whether the end of the present slice is set, and the number of that timer.
@@ -29,7 +30,7 @@ pub(super) struct Core {
 impl Core {
     /// The task that waits and ran least.
     pub(super) fn first(&self) -> Option<usize> {
-        self.queue.first().map(|(_, task)| *task)
+        self.queue.front().map(|(_, task)| *task)
     }
 
     /// Whether nobody waits for the task on this core, or there is none.
@@ -39,7 +40,7 @@ impl Core {
 
     /// The virtual runtime that every task has reached, if the one on the core has reached `current`.
     pub(super) fn floor(&mut self, current: i64) -> i64 {
-        let first = self.queue.first().map_or(i64::MAX, |(vruntime, _)| *vruntime);
+        let first = self.queue.front().map_or(i64::MAX, |(vruntime, _)| *vruntime);
         let least = first.min(current);
         if least != i64::MAX {
             self.floor = self.floor.max(least);
@@ -47,11 +48,33 @@ impl Core {
         self.floor
     }
 
+    /// Exchanges the task on the core for the first of the queue.
+    pub(super) fn rotate(&mut self, running: usize, vruntime: i64) {
+        if let Some((_, first)) = self.queue.pop_front() {
+            self.join(vruntime, running);
+            self.current = Some(first);
+            self.last = Some(first);
+        }
+    }
+
     /// Moves the first of the queue onto the core.
     pub(super) fn start_first(&mut self, task: usize, vruntime: i64) {
-        self.queue.remove(&(vruntime, task));
+        self.quit(vruntime, task);
         self.current = Some(task);
         self.last = Some(task);
+    }
+
+    /// Puts a task in the queue.
+    fn join(&mut self, vruntime: i64, task: usize) {
+        let place = self.queue.partition_point(|other| *other < (vruntime, task));
+        self.queue.insert(place, (vruntime, task));
+    }
+
+    /// Takes a task out of the queue.
+    fn quit(&mut self, vruntime: i64, task: usize) {
+        if let Ok(place) = self.queue.binary_search(&(vruntime, task)) {
+            self.queue.remove(place);
+        }
     }
 }
 
@@ -71,7 +94,7 @@ impl Cores {
             node,
             current: None,
             last: None,
-            queue: BTreeSet::new(),
+            queue: VecDeque::new(),
             floor: 0,
             armed: false,
             stamp: 0,
@@ -109,13 +132,13 @@ impl Cores {
 
     /// A task comes into a core's queue.
     pub(super) fn gain(&mut self, core: usize, task: usize, vruntime: i64) {
-        self.cores[core].queue.insert((vruntime, task));
+        self.cores[core].join(vruntime, task);
         self.set_load(core, self.loads[core] + 1);
     }
 
     /// A task leaves a core's queue for elsewhere.
     pub(super) fn drop_queued(&mut self, core: usize, task: usize, vruntime: i64) {
-        self.cores[core].queue.remove(&(vruntime, task));
+        self.cores[core].quit(vruntime, task);
         self.set_load(core, self.loads[core] - 1);
     }
 

@@ -28,9 +28,13 @@ impl<const R: usize> Group<R> {
     }
 }
 
-/// A root is found when it moves by less than this share of itself: steps shrink quadratically, so
-/// the next one would be lost in rounding.
-const STEP: f64 = 1e-8;
+/// A root is found when it moves by less than this share of itself: steps shrink quadratically at
+/// least, so that the next one would change nothing that matters.
+const STEP: f64 = 1e-6;
+
+/// Steps of less than this share of the stretch are the last in [`saturate`]: the next one, and what
+/// the series of the speeds leaves out, are of the order of its cube.
+const SMALL: f64 = 3e-4;
 
 /// Steps towards one root. Quadratic convergence needs less than ten.
 const MOST_STEPS: usize = 60;
@@ -47,9 +51,12 @@ pub(crate) fn settle<const R: usize>(
     curves: &[Curve],
     stretch: &mut [f64; R],
 ) {
+    if R == 1 {
+        stretch[0] = root(groups, &curves[0], stretch, 0);
+        return;
+    }
     let asked: [bool; R] =
         std::array::from_fn(|place| groups.iter().any(|group| group.rate[place] > 0.0));
-    let contended = asked.iter().filter(|asked| **asked).count();
     for place in (0..R).filter(|place| !asked[*place]) {
         stretch[place] = 1.0;
     }
@@ -60,13 +67,46 @@ pub(crate) fn settle<const R: usize>(
             stretch[place] = root(groups, &curves[place], stretch, place);
             moved = moved.max((stretch[place] - before).abs() / before);
         }
-        if contended < 2 || moved <= SETTLED {
+        if moved <= SETTLED {
             return;
         }
     }
 }
 
+/// The same for the only resource, if it is saturated and `stretch` and `speeds` were settled before
+/// something changed a little; the speed of what is new belongs to `stretch`. The first step needs no
+/// division, for the speeds are known, and when a step is small neither does the last.
+#[inline(always)]
+pub(crate) fn saturate<const R: usize>(
+    groups: &[Group<R>],
+    speeds: &mut [f64],
+    stretch: f64,
+) -> f64 {
+    let mut x = stretch;
+    for _ in 0..MOST_STEPS {
+        let mut slopes = Slopes::default();
+        for (number, (group, speed)) in groups.iter().zip(&*speeds).enumerate() {
+            slopes.add(number % WIDTH, group.rate[0], group.share[0], *speed);
+        }
+        let next = (x + slopes.step_to_capacity()).max(1.0);
+        let step = next - x;
+        x = next;
+        if step.abs() <= SMALL * x {
+            for (group, speed) in groups.iter().zip(speeds) {
+                let slower = group.share[0] * *speed * step;
+                *speed *= 1.0 - slower + slower * slower;
+            }
+            break;
+        }
+        for (group, speed) in groups.iter().zip(&mut *speeds) {
+            *speed = 1.0 / (1.0 + group.share[0] * (x - 1.0));
+        }
+    }
+    x
+}
+
 /// The stretch of one resource while the others stay.
+#[inline]
 fn root<const R: usize>(
     groups: &[Group<R>],
     curve: &Curve,
@@ -75,14 +115,14 @@ fn root<const R: usize>(
 ) -> f64 {
     let busy = Busy { groups, stretch, place };
     let saturated = curve.saturated();
-    if busy.at(saturated).0 >= 1.0 {
+    if busy.exceeds_capacity(saturated) {
         return busy.saturated(stretch[place].max(saturated), saturated);
     }
     if curve.is_flat() {
         return 1.0;
     }
     for (from, to) in curve.pieces() {
-        if busy.at(to.stretch).0 <= to.utilization {
+        if busy.at(to.stretch).busy() <= to.utilization {
             if from.stretch == to.stretch {
                 return from.stretch;
             }
@@ -100,32 +140,88 @@ struct Busy<'a, const R: usize> {
     place: usize,
 }
 
-impl<const R: usize> Busy<'_, R> {
-    /// The busy share, and how fast it falls.
+/// The busy share of a resource at one stretch, how fast it falls as that rises, and half of how
+/// fast the fall slows down. Summed up in a few columns side by side, for processors that can.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slopes {
+    busy: [f64; WIDTH],
+    fall: [f64; WIDTH],
+    bend: [f64; WIDTH],
+}
+
+/// Columns of [`Slopes`].
+pub(crate) const WIDTH: usize = 4;
+
+impl Slopes {
+    /// Adds to a column what a group with this busy share and share of waiting does at this speed.
     #[inline]
-    fn at(&self, stretch: f64) -> (f64, f64) {
-        let (mut busy, mut fall) = (0.0, 0.0);
-        let mut stretches = *self.stretch;
-        stretches[self.place] = stretch;
-        for group in self.groups {
-            let speed = 1.0 / group.time(&stretches);
-            let served = group.rate[self.place] * speed;
-            busy += served;
-            fall += served * speed * group.share[self.place];
-        }
-        (busy, fall)
+    fn add(&mut self, column: usize, rate: f64, share: f64, speed: f64) {
+        let (served, slowing) = (rate * speed, share * speed);
+        let fall = served * slowing;
+        self.busy[column] += served;
+        self.fall[column] += fall;
+        self.bend[column] += fall * slowing;
     }
 
-    /// Where the busy share is 1. Its inverse is concave and rises, so every tangent's root lies
-    /// left of the root, and from there Newton's steps approach it without passing it.
+    #[inline]
+    fn sum(column: [f64; WIDTH]) -> f64 {
+        (column[0] + column[1]) + (column[2] + column[3])
+    }
+
+    #[inline]
+    fn busy(&self) -> f64 {
+        Self::sum(self.busy)
+    }
+
+    /// How far to move the stretch for a busy share of 1: Halley's step, which is the same for the
+    /// busy share and for its inverse. That is nearly straight (it is, if all respond alike), so the
+    /// step goes nearly all the way.
+    #[inline]
+    fn step_to_capacity(&self) -> f64 {
+        let (over, fall, bend) = (self.busy() - 1.0, Self::sum(self.fall), Self::sum(self.bend));
+        let curved = fall * fall - over * bend;
+        if curved > 0.25 * fall * fall {
+            over * fall / curved
+        } else {
+            // Far away: Newton's step on the inverse.
+            (over + 1.0) * over / fall
+        }
+    }
+}
+
+impl<const R: usize> Busy<'_, R> {
+    #[inline]
+    fn at(&self, stretch: f64) -> Slopes {
+        let mut stretches = *self.stretch;
+        stretches[self.place] = stretch;
+        let mut slopes = Slopes::default();
+        for (number, group) in self.groups.iter().enumerate() {
+            let speed = 1.0 / group.time(&stretches);
+            slopes.add(number % WIDTH, group.rate[self.place], group.share[self.place], speed);
+        }
+        slopes
+    }
+
+    /// Whether the resource is asked for more than it can carry when it stretches by so much.
+    #[inline]
+    fn exceeds_capacity(&self, stretch: f64) -> bool {
+        let unloaded = R == 1 && stretch == 1.0;
+        let busy = match unloaded {
+            true => self.groups.iter().map(|group| group.rate[0]).sum(),
+            false => self.at(stretch).busy(),
+        };
+        busy > 1.0
+    }
+
+    /// Where the busy share is 1, at `least` or above.
+    #[inline]
     fn saturated(&self, start: f64, least: f64) -> f64 {
         let mut x = start;
         for _ in 0..MOST_STEPS {
-            let (busy, fall) = self.at(x);
-            let next = (x + busy * (busy - 1.0) / fall).max(least);
-            let step = (next - x).abs();
+            let next = (x + self.at(x).step_to_capacity()).max(least);
+            let moved = (next - x).abs();
             x = next;
-            if step <= STEP * x {
+            if moved <= STEP * x {
                 break;
             }
         }
@@ -137,8 +233,9 @@ impl<const R: usize> Busy<'_, R> {
     fn rising(&self, start: f64, utilization: f64, slope: f64) -> f64 {
         let mut x = start;
         for _ in 0..MOST_STEPS {
-            let (busy, fall) = self.at(x);
-            let step = (busy - utilization - slope * (x - start)) / (fall + slope);
+            let slopes = self.at(x);
+            let over = slopes.busy() - utilization - slope * (x - start);
+            let step = over / (Slopes::sum(slopes.fall) + slope);
             x += step;
             if step.abs() <= STEP * x {
                 break;
