@@ -153,8 +153,14 @@ fn extent(chart: &Chart) -> (f64, f64, f64) {
     (or_one(chart.x_end.unwrap_or(x_data)), y_low, or_one(chart.y_end.unwrap_or(y_data * 1.06)))
 }
 
-/// Numbers of an axis that ends at `end`, with as many decimals as tell its ticks apart.
+/// Numbers of an axis that ends at `end`, with as many decimals as tell its ticks apart, and with a
+/// prefix where they would be long.
 pub(super) fn tick(value: f64, end: f64) -> String {
+    for (unit, prefix) in [(1e9, " G"), (1e6, " M")] {
+        if end >= unit {
+            return tick(value / unit, end / unit) + prefix;
+        }
+    }
     let decimals = if end >= 20.0 {
         0
     } else if end >= 2.0 {
@@ -228,5 +234,7 @@ mod tests {
         assert_eq!(tick(25.0, 60.0), "25");
         assert_eq!(tick(2.5, 10.0), "2.5");
         assert_eq!(tick(0.05, 0.5), "0.05");
+        assert_eq!(tick(5e9, 8e9), "5.0 G");
+        assert_eq!(tick(3e7, 6e7), "30 M");
     }
 }

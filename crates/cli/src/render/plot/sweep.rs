@@ -121,3 +121,86 @@ fn chart(
         ..Chart::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memweir_core::verdict::Verdict;
+
+    fn grid(sweeps: &[&str]) -> Grid {
+        let sweeps = sweeps.iter().map(|sweep| sweep.parse().expect("a sweep")).collect();
+        Grid::new(sweeps).expect("a grid")
+    }
+
+    /// Turnarounds of 10 s under `os`, and of a second less per point under the other policy.
+    fn report(grid: &Grid) -> Report {
+        let summary = |policy: &str, mean_s: f64| PolicySummary {
+            policy: policy.to_owned(),
+            turnaround_s: vec![mean_s],
+            mean_s,
+            rsd_percent: None,
+            gain: 10.0 / mean_s - 1.0,
+            difference: None,
+            verdict: Verdict::TooFewRounds,
+            weighted_speedup: 1.0,
+            bandwidth_mean: 0.0,
+            bandwidth_std: 0.0,
+            share_of_possible: None,
+            optimum_is: None,
+        };
+        let point = |index: usize| Point {
+            at: Vec::new(),
+            machine: String::new(),
+            cores: 1,
+            tasks: 1,
+            predictor: String::new(),
+            quantum_ms: 100.0,
+            confidence: 0.95,
+            peak_bandwidth: 1.0,
+            baseline: "os".to_owned(),
+            policies: vec![summary("os", 10.0), summary("random", 10.0 - index as f64)],
+            runs: Vec::new(),
+        };
+        Report {
+            scenario: "mix.toml".to_owned(),
+            points: (0..grid.len()).map(point).collect(),
+            overall: Vec::new(),
+        }
+    }
+
+    fn charts(figure: &Figure) -> Vec<&Chart> {
+        fn chart(panel: &Panel) -> Option<&Chart> {
+            match panel {
+                Panel::Chart(chart) => Some(chart),
+                Panel::Lanes(_) => None,
+            }
+        }
+        figure.panels.iter().filter_map(chart).collect()
+    }
+
+    #[test]
+    fn the_longest_sweep_is_the_axis_and_the_others_make_panels() {
+        let grid = grid(&["cores=1,2", "quantum_ms=100,20,50"]);
+        let figure = figure(&report(&grid), &grid);
+        let charts = charts(&figure);
+        assert_eq!(charts.len(), 4, "turnaround and gain for each number of cores");
+        assert_eq!(
+            (charts[0].title.as_str(), charts[2].title.as_str()),
+            ("cores = 1", "cores = 2")
+        );
+        assert_eq!(charts[0].x_label, "quantum_ms");
+        // In the order of the axis, not of the sweep.
+        let random = charts[0].series.iter().find(|s| s.name == "random").expect("a line");
+        assert_eq!(random.points, [(20.0, 9.0), (50.0, 8.0), (100.0, 10.0)]);
+        let svg = figure.to_svg().expect("drawn");
+        assert!(svg.contains("gain (%)") && svg.contains("random"), "{svg}");
+    }
+
+    #[test]
+    fn words_stand_in_their_order() {
+        let grid = grid(&["machine=iabw,hmmsched"]);
+        let figure = figure(&report(&grid), &grid);
+        assert_eq!(charts(&figure)[0].x_label, "machine (1: iabw, 2: hmmsched)");
+        assert_eq!(charts(&figure)[0].series[0].points, [(1.0, 10.0), (2.0, 10.0)]);
+    }
+}
