@@ -16,7 +16,7 @@ pub(crate) fn policies() -> Vec<(String, String)> {
 }
 
 /// Form and purpose of every option of a policy, with the policies that have it.
-pub(super) fn policy_options() -> Vec<(String, String)> {
+pub(crate) fn policy_options() -> Vec<(String, String)> {
     let mut rows: Vec<(PolicyOption, String)> = Vec::new();
     for entry in POLICIES {
         for option in entry.options.iter().filter(|option| **option != AUTO_CORES) {

@@ -1,7 +1,7 @@
 //! `memweir sim --list`: what a scenario can name.
 
 use memweir_core::medium::data::{MEDIA, MediumData};
-use memweir_policy::policies::{POLICIES, PolicyEntry, PolicyOption};
+use memweir_run::options::PINNED;
 use memweir_sim::Hardware;
 use memweir_sim::hardware::MACHINES;
 use memweir_sim::workload::catalog::{Catalog, Entry, Suite};
@@ -19,6 +19,7 @@ pub(super) fn text() -> String {
     section(&mut text, "Programs (program = \"NAME\", mix.programs)", &programs());
     section(&mut text, "Mixes of the papers (mix.paper = \"NAME\")", &mixes());
     section(&mut text, "Policies (policies = [\"NAME\", ...])", &policies());
+    section(&mut text, "Options of policies (\"NAME:OPTION:...\")", &names::policy_options());
     section(&mut text, "Predictors (predictor = \"NAME\")", &names::predictors());
     text
 }
@@ -50,16 +51,9 @@ fn mixes() -> Vec<(String, String)> {
     of_table_1.chain(hmmsched).collect()
 }
 
-/// The policies, each with its options.
+/// The policies; `pinned` binds real jobs to real CPUs.
 fn policies() -> Vec<(String, String)> {
-    let with_options = |entry: &PolicyEntry| {
-        let own = (entry.name.to_owned(), format!("{} ({})", entry.summary, entry.reference));
-        let option = |option: &PolicyOption| {
-            (format!("{}:{}", entry.name, option.usage()), option.summary.to_owned())
-        };
-        std::iter::once(own).chain(entry.options.iter().map(option)).collect::<Vec<_>>()
-    };
-    POLICIES.iter().flat_map(with_options).collect()
+    names::policies().into_iter().filter(|(name, _)| name != PINNED).collect()
 }
 
 fn machines() -> Vec<(String, String)> {

@@ -47,9 +47,7 @@ fn the_example_is_commented_and_runs() {
 #[test]
 fn the_list_has_everything_that_can_be_named() {
     let text = stdout(World::new().memweir().args(["sim", "--list"]));
-    for needle in
-        ["iabw", "hmmsched", "stt-ram", "ideal-average", "hmmsched:no-classes", "window:K"]
-    {
+    for needle in ["iabw", "hmmsched", "stt-ram", "ideal-average", "no-classes", "window:K"] {
         assert!(text.contains(needle), "{needle} is missing in\n{text}");
     }
 }

@@ -17,7 +17,7 @@ use crate::task::Placement;
 use crate::workload::catalog::Catalog;
 
 /// Keys of a scenario.
-const KEYS: [&str; 18] = [
+pub(super) const KEYS: [&str; 18] = [
     "machine",
     "catalog",
     "cores",

@@ -21,7 +21,7 @@ use crate::workload::catalog::Catalog;
 use crate::workload::pages::Popularity;
 
 /// Keys of the table.
-const KEYS: [&str; 10] = [
+pub(super) const KEYS: [&str; 10] = [
     "policy",
     "elsewhere",
     "dram_mib",

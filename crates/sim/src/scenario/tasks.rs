@@ -15,7 +15,7 @@ use crate::workload::catalog::Catalog;
 use crate::workload::synthetic::Synthetic;
 
 /// Keys of every task.
-const KEYS: [&str; 7] =
+pub(super) const KEYS: [&str; 7] =
     ["name", "instances", "work_s", "arrival_s", "offset_s", "placement", "pages"];
 
 /// What a task may execute: the key that says so, and the keys that belong to it.

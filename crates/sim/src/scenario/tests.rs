@@ -402,6 +402,23 @@ fn every_mix_of_the_papers_can_be_named() {
     assert!((iabw.0 / (33.3 * 128e6) - 1.0).abs() <= 0.02, "{iabw}");
 }
 
+/// The manual's page is read as a user reads it: every key is in a table, and its machine is one.
+#[test]
+fn the_manual_has_every_key_and_a_machine_that_is_accepted() {
+    const PAGE: &str = include_str!("../../../../docs/sim.md");
+    let documented = |key: &str| PAGE.contains(&format!("`{key}`"));
+    for key in file::KEYS.iter().chain(&tasks::KEYS).chain(&migration::KEYS) {
+        let table = [format!("`[{key}]`"), format!("`[[{key}]]`")];
+        let has = documented(key) || table.iter().any(|heading| PAGE.contains(heading));
+        assert!(has, "`{key}` is missing in docs/sim.md");
+    }
+    let (_, machine) = PAGE.split_once("```toml\n").expect("a machine file");
+    let (machine, _) = machine.split_once("```").expect("its end");
+    let machine =
+        Hardware::parse("docs/sim.md", machine, Path::new(".")).expect("accepted").machine;
+    assert_eq!((machine.cores(), machine.memories.len()), (8, 2));
+}
+
 #[test]
 fn the_example_is_a_scenario_that_says_what_it_can() {
     let study = study(EXAMPLE, &[], Grid::default()).expect("correct");
