@@ -55,7 +55,7 @@ pub(super) fn spread(rsd_percent: Option<f64>) -> String {
 }
 
 /// A difference and its interval, if there are any.
-pub(super) fn difference(difference: Option<Difference>) -> [String; 2] {
+fn difference(difference: Option<Difference>) -> [String; 2] {
     match difference {
         Some(d) => [
             format!("{:+.2} s ({:+.1} %)", d.mean_s, d.percent),
@@ -65,7 +65,7 @@ pub(super) fn difference(difference: Option<Difference>) -> [String; 2] {
     }
 }
 
-pub(super) fn verdict(verdict: Verdict) -> &'static str {
+fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Baseline => "baseline",
         Verdict::Faster => "faster",

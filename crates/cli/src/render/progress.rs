@@ -97,7 +97,7 @@ impl Counter {
     /// A counter of `all` pieces, which are called `what`.
     pub(crate) fn new(what: &'static str, all: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(all), ProgressDrawTarget::stderr());
-        let template = "{wide_bar} {percent:>3} %  {pos} of {len} {msg}, {per_sec:.1}, {eta} left";
+        let template = "{wide_bar} {percent:>3} %  {pos} of {len} {msg}, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }

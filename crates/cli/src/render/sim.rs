@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use memweir_core::verdict::Verdict;
 use memweir_sim::scenario::report::{Certainty, Overall, Point, PolicySummary, Report};
 
-use super::comparison::{conclusion, difference, spread, verdict};
-use super::text::{Align, percent, rate, seconds, table};
+use super::comparison::{conclusion, spread};
+use super::text::{Align, natural_width, percent, rate, seconds, table, terminal_width};
 
 /// The whole report.
 pub(crate) fn report(report: &Report) -> String {
@@ -15,8 +16,28 @@ pub(crate) fn report(report: &Report) -> String {
     }
 }
 
-/// A column: its head, where its text stands, and what it says of a policy.
-type Column<'a> = (String, Align, Box<dyn Fn(&Point, &PolicySummary) -> String + 'a>);
+/// What a column says of a policy at a point.
+type Cell<'a> = Box<dyn Fn(&Point, &PolicySummary) -> String + 'a>;
+
+/// A column of the table.
+struct Column<'a> {
+    head: String,
+    align: Align,
+    /// When it is left out of a table that is too wide: the highest first, those of 0 never.
+    expendable: u8,
+    cell: Cell<'a>,
+}
+
+impl<'a> Column<'a> {
+    fn new(
+        head: impl Into<String>,
+        align: Align,
+        expendable: u8,
+        cell: impl Fn(&Point, &PolicySummary) -> String + 'a,
+    ) -> Self {
+        Self { head: head.into(), align, expendable, cell: Box::new(cell) }
+    }
+}
 
 /// A scenario that nothing is swept in.
 fn one(point: &Point) -> String {
@@ -32,7 +53,7 @@ fn one(point: &Point) -> String {
         point.predictor
     );
     let _ = writeln!(text, "{}\n", of_workload(point));
-    text += &rendered(&columns(&[point]), &[point]);
+    text += &rendered(columns(&[point]), &[point], terminal_width());
     let repetitions = repetitions(point);
     if repetitions == 1 {
         return text + "\n\none repetition; `--set repetitions=5` tells differences from chance\n";
@@ -67,7 +88,7 @@ fn repetitions(point: &Point) -> usize {
 /// Every point of a sweep in one table, then what each policy gained over all of them.
 fn sweep(points: &[Point], overall: &[Overall]) -> String {
     let points: Vec<&Point> = points.iter().collect();
-    let mut text = rendered(&columns(&points), &points);
+    let mut text = rendered(columns(&points), &points, terminal_width());
     text.push_str("\n\n");
     let repeated = points.iter().any(|point| repetitions(point) > 1);
     for policy in overall {
@@ -100,51 +121,84 @@ fn signed(gain: f64) -> String {
     format!("{:+.1} %", gain * 100.0)
 }
 
-fn rendered(columns: &[Column<'_>], points: &[&Point]) -> String {
-    let heads: Vec<(&str, Align)> =
-        columns.iter().map(|(h, align, _)| (h.as_str(), *align)).collect();
-    let row = |point: &Point, policy: &PolicySummary| {
-        columns.iter().map(|(_, _, text)| text(point, policy)).collect()
-    };
-    let rows = points.iter().flat_map(|point| point.policies.iter().map(move |p| row(point, p)));
-    table(&heads, rows.collect())
+/// The table, without what does not fit into `room`.
+fn rendered(mut columns: Vec<Column<'_>>, points: &[&Point], room: Option<usize>) -> String {
+    loop {
+        let row = |point: &Point, policy: &PolicySummary| -> Vec<String> {
+            columns.iter().map(|column| (column.cell)(point, policy)).collect()
+        };
+        let rows: Vec<Vec<String>> = points
+            .iter()
+            .flat_map(|p| p.policies.iter().map(move |policy| row(p, policy)))
+            .collect();
+        let heads: Vec<&str> = columns.iter().map(|column| column.head.as_str()).collect();
+        let fits = room.is_none_or(|room| natural_width(&heads, &rows) <= room);
+        let next = (0..columns.len()).max_by_key(|index| columns[*index].expendable);
+        match next.filter(|index| !fits && columns[*index].expendable > 0) {
+            Some(index) => drop(columns.remove(index)),
+            None => {
+                let heads: Vec<_> = columns.iter().map(|c| (c.head.as_str(), c.align)).collect();
+                return table(&heads, rows);
+            }
+        }
+    }
 }
 
 /// The columns that say something: those of repetitions where there are some, that of the optimum
 /// where it is known.
 fn columns<'a>(points: &[&'a Point]) -> Vec<Column<'a>> {
+    use Align::{Left, Right};
     let Some(first) = points.first() else { return Vec::new() };
+    let repeated = points.iter().any(|point| repetitions(point) > 1);
+    let swept = !first.at.is_empty();
+    let bounded = |policy: &PolicySummary| policy.share_of_possible.is_some();
     let mut columns: Vec<Column<'a>> = Vec::new();
     for (place, (key, _)) in first.at.iter().enumerate() {
-        let value = move |point: &Point, _: &PolicySummary| point.at[place].1.clone();
-        columns.push((key.clone(), Align::Right, Box::new(value)));
+        columns.push(Column::new(key, Right, 0, move |point, _| point.at[place].1.clone()));
     }
-    let repeated = points.iter().any(|point| repetitions(point) > 1);
-    let with = |name: &str, align, text: fn(&Point, &PolicySummary) -> String| -> Column<'a> {
-        (name.to_owned(), align, Box::new(text))
-    };
-    let against = format!("against {}", first.baseline);
-    let level = format!("{:.0} % interval", first.confidence * 100.0);
-    columns.push(with("policy", Align::Left, |_, p| p.policy.clone()));
-    columns.push(with("turnaround", Align::Right, |_, p| seconds(p.mean_s)));
+    columns.push(Column::new("policy", Left, 0, |_, p| p.policy.clone()));
+    columns.push(Column::new("turnaround", Right, 0, |_, p| seconds(p.mean_s)));
     if repeated {
-        columns.push(with("RSD", Align::Right, |_, p| spread(p.rsd_percent)));
+        columns.push(Column::new("RSD", Right, 3, |_, p| spread(p.rsd_percent)));
     }
-    columns.push(with("gain", Align::Right, gain));
+    columns.push(Column::new("gain", Right, 0, gain));
     if repeated {
-        columns.push(with(&against, Align::Right, |_, p| difference(p.difference)[0].clone()));
-        columns.push(with(&level, Align::Right, |_, p| difference(p.difference)[1].clone()));
+        let head = format!("time, {:.0} % interval", first.confidence * 100.0);
+        columns.push(Column::new(head, Right, 1, difference));
     }
-    if points.iter().any(|point| point.policies.iter().any(|p| p.share_of_possible.is_some())) {
-        columns.push(with("of possible", Align::Right, of_possible));
+    if points.iter().any(|point| point.policies.iter().any(bounded)) {
+        columns.push(Column::new("of possible", Right, 2, of_possible));
     }
-    columns.push(with("speedup", Align::Right, |_, p| format!("{:.2}", p.weighted_speedup)));
-    columns.push(with("bandwidth", Align::Right, |_, p| rate(p.bandwidth_mean)));
-    columns.push(with("std", Align::Right, |_, p| rate(p.bandwidth_std)));
-    if repeated {
-        columns.push(with("verdict", Align::Left, |_, p| verdict(p.verdict).to_owned()));
+    columns.push(Column::new("speedup", Right, 4, |_, p| format!("{:.2}", p.weighted_speedup)));
+    columns.push(Column::new("bandwidth", Right, 5, |_, p| rate(p.bandwidth_mean)));
+    columns.push(Column::new("std", Right, 6, |_, p| rate(p.bandwidth_std)));
+    if repeated && swept {
+        columns.push(Column::new("verdict", Left, 0, |_, p| short(p.verdict).to_owned()));
     }
     columns
+}
+
+/// The difference of turnaround in percent of the baseline's, and its interval.
+fn difference(point: &Point, policy: &PolicySummary) -> String {
+    let base = point.policies.iter().find(|p| p.policy == point.baseline).map(|p| p.mean_s);
+    match (policy.difference, base.filter(|base| *base > 0.0)) {
+        (Some(d), Some(base)) => {
+            let percent = |seconds: f64| 100.0 * seconds / base;
+            format!("{:+.1} % ({:+.1} to {:+.1})", d.percent, percent(d.low_s), percent(d.high_s))
+        }
+        _ => "-".to_owned(),
+    }
+}
+
+/// A verdict in the space of a table of many rows.
+fn short(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Baseline => "-",
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::NoDifference => "no difference",
+        Verdict::TooFewRounds => "one seed",
+    }
 }
 
 /// What of the possible gain a policy takes; at least so much where a bound stands for the optimum.
@@ -237,6 +291,20 @@ mod tests {
         {
             assert!(text.contains(needle), "{needle} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_narrow_terminal_sees_what_matters_most() {
+        let point = point(&[], 3, Some(9.0));
+        let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        let narrow = rendered(columns(&[&point]), &[&point], Some(70));
+        assert!(widest(&narrow) <= 70, "{narrow}");
+        assert!(narrow.contains("gain") && narrow.contains("interval"), "{narrow}");
+        assert!(!narrow.contains("std") && !narrow.contains("speedup"), "{narrow}");
+        let none = rendered(columns(&[&point]), &[&point], Some(1));
+        assert!(none.contains("turnaround") && none.contains("gain"), "{none}");
+        let piped = rendered(columns(&[&point]), &[&point], None);
+        assert!(piped.contains("std"), "{piped}");
     }
 
     #[test]

@@ -53,6 +53,27 @@ pub(crate) enum Align {
     Right,
 }
 
+/// Columns of the terminal that standard output is, if it is one.
+pub(crate) fn terminal_width() -> Option<usize> {
+    Table::new().width().map(usize::from)
+}
+
+/// Width of a table with these columns and rows if nothing in it is wrapped.
+pub(crate) fn natural_width(heads: &[&str], rows: &[Vec<String>]) -> usize {
+    let width = |text: &str| text.chars().count();
+    heads
+        .iter()
+        .enumerate()
+        .map(|(column, head)| {
+            let cells = rows.iter().map(|row| width(&row[column]));
+            cells.fold(width(head), usize::max) + COLUMN_GAP
+        })
+        .sum()
+}
+
+/// Spaces around the text of a column.
+const COLUMN_GAP: usize = 3;
+
 /// A table with a rule under its head, as wide as the terminal allows, plain when piped.
 pub(crate) fn table(columns: &[(&str, Align)], rows: Vec<Vec<String>>) -> String {
     let alignment = |align: Align| match align {
@@ -92,6 +113,15 @@ mod tests {
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(shortened("abcd", 4), "abcd");
         assert_eq!(percent(0.0345), "3.5 %");
+    }
+
+    #[test]
+    fn a_table_is_as_wide_as_it_says() {
+        let columns = [("job", Align::Left), ("quanta", Align::Right)];
+        let rows = vec![vec!["a".into(), "7".into()], vec!["bbbb".into(), "12345678".into()]];
+        let natural = natural_width(&columns.map(|(head, _)| head), &rows);
+        let longest = table(&columns, rows).lines().map(|line| line.chars().count()).max();
+        assert!(longest.is_some_and(|longest| longest <= natural), "{longest:?} {natural}");
     }
 
     #[test]
