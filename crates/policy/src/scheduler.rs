@@ -1,11 +1,13 @@
 //! The quantum loop of iabw section 4.1 without its mechanisms: steps 2 and 3.
 //!
-//! Here live the run queue, who sleeps, and what is assumed of jobs that nothing is known of.
+//! Here live the run queue, who sleeps, and what is assumed of jobs that nothing is known of; step
+//! 3 is in `scheduler/selection.rs`.
 //! Which jobs run beside the head of the queue is a [`Policy`]'s choice.
 
 mod hindrance;
 mod job;
 mod occupancy;
+mod selection;
 mod survey;
 mod table;
 mod types;
@@ -13,7 +15,7 @@ mod types;
 use memweir_core::{BytesPerSec, JobId, Nanos};
 
 use crate::policies::{self, AUTO_CORES, UnknownPolicy};
-use crate::policy::{Blocking, Policy, QuantumView};
+use crate::policy::Policy;
 use job::{Conditions, Job, Placement};
 use occupancy::Occupancy;
 use survey::Survey;
@@ -30,9 +32,6 @@ const ASLEEP_BELOW_ONE_IN: u64 = 100;
 /// Whole quanta alone say who sleeps and how much the bus can carry; a quantum cut to less than
 /// one part in this many does not count as whole.
 const WHOLE_ABOVE_ONE_IN: u64 = 2;
-
-/// Why the head of the run queue runs (iabw section 4.1, step 3).
-const HEAD: &str = "head of the run queue";
 
 /// A span shorter than one part of a quantum in this many is too noisy to learn a bandwidth from.
 const SAMPLE_ABOVE_ONE_IN: u64 = 20;
@@ -76,23 +75,6 @@ struct Scratch {
     moved: Vec<Slot>,
     survey: Survey,
     picks: Vec<usize>,
-}
-
-/// What jobs that run take of the machine.
-#[derive(Clone, Copy, Debug, Default)]
-struct Load {
-    cores: u32,
-    demand: BytesPerSec,
-}
-
-impl Load {
-    /// With `job` besides, which requires `unknown` if nothing is known of it.
-    fn with(self, job: &Job, unknown: BytesPerSec) -> Self {
-        Self {
-            cores: self.cores.saturating_add(job.spec.cores),
-            demand: self.demand + job.demand().unwrap_or(unknown),
-        }
-    }
 }
 
 impl QuantumScheduler {
@@ -203,49 +185,6 @@ impl QuantumScheduler {
         }
     }
 
-    /// Step 3 for a whole quantum: the jobs that ran go to the tail of the run queue, its head is
-    /// chosen, then the policy chooses.
-    pub fn select(&mut self) -> Decision {
-        self.rotate();
-        for slot in self.chosen.drain(..) {
-            self.jobs[slot].placement = Placement::Waiting;
-        }
-        let load = match self.policy.blocking() {
-            Blocking::Unchosen => {
-                let (jobs, queue) = (&self.jobs, &mut self.queue);
-                self.occupancy.begin_quantum(|| {
-                    let wants = |slot: &Slot| jobs[*slot].hindrance.wants_to_be_seen();
-                    let place = queue.iter().position(wants);
-                    if let Some(place) = place {
-                        queue[..=place].rotate_right(1);
-                    }
-                    place.is_some()
-                });
-                let load = self.fill(Placement::Running);
-                self.occupancy.settle();
-                load
-            }
-            Blocking::Nobody => self.share(),
-        };
-        self.quantum += 1;
-        self.decision(load)
-    }
-
-    /// Step 3 when a job has ended or fallen asleep in mid-quantum: chooses waiting jobs for the
-    /// cores that are free, while the others run on. `None` if there is nobody to add.
-    pub fn backfill(&mut self) -> Option<Decision> {
-        if self.policy.blocking() == Blocking::Nobody {
-            return None;
-        }
-        let before = self.chosen.len();
-        let load = self.fill(Placement::Joined);
-        if self.chosen.len() == before {
-            return None;
-        }
-        self.occupancy.disturb();
-        Some(self.decision(load))
-    }
-
     /// Ideal average bandwidth of what is left of the batch, iabw eq. (10); right after submission
     /// that of the whole batch.
     ///
@@ -273,102 +212,5 @@ impl QuantumScheduler {
     pub fn reason(&self, job: JobId) -> Option<&'static str> {
         let job = &self.jobs[self.jobs.slot_of(job)?];
         job.reason.filter(|_| job.has_cores())
-    }
-
-    /// Moves the jobs that had cores to the tail of the run queue. Both groups keep their order.
-    fn rotate(&mut self) {
-        let moved = &mut self.scratch.moved;
-        moved.clear();
-        self.queue.retain(|slot| {
-            let ran = self.jobs[*slot].has_cores();
-            if ran {
-                moved.push(*slot);
-            }
-            !ran
-        });
-        self.queue.append(moved);
-    }
-
-    /// Lets every job compete for the cores. Returns what each can get of what it requires.
-    fn share(&mut self) -> Load {
-        let survey = &mut self.scratch.survey;
-        survey.take(&self.jobs, &self.queue, &self.asleep, self.config.cores);
-        let mut load = Load::default();
-        for slot in &self.queue {
-            let job = &mut self.jobs[*slot];
-            job.placement = Placement::Shared;
-            load = load.with(job, survey.unknown_demand);
-        }
-        self.chosen.extend(&self.queue);
-        let share = f64::from(self.config.cores) / f64::from(load.cores.max(1));
-        Load { cores: load.cores, demand: load.demand * share.min(1.0) }
-    }
-
-    /// Gives the free cores to waiting jobs: to the head of the queue, if nobody runs yet, then to
-    /// whom the policy chooses. Returns what all chosen jobs take.
-    fn fill(&mut self, placement: Placement) -> Load {
-        // Out of the way, so that jobs can be chosen while it is read.
-        let Scratch { moved, mut survey, mut picks } = std::mem::take(&mut self.scratch);
-        survey.take(&self.jobs, &self.queue, &self.asleep, self.config.cores);
-        let unknown = survey.unknown_demand;
-        let mut rest = 0..survey.waiting.len();
-        if self.chosen.is_empty() && !rest.is_empty() {
-            self.choose(survey.waiting[0], placement, Some(HEAD));
-            rest.start = 1;
-        }
-        let mut load = Load::default();
-        for slot in &self.chosen {
-            let job = &self.jobs[*slot];
-            load = load.with(job, unknown);
-            survey.run(job);
-        }
-        let running = self.chosen.iter().map(|slot| self.jobs[*slot].member(unknown));
-        self.occupancy.begin_choice(running);
-        let view = QuantumView {
-            quantum: self.quantum,
-            cores: self.config.cores.saturating_sub(load.cores),
-            committed: load.demand,
-            running: &survey.running,
-            queue: &survey.candidates[rest.clone()],
-            bus: self.config.bus,
-            highest_observed: self.highest_observed,
-            ideal_average: survey.ideal_average,
-        };
-        picks.clear();
-        self.policy.select(&view, &mut picks);
-        for (nth, pick) in picks.iter().enumerate() {
-            let Some(slot) = survey.waiting[rest.clone()].get(*pick).copied() else { continue };
-            let free = self.config.cores.saturating_sub(load.cores);
-            let job = &self.jobs[slot];
-            let fits = job.placement == Placement::Waiting && job.spec.cores <= free;
-            if fits && self.occupancy.lets_in(job.member(unknown)) {
-                let reason = self.policy.reason(nth);
-                load = load.with(self.choose(slot, placement, reason), unknown);
-            }
-        }
-        self.scratch = Scratch { moved, survey, picks };
-        load
-    }
-
-    /// Gives cores to a job.
-    fn choose(&mut self, slot: Slot, placement: Placement, reason: Option<&'static str>) -> &Job {
-        self.chosen.push(slot);
-        let job = &mut self.jobs[slot];
-        (job.placement, job.reason) = (placement, reason);
-        job
-    }
-
-    /// The decision that the present placements amount to.
-    fn decision(&self, load: Load) -> Decision {
-        let name = |slot: &Slot| self.jobs[*slot].id();
-        let chosen: Vec<JobId> = self.chosen.iter().map(name).collect();
-        let running = match self.policy.blocking() {
-            Blocking::Unchosen => {
-                let asleep = self.asleep.iter().map(name);
-                Running::Only(chosen.iter().copied().chain(asleep).collect())
-            }
-            Blocking::Nobody => Running::Everything,
-        };
-        Decision { running, chosen, predicted: load.demand, target: self.policy.target() }
     }
 }

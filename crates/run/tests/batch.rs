@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use memweir_core::Nanos;
 use memweir_linux::Mechanism;
+use memweir_policy::CoreUse;
 use memweir_policy::record::{Call, replay};
 use memweir_run::batch::run_batch;
 use memweir_run::compare::{CompareOptions, Verdict, compare};
@@ -16,6 +17,7 @@ use memweir_run::decisions;
 use memweir_run::jobs::Batch;
 use memweir_run::observer::{Event, Observer, Silent};
 use memweir_run::options::{OnFailure, Pinning, RunOptions};
+use memweir_run::platform::Platform;
 use memweir_run::report::{BatchReport, Outcome};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
@@ -180,6 +182,25 @@ fn a_full_disk_costs_logs_timeline_and_record_but_no_job() {
     // Up to there it is whole.
     let record = decisions::read(&directory.path().join("decisions.jsonl")).expect("a record");
     assert_eq!(replay(&record, None).expect("its policy").differences, []);
+}
+
+#[test]
+fn cores_may_stay_idle_under_any_policy_that_blocks() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let auto = RunOptions { core_use: CoreUse::Auto, ..options(directory.path()) };
+    let mut batch = shell(&[SPIN, SPIN, SPIN]);
+    for job in &mut batch.jobs {
+        job.expected_time = Some(Nanos::from_millis(300));
+        job.expected_reads = Some(memweir_core::BytesPerSec::from_gb(3.0));
+    }
+    let report = run(&batch, &auto);
+    assert_eq!(exit_codes(&report), [Some(0); 3]);
+    assert_eq!(report.policy, "round-robin:auto-cores");
+    let calibrated = Platform::default_path().is_ok_and(|path| path.exists());
+    let told = report.notices.iter().any(|notice| notice.contains("every core is filled"));
+    assert!(told || calibrated, "{:?}", report.notices);
+    let os = RunOptions { policy: "os".to_owned(), ..auto };
+    assert_eq!(run(&batch, &os).policy, "os");
 }
 
 #[test]

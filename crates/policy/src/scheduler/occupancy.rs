@@ -114,6 +114,11 @@ impl Occupancy {
         };
     }
 
+    /// Whether the quantum is for seeing one job without company.
+    pub(super) fn head_is_alone(&self) -> bool {
+        self.mode == Mode::HeadAlone
+    }
+
     /// Begins a choice beside the jobs that run.
     pub(super) fn begin_choice(&mut self, running: impl Iterator<Item = Member>) {
         let Some((peak, cores)) = self.machine else { return };
@@ -156,6 +161,9 @@ impl Occupancy {
     /// The jobs of the quantum are no longer those that began it: it teaches nothing.
     pub(super) fn disturb(&mut self) {
         self.overload = None;
+        if self.mode == Mode::HeadAlone {
+            self.mode = Mode::Weigh;
+        }
     }
 
     /// What a whole quantum with the same jobs can teach, of which `bandwidth` was measured.

@@ -119,6 +119,19 @@ fn a_job_that_is_to_be_seen_gets_no_company() {
 }
 
 #[test]
+fn a_job_that_ends_while_it_is_seen_leaves_its_company_the_rest_of_the_quantum() {
+    let mut occupancy = occupancy();
+    occupancy.begin_quantum(|| true);
+    occupancy.begin_choice([member(1.0, 0.0)].into_iter());
+    assert!(!occupancy.lets_in(member(1.0, 0.0)));
+    occupancy.settle();
+    occupancy.disturb();
+    assert!(occupancy.lesson(gb(1.0), false).is_none() && !occupancy.head_is_alone());
+    occupancy.begin_choice([member(1.0, 0.0)].into_iter());
+    assert!(occupancy.lets_in(member(1.0, 0.0)));
+}
+
+#[test]
 fn after_one_was_found_squeezed_the_next_is_seen_soon() {
     let mut occupancy = occupancy();
     let mut job = Hindrance::default();
