@@ -235,15 +235,17 @@ fn declared_traffic_is_divided_by_a_placement_by_share() {
     let world = World::new();
     let spin = DECLARED.replace("[\"true\"]", &format!("[\"sh\", \"-c\", \"{SPIN}\"]"));
     let file = world.file("jobs.toml", &spin);
-    let mut run = world.memweir();
-    run.args(["run", "--policy", "hmmsched:alpha=0.2", "--media", "stt-ram,cxl"]);
-    run.args(["--meter", "declared", "--placement", "cxl=75%", "--json", "-"]);
-    let report = json(run.arg(&file), 0);
-    let [dram, stt, cxl] =
-        ["dram", "stt-ram", "cxl"].map(|name| lines_of(&report["media"], name).0);
-    assert_eq!(stt, 0);
-    let share = cxl as f64 / (dram + cxl) as f64;
-    assert!((0.74..0.76).contains(&share), "{share}");
+    for policy in ["hmmsched:alpha=0.2", "available-bandwidth"] {
+        let mut run = world.memweir();
+        run.args(["run", "--policy", policy, "--media", "stt-ram,cxl"]);
+        run.args(["--meter", "declared", "--placement", "cxl=75%", "--json", "-"]);
+        let report = json(run.arg(&file), 0);
+        let [dram, stt, cxl] =
+            ["dram", "stt-ram", "cxl"].map(|name| lines_of(&report["media"], name).0);
+        assert_eq!(stt, 0);
+        let share = cxl as f64 / (dram + cxl) as f64;
+        assert!((0.74..0.76).contains(&share), "{policy}: {share}");
+    }
 }
 
 #[test]

@@ -80,7 +80,8 @@ int main(void) {
     let per_instruction =
         |c: &memweir_linux::record::Chunk| c.cycles / c.counts.instructions as f64;
     assert!(per_instruction(first) > 5.0 * per_instruction(last), "{first:?} {last:?}");
-    assert!(last.counts.reads.0 < 100, "{last:?}");
+    // Misses that wait to be counted when a chunk ends belong to the next one.
+    assert!(last.counts.reads.0 < 200, "{last:?}");
     let sampled: u64 = first.instruction_pointers.iter().map(|n| u64::from(*n)).sum();
     assert!(sampled * 1024 >= first.counts.instructions);
 }

@@ -1,0 +1,45 @@
+//! Memory media and the placement of pages, as they are written in options and jobs files.
+
+use std::path::Path;
+
+use memweir_core::input::{InputError, Refusal};
+use memweir_core::medium::data::MediumData;
+use memweir_core::placement::{Placement, PlacementError, PlacementSpec};
+use memweir_core::{MAX_MEDIA, Media};
+
+/// The media of a machine: DRAM, and beside it those of `list`, shipped ones by name and others
+/// by a file that ends in `.toml` and starts at `directory`, with commas between them.
+pub fn media(list: &str, directory: &Path) -> Result<Media, InputError> {
+    let medium = |choice: &str| {
+        if !choice.ends_with(".toml") {
+            return MediumData::shipped(choice).map_err(|refusal| refusal.written_in("media"));
+        }
+        let path = directory.join(choice);
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+        MediumData::parse(&name, &text)
+    };
+    let data =
+        list.split(',').map(|choice| medium(choice.trim())).collect::<Result<Vec<_>, _>>()?;
+    Media::with_dram(&data).map_err(|refusal| {
+        let help = format!("at most {} beside DRAM, each once", MAX_MEDIA - 1);
+        InputError::new("media", refusal.reason).help(help)
+    })
+}
+
+/// Checks a placement of pages.
+pub fn placement(text: &str) -> Result<PlacementSpec, Refusal> {
+    text.parse().map_err(|error: PlacementError| Refusal::new(error.reason, error.help))
+}
+
+/// A placement on a machine with these media.
+pub fn placed(spec: &PlacementSpec, media: &Media) -> Result<Placement, InputError> {
+    spec.resolve(media).map_err(|error| {
+        let help = match media.len() {
+            1 => format!("{}; name the machine's media with `--media`", error.help),
+            _ => error.help,
+        };
+        InputError::new("placement", error.reason).help(help)
+    })
+}
