@@ -109,6 +109,23 @@ fn a_record_replays_identically_and_tells_what_another_policy_would_do() {
 }
 
 #[test]
+fn a_policy_says_why_it_would_choose() {
+    let record = Record::parse("x", &record("round-robin", &steady(20))).unwrap();
+    let replayed = replay(&record, Some("hmmsched")).unwrap();
+    let reasons: Vec<&str> = replayed
+        .differences
+        .iter()
+        .flat_map(|difference| difference.reasons.iter().map(|(_, reason)| *reason))
+        .collect();
+    let steps = ["largest", "smallest"].map(|which| format!("{which} effective bandwidth on NVM"));
+    assert!(steps.iter().any(|step| reasons.contains(&step.as_str())), "{reasons:?}");
+    for reason in reasons {
+        let known = reason == "head of the run queue" || reason.contains("effective bandwidth");
+        assert!(known, "{reason}");
+    }
+}
+
+#[test]
 fn a_decision_that_was_tampered_with_is_found_by_its_line() {
     let text = record("hmmsched", &steady(6));
     let tampered: String = text
