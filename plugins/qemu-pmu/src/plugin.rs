@@ -12,12 +12,13 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use memweir_core::softpmu::layout::REGIONS;
 
-use crate::api::{self, Api, Block, Info, PluginId};
+use crate::api::{self, Api, Block, Info, Instruction, PluginId};
 use crate::exec::Emulator;
 use crate::helpers::may_access_memory;
 use crate::model::vcpu::{Room, VcpuCaches};
 use crate::process::{Phase, Process};
 use crate::regions::Regions;
+use crate::together::{Group, Look, plan};
 use crate::vcpus::{TABLE, VCPUS, Vcpu, vcpu};
 
 /// Instructions that a vCPU counts by itself before it publishes them: what a SIGKILL can lose.
@@ -187,7 +188,6 @@ unsafe extern "C" fn on_translate(_: PluginId, block: *mut Block) {
         let regions =
             plugin.regions.get_or_init(|| Regions::new((api.text_start)(), (api.text_end)()));
         let region = regions.of((api.block_address)(block));
-        let fast_forward = plugin.process.phase() == Phase::FastForward;
         let inline = !plugin.threaded.load(Relaxed) && !plugin.process.is_sampled();
         match api.on_execute_inline {
             Some(add) if inline => {
@@ -199,17 +199,65 @@ unsafe extern "C" fn on_translate(_: PluginId, block: *mut Block) {
                 (api.on_execute)(block, on_execute, api::NO_REGISTERS, packed);
             }
         }
-        let (memory, state) = plugin.memory_callback();
-        let (flags, both) = (api::NO_REGISTERS, api::READ_WRITE);
-        for index in 0..length {
-            let instruction = (api.block_instruction)(block, index);
-            let bytes = instruction_bytes(api, instruction);
-            if bytes.first() == Some(&EVEX) {
+        for instruction in instructions(api, block) {
+            if instruction_bytes(api, instruction).first() == Some(&EVEX) {
                 plugin.process.header().avx512.fetch_add(1, Relaxed);
             }
-            if !fast_forward {
-                (api.on_memory)(instruction, memory, flags, both, state.cast());
-            } else if may_access_memory(bytes) {
+        }
+        if plugin.process.phase() == Phase::FastForward {
+            ignore_accesses(api, block);
+        } else {
+            watch_accesses(plugin, block);
+        }
+    }
+}
+
+/// The instructions of a block.
+///
+/// # Safety
+/// The block is being translated.
+unsafe fn instructions(
+    api: &Api,
+    block: *mut Block,
+) -> impl ExactSizeIterator<Item = *mut Instruction> {
+    // SAFETY: a function of the emulator, on a block that it is translating.
+    let length = unsafe { (api.block_length)(block) };
+    // SAFETY: as above, within the block's length.
+    (0..length).map(move |index| unsafe { (api.block_instruction)(block, index) })
+}
+
+/// Has the callbacks made that the accesses of a block need.
+///
+/// # Safety
+/// The block is being translated.
+unsafe fn watch_accesses(plugin: &Plugin, block: *mut Block) {
+    let api = &plugin.api;
+    let (memory, state) = plugin.memory_callback();
+    // SAFETY: functions of the emulator, on a block that it is translating and its instructions.
+    unsafe {
+        let code = instructions(api, block).map(|each| instruction_bytes(api, each));
+        let looks = plan((api.block_address)(block), code);
+        for (instruction, look) in instructions(api, block).zip(looks) {
+            let (callback, data): (api::MemoryCallback, *mut c_void) = match look {
+                Look::Alone => (memory, state.cast()),
+                Look::Together(group) => (on_group, group.word() as *mut c_void),
+                Look::Later => continue,
+            };
+            (api.on_memory)(instruction, callback, api::NO_REGISTERS, api::READ_WRITE, data);
+        }
+    }
+}
+
+/// Makes sure that no access of a block is looked at; `helpers` says why that needs callbacks.
+///
+/// # Safety
+/// The block is being translated.
+unsafe fn ignore_accesses(api: &Api, block: *mut Block) {
+    // SAFETY: functions of the emulator, on a block that it is translating and its instructions.
+    unsafe {
+        for instruction in instructions(api, block) {
+            if may_access_memory(instruction_bytes(api, instruction)) {
+                let (flags, both) = (api::NO_REGISTERS, api::READ_WRITE);
                 (api.on_memory)(instruction, on_memory_unseen, flags, both, std::ptr::null_mut());
             }
         }
@@ -220,7 +268,7 @@ unsafe extern "C" fn on_translate(_: PluginId, block: *mut Block) {
 ///
 /// # Safety
 /// `instruction` belongs to the block that is being translated; the bytes live as long as that.
-unsafe fn instruction_bytes<'a>(api: &Api, instruction: *const api::Instruction) -> &'a [u8] {
+unsafe fn instruction_bytes<'a>(api: &Api, instruction: *const Instruction) -> &'a [u8] {
     let Some(bytes) = api.instruction_bytes else { return &[] };
     // SAFETY: the emulator keeps as many bytes as it says during the translation.
     unsafe { std::slice::from_raw_parts(bytes(instruction), (api.instruction_length)(instruction)) }
@@ -258,9 +306,33 @@ unsafe extern "C" fn on_memory_alone(_: c_uint, info: u32, address: u64, vcpu: *
 
 #[inline(always)]
 fn look_at(vcpu: &mut Vcpu, info: u32, address: u64) {
-    let (line, dirty) = (address >> LINE_SHIFT, u64::from(info >> api::STORE_BIT & 1));
+    look_at_line(vcpu, address >> LINE_SHIFT, u64::from(info >> api::STORE_BIT & 1));
+}
+
+#[inline(always)]
+fn look_at_line(vcpu: &mut Vcpu, line: u64, dirty: u64) {
     if !vcpu.caches.touch(line, dirty) {
         access(vcpu, line, dirty);
+    }
+}
+
+/// An access that stands for several, whoever counts.
+unsafe extern "C" fn on_group(index: c_uint, _: u32, address: u64, group: *mut c_void) {
+    let group = Group::from_word(group as u64);
+    // SAFETY: called on the thread of that vCPU.
+    let vcpu = unsafe { vcpu(index) };
+    if group.is_on_one_line(address) {
+        look_at_line(vcpu, address >> LINE_SHIFT, group.stores());
+    } else {
+        look_at_two(vcpu, address, group.word());
+    }
+}
+
+/// Several accesses on two lines. With this calling convention a callback can end with a jump here.
+#[inline(never)]
+extern "C" fn look_at_two(vcpu: &mut Vcpu, address: u64, group: u64) {
+    for (address, dirty) in Group::from_word(group).on_two_lines(address) {
+        look_at_line(vcpu, address >> LINE_SHIFT, dirty);
     }
 }
 

@@ -47,8 +47,11 @@ impl Events {
     }
 }
 
-/// Words that can wait for the second level.
-const WAITING: usize = 128;
+/// Words that wait for the second level when the list has no room for another access.
+const FULL: usize = 63;
+
+/// Words that can wait: an access adds two at the most, to less than [`FULL`].
+const WAITING: usize = FULL + 2;
 
 /// The private caches of a vCPU, with its view of the shared one.
 ///
@@ -61,7 +64,7 @@ pub struct VcpuCaches {
     l1d: FirstLevel,
     /// Words for the second level: clean ones are to be fetched, dirty ones were evicted above.
     waiting: [Word; WAITING],
-    /// How many words wait, two less than there is room for at the most.
+    /// How many words wait.
     words: usize,
     l2: PrivateCache,
     /// The last level as this process sees it.
@@ -114,11 +117,11 @@ impl VcpuCaches {
     #[inline(always)]
     pub fn access(&mut self, line: u64, dirty: Word) -> Room {
         let Lookup::Miss { victim } = self.l1d.access(line, dirty) else { return Room::Left };
-        let words = self.words % (WAITING - 1);
+        let words = self.words % (FULL + 1);
         self.waiting[words] = line << 1;
         self.waiting[words + 1] = victim;
         self.words = words + 1 + usize::from(is_dirty(victim));
-        if self.words < WAITING - 1 { Room::Left } else { Room::None }
+        if self.words < FULL { Room::Left } else { Room::None }
     }
 
     /// What happened since the last call.
