@@ -5,7 +5,7 @@
 
 mod files;
 mod locate;
-mod owner;
+pub(crate) mod names;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use memweir_core::Nanos;
 
+use crate::owner::Owner;
+
 pub(crate) use files::{Files, KernelFiles};
 pub(crate) use locate::locate;
-pub(crate) use owner::{Owner, OwnerState};
 
 /// The two interfaces that can freeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,7 +196,7 @@ pub(crate) fn owned_groups(files: &dyn Files, directory: &Path) -> Vec<(PathBuf,
     children
         .into_iter()
         .filter_map(|path| {
-            let owner = Owner::of_group(path.file_name()?.to_str()?)?;
+            let owner = names::owner_of(path.file_name()?.to_str()?)?;
             Some((path, owner))
         })
         .collect()

@@ -7,7 +7,8 @@
 use std::path::Path;
 
 use crate::blocker::processes;
-use crate::cgroup::{self, Files, KernelFiles, OwnerState, Version, locate};
+use crate::cgroup::{self, Files, KernelFiles, Version, locate};
+use crate::owner::{KernelProc, OwnerState};
 
 /// Most processes of a group to name.
 const NAMED: usize = 5;
@@ -30,7 +31,7 @@ pub fn clean() -> Vec<String> {
 fn clean_below(files: &dyn Files, version: Version, place: &Path) -> Vec<String> {
     cgroup::owned_groups(files, place)
         .into_iter()
-        .filter(|(_, owner)| owner.state() == OwnerState::Dead)
+        .filter(|(_, owner)| owner.state(&KernelProc) == OwnerState::Dead)
         .map(|(group, owner)| {
             let shown = group.display();
             let whose = format!("a memweir that died (process {})", owner.pid);
@@ -68,12 +69,13 @@ fn still_running(files: &dyn Files, group: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroup::Owner;
+    use crate::cgroup::names;
     use crate::cgroup::testing::FakeTree;
+    use crate::owner::Owner;
 
     /// The name of a group of a memweir with this process's pid and another start time.
     fn dead_group(batch: &str) -> String {
-        let name = Owner::current().unwrap().new_group(batch);
+        let name = names::new_group(&Owner::current().unwrap(), batch);
         let mut fields: Vec<&str> = name.split('-').collect();
         fields[2] = "1";
         fields.join("-")
@@ -85,7 +87,7 @@ mod tests {
             let tree = FakeTree::new();
             let dead = dead_group("x");
             let (parent, leaf) = (tree.group(&dead), tree.group(&format!("{dead}/job-0")));
-            let alive = tree.group(&Owner::current().unwrap().new_group("x"));
+            let alive = tree.group(&names::new_group(&Owner::current().unwrap(), "x"));
             let foreign = tree.group("user.slice");
             for group in [&parent, &leaf, &alive, &foreign] {
                 tree.write(&group.join(version.switch()), version.frozen()).unwrap();

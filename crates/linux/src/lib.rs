@@ -13,6 +13,7 @@ pub mod hog;
 pub mod launch;
 pub mod leftovers;
 pub mod meter;
+mod owner;
 pub mod probe;
 pub mod qemu;
 pub mod record;

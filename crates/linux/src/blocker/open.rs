@@ -12,9 +12,10 @@ use super::cgroup::CgroupBlocker;
 use super::processes;
 use super::sigstop::SigstopBlocker;
 use super::{Birthplace, Blocker, Mechanism};
-use crate::cgroup::{self, Files, KernelFiles, Owner, Version, locate};
+use crate::cgroup::{self, Files, KernelFiles, Version, locate};
 use crate::guardian::{self, Guard};
 use crate::launch::{Launch, Newborn, launch, limits};
+use crate::owner::Owner;
 use crate::probe::Probe;
 
 /// How long a trial waits for the kernel to confirm that a process stopped. On a busy machine this
@@ -172,7 +173,7 @@ fn probe_group(version: Version) -> Result<String, Failure> {
 fn group_name(batch: &str) -> Result<String, Failure> {
     let owner =
         Owner::current().map_err(|error| Failure::new(format!("reading /proc: {error}")))?;
-    Ok(owner.new_group(batch))
+    Ok(cgroup::names::new_group(&owner, batch))
 }
 
 /// Tries the places where an owned group may be, best first.

@@ -41,7 +41,7 @@ impl Stat {
 const NANOS_PER_TICK: u64 = 10_000_000;
 
 /// Reads a line of proc_pid_stat(5).
-fn parse(text: &str) -> Option<Stat> {
+pub(crate) fn parse(text: &str) -> Option<Stat> {
     let (pid, rest) = text.split_once(' ')?;
     // The name is in parentheses and may itself contain any of them.
     let (_, rest) = rest.rsplit_once(')')?;

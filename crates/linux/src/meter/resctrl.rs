@@ -19,10 +19,11 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::{Bytes, Counts, JobId, LINE_BYTES, Lines, Nanos};
 
-use self::groups::Owner;
+use self::groups::ProcFiles;
 use self::probe::{MbmEvent, Offer, find_offer};
 use self::value::{Continuity, MbmValue, Tally};
 use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
+use crate::owner::Owner;
 use crate::probe::Probe;
 
 pub use self::files::{Files, KernelFiles};
@@ -58,7 +59,7 @@ impl ResctrlMeter {
     /// Uses the mounted resctrl, after removing the groups of runs that are dead. The error says
     /// what is missing and what would help.
     pub fn open() -> Result<Self, Probe> {
-        Self::open_with(KernelFiles, Path::new("/proc"), std::process::id())
+        Self::open_with(KernelFiles, Path::new("/proc"), std::process::id() as i32)
     }
 }
 
@@ -70,10 +71,10 @@ impl<F: Files> ResctrlMeter<F> {
     }
 
     /// [`ResctrlMeter::open`] on other files, for the process `pid` of `proc`.
-    fn open_with(files: F, proc: &Path, pid: u32) -> Result<Self, Probe> {
+    fn open_with(files: F, proc: &Path, pid: i32) -> Result<Self, Probe> {
         let offer = find_offer(&files, proc)?;
-        let owner = Owner::of_process(&files, proc, pid)
-            .map_err(|error| Probe::missing(format!("/proc/{pid}/stat: {error}")))?;
+        let owner = Owner::of_process(&ProcFiles { files: &files, root: proc }, pid)
+            .map_err(|error| Probe::missing(format!("reading /proc: {error}")))?;
         let removed = groups::clean(&files, proc, &offer.mon_groups);
         let notices = match removed.len() {
             0 => Vec::new(),
@@ -83,7 +84,7 @@ impl<F: Files> ResctrlMeter<F> {
     }
 
     fn make_group(&self, job: JobId) -> Result<PathBuf, MeterError> {
-        let directory = self.offer.mon_groups.join(self.owner.group(job));
+        let directory = self.offer.mon_groups.join(groups::name(self.owner, job));
         match self.files.create_dir(&directory) {
             Ok(()) => Ok(directory),
             Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {

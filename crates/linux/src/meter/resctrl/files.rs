@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
 
@@ -10,6 +10,8 @@ use nix::unistd::{AccessFlags, access};
 pub trait Files: Send {
     /// The whole text of a file.
     fn read(&self, path: &Path) -> io::Result<String>;
+    /// What a symbolic link says.
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
     /// Writes `text` into a file that exists, in one call.
     fn write(&self, path: &Path, text: &str) -> io::Result<()>;
     /// Names of the entries of a directory, sorted.
@@ -28,7 +30,12 @@ pub struct KernelFiles;
 
 impl Files for KernelFiles {
     fn read(&self, path: &Path) -> io::Result<String> {
-        fs::read_to_string(path)
+        // In /proc, names of processes need not be UTF-8.
+        Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
+    }
+
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::read_link(path)
     }
 
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {

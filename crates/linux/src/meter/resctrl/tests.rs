@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +10,8 @@ use memweir_core::{JobId, Lines, Nanos};
 
 use super::*;
 
-const ME: u32 = 100;
+const ME: i32 = 100;
+const NAMESPACE: u64 = 4_026_531_836;
 const STAT: &str = "(memweir) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5000 0 0";
 
 /// Which operation fails next, where, and how.
@@ -43,6 +45,8 @@ impl Machine {
         machine.file("proc/filesystems", "nodev\tresctrl\n");
         machine.file("proc/cpuinfo", "flags\t: fpu cqm_mbm_total cqm_mbm_local\n");
         machine.file(&format!("proc/{ME}/stat"), &format!("{ME} {STAT}"));
+        fs::create_dir_all(machine.proc().join("self/ns")).unwrap();
+        symlink(format!("pid:[{NAMESPACE}]"), machine.proc().join("self/ns/pid")).unwrap();
         machine.file(
             "resctrl/info/L3_MON/mon_features",
             "llc_occupancy\nmbm_total_bytes\nmbm_total_bytes_config\nmbm_local_bytes\n",
@@ -87,9 +91,14 @@ impl Machine {
         KernelFiles.list(&self.resctrl().join("mon_groups")).unwrap()
     }
 
+    /// The name of the group of a job.
+    fn group(job: u32) -> String {
+        format!("memweir-{ME}-5000-{NAMESPACE}-job{job}")
+    }
+
     /// Sets a job's counter in one domain.
     fn set(&self, job: u32, domain: usize, text: &str) {
-        let group = format!("memweir-{ME}-5000-job{job}");
+        let group = Self::group(job);
         let file =
             format!("resctrl/mon_groups/{group}/mon_data/mon_L3_{domain:02}/mbm_total_bytes");
         assert!(self.root.path().join(&file).exists(), "{file}");
@@ -105,6 +114,11 @@ impl Files for FakeFiles {
     fn read(&self, path: &Path) -> io::Result<String> {
         self.0.check("read", path)?;
         KernelFiles.read(path)
+    }
+
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        self.0.check("read_link", path)?;
+        KernelFiles.read_link(path)
     }
 
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
@@ -156,7 +170,7 @@ fn counts_a_job_over_all_domains_from_birth_to_removal() {
     let machine = Machine::new();
     let mut meter = machine.meter().unwrap();
     meter.attach(JobId(3), 4711).unwrap();
-    let group = machine.resctrl().join(format!("mon_groups/memweir-{ME}-5000-job3"));
+    let group = machine.resctrl().join("mon_groups").join(Machine::group(3));
     assert_eq!(fs::read_to_string(group.join("tasks")).unwrap(), "4711");
     assert_eq!(lines(&mut meter, 3), Lines::ZERO);
     machine.set(3, 0, "6400\n");
@@ -263,13 +277,30 @@ fn groups_of_dead_runs_are_removed_and_no_others() {
     // 200 lives on; 300 is a new process with an old PID; 400 is gone.
     machine.file("proc/200/stat", &format!("200 {STAT}"));
     machine.file("proc/300/stat", &format!("300 {STAT}"));
-    let names = ["memweir-200-5000-job0", "memweir-300-4999-job0", "memweir-400-1-job2", "mine"];
-    for name in names {
+    // In another pid namespace, 400 may be alive.
+    let stay = [
+        format!("memweir-200-5000-{NAMESPACE}-job0"),
+        "memweir-400-1-77-job2".to_owned(),
+        "mine".to_owned(),
+    ];
+    let go =
+        [format!("memweir-300-4999-{NAMESPACE}-job0"), format!("memweir-400-1-{NAMESPACE}-job2")];
+    for name in stay.iter().chain(&go) {
         fs::create_dir(groups.join(name)).unwrap();
     }
     let mut meter = machine.meter().unwrap();
-    assert_eq!(machine.groups(), ["memweir-200-5000-job0", "mine"]);
+    assert_eq!(machine.groups(), stay);
     assert!(meter.take_notices()[0].contains("removed 2"));
+}
+
+#[test]
+fn runs_that_cannot_be_asked_after_keep_their_groups() {
+    let machine = Machine::new();
+    let name = format!("memweir-400-1-{NAMESPACE}-job2");
+    fs::create_dir(machine.resctrl().join("mon_groups").join(&name)).unwrap();
+    machine.fail("read", "proc/400/stat", libc::EACCES);
+    let _meter = machine.meter().unwrap();
+    assert_eq!(machine.groups(), [name]);
 }
 
 #[test]
@@ -308,7 +339,7 @@ fn groups_are_made_in_the_own_control_group() {
     fs::create_dir_all(machine.resctrl().join("gold/mon_groups")).unwrap();
     let mut meter = machine.meter().unwrap();
     meter.attach(JobId(0), 1).unwrap();
-    assert!(machine.resctrl().join("gold/mon_groups/memweir-100-5000-job0").exists());
+    assert!(machine.resctrl().join("gold/mon_groups").join(Machine::group(0)).exists());
 }
 
 #[test]

@@ -1,0 +1,60 @@
+//! The names of memweir's groups: their owner, a serial number, the batch.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::owner::Owner;
+
+/// Longest part of a group's name that comes from the batch's name.
+const MAX_BATCH_NAME: usize = 64;
+
+/// A name for a new group of `owner`'s, different from all that this process has given before.
+pub(crate) fn new_group(owner: &Owner, batch: &str) -> String {
+    static SERIAL: AtomicU32 = AtomicU32::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let batch: String = batch
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "_.".contains(c) { c } else { '_' })
+        .take(MAX_BATCH_NAME)
+        .collect();
+    format!("{owner}-{serial}-{batch}")
+}
+
+/// The owner that a group's name tells; `None` for groups that memweir has not made.
+pub(crate) fn owner_of(name: &str) -> Option<Owner> {
+    let (owner, rest) = Owner::of_name(name)?;
+    let (serial, _batch) = rest.split_once('-')?;
+    serial.parse::<u32>().ok().map(|_| owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_tell_the_batch_and_differ() {
+        let owner = Owner::current().unwrap();
+        let name = new_group(&owner, "my batch/1");
+        assert!(name.ends_with("-my_batch_1"), "{name}");
+        assert_ne!(new_group(&owner, "x"), new_group(&owner, "x"));
+    }
+
+    #[test]
+    fn the_groups_of_others_are_not_ours() {
+        for name in ["", "memweir-1-2-3", "memweir-1-2-3-4", "memweir-1-2-3-job4", "user.slice"] {
+            assert_eq!(owner_of(name), None, "{name}");
+        }
+        assert!(owner_of("memweir-1-2-3-4-").is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_is_read_back_and_is_one_path_component(batch: String) {
+            let owner = Owner::current().unwrap();
+            let name = new_group(&owner, &batch);
+            prop_assert!(!name.contains('/') && name.len() < 255);
+            prop_assert_eq!(owner_of(&name), Some(owner));
+        }
+    }
+}

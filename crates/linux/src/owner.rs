@@ -1,0 +1,120 @@
+//! Whose a group is: memweir names what it makes in shared trees after itself, so that a later
+//! start can tell what a dead one has left behind.
+//!
+//! The rest of a name, and what is done about the dead, is up to who makes the groups.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::blocker::processes;
+use crate::cgroup::is_gone;
+
+/// What is read of a proc file system, so that tests can put another in its place.
+pub(crate) trait Proc {
+    /// A file below the root, as text.
+    fn read(&self, path: &Path) -> io::Result<String>;
+    /// What a link below the root says.
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
+}
+
+/// The kernel's, at `/proc`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KernelProc;
+
+impl Proc for KernelProc {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        // Names of processes need not be UTF-8.
+        let bytes = fs::read(Path::new("/proc").join(path))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::read_link(Path::new("/proc").join(path))
+    }
+}
+
+/// A memweir that made a group: its process id is not enough, since those are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) pid: i32,
+    /// In clock ticks since boot.
+    start_time: u64,
+    /// Inode of its pid namespace: a container's pids mean nothing outside of it.
+    pid_namespace: u64,
+}
+
+/// What is known of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnerState {
+    Alive,
+    Dead,
+    /// It lives, or lived, in another pid namespace, or cannot be asked after.
+    Unknown,
+}
+
+impl Owner {
+    /// This process, if `pid` is its own in `proc`.
+    pub(crate) fn of_process(proc: &impl Proc, pid: i32) -> io::Result<Self> {
+        Ok(Self { pid, start_time: start_time(proc, pid)?, pid_namespace: pid_namespace(proc)? })
+    }
+
+    /// This process.
+    pub(crate) fn current() -> io::Result<Self> {
+        Self::of_process(&KernelProc, std::process::id() as i32)
+    }
+
+    /// The owner that begins a name, and what follows it and a hyphen; `None` for names that no
+    /// memweir has given.
+    pub(crate) fn of_name(name: &str) -> Option<(Self, &str)> {
+        let mut fields = name.strip_prefix("memweir-")?.splitn(4, '-');
+        let owner = Self {
+            pid: fields.next()?.parse().ok().filter(|pid| *pid > 0)?,
+            start_time: fields.next()?.parse().ok()?,
+            pid_namespace: fields.next()?.parse().ok()?,
+        };
+        fields.next().map(|rest| (owner, rest))
+    }
+
+    /// Whether the owner still runs.
+    pub(crate) fn state(&self, proc: &impl Proc) -> OwnerState {
+        if pid_namespace(proc).ok() != Some(self.pid_namespace) {
+            return OwnerState::Unknown;
+        }
+        match start_time(proc, self.pid) {
+            Ok(start) if start == self.start_time => OwnerState::Alive,
+            Ok(_) => OwnerState::Dead,
+            Err(error) if is_gone(&error) => OwnerState::Dead,
+            Err(_) => OwnerState::Unknown,
+        }
+    }
+}
+
+/// The beginning of the names that the owner gives.
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "memweir-{}-{}-{}", self.pid, self.start_time, self.pid_namespace)
+    }
+}
+
+fn start_time(proc: &impl Proc, pid: i32) -> io::Result<u64> {
+    let path = PathBuf::from(format!("{pid}/stat"));
+    let stat = processes::parse(&proc.read(&path)?);
+    stat.map(|stat| stat.start).ok_or_else(|| odd(&path))
+}
+
+/// From `pid:[4026531836]`.
+fn pid_namespace(proc: &impl Proc) -> io::Result<u64> {
+    let path = Path::new("self/ns/pid");
+    let link = proc.read_link(path)?;
+    let number = link.to_str().and_then(|text| text.strip_prefix("pid:[")?.strip_suffix(']'));
+    number.and_then(|number| number.parse().ok()).ok_or_else(|| odd(path))
+}
+
+fn odd(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("odd /proc/{}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;
