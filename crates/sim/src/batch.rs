@@ -224,7 +224,10 @@ impl<'a> Driver<'a> {
             let until = self.deadline.min(arrival.unwrap_or(self.deadline));
             if let Some(task) = self.kernel.run(until) {
                 self.complete(task);
-                self.fill_free_cores();
+                // At the very end of a quantum the next one's selection fills the core.
+                if self.now() < self.deadline {
+                    self.fill_free_cores();
+                }
             } else if arrival.is_some_and(|arrival| arrival <= until) {
                 self.admit(until);
                 self.join();
@@ -319,8 +322,11 @@ impl<'a> Driver<'a> {
             Running::Everything => self.present.clone(),
             Running::Only(jobs) => jobs.iter().map(|job| job.index()).collect(),
         };
+        let everything = decision.running == Running::Everything;
         for task in &tasks {
             self.slots[*task].resumed.get_or_insert(now);
+            // Those that came in mid-quantum are not in the decision.
+            self.slots[*task].chosen |= everything;
         }
         for job in &decision.chosen {
             self.slots[job.index()].chosen = true;

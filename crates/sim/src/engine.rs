@@ -424,7 +424,8 @@ impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
         loop {
             let (time, core) = self.contention.next(self.now);
             if time > until {
-                self.now = until;
+                // Never back, even if that moment has passed already.
+                self.now = until.max(self.now);
                 return None;
             }
             self.now = time.max(self.now);

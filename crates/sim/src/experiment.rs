@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use memweir_core::Nanos;
+use memweir_core::medium::MediumKind;
 use memweir_policy::{Bus, SchedulerConfig, UnknownPolicy};
 
 use crate::machine::{Impossible, Machine, View};
@@ -95,18 +96,19 @@ pub enum SimError {
 }
 
 impl Experiment {
-    /// An experiment in which the named policy has all cores of the machine, quanta of 100 ms, and
-    /// the first memory's capacity as the peak of the bus.
+    /// An experiment in which the named policy has all cores of the machine and quanta of 100 ms,
+    /// and knows what the memories carry: the capacity of all DRAM is the peak of the bus.
     #[must_use]
     pub fn new(machine: Machine, tasks: Vec<Task>, policy: &str) -> Self {
+        let drams = machine.memories.iter().filter(|memory| memory.kind == MediumKind::Dram);
+        let peak = drams.map(|memory| memory.service.capacity).sum();
+        let view = View::new(&machine);
         let scheduler = SchedulerConfig {
             policy: policy.to_owned(),
             cores: machine.cores(),
-            bus: Bus {
-                peak: machine.memories.first().map(|memory| memory.service.capacity),
-                saturation: None,
-            },
-            media: View::new(&machine).media().clone(),
+            bus: Bus { peak: Some(peak), saturation: None },
+            medium_peaks: view.peaks(&machine),
+            media: view.media().clone(),
             ..SchedulerConfig::default()
         };
         Self {

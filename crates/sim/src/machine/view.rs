@@ -2,7 +2,7 @@
 //! apart.
 
 use memweir_core::medium::{Distance, Media, Medium, MediumId, MediumKind};
-use memweir_core::{MAX_MEDIA, Picos};
+use memweir_core::{BytesPerSec, MAX_MEDIA, Picos};
 
 use super::Machine;
 
@@ -55,6 +55,22 @@ impl View {
     #[must_use]
     pub fn media(&self) -> &Media {
         &self.media
+    }
+
+    /// What each medium carries in all, from whichever nodes it is used: what its memories do, and
+    /// for a remote one not more than the interconnect.
+    #[must_use]
+    pub fn peaks(&self, machine: &Machine) -> [Option<BytesPerSec>; MAX_MEDIA] {
+        let mut peaks = [None; MAX_MEDIA];
+        for (medium, described) in self.media.iter() {
+            let is_it = |memory: &usize| self.medium.iter().any(|node| node[*memory] == medium);
+            let memories = (0..machine.memories.len()).filter(is_it);
+            let sum: BytesPerSec =
+                memories.map(|memory| machine.memories[memory].service.capacity).sum();
+            let joint = machine.interconnect.filter(|_| described.distance == Distance::Remote);
+            peaks[medium.index()] = Some(joint.map_or(sum, |joint| sum.min(joint.capacity)));
+        }
+        peaks
     }
 
     /// The medium that a memory is to a core of a node.
@@ -133,7 +149,6 @@ mod tests {
     use super::*;
     use crate::machine::{Interconnect, Memory, Node};
     use crate::service::ServiceCurve;
-    use memweir_core::BytesPerSec;
 
     fn memory(name: &str, kind: MediumKind, node: usize, nanos: u64) -> Memory {
         Memory {
@@ -187,6 +202,9 @@ mod tests {
         let remote = view.media().get(MediumId::ALL[3]).expect("four media");
         // The mean of 60 and 80, and 15 for the way.
         assert_eq!(remote.read_latency, Picos::from_nanos(85));
+        // Two memories of 10 GB/s each; the way between the nodes carries 20.
+        let peaks = view.peaks(&machine).map(|peak| peak.map(BytesPerSec::as_gb));
+        assert_eq!(peaks, [Some(20.0); 4]);
     }
 
     #[test]

@@ -48,20 +48,24 @@ fn spans() -> impl Strategy<Value = Vec<Span>> {
 /// Tasks over a few programs; with pages in the first `memories` memories.
 fn tasks(most: usize, memories: usize) -> impl Strategy<Value = Vec<Task>> {
     let shares = prop::collection::vec(0.0..0.33f64, MAX_MEDIA);
-    let task = (any::<prop::sample::Index>(), 0u64..90_000_000, 1u64..90_000_000, shares);
+    let arrival = prop_oneof![Just(0), 0u64..400_000_000];
+    let task = (any::<prop::sample::Index>(), 0u64..90_000_000, 1u64..90_000_000, shares, arrival);
     let programs = prop::collection::vec(spans(), 1..4);
     (programs, prop::collection::vec(task, 1..=most)).prop_map(move |(programs, tasks)| {
         let program = |spans| Arc::new(Program { name: "random".to_owned(), spans });
         let programs: Vec<Arc<Program>> = programs.into_iter().map(program).collect();
-        let build = |(which, offset, work, shares): (prop::sample::Index, _, _, Vec<f64>)| {
-            let limit = |place| if (1..memories).contains(&place) { shares[place] } else { 0.0 };
-            Task {
-                offset: Nanos(offset),
-                work: Nanos(work),
-                placement: Placement::even(std::array::from_fn(limit)),
-                ..Task::once("random", which.get(&programs).clone())
-            }
-        };
+        let build =
+            |(which, offset, work, shares, arrival): (prop::sample::Index, _, _, Vec<f64>, _)| {
+                let limit =
+                    |place| if (1..memories).contains(&place) { shares[place] } else { 0.0 };
+                Task {
+                    arrival: Nanos(arrival),
+                    offset: Nanos(offset),
+                    work: Nanos(work),
+                    placement: Placement::even(std::array::from_fn(limit)),
+                    ..Task::once("random", which.get(&programs).clone())
+                }
+            };
         tasks.into_iter().map(build).collect()
     })
 }

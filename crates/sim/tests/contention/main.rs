@@ -3,4 +3,6 @@
 
 mod bursts;
 mod common;
+mod driver;
 mod invariants;
+mod kernel;
