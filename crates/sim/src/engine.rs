@@ -10,76 +10,28 @@
 
 mod classes;
 mod contention;
+mod execution;
 mod lanes;
+mod state;
 mod track;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use memweir_core::{BytesPerSec, Counts, Lines, MAX_MEDIA, Nanos, Traffic};
+use memweir_core::{BytesPerSec, Counts, Lines, MAX_MEDIA, Nanos};
 
 use crate::machine::{Machine, View};
-use crate::program::{Demand, Flow, Program};
+use crate::program::{Demand, Program};
 use crate::record::PageCopy;
 use crate::stretch::{RESOURCES, Response, Solver};
 use crate::task::{Placement, Task};
 use classes::Classes;
 use contention::{Contention, Piece};
+pub(crate) use execution::{Execution, Reading};
 use lanes::Lanes;
+use state::{Doing, State, flows};
 pub(crate) use track::Point;
-use track::{FIGURES, Row, Score, Track};
-
-/// What a task has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Reading {
-    /// Nanoseconds on a core.
-    pub(crate) cpu_time: f64,
-    /// What it did, by medium as seen from the cores that it ran on.
-    pub(crate) counts: Counts,
-    /// What it moved, by memory of the machine.
-    pub(crate) moved: [Traffic; MAX_MEDIA],
-    /// Where it is.
-    pub(crate) at: Point,
-}
-
-/// Tasks on cores. Times are nanoseconds from the start.
-pub(crate) trait Execution {
-    /// What time it is.
-    fn now(&self) -> f64;
-
-    /// Puts a task that is on no core on an idle one, which first does nothing for a while.
-    fn put(&mut self, core: usize, task: usize, pause: Nanos);
-
-    /// Takes the task off a core.
-    fn take(&mut self, core: usize) -> usize;
-
-    /// Lets time pass until then, or until a task is complete; on which core that was. The task
-    /// is off its core then.
-    fn run(&mut self, until: f64) -> Option<usize>;
-
-    /// What a task has done so far.
-    fn read(&mut self, task: usize) -> Reading;
-
-    /// What a task will do from a point on in so much time, alone on the machine: lines, and the
-    /// time until then, which is less if the task ends before.
-    fn ahead(&self, task: usize, from: Point, time: Nanos) -> (f64, f64);
-
-    /// Time that a task takes alone on the machine, and what it does then.
-    fn alone(&self, task: usize) -> (Nanos, Counts);
-
-    /// Gives the pages of a task, which is on no core, another place; when it runs next, it copies
-    /// these pages first.
-    fn migrate(&mut self, task: usize, placement: Placement, copies: &[PageCopy]);
-
-    /// The node on which most of a task's traffic was when it was submitted.
-    fn home(&self, task: usize) -> usize;
-
-    /// The node of the core that a task was on last.
-    fn node(&self, task: usize) -> usize;
-
-    /// Where a task's pages are.
-    fn placement(&self, task: usize) -> &Placement;
-}
+use track::{Row, Score, Track};
 
 /// The execution of these tasks on this machine, which both have been checked.
 pub(crate) fn execution(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
@@ -99,50 +51,6 @@ fn engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Executio
         9..=24 => Box::new(Engine::<R, Lanes<R, 24>>::new(machine, tasks)),
         _ => Box::new(Engine::<R, Classes<R>>::new(machine, tasks)),
     }
-}
-
-/// What a core does for a task.
-#[derive(Clone, Copy, Debug)]
-enum Doing<const R: usize> {
-    /// Its program.
-    Work,
-    /// Something that takes time without progress.
-    Overhead(Piece<R>),
-}
-
-/// One task while the experiment runs.
-#[derive(Debug)]
-struct State<const R: usize> {
-    /// The program, laid out; absent once the pages have moved, for then they may move often.
-    rows: Option<Arc<[Row<R>]>>,
-    at: Point,
-    /// Progress in the span of `at` at which the piece at hand ends.
-    piece_end: f64,
-    /// Ends of spans that are still to be passed.
-    boundaries: u64,
-    doing: Doing<R>,
-    /// Overheads that come before the program goes on; the next one last.
-    pending: Vec<Piece<R>>,
-    core: Option<usize>,
-    /// Since when it has been on it.
-    since: f64,
-    cpu_time: f64,
-    /// Where it was, and what of its program was behind it, when its traffic was last attributed.
-    attributed: [f64; FIGURES],
-    /// What it moved until then, in lines: by memory, and by medium.
-    moved: [[f64; 2]; MAX_MEDIA],
-    counted: [[f64; 2]; MAX_MEDIA],
-    /// Node of the core that it was put on last.
-    node: usize,
-    placement: Placement,
-    // What does not change.
-    program: usize,
-    spans: usize,
-    start: Point,
-    end: Point,
-    /// Time from one to the other, alone on the machine.
-    alone: f64,
-    home: usize,
 }
 
 /// A program laid out for a placement, by what its rows depend on.
@@ -285,17 +193,7 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
     /// Attributes what a task did since that was last done to memories and media.
     fn attribute(&mut self, task: usize, at: Point) {
         let totals = self.programs[self.tasks[task].program].1.totals(at);
-        let state = &mut self.tasks[task];
-        let done = std::array::from_fn(|figure| totals[figure] - state.attributed[figure]);
-        let placed = state.placement.apply(&flows(&done));
-        for (memory, flow) in placed.iter().enumerate() {
-            let medium = self.view.medium(state.node, memory).index();
-            for (direction, lines) in [flow.reads.0, flow.writes.0].into_iter().enumerate() {
-                state.moved[memory][direction] += lines;
-                state.counted[medium][direction] += lines;
-            }
-        }
-        state.attributed = totals;
+        self.tasks[task].attribute(totals, &self.view);
     }
 
     /// [`Execution::ahead`] for a program that is not laid out: span by span.
@@ -332,24 +230,6 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
     }
 }
 
-impl<const R: usize> State<R> {
-    /// The span at hand with the pages where they are.
-    #[inline]
-    fn row(&self, solver: &Solver, program: &Program) -> Row<R> {
-        match &self.rows {
-            Some(rows) => rows[self.at.span],
-            None => {
-                let response = solver.response(
-                    &program.spans[self.at.span].demand,
-                    &self.placement,
-                    self.node,
-                );
-                Row::new(&response, program.spans[self.at.span].length)
-            }
-        }
-    }
-}
-
 fn key(program: usize, placement: &Placement, node: usize) -> TrackKey {
     let mut shares = placement.reads.iter().chain(&placement.writes).map(|share| share.to_bits());
     (program, node, std::array::from_fn(|_| shares.next().unwrap_or(0)))
@@ -364,18 +244,6 @@ fn home(machine: &Machine, score: &Score, placement: &Placement) -> usize {
     }
     let most = lines.iter().copied().fold(0.0, f64::max);
     lines.iter().position(|share| *share == most).unwrap_or(0)
-}
-
-/// Lines of each flow, in the form in which placements are applied.
-fn flows(totals: &[f64; FIGURES]) -> [Flow; MAX_MEDIA] {
-    std::array::from_fn(|memory| Flow {
-        reads: BytesPerSec(totals[1 + 2 * memory]),
-        writes: BytesPerSec(totals[2 + 2 * memory]),
-    })
-}
-
-fn rounded(lines: [f64; 2]) -> Traffic {
-    Traffic { reads: Lines(lines[0].round() as u64), writes: Lines(lines[1].round() as u64) }
 }
 
 impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
@@ -444,15 +312,8 @@ impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
         let at = self.point(task);
         self.attribute(task, at);
         let state = &self.tasks[task];
-        let on_core = if state.core.is_some() { self.now - state.since } else { 0.0 };
         let begun = self.programs[state.program].1.totals(state.start)[0];
-        let instructions = (state.attributed[0] - begun).round() as u64;
-        Reading {
-            cpu_time: state.cpu_time + on_core,
-            counts: Counts::by_medium(instructions, state.counted.map(rounded)),
-            moved: state.moved.map(rounded),
-            at,
-        }
+        state.reading(self.now, begun, at)
     }
 
     fn ahead(&self, task: usize, from: Point, time: Nanos) -> (f64, f64) {

@@ -3,7 +3,7 @@
 use memweir_core::{BytesPerSec, JobId, LINE_BYTES, Nanos};
 use memweir_policy::{Observation, PredictorKind, Running};
 
-use super::Driver;
+use super::driver::Driver;
 use super::phases::instruction_pointers;
 use crate::engine::Reading;
 use crate::outcome::QuantumOutcome;

@@ -1,0 +1,115 @@
+//! One task while the experiment runs: where it is, what it does, what it has moved.
+
+use std::sync::Arc;
+
+use memweir_core::{BytesPerSec, Counts, Lines, MAX_MEDIA, Traffic};
+
+use super::contention::Piece;
+use super::execution::Reading;
+use super::track::{FIGURES, Point, Row};
+use crate::machine::View;
+use crate::program::{Flow, Program};
+use crate::stretch::Solver;
+use crate::task::Placement;
+
+/// What a core does for a task.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Doing<const R: usize> {
+    /// Its program.
+    Work,
+    /// Something that takes time without progress.
+    Overhead(Piece<R>),
+}
+
+/// One task while the experiment runs.
+#[derive(Debug)]
+pub(super) struct State<const R: usize> {
+    /// The program, laid out; absent once the pages have moved, for then they may move often.
+    pub(super) rows: Option<Arc<[Row<R>]>>,
+    pub(super) at: Point,
+    /// Progress in the span of `at` at which the piece at hand ends.
+    pub(super) piece_end: f64,
+    /// Ends of spans that are still to be passed.
+    pub(super) boundaries: u64,
+    pub(super) doing: Doing<R>,
+    /// Overheads that come before the program goes on; the next one last.
+    pub(super) pending: Vec<Piece<R>>,
+    pub(super) core: Option<usize>,
+    /// Since when it has been on it.
+    pub(super) since: f64,
+    pub(super) cpu_time: f64,
+    /// Where it was, and what of its program was behind it, when its traffic was last attributed.
+    pub(super) attributed: [f64; FIGURES],
+    /// What it moved until then, in lines: by memory, and by medium.
+    pub(super) moved: [[f64; 2]; MAX_MEDIA],
+    pub(super) counted: [[f64; 2]; MAX_MEDIA],
+    /// Node of the core that it was put on last.
+    pub(super) node: usize,
+    pub(super) placement: Placement,
+    // What does not change.
+    pub(super) program: usize,
+    pub(super) spans: usize,
+    pub(super) start: Point,
+    pub(super) end: Point,
+    /// Time from one to the other, alone on the machine.
+    pub(super) alone: f64,
+    pub(super) home: usize,
+}
+
+impl<const R: usize> State<R> {
+    /// The span at hand with the pages where they are.
+    #[inline]
+    pub(super) fn row(&self, solver: &Solver, program: &Program) -> Row<R> {
+        match &self.rows {
+            Some(rows) => rows[self.at.span],
+            None => {
+                let response = solver.response(
+                    &program.spans[self.at.span].demand,
+                    &self.placement,
+                    self.node,
+                );
+                Row::new(&response, program.spans[self.at.span].length)
+            }
+        }
+    }
+
+    /// Attributes what it did until its program's totals were these, since that was last done, to
+    /// the memories where its pages are, and to the media that those are to its node.
+    pub(super) fn attribute(&mut self, totals: [f64; FIGURES], view: &View) {
+        let done = std::array::from_fn(|figure| totals[figure] - self.attributed[figure]);
+        let placed = self.placement.apply(&flows(&done));
+        for (memory, flow) in placed.iter().enumerate() {
+            let medium = view.medium(self.node, memory).index();
+            for (direction, lines) in [flow.reads.0, flow.writes.0].into_iter().enumerate() {
+                self.moved[memory][direction] += lines;
+                self.counted[medium][direction] += lines;
+            }
+        }
+        self.attributed = totals;
+    }
+
+    /// What it has done, if that has been attributed, its program had executed so many instructions
+    /// when it began, and it is here.
+    pub(super) fn reading(&self, now: f64, begun: f64, at: Point) -> Reading {
+        let on_core = if self.core.is_some() { now - self.since } else { 0.0 };
+        let instructions = (self.attributed[0] - begun).round() as u64;
+        Reading {
+            cpu_time: self.cpu_time + on_core,
+            counts: Counts::by_medium(instructions, self.counted.map(rounded)),
+            moved: self.moved.map(rounded),
+            at,
+        }
+    }
+}
+
+/// Lines of each flow, in the form in which placements are applied.
+pub(super) fn flows(totals: &[f64; FIGURES]) -> [Flow; MAX_MEDIA] {
+    std::array::from_fn(|memory| Flow {
+        reads: BytesPerSec(totals[1 + 2 * memory]),
+        writes: BytesPerSec(totals[2 + 2 * memory]),
+    })
+}
+
+fn rounded(lines: [f64; 2]) -> Traffic {
+    Traffic { reads: Lines(lines[0].round() as u64), writes: Lines(lines[1].round() as u64) }
+}
