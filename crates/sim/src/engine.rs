@@ -114,6 +114,7 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
             alone: track.alone_at(score, end) - track.alone_at(score, start),
             at: start,
             piece_end: start.into,
+            next: track.rows[start.span],
             boundaries: score.boundaries(start, end),
             doing: Doing::Work,
             pending: Vec::new(),
@@ -149,6 +150,7 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
             return overhead;
         }
         state.doing = Doing::Work;
+        state.look_ahead(&self.solver, &self.programs[state.program].0);
         let row = state.row(&self.solver, &self.programs[state.program].0);
         state.piece_end = if state.boundaries == 0 { state.end.into } else { row.length() };
         Piece { time: (state.piece_end - state.at.into) * row.slowness, group: row.group }
@@ -171,7 +173,8 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
                 state.at.lap += 1;
             }
             if state.boundaries > 0 {
-                let row = state.row(&self.solver, &self.programs[state.program].0);
+                let row = state.next;
+                state.look_ahead(&self.solver, &self.programs[state.program].0);
                 // The whole span; how long it is follows when somebody asks.
                 state.piece_end = f64::NAN;
                 return Some(Piece { time: row.time, group: row.group });

@@ -5,6 +5,10 @@
 //! `memweir-policy`, the very objects that decide live. Nothing here does I/O but the readers of
 //! workloads and machines, and nothing knows a clock: equal seeds give equal results.
 //!
+//! An [`Experiment`] is simulated by [`simulate`], whose page shows one, or by a [`Simulation`], into
+//! which a policy, a recorder and a page migrator can be hooked. [`speeds`] answers for a single
+//! moment how fast the tasks that run together are.
+//!
 //! | module | what lives there |
 //! |---|---|
 //! | [`machine`] | cores, nodes and memories |

@@ -29,6 +29,9 @@ pub(super) struct State<const R: usize> {
     pub(super) at: Point,
     /// Progress in the span of `at` at which the piece at hand ends.
     pub(super) piece_end: f64,
+    /// The span after the one at hand, fetched ahead: from where programs are kept it takes longer to
+    /// come than anything else in a step.
+    pub(super) next: Row<R>,
     /// Ends of spans that are still to be passed.
     pub(super) boundaries: u64,
     pub(super) doing: Doing<R>,
@@ -58,17 +61,25 @@ pub(super) struct State<const R: usize> {
 
 impl<const R: usize> State<R> {
     /// The span at hand with the pages where they are.
-    #[inline]
     pub(super) fn row(&self, solver: &Solver, program: &Program) -> Row<R> {
+        self.row_of(self.at.span, solver, program)
+    }
+
+    /// Fetches the span after the one at hand.
+    #[inline]
+    pub(super) fn look_ahead(&mut self, solver: &Solver, program: &Program) {
+        let next = if self.at.span + 1 == self.spans { 0 } else { self.at.span + 1 };
+        self.next = self.row_of(next, solver, program);
+    }
+
+    #[inline]
+    fn row_of(&self, span: usize, solver: &Solver, program: &Program) -> Row<R> {
         match &self.rows {
-            Some(rows) => rows[self.at.span],
+            Some(rows) => rows[span],
             None => {
-                let response = solver.response(
-                    &program.spans[self.at.span].demand,
-                    &self.placement,
-                    self.node,
-                );
-                Row::new(&response, program.spans[self.at.span].length)
+                let response =
+                    solver.response(&program.spans[span].demand, &self.placement, self.node);
+                Row::new(&response, program.spans[span].length)
             }
         }
     }
