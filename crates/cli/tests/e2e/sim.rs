@@ -240,7 +240,7 @@ fn a_recording_of_a_real_program_can_be_simulated() {
         eprintln!("SKIPPED: nothing here can profile a program");
         return;
     }
-    let text = "machine = \"iabw\"\npolicies = [\"os\", \"random\"]\n\
+    let text = "machine = \"iabw\"\npolicies = [\"os\", \"random\"]\noptimum = \"bound\"\n\
                 [[tasks]]\nrecording = \"spin.parquet\"\ninstances = 8\n";
     let file = world.file("s.toml", text);
     let report = json(world.memweir().args(["sim", "--json", "-"]).arg(file), 0);
