@@ -43,9 +43,7 @@ impl Scenario {
             ..experiment
         }
     }
-}
 
-impl Scenario {
     /// What moves pages in a run, if anything does.
     fn migrator(&self, prepared: &Prepared) -> Option<Pager> {
         let (migration, pages) = (self.migration.as_ref()?, prepared.pages.clone()?);

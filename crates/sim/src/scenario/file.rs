@@ -134,16 +134,17 @@ impl Reader<'_> {
             root.map("repetitions", |v| whole(&v, 1..=MOST_REPETITIONS, "number of repetitions"))?;
         let catalog = root.map("catalog", |v| self.catalog(&v))?.unwrap_or_else(shipped);
         let workload = self.workload(&mut root, &catalog)?;
+        let quantum = quantum(&mut root)?;
         Ok(Scenario {
             migration: root.map("migration", |v| self.migration(v, &workload))?,
             workload,
             cores: self.cores(&mut root)?,
             policies: policy_names(&root.require("policies")?)?,
             predictor: root.map("predictor", |v| predictor(&v))?.unwrap_or(PredictorKind::Last),
-            quantum: quantum(&mut root)?,
+            quantum,
             target: root.map("target", |v| target::read(v, peak))?.flatten(),
             knowledge: knowledge(&mut root)?,
-            overheads: root.map("overheads", overheads)?.unwrap_or_default(),
+            overheads: overheads(&mut root, quantum)?,
             kernel: root.map("kernel", kernel)?.unwrap_or_default(),
             seed: seed as u64,
             repetitions: repetitions.unwrap_or(1) as u32,
@@ -305,13 +306,24 @@ fn confidence(value: &Value<'_>) -> Result<f64, InputError> {
     Err(value.refuse(format!("{level} is no level of confidence")).help("between 0 and 1"))
 }
 
-fn overheads(value: Value<'_>) -> Result<Overheads, InputError> {
+fn overheads(root: &mut Section<'_>, quantum: Nanos) -> Result<Overheads, InputError> {
+    let default = Overheads::default();
+    let Some(value) = root.take("overheads") else { return Ok(default) };
     let mut section = value.section()?;
     section.only(&["quantum_switch_us", "context_switch_us"])?;
-    let default = Overheads::default();
+    let switch = |value: Value<'_>| {
+        let switch = micros(&value)?;
+        if switch < quantum {
+            return Ok(switch);
+        }
+        let reason = format!("a switch of {} ms takes the whole quantum", switch.as_millis_f64());
+        Err(value.refuse(reason).help("less than `quantum_ms`"))
+    };
     Ok(Overheads {
-        quantum_switch: section.map("quantum_switch_us", micros)?.unwrap_or(default.quantum_switch),
-        context_switch: section.map("context_switch_us", micros)?.unwrap_or(default.context_switch),
+        quantum_switch: section.map("quantum_switch_us", switch)?.unwrap_or(default.quantum_switch),
+        context_switch: section
+            .map("context_switch_us", |v| micros(&v))?
+            .unwrap_or(default.context_switch),
     })
 }
 
@@ -325,10 +337,10 @@ fn kernel(value: Value<'_>) -> Result<KernelConfig, InputError> {
     Ok(KernelConfig {
         slice: section.map("slice_ms", millis)?.unwrap_or(default.slice),
         balance: section.map("balance_ms", millis)?.unwrap_or(default.balance),
-        jitter: section.map("jitter_us", micros)?.unwrap_or(default.jitter),
+        jitter: section.map("jitter_us", |v| micros(&v))?.unwrap_or(default.jitter),
     })
 }
 
-fn micros(value: Value<'_>) -> Result<Nanos, InputError> {
+fn micros(value: &Value<'_>) -> Result<Nanos, InputError> {
     value.number_in(0.0..=1e6, "time in microseconds").map(|us| Nanos::from_secs_f64(us / 1e6))
 }

@@ -209,6 +209,10 @@ fn what_is_wrong_is_refused_where_it_stands() {
         ("confidence = 1", "confidence: 1 is no level"),
         ("kernel = { slice_ms = 0 }", "kernel.slice_ms: 0 is no time"),
         ("policies = []", "policies: there is no policy"),
+        (
+            "overheads = { quantum_switch_us = 1e5 }",
+            "overheads.quantum_switch_us: a switch of 100 ms",
+        ),
     ] {
         let scenario = if line.starts_with("policies") {
             SCENARIO.lines().filter(|l| !l.starts_with("policies")).collect::<Vec<_>>().join("\n")
