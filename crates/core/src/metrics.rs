@@ -3,6 +3,10 @@
 //! Plain functions over what was measured. Times and rates come as the units of
 //! [`crate::units`]; statistics that serve any quantity take floats.
 
+mod robust;
+
+pub use robust::hodges_lehmann;
+
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

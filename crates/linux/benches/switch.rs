@@ -172,18 +172,8 @@ fn switch<E: std::fmt::Display>(
 }
 
 fn start(blocker: &mut dyn Blocker, processes: &mut Vec<Process>) -> Result<(), String> {
-    let null = || File::options().read(true).write(true).open("/dev/null");
     let spin = || -> io::Result<Launch> {
-        Ok(Launch {
-            program: std::env::current_exe()?,
-            argv: ["switch", "spin"].map(Into::into).to_vec(),
-            env: [].into(),
-            directory: None,
-            stdin: null()?,
-            stdout: null()?,
-            stderr: null()?,
-            cpus: Vec::new(),
-        })
+        Launch::silent(std::env::current_exe()?, ["switch", "spin"].map(Into::into).to_vec())
     };
     for job in JOB_IDS {
         let place = blocker.prepare(job).map_err(|error| error.to_string())?;

@@ -50,6 +50,23 @@ pub struct Launch {
     pub cpus: Vec<usize>,
 }
 
+impl Launch {
+    /// A command with nothing to read, nowhere to write, no environment and no other wishes.
+    pub fn silent(program: PathBuf, argv: Vec<OsString>) -> io::Result<Self> {
+        let null = || File::options().read(true).write(true).open("/dev/null");
+        Ok(Self {
+            program,
+            argv,
+            env: BTreeMap::new(),
+            directory: None,
+            stdin: null()?,
+            stdout: null()?,
+            stderr: null()?,
+            cpus: Vec::new(),
+        })
+    }
+}
+
 /// A job that could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]

@@ -4,7 +4,7 @@
 //! and removes what is empty. Jobs that SIGSTOP blocked leave no such trace: their first processes
 //! are resumed by the kernel (`PR_SET_PDEATHSIG`), their guardian resumes the others.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::blocker::processes;
 use crate::cgroup::{self, Files, KernelFiles, Version, locate};
@@ -13,19 +13,30 @@ use crate::owner::{KernelProc, OwnerState};
 /// Most processes of a group to name.
 const NAMED: usize = 5;
 
+/// Every group that a memweir has made, whether that lives or not, in the places where this one
+/// would make its own.
+#[must_use]
+pub fn groups() -> Vec<PathBuf> {
+    places()
+        .flat_map(|(_, place)| cgroup::owned_groups(&KernelFiles, &place))
+        .map(|g| g.0)
+        .collect()
+}
+
+/// The groups below which memweir makes its own.
+fn places() -> impl Iterator<Item = (Version, PathBuf)> {
+    // Where nothing is mounted, nothing was left.
+    let located = |version| locate(version).ok().flatten().map(|found| (version, found));
+    [Version::V2, Version::V1].into_iter().filter_map(located).flat_map(|(version, hierarchy)| {
+        hierarchy.candidates().into_iter().map(move |place| (version, place))
+    })
+}
+
 /// Thaws every group whose owner is dead and removes it if it is empty. Returns one sentence per
 /// group that was found, for the user.
 #[must_use]
 pub fn clean() -> Vec<String> {
-    let mut told = Vec::new();
-    for version in [Version::V2, Version::V1] {
-        // Where nothing is mounted, nothing was left.
-        let Ok(Some(hierarchy)) = locate(version) else { continue };
-        for place in hierarchy.candidates() {
-            told.extend(clean_below(&KernelFiles, version, &place));
-        }
-    }
-    told
+    places().flat_map(|(version, place)| clean_below(&KernelFiles, version, &place)).collect()
 }
 
 fn clean_below(files: &dyn Files, version: Version, place: &Path) -> Vec<String> {

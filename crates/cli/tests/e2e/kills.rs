@@ -1,12 +1,14 @@
 //! memweir is killed at random moments: every job runs on to its end, and the next start cleans
 //! up what the dead runs left.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use memweir_linux::leftovers::groups;
 use nix::sys::signal::Signal;
 
-use crate::support::{World, cgroup_v2, root, send, wait_until};
+use crate::support::{World, root, send, wait_until};
 
 const KILLS: u32 = 200;
 const WORKERS: u32 = 4;
@@ -60,25 +62,6 @@ fn kill_once(number: u32) {
     }
 }
 
-/// Groups that memweir made, by their name.
-fn groups() -> Vec<String> {
-    let Some(root) = cgroup_v2() else { return Vec::new() };
-    let mut found = Vec::new();
-    let mut pending = vec![root];
-    while let Some(directory) = pending.pop() {
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                if name.starts_with("memweir") && name != "memweir" {
-                    found.push(entry.path().display().to_string());
-                }
-                pending.push(entry.path());
-            }
-        }
-    }
-    found
-}
-
 #[test]
 fn no_job_stays_frozen_and_no_group_stays_behind() {
     if !root("freezing in cgroups") {
@@ -98,18 +81,18 @@ fn no_job_stays_frozen_and_no_group_stays_behind() {
             });
         }
     });
-    let before: Vec<String> = groups().into_iter().filter(|path| is_dead(path)).collect();
+    let before: Vec<PathBuf> = groups().into_iter().filter(|path| is_dead(path)).collect();
     World::new()
         .memweir()
         .args(["run", "--policy", "round-robin", "--", "true"])
         .assert()
         .success();
-    let left: Vec<String> = groups().into_iter().filter(|path| before.contains(path)).collect();
+    let left: Vec<PathBuf> = groups().into_iter().filter(|path| before.contains(path)).collect();
     assert!(left.is_empty(), "the next start left {left:?}");
 }
 
 /// Whether no process is in the group: other tests run at the same time.
-fn is_dead(group: &str) -> bool {
-    std::fs::read_to_string(format!("{group}/cgroup.events"))
+fn is_dead(group: &Path) -> bool {
+    std::fs::read_to_string(group.join("cgroup.events"))
         .is_ok_and(|events| events.contains("populated 0"))
 }

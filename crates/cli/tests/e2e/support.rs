@@ -144,12 +144,3 @@ pub(crate) fn root(what: &str) -> bool {
     }
     root
 }
-
-/// The cgroup v2 hierarchy, wherever it is mounted.
-pub(crate) fn cgroup_v2() -> Option<PathBuf> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    mounts.lines().find_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        right.starts_with("cgroup2 ").then(|| PathBuf::from(left.split(' ').nth(4).unwrap_or("/")))
-    })
-}

@@ -1,6 +1,5 @@
 //! Choosing a mechanism by trying it.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -258,20 +257,8 @@ fn try_sigstop() -> Result<(), Failure> {
 
 /// A process that waits at its gate for ever.
 fn trial_process(birthplace: &Birthplace) -> Result<Newborn, String> {
-    let null = || File::options().read(true).write(true).open("/dev/null");
-    let make = || -> io::Result<Launch> {
-        Ok(Launch {
-            program: PathBuf::from("/proc/self/exe"),
-            argv: vec!["trial".into()],
-            env: [].into(),
-            directory: None,
-            stdin: null()?,
-            stdout: null()?,
-            stderr: null()?,
-            cpus: Vec::new(),
-        })
-    };
-    let description = make().map_err(|error| format!("opening /dev/null: {error}"))?;
+    let description = Launch::silent(PathBuf::from("/proc/self/exe"), vec!["trial".into()])
+        .map_err(|error| format!("opening /dev/null: {error}"))?;
     launch(&description, birthplace).map_err(|error| error.to_string())
 }
 

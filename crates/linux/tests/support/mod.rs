@@ -3,7 +3,6 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -105,17 +104,8 @@ pub fn this(args: &[&str]) -> (PathBuf, Vec<OsString>) {
 /// This program as a job.
 pub fn job(args: &[&str]) -> Launch {
     let (program, argv) = this(args);
-    let null = || File::options().read(true).write(true).open("/dev/null").unwrap();
-    Launch {
-        program,
-        argv,
-        env: BTreeMap::new(),
-        directory: None,
-        stdin: null(),
-        stdout: null(),
-        stderr: File::from(nix::unistd::dup(std::io::stderr()).unwrap()),
-        cpus: Vec::new(),
-    }
+    let stderr = File::from(nix::unistd::dup(std::io::stderr()).unwrap());
+    Launch { stderr, ..Launch::silent(program, argv).unwrap() }
 }
 
 pub fn guardian_command() -> guardian::Command {

@@ -1,27 +1,12 @@
-use std::fs::{File, OpenOptions};
-use std::path::Path;
-
 use memweir_core::Lines;
 use memweir_linux::meter::Capabilities;
 use memweir_linux::meter::fake::{Failure, FakeMeter, Script};
 
 use super::*;
 
-fn null() -> File {
-    OpenOptions::new().read(true).write(true).open("/dev/null").unwrap()
-}
-
 fn shell(script: &str) -> Launch {
-    Launch {
-        program: Path::new("/bin/sh").to_owned(),
-        argv: ["sh", "-c", script].map(Into::into).to_vec(),
-        env: std::env::vars_os().collect(),
-        directory: None,
-        stdin: null(),
-        stdout: null(),
-        stderr: null(),
-        cpus: Vec::new(),
-    }
+    let argv = ["sh", "-c", script].map(Into::into).to_vec();
+    Launch { env: std::env::vars_os().collect(), ..Launch::silent("/bin/sh".into(), argv).unwrap() }
 }
 
 fn meter(steps: &[u64]) -> FakeMeter {

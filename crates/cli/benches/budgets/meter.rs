@@ -1,0 +1,108 @@
+//! How much slower programs are under the software meter than natively, in CPU time.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::{MEMWEIR, children_cpu, median, row};
+
+/// The first argument with which this program is the pointer chase that it measures.
+pub(crate) const CHASE: &str = "chase";
+
+/// Rounds of each pair; the median is reported.
+const ROUNDS: usize = 5;
+
+pub(crate) fn measure(place: &Path) {
+    for (name, content) in [("text", text()), ("numbers", numbers())] {
+        std::fs::write(place.join(name), content).expect("a file");
+        let gzip = slowdown(place, &["gzip", "-6", "-c", name]);
+        row(&format!("software meter, gzip of {name}"), &format!("{gzip:.1} x"), "8.0 x");
+    }
+    let this = std::env::current_exe().expect("a path");
+    let chase = slowdown(place, &[this.to_str().expect("a path in UTF-8"), CHASE]);
+    row("software meter, pointer chase", &format!("{chase:.1} x"), "12.0 x");
+}
+
+/// Pseudo-random numbers, from the upper half of a linear congruential generator (Knuth's MMIX).
+fn chances() -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(1_u64), |state| {
+        Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
+    })
+    .map(|state| state >> 33)
+}
+
+/// Twenty megabytes of words, the rank of a word deciding how often it occurs, as in a language.
+fn text() -> String {
+    const WORDS: f64 = 6000.0;
+    let mut chances = chances();
+    let mut next = || chances.next().unwrap_or_default();
+    let mut word = || -> String {
+        (0..2 + next() % 8)
+            .map(|_| b"etaoinshrdlucmfwypvb"[(next() % 20) as usize] as char)
+            .collect()
+    };
+    let vocabulary: Vec<String> = (0..WORDS as usize).map(|_| word()).collect();
+    let mut text = String::new();
+    for number in 0..3_000_000 {
+        // Zipf's law: the logarithm of the rank is spread evenly.
+        let rank = WORDS.powf(next() as f64 / (1_u64 << 31) as f64) - 1.0;
+        text += &vocabulary[rank as usize];
+        text.push(if number % 12 == 11 { '\n' } else { ' ' });
+    }
+    text
+}
+
+/// Thirteen megabytes of hexadecimal numbers: many short matches, which take the longest to find.
+fn numbers() -> String {
+    let mut text = String::new();
+    for number in 0..1_500_000_u32 {
+        write!(text, "{:x} ", number.wrapping_mul(0x9E37_79B9)).expect("a string has room");
+    }
+    text
+}
+
+/// A walk through 64 MiB in random order: every step waits for memory.
+pub(crate) fn chase() {
+    let mut next: Vec<u32> = (0..1 << 24).collect();
+    // Sattolo's shuffle makes one cycle of all.
+    for (last, chance) in (1..next.len()).rev().zip(chances()) {
+        next.swap(last, chance as usize % last);
+    }
+    let place = (0..20_000_000).fold(0, |place, _| next[place as usize]);
+    println!("{place}");
+}
+
+/// CPU time of a program under the software meter over its native one.
+fn slowdown(place: &Path, command: &[&str]) -> f64 {
+    median((0..ROUNDS).map(|_| metered(place, command) / native(place, command)).collect())
+}
+
+fn native(place: &Path, command: &[&str]) -> f64 {
+    let before = children_cpu();
+    let status = Command::new(command[0])
+        .args(&command[1..])
+        .current_dir(place)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .expect("the program runs");
+    assert!(status.success(), "{status}");
+    children_cpu() - before
+}
+
+fn metered(place: &Path, command: &[&str]) -> f64 {
+    let output = Command::new(MEMWEIR)
+        .args(["run", "--policy", "os", "--meter", "software", "--json", "-", "--"])
+        .args(command)
+        .current_dir(place)
+        .env("XDG_DATA_HOME", place)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("memweir runs");
+    assert!(output.status.success(), "{}", output.status);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    report["jobs"][0]["running_s"].as_f64().expect("a time")
+}
