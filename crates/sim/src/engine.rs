@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use memweir_core::{BytesPerSec, Counts, Lines, MAX_MEDIA, Nanos};
 
+use crate::kernel::Processor;
 use crate::machine::{Machine, View};
 use crate::program::{Demand, Program};
 use crate::record::PageCopy;
@@ -249,7 +250,7 @@ fn home(machine: &Machine, score: &Score, placement: &Placement) -> usize {
     lines.iter().position(|share| *share == most).unwrap_or(0)
 }
 
-impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
+impl<const R: usize, C: Contention<R>> Processor for Engine<R, C> {
     fn now(&self) -> f64 {
         self.now
     }
@@ -311,6 +312,12 @@ impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
         }
     }
 
+    fn home(&self, task: usize) -> usize {
+        self.tasks[task].home
+    }
+}
+
+impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
     fn read(&mut self, task: usize) -> Reading {
         let at = self.point(task);
         self.attribute(task, at);
@@ -356,10 +363,6 @@ impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
         let state = &mut self.tasks[task];
         (state.rows, state.placement) = (None, placement);
         state.pending.extend(pieces);
-    }
-
-    fn home(&self, task: usize) -> usize {
-        self.tasks[task].home
     }
 
     fn node(&self, task: usize) -> usize {

@@ -64,9 +64,29 @@ struct Thread {
     fresh: bool,
 }
 
+/// Cores on which tasks run, of one machine or another: simulated, or emulated with real programs.
+/// Times are nanoseconds from the start.
+pub trait Processor {
+    /// What time it is.
+    fn now(&self) -> f64;
+
+    /// Puts a task that is on no core on an idle one, which first does nothing for a while.
+    fn put(&mut self, core: usize, task: usize, pause: Nanos);
+
+    /// Takes the task off a core.
+    fn take(&mut self, core: usize) -> usize;
+
+    /// Lets time pass until then, or until a task is complete or can run no more; on which core
+    /// that was. The task is off its core then.
+    fn run(&mut self, until: f64) -> Option<usize>;
+
+    /// The node on which most of a task's traffic was when it was submitted.
+    fn home(&self, task: usize) -> usize;
+}
+
 /// The operating system.
-pub(crate) struct Kernel {
-    execution: Box<dyn Execution>,
+pub struct Kernel<P: Processor + ?Sized> {
+    execution: Box<P>,
     config: KernelConfig,
     context_switch: Nanos,
     cores: Cores,
@@ -77,32 +97,46 @@ pub(crate) struct Kernel {
     random: ChaCha8Rng,
 }
 
-impl Kernel {
+impl Kernel<dyn Execution> {
     /// An operating system on as many of the machine's cores as the scheduler has.
     pub(crate) fn new(experiment: &Experiment, execution: Box<dyn Execution>) -> Self {
-        let mut random = ChaCha8Rng::seed_from_u64(experiment.seed);
-        let config = experiment.kernel;
-        let nodes = experiment.machine.nodes.iter().enumerate();
-        let nodes = nodes.flat_map(|(node, cores)| std::iter::repeat_n(node, cores.cores as usize));
-        let mut cores = Cores::new(nodes.take(experiment.scheduler.cores as usize));
+        let nodes = experiment.machine.core_nodes().take(experiment.scheduler.cores as usize);
+        let costs = (experiment.kernel, experiment.overheads.context_switch);
+        let mut kernel = Self::on(nodes, costs, experiment.seed, execution);
+        for _ in &experiment.tasks {
+            kernel.add_task();
+        }
+        kernel
+    }
+
+    /// What executes the tasks.
+    pub(crate) fn execution(&mut self) -> &mut dyn Execution {
+        &mut *self.execution
+    }
+}
+
+impl<P: Processor + ?Sized> Kernel<P> {
+    /// An operating system without tasks on cores of these nodes. A core that turns to another task
+    /// does no work for the time that comes with the configuration.
+    pub fn on(
+        nodes: impl Iterator<Item = usize>,
+        (config, context_switch): (KernelConfig, Nanos),
+        seed: u64,
+        execution: Box<P>,
+    ) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut cores = Cores::new(nodes);
         let mut timers = BinaryHeap::new();
         for core in 0..cores.len() {
             cores[core].first_slice = Nanos(random.random_range(1..=config.slice.0));
             let look = Nanos(random.random_range(1..=config.balance.0));
             timers.push(Reverse((look, core, Timer::Balance)));
         }
-        let thread = Thread {
-            whereabouts: Whereabouts::Away,
-            vruntime: 0,
-            dispatched: 0.0,
-            last_core: None,
-            fresh: false,
-        };
         Self {
-            threads: vec![thread; experiment.tasks.len()],
+            threads: Vec::new(),
             execution,
             config,
-            context_switch: experiment.overheads.context_switch,
+            context_switch,
             cores,
             timers,
             queued: 0,
@@ -110,13 +144,25 @@ impl Kernel {
         }
     }
 
-    /// What executes the tasks.
-    pub(crate) fn execution(&mut self) -> &mut dyn Execution {
-        &mut *self.execution
+    /// One task more, which is not let run yet; its number.
+    pub fn add_task(&mut self) -> usize {
+        self.threads.push(Thread {
+            whereabouts: Whereabouts::Away,
+            vruntime: 0,
+            dispatched: 0.0,
+            last_core: None,
+            fresh: false,
+        });
+        self.threads.len() - 1
+    }
+
+    /// What the tasks run on.
+    pub fn processor(&mut self) -> &mut P {
+        &mut self.execution
     }
 
     /// Lets tasks run that were not; in random order, as near to each other as they come.
-    pub(crate) fn wake(&mut self, tasks: &mut Vec<usize>) {
+    pub fn wake(&mut self, tasks: &mut Vec<usize>) {
         tasks.retain(|task| self.threads[*task].whereabouts == Whereabouts::Away);
         tasks.shuffle(&mut self.random);
         for task in tasks {
@@ -128,7 +174,7 @@ impl Kernel {
     }
 
     /// Lets nobody run any more.
-    pub(crate) fn block_all(&mut self) {
+    pub fn block_all(&mut self) {
         for core in 0..self.cores.len() {
             while let Some(task) = self.cores[core].first() {
                 self.dequeue(task, core);
@@ -140,7 +186,7 @@ impl Kernel {
     }
 
     /// Lets a task not run any more.
-    pub(crate) fn block(&mut self, task: usize) {
+    pub fn block(&mut self, task: usize) {
         match self.threads[task].whereabouts {
             Whereabouts::Away => {}
             Whereabouts::Queued(core) => self.dequeue(task, core),
@@ -152,7 +198,7 @@ impl Kernel {
     }
 
     /// Lets time pass until then, or until a task is complete.
-    pub(crate) fn run(&mut self, until: Nanos) -> Option<usize> {
+    pub fn run(&mut self, until: Nanos) -> Option<usize> {
         loop {
             let timer = self.timers.peek().map_or(Nanos(u64::MAX), |Reverse((time, ..))| *time);
             let stop = timer.min(until);

@@ -82,6 +82,12 @@ impl Machine {
         }
     }
 
+    /// The node of each core, in the order of the cores.
+    pub fn core_nodes(&self) -> impl Iterator<Item = usize> {
+        let nodes = self.nodes.iter().enumerate();
+        nodes.flat_map(|(node, cores)| std::iter::repeat_n(node, cores.cores as usize))
+    }
+
     /// Cores of all nodes together.
     #[must_use]
     pub fn cores(&self) -> u32 {
