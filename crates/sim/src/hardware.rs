@@ -2,15 +2,19 @@
 //! `platform.toml` that `memweir calibrate` measured. What a machine is lives in
 //! [`crate::machine`].
 
+mod core;
 mod file;
 mod measured;
 
 use std::path::Path;
 
+use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::{Document, InputError, Refusal, Replaced, Replacement, Section};
 use memweir_core::names::suggestion;
 
 use crate::machine::Machine;
+
+pub use self::core::{CoreModel, default_caches};
 
 /// Machines that come with memweir: their names and the texts of their files.
 pub const MACHINES: [(&str, &str); 4] = [
@@ -32,6 +36,10 @@ pub struct Hardware {
     /// Instructions per second of one core that never waits for memory; more than zero. Programs
     /// that are known by their traffic per instruction get their rates from it.
     pub core_instructions: f64,
+    /// What instructions and cache hits cost, for emulation.
+    pub core: CoreModel,
+    /// The caches, for emulation. One last level serves all cores.
+    pub caches: CacheHierarchy,
     /// Where the figures come from.
     pub source: String,
 }

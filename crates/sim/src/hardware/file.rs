@@ -12,8 +12,17 @@ use crate::machine::{Interconnect, Machine, Memory, Node};
 use crate::service::{GrowthPoint, ServiceCurve};
 
 /// Keys of a machine file.
-const MACHINE_KEYS: [&str; 7] =
-    ["name", "source", "core_peak", "core_instructions", "nodes", "memories", "interconnect"];
+const MACHINE_KEYS: [&str; 9] = [
+    "name",
+    "source",
+    "core_peak",
+    "core_instructions",
+    "nodes",
+    "memories",
+    "interconnect",
+    "core",
+    "caches",
+];
 
 /// Keys of one memory.
 const MEMORY_KEYS: [&str; 10] = [
@@ -64,6 +73,8 @@ pub(super) fn parse(mut root: Section<'_>, directory: &Path) -> Result<Hardware,
     }
     let core_instructions = root
         .map("core_instructions", |v| v.number_in(1e3..=1e12, "rate of instructions per second"))?;
+    let core = root.map("core", |v| super::core::core(v.section()?))?.unwrap_or_default();
+    let caches = root.map("caches", |v| super::core::caches(v.section()?))?;
     let machine = Machine {
         name: root.require("name")?.string()?.to_owned(),
         nodes,
@@ -74,6 +85,8 @@ pub(super) fn parse(mut root: Section<'_>, directory: &Path) -> Result<Hardware,
     // What no single key tells, such as a node without DRAM.
     machine.check().map_err(|impossible| root.refuse(impossible.reason).key(impossible.key))?;
     Ok(Hardware {
+        core,
+        caches: caches.unwrap_or_else(super::default_caches),
         machine,
         core_instructions: core_instructions.unwrap_or(DEFAULT_CORE_INSTRUCTIONS),
         source,

@@ -47,6 +47,8 @@ pub(super) fn parse(name: &str, mut root: Section<'_>) -> Result<Hardware, Input
     let core_peak = single_hog(&mut root)?.unwrap_or(peak).min(peak);
     let growth = growth(&mut root, peak, core_peak)?;
     Ok(Hardware {
+        core: super::CoreModel::default(),
+        caches: super::default_caches(),
         machine: Machine {
             name: cpu,
             nodes: vec![Node { cores }],
