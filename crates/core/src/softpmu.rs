@@ -5,6 +5,7 @@
 //! same zero-initialized file, so the structures here are `repr(C)` and made of atomics alone: all
 //! zeros is a valid, empty value of each of them. Mapping is left to the two sides.
 
+pub mod gate;
 pub mod heat;
 pub mod layout;
 pub mod placed;

@@ -8,6 +8,7 @@
 pub mod blocker;
 mod cgroup;
 pub mod fake;
+pub mod gate;
 pub mod guardian;
 pub mod hog;
 pub mod launch;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use memweir_core::softpmu::program::EmulatorCommand;
+use memweir_core::softpmu::program::{EmulatorCommand, GateOption};
 
 use crate::launch::Launch;
 use crate::probe::Probe;
@@ -141,11 +141,19 @@ impl Qemu {
             plugin: bytes(&self.plugin),
             page: bytes(page),
             llc: bytes(llc),
+            gate: None,
         }
     }
 
-    /// Puts the emulator in front of a command, counting into the given files.
-    pub fn emulate(&self, launch: &mut Launch, page: &Path, llc: &Path) -> Result<(), QemuError> {
+    /// Puts the emulator in front of a command, counting into the given files and, with a gate,
+    /// in virtual time.
+    pub fn emulate(
+        &self,
+        launch: &mut Launch,
+        page: &Path,
+        llc: &Path,
+        gate: Option<GateOption>,
+    ) -> Result<(), QemuError> {
         let argv: Vec<Vec<u8>> = launch.argv.iter().map(|a| a.as_bytes().to_vec()).collect();
         let program = Program::inspect(&launch.program, &argv)?;
         let env = launch
@@ -153,7 +161,8 @@ impl Qemu {
             .iter()
             .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
             .collect();
-        let line = self.command(page, llc).line(&program.path, &program.argv, env);
+        let command = EmulatorCommand { gate, ..self.command(page, llc) };
+        let line = command.line(&program.path, &program.argv, env);
         launch.program = self.emulator.clone();
         launch.argv = line.argv.into_iter().map(OsString::from_vec).collect();
         launch.env = line.env.into_iter().filter_map(split_variable).collect();

@@ -188,7 +188,7 @@ pub fn record(
     let counters = JobCounters::new(&plan).map_err(os_error("cannot make the counters"))?;
     let last_level = LastLevel::new(&options.caches.llc)
         .map_err(os_error("cannot make the last-level cache"))?;
-    qemu.emulate(&mut launch, &counters.path(), &last_level.path())?;
+    qemu.emulate(&mut launch, &counters.path(), &last_level.path(), None)?;
     let name = launch.program.display().to_string();
     let mut child = spawn(launch).map_err(os_error(name))?;
     let mut course = Course::new(options.sampling, options.cost);

@@ -22,14 +22,14 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// An anonymous shared file, mapped.
 #[derive(Debug)]
-struct SharedFile {
+pub(crate) struct SharedFile {
     file: File,
     map: MmapRaw,
 }
 
 impl SharedFile {
     /// A file of `size` zero bytes that nobody can shrink under us.
-    fn new(name: &str, size: usize) -> io::Result<Self> {
+    pub(crate) fn new(name: &str, size: usize) -> io::Result<Self> {
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let file = File::from(memfd_create(name, flags)?);
         file.set_len(size as u64)?;
@@ -39,8 +39,13 @@ impl SharedFile {
         Ok(Self { file, map })
     }
 
+    /// The first byte of the mapping.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.map.as_ptr()
+    }
+
     /// Where other processes of this user can open it.
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
     }
 }
@@ -109,6 +114,12 @@ impl JobCounters {
         let slots = &self.page().slots;
         let used = self.header().slots_used.load(Relaxed) as usize;
         Totals::of(&slots[..used.min(slots.len())])
+    }
+
+    /// What the processes that had this slot have counted so far.
+    #[must_use]
+    pub fn totals_of(&self, slot: usize) -> Totals {
+        Totals::of(self.page().slots.get(slot..=slot).unwrap_or_default())
     }
 
     /// The next finished chunk.

@@ -49,6 +49,9 @@ pub(crate) type ExitCallback = unsafe extern "C" fn(PluginId, *mut c_void);
 pub(crate) type SyscallCallback =
     unsafe extern "C" fn(PluginId, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
 
+/// Plugin, vCPU, number, result.
+pub(crate) type SyscallEndCallback = unsafe extern "C" fn(PluginId, c_uint, i64, i64);
+
 /// `QEMU_PLUGIN_CB_NO_REGS`.
 pub(crate) const NO_REGISTERS: c_int = 0;
 /// `QEMU_PLUGIN_MEM_RW`.
@@ -128,6 +131,8 @@ functions! {
     on_vcpu_exit = c"qemu_plugin_register_vcpu_exit_cb": fn(PluginId, VcpuCallback);
     on_translate = c"qemu_plugin_register_vcpu_tb_trans_cb": fn(PluginId, TranslateCallback);
     on_syscall = c"qemu_plugin_register_vcpu_syscall_cb": fn(PluginId, SyscallCallback);
+    on_syscall_end = c"qemu_plugin_register_vcpu_syscall_ret_cb":
+        fn(PluginId, SyscallEndCallback);
     on_exit = c"qemu_plugin_register_atexit_cb": fn(PluginId, ExitCallback, *mut c_void);
     on_execute = c"qemu_plugin_register_vcpu_tb_exec_cb":
         fn(*mut Block, ExecuteCallback, c_int, *mut c_void);

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use memweir_core::softpmu::program::{EmulatorCommand, HEAD, Image, script_argv};
+use memweir_core::softpmu::program::{EmulatorCommand, GateOption, HEAD, Image, script_argv};
 
 use crate::api;
 
@@ -47,7 +47,7 @@ impl Outcome {
 
 impl Emulator {
     /// The running emulator and the library that this code is in.
-    pub(crate) fn this(page: &CStr, llc: &CStr) -> io::Result<Self> {
+    pub(crate) fn this(page: &CStr, llc: &CStr, gate: Option<GateOption>) -> io::Result<Self> {
         let emulator = std::fs::read_link("/proc/self/exe")?;
         Ok(Self {
             command: EmulatorCommand {
@@ -55,6 +55,7 @@ impl Emulator {
                 plugin: own_path()?,
                 page: page.to_bytes().to_vec(),
                 llc: llc.to_bytes().to_vec(),
+                gate,
             },
             origin: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
         })

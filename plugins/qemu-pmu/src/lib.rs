@@ -10,6 +10,7 @@
 
 pub mod api;
 mod exec;
+mod gate;
 mod helpers;
 mod mapping;
 pub mod model;

@@ -11,9 +11,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use memweir_core::softpmu::layout::REGIONS;
+use memweir_core::softpmu::program::GateOption;
 
 use crate::api::{self, Api, Block, Info, Instruction, PluginId};
 use crate::exec::Emulator;
+use crate::gate::{Caches, Gate, Turn, Work};
 use crate::helpers::may_access_memory;
 use crate::model::vcpu::{Room, VcpuCaches};
 use crate::process::{Phase, Process};
@@ -33,6 +35,8 @@ struct Plugin {
     api: Api,
     process: Process,
     emulator: Emulator,
+    /// Present in virtual time.
+    gate: Option<Gate>,
     regions: OnceLock<Regions>,
     store_bit_is_known: bool,
     /// Whether the process has ever had a second thread.
@@ -82,12 +86,16 @@ pub(crate) unsafe fn install(
     let arguments: Vec<&CStr> = arguments.iter().map(|a| unsafe { CStr::from_ptr(*a) }).collect();
     let (page, llc) = (argument(&arguments, b"page=")?, argument(&arguments, b"llc=")?);
     let Ok(process) = Process::open(&page, &llc) else { return Ok(()) };
+    let option = gate_option(&arguments);
+    let gate = option.as_ref().and_then(|(path, option)| Gate::open(path, option.job).ok());
+    let option = option.map(|(_, option)| option);
     let plugin = Plugin {
         id,
         store_bit_is_known: api::store_bit_is_known(&api),
         api,
         process,
-        emulator: Emulator::this(&page, &llc).map_err(|e| e.to_string())?,
+        emulator: Emulator::this(&page, &llc, option).map_err(|e| e.to_string())?,
+        gate,
         regions: OnceLock::new(),
         threaded: AtomicBool::new(false),
     };
@@ -95,7 +103,7 @@ pub(crate) unsafe fn install(
         return Err("loaded twice".to_owned());
     }
     // SAFETY: the handler stays loaded as long as the process and makes only system calls.
-    unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+    unsafe { libc::pthread_atfork(Some(before_fork), None, Some(after_fork)) };
     // SAFETY: called with the identity that the emulator gave.
     unsafe { register(id) };
     Ok(())
@@ -109,15 +117,27 @@ fn argument(arguments: &[&CStr], key: &[u8]) -> Result<CString, String> {
         .ok_or_else(|| format!("missing argument {}...", String::from_utf8_lossy(key)))
 }
 
+/// Where this program gets its turns, where it runs in virtual time.
+fn gate_option(arguments: &[&CStr]) -> Option<(CString, GateOption)> {
+    let path = argument(arguments, b"gate=").ok()?;
+    let number = |key: &[u8]| argument(arguments, key).ok()?.to_str().ok()?.parse().ok();
+    let job = u32::try_from(number(b"job=")?).ok()?;
+    let option = GateOption { path: path.to_bytes().to_vec(), job, seed: number(b"seed=")? };
+    Some((path, option))
+}
+
 /// Registers every callback; also called after a reset, which has removed them.
 unsafe extern "C" fn register(id: PluginId) {
-    let api = &plugin().api;
+    let Plugin { api, gate, .. } = plugin();
     // SAFETY: functions of the emulator, with callbacks that live as long as the process.
     unsafe {
         (api.on_vcpu_start)(id, on_vcpu_start);
         (api.on_vcpu_exit)(id, on_vcpu_exit);
         (api.on_translate)(id, on_translate);
         (api.on_syscall)(id, on_syscall);
+        if gate.is_some() {
+            (api.on_syscall_end)(id, on_syscall_end);
+        }
         (api.on_exit)(id, on_exit, std::ptr::null_mut());
     }
 }
@@ -134,9 +154,16 @@ unsafe extern "C" fn on_vcpu_start(_: PluginId, index: c_uint) {
         // child of a fork, where no other thread is.
         first => unsafe { (*first).caches.llc },
     };
+    let slot = plugin.process.slot_number();
+    let turn = plugin.gate.as_ref().map_or_else(Turn::default, |gate| match index {
+        0 => gate.first(slot),
+        _ => gate.further(slot),
+    });
     let fresh = Vcpu {
         caches: VcpuCaches::new(&plugin.process.caches, llc),
         instructions: 0,
+        batch: if plugin.gate.is_some() { 1 } else { INSTRUCTION_BATCH },
+        turn,
         regions: [0; REGIONS],
     };
     let entry = &TABLE[index as usize % VCPUS];
@@ -153,19 +180,33 @@ unsafe extern "C" fn on_vcpu_exit(_: PluginId, index: c_uint) {
 }
 
 fn publish(vcpu: &mut Vcpu) {
-    let process = &plugin().process;
-    if std::mem::take(&mut vcpu.instructions) > 0 {
+    let Plugin { process, gate, .. } = plugin();
+    let instructions = std::mem::take(&mut vcpu.instructions);
+    if instructions > 0 {
         process.publish_instructions(&mut vcpu.regions);
     }
-    process.publish_events(vcpu.caches.take_events());
+    let events = vcpu.caches.take_events();
+    process.publish_events(events);
+    if let Some(gate) = gate {
+        gate.charge(&vcpu.turn, &Work { instructions: instructions.into(), events });
+    }
+}
+
+/// In the parent of a fork, which alone has the turn.
+unsafe extern "C" fn before_fork() {
+    if let Some(gate) = &plugin().gate {
+        gate.before_fork();
+    }
 }
 
 /// In the child of a fork, where the forking thread is alone: another slot, another address space,
 /// empty private caches. What the parent has not published yet is the parent's.
 unsafe extern "C" fn after_fork() {
-    let process = &plugin().process;
+    let Plugin { process, gate, .. } = plugin();
     process.begin();
     let llc = process.new_address_space();
+    let turn =
+        gate.as_ref().map_or_else(Turn::default, |gate| gate.after_fork(process.slot_number()));
     for entry in &TABLE {
         let vcpu = entry.load(Relaxed);
         if !vcpu.is_null() {
@@ -175,6 +216,11 @@ unsafe extern "C" fn after_fork() {
             vcpu.caches.llc = llc;
             vcpu.instructions = 0;
             vcpu.regions = [0; REGIONS];
+            // Whichever vCPU it was that has forked, no other executes anything here.
+            vcpu.turn = turn.in_child();
+            if gate.is_some() {
+                vcpu.batch = 1;
+            }
         }
     }
 }
@@ -188,7 +234,9 @@ unsafe extern "C" fn on_translate(_: PluginId, block: *mut Block) {
         let regions =
             plugin.regions.get_or_init(|| Regions::new((api.text_start)(), (api.text_end)()));
         let region = regions.of((api.block_address)(block));
-        let inline = !plugin.threaded.load(Relaxed) && !plugin.process.is_sampled();
+        // In virtual time a turn ends at its instruction, like a phase of sampling.
+        let counts_alone = plugin.process.is_sampled() || plugin.gate.is_some();
+        let inline = !plugin.threaded.load(Relaxed) && !counts_alone;
         match api.on_execute_inline {
             Some(add) if inline => {
                 let counter = plugin.process.region_counter(region);
@@ -286,7 +334,7 @@ unsafe extern "C" fn on_execute(index: c_uint, packed: *mut c_void) {
     let vcpu = unsafe { vcpu(index) };
     vcpu.regions[region % REGIONS] += length;
     vcpu.instructions += length;
-    if vcpu.instructions >= INSTRUCTION_BATCH {
+    if vcpu.instructions >= vcpu.batch {
         keep(vcpu);
     }
 }
@@ -360,6 +408,13 @@ extern "C" fn access(vcpu: &mut Vcpu, line: u64, dirty: u64) {
 fn keep(vcpu: &mut Vcpu) {
     let plugin = plugin();
     publish(vcpu);
+    if let Some(gate) = &plugin.gate {
+        let (batch, caches) = gate.check(&mut vcpu.turn);
+        vcpu.batch = batch.min(INSTRUCTION_BATCH);
+        if caches == Caches::Cold {
+            vcpu.caches.flush();
+        }
+    }
     if plugin.process.keep() {
         // SAFETY: called on a vCPU's thread; the callbacks come back with `register`.
         unsafe { (plugin.api.reset)(plugin.id, register) };
@@ -381,6 +436,12 @@ unsafe extern "C" fn on_syscall(
     _: u64,
 ) {
     let plugin = plugin();
+    if let Some(gate) = &plugin.gate {
+        // SAFETY: called on the thread of that vCPU.
+        let vcpu = unsafe { vcpu(index) };
+        publish(vcpu);
+        gate.enter(&mut vcpu.turn, number, [a1, a2, a3, a4]);
+    }
     match number {
         libc::SYS_execve | libc::SYS_execveat => {
             // SAFETY: called on the thread of that vCPU.
@@ -400,11 +461,26 @@ unsafe extern "C" fn on_syscall(
             };
             if plugin.emulator.execute(directory, path, argv, env, flags, program).is_native() {
                 plugin.process.header().native_execs.fetch_add(1, Relaxed);
+                if let Some(gate) = &plugin.gate {
+                    // SAFETY: called on the thread of that vCPU.
+                    gate.goes_native(unsafe { &vcpu(index).turn });
+                }
             }
         }
         // SAFETY: called on the thread of that vCPU.
         libc::SYS_exit | libc::SYS_exit_group => publish(unsafe { vcpu(index) }),
         _ => {}
+    }
+}
+
+/// A system call is over; registered in virtual time alone.
+unsafe extern "C" fn on_syscall_end(_: PluginId, index: c_uint, number: i64, result: i64) {
+    if let Some(gate) = &plugin().gate {
+        // SAFETY: called on the thread of that vCPU.
+        let vcpu = unsafe { vcpu(index) };
+        gate.leave(&mut vcpu.turn, number, result);
+        // What the turn still allows is found out at the next block.
+        vcpu.batch = 1;
     }
 }
 

@@ -159,6 +159,11 @@ impl Process {
             .with_pages(self.pages, self.ordinal.load(Relaxed))
     }
 
+    /// Number of its slot in the job's page.
+    pub(crate) fn slot_number(&self) -> u64 {
+        self.slot_number.load(Relaxed)
+    }
+
     /// Where a block of region `region` adds its instructions.
     pub(crate) fn region_counter(&self, region: usize) -> &'static AtomicU64 {
         &self.slot.regions[region]

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use memweir_core::softpmu::layout::REGIONS;
 
+use crate::gate::Turn;
 use crate::model::vcpu::VcpuCaches;
 
 /// vCPUs that are told apart; further ones share, which spoils their counts a little.
@@ -16,6 +17,9 @@ pub(crate) const VCPUS: usize = 1 << 14;
 pub(crate) struct Vcpu {
     pub(crate) caches: VcpuCaches,
     pub(crate) instructions: u32,
+    /// Instructions at which it publishes them and looks around.
+    pub(crate) batch: u32,
+    pub(crate) turn: Turn,
     pub(crate) regions: [u32; REGIONS],
 }
 

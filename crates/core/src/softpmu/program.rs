@@ -83,6 +83,19 @@ pub struct EmulatorCommand {
     pub page: Vec<u8>,
     /// Path at which the last-level cache can be opened.
     pub llc: Vec<u8>,
+    /// Where the program gets its turns, if it runs in virtual time.
+    pub gate: Option<GateOption>,
+}
+
+/// How a program that runs in virtual time finds its gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateOption {
+    /// Path at which the page of the gate can be opened.
+    pub path: Vec<u8>,
+    /// The job, by its place in the batch.
+    pub job: u32,
+    /// Seed of the emulator's random numbers, such as those with which a program is born.
+    pub seed: u64,
 }
 
 /// An argument vector and an environment.
@@ -109,6 +122,10 @@ impl EmulatorCommand {
             words.push(word.into());
         }
         words.push(self.plugin_option());
+        if let Some(gate) = &self.gate {
+            words.push(b"-seed".to_vec());
+            words.push(gate.seed.to_string().into_bytes());
+        }
         for variable in loader {
             words.push(b"-E".to_vec());
             words.push(variable);
@@ -135,6 +152,11 @@ impl EmulatorCommand {
         push(b"", &self.plugin);
         push(b",page=", &self.page);
         push(b",llc=", &self.llc);
+        if let Some(gate) = &self.gate {
+            push(b",gate=", &gate.path);
+            push(b",job=", gate.job.to_string().as_bytes());
+            push(b",seed=", gate.seed.to_string().as_bytes());
+        }
         option
     }
 }
@@ -200,6 +222,7 @@ mod tests {
             plugin: b"/a,b/p.so".to_vec(),
             page: b"/proc/1/fd/3".to_vec(),
             llc: b"/proc/1/fd/4".to_vec(),
+            gate: None,
         };
         let env = vec![b"LD_PRELOAD=x.so".to_vec(), b"A=1,2".to_vec(), b"LD_DEBUG=a,b".to_vec()];
         let line = command.line(b"-odd", &[b"name".to_vec(), b"arg".to_vec()], env);
@@ -210,6 +233,14 @@ mod tests {
              -E LD_PRELOAD=x.so -0 name ./-odd arg"
         );
         assert_eq!(line.env, [b"A=1,2".to_vec(), b"LD_DEBUG=a,b".to_vec()]);
+        let gate = Some(GateOption { path: b"/proc/1/fd/5".to_vec(), job: 7, seed: 3 });
+        let line = EmulatorCommand { gate, ..command }.line(b"/p", &[b"p".to_vec()], Vec::new());
+        let words: Vec<_> = line.argv.iter().map(|w| String::from_utf8_lossy(w)).collect();
+        assert_eq!(
+            words.join(" "),
+            "/q -cpu max -plugin file=/a,,b/p.so,page=/proc/1/fd/3,llc=/proc/1/fd/4,\
+             gate=/proc/1/fd/5,job=7,seed=3 -seed 3 -0 p /p"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The software meter: every job runs in the emulator with the cache model (H7).
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::placement::Placement;
@@ -8,6 +9,7 @@ use memweir_core::softpmu::{Sampling, Totals};
 use memweir_core::{JobId, Nanos};
 
 use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
+use crate::gate::Gate;
 use crate::launch::Launch;
 use crate::qemu::{Qemu, QemuPaths};
 use crate::softpmu::{CountingPlan, JobCounters, LastLevel};
@@ -19,6 +21,8 @@ pub struct SoftwareMeter {
     caches: CacheHierarchy,
     last_level: LastLevel,
     placements: HashMap<JobId, Placement>,
+    /// Where jobs get their turns, if they run in virtual time.
+    gate: Option<Arc<Gate>>,
     jobs: HashMap<JobId, Metered>,
 }
 
@@ -40,7 +44,14 @@ impl SoftwareMeter {
         let qemu = Qemu::find(paths).map_err(|e| MeterError::Unsupported(e.to_string()))?;
         let last_level = LastLevel::new(&caches.llc)
             .map_err(|e| os_error("cannot make the shared last-level cache", e))?;
-        Ok(Self { qemu, caches, last_level, placements: HashMap::new(), jobs: HashMap::new() })
+        Ok(Self {
+            qemu,
+            caches,
+            last_level,
+            placements: HashMap::new(),
+            gate: None,
+            jobs: HashMap::new(),
+        })
     }
 
     /// Says where the pages of jobs lie that are about to start. Those of other jobs lie in local
@@ -48,6 +59,19 @@ impl SoftwareMeter {
     #[must_use]
     pub fn with_placements(self, placements: HashMap<JobId, Placement>) -> Self {
         Self { placements, ..self }
+    }
+
+    /// The same for jobs that run in virtual time, when this gate gives them the turn.
+    #[must_use]
+    pub fn behind(self, gate: Arc<Gate>) -> Self {
+        Self { gate: Some(gate), ..self }
+    }
+
+    /// What the processes of a job that had this slot have counted so far; nothing for a job that
+    /// is not metered.
+    #[must_use]
+    pub fn totals_of(&self, job: JobId, slot: usize) -> Totals {
+        self.jobs.get(&job).map(|job| job.counters.totals_of(slot)).unwrap_or_default()
     }
 }
 
@@ -80,8 +104,9 @@ impl Meter for SoftwareMeter {
         };
         let counters =
             JobCounters::new(&plan).map_err(|e| os_error("cannot make the job's counters", e))?;
+        let gate = self.gate.as_ref().map(|gate| gate.option(job.0));
         self.qemu
-            .emulate(launch, &counters.path(), &self.last_level.path())
+            .emulate(launch, &counters.path(), &self.last_level.path(), gate)
             .map_err(|e| MeterError::Unsupported(e.to_string()))?;
         self.jobs.insert(job, Metered { counters, last: Totals::default() });
         Ok(())

@@ -5,6 +5,7 @@ mod meter;
 mod placed;
 mod processes;
 mod sampled;
+mod turns;
 
 use common::*;
 use memweir_linux::record::{Origin, RecordError, RecordOptions, record};

@@ -14,7 +14,7 @@ fn meter() -> SoftwareMeter {
     SoftwareMeter::new(caches(), &QemuPaths::default()).unwrap()
 }
 
-fn start(meter: &mut SoftwareMeter, job: JobId, mut launch: Launch) -> Child {
+pub(crate) fn start(meter: &mut SoftwareMeter, job: JobId, mut launch: Launch) -> Child {
     meter.prepare(job, &mut launch).unwrap();
     let child = Command::new(&launch.program)
         .arg0(&launch.argv[0])

@@ -99,7 +99,7 @@ fn check(
     let qemu = Qemu::find(&options.qemu).map_err(RecordError::from)?;
     let mut trial = command(invocation, ProgramOutput::Discard)?;
     let nowhere = Path::new("/dev/null");
-    qemu.emulate(&mut trial, nowhere, nowhere).map_err(RecordError::from)?;
+    qemu.emulate(&mut trial, nowhere, nowhere, None).map_err(RecordError::from)?;
     Ok(())
 }
 

@@ -181,6 +181,16 @@ impl FirstLevel {
         }
     }
 
+    /// The modified lines, in the order of their places.
+    #[must_use]
+    pub fn modified(&self) -> Vec<u64> {
+        let Some(large) = &self.large else {
+            let places = self.small.lines.iter().zip(&self.small.dirty);
+            return places.filter(|(_, dirty)| **dirty != 0).map(|(line, _)| *line).collect();
+        };
+        large.modified()
+    }
+
     /// Accesses `line` if it is where it was last seen; otherwise nothing happens and the answer
     /// is false. `dirty` is [`DIRTY`](super::private::DIRTY) if the line is modified, else zero.
     #[inline(always)]

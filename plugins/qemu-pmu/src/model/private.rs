@@ -73,6 +73,13 @@ impl PrivateCache {
         self.ways.fill(UNUSED);
     }
 
+    /// The modified lines, in the order of their places.
+    #[must_use]
+    pub fn modified(&self) -> Vec<u64> {
+        let modified = |way: &&Way| way.word != EMPTY && way.word & DIRTY != 0;
+        self.ways.iter().filter(modified).map(|way| way.word >> 1).collect()
+    }
+
     /// Accesses `line` if it is at `place`; otherwise nothing happens and the answer is false.
     #[inline(always)]
     fn touch(&mut self, place: usize, line: u64, dirty: Word) -> bool {

@@ -104,6 +104,22 @@ impl VcpuCaches {
         self.events = Events::default();
     }
 
+    /// Another program has used these caches: what was modified goes down to the last level, and
+    /// nothing is left. Due after [`take_events`](Self::take_events); what happens is part of the
+    /// next.
+    pub fn flush(&mut self) {
+        for line in self.l1d.modified() {
+            if let Lookup::Miss { victim } = self.l2.access(line, DIRTY) {
+                self.write_back_to_llc(victim);
+            }
+        }
+        for line in self.l2.modified() {
+            self.write_back_to_llc(line << 1 | DIRTY);
+        }
+        self.l1d.clear();
+        self.l2.clear();
+    }
+
     /// Accesses `line` if it is where it was last seen in the first level; otherwise nothing
     /// happens, the answer is false and [`access`](Self::access) is due. `dirty` is [`DIRTY`] for
     /// a store, else zero. True nearly always.

@@ -1,0 +1,74 @@
+use super::*;
+
+fn page() -> Box<GatePage> {
+    let threads: Vec<ThreadRecord> = (0..THREADS).map(|_| ThreadRecord::default()).collect();
+    let threads: Box<[ThreadRecord; THREADS]> = threads.into_boxed_slice().try_into().unwrap();
+    Box::new(GatePage { header: GateHeader::default(), threads: *threads })
+}
+
+#[test]
+fn a_record_is_given_out_once_and_again_when_it_is_free() {
+    let page = page();
+    assert_eq!((page.bear(0), page.bear(1)), (Some(0), Some(1)));
+    assert_eq!(page.used().len(), 2);
+    assert_eq!(page.threads[1].job.load(Relaxed), 1);
+    page.threads[0].used.store(7, Relaxed);
+    page.threads[0].state.store(ThreadState::Free as u32, Relaxed);
+    assert_eq!(page.bear(2), Some(0));
+    assert_eq!(page.threads[0].used.load(Relaxed), 0);
+    assert_eq!(page.threads[0].birth.load(Relaxed), 2, "younger than the second");
+}
+
+#[test]
+fn no_more_threads_than_there_are_records() {
+    let page = page();
+    assert_eq!((0..THREADS).filter_map(|_| page.bear(0)).count(), THREADS);
+    assert_eq!(page.bear(0), None);
+}
+
+#[test]
+fn a_system_call_is_not_taken_for_the_next_one() {
+    let record = ThreadRecord::default();
+    record.state.store(ThreadState::Running as u32, Relaxed);
+    assert!(record.begin_call(7));
+    let word = record.state.load(Relaxed);
+    assert_eq!(record.state(), ThreadState::InCall);
+    assert!(!record.begin_call(8), "it is in one");
+    assert!(record.change(ThreadState::InCall, ThreadState::Running));
+    assert!(record.begin_call(8));
+    assert!(!record.change_word(word, ThreadState::Blocked));
+    assert!(record.change_word(record.state.load(Relaxed), ThreadState::Blocked));
+}
+
+#[test]
+fn states_and_numbers_agree() {
+    for number in 0..=8 {
+        assert_eq!(ThreadState::of(number) as u32, number);
+    }
+    assert_eq!(ThreadState::of(99), ThreadState::Free);
+}
+
+#[test]
+fn the_letter_after_the_name_is_the_state() {
+    let of = |stat: &str| HostState::of(stat.as_bytes(), true);
+    assert_eq!(of("12 (a) b) S 1 2"), HostState::Waiting);
+    assert_eq!(of("12 (Z) R 1 2"), HostState::Busy);
+    assert_eq!(of("12 (x) D 1"), HostState::Busy);
+    assert_eq!(of("12 (x) T 1"), HostState::Stopped);
+    assert_eq!(of(""), HostState::Gone);
+    let zombie = |threads| format!("12 (x) Z {} {threads} 0", ["0"; 16].join(" "));
+    assert_eq!(of(&zombie(1)), HostState::Gone);
+    assert_eq!(of(&zombie(2)), HostState::Busy, "its process still ends");
+    assert_eq!(HostState::of(zombie(2).as_bytes(), false), HostState::Gone);
+    assert_eq!(of("1 (x) S").if_asleep(b"0"), HostState::Busy);
+    assert_eq!(of("1 (x) S").if_asleep(b"futex_wait"), HostState::Waiting);
+    assert_eq!(of("1 (x) T").if_asleep(b"0"), HostState::Stopped);
+}
+
+#[test]
+fn costs_are_read_as_they_were_written() {
+    let header = GateHeader::default();
+    let costs = Costs { instruction: 1, l1_miss: 2, l2_miss: 3, read: 4 };
+    header.set_costs(costs);
+    assert_eq!(header.costs(), costs);
+}

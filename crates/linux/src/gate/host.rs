@@ -1,0 +1,116 @@
+//! What the coordinator asks of the host: waiting and waking, and what threads do there.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use memweir_core::softpmu::gate::HostState;
+
+/// How sleeping threads are recognized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sleepers {
+    /// By what they wait for in the kernel.
+    ByPlace,
+    /// By their own word, which comes a little early: the kernel does not tell places.
+    ByWord,
+}
+
+impl Sleepers {
+    /// What works here, tried on a thread of our own.
+    pub(super) fn find() -> Self {
+        let (send, receive) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            // SAFETY: a plain question.
+            let _ = send.send(unsafe { libc::gettid() } as u32);
+            let _ = ended.recv();
+        });
+        let tid = receive.recv().unwrap_or_default();
+        let told = (0..TRIES).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            Self::ByPlace.state(std::process::id(), tid) == HostState::Waiting
+        });
+        drop(end);
+        let _ = thread.join();
+        if told { Self::ByPlace } else { Self::ByWord }
+    }
+
+    /// What the thread `tid` of the process `pid` does.
+    pub(super) fn state(self, pid: u32, tid: u32) -> HostState {
+        let mut buffer = [0; 512];
+        let read = |file: &str, buffer: &mut [u8]| {
+            File::open(format!("/proc/{pid}/task/{tid}/{file}"))
+                .and_then(|mut file| file.read(buffer))
+        };
+        let Ok(length) = read("stat", &mut buffer) else { return HostState::Gone };
+        let state = HostState::of(&buffer[..length], pid == tid);
+        if state != HostState::Waiting || self == Self::ByWord {
+            return state;
+        }
+        let length = read("wchan", &mut buffer).unwrap_or(0);
+        state.if_asleep(&buffer[..length])
+    }
+
+    /// Whether no thread of a process runs or wants to.
+    pub(super) fn is_quiet(self, pid: u32) -> bool {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+        let numbers =
+            threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut states = numbers.map(|tid| self.state(pid, tid));
+        states.all(|state| state != HostState::Busy)
+    }
+}
+
+/// Milliseconds that a thread is given to fall asleep.
+const TRIES: u32 = 200;
+
+/// When a process started, in clock ticks since boot.
+pub(super) fn start_of(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may contain anything; field 22 is the 20th after it.
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
+/// Waits while the word is `expected`. Whether the time is over.
+pub(super) fn wait(word: &AtomicU32, expected: u32, at_most: Duration) -> bool {
+    let time = libc::timespec {
+        tv_sec: at_most.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(at_most.subsec_nanos()),
+    };
+    // SAFETY: waits on a live word; the time is read during the call.
+    let result = unsafe {
+        libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, expected, &raw const time)
+    };
+    result != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT)
+}
+
+pub(super) fn wake(word: &AtomicU32) {
+    // SAFETY: wakes whoever waits on a live word.
+    unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, 1) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeping_thread_waits_and_a_computing_one_is_busy() {
+        let host_state = |pid, tid| Sleepers::find().state(pid, tid);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let pid = child.id();
+        while host_state(pid, pid) != HostState::Waiting {
+            std::thread::yield_now();
+        }
+        child.kill().expect("a process of ours");
+        while host_state(pid, pid) != HostState::Gone {
+            std::thread::yield_now();
+        }
+        child.wait().expect("a process of ours");
+        assert_eq!(host_state(pid, pid), HostState::Gone);
+        let own = std::process::id();
+        // SAFETY: a plain question.
+        let tid = unsafe { libc::gettid() } as u32;
+        assert_eq!(host_state(own, tid), HostState::Busy);
+    }
+}

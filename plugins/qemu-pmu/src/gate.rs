@@ -1,0 +1,349 @@
+//! Virtual time: a thread of the program runs only while the coordinator of an emulation gives it
+//! the turn (`memweir_core::softpmu::gate`).
+//!
+//! A thread parks in one of two places: in a callback of translated code when it has used its turn
+//! up, or in the callback at the end of a system call in which it has lost it. In the second place
+//! the emulator does not take it for running; in the first it does, so that another thread which
+//! needs the process for itself (a fork, the end of the process) waits for it. The coordinator
+//! notices that and *nudges* the parked thread, which runs to where the emulator stops it.
+//!
+//! If the coordinator dies, parked threads notice within [`WATCH`] and everything runs on freely.
+
+mod host;
+mod memory;
+pub(crate) mod time;
+
+use std::ffi::CStr;
+use std::io;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
+
+use memweir_core::softpmu::gate::{
+    Blocking, Costs, GateHeader, GatePage, HostState, MAGIC, NATIVE, NO_LIMIT, Place, ThreadRecord,
+    ThreadState, VERSION, blocking, wakes_others,
+};
+
+use crate::gate::host::{Woken, host_state, own_tid, start_of, wait, wake};
+use crate::mapping::map;
+use crate::model::vcpu::Events;
+
+/// How often a parked thread looks whether the coordinator lives.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// How often a thread looks whether the one that it has made and waits for lives.
+const BIRTH_WATCH: Duration = Duration::from_millis(20);
+
+/// How often a thread that is about to come to the gate is looked at.
+const SETTLING: Duration = Duration::from_micros(100);
+
+/// No thread.
+const NOBODY: usize = usize::MAX;
+
+/// The gate of this process.
+pub(crate) struct Gate {
+    page: &'static GatePage,
+    job: u32,
+    costs: Costs,
+    /// The record of the process or thread that is being made: by one thread at a time, that
+    /// which has the turn.
+    newborn: AtomicUsize,
+}
+
+/// What a vCPU knows of its turn.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// Absent where no record was left, and without virtual time.
+    record: Option<&'static ThreadRecord>,
+    /// Progress at the start of the turn.
+    start: u64,
+    /// System calls so far, and the one that it is in.
+    calls: u32,
+    call: time::Call,
+}
+
+impl Turn {
+    /// The same for each entry of a table of which one is in use.
+    pub(crate) fn in_child(&self) -> Self {
+        Self { record: self.record, ..Self::default() }
+    }
+}
+
+/// What a thread has done since it was last charged.
+pub(crate) struct Work {
+    pub(crate) instructions: u64,
+    pub(crate) events: Events,
+}
+
+impl Gate {
+    /// Opens the page of the gate.
+    pub(crate) fn open(path: &CStr, job: u32) -> io::Result<Self> {
+        let (page, _) = map(path, size_of::<GatePage>())?;
+        // SAFETY: the mapping is page-aligned, as large as a `GatePage`, never unmapped, and any
+        // bytes are a valid `GatePage`.
+        let page: &'static GatePage = unsafe { &*page.cast() };
+        let header = &page.header;
+        if header.magic.load(Relaxed) != MAGIC || header.version.load(Relaxed) != VERSION {
+            return Err(io::Error::other("gate of another version of memweir"));
+        }
+        Ok(Self { page, job, costs: header.costs(), newborn: AtomicUsize::new(NOBODY) })
+    }
+
+    fn header(&self) -> &GateHeader {
+        &self.page.header
+    }
+
+    /// The turn of the first thread of a program: the one that this thread had before `exec`, or a
+    /// new one.
+    pub(crate) fn first(&self, slot: u64) -> Turn {
+        let (pid, tid) = (std::process::id(), own_tid());
+        let before =
+            self.page.used().iter().find(|record| {
+                record.tid.load(Relaxed) == tid && record.state() != ThreadState::Free
+            });
+        match before {
+            Some(record) => {
+                record.change(ThreadState::InCall, ThreadState::Running);
+                record.slot.store(slot as u32, Relaxed);
+                let start = record.used.load(Relaxed);
+                Turn { record: Some(record), start, ..Turn::default() }
+            }
+            None => {
+                let turn = self.bear();
+                if let Some(record) = turn.record {
+                    record.slot.store(slot as u32, Relaxed);
+                    record.pid.store(pid, Relaxed);
+                    record.tid.store(tid, Relaxed);
+                }
+                self.newborn.store(NOBODY, Relaxed);
+                turn
+            }
+        }
+    }
+
+    /// The turn of a further thread of this process, made by the thread that starts it.
+    pub(crate) fn further(&self, slot: u64) -> Turn {
+        let turn = self.bear();
+        if let Some(record) = turn.record {
+            record.slot.store(slot as u32, Relaxed);
+            record.pid.store(std::process::id(), Relaxed);
+        }
+        turn
+    }
+
+    fn bear(&self) -> Turn {
+        let number = self.page.bear(self.job);
+        self.newborn.store(number.unwrap_or(NOBODY), Relaxed);
+        if number.is_none() {
+            self.header().unruled.fetch_add(1, Relaxed);
+        }
+        Turn { record: number.map(|number| &self.page.threads[number]), ..Turn::default() }
+    }
+
+    /// Before a fork, in the parent: the child's record is made in the order of the turns.
+    pub(crate) fn before_fork(&self) {
+        self.bear();
+    }
+
+    /// After a fork, in the child: the turn of its only thread.
+    pub(crate) fn after_fork(&self, slot: u64) -> Turn {
+        let record = self.page.threads.get(self.newborn.swap(NOBODY, Relaxed));
+        if let Some(record) = record {
+            record.slot.store(slot as u32, Relaxed);
+            record.pid.store(std::process::id(), Relaxed);
+            record.tid.store(own_tid(), Release);
+        }
+        Turn { record, ..Turn::default() }
+    }
+
+    /// A fork or a new thread has succeeded: waits until what was born is at the gate, so that it
+    /// finds everything as it is now.
+    fn await_newborn(&self, tid: i64) {
+        let Some(record) = self.page.threads.get(self.newborn.swap(NOBODY, Relaxed)) else {
+            return;
+        };
+        while record.state() == ThreadState::Born
+            && !self.is_abandoned()
+            && start_of(tid as u32).is_some()
+        {
+            wait(&record.state, ThreadState::Born as u32, BIRTH_WATCH);
+        }
+    }
+
+    /// A fork or a new thread has failed: nobody will come to its record.
+    fn stillborn(&self) {
+        let record = self.page.threads.get(self.newborn.swap(NOBODY, Relaxed));
+        if let Some(record) = record
+            && record.tid.load(Acquire) == 0
+        {
+            record.change(ThreadState::Born, ThreadState::Free);
+        }
+    }
+
+    /// Charges a thread for what it has done.
+    pub(crate) fn charge(&self, turn: &Turn, work: &Work) {
+        let (Some(record), Costs { instruction, l1_miss, l2_miss, read }) =
+            (turn.record, self.costs)
+        else {
+            return;
+        };
+        let Work { instructions, events } = work;
+        let stalled = events.reads * read;
+        let busy =
+            instructions * instruction + events.l1_misses * l1_miss + events.l2_misses * l2_miss;
+        let add = |word: &std::sync::atomic::AtomicU64, more: u64| {
+            word.store(word.load(Relaxed) + more, Relaxed);
+        };
+        add(&record.used, busy + stalled);
+        add(&record.stalled, stalled);
+    }
+
+    /// Parks a thread whose turn is over until it has another. Instructions that it may execute
+    /// before it asks again, and whether its private caches are cold.
+    pub(crate) fn check(&self, turn: &mut Turn) -> (u32, Caches) {
+        let Some(record) = turn.record else { return (u32::MAX, Caches::Warm) };
+        loop {
+            if self.is_abandoned() {
+                return (u32::MAX, Caches::Warm);
+            }
+            let left = record.limit.load(Relaxed).saturating_sub(record.used.load(Relaxed));
+            if record.state() == ThreadState::Running && left > 0 {
+                let cold = record.flush.load(Relaxed) != 0 && record.flush.swap(0, Relaxed) != 0;
+                let caches = if cold { Caches::Cold } else { Caches::Warm };
+                let fit = (left / self.costs.instruction.max(1)).clamp(1, u64::from(u32::MAX));
+                return (fit as u32, caches);
+            }
+            if self.park(turn, record, Place::Code) == Parted::Nudged {
+                return (1, Caches::Warm);
+            }
+        }
+    }
+
+    /// Gives the turn back and waits for the next.
+    fn park(&self, turn: &mut Turn, record: &ThreadRecord, place: Place) -> Parted {
+        if record.tid.load(Relaxed) == 0 {
+            record.tid.store(own_tid(), Relaxed);
+        }
+        record.place.store(place as u32, Relaxed);
+        record.state.store(ThreadState::Waiting as u32, Release);
+        wake(&record.state);
+        loop {
+            match record.state() {
+                ThreadState::Waiting => {}
+                ThreadState::Nudged => return Parted::Nudged,
+                _ => break,
+            }
+            if wait(&record.state, ThreadState::Waiting as u32, WATCH) == Woken::TimedOut
+                && !self.owner_lives()
+            {
+                self.header().abandoned.store(1, Relaxed);
+            }
+            if self.is_abandoned() {
+                record.limit.store(NO_LIMIT, Relaxed);
+                record.state.store(ThreadState::Running as u32, Release);
+                break;
+            }
+        }
+        turn.start = record.used.load(Relaxed);
+        Parted::Called
+    }
+
+    /// A system call begins.
+    pub(crate) fn enter(&self, turn: &mut Turn, number: i64, arguments: [u64; 4]) {
+        let Some(record) = turn.record else { return };
+        record.call.store(number as u32, Relaxed);
+        turn.calls = turn.calls.wrapping_add(1);
+        while !record.begin_call(turn.calls) {
+            if self.is_abandoned() {
+                return;
+            }
+            let _ = self.park(turn, record, Place::Call);
+        }
+        turn.call = time::Call { arguments, changed: None };
+        match number {
+            libc::SYS_exit | libc::SYS_exit_group => {
+                record.state.store(ThreadState::Leaving as u32, Release);
+                wake(&record.state);
+            }
+            libc::SYS_nanosleep | libc::SYS_clock_nanosleep => self.sleep(turn, record, number),
+            _ if blocking(number as u32) == Blocking::Likely => wake(&record.state),
+            _ => {}
+        }
+    }
+
+    /// An `execve` is about to replace the process by a program that cannot be emulated.
+    pub(crate) fn goes_native(&self, turn: &Turn) {
+        if let Some(record) = turn.record {
+            record.call.store(NATIVE, Release);
+        }
+    }
+
+    /// A system call is over.
+    pub(crate) fn leave(&self, turn: &mut Turn, number: i64, result: i64) {
+        let Some(record) = turn.record else { return };
+        turn.call.restore();
+        if let libc::SYS_fork | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 = number {
+            match result {
+                ..0 => self.stillborn(),
+                0 => {}
+                tid => self.await_newborn(tid),
+            }
+        }
+        if self.is_abandoned() {
+            return;
+        }
+        if !record.change(ThreadState::InCall, ThreadState::Running) {
+            while self.park(turn, record, Place::Call) == Parted::Nudged {}
+        } else if wakes_others(number as u32) {
+            self.settle();
+        }
+        self.fake(turn, record, number, result);
+    }
+
+    /// Waits until every thread of this job whose system call the one that has just ended has ended
+    /// too is at the gate: what it returns must not depend on what this thread does next.
+    fn settle(&self) {
+        for other in self.page.used() {
+            let (pid, tid) = (other.pid.load(Relaxed), other.tid.load(Relaxed));
+            while other.job.load(Relaxed) == self.job
+                && other.state() == ThreadState::Blocked
+                && other.call.load(Relaxed) != NATIVE
+                && !self.is_abandoned()
+                && host_state(pid, tid, self.tells_sleep()) == HostState::Busy
+            {
+                wait(&other.state, ThreadState::Blocked as u32, SETTLING);
+            }
+        }
+    }
+
+    fn tells_sleep(&self) -> bool {
+        self.header().tells_sleep.load(Relaxed) != 0
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.header().abandoned.load(Relaxed) != 0
+    }
+
+    fn owner_lives(&self) -> bool {
+        let header = self.header();
+        start_of(header.owner.load(Relaxed)) == Some(header.owner_start.load(Relaxed))
+    }
+}
+
+/// How a thread left the place where it had parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parted {
+    /// It has the turn.
+    Called,
+    /// It must move on a little.
+    Nudged,
+}
+
+/// What a thread finds in its private caches when its turn comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caches {
+    /// What it left there.
+    Warm,
+    /// What another thread left there.
+    Cold,
+}

@@ -1,0 +1,221 @@
+//! What a program is told of time and chance while it runs in virtual time.
+//!
+//! Clocks show virtual time, sleeps end in it, and random bytes come from the seed. All of it is
+//! done by writing the program's memory around the system call itself, so what a call returns in a
+//! register (`time` without a pointer) or what is no system call (`rdtsc`) stays the host's, as do
+//! timers that send signals and the time-outs of `poll` and its kin.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use memweir_core::softpmu::gate::{FEMTOS_PER_NANO, ThreadRecord, ThreadState};
+
+use super::host::{Woken, wait, wake};
+use super::memory::{read, write};
+use super::{Gate, Turn, WATCH};
+
+/// Seconds, then nanoseconds or microseconds.
+const TIME_BYTES: usize = 16;
+
+const NANOS: u64 = 1_000_000_000;
+
+/// A system call while it is under way.
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    /// Its first arguments.
+    pub(super) arguments: [u64; 4],
+    /// Memory of the program that was changed for the call, as it was before.
+    pub(super) changed: Option<(u64, [u8; TIME_BYTES])>,
+}
+
+impl Call {
+    /// Undoes what was done to the program's memory.
+    pub(super) fn restore(&mut self) {
+        if let Some((address, bytes)) = self.changed.take() {
+            write(address, &bytes);
+        }
+    }
+}
+
+impl Gate {
+    /// Virtual time for a thread that has the turn, in nanoseconds. It never goes back, whichever
+    /// thread asks.
+    fn now(&self, turn: &Turn, record: &ThreadRecord) -> u64 {
+        let in_turn = record.used.load(Relaxed).saturating_sub(turn.start) / FEMTOS_PER_NANO;
+        let header = self.header();
+        let now = header.now.load(Acquire) + in_turn;
+        header.told.fetch_max(now, Relaxed).max(now)
+    }
+
+    /// Sleeps in virtual time, then makes the system call return at once.
+    pub(super) fn sleep(&self, turn: &mut Turn, record: &'static ThreadRecord, number: i64) {
+        let [first, flags, third, _] = turn.call.arguments;
+        let (clock, absolute, address) = match number {
+            libc::SYS_nanosleep => (libc::CLOCK_MONOTONIC, false, first),
+            _ => (first as i32, flags as i32 & libc::TIMER_ABSTIME != 0, third),
+        };
+        let mut bytes = [0; TIME_BYTES];
+        if !read(address, &mut bytes) {
+            return;
+        }
+        let Some(length) = nanos_of(&bytes) else { return };
+        let now = self.now(turn, record);
+        let wakes = match (absolute, clock) {
+            (false, _) => now.saturating_add(length),
+            (true, libc::CLOCK_REALTIME) => {
+                length.saturating_sub(self.header().epoch.load(Relaxed))
+            }
+            (true, _) => length,
+        };
+        // A clock of the host that is ahead of virtual time ends an absolute sleep by itself.
+        if !absolute {
+            if !write(address, &[0; TIME_BYTES]) {
+                return;
+            }
+            turn.call.changed = Some((address, bytes));
+        }
+        if wakes > now && !self.wait_until(turn, record, wakes) {
+            turn.call.restore();
+        }
+    }
+
+    /// Whether virtual time has come to `wakes`; otherwise a signal came first.
+    fn wait_until(&self, turn: &mut Turn, record: &'static ThreadRecord, wakes: u64) -> bool {
+        record.wake.store(wakes, Relaxed);
+        record.place.store(super::Place::Call as u32, Relaxed);
+        record.state.store(ThreadState::Asleep as u32, Release);
+        wake(&record.state);
+        let mut whole = true;
+        while record.state() == ThreadState::Asleep {
+            match wait(&record.state, ThreadState::Asleep as u32, WATCH) {
+                Woken::Changed => {}
+                Woken::TimedOut => {
+                    if !self.owner_lives() {
+                        self.header().abandoned.store(1, Relaxed);
+                    }
+                }
+                Woken::Interrupted => {
+                    if record.change(ThreadState::Asleep, ThreadState::Waiting) {
+                        whole = false;
+                        let _ = self.park(turn, record, super::Place::Call);
+                    }
+                }
+            }
+            if self.is_abandoned() {
+                return false;
+            }
+        }
+        turn.start = record.used.load(Relaxed);
+        record.begin_call(turn.calls);
+        whole
+    }
+
+    /// Puts virtual time and seeded chance in place of what the host has answered.
+    pub(super) fn fake(&self, turn: &Turn, record: &ThreadRecord, number: i64, result: i64) {
+        let [first, second, ..] = turn.call.arguments;
+        match number {
+            libc::SYS_clock_gettime if result == 0 => {
+                if let Some(time) = self.clock(turn, record, first as i32) {
+                    write(second, &time_bytes(time, 1));
+                }
+            }
+            libc::SYS_gettimeofday if result == 0 && first != 0 => {
+                let time = self.header().epoch.load(Relaxed) + self.now(turn, record);
+                write(first, &time_bytes(time, 1000));
+            }
+            libc::SYS_getrandom if result > 0 => {
+                let mut chance = self.chance(record);
+                let bytes: Vec<u8> = (0..result).map(|_| (chance.next() >> 56) as u8).collect();
+                write(first, &bytes);
+            }
+            _ => {}
+        }
+    }
+
+    /// What a clock shows; none for a clock that is the host's.
+    fn clock(&self, turn: &Turn, record: &ThreadRecord, clock: i32) -> Option<u64> {
+        let now = || self.now(turn, record);
+        let used = |r: &ThreadRecord| r.used.load(Relaxed) / FEMTOS_PER_NANO;
+        match clock {
+            libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => {
+                Some(self.header().epoch.load(Relaxed) + now())
+            }
+            libc::CLOCK_MONOTONIC
+            | libc::CLOCK_MONOTONIC_COARSE
+            | libc::CLOCK_MONOTONIC_RAW
+            | libc::CLOCK_BOOTTIME => Some(now()),
+            libc::CLOCK_THREAD_CPUTIME_ID => Some(used(record)),
+            libc::CLOCK_PROCESS_CPUTIME_ID => {
+                let pid = record.pid.load(Relaxed);
+                let own = |r: &&ThreadRecord| {
+                    r.pid.load(Relaxed) == pid && r.state() != ThreadState::Free
+                };
+                Some(self.page.used().iter().filter(own).map(used).sum())
+            }
+            _ => None,
+        }
+    }
+
+    /// Random numbers for one system call, the same whenever the batch is run again.
+    fn chance(&self, record: &ThreadRecord) -> Chance {
+        let drawn = record.draws.fetch_add(1, Relaxed);
+        let seed = self.header().seed.load(Relaxed);
+        Chance(seed ^ record.birth.load(Relaxed).rotate_left(32) ^ drawn.rotate_left(48))
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// Nanoseconds of a `timespec`; none for one that the kernel would refuse.
+fn nanos_of(bytes: &[u8; TIME_BYTES]) -> Option<u64> {
+    let (seconds, nanos) = bytes.split_at(8);
+    let number = |bytes: &[u8]| Some(i64::from_le_bytes(bytes.try_into().ok()?));
+    let (seconds, nanos) = (number(seconds)?, number(nanos)?);
+    if seconds < 0 || !(0..NANOS as i64).contains(&nanos) {
+        return None;
+    }
+    Some((seconds as u64).saturating_mul(NANOS).saturating_add(nanos as u64))
+}
+
+/// A `timespec`, or, with 1000 nanoseconds per `unit`, a `timeval`.
+fn time_bytes(nanos: u64, unit: u64) -> [u8; TIME_BYTES] {
+    let mut bytes = [0; TIME_BYTES];
+    bytes[..8].copy_from_slice(&(nanos / NANOS).to_le_bytes());
+    bytes[8..].copy_from_slice(&(nanos % NANOS / unit).to_le_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_they_are_read() {
+        for nanos in [0, 1, 999_999_999, 1_000_000_000, 12_345_678_901_234] {
+            assert_eq!(nanos_of(&time_bytes(nanos, 1)), Some(nanos));
+        }
+        assert_eq!(time_bytes(2_000_005_000, 1000)[8], 5, "microseconds");
+        let negative = [0xff; TIME_BYTES];
+        assert_eq!(nanos_of(&negative), None);
+        let mut too_many = [0; TIME_BYTES];
+        too_many[8..].copy_from_slice(&NANOS.to_le_bytes());
+        assert_eq!(nanos_of(&too_many), None);
+    }
+
+    #[test]
+    fn chance_is_the_published_sequence() {
+        // The first outputs of SplitMix64 with the seed 1234567.
+        let mut chance = Chance(1_234_567);
+        assert_eq!(chance.next(), 6_457_827_717_110_365_317);
+        assert_eq!(chance.next(), 3_203_168_211_198_807_973);
+    }
+}
