@@ -12,15 +12,18 @@ mod plan;
 mod world;
 
 pub use known::{Knowledge, Known, invocation, unknown_jobs};
+pub use live::Live;
+pub use world::{Occurrence, World};
 
 use std::collections::HashMap;
 
 use memweir_core::input::InputError;
+use memweir_core::placement::Placement;
 use memweir_core::{BytesPerSec, Counts, JobId, MAX_MEDIA, Medium, MediumId, Nanos, metrics};
 use memweir_linux::blocker::{self, OpenError, Opened};
-use memweir_linux::{MeterError, MeterKind, leftovers};
+use memweir_linux::{Blocker, Meter, MeterError, MeterKind, leftovers};
 use memweir_policy::record::{Header, RecordingScheduler};
-use memweir_policy::{CoreUse, QuantumScheduler, SchedulerConfig};
+use memweir_policy::{Bus, CoreUse, QuantumScheduler, SchedulerConfig};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::decisions::DecisionLog;
@@ -34,7 +37,6 @@ use crate::store::{MediumLines, StoreError};
 use crate::timeline::Timeline;
 use engine::{Books, Engine, Parts, Rules, Starter};
 use ledger::Ledger;
-use live::Live;
 use meters::Chosen;
 use pinning::CoreMap;
 use plan::Plan;
@@ -93,44 +95,155 @@ pub fn run_batch(
     Plan::new(batch, options)?.run(observer)
 }
 
-impl Plan<'_> {
-    fn run(self, observer: &mut dyn Observer) -> Result<BatchReport, RunError> {
+/// Another machine than the one at hand, with what stands there for its mechanisms.
+pub struct Surroundings<'a> {
+    /// Time, processes and signals.
+    pub world: &'a mut dyn World,
+    /// What blocks jobs there.
+    pub blocker: Box<dyn Blocker>,
+    /// What counts their traffic there.
+    pub meter: Box<dyn Meter>,
+    /// How reports call the way in which jobs are blocked.
+    pub mechanism: String,
+    /// What the user should know of it.
+    pub notices: Vec<String>,
+}
+
+/// What a scheduler must know of another machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frame {
+    /// Number of cores.
+    pub cores: u32,
+    /// What its memories can carry in all.
+    pub bus: Bus,
+    /// Peak bandwidth of each of its media, in the order of [`RunOptions::media`].
+    pub medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
+}
+
+/// A batch that was checked for another machine and has not started.
+pub struct Prepared<'a>(Plan<'a>);
+
+impl<'a> Prepared<'a> {
+    /// Checks a batch that will run elsewhere than on the machine at hand. Of the options those
+    /// count that do not concern a machine; [`RunOptions::media`] must be the media of that one.
+    ///
+    /// # Errors
+    /// As those of [`check`].
+    pub fn new(batch: &'a Batch, options: &'a RunOptions, frame: &Frame) -> Result<Self, RunError> {
+        Plan::elsewhere(batch, options, frame).map(Self)
+    }
+
+    /// The jobs' programs, as absolute paths in the order of the batch.
+    #[must_use]
+    pub fn programs(&self) -> &[std::path::PathBuf] {
+        &self.0.programs
+    }
+
+    /// Where the jobs' pages lie.
+    #[must_use]
+    pub fn placements(&self) -> HashMap<JobId, Placement> {
+        self.0.placed()
+    }
+
+    /// Runs the batch with the loop, the decisions and the report of [`run_batch`].
+    ///
+    /// # Errors
+    /// As those of [`run_batch`].
+    pub fn run(
+        self,
+        surroundings: Surroundings<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<BatchReport, RunError> {
+        let output = Output::create(&self.0)?;
+        let Surroundings { world, blocker, meter, mechanism, notices } = surroundings;
+        self.0.drive(
+            Equipment { world, blocker, meter: Some(meter), mechanism, notices },
+            output,
+            observer,
+        )
+    }
+}
+
+/// Where a batch writes.
+struct Output {
+    logs: Logs,
+    timeline: Option<Timeline>,
+}
+
+impl Output {
+    fn create(plan: &Plan<'_>) -> Result<Self, RunError> {
         let os = |what: String| move |source| RunError::Os { what, source };
+        let directory = &plan.options.logs;
+        Ok(Self {
+            logs: Logs::create(directory).map_err(os(format!("making {}", directory.display())))?,
+            timeline: plan
+                .timeline
+                .as_ref()
+                .map(|(path, format)| {
+                    Timeline::create(path, *format)
+                        .map_err(os(format!("making {}", path.display())))
+                })
+                .transpose()?,
+        })
+    }
+}
+
+/// What a batch is driven with.
+struct Equipment<'a> {
+    world: &'a mut dyn World,
+    blocker: Box<dyn Blocker>,
+    meter: Option<Box<dyn Meter>>,
+    mechanism: String,
+    /// What the user should know of all this.
+    notices: Vec<String>,
+}
+
+impl Plan<'_> {
+    /// On this machine.
+    fn run(self, observer: &mut dyn Observer) -> Result<BatchReport, RunError> {
         let Chosen { meter, reason, notices: of_meter } = self.meter()?;
-        let logs = Logs::create(&self.options.logs)
-            .map_err(os(format!("making {}", self.options.logs.display())))?;
-        let timeline = self
-            .timeline
-            .as_ref()
-            .map(|(path, format)| {
-                Timeline::create(path, *format).map_err(os(format!("making {}", path.display())))
-            })
-            .transpose()?;
-        let mut told = self.notices.clone();
-        told.extend(leftovers::clean());
+        let output = Output::create(&self)?;
+        let mut told = leftovers::clean();
         // From here on a signal must find somebody who ends the jobs in an orderly way.
-        let mut world = Live::new().map_err(os("preparing to wait for events".to_owned()))?;
+        let mut world = Live::new().map_err(|source| RunError::Os {
+            what: "preparing to wait for events".to_owned(),
+            source,
+        })?;
         let Opened { blocker, notices } =
             blocker::open(self.options.mechanism, "run", &self.options.guardian)?;
         let mechanism = blocker.mechanism();
-        let kind = meter.as_ref().map(|meter| meter.kind());
-        if let Some(kind) = kind {
-            observer.event(Event::MeterChosen { kind, reason: &reason });
+        match &meter {
+            Some(meter) => {
+                observer.event(Event::MeterChosen { kind: meter.kind(), reason: &reason });
+            }
+            None => told.push(reason),
         }
         let why = match self.options.mechanism {
             Some(_) => "it was asked for",
             None => "it is the first that works here",
         };
         observer.event(Event::MechanismChosen { mechanism, reason: why });
-        if kind.is_none() {
-            told.push(reason);
-        }
         told.extend(meter.as_ref().map(|meter| meter.capabilities().caveats).unwrap_or_default());
         told.extend(of_meter);
+        told.extend(notices);
+        let mechanism = mechanism.to_string();
+        let world = &mut world;
+        self.drive(Equipment { world, blocker, meter, mechanism, notices: told }, output, observer)
+    }
+
+    fn drive(
+        self,
+        equipment: Equipment<'_>,
+        Output { logs, timeline }: Output,
+        observer: &mut dyn Observer,
+    ) -> Result<BatchReport, RunError> {
+        let Equipment { world, blocker, meter, mechanism, notices } = equipment;
+        let mut told = self.notices.clone();
         told.extend(notices);
         for notice in &told {
             observer.event(Event::Notice(notice));
         }
+        let kind = meter.as_ref().map(|meter| meter.kind());
         let config = self.scheduler_config(meter.as_deref());
         let predictor = config.predictor.to_string();
         let expected: Vec<_> = self.knowledge.jobs.iter().map(|known| known.time).collect();
@@ -147,7 +260,7 @@ impl Plan<'_> {
             scheduler,
             blocker,
             meter,
-            world: &mut world,
+            world,
             starter: self.starter(logs.clone()),
             cores: (self.pinning == Pinning::OneJobPerCore)
                 .then(|| CoreMap::new(self.cpus.clone())),
@@ -162,7 +275,7 @@ impl Plan<'_> {
         Ok(BatchReport {
             predictor,
             meter: kind.map_or("none", MeterKind::name).to_owned(),
-            mechanism: mechanism.to_string(),
+            mechanism,
             scheduler_s: (own_cpu_time().saturating_sub(used_before)).as_secs_f64(),
             notices: told,
             ..self.report(&books, &logs)
@@ -182,7 +295,7 @@ impl Plan<'_> {
             bus: self.bus,
             target: self.target.clone(),
             media: self.options.media.clone(),
-            medium_peaks: [None; MAX_MEDIA],
+            medium_peaks: self.medium_peaks,
             // Part of the policy's name by now.
             core_use: CoreUse::All,
             seed: self.options.seed,

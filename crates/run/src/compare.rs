@@ -46,16 +46,37 @@ pub fn compare(
     compare: &CompareOptions,
     observer: &mut dyn Observer,
 ) -> Result<Comparison, RunError> {
+    compare_with(
+        options,
+        compare,
+        |options| batch::check(batch, options),
+        |options, _, observer| run_batch(batch, options, observer),
+        observer,
+    )
+}
+
+/// Compares what `run` does with the options of each run and the number of its round, wherever that
+/// is; `check` refuses options before anything runs.
+///
+/// # Errors
+/// What `check` and `run` refuse, and a comparison of nothing.
+pub fn compare_with(
+    options: &RunOptions,
+    compare: &CompareOptions,
+    check: impl Fn(&RunOptions) -> Result<(), RunError>,
+    mut run: impl FnMut(&RunOptions, u32, &mut dyn Observer) -> Result<BatchReport, RunError>,
+    observer: &mut dyn Observer,
+) -> Result<Comparison, RunError> {
     compare.check()?;
     for variant in &compare.variants {
-        batch::check(batch, &of_run(options, variant, 0))?;
+        check(&of_run(options, variant, 0))?;
     }
     let mut runs = Vec::new();
     'rounds: for round in 0..compare.rounds {
         for variant in compare.order(round) {
             let rounds = compare.rounds;
             observer.event(Event::RunStarted { variant, round, rounds });
-            let report = run_batch(batch, &of_run(options, variant, round), observer)?;
+            let report = run(&of_run(options, variant, round), round, observer)?;
             let stopped = report.outcome == Outcome::Interrupted;
             let run = ComparedRun { round, variant: variant.clone(), report };
             if let Err(error) = compare.keep(&run) {

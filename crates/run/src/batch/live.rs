@@ -31,7 +31,7 @@ const BATCH: usize = 64;
 ///
 /// While it lives, SIGINT and SIGTERM are blocked in the thread that made it.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub struct Live {
     epoll: Epoll,
     timer: TimerFd,
     signals: SignalFd,
@@ -43,7 +43,11 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Takes the signals of the calling thread.
+    ///
+    /// # Errors
+    /// If the kernel refuses what waiting needs.
+    pub fn new() -> io::Result<Self> {
         let mut mask = SigSet::empty();
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
             mask.add(signal);

@@ -1,9 +1,6 @@
 //! Choosing the meter of a batch: `auto` takes the first of `perf`, `resctrl` and `declared` that
 //! serves every job.
 
-use std::collections::HashMap;
-
-use memweir_core::JobId;
 use memweir_core::input::InputError;
 use memweir_core::placement::Placement;
 use memweir_linux::meter::perf::SampleIps;
@@ -134,11 +131,7 @@ fn software(plan: &Plan<'_>) -> Result<Chosen, RunError> {
         emulator: options.software.qemu.clone(),
         plugin: options.software.plugin.clone(),
     };
-    let placements: HashMap<JobId, Placement> = (0..)
-        .map(JobId)
-        .zip(&plan.placements)
-        .filter_map(|(job, placement)| Some((job, placement.clone()?)))
-        .collect();
+    let placements = plan.placed();
     let unplaced = options.media.len() > 1 && placements.values().all(Placement::is_local);
     let meter = SoftwareMeter::new(caches, &paths)?.with_placements(placements);
     let notices = unplaced.then(|| {

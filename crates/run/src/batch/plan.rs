@@ -1,17 +1,18 @@
 //! Everything about a batch that is checked, found and read before anything starts.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 
 use memweir_core::input::InputError;
 use memweir_core::placement::Placement;
+use memweir_core::{BytesPerSec, JobId, MAX_MEDIA};
 use memweir_linux::topology::allowed_cpus;
 use memweir_policy::policies::{self, AUTO_CORES};
 use memweir_policy::{Bus, TargetCurve};
 
-use super::RunError;
 use super::known::{Knowledge, find_programs};
+use super::{Frame, RunError};
 use crate::jobs::{Batch, Job};
 use crate::options::{self, PINNED, Pinning, RunOptions};
 use crate::platform::{Machine, Platform, PlatformError};
@@ -34,14 +35,73 @@ pub(super) struct Plan<'a> {
     /// Where each job's pages lie, if that was said.
     pub(super) placements: Vec<Option<Placement>>,
     pub(super) bus: Bus,
+    pub(super) medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
     pub(super) target: Option<TargetCurve>,
     pub(super) timeline: Option<(PathBuf, Format)>,
     pub(super) notices: Vec<String>,
 }
 
+/// What a batch is told of the machine that it runs on.
+struct Setting {
+    cpus: Vec<usize>,
+    restricted: bool,
+    bus: Bus,
+    medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
+    target: Option<TargetCurve>,
+    notices: Vec<String>,
+}
+
+impl Setting {
+    fn here(options: &RunOptions) -> Result<Self, RunError> {
+        let mut notices = Vec::new();
+        let (cpus, restricted) = cpus(options)?;
+        let platform = load_platform(options, &mut notices)?;
+        Ok(Self {
+            cpus,
+            restricted,
+            bus: Bus {
+                peak: platform.as_ref().and_then(Platform::peak),
+                saturation: platform.as_ref().and_then(Platform::saturation),
+            },
+            medium_peaks: [None; MAX_MEDIA],
+            target: platform.as_ref().and_then(Platform::target_curve),
+            notices,
+        })
+    }
+}
+
 impl<'a> Plan<'a> {
-    /// Checks a batch and its options, and gathers what is known of them.
+    /// Checks a batch that runs here and its options, and gathers what is known of them.
     pub(super) fn new(batch: &'a Batch, options: &'a RunOptions) -> Result<Self, RunError> {
+        Self::on(Setting::here(options)?, batch, options)
+    }
+
+    /// The same for a batch that runs on another machine.
+    pub(super) fn elsewhere(
+        batch: &'a Batch,
+        options: &'a RunOptions,
+        frame: &Frame,
+    ) -> Result<Self, RunError> {
+        if options.policy == PINNED || options.pinning != Pinning::Free {
+            return Err(InputError::new("run", "jobs cannot be bound to CPUs of another machine")
+                .key("pinning")
+                .help("leave it out")
+                .into());
+        }
+        let Frame { cores, bus, medium_peaks } = *frame;
+        let setting = Setting {
+            cpus: (0..cores as usize).collect(),
+            restricted: false,
+            bus,
+            medium_peaks,
+            target: None,
+            notices: Vec::new(),
+        };
+        Self::on(setting, batch, options)
+    }
+
+    fn on(setting: Setting, batch: &'a Batch, options: &'a RunOptions) -> Result<Self, RunError> {
+        let Setting { cpus, restricted, bus, medium_peaks, target, mut notices } = setting;
         let refuse = |key: &str, refusal: options::Refusal| refusal.written_in("run").key(key);
         check_names(batch)?;
         let name = options::policy(&options.policy).map_err(|error| refuse("policy", error))?;
@@ -58,17 +118,13 @@ impl<'a> Plan<'a> {
             .transpose()
             .map_err(|error| refuse("timeline", error))?;
         let placements = placements(batch, options)?;
-        let (cpus, restricted) = cpus(options)?;
         check_pinning(batch, pinning, &cpus)?;
         let programs = find_programs(batch)?;
-        let mut notices = Vec::new();
         let store = open_store(options, &mut notices)?;
         let mut knowledge = Knowledge::gather(batch, &programs, store.as_ref())?;
         knowledge.place(&options.media, &placements);
         notices.append(&mut knowledge.notices);
-        let platform = load_platform(options, &mut notices)?;
-        let peak = platform.as_ref().and_then(Platform::peak);
-        if peak.is_none() && leaves_cores_idle(&policy) {
+        if bus.peak.is_none() && leaves_cores_idle(&policy) {
             notices.push(
                 "every core is filled: without a calibrated peak nobody can say what is too much \
                  (`memweir calibrate` finds it)"
@@ -85,11 +141,18 @@ impl<'a> Plan<'a> {
             restricted,
             knowledge,
             placements,
-            bus: Bus { peak, saturation: platform.as_ref().and_then(Platform::saturation) },
-            target: platform.as_ref().and_then(Platform::target_curve),
+            bus,
+            medium_peaks,
+            target,
             timeline,
             notices,
         })
+    }
+
+    /// Where the pages of those jobs lie of which that was said.
+    pub(super) fn placed(&self) -> HashMap<JobId, Placement> {
+        let jobs = (0..).map(JobId).zip(&self.placements);
+        jobs.filter_map(|(job, placement)| Some((job, placement.clone()?))).collect()
     }
 
     /// Number of cores that the batch may use.

@@ -11,7 +11,7 @@ use memweir_linux::launch::LaunchError;
 
 /// Something that the loop did not do itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Occurrence {
+pub enum Occurrence {
     /// The job's first process ended with this code (128 + signal if a signal ended it).
     Exited(JobId, i32),
     /// SIGINT or SIGTERM arrived.
@@ -19,7 +19,7 @@ pub(crate) enum Occurrence {
 }
 
 /// Time, processes and signals.
-pub(crate) trait World {
+pub trait World {
     /// Time on a clock that never goes back.
     fn now(&self) -> Nanos;
 
