@@ -1,0 +1,266 @@
+//! The use case: a batch of real programs on an emulated machine, once or under several policies.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use memweir_core::input::InputError;
+use memweir_core::{BytesPerSec, MAX_MEDIA, MediumId, Nanos};
+use memweir_linux::blocker::{self, Opened};
+use memweir_linux::gate::Gate;
+use memweir_linux::leftovers;
+use memweir_linux::meter::software::SoftwareMeter;
+use memweir_linux::qemu::{Program, QemuPaths};
+use memweir_policy::Bus;
+use memweir_run::batch::{Frame, Prepared, RunError, Surroundings};
+use memweir_run::compare::{CompareOptions, Comparison, compare_with};
+use memweir_run::jobs::Batch;
+use memweir_run::observer::Observer;
+use memweir_run::options::RunOptions;
+use memweir_run::report::BatchReport;
+use memweir_sim::{Hardware, View};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cost::costs;
+use crate::machine::{Grain, Machine};
+use crate::threads::RealThreads;
+use crate::world::{EmulatedBlocker, EmulatedMeter, EmulatedWorld, SharedMachine};
+
+/// When programs believe to run: the beginning of 2026. A date of the host would make runs differ.
+const EPOCH: Nanos = Nanos(1_767_225_600_000_000_000);
+
+/// How programs are emulated.
+#[derive(Clone, Debug)]
+pub struct EmulateOptions {
+    /// The machine.
+    pub hardware: Hardware,
+    /// How finely time is divided.
+    pub grain: Grain,
+    /// What a live run would be asked too; its media are replaced by those of the machine.
+    pub run: RunOptions,
+}
+
+impl EmulateOptions {
+    /// These options with all that follows from the machine.
+    #[must_use]
+    pub fn new(hardware: Hardware, grain: Grain, run: RunOptions) -> Self {
+        let media = View::new(&hardware.machine).media().clone();
+        Self { run: RunOptions { media, ..run }, hardware, grain }
+    }
+
+    /// Cores that the batch may use.
+    fn cores(&self) -> Result<u32, InputError> {
+        let all = self.hardware.machine.cores();
+        let cores = self.run.cores.unwrap_or(all);
+        memweir_run::options::cores(i64::from(cores), all)
+            .map_err(|refusal| refusal.written_in("emulate").key("cores"))
+    }
+
+    fn frame(&self) -> Result<Frame, InputError> {
+        let machine = &self.hardware.machine;
+        let view = View::new(machine);
+        let mut medium_peaks = [None; MAX_MEDIA];
+        for (place, memory) in machine.memories.iter().enumerate() {
+            let medium: MediumId = view.medium(0, place);
+            let peak = medium_peaks[medium.index()].get_or_insert(BytesPerSec::ZERO);
+            *peak += memory.service.capacity;
+        }
+        let bus = Bus { peak: Some(machine.memories[0].service.capacity), saturation: None };
+        Ok(Frame { cores: self.cores()?, bus, medium_peaks })
+    }
+}
+
+/// What a report says of the machine beside the batch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MachineReport {
+    /// Its name.
+    pub name: String,
+    /// All its cores; the batch may have used fewer.
+    pub cores: u32,
+    /// Names of its memories.
+    pub memories: Vec<String>,
+    /// Where its figures come from.
+    pub source: String,
+    /// Length of an epoch in milliseconds.
+    pub epoch_ms: f64,
+    /// Longest turn in milliseconds.
+    pub step_ms: f64,
+}
+
+/// A batch on an emulated machine: a [`BatchReport`], whose times are virtual, and the machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct EmulationReport {
+    /// The machine.
+    pub machine: MachineReport,
+    /// What the batch did there. CPU time of memweir itself is that of the host.
+    #[serde(flatten)]
+    pub batch: BatchReport,
+}
+
+/// The same batch under several policies.
+#[derive(Clone, Debug, Serialize)]
+pub struct Emulation {
+    /// The machine.
+    pub machine: MachineReport,
+    /// What came of it.
+    #[serde(flatten)]
+    pub comparison: Comparison,
+}
+
+impl EmulationReport {
+    /// Figures in which another run of the same batch differs, by their paths in the JSON. What is
+    /// the host's does not count: the CPU time of memweir and where the logs are.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let figures = |report: &Self| {
+            let mut report = report.clone();
+            report.batch.scheduler_s = 0.0;
+            for job in &mut report.batch.jobs {
+                (job.stdout, job.stderr) = (None, None);
+            }
+            serde_json::to_value(&report).unwrap_or_default()
+        };
+        let mut differences = Vec::new();
+        compare_values("", &figures(self), &figures(other), &mut differences);
+        differences
+    }
+}
+
+fn compare_values(path: &str, one: &Value, other: &Value, differences: &mut Vec<String>) {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            for (key, value) in one {
+                let path = format!("{path}.{key}");
+                compare_values(&path, value, other.get(key).unwrap_or(&Value::Null), differences);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (place, (one, other)) in one.iter().zip(other).enumerate() {
+                compare_values(&format!("{path}[{place}]"), one, other, differences);
+            }
+        }
+        _ if one != other => differences.push(path.trim_start_matches('.').to_owned()),
+        _ => {}
+    }
+}
+
+impl MachineReport {
+    fn of(options: &EmulateOptions) -> Self {
+        let machine = &options.hardware.machine;
+        Self {
+            name: machine.name.clone(),
+            cores: machine.cores(),
+            memories: machine.memories.iter().map(|memory| memory.name.clone()).collect(),
+            source: options.hardware.source.clone(),
+            epoch_ms: options.grain.epoch.as_millis_f64(),
+            step_ms: options.grain.step.as_millis_f64(),
+        }
+    }
+}
+
+/// Refuses a batch that [`emulate`] would refuse, without starting anything.
+///
+/// # Errors
+/// The first thing that is wrong: the machine, an option, or a program that cannot be emulated.
+pub fn check(batch: &Batch, options: &EmulateOptions) -> Result<(), RunError> {
+    prepare(batch, options).map(|_| ())
+}
+
+fn prepare<'a>(batch: &'a Batch, options: &'a EmulateOptions) -> Result<Prepared<'a>, RunError> {
+    options
+        .hardware
+        .machine
+        .check()
+        .map_err(|error| InputError::new("machine", error.to_string()))?;
+    let prepared = Prepared::new(batch, &options.run, &options.frame()?)?;
+    for (job, program) in batch.jobs.iter().zip(prepared.programs()) {
+        let argv: Vec<Vec<u8>> =
+            job.command.argv().iter().map(|word| word.as_encoded_bytes().to_vec()).collect();
+        Program::inspect(program, &argv)
+            .map_err(|error| InputError::new("job", error.to_string()).key(&job.name))?;
+    }
+    Ok(prepared)
+}
+
+/// Runs the jobs of `batch` on the machine of `options` until all are over or a signal ends the
+/// batch; signals are as for [`run_batch`](memweir_run::batch::run_batch).
+///
+/// # Errors
+/// What [`check`] refuses; a missing emulator or plugin; what the host refuses.
+pub fn emulate(
+    batch: &Batch,
+    options: &EmulateOptions,
+    observer: &mut dyn Observer,
+) -> Result<EmulationReport, RunError> {
+    let report = run(batch, options, observer)?;
+    Ok(EmulationReport { machine: MachineReport::of(options), batch: report })
+}
+
+/// The same under each of several policies. Rounds differ in their seeds.
+///
+/// # Errors
+/// As [`emulate`].
+pub fn emulate_each(
+    batch: &Batch,
+    options: &EmulateOptions,
+    compare: &CompareOptions,
+    observer: &mut dyn Observer,
+) -> Result<Emulation, RunError> {
+    let of_run = |run: &RunOptions| EmulateOptions { run: run.clone(), ..options.clone() };
+    let comparison = compare_with(
+        &options.run,
+        compare,
+        |run| check(batch, &of_run(run)),
+        |run, round, observer| {
+            let run = RunOptions { seed: run.seed.wrapping_add(u64::from(round)), ..run.clone() };
+            self::run(batch, &of_run(&run), observer)
+        },
+        observer,
+    )?;
+    Ok(Emulation { machine: MachineReport::of(options), comparison })
+}
+
+fn run(
+    batch: &Batch,
+    options: &EmulateOptions,
+    observer: &mut dyn Observer,
+) -> Result<BatchReport, RunError> {
+    let os = |what: &str| {
+        let what = what.to_owned();
+        move |source| RunError::Os { what, source }
+    };
+    let prepared = prepare(batch, options)?;
+    let run = &options.run;
+    let gate = Gate::new(costs(&options.hardware), run.seed, EPOCH)
+        .map_err(os("making the gate of the emulation"))?;
+    let gate = Arc::new(gate);
+    let paths =
+        QemuPaths { emulator: run.software.qemu.clone(), plugin: run.software.plugin.clone() };
+    let meter = SoftwareMeter::new(options.hardware.caches, &paths)?
+        .with_placements(prepared.placements())
+        .behind(gate.clone());
+    let threads = RealThreads::new(gate, Arc::new(Mutex::new(meter)));
+    let shape = &options.hardware.machine;
+    let machine = Machine::new(shape, options.cores()?, options.grain, run.seed, threads);
+    let machine = SharedMachine::new(machine);
+    let mut notices = leftovers::clean();
+    let mut world =
+        EmulatedWorld::new(machine.clone()).map_err(os("preparing to wait for events"))?;
+    let Opened { blocker: holder, notices: of_holder } =
+        blocker::open(run.mechanism, "emulate", &run.guardian)?;
+    notices.extend(of_holder);
+    if shape.nodes.len() > 1 {
+        notices.push("one last-level cache serves the cores of all nodes".to_owned());
+    }
+    let variables =
+        |job: &memweir_run::jobs::Job| -> BTreeSet<_> { job.env.keys().cloned().collect() };
+    let meter = EmulatedMeter::new(machine.clone(), batch.jobs.iter().map(variables).collect());
+    let surroundings = Surroundings {
+        world: &mut world,
+        blocker: Box::new(EmulatedBlocker::new(machine, holder)),
+        meter: Box::new(meter),
+        mechanism: "virtual time".to_owned(),
+        notices,
+    };
+    prepared.run(surroundings, observer)
+}

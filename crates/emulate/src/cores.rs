@@ -1,0 +1,230 @@
+//! Emulated cores: tasks on them get turns, one core after the other.
+//!
+//! Every core has a clock of its own. [`Cores::run`] brings the clocks to a common time, in the order
+//! of the cores, and each thread has the turn until the clock of its core has come there or the
+//! thread can run no more. Within such a step, which the machine keeps short, what one core's
+//! thread leaves in the shared cache or in a pipe is there for those of later cores as if it had
+//! always been: the price for a result that depends on nothing but the order.
+
+use memweir_core::Nanos;
+use memweir_core::softpmu::gate::FEMTOS_PER_NANO;
+use memweir_linux::gate::{CoreCaches, Standing, ThreadView};
+use memweir_sim::kernel::Processor;
+
+use crate::epoch::{Memories, Verdict, Work};
+use crate::threads::Threads;
+
+/// A thread, as a task of the operating system.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The thread.
+    pub view: ThreadView,
+    /// Nanoseconds on a core.
+    pub cpu_time: f64,
+    /// Progress per time that it is granted.
+    speed: f64,
+    /// Nanoseconds that it owes, or has coming.
+    debt: f64,
+    /// What it did in this epoch, and the node of the core.
+    epoch: Work,
+    node: usize,
+}
+
+/// One core.
+#[derive(Clone, Debug)]
+struct Core {
+    node: usize,
+    task: Option<usize>,
+    /// The task whose data are in its private caches.
+    last: Option<usize>,
+    /// Its clock, in nanoseconds.
+    clock: f64,
+    /// What was done on it in this epoch.
+    epoch: Work,
+}
+
+/// The cores of a machine.
+#[derive(Debug)]
+pub struct Cores<T> {
+    threads: T,
+    memories: Memories,
+    now: f64,
+    cores: Vec<Core>,
+    tasks: Vec<Task>,
+    /// Cores whose task can run no more, and since when.
+    left: Vec<(f64, usize)>,
+}
+
+impl<T: Threads> Cores<T> {
+    /// Idle cores on these nodes.
+    pub fn new(nodes: impl Iterator<Item = usize>, memories: Memories, threads: T) -> Self {
+        let core = |node| Core { node, task: None, last: None, clock: 0.0, epoch: Work::default() };
+        Self {
+            threads,
+            memories,
+            now: 0.0,
+            cores: nodes.map(core).collect(),
+            tasks: Vec::new(),
+            left: Vec::new(),
+        }
+    }
+
+    /// The threads.
+    pub fn threads(&self) -> &T {
+        &self.threads
+    }
+
+    /// One thread more. Its number must be that which the operating system gives it.
+    pub fn add(&mut self, view: ThreadView) {
+        self.tasks.push(Task {
+            view,
+            cpu_time: 0.0,
+            speed: 1.0,
+            debt: 0.0,
+            epoch: Work::default(),
+            node: 0,
+        });
+    }
+
+    /// A task by its number.
+    #[must_use]
+    pub fn task(&self, task: usize) -> &Task {
+        &self.tasks[task]
+    }
+
+    /// Whether no core has anything to do.
+    #[must_use]
+    pub fn idle(&self) -> bool {
+        self.cores.iter().all(|core| core.task.is_none())
+    }
+
+    /// Nanoseconds that the tasks of a job have been on cores.
+    #[must_use]
+    pub fn cpu_time(&self, job: u32) -> f64 {
+        self.tasks.iter().filter(|t| t.view.job == job).map(|t| t.cpu_time).sum()
+    }
+
+    /// All cores do nothing for a while from now on.
+    pub fn pause(&mut self, length: Nanos) {
+        for core in &mut self.cores {
+            core.clock = core.clock.max(self.now) + length.as_f64();
+        }
+    }
+
+    /// An epoch of this length is over: charges every thread for what contention made of it.
+    pub fn end_epoch(&mut self, length: Nanos) {
+        let done: Vec<(usize, Work)> =
+            self.cores.iter().map(|core| (core.node, core.epoch)).collect();
+        let stretch = self.memories.stretch(length, &done);
+        for task in self.tasks.iter_mut().filter(|task| task.epoch.granted != 0.0) {
+            let work = std::mem::take(&mut task.epoch);
+            let Verdict { speed, debt } = self.memories.verdict(&work, task.node, &stretch);
+            task.debt += debt;
+            if work.progress > 0 {
+                task.speed = speed;
+            }
+        }
+        for core in &mut self.cores {
+            core.epoch = Work::default();
+        }
+    }
+
+    /// Lets the task of a core run until the core's clock has come to `until`.
+    fn advance(&mut self, place: usize, until: f64) {
+        let core = &mut self.cores[place];
+        let Some(number) = core.task else { return };
+        let task = &mut self.tasks[number];
+        while core.clock < until {
+            let available = until - core.clock;
+            if task.debt >= available {
+                task.debt -= available;
+                core.epoch.occupied += available;
+                (core.clock, task.cpu_time) = (until, task.cpu_time + available);
+                return;
+            }
+            // A debt shortens the turn, and time that is due lengthens it.
+            let time = available - task.debt;
+            let progress = (time * task.speed * FEMTOS_PER_NANO as f64) as u64;
+            let caches = match core.last.replace(number) {
+                Some(last) if last != number => CoreCaches::Others,
+                _ => CoreCaches::Own,
+            };
+            let (spent, counts) =
+                (self.threads.spent(task.view.thread), self.threads.counts(&task.view));
+            self.threads.set_time(Nanos(core.clock as u64));
+            let limit = spent.used.saturating_add(progress.max(1));
+            let standing = self.threads.turn(task.view.thread, limit, caches);
+            let after = self.threads.spent(task.view.thread);
+            let used = after.used.saturating_sub(spent.used);
+            let taken = used as f64 / FEMTOS_PER_NANO as f64 / task.speed;
+            let work = Work {
+                progress: used,
+                stalled: after.stalled.saturating_sub(spent.stalled),
+                counts: self.threads.counts(&task.view).since(&counts),
+                granted: taken,
+                occupied: 0.0,
+            };
+            task.node = core.node;
+            task.epoch.add(&work);
+            core.epoch.add(&work);
+            // What the thread did beyond its turn it owes; a turn that was cut short ends early.
+            let takes = task.debt + taken;
+            task.debt = (takes - available).max(0.0) + takes.min(0.0);
+            let passed = takes.clamp(0.0, available);
+            core.epoch.occupied += passed;
+            (core.clock, task.cpu_time) = (core.clock + passed, task.cpu_time + passed);
+            match standing {
+                // Nothing was done and nothing will be: a stopped emulator, or a limit too small.
+                Standing::Ready if used == 0 => core.clock = until,
+                Standing::Ready => {}
+                _ => {
+                    self.left.push((core.clock, place));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl<T: Threads> Processor for Cores<T> {
+    fn now(&self) -> f64 {
+        self.now
+    }
+
+    fn put(&mut self, core: usize, task: usize, pause: Nanos) {
+        let core = &mut self.cores[core];
+        core.clock = core.clock.max(self.now) + pause.as_f64();
+        core.task = Some(task);
+    }
+
+    fn take(&mut self, core: usize) -> usize {
+        self.left.retain(|(_, other)| *other != core);
+        self.cores[core].task.take().expect("a task is taken off a core that has one")
+    }
+
+    fn run(&mut self, until: f64) -> Option<usize> {
+        for core in 0..self.cores.len() {
+            if !self.left.iter().any(|(_, other)| *other == core) {
+                self.advance(core, until);
+            }
+        }
+        let first = (0..self.left.len())
+            .min_by(|a, b| self.left[*a].0.total_cmp(&self.left[*b].0).then(a.cmp(b)));
+        match first {
+            Some(first) => {
+                let (time, core) = self.left.remove(first);
+                self.now = self.now.max(time.min(until));
+                self.cores[core].task = None;
+                Some(core)
+            }
+            None => {
+                self.now = self.now.max(until);
+                None
+            }
+        }
+    }
+
+    fn home(&self, _: usize) -> usize {
+        0
+    }
+}

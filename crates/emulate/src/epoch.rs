@@ -1,0 +1,201 @@
+//! What contention makes of an epoch: from what threads did to the time that it takes.
+//!
+//! A thread is granted progress at the speed that it had in its last epoch. Afterwards it is known
+//! what it demanded, and the solver tells at what speed that really went. The difference between
+//! the time that the progress takes and the time that was granted for it is the thread's *debt*,
+//! which it pays, or gets back, before it goes on. So an epoch that turns out heavier than the one
+//! before costs what it costs, one epoch late, and nothing is lost.
+
+use memweir_core::softpmu::gate::FEMTOS_PER_NANO;
+use memweir_core::{BytesPerSec, Counts, LINE_BYTES, MAX_MEDIA, Nanos};
+use memweir_sim::stretch::{Response, Stretch};
+use memweir_sim::{Demand, Machine, Placement, Solver, View};
+
+/// What was done in a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Progress in femtoseconds.
+    pub progress: u64,
+    /// Of that, waiting for memory.
+    pub stalled: u64,
+    /// Traffic.
+    pub counts: Counts,
+    /// Nanoseconds of a core that were granted for it.
+    pub granted: f64,
+    /// Nanoseconds for which the core was not idle: those granted, less what was due from before
+    /// and with what was paid.
+    pub occupied: f64,
+}
+
+impl Work {
+    /// Adds what was done besides.
+    pub fn add(&mut self, other: &Self) {
+        self.progress += other.progress;
+        self.stalled += other.stalled;
+        self.counts += other.counts;
+        self.granted += other.granted;
+        self.occupied += other.occupied;
+    }
+
+    /// Progress in nanoseconds.
+    fn progress_nanos(&self) -> f64 {
+        self.progress as f64 / FEMTOS_PER_NANO as f64
+    }
+}
+
+/// What one thread's epoch came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// Progress per time.
+    pub speed: f64,
+    /// Nanoseconds that the work took beyond what was granted for it; less than zero if it took
+    /// less.
+    pub debt: f64,
+}
+
+/// The memories of one machine.
+#[derive(Clone, Debug)]
+pub struct Memories {
+    solver: Solver,
+    /// Per node: the memory that stands for each medium.
+    memory: Vec<[usize; MAX_MEDIA]>,
+}
+
+impl Memories {
+    /// Those of a machine that [`Machine::check`] accepts.
+    #[must_use]
+    pub fn new(machine: &Machine) -> Self {
+        let view = View::new(machine);
+        let of_node = |node: usize| {
+            let mut row = [0; MAX_MEDIA];
+            for memory in (0..machine.memories.len()).rev() {
+                row[view.medium(node, memory).index()] = memory;
+            }
+            row
+        };
+        Self {
+            solver: Solver::new(machine),
+            memory: (0..machine.nodes.len()).map(of_node).collect(),
+        }
+    }
+
+    /// How work that takes so many nanoseconds of progress responds to contention.
+    fn response(&self, work: &Work, nanos: f64, node: usize) -> Response {
+        let seconds = nanos / 1e9;
+        let mut demand = Demand {
+            stall: work.stalled as f64 / FEMTOS_PER_NANO as f64 / nanos,
+            ..Demand::default()
+        };
+        for (medium, memory) in memweir_core::MediumId::ALL.into_iter().zip(self.memory[node]) {
+            let traffic = work.counts.traffic(medium);
+            let rate = |lines: f64| BytesPerSec(lines * LINE_BYTES as f64 / seconds);
+            demand.flows[memory].reads += rate(traffic.reads.as_f64());
+            demand.flows[memory].writes += rate(traffic.writes.as_f64());
+        }
+        self.solver.response(&demand, &Placement::default(), node)
+    }
+
+    /// How far the work of all cores, over an epoch of this length, has stretched the memories. Of
+    /// each core its node and what its threads did. Time in which a core was idle counts as
+    /// progress without traffic.
+    #[must_use]
+    pub fn stretch(&self, length: Nanos, cores: &[(usize, Work)]) -> Stretch {
+        let busy = cores.iter().filter(|(_, work)| work.progress > 0);
+        let responses: Vec<Response> = busy
+            .map(|(node, work)| {
+                let idle = (length.as_f64() - work.occupied).max(0.0);
+                self.response(work, work.progress_nanos() + idle, *node)
+            })
+            .collect();
+        self.solver.solve(&responses)
+    }
+
+    /// What one thread's work came to under this stretch.
+    #[must_use]
+    pub fn verdict(&self, work: &Work, node: usize, stretch: &Stretch) -> Verdict {
+        let nanos = work.progress_nanos();
+        if nanos <= 0.0 {
+            return Verdict { speed: 1.0, debt: -work.granted };
+        }
+        let speed = self.response(work, nanos, node).speed(stretch);
+        Verdict { speed, debt: nanos / speed - work.granted }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memweir_core::{Lines, Traffic};
+
+    /// A millisecond of progress, half of it waiting for so many lines read.
+    fn work(lines: u64) -> Work {
+        let mut traffic = [Traffic::default(); MAX_MEDIA];
+        traffic[0].reads = Lines(lines);
+        Work {
+            progress: 1_000_000 * FEMTOS_PER_NANO,
+            stalled: 500_000 * FEMTOS_PER_NANO,
+            counts: Counts::by_medium(1_000_000, traffic),
+            granted: 1e6,
+            occupied: 1e6,
+        }
+    }
+
+    fn memories(gb: f64) -> Memories {
+        Memories::new(&Machine::uniform("test", 4, BytesPerSec::from_gb(gb)))
+    }
+
+    const MS: Nanos = Nanos::from_millis(1);
+
+    #[test]
+    fn below_saturation_work_takes_its_progress() {
+        let memories = memories(10.0);
+        // 62,500 lines in a millisecond are 4 GB/s; two of them fit.
+        let stretch = memories.stretch(MS, &[(0, work(62_500)), (0, work(62_500))]);
+        let verdict = memories.verdict(&work(62_500), 0, &stretch);
+        assert!((verdict.speed - 1.0).abs() < 1e-9 && verdict.debt.abs() < 1e-3, "{verdict:?}");
+    }
+
+    #[test]
+    fn above_it_the_capacity_is_served_and_the_rest_is_debt() {
+        let memories = memories(10.0);
+        // Two of 8 GB/s want 16 of 10: both run at 10/16, a millisecond takes 1.6.
+        let stretch = memories.stretch(MS, &[(0, work(125_000)), (0, work(125_000))]);
+        let verdict = memories.verdict(&work(125_000), 0, &stretch);
+        assert!((verdict.speed - 0.625).abs() < 1e-9, "{verdict:?}");
+        assert!((verdict.debt - 0.6e6).abs() < 1.0, "{verdict:?}");
+        // Who has no traffic is not slowed down.
+        let calm = memories.verdict(&Work { stalled: 0, ..work(0) }, 0, &stretch);
+        assert!((calm.speed - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_core_that_was_idle_half_of_the_time_asks_for_half() {
+        let memories = memories(10.0);
+        let half = Work {
+            progress: work(0).progress / 2,
+            stalled: work(0).stalled / 2,
+            granted: 0.5e6,
+            occupied: 0.5e6,
+            ..work(62_500)
+        };
+        // 8 GB/s for half of the time on two cores are 8 of 10.
+        let stretch = memories.stretch(MS, &[(0, half), (0, half)]);
+        assert!((stretch.memory(0) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn slow_memories_stretch_even_whom_nobody_disturbs() {
+        let text = "name = 'm'\nsource = 'test'\ncore_peak = 5e9\n[[nodes]]\ncores = 2\n\
+                    [[memories]]\nmedium = 'dram'\ncapacity = 100e9\n\
+                    [[memories]]\nmedium = 'pram'\ncapacity = 100e9\nread_cost = 1\n";
+        let hardware = memweir_sim::Hardware::parse("m", text, std::path::Path::new(".")).unwrap();
+        let memories = Memories::new(&hardware.machine);
+        let mut traffic = [Traffic::default(); MAX_MEDIA];
+        traffic[1].reads = Lines(1000);
+        let slow = Work { counts: Counts::by_medium(1, traffic), ..work(0) };
+        let stretch = memories.stretch(MS, &[(0, slow)]);
+        // PRAM reads take 2.7 times as long (hmmsched Table I): 0.5 + 0.5 * 2.7.
+        let verdict = memories.verdict(&slow, 0, &stretch);
+        assert!((verdict.speed - 1.0 / 1.85).abs() < 1e-9, "{verdict:?}");
+    }
+}

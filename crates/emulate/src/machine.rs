@@ -1,0 +1,293 @@
+//! The emulated machine: cores, the operating system on them, and the clock.
+//!
+//! The operating system is that of the simulator. Its tasks are the threads of the jobs; a thread
+//! that blocks or sleeps leaves its core, and one that can run again is woken at the end of the
+//! step in which that happened.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use memweir_core::{JobId, Nanos};
+use memweir_linux::gate::{Standing, ThreadId};
+use memweir_sim::kernel::{Kernel, Processor};
+use memweir_sim::{KernelConfig, Machine as Shape, Overheads};
+
+use crate::cores::Cores;
+use crate::epoch::Memories;
+use crate::threads::{Glance, Threads};
+
+/// Lengths of time that emulation divides time into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grain {
+    /// How often contention is computed.
+    pub epoch: Nanos,
+    /// The longest turn: how finely cores interleave in the shared cache.
+    pub step: Nanos,
+}
+
+impl Default for Grain {
+    /// Epochs of 1 ms, as in the flow engine, and turns of 100 us.
+    fn default() -> Self {
+        Self { epoch: Nanos::from_millis(1), step: Nanos(100_000) }
+    }
+}
+
+/// Who may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    /// Every job.
+    Everybody,
+    /// These.
+    Only(HashSet<u32>),
+}
+
+impl Allowed {
+    fn has(&self, job: u32) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::Only(jobs) => jobs.contains(&job),
+        }
+    }
+}
+
+/// How a thread stands with the operating system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seat {
+    /// It does not know that the thread can run.
+    Away,
+    /// On a core or in a queue.
+    Runnable,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    task: usize,
+    seat: Seat,
+}
+
+/// How a wait for something to do ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Somebody runs.
+    Busy,
+    /// Everybody sleeps, the first until then.
+    WakesAt(Nanos),
+    /// Everybody waits for something outside.
+    Outside,
+}
+
+/// A machine that executes threads.
+pub struct Machine<T: Threads> {
+    kernel: Kernel<Cores<T>>,
+    grain: Grain,
+    switch: Nanos,
+    allowed: Allowed,
+    known: HashMap<ThreadId, Known>,
+    /// The thread of each task.
+    of_task: Vec<ThreadId>,
+    epoch_start: Nanos,
+    /// Jobs that have threads, as of the last look.
+    alive: HashSet<u32>,
+}
+
+/// Time of the host for which everybody waits in vain before virtual time goes on.
+const PACE: Duration = Duration::from_micros(500);
+
+impl<T: Threads> Machine<T> {
+    /// An idle machine of this shape on which nobody may run yet.
+    pub fn new(shape: &Shape, cores: u32, grain: Grain, seed: u64, threads: T) -> Self {
+        let nodes = || shape.core_nodes().take(cores as usize);
+        let processor = Box::new(Cores::new(nodes(), Memories::new(shape), threads));
+        let overheads = Overheads::default();
+        let costs = (KernelConfig::default(), overheads.context_switch);
+        Self {
+            kernel: Kernel::on(nodes(), costs, seed, processor),
+            grain,
+            switch: overheads.quantum_switch,
+            allowed: Allowed::Only(HashSet::new()),
+            known: HashMap::new(),
+            of_task: Vec::new(),
+            epoch_start: Nanos::ZERO,
+            alive: HashSet::new(),
+        }
+    }
+
+    /// Virtual time since the machine was switched on.
+    pub fn now(&mut self) -> Nanos {
+        Nanos(self.cores().now() as u64)
+    }
+
+    fn cores(&mut self) -> &mut Cores<T> {
+        self.kernel.processor()
+    }
+
+    /// The threads.
+    pub fn threads(&mut self) -> &T {
+        self.cores().threads()
+    }
+
+    /// Time that the threads of a job have been on cores.
+    pub fn cpu_time(&mut self, job: JobId) -> Nanos {
+        Nanos(self.cores().cpu_time(job.0) as u64)
+    }
+
+    /// Whether a job has threads.
+    pub fn has_threads(&mut self, job: JobId) -> bool {
+        self.look(Glance::Long);
+        self.alive.contains(&job.0)
+    }
+
+    /// Nobody runs; to switch takes the time that it takes a batch scheduler.
+    pub fn block_all(&mut self) {
+        self.kernel.block_all();
+        for known in self.known.values_mut() {
+            known.seat = Seat::Away;
+        }
+        self.allowed = Allowed::Only(HashSet::new());
+        let switch = self.switch;
+        self.cores().pause(switch);
+    }
+
+    /// A job may run besides those that may already.
+    pub fn admit(&mut self, job: JobId) {
+        if let Allowed::Only(jobs) = &mut self.allowed {
+            jobs.insert(job.0);
+        }
+    }
+
+    /// These run, and nobody else.
+    pub fn allow(&mut self, allowed: Allowed) {
+        for (thread, known) in &mut self.known {
+            let job = self.kernel.processor().task(known.task).view.job;
+            debug_assert_eq!(self.of_task[known.task], *thread);
+            if known.seat == Seat::Runnable && !allowed.has(job) {
+                known.seat = Seat::Away;
+            }
+        }
+        let mut blocked: Vec<usize> = self
+            .known
+            .values()
+            .filter(|known| known.seat == Seat::Away)
+            .map(|known| known.task)
+            .collect();
+        blocked.sort_unstable();
+        for task in blocked {
+            self.kernel.block(task);
+        }
+        self.allowed = allowed;
+    }
+
+    /// Lets virtual time pass, at most until `until` and at most one epoch in which somebody runs.
+    /// True if a job has lost its last thread: then time has stopped there.
+    pub fn advance(&mut self, until: Nanos) -> bool {
+        let mut glance = Glance::Long;
+        while self.now() < until && self.now() < self.epoch_end() {
+            let before = self.alive.clone();
+            let next = self.look(glance);
+            glance = Glance::Short;
+            if before.iter().any(|job| !self.alive.contains(job)) {
+                return true;
+            }
+            let now = self.now();
+            let step = match next {
+                Next::Busy => (now + self.grain.step).min(until).min(self.epoch_end()),
+                // Nothing can happen before.
+                Next::WakesAt(time) => time.clamp(now + Nanos(1), until),
+                Next::Outside => {
+                    std::thread::sleep(PACE);
+                    glance = Glance::Long;
+                    (now + Nanos(PACE.as_nanos() as u64)).min(until)
+                }
+            };
+            if let Some(task) = self.kernel.run(step) {
+                let thread = self.of_task[task];
+                if let Some(known) = self.known.get_mut(&thread) {
+                    known.seat = Seat::Away;
+                }
+                glance = Glance::Long;
+            }
+        }
+        let now = self.now();
+        if now >= self.epoch_end() {
+            let length = now - self.epoch_start;
+            self.cores().end_epoch(length);
+            self.epoch_start = now;
+        }
+        false
+    }
+
+    fn epoch_end(&self) -> Nanos {
+        self.epoch_start + self.grain.epoch
+    }
+
+    /// Looks at every thread: new ones become tasks, those that can run are woken.
+    fn look(&mut self, glance: Glance) -> Next {
+        let now = self.now();
+        let views = self.threads().list();
+        let mut ready = Vec::new();
+        let mut wakes: Option<Nanos> = None;
+        self.alive.clear();
+        for view in views {
+            let known = match self.known.get(&view.thread) {
+                Some(known) => *known,
+                None => {
+                    let task = self.kernel.add_task();
+                    self.cores().add(view);
+                    self.of_task.push(view.thread);
+                    let known = Known { task, seat: Seat::Away };
+                    self.known.insert(view.thread, known);
+                    known
+                }
+            };
+            if known.seat == Seat::Runnable {
+                self.alive.insert(view.job);
+                continue;
+            }
+            let standing = self.threads().standing(view.thread, glance);
+            if standing == Standing::Gone {
+                self.known.remove(&view.thread);
+                continue;
+            }
+            self.alive.insert(view.job);
+            if !self.allowed.has(view.job) {
+                continue;
+            }
+            match standing {
+                Standing::Ready => ready.push((view.thread, known.task)),
+                Standing::AsleepUntil(time) if time <= now => ready.push((view.thread, known.task)),
+                Standing::AsleepUntil(time) => {
+                    wakes = Some(wakes.map_or(time, |first| first.min(time)));
+                }
+                Standing::Blocked | Standing::Gone => {}
+            }
+        }
+        self.wake(&ready);
+        let runnable = self.known.values().any(|known| known.seat == Seat::Runnable);
+        match wakes {
+            _ if runnable => Next::Busy,
+            Some(time) => Next::WakesAt(time),
+            None => Next::Outside,
+        }
+    }
+
+    fn wake(&mut self, ready: &[(ThreadId, usize)]) {
+        if ready.is_empty() {
+            return;
+        }
+        for (thread, _) in ready {
+            if let Some(known) = self.known.get_mut(thread) {
+                known.seat = Seat::Runnable;
+            }
+        }
+        let mut tasks: Vec<usize> = ready.iter().map(|(_, task)| *task).collect();
+        self.kernel.wake(&mut tasks);
+    }
+
+    /// Whether the process `pid` of a job that has just been started has come to the gate.
+    pub fn has_started(&mut self, pid: u32) -> bool {
+        let found = self.threads().list().into_iter().find(|view| view.pid == pid);
+        found.is_some_and(|view| {
+            self.threads().standing(view.thread, Glance::Long) != Standing::Gone
+        })
+    }
+}
