@@ -3,7 +3,9 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::EXIT_CODES;
-use crate::{calibrate, completions, doctor, hog, hogsim, man, profile, replay, run, sim, store};
+use crate::{
+    calibrate, completions, doctor, emulate, hog, hogsim, man, profile, replay, run, sim, store,
+};
 
 /// memweir's command line.
 #[derive(Debug, Parser)]
@@ -37,6 +39,8 @@ pub(crate) enum Command {
     Run(Box<run::Args>),
     /// Try policies on a machine that you do not have
     Sim(Box<sim::Args>),
+    /// Run real programs on a machine that you do not have, in virtual time
+    Emulate(Box<emulate::Args>),
     /// Decide once more what a batch's scheduler has decided, under its policy or another
     Replay(replay::Args),
     /// Record what a program does to memory along its own execution

@@ -4,6 +4,7 @@ mod calibrate;
 mod cli;
 mod completions;
 mod doctor;
+mod emulate;
 mod failure;
 mod guardian;
 mod hog;
@@ -48,6 +49,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Run(args) => run::execute(*args),
         Command::Sim(args) => sim::execute(&args),
+        Command::Emulate(args) => emulate::execute(&args),
         Command::Replay(args) => replay::execute(&args),
         Command::Store(args) => store::execute(args),
         Command::Hog(args) => hog::execute(&args),

@@ -1,13 +1,14 @@
 //! Measures what memweir costs, each figure beside its budget: the CPU time of a batch under
-//! `round-robin` against `os`, how long jobs stay blocked when memweir is killed, and the slowdown
-//! of the software meter. Paired, in one run.
+//! `round-robin` against `os`, how long jobs stay blocked when memweir is killed, the slowdown of
+//! the software meter, and what emulation adds to that. Paired, in one run.
 //!
 //! Run with `cargo bench -p memweir --bench budgets`, on a machine that does nothing else, after
-//! `cargo build --release -p memweir-qemu-pmu`. Words behind `--` choose among `policy`, `kill` and
-//! `meter`. `MEMWEIR_PAIRS` is the number of pairs for `policy`: four times as many halve the
+//! `cargo build --release -p memweir-qemu-pmu`. Words behind `--` choose among `policy`, `kill`,
+//! `meter` and `emulation`. `MEMWEIR_PAIRS` is the number of pairs for `policy`: four times as many halve the
 //! width of its interval.
 
 mod death;
+mod emulation;
 mod meter;
 mod policy;
 
@@ -30,8 +31,12 @@ fn main() {
         return;
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let parts: [(&str, Part); 3] =
-        [("policy", policy::measure), ("kill", death::measure), ("meter", meter::measure)];
+    let parts: [(&str, Part); 4] = [
+        ("policy", policy::measure),
+        ("kill", death::measure),
+        ("meter", meter::measure),
+        ("emulation", emulation::measure),
+    ];
     let chosen = |name: &str| arguments.iter().any(|argument| argument == name);
     let all = !parts.iter().any(|(name, _)| chosen(name));
     row("what", "measured", "budget");

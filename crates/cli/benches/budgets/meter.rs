@@ -34,7 +34,7 @@ fn chances() -> impl Iterator<Item = u64> {
 }
 
 /// Twenty megabytes of words, the rank of a word deciding how often it occurs, as in a language.
-fn text() -> String {
+pub(crate) fn text() -> String {
     const WORDS: f64 = 6000.0;
     let mut chances = chances();
     let mut next = || chances.next().unwrap_or_default();

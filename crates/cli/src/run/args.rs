@@ -152,7 +152,8 @@ fn cores(text: &str) -> Result<Cores, String> {
     options::cores_or_auto(text, available_cores()).map_err(refused)
 }
 
-fn confidence(text: &str) -> Result<f64, String> {
+/// A level of confidence.
+pub(crate) fn confidence(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
         _ => Err("a level lies between 0 and 1, for example 0.95".to_owned()),
@@ -239,7 +240,8 @@ impl Args {
     }
 }
 
-fn from_file(path: &Path) -> Result<Batch, InputError> {
+/// The jobs of a file with one command per line.
+pub(crate) fn from_file(path: &Path) -> Result<Batch, InputError> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;

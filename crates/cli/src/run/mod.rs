@@ -4,14 +4,16 @@ mod args;
 mod first;
 pub(crate) mod help;
 pub(crate) mod names;
-mod watcher;
+pub(crate) mod watcher;
+
+use std::path::Path;
 
 use memweir_run::batch::run_batch;
 use memweir_run::compare::{CompareOptions, Comparison, compare};
 use memweir_run::report::{BatchReport, Outcome as BatchOutcome};
 
-pub(crate) use args::Args;
 use args::Plan;
+pub(crate) use args::{Args, confidence, from_file};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -49,7 +51,7 @@ fn once(args: &Args, plan: &Plan, mut notes: Vec<String>) -> Result<Outcome, Fai
         output::print(&with_notes(&notes, &render::report(&report)))?;
     }
     if let (Some(path), Some(rows)) = (&args.plot, timelines.pop()) {
-        plot::batch::timeline(&drawn(&report, rows), subtitle(&report)).write(path)?;
+        plot_run(&report, rows, path)?;
     }
     Ok(outcome(&report))
 }
@@ -71,18 +73,35 @@ fn several(
     if !output::is_stdout(args.json.as_deref()) {
         output::print(&with_notes(&notes, &render_comparison::report(&comparison)))?;
     }
-    if let (Some(path), Some(run)) = (&args.plot, comparison.runs.first()) {
-        // One round is enough to see; the first has every policy.
-        let first_round = comparison.runs.iter().zip(timelines).take(options.variants.len());
-        let runs: Vec<_> = first_round
-            .map(|(run, rows)| plot::batch::Run {
-                policy: run.variant.clone(),
-                ..drawn(&run.report, rows)
-            })
-            .collect();
-        plot::batch::comparison(&runs, subtitle(&run.report)).write(path)?;
+    if let Some(path) = &args.plot {
+        plot_comparison(&comparison, timelines, options, path)?;
     }
     Ok(worst(&comparison))
+}
+
+/// Draws one run.
+pub(crate) fn plot_run(report: &BatchReport, rows: Vec<Row>, path: &Path) -> Result<(), Failure> {
+    plot::batch::timeline(&drawn(report, rows), subtitle(report)).write(path)?;
+    Ok(())
+}
+
+/// Draws the first round of a comparison, which has every policy: one is enough to see.
+pub(crate) fn plot_comparison(
+    comparison: &Comparison,
+    timelines: Vec<Vec<Row>>,
+    options: &CompareOptions,
+    path: &Path,
+) -> Result<(), Failure> {
+    let Some(run) = comparison.runs.first() else { return Ok(()) };
+    let first_round = comparison.runs.iter().zip(timelines).take(options.variants.len());
+    let runs: Vec<_> = first_round
+        .map(|(run, rows)| plot::batch::Run {
+            policy: run.variant.clone(),
+            ..drawn(&run.report, rows)
+        })
+        .collect();
+    plot::batch::comparison(&runs, subtitle(&run.report)).write(path)?;
+    Ok(())
 }
 
 fn drawn(report: &BatchReport, rows: Vec<Row>) -> plot::batch::Run {
@@ -106,7 +125,7 @@ fn subtitle(report: &BatchReport) -> String {
 }
 
 /// Signals are taken by the loop of the batch; threads made from here on inherit the mask.
-fn block_signals() -> Result<(), Failure> {
+pub(crate) fn block_signals() -> Result<(), Failure> {
     use nix::sys::signal::{SigSet, Signal};
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);
@@ -117,7 +136,8 @@ fn block_signals() -> Result<(), Failure> {
         .map_err(|error| Failure::Machine(format!("cannot block signals: {error}")))
 }
 
-fn with_notes(notes: &[String], text: &str) -> String {
+/// A text below what was told meanwhile.
+pub(crate) fn with_notes(notes: &[String], text: &str) -> String {
     let mut whole: String = notes.iter().map(|note| format!("{note}\n")).collect();
     if !whole.is_empty() {
         whole.push('\n');
@@ -125,7 +145,8 @@ fn with_notes(notes: &[String], text: &str) -> String {
     whole + text
 }
 
-fn outcome(report: &BatchReport) -> Outcome {
+/// How a command with this report ends.
+pub(crate) fn outcome(report: &BatchReport) -> Outcome {
     match report.outcome {
         BatchOutcome::Interrupted => Outcome::Interrupted,
         _ if report.succeeded() => Outcome::Success,
@@ -133,7 +154,8 @@ fn outcome(report: &BatchReport) -> Outcome {
     }
 }
 
-fn worst(comparison: &Comparison) -> Outcome {
+/// How a command with this comparison ends.
+pub(crate) fn worst(comparison: &Comparison) -> Outcome {
     let outcomes: Vec<Outcome> = comparison.runs.iter().map(|run| outcome(&run.report)).collect();
     for bad in [Outcome::Interrupted, Outcome::JobFailed] {
         if outcomes.contains(&bad) {

@@ -6,7 +6,7 @@ use memweir_run::timeline::Row;
 use crate::render::progress::Screen;
 
 /// Shows progress and keeps the rows of each run.
-pub(super) struct Watcher {
+pub(crate) struct Watcher {
     screen: Screen,
     keep_rows: bool,
     timelines: Vec<Vec<Row>>,
@@ -14,12 +14,12 @@ pub(super) struct Watcher {
 
 impl Watcher {
     /// A watcher that keeps rows if `keep_rows` says so.
-    pub(super) fn new(keep_rows: bool) -> Self {
+    pub(crate) fn new(keep_rows: bool) -> Self {
         Self { screen: Screen::new(), keep_rows, timelines: Vec::new() }
     }
 
     /// What was told and has not been seen yet, and the rows of each run.
-    pub(super) fn finish(self) -> (Vec<String>, Vec<Vec<Row>>) {
+    pub(crate) fn finish(self) -> (Vec<String>, Vec<Vec<Row>>) {
         (self.screen.finish(), self.timelines)
     }
 }

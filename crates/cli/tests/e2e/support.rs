@@ -20,7 +20,7 @@ pub(crate) const SPIN: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The variable by which processes of a test are found, whatever became of their parents.
-const MARK: &str = "MEMWEIR_E2E_WORLD";
+pub(crate) const MARK: &str = "MEMWEIR_E2E_WORLD";
 
 /// A directory for one test, in which memweir finds no store and no calibration of the user.
 pub(crate) struct World {

@@ -30,7 +30,7 @@ pub(super) struct Slot {
 pub(super) struct Driver<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) scheduler: QuantumScheduler,
-    pub(super) kernel: Kernel,
+    pub(super) kernel: Kernel<dyn Execution>,
     pub(super) recorder: Option<&'a mut dyn Recorder>,
     pub(super) migrator: Option<&'a mut dyn Migrator>,
     pub(super) slots: Vec<Slot>,

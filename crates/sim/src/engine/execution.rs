@@ -3,6 +3,7 @@
 use memweir_core::{Counts, MAX_MEDIA, Nanos, Traffic};
 
 use super::track::Point;
+use crate::kernel::Processor;
 use crate::record::PageCopy;
 use crate::task::Placement;
 
@@ -19,21 +20,8 @@ pub(crate) struct Reading {
     pub(crate) at: Point,
 }
 
-/// Tasks on cores. Times are nanoseconds from the start.
-pub(crate) trait Execution {
-    /// What time it is.
-    fn now(&self) -> f64;
-
-    /// Puts a task that is on no core on an idle one, which first does nothing for a while.
-    fn put(&mut self, core: usize, task: usize, pause: Nanos);
-
-    /// Takes the task off a core.
-    fn take(&mut self, core: usize) -> usize;
-
-    /// Lets time pass until then, or until a task is complete; on which core that was. The task
-    /// is off its core then.
-    fn run(&mut self, until: f64) -> Option<usize>;
-
+/// Tasks on cores, and what is known of them.
+pub(crate) trait Execution: Processor {
     /// What a task has done so far.
     fn read(&mut self, task: usize) -> Reading;
 
@@ -47,9 +35,6 @@ pub(crate) trait Execution {
     /// Gives the pages of a task, which is on no core, another place; when it runs next, it copies
     /// these pages first.
     fn migrate(&mut self, task: usize, placement: Placement, copies: &[PageCopy]);
-
-    /// The node on which most of a task's traffic was when it was submitted.
-    fn home(&self, task: usize) -> usize;
 
     /// The node of the core that a task was on last.
     fn node(&self, task: usize) -> usize;

@@ -2,14 +2,14 @@
 
 use std::cmp::Reverse;
 
-use super::{Kernel, Timer};
+use super::{Kernel, Processor, Timer};
 
 /// Looks around in vain after which a core takes a task from a queue that is longer by one: the
 /// balancing of Linux halves what it demands of an imbalance with every failure
 /// (`detach_tasks`, `shr_bound`).
 const PATIENCE: u32 = 3;
 
-impl Kernel {
+impl<P: Processor + ?Sized> Kernel<P> {
     /// Gives an idle core something to do: from its own queue, else from the longest.
     pub(super) fn fill(&mut self, core: usize) {
         if self.cores[core].first().is_none() && self.queued > 0 {

@@ -1,0 +1,114 @@
+//! `memweir emulate`: real programs on a machine that one does not have.
+
+mod args;
+
+use memweir_emulate::{EmulateOptions, Emulation, EmulationReport, emulate, emulate_each};
+use memweir_run::jobs::Batch;
+use memweir_run::options::RunOptions;
+
+pub(crate) use args::Args;
+use args::Plan;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::{batch as render, comparison as render_comparison};
+use crate::run::watcher::Watcher;
+use crate::run::{block_signals, outcome, plot_comparison, plot_run, with_notes, worst};
+
+/// Emulates the batch and shows what it did.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    let plan = args.plan()?;
+    for path in args.files() {
+        output::writable(path)?;
+    }
+    block_signals()?;
+    match &plan.compare {
+        None => once(args, &plan),
+        Some(_) => several(args, &plan),
+    }
+}
+
+fn once(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
+    let mut watcher = Watcher::new(args.plot.is_some());
+    let report = emulate(&plan.batch, &plan.options, &mut watcher);
+    let (notes, mut timelines) = watcher.finish();
+    let report = report?;
+    if let Some(path) = &args.json {
+        output::json(path, &report)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&with_notes(&notes, &show(&report)))?;
+    }
+    if let (Some(path), Some(rows)) = (&args.plot, timelines.pop()) {
+        plot_run(&report.batch, rows, path)?;
+    }
+    match args.verify && outcome(&report.batch) != Outcome::Interrupted {
+        true => verify(args, plan, &report),
+        false => Ok(outcome(&report.batch)),
+    }
+}
+
+fn several(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
+    let Some(options) = &plan.compare else { return Ok(Outcome::Success) };
+    let mut watcher = Watcher::new(args.plot.is_some());
+    let emulation = emulate_each(&plan.batch, &plan.options, options, &mut watcher);
+    let (notes, timelines) = watcher.finish();
+    let emulation: Emulation = emulation?;
+    if let Some(path) = &args.json {
+        output::json(path, &emulation)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        let text = machine(&emulation.machine) + &render_comparison::report(&emulation.comparison);
+        output::print(&with_notes(&notes, &text))?;
+    }
+    if let Some(path) = &args.plot {
+        plot_comparison(&emulation.comparison, timelines, options, path)?;
+    }
+    Ok(worst(&emulation.comparison))
+}
+
+/// Emulates the batch once more and compares.
+fn verify(args: &Args, plan: &Plan, first: &EmulationReport) -> Result<Outcome, Failure> {
+    let options = EmulateOptions {
+        run: RunOptions {
+            logs: plan.options.run.logs.join("verify"),
+            timeline: None,
+            record: None,
+            ..plan.options.run.clone()
+        },
+        ..plan.options.clone()
+    };
+    let second = again(&plan.batch, &options)?;
+    let differences = first.differences(&second);
+    let verdict = match differences.as_slice() {
+        [] => "verified: a second run gave the same result\n".to_owned(),
+        [first, ..] => {
+            format!("a second run differs in {} figures, first in {first}\n", differences.len())
+        }
+    };
+    match output::is_stdout(args.json.as_deref()) {
+        true => eprint!("{verdict}"),
+        false => output::print(&verdict)?,
+    }
+    Ok(if differences.is_empty() { outcome(&first.batch) } else { Outcome::Different })
+}
+
+fn again(batch: &Batch, options: &EmulateOptions) -> Result<EmulationReport, Failure> {
+    let mut watcher = Watcher::new(false);
+    let report = emulate(batch, options, &mut watcher);
+    watcher.finish();
+    Ok(report?)
+}
+
+fn show(report: &EmulationReport) -> String {
+    machine(&report.machine) + &render::report(&report.batch)
+}
+
+fn machine(machine: &memweir_emulate::MachineReport) -> String {
+    format!(
+        "emulated machine {}: {} cores, {}; times are virtual\n",
+        machine.name,
+        machine.cores,
+        machine.memories.join(", ")
+    )
+}

@@ -1,0 +1,237 @@
+//! Options of `memweir emulate`, and what they mean as jobs and [`EmulateOptions`].
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use memweir_core::Nanos;
+use memweir_core::input::InputError;
+use memweir_core::placement::PlacementSpec;
+use memweir_emulate::EmulateOptions;
+use memweir_emulate::machine::Grain;
+use memweir_linux::Mechanism;
+use memweir_policy::PredictorKind;
+use memweir_run::compare::CompareOptions;
+use memweir_run::jobs::{Batch, JobsFile, Limits};
+use memweir_run::options::{
+    self, BatchOptions, OnExit, OnFailure, RunOptions, SoftwareMeterOptions,
+};
+use memweir_sim::Hardware;
+
+use crate::run::{confidence, from_file};
+use crate::value::{duration, quantum, refused};
+
+const USAGE: &str = "memweir emulate --machine M [OPTIONS] JOBS.toml
+       memweir emulate --machine M [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
+       memweir emulate --machine M [OPTIONS] --from-file FILE";
+
+/// Options of `memweir emulate`.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = USAGE)]
+pub(crate) struct Args {
+    /// A jobs file; what it says for the whole batch, options here override
+    #[arg(value_name = "JOBS.toml", help_heading = "Jobs")]
+    jobs_file: Option<PathBuf>,
+    /// Commands, with `:::` between them
+    #[arg(last = true, value_name = "CMD", help_heading = "Jobs")]
+    command: Vec<OsString>,
+    /// A file with one shell command per line
+    #[arg(long, value_name = "FILE", help_heading = "Jobs")]
+    from_file: Option<PathBuf>,
+    /// Run N instances of each job
+    #[arg(long, value_name = "N", help_heading = "Jobs", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    each: u32,
+
+    /// The machine: iabw, hmmsched, two-node, cxl-server, or a file that ends in .toml
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Machine")]
+    machine: String,
+    /// Cores that the batch may use [default: all of the machine]
+    #[arg(long, value_name = "N", help_heading = "Machine")]
+    cores: Option<u32>,
+    /// Which pages lie where: pram, pram=70%, hot=64MiB, 0x1000-0x9000=pram
+    #[arg(long, value_name = "WHERE", help_heading = "Machine")]
+    #[arg(value_parser = |text: &str| options::placement(text).map_err(refused))]
+    placement: Option<PlacementSpec>,
+    /// How often contention is computed, in virtual time, 100us to 10ms
+    #[arg(long, value_name = "TIME", help_heading = "Machine", default_value = "1ms")]
+    #[arg(value_parser = epoch)]
+    epoch: Nanos,
+    /// The longest turn of a thread: how finely cores interleave in the shared cache
+    #[arg(long, value_name = "TIME", help_heading = "Machine", default_value = "100us")]
+    #[arg(value_parser = step)]
+    step: Nanos,
+
+    /// Who runs beside whom [default: ideal-average]
+    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
+    policy: Option<String>,
+    /// How a job's next bandwidth is predicted
+    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    #[arg(value_parser = |name: &str| options::predictor(name).map_err(refused))]
+    predictor: Option<PredictorKind>,
+    /// Length of a quantum in virtual time, 10ms to 10s [default: 100ms]
+    #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
+    quantum: Option<Nanos>,
+    /// Seed of everything random, what programs draw too [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Scheduling")]
+    seed: Option<u64>,
+    /// The profile store, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE", help_heading = "Scheduling")]
+    store: Option<PathBuf>,
+
+    /// How the host holds a job's processes together [default: the first that works]
+    #[arg(long, value_name = "NAME", help_heading = "Emulator")]
+    #[arg(value_parser = |name: &str| options::mechanism(name).map_err(refused))]
+    mechanism: Option<Mechanism>,
+    /// The qemu-x86_64 to use [default: from PATH]
+    #[arg(long, value_name = "FILE", help_heading = "Emulator")]
+    qemu: Option<PathBuf>,
+    /// The plugin of the software meter [default: the installed one]
+    #[arg(long, value_name = "FILE", help_heading = "Emulator")]
+    plugin: Option<PathBuf>,
+    /// Emulate the batch twice and fail if anything differs
+    #[arg(long, help_heading = "Emulator", conflicts_with = "compare")]
+    pub(super) verify: bool,
+
+    /// What happens to the jobs on Ctrl-C: kill or release [default: kill]
+    #[arg(long, value_name = "WHAT", help_heading = "Ending")]
+    #[arg(value_parser = |name: &str| name.parse::<OnExit>().map_err(refused))]
+    on_exit: Option<OnExit>,
+    /// End the batch when a job fails
+    #[arg(long, help_heading = "Ending")]
+    fail_fast: bool,
+
+    /// Run the batch under each of these policies; the first is the baseline
+    #[arg(long, value_name = "NAME,NAME,...", help_heading = "Comparing", value_delimiter = ',')]
+    #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
+    #[arg(conflicts_with = "policy")]
+    compare: Vec<String>,
+    /// Rounds of a comparison, each with another seed [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Comparing", requires = "compare")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeat: Option<u32>,
+    /// Level of the confidence intervals
+    #[arg(long, value_name = "LEVEL", help_heading = "Comparing", requires = "compare")]
+    #[arg(default_value = "0.95", value_parser = confidence)]
+    confidence: f64,
+    /// Append each run of a comparison to a file as it ends, one JSON object per line
+    #[arg(long, value_name = "FILE", help_heading = "Comparing", requires = "compare")]
+    results: Option<PathBuf>,
+
+    /// Write the report as JSON (`-`: to standard output instead of the tables)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) json: Option<PathBuf>,
+    /// Write one row per job and quantum, as Parquet or CSV by the ending
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    timeline: Option<PathBuf>,
+    /// Write every decision as it is made, for `memweir replay`
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "compare")]
+    record: Option<PathBuf>,
+    /// Draw bandwidth and who ran when
+    #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
+    pub(super) plot: Option<PathBuf>,
+    /// Directory for the jobs' output
+    #[arg(long, value_name = "DIR", help_heading = "Output", default_value = "memweir-logs")]
+    logs: PathBuf,
+}
+
+/// The shortest and the longest epoch.
+const EPOCHS: (Nanos, Nanos) = (Nanos(100_000), Nanos::from_millis(10));
+
+/// The shortest turn: below it, handing turns around costs more than they do.
+const SHORTEST_STEP: Nanos = Nanos(10_000);
+
+fn epoch(text: &str) -> Result<Nanos, String> {
+    let length = duration(text)?;
+    match (EPOCHS.0..=EPOCHS.1).contains(&length) {
+        true => Ok(length),
+        false => Err("an epoch takes from 100us to 10ms".to_owned()),
+    }
+}
+
+fn step(text: &str) -> Result<Nanos, String> {
+    let length = duration(text)?;
+    match (SHORTEST_STEP..=EPOCHS.1).contains(&length) {
+        true => Ok(length),
+        false => Err("a turn takes from 10us to 10ms".to_owned()),
+    }
+}
+
+/// What to emulate and how.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// The jobs.
+    pub(super) batch: Batch,
+    /// How.
+    pub(super) options: EmulateOptions,
+    /// Under which policies in turn, for a comparison.
+    pub(super) compare: Option<CompareOptions>,
+}
+
+impl Args {
+    /// Reads machine and jobs and puts the options of the command line over those of the jobs file.
+    pub(super) fn plan(&self) -> Result<Plan, InputError> {
+        let hardware = Hardware::find(&self.machine, Path::new(""))?;
+        let (batch, of_file) = self.jobs(hardware.machine.cores())?;
+        let base = RunOptions {
+            logs: self.logs.clone(),
+            timeline: self.timeline.clone(),
+            record: self.record.clone(),
+            store: self.store.clone(),
+            software: SoftwareMeterOptions {
+                qemu: self.qemu.clone(),
+                plugin: self.plugin.clone(),
+                caches: None,
+            },
+            ..RunOptions::default()
+        };
+        let run = self.choices().over(of_file.over(base));
+        let grain = Grain { epoch: self.epoch, step: self.step.min(self.epoch) };
+        let compare = (!self.compare.is_empty()).then(|| CompareOptions {
+            variants: self.compare.clone(),
+            rounds: self.repeat.unwrap_or(1),
+            confidence: self.confidence,
+            results: self.results.clone(),
+        });
+        let options = EmulateOptions::new(hardware, grain, run);
+        Ok(Plan { batch: batch.repeated(self.each), options, compare })
+    }
+
+    /// Files that will be written.
+    pub(super) fn files(&self) -> impl Iterator<Item = Option<&Path>> {
+        [&self.json, &self.plot, &self.results].into_iter().map(|path| path.as_deref())
+    }
+
+    fn choices(&self) -> BatchOptions {
+        BatchOptions {
+            policy: self.policy.clone(),
+            predictor: self.predictor,
+            mechanism: self.mechanism,
+            quantum: self.quantum,
+            cores: self.cores,
+            on_exit: self.on_exit,
+            on_failure: self.fail_fast.then_some(OnFailure::FailFast),
+            seed: self.seed,
+            placement: self.placement.clone(),
+            ..BatchOptions::default()
+        }
+    }
+
+    /// The jobs, from the one place that names them.
+    fn jobs(&self, cores: u32) -> Result<(Batch, BatchOptions), InputError> {
+        let nothing = BatchOptions::default();
+        match (&self.jobs_file, &self.from_file, self.command.as_slice()) {
+            (Some(path), None, []) => {
+                let file = JobsFile::read(path, Limits { cores })?;
+                Ok((file.batch, file.options))
+            }
+            (None, Some(path), []) => Ok((from_file(path)?, nothing)),
+            (None, None, command @ [_, ..]) => Ok((Batch::from_arguments(command)?, nothing)),
+            (None, None, []) => Err(InputError::new("command line", "there are no jobs").help(
+                "name a jobs file, or write commands after `--`; see `memweir emulate --help`",
+            )),
+            _ => Err(InputError::new("command line", "jobs are named in more than one way")
+                .help("use a jobs file, --from-file, or commands after `--`")),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! `memweir emulate`: real programs on an emulated machine.
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::support::{MARK, World, json, refusal, send, wait_until};
+
+/// Two cores before a bus of 2 GB/s, with small caches.
+const MACHINE: &str = r#"
+name = "trial"
+source = "made up"
+core_peak = 1.9e9
+core_instructions = 2e9
+[[nodes]]
+cores = 2
+[[memories]]
+medium = "dram"
+capacity = 2e9
+[caches.llc]
+size = 262144
+ways = 16
+[caches.l2]
+size = 65536
+ways = 8
+"#;
+
+/// Reads three megabytes twice, far beyond the caches.
+const STREAM: &str = "awk 'BEGIN { for (i = 0; i < 30000; i++) a[i] = i; \
+                      for (k = 0; k < 3; k++) for (i = 0; i < 30000; i++) s += a[i]; print s }'";
+
+/// Whether the emulator is missing; says so aloud.
+fn no_emulator() -> bool {
+    let found = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|place| place.join("qemu-x86_64").is_file())
+    });
+    if !found {
+        eprintln!("SKIPPED: qemu-x86_64 is not installed");
+    }
+    !found
+}
+
+fn world() -> World {
+    let world = World::new();
+    world.file("m.toml", MACHINE);
+    world
+}
+
+/// The report of an emulation that must succeed.
+fn emulate(world: &World, arguments: &[&str]) -> Value {
+    let fixed = ["emulate", "--machine", "m.toml", "--json", "-"];
+    json(world.memweir().args(fixed).args(arguments), 0)
+}
+
+fn turnaround(report: &Value) -> f64 {
+    report["turnaround_s"].as_f64().expect("a time")
+}
+
+/// What must be equal in two runs.
+fn of_the_machine(mut report: Value) -> Value {
+    report["scheduler_s"] = Value::Null;
+    for job in report["jobs"].as_array_mut().expect("jobs") {
+        (job["stdout"], job["stderr"]) = (Value::Null, Value::Null);
+    }
+    report
+}
+
+#[test]
+fn programs_do_what_they_do_and_two_runs_are_equal() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    let text: String = (0..20_000).map(|n| format!("{n:x} ")).collect();
+    world.file("text", &text);
+    let jobs = [
+        "--policy",
+        "round-robin",
+        "--cores",
+        "1",
+        "--quantum",
+        "10ms",
+        "--timeline",
+        "t.csv",
+        "--",
+        "gzip",
+        "-c",
+        "text",
+        ":::",
+        "sh",
+        "-c",
+        STREAM,
+        ":::",
+        "sh",
+        "-c",
+        "seq 1 3000 | sort -rn | tail -n 2; exit 0",
+    ];
+    let first = emulate(&world, &jobs);
+    let timeline = world.read("t.csv");
+    assert_eq!(first["machine"]["name"], "trial");
+    assert_eq!((&first["mechanism"], &first["cores"]), (&"virtual time".into(), &1.into()));
+    assert_eq!(world.read("memweir-logs/sh.2.out"), "2\n1\n");
+    let packed = std::fs::read(world.path().join("memweir-logs/gzip.out")).expect("output");
+    assert!(packed.len() > 1000 && packed.starts_with(&[0x1f, 0x8b]));
+    let second = emulate(&world, &jobs);
+    assert_eq!(of_the_machine(first), of_the_machine(second));
+    assert_eq!(timeline, world.read("t.csv"), "every quantum of every job");
+}
+
+#[test]
+fn verify_says_so() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    let output = world
+        .memweir()
+        .args(["emulate", "--machine", "m.toml", "--verify", "--", "seq", "1", "2000"])
+        .assert()
+        .success();
+    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    assert!(text.contains("verified: a second run gave the same result"), "{text}");
+    assert!(text.contains("emulated machine trial: 2 cores, dram"), "{text}");
+}
+
+#[test]
+fn streams_that_exceed_the_bus_share_it_and_others_do_not_care() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    let alone = emulate(&world, &["--policy", "os", "--", "sh", "-c", STREAM]);
+    let two = emulate(&world, &["--policy", "os", "--each", "2", "--", "sh", "-c", STREAM]);
+    let spin = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done";
+    let spin_alone = emulate(&world, &["--policy", "os", "--", "sh", "-c", spin]);
+    let spins = emulate(&world, &["--policy", "os", "--each", "2", "--", "sh", "-c", spin]);
+    assert!(turnaround(&two) > 1.1 * turnaround(&alone), "{two} {alone}");
+    assert!(turnaround(&spins) < 1.05 * turnaround(&spin_alone), "{spins} {spin_alone}");
+    assert!(two["bandwidth_mean"].as_f64().expect("a rate") < 2.05e9, "no more than it carries");
+}
+
+#[test]
+fn sleeping_takes_virtual_time_alone() {
+    if no_emulator() {
+        return;
+    }
+    let report = emulate(&world(), &["--", "sh", "-c", "sleep 500; date +%Y"]);
+    assert!((500.0..500.2).contains(&turnaround(&report)), "{report}");
+}
+
+#[test]
+fn more_cores_than_the_host_has_run_more_at_once() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    world.file("m.toml", &MACHINE.replace("cores = 2", "cores = 16"));
+    let spin = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done";
+    let one = emulate(&world, &["--policy", "os", "--", "sh", "-c", spin]);
+    let all = emulate(&world, &["--policy", "os", "--each", "16", "--", "sh", "-c", spin]);
+    assert!(turnaround(&all) < 1.2 * turnaround(&one), "{all} {one}");
+}
+
+#[test]
+fn policies_are_compared_and_decisions_replayed() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    let jobs = ["--cores", "1", "--quantum", "10ms", "--each", "2", "--", "sh", "-c", STREAM];
+    let compared = emulate(&world, &[&["--compare", "os,round-robin"], &jobs[..]].concat());
+    assert_eq!(compared["machine"]["cores"], 2);
+    assert_eq!(compared["variants"][1]["variant"], "round-robin");
+    emulate(&world, &[&["--policy", "ideal-average", "--record", "d.json"], &jobs[..]].concat());
+    world.memweir().args(["replay", "d.json"]).assert().success();
+}
+
+#[test]
+fn a_crash_is_reported_and_the_others_go_on() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    let arguments = ["emulate", "--machine", "m.toml", "--json", "-", "--"];
+    let jobs = ["sh", "-c", "kill -SEGV $$", ":::", "sh", "-c", "echo well"];
+    let report = json(world.memweir().args(arguments).args(jobs), 1);
+    assert_eq!(report["jobs"][0]["exit_code"], 139);
+    assert_eq!(report["jobs"][1]["exit_code"], 0);
+    assert_eq!(world.read("memweir-logs/sh.2.out"), "well\n");
+}
+
+#[test]
+fn what_cannot_be_emulated_is_refused_with_the_reason() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    let run = |machine: &str, command: &str| {
+        let arguments = ["emulate", "--machine", machine, "--", command];
+        refusal(world.memweir().args(arguments), 2)
+    };
+    world.file("text", "no program");
+    std::fs::set_permissions(
+        world.path().join("text"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .expect("our file");
+    assert!(run("m.toml", "./text").contains("neither an ELF program nor a script"));
+    assert!(run("iabv", "true").contains("did you mean `iabw`?"));
+    world.file("wrong.toml", &MACHINE.replace("[caches.l2]", "[caches.l3]"));
+    let error = run("wrong.toml", "true");
+    assert!(error.contains("wrong.toml:") && error.contains("l3"), "{error}");
+    let cores = ["emulate", "--machine", "m.toml", "--cores", "3", "--", "true"];
+    assert!(refusal(world.memweir().args(cores), 2).contains("from 1 to 2"));
+}
+
+/// A jobs file with one shell job, which programs of this world are known by.
+fn marked_job(world: &World, script: &str) {
+    // Emulated programs keep what the jobs file gives them, and little else of the environment.
+    let mark = format!("{MARK} = \"{}\"", world.path().display());
+    let job = format!(
+        "[[jobs]]\ncommand = [\"sh\", \"-c\", \"{script}\"]\ninstances = 3\nenv = {{ {mark} }}\n"
+    );
+    world.file("jobs.toml", &job);
+}
+
+/// Emulators among the processes of this world.
+fn emulators(world: &World) -> usize {
+    let is_emulator = |pid: &i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm"))
+            .is_ok_and(|name| name.starts_with("qemu"))
+    };
+    world.processes().iter().filter(|pid| is_emulator(pid)).count()
+}
+
+#[test]
+fn an_interrupt_ends_everything() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    marked_job(&world, "while :; do :; done");
+    let mut memweir =
+        world.start(&["emulate", "--machine", "m.toml", "--policy", "os", "jobs.toml"]);
+    wait_until("the jobs run", || emulators(&world) == 3);
+    send(&memweir, Signal::SIGINT);
+    assert_eq!(memweir.wait().expect("a process of ours").code(), Some(130));
+    wait_until("nothing is left", || world.processes().is_empty());
+}
+
+#[test]
+fn without_memweir_the_jobs_run_on_to_their_end() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; sleep 0.01; echo done >> end";
+    marked_job(&world, work);
+    let mut memweir =
+        world.start(&["emulate", "--machine", "m.toml", "--policy", "os", "jobs.toml"]);
+    wait_until("the jobs run", || emulators(&world) == 3);
+    memweir.kill().expect("a process of ours");
+    memweir.wait().expect("a process of ours");
+    wait_until("the jobs end", || emulators(&world) == 0);
+    assert_eq!(world.read("end"), "done\n".repeat(3));
+}
