@@ -1,29 +1,36 @@
 use super::*;
 
-fn page() -> Box<GatePage> {
-    let threads: Vec<ThreadRecord> = (0..THREADS).map(|_| ThreadRecord::default()).collect();
-    let threads: Box<[ThreadRecord; THREADS]> = threads.into_boxed_slice().try_into().unwrap();
-    Box::new(GatePage { header: GateHeader::default(), threads: *threads })
+/// Gives `test` an empty page, which is larger than the stack of a test.
+fn with_page(test: impl FnOnce(&GatePage) + Send + 'static) {
+    let on_large_stack = move || {
+        let threads: Vec<ThreadRecord> = (0..THREADS).map(|_| ThreadRecord::default()).collect();
+        let threads: Box<[ThreadRecord; THREADS]> = threads.into_boxed_slice().try_into().unwrap();
+        test(&GatePage { header: GateHeader::default(), threads: *threads });
+    };
+    let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(on_large_stack).unwrap();
+    thread.join().unwrap();
 }
 
 #[test]
 fn a_record_is_given_out_once_and_again_when_it_is_free() {
-    let page = page();
-    assert_eq!((page.bear(0), page.bear(1)), (Some(0), Some(1)));
-    assert_eq!(page.used().len(), 2);
-    assert_eq!(page.threads[1].job.load(Relaxed), 1);
-    page.threads[0].used.store(7, Relaxed);
-    page.threads[0].state.store(ThreadState::Free as u32, Relaxed);
-    assert_eq!(page.bear(2), Some(0));
-    assert_eq!(page.threads[0].used.load(Relaxed), 0);
-    assert_eq!(page.threads[0].birth.load(Relaxed), 2, "younger than the second");
+    with_page(|page| {
+        assert_eq!((page.bear(0), page.bear(1)), (Some(0), Some(1)));
+        assert_eq!(page.used().len(), 2);
+        assert_eq!(page.threads[1].job.load(Relaxed), 1);
+        page.threads[0].used.store(7, Relaxed);
+        page.threads[0].state.store(ThreadState::Free as u32, Relaxed);
+        assert_eq!(page.bear(2), Some(0));
+        assert_eq!(page.threads[0].used.load(Relaxed), 0);
+        assert_eq!(page.threads[0].birth.load(Relaxed), 2, "younger than the second");
+    });
 }
 
 #[test]
 fn no_more_threads_than_there_are_records() {
-    let page = page();
-    assert_eq!((0..THREADS).filter_map(|_| page.bear(0)).count(), THREADS);
-    assert_eq!(page.bear(0), None);
+    with_page(|page| {
+        assert_eq!((0..THREADS).filter_map(|_| page.bear(0)).count(), THREADS);
+        assert_eq!(page.bear(0), None);
+    });
 }
 
 #[test]
