@@ -6,7 +6,7 @@ use memweir_core::BytesPerSec;
 use memweir_core::input::InputError;
 use memweir_run::hog::{IdleTable, Plan, hogsim};
 use memweir_run::platform::{Platform, PlatformError};
-use memweir_run::segment::{Segment, Shape};
+use memweir_run::segment::{self, Segment, Shape};
 
 use crate::failure::{Failure, Outcome};
 use crate::hog::{Common, kernels};
@@ -81,7 +81,7 @@ fn load(args: &Args) -> Result<Load, Failure> {
         }
         let ceiling = idle_table(args)?.fastest();
         let shape = Shape { mean, burstiness: args.burstiness, ceiling };
-        return Ok(Load::Segment(Segment::synthetic(&shape, args.seed)));
+        return Ok(Load::Segment(segment::synthetic(&shape, args.seed)));
     }
     let path = args.file.as_deref().unwrap_or(Path::new(""));
     let name = path.display().to_string();
@@ -95,7 +95,7 @@ fn load(args: &Args) -> Result<Load, Failure> {
         }
         return Ok(Load::Plan(Plan::parse(&text, &name)?));
     }
-    Ok(Load::Segment(Segment::parse(&text, &name)?))
+    Ok(Load::Segment(segment::parse(&text, &name)?))
 }
 
 fn transformed(segment: Segment, args: &Args) -> Segment {
@@ -106,7 +106,8 @@ fn transformed(segment: Segment, args: &Args) -> Segment {
 
 fn plan_of(segment: &Segment, args: &Args) -> Result<Plan, Failure> {
     if let Some(path) = &args.write_segment {
-        std::fs::write(path, segment.to_text()).map_err(|error| Failure::write(path, error))?;
+        std::fs::write(path, segment::to_text(segment))
+            .map_err(|error| Failure::write(path, error))?;
     }
     Ok(Plan::of_segment(segment, &idle_table(args)?))
 }

@@ -1,6 +1,6 @@
 //! From the ideal average bandwidth to the scheduling bandwidth target: iabw section 5.2.
 
-use memweir_core::BytesPerSec;
+use memweir_core::{BytesPerSec, Parabola};
 use serde::{Deserialize, Serialize};
 
 /// A polynomial of degree two that a machine's calibration found, like iabw eq. (11):
@@ -79,25 +79,17 @@ impl TargetCurve {
         let [iabw_min, .., iabw_max] = abscissae[..] else {
             return Err(FitError::TooFewPoints { distinct: abscissae.len() });
         };
-        // Powers of raw rates span forty orders of magnitude; on [-1, 1] the equations are tame.
-        let middle = (iabw_min + iabw_max) / 2e9;
-        let half = (iabw_max - iabw_min) / 2e9;
-        let scaled: Vec<(f64, f64)> =
-            points.iter().map(|(x, y)| ((x.as_gb() - middle) / half, y.as_gb())).collect();
-        let [c0, c1, c2] =
-            least_squares(&scaled).ok_or(FitError::TooFewPoints { distinct: abscissae.len() })?;
-        // c2 ((x - m)/h)^2 + c1 (x - m)/h + c0, multiplied out.
-        let quadratic = c2 / (half * half);
-        let linear = c1 / half - 2.0 * quadratic * middle;
-        let constant = c0 - c1 * middle / half + quadratic * middle * middle;
-        let curve = |x: f64| (c2 * x + c1) * x + c0;
+        let (iabw_min, iabw_max) = (BytesPerSec(iabw_min), BytesPerSec(iabw_max));
+        let in_gb: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.as_gb(), y.as_gb())).collect();
+        let fitted =
+            Parabola::fit(&in_gb).ok_or(FitError::TooFewPoints { distinct: abscissae.len() })?;
         Ok(Self {
-            quadratic,
-            linear,
-            constant,
-            iabw_min: BytesPerSec(iabw_min),
-            iabw_max: BytesPerSec(iabw_max),
-            r_squared: Some(r_squared(&scaled, curve)),
+            quadratic: fitted.quadratic,
+            linear: fitted.linear,
+            constant: fitted.constant,
+            iabw_min,
+            iabw_max,
+            r_squared: Some(fitted.r_squared),
         })
     }
 
@@ -126,47 +118,6 @@ impl TargetCurve {
 
 /// One 128-byte transaction of the paper's machine per microsecond, in GB/s.
 const PAPER_TRANSACTION_GB: f64 = 0.128;
-
-/// Coefficients (constant first) of the parabola with the least squared error: the normal
-/// equations, solved by Gaussian elimination with pivoting. `None` if they are singular.
-fn least_squares(points: &[(f64, f64)]) -> Option<[f64; 3]> {
-    let mut rows = [[0.0; 4]; 3];
-    for (x, y) in points {
-        let powers = [1.0, *x, x * x];
-        for (row, power) in rows.iter_mut().zip(powers) {
-            for (cell, other) in row.iter_mut().zip([1.0, *x, x * x, *y]) {
-                *cell += power * other;
-            }
-        }
-    }
-    for column in 0..3 {
-        let pivot =
-            (column..3).max_by(|a, b| rows[*a][column].abs().total_cmp(&rows[*b][column].abs()))?;
-        rows.swap(column, pivot);
-        let top = rows[column];
-        if top[column].abs() < 1e-12 * points.len() as f64 {
-            return None;
-        }
-        for (index, row) in rows.iter_mut().enumerate() {
-            if index != column {
-                let factor = row[column] / top[column];
-                for (cell, above) in row.iter_mut().zip(top) {
-                    *cell -= factor * above;
-                }
-            }
-        }
-    }
-    Some([rows[0][3] / rows[0][0], rows[1][3] / rows[1][1], rows[2][3] / rows[2][2]])
-}
-
-/// Share of the variance of the ordinates that the curve explains.
-fn r_squared(points: &[(f64, f64)], curve: impl Fn(f64) -> f64) -> f64 {
-    let mean = points.iter().map(|(_, y)| y).sum::<f64>() / points.len() as f64;
-    let total: f64 = points.iter().map(|(_, y)| (y - mean).powi(2)).sum();
-    let residual: f64 = points.iter().map(|(x, y)| (y - curve(*x)).powi(2)).sum();
-    // Equal ordinates leave nothing to explain, and a constant explains it.
-    if total == 0.0 { 1.0 } else { 1.0 - residual / total }
-}
 
 #[cfg(test)]
 mod tests {

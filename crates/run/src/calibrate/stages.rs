@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{Bus, CalibrateError, CalibrateOptions, CalibrateProgress, Stage, hogs_error, verdict};
 use crate::hog::{IdleTable, Limit, Load, Measured, Plan};
 use crate::platform::{Combination, Effort, HogPoint, IdlePoint, Platform, StreamPoint, Target};
-use crate::segment::{Segment, Shape};
+use crate::segment::{self, Segment, Shape};
 
 /// How much an [`Effort`] measures.
 #[derive(Clone, Copy, Debug)]
@@ -351,5 +351,5 @@ pub(super) fn random_segment(seed: u32, fastest: BytesPerSec) -> Segment {
         burstiness: rng.random_range(0.0..1.0),
         ceiling: fastest,
     };
-    Segment::synthetic(&shape, u64::from(seed))
+    segment::synthetic(&shape, u64::from(seed))
 }
