@@ -90,6 +90,7 @@ fn bandwidth(run: &Run, title: &str, x_end: f64, y_end: Option<f64>) -> Chart {
         y_end: y_end.filter(|end| *end > 0.0),
         series,
         levels: peak.into_iter().collect(),
+        ..Chart::default()
     }
 }
 

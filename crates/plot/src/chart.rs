@@ -5,8 +5,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{
-    Area, Chart, Drawn, FAINT, FONT, INK, RGBColor, Series, Style, WIDTH, draw_error, text,
-    text_width,
+    Area, Chart, Drawn, FAINT, FONT, INK, Level, Series, Style, WIDTH, draw_error, text, text_width,
 };
 
 /// Space on the left, so that charts and lanes of one figure share their time axis.
@@ -20,7 +19,7 @@ type Context<'a, 'b> =
 /// Draws `chart` with its title, legend, axes and data.
 pub(super) fn draw(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
     text(area, &chart.title, (20, 6), 15, INK)?;
-    legend(chart, area)?;
+    legend(&entries(chart), area)?;
     vertical_label(&chart.y_label, area)?;
     let (x_end, y_start, y_end) = extent(chart);
     let mut context = ChartBuilder::on(area)
@@ -28,7 +27,7 @@ pub(super) fn draw(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
         .margin_right(RIGHT)
         .set_label_area_size(LabelAreaPosition::Left, LEFT)
         .set_label_area_size(LabelAreaPosition::Bottom, 46)
-        .build_cartesian_2d(0.0..x_end, y_start..y_end)
+        .build_cartesian_2d(chart.x_start..x_end, y_start..y_end)
         .map_err(draw_error)?;
     context
         .configure_mesh()
@@ -48,7 +47,7 @@ pub(super) fn draw(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
         draw_series(series, x_end, &mut context)?;
     }
     for level in &chart.levels {
-        let line = [(0.0, level.value), (x_end, level.value)];
+        let line = [(chart.x_start, level.value), (x_end, level.value)];
         context
             .draw_series(DashedLineSeries::new(line, 7, 4, level.color.stroke_width(2)))
             .map_err(draw_error)?;
@@ -67,6 +66,14 @@ fn draw_series(series: &Series, x_end: f64, context: &mut Context<'_, '_>) -> Dr
         Style::Line => context
             .draw_series(LineSeries::new(envelope(&series.points), color.stroke_width(2)))
             .map(|_| ()),
+        Style::Dashes => context
+            .draw_series(DashedLineSeries::new(
+                envelope(&series.points),
+                7,
+                4,
+                color.stroke_width(2),
+            ))
+            .map(|_| ()),
         Style::Steps => {
             let corners = steps(&envelope(&series.points), x_end);
             context
@@ -81,7 +88,7 @@ fn draw_series(series: &Series, x_end: f64, context: &mut Context<'_, '_>) -> Dr
 }
 
 /// The name of the vertical axis, beside the middle of the axis.
-fn vertical_label(label: &str, area: &Area<'_, '_>) -> Drawn {
+pub(super) fn vertical_label(label: &str, area: &Area<'_, '_>) -> Drawn {
     let (_, height) = area.dim_in_pixel();
     let style = (FONT, 13)
         .into_font()
@@ -92,50 +99,69 @@ fn vertical_label(label: &str, area: &Area<'_, '_>) -> Drawn {
     area.draw(&Text::new(label.to_owned(), (LEFT as i32 - 62, middle), style)).map_err(draw_error)
 }
 
-/// One entry per series and level, right-aligned beside the title.
-fn legend(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
+/// The legend of a chart: its series, then its levels.
+fn entries(chart: &Chart) -> Vec<Entry<'_>> {
+    let series = chart.series.iter().map(|series| {
+        let mark = match series.style {
+            Style::Dots => Mark::Dot,
+            Style::Dashes => Mark::Dashes,
+            Style::Line | Style::Steps => Mark::Line,
+        };
+        Entry { name: &series.name, color: series.color, mark }
+    });
+    series.chain(chart.levels.iter().map(Entry::level)).collect()
+}
+
+/// One line of a legend.
+pub(super) struct Entry<'a> {
+    pub(super) name: &'a str,
+    pub(super) color: RGBColor,
+    pub(super) mark: Mark,
+}
+
+impl<'a> Entry<'a> {
+    /// The entry of a level.
+    pub(super) fn level(level: &'a Level) -> Self {
+        Self { name: &level.name, color: level.color, mark: Mark::Dashes }
+    }
+}
+
+/// How a legend entry is marked.
+#[derive(Clone, Copy)]
+pub(super) enum Mark {
+    Line,
+    Dot,
+    Dashes,
+    Box,
+}
+
+/// The entries with a name, right-aligned beside the title.
+pub(super) fn legend(entries: &[Entry<'_>], area: &Area<'_, '_>) -> Drawn {
     const SIZE: u32 = 12;
-    let entries: Vec<(&str, RGBColor, Entry)> = chart
-        .series
-        .iter()
-        .map(|s| {
-            (
-                s.name.as_str(),
-                s.color,
-                if s.style == Style::Dots { Entry::Dot } else { Entry::Line },
-            )
-        })
-        .chain(chart.levels.iter().map(|l| (l.name.as_str(), l.color, Entry::Dashes)))
-        .filter(|(name, ..)| !name.is_empty())
-        .collect();
     let mut x = WIDTH as i32 - RIGHT as i32;
-    for (name, color, entry) in entries.into_iter().rev() {
+    for Entry { name, color, mark } in entries.iter().rev().filter(|entry| !entry.name.is_empty()) {
         x -= text_width(name, SIZE);
         text(area, name, (x, 8), SIZE, INK)?;
         x -= 26;
         let y = 14;
-        match entry {
-            Entry::Dot => area.draw(&Circle::new((x + 12, y), 3, color.filled())),
-            Entry::Line => {
-                area.draw(&PathElement::new([(x, y), (x + 20, y)], color.stroke_width(3)))
+        let line = |from: i32, to: i32, width: u32| {
+            PathElement::new([(x + from, y), (x + to, y)], color.stroke_width(width))
+        };
+        match mark {
+            Mark::Dot => area.draw(&Circle::new((x + 12, y), 3, color.filled())),
+            Mark::Line => area.draw(&line(0, 20, 3)),
+            Mark::Dashes => {
+                area.draw(&line(0, 8, 2)).map_err(draw_error)?;
+                area.draw(&line(12, 20, 2))
             }
-            Entry::Dashes => {
-                area.draw(&PathElement::new([(x, y), (x + 8, y)], color.stroke_width(2)))
-                    .map_err(draw_error)?;
-                area.draw(&PathElement::new([(x + 12, y), (x + 20, y)], color.stroke_width(2)))
+            Mark::Box => {
+                area.draw(&Rectangle::new([(x + 6, y - 5), (x + 18, y + 5)], color.filled()))
             }
         }
         .map_err(draw_error)?;
         x -= 18;
     }
     Ok(())
-}
-
-/// How a legend entry is marked.
-enum Entry {
-    Line,
-    Dot,
-    Dashes,
 }
 
 /// The end of the horizontal axis, and both ends of the vertical one: what the chart asks for, else
@@ -148,9 +174,12 @@ fn extent(chart: &Chart) -> (f64, f64, f64) {
         .chain(chart.levels.iter().map(|l| l.value))
         .filter(|y| y.is_finite())
         .fold(0.0, f64::max);
-    let y_low = points().map(|p| p.1).filter(|y| y.is_finite()).fold(0.0, f64::min) * 1.06;
     let or_one = |end: f64| if end > 0.0 { end } else { 1.0 };
-    (or_one(chart.x_end.unwrap_or(x_data)), y_low, or_one(chart.y_end.unwrap_or(y_data * 1.06)))
+    let above = |start: f64, end: f64| if end > start { end } else { start + 1.0 };
+    let x_end = above(chart.x_start, or_one(chart.x_end.unwrap_or(x_data)));
+    let y_low = points().map(|p| p.1).filter(|y| y.is_finite()).fold(0.0, f64::min) * 1.06;
+    let y_start = chart.y_start.unwrap_or(y_low);
+    (x_end, y_start, above(y_start, or_one(chart.y_end.unwrap_or(y_data * 1.06))))
 }
 
 /// Numbers of an axis that ends at `end`, with as many decimals as tell its ticks apart, and with a

@@ -1,0 +1,345 @@
+//! SVG figures: charts with labelled axes, grouped bars, and lanes that show who ran when.
+//!
+//! A [`Figure`] is a stack of panels described as data. What a figure shows is decided by whoever
+//! describes it; nothing here knows what the values mean.
+
+#![forbid(unsafe_code)]
+
+mod bars;
+mod chart;
+mod lanes;
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use plotters::prelude::*;
+
+/// Width of every figure in pixels.
+const WIDTH: u32 = 1000;
+const FONT: &str = "DejaVu Sans, Helvetica, Arial, sans-serif";
+const INK: RGBColor = RGBColor(40, 40, 40);
+const FAINT: RGBColor = RGBColor(225, 225, 225);
+
+/// A color, by its parts of red, green and blue.
+pub use plotters::style::RGBColor;
+
+/// The palette of Okabe and Ito, which people with any color vision can tell apart.
+pub const PALETTE: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(213, 94, 0),
+    RGBColor(110, 110, 110),
+];
+
+/// One drawing: a title, and panels below each other.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// What the figure shows.
+    pub title: String,
+    /// With what it was obtained, in a smaller font.
+    pub subtitle: String,
+    /// From top to bottom.
+    pub panels: Vec<Panel>,
+}
+
+/// A part of a figure.
+#[derive(Clone, Debug)]
+pub enum Panel {
+    /// Values against an axis.
+    Chart(Chart),
+    /// Values of categories, side by side.
+    Bars(Bars),
+    /// Rows of spans against time.
+    Lanes(Lanes),
+}
+
+/// Values against an axis.
+#[derive(Clone, Debug, Default)]
+pub struct Chart {
+    /// What this panel shows.
+    pub title: String,
+    /// Quantity and unit of the horizontal axis.
+    pub x_label: String,
+    /// Quantity and unit of the vertical axis.
+    pub y_label: String,
+    /// Left end of the horizontal axis.
+    pub x_start: f64,
+    /// Lower end of the vertical axis; zero, or what negative data needs, if absent.
+    pub y_start: Option<f64>,
+    /// Right end of the horizontal axis; taken from the data if absent.
+    pub x_end: Option<f64>,
+    /// Upper end of the vertical axis; taken from the data if absent.
+    pub y_end: Option<f64>,
+    /// The data.
+    pub series: Vec<Series>,
+    /// Horizontal lines of reference.
+    pub levels: Vec<Level>,
+}
+
+/// One set of values.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// What it is called in the legend.
+    pub name: String,
+    /// `(x, y)` in ascending `x`, except for [`Style::Dots`].
+    pub points: Vec<(f64, f64)>,
+    /// How it is drawn.
+    pub style: Style,
+    /// With what.
+    pub color: RGBColor,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// A line from point to point.
+    Line,
+    /// The same in dashes.
+    Dashes,
+    /// A filled step function: each value holds until the next point.
+    Steps,
+    /// Single points.
+    Dots,
+}
+
+/// A horizontal line of reference.
+#[derive(Clone, Debug)]
+pub struct Level {
+    /// What it is called in the legend.
+    pub name: String,
+    /// Where it lies.
+    pub value: f64,
+    /// With what it is drawn.
+    pub color: RGBColor,
+}
+
+/// Values of categories, side by side in groups; negative ones hang from the axis.
+#[derive(Clone, Debug, Default)]
+pub struct Bars {
+    /// What this panel shows.
+    pub title: String,
+    /// What the categories are.
+    pub x_label: String,
+    /// Quantity and unit of the vertical axis.
+    pub y_label: String,
+    /// From left to right.
+    pub categories: Vec<String>,
+    /// The bars of each group, in order.
+    pub sets: Vec<BarSet>,
+    /// Whether the sets stand beside or upon each other.
+    pub arrangement: Arrangement,
+    /// Horizontal lines of reference.
+    pub levels: Vec<Level>,
+}
+
+/// How the sets of one category are arranged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arrangement {
+    /// Beside each other.
+    #[default]
+    Grouped,
+    /// Upon each other, each from where the one before ends; for values of one sign.
+    Stacked,
+}
+
+/// One value per category.
+#[derive(Clone, Debug)]
+pub struct BarSet {
+    /// What it is called in the legend.
+    pub name: String,
+    /// In the order of the categories; one that is not finite is left out.
+    pub values: Vec<f64>,
+    /// With what it is drawn.
+    pub color: RGBColor,
+}
+
+/// Rows of spans against time.
+#[derive(Clone, Debug, Default)]
+pub struct Lanes {
+    /// What this panel shows.
+    pub title: String,
+    /// Quantity and unit of the horizontal axis.
+    pub x_label: String,
+    /// Right end of the horizontal axis.
+    pub x_end: f64,
+    /// What a full shade stands for.
+    pub shade_label: String,
+    /// From top to bottom.
+    pub rows: Vec<Lane>,
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// Whose row it is.
+    pub label: String,
+    /// What lies in it.
+    pub spans: Vec<Span>,
+}
+
+/// One stretch of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// Where it begins.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
+    /// How dark it is, 0 to 1.
+    pub shade: f64,
+}
+
+/// A figure that could not be drawn or written.
+#[derive(Debug, thiserror::Error)]
+pub enum PlotError {
+    /// The file could not be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The drawing library refused.
+    #[error("cannot draw the figure: {0}")]
+    Draw(String),
+}
+
+/// The outcome of the drawing functions, with the error of the library as text.
+type Drawn = Result<(), PlotError>;
+
+/// Keeps the message of a drawing error.
+fn draw_error(error: impl fmt::Display) -> PlotError {
+    PlotError::Draw(error.to_string())
+}
+
+impl Panel {
+    fn height(&self) -> u32 {
+        match self {
+            Self::Chart(_) | Self::Bars(_) => 300,
+            Self::Lanes(lanes) => lanes::height(lanes),
+        }
+    }
+}
+
+impl Figure {
+    /// Room for title and subtitle; none where the figure has neither.
+    fn header(&self) -> u32 {
+        if self.title.is_empty() && self.subtitle.is_empty() { 0 } else { 62 }
+    }
+
+    /// Draws the figure as SVG text.
+    ///
+    /// # Errors
+    /// If the drawing library refuses a value.
+    pub fn to_svg(&self) -> Result<String, PlotError> {
+        let height = self.header() + self.panels.iter().map(Panel::height).sum::<u32>() + 8;
+        let mut svg = String::new();
+        {
+            let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+            root.fill(&WHITE).map_err(draw_error)?;
+            let (header, mut rest) = root.split_vertically(self.header());
+            text(&header, &self.title, (20, 14), 20, INK)?;
+            text(&header, &self.subtitle, (20, 40), 13, RGBColor(95, 95, 95))?;
+            for panel in &self.panels {
+                let (area, below) = rest.split_vertically(panel.height());
+                match panel {
+                    Panel::Chart(chart) => chart::draw(chart, &area)?,
+                    Panel::Bars(bars) => bars::draw(bars, &area)?,
+                    Panel::Lanes(lanes) => lanes::draw(lanes, &area)?,
+                }
+                rest = below;
+            }
+            root.present().map_err(draw_error)?;
+        }
+        Ok(svg)
+    }
+
+    /// Draws the figure into a file.
+    ///
+    /// # Errors
+    /// If the drawing library refuses a value, or the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), PlotError> {
+        let svg = self.to_svg()?;
+        std::fs::write(path, svg)
+            .map_err(|source| PlotError::Write { path: path.display().to_string(), source })
+    }
+}
+
+/// An area of the SVG backend.
+type Area<'a, 'b> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn text(
+    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    what: &str,
+    at: (i32, i32),
+    size: u32,
+    color: RGBColor,
+) -> Drawn {
+    area.draw(&Text::new(what.to_owned(), at, (FONT, size).into_font().color(&color)))
+        .map_err(draw_error)
+}
+
+/// Room that a text takes: the SVG backend cannot measure fonts, and legends must not overlap.
+fn text_width(what: &str, size: u32) -> i32 {
+    (what.chars().count() as f64 * f64::from(size) * 0.56).ceil() as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart() -> Chart {
+        Chart {
+            title: "system".into(),
+            x_label: "time (s)".into(),
+            y_label: "bandwidth (GB/s)".into(),
+            series: vec![Series {
+                name: "measured".into(),
+                points: vec![(0.0, 1.0), (1.0, 3.0), (2.0, 2.0)],
+                style: Style::Steps,
+                color: PALETTE[0],
+            }],
+            levels: vec![Level { name: "peak".into(), value: 4.0, color: PALETTE[5] }],
+            ..Chart::default()
+        }
+    }
+
+    #[test]
+    fn a_figure_names_its_axes_levels_and_rows() {
+        let lanes = Lanes {
+            title: "who ran".into(),
+            x_label: "time (s)".into(),
+            x_end: 2.0,
+            shade_label: "bandwidth".into(),
+            rows: vec![Lane {
+                label: "gzip".into(),
+                spans: vec![Span { from: 0.0, to: 0.5, shade: 0.7 }],
+            }],
+        };
+        let figure = Figure {
+            title: "batch <1>".into(),
+            subtitle: "os".into(),
+            panels: vec![Panel::Chart(chart()), Panel::Lanes(lanes)],
+        };
+        let svg = figure.to_svg().unwrap();
+        for needle in
+            ["batch &lt;1&gt;", "bandwidth (GB/s)", "peak", "measured", "gzip", "time (s)"]
+        {
+            assert!(svg.contains(needle), "{needle} is missing");
+        }
+    }
+
+    #[test]
+    fn an_empty_chart_can_be_drawn() {
+        let figure = Figure {
+            title: String::new(),
+            subtitle: String::new(),
+            panels: vec![Panel::Chart(Chart::default()), Panel::Lanes(Lanes::default())],
+        };
+        assert!(figure.to_svg().unwrap().starts_with("<svg"));
+    }
+}
