@@ -1,0 +1,97 @@
+//! hmmsched: its figures and tables on the flow engine.
+
+mod media;
+mod mixes;
+mod nodes;
+mod pages;
+
+use memweir_core::input::InputError;
+
+use crate::report::{Effort, Found};
+use crate::run::{Failed, Laboratory};
+use crate::source::{FigureData, File, Suite};
+use crate::work::Bench;
+use mixes::Mixes;
+
+macro_rules! file {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../experiments/", $name)))
+    };
+}
+
+const PAPER: File = file!("hmmsched/paper.toml");
+
+/// In the order of the paper.
+const FIGURES: [File; 7] = [
+    file!("hmmsched/table-01.toml"),
+    file!("hmmsched/figure-02.toml"),
+    file!("hmmsched/figure-03.toml"),
+    file!("hmmsched/figure-07.toml"),
+    file!("hmmsched/ablation.toml"),
+    file!("hmmsched/remote.toml"),
+    file!("hmmsched/migration.toml"),
+];
+
+/// What the paper states.
+pub(crate) fn suite() -> Result<Suite, InputError> {
+    Suite::read(PAPER, &FIGURES)
+}
+
+/// The mixes on the machine, with each set of latencies.
+pub(crate) struct Lab {
+    mixes: Mixes,
+}
+
+impl Lab {
+    /// Makes the mixes.
+    ///
+    /// # Errors
+    /// If a data file is not what it should be.
+    pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
+        let suite = suite()?;
+        let data = suite.figures.iter().find(|figure| figure.id == "7");
+        let data = data.ok_or_else(|| InputError::new("experiments/hmmsched", "no figure `7`"))?;
+        let mixes = Mixes::new(&data.parameters()?, effort)?;
+        Ok(Self { mixes })
+    }
+}
+
+impl Laboratory for Lab {
+    fn work(&self, figures: &[&FigureData]) -> u64 {
+        let each = self.mixes.work();
+        figures
+            .iter()
+            .map(|figure| match figure.id.as_str() {
+                "7" => 4 * each,
+                "ablation" => 6 * each,
+                "remote" => 3 * each / 2,
+                "migration" => 4 * each,
+                _ => each / 16,
+            })
+            .sum()
+    }
+
+    fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
+        match data.id.as_str() {
+            "table1" => media::table_1(),
+            "2" => media::figure_2(data, bench),
+            "3" => media::figure_3(data),
+            "7" => mixes::figure_7(&self.mixes, bench),
+            "ablation" => mixes::ablation(&self.mixes, bench),
+            "remote" => nodes::remote(&self.mixes, bench),
+            "migration" => pages::migration(&self.mixes, bench),
+            other => {
+                let reason = format!("nobody knows how to make figure `{other}`");
+                Err(InputError::new("experiments/hmmsched", reason).into())
+            }
+        }
+    }
+
+    fn precision(&self) -> String {
+        format!(
+            "{} repetition instead of five, half a minute of each task instead of two; times move \
+             by some percent.",
+            self.mixes.repetitions
+        )
+    }
+}

@@ -1,0 +1,328 @@
+//! The two mixes under the scheduler, its rivals and its ablations: Fig. 7.
+
+use memweir_core::input::InputError;
+use memweir_core::{Nanos, metrics};
+use memweir_plot::{BarSet, Bars, Level, PALETTE, Panel};
+use memweir_sim::optimal::lower_bound;
+use memweir_sim::workload::catalog::Catalog;
+use memweir_sim::workload::mix::hmmsched::{self, MIX_1, MIX_2, Recipe};
+use memweir_sim::workload::mix::{Mix, Weight};
+use memweir_sim::{Experiment, Hardware, SimError, simulate};
+use serde::Deserialize;
+
+use super::media::hardware;
+use crate::report::{Effort, Found, Plot, Table, untitled};
+use crate::run::Failed;
+use crate::work::Bench;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parameters {
+    repetitions: u64,
+    seed: u64,
+}
+
+/// A mix with one set of latencies.
+pub(super) struct Case {
+    /// `#1, 1:1:3`.
+    pub(super) name: String,
+    /// Which mix: 1 or 2.
+    mix: u32,
+    /// Whether it has the latencies that are like those of PRAM.
+    pram: bool,
+    pub(super) hardware: Hardware,
+    /// One draw per repetition: they differ in where the programs start.
+    pub(super) draws: Vec<Mix>,
+}
+
+/// Both mixes with both sets of latencies.
+pub(super) struct Mixes {
+    pub(super) repetitions: u64,
+    pub(super) seed: u64,
+    /// How a mix is made.
+    pub(super) recipe: Recipe,
+    pub(super) cases: Vec<Case>,
+}
+
+impl Mixes {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// If a data file is not what it should be.
+    pub(super) fn new(parameters: &Parameters, effort: Effort) -> Result<Self, InputError> {
+        let repetitions = match effort {
+            Effort::Full => parameters.repetitions,
+            Effort::Quick => 1,
+        };
+        let recipe = match effort {
+            Effort::Full => Recipe::default(),
+            Effort::Quick => Recipe { weight: Weight::Equal(QUICK_WORK), ..Recipe::default() },
+        };
+        let catalog = Catalog::shipped();
+        let mut cases = Vec::new();
+        for (pram, medium) in [(false, "ratio-1-1-3"), (true, "ratio-1-3-8")] {
+            for (mix, applications) in [(1, &MIX_1), (2, &MIX_2)] {
+                let hardware = hardware(medium)?;
+                let name = format!("#{mix}, {}", if pram { "1:3:8" } else { "1:1:3" });
+                let draws = (0..repetitions).map(|repetition| {
+                    let seed = parameters.seed + repetition;
+                    hmmsched::mix(name.clone(), applications, &catalog, &hardware, &recipe, seed)
+                        .map_err(|refusal| refusal.written_in("experiments/hmmsched"))
+                });
+                let draws = draws.collect::<Result<_, _>>()?;
+                cases.push(Case { name, mix, pram, hardware, draws });
+            }
+        }
+        Ok(Self { repetitions, seed: parameters.seed, recipe, cases })
+    }
+
+    /// Simulated core-seconds of everything under one policy.
+    pub(super) fn work(&self) -> u64 {
+        self.cases.len() as u64 * self.repetitions * WORK
+    }
+}
+
+/// How long each task of a quick run works, in the place of two minutes.
+const QUICK_WORK: Nanos = Nanos::from_millis(30_000);
+
+/// Simulated core-seconds of one run: eight tasks of two minutes.
+pub(super) const WORK: u64 = 960;
+
+/// Completion times of the tasks of one case under one policy, by repetition.
+#[derive(Clone, Debug)]
+pub(super) struct Times(pub(super) Vec<Vec<f64>>);
+
+impl Times {
+    /// Reduction of each task's mean time against a baseline, in percent.
+    pub(super) fn reductions(&self, baseline: &Self) -> Vec<f64> {
+        let (ours, theirs) = (self.means(), baseline.means());
+        ours.iter().zip(theirs).map(|(ours, theirs)| 100.0 * (1.0 - ours / theirs)).collect()
+    }
+
+    /// Mean time of each task.
+    fn means(&self) -> Vec<f64> {
+        let tasks = self.0.first().map_or(0, Vec::len);
+        (0..tasks)
+            .map(|task| mean(&self.0.iter().map(|run| run[task]).collect::<Vec<_>>()))
+            .collect()
+    }
+
+    /// Mean time of the last task.
+    pub(super) fn turnaround(&self) -> f64 {
+        let last = |run: &Vec<f64>| run.iter().copied().fold(0.0, f64::max);
+        mean(&self.0.iter().map(last).collect::<Vec<_>>())
+    }
+}
+
+pub(super) fn mean(values: &[f64]) -> f64 {
+    metrics::mean(values).unwrap_or(f64::NAN)
+}
+
+/// Runs every case under every policy: per case, per policy.
+pub(super) fn run(
+    mixes: &Mixes,
+    policies: &[&str],
+    bench: &Bench<'_>,
+) -> Result<Vec<Vec<Times>>, Failed> {
+    let mut inputs = Vec::new();
+    for case in &mixes.cases {
+        for policy in policies {
+            inputs.extend(case.draws.iter().enumerate().map(|draw| (case, *policy, draw)));
+        }
+    }
+    let runs = bench.try_all(WORK, &inputs, |(case, policy, (number, mix))| {
+        let seed = mixes.seed + *number as u64;
+        completion(&experiment(&case.hardware, mix, policy, seed))
+    })?;
+    let per_policy: Vec<Times> =
+        runs.chunks(mixes.repetitions as usize).map(|runs| Times(runs.to_vec())).collect();
+    Ok(per_policy.chunks(policies.len()).map(<[Times]>::to_vec).collect())
+}
+
+/// A mix under a policy.
+pub(super) fn experiment(hardware: &Hardware, mix: &Mix, policy: &str, seed: u64) -> Experiment {
+    let mut experiment = Experiment::new(hardware.machine.clone(), mix.tasks.clone(), policy);
+    experiment.seed = seed;
+    experiment.scheduler.seed = seed;
+    // What the hybrid-agnostic policy takes for the peaks of eq. (4) and (5).
+    for (peak, memory) in
+        experiment.scheduler.medium_peaks.iter_mut().zip(&hardware.machine.memories)
+    {
+        *peak = Some(memory.service.capacity);
+    }
+    experiment
+}
+
+/// When each task was complete, in seconds.
+fn completion(experiment: &Experiment) -> Result<Vec<f64>, SimError> {
+    let outcome = simulate(experiment)?;
+    Ok(outcome.tasks.iter().map(|task| task.turnaround().as_secs_f64()).collect())
+}
+
+/// Fig. 7.
+pub(super) fn figure_7(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed> {
+    let policies = ["os", "hmmsched", "available-bandwidth", "hmmsched:no-guard"];
+    let runs = run(mixes, &policies, bench)?;
+    let reductions = |at: usize| -> Vec<Vec<f64>> {
+        runs.iter().map(|case| case[at].reductions(&case[0])).collect()
+    };
+    let (ours, agnostic) = (reductions(1), reductions(2));
+    let all: Vec<f64> = ours.concat();
+    let place = |mix: u32, pram: bool| {
+        mixes.cases.iter().position(|case| (case.mix, case.pram) == (mix, pram)).unwrap_or(0)
+    };
+    let first = place(1, false);
+    let of = |case: usize, name: &str| -> Vec<f64> {
+        let tasks = mixes.cases[case].draws.first().map_or(&[][..], |mix| &mix.tasks);
+        let named = tasks.iter().zip(&ours[case]).filter(|(task, _)| task.program.name == name);
+        named.map(|(_, reduction)| *reduction).collect()
+    };
+    let highest = |values: &[f64]| values.iter().copied().fold(f64::NAN, f64::max);
+    let whole: Vec<f64> = runs
+        .iter()
+        .map(|case| 100.0 * (1.0 - case[1].turnaround() / case[0].turnaround()))
+        .collect();
+    let saved = |at: usize| -> f64 {
+        runs.iter().map(|case| case[0].turnaround() - case[at].turnaround()).sum()
+    };
+    let bounds = mixes.cases.iter().map(bound);
+    let possible: f64 =
+        runs.iter().zip(bounds).map(|(case, bound)| case[0].turnaround() - bound).sum();
+    let values = vec![
+        ("best", highest(&all)),
+        ("mean", mean(&all)),
+        ("omnetpp", highest(&of(first, "471.omnetpp"))),
+        ("mcf", mean(&of(first, "429.mcf"))),
+        ("mix2", mean(&ours[place(2, false)])),
+        ("pram", mean(&ours[place(1, true)])),
+        ("pram-more", mean(&ours[place(1, true)]) - mean(&ours[first])),
+        ("agnostic", mean(&all) - mean(&agnostic.concat())),
+        ("turnaround", mean(&whole)),
+        ("possible", 100.0 * saved(1) / possible),
+    ];
+    let plots = mixes.cases.iter().zip(&runs).map(|(case, runs)| Plot {
+        caption: format!("Mix {}: completion times over those under the OS.", case.name),
+        figure: untitled(vec![normalized(case, &policies, runs)]),
+    });
+    let tables = vec![table(mixes, &policies, &runs)];
+    let remarks = vec![format!(
+        "Of the turnaround that could be saved at most (by a proved bound, which may be out of \
+         reach), hmmsched saves {:.0} % and available-bandwidth {:.0} %.",
+        100.0 * saved(1) / possible,
+        100.0 * saved(2) / possible
+    )];
+    Ok(Found { plots: plots.collect(), tables, values, remarks, ..Found::default() })
+}
+
+/// Mean turnaround in seconds that no schedule of the case's draws is below.
+fn bound(case: &Case) -> f64 {
+    let machine = &case.hardware.machine;
+    let bounds = case.draws.iter().map(|mix| lower_bound(machine, &mix.tasks, machine.cores()));
+    mean(&bounds.map(Nanos::as_secs_f64).collect::<Vec<_>>())
+}
+
+/// Times of each instance over those under the OS.
+fn normalized(case: &Case, policies: &[&str], runs: &[Times]) -> Panel {
+    let names = case.draws.first().map_or(&[][..], |mix| &mix.tasks);
+    let names = names.iter().map(|task| {
+        task.name.split_once('.').map_or(task.name.as_str(), |(_, rest)| rest).to_owned()
+    });
+    let sets = policies.iter().zip(runs).skip(1).zip(PALETTE).map(|((policy, times), color)| {
+        let mut values: Vec<f64> =
+            times.reductions(&runs[0]).iter().map(|reduction| 1.0 - reduction / 100.0).collect();
+        values.push(mean(&values));
+        BarSet { name: (*policy).to_owned(), values, color }
+    });
+    Panel::Bars(Bars {
+        title: format!("mix {}", case.name),
+        y_label: "time over that under the OS".to_owned(),
+        sets: sets.collect(),
+        categories: names.chain(["mean".to_owned()]).collect(),
+        levels: vec![Level { name: "OS".to_owned(), value: 1.0, color: PALETTE[5] }],
+        ..Bars::default()
+    })
+}
+
+/// Mean reduction, best, worst and turnaround by case and policy.
+fn table(mixes: &Mixes, policies: &[&str], runs: &[Vec<Times>]) -> Table {
+    let mut rows = Vec::new();
+    for (case, runs) in mixes.cases.iter().zip(runs) {
+        for (policy, times) in policies.iter().zip(runs) {
+            let reductions = times.reductions(&runs[0]);
+            let best = reductions.iter().copied().fold(f64::NAN, f64::max);
+            let worst = reductions.iter().copied().fold(f64::NAN, f64::min);
+            rows.push(vec![
+                format!("{}: {policy}", case.name),
+                format!("{:.1}", mean(&reductions)),
+                format!("{best:.1}"),
+                format!("{worst:.1}"),
+                format!("{:.1}", times.turnaround()),
+            ]);
+        }
+    }
+    let header = ["mix and policy", "mean reduction (%)", "best (%)", "worst (%)", "last task (s)"];
+    Table {
+        caption: "Reduction of the instances' times, by mix, latencies and policy".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows,
+    }
+}
+
+/// Each rule of the scheduler taken away.
+pub(super) fn ablation(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed> {
+    let policies = [
+        "os",
+        "hmmsched",
+        "hmmsched:no-classes",
+        "hmmsched:no-guard",
+        "hmmsched:counts",
+        "hmmsched:no-order",
+    ];
+    let runs = run(mixes, &policies, bench)?;
+    let total = |at: usize| {
+        mean(&runs.iter().flat_map(|case| case[at].reductions(&case[0])).collect::<Vec<_>>())
+    };
+    let whole = total(1);
+    let names = mixes.cases.iter().map(|case| case.name.clone());
+    let sets = policies.iter().enumerate().skip(1).zip(PALETTE).map(|((at, policy), color)| {
+        let mut values: Vec<f64> =
+            runs.iter().map(|case| mean(&case[at].reductions(&case[0]))).collect();
+        values.push(mean(&values));
+        BarSet { name: (*policy).to_owned(), values, color }
+    });
+    let bars = Bars {
+        title: "mean reduction of the instances' times".to_owned(),
+        y_label: "reduction (%)".to_owned(),
+        sets: sets.collect(),
+        categories: names.chain(["mean".to_owned()]).collect(),
+        ..Bars::default()
+    };
+    Ok(Found {
+        plots: vec![Plot {
+            caption: "HMMSched, and without each of its rules.".to_owned(),
+            figure: untitled(vec![Panel::Bars(bars)]),
+        }],
+        tables: vec![table(mixes, &policies, &runs)],
+        values: vec![
+            ("no-classes", whole - total(2)),
+            ("no-guard", whole - total(3)),
+            ("counts", whole - total(4)),
+            ("no-complement", whole - total(5)),
+        ],
+        ..Found::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reductions_are_of_mean_times() {
+        let os = Times(vec![vec![100.0, 50.0], vec![120.0, 50.0]]);
+        let ours = Times(vec![vec![88.0, 60.0], vec![88.0, 60.0]]);
+        let reductions = ours.reductions(&os);
+        assert!((reductions[0] - 20.0).abs() < 1e-9 && (reductions[1] + 20.0).abs() < 1e-9);
+        assert_eq!((os.turnaround(), ours.turnaround()), (110.0, 88.0));
+    }
+}

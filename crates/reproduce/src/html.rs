@@ -1,0 +1,302 @@
+//! The report as one HTML file that needs nothing else: no network, no script, no other file.
+//!
+//! It is written as XML that browsers read as HTML, so that a test can hold it against a parser.
+
+use std::fmt::{self, Write as _};
+
+use memweir_plot::PlotError;
+
+use crate::report::{Comparison, Effort, Plot, Report, Section, Table};
+use crate::source::Value;
+
+const STYLE: &str = include_str!("html/style.css");
+
+/// The whole report.
+///
+/// # Errors
+/// If a drawing cannot be made.
+pub fn page(report: &Report) -> Result<String, PlotError> {
+    let mut html = String::new();
+    let paper = &report.paper;
+    write(
+        &mut html,
+        format_args!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+             <title>{name}, reproduced</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+            name = Text(&paper.name),
+        ),
+    );
+    head(&mut html, report);
+    contents(&mut html, report);
+    for each in &report.sections {
+        section(&mut html, each)?;
+    }
+    elsewhere(&mut html, report);
+    html.push_str("</body>\n</html>\n");
+    Ok(html)
+}
+
+/// A string takes everything that is written to it.
+fn write(html: &mut String, what: fmt::Arguments<'_>) {
+    let _ = html.write_fmt(what);
+}
+
+/// Text with the characters replaced that would be markup.
+struct Text<'a>(&'a str);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|character| match character {
+            '&' => f.write_str("&amp;"),
+            '<' => f.write_str("&lt;"),
+            '>' => f.write_str("&gt;"),
+            '"' => f.write_str("&quot;"),
+            other => f.write_char(other),
+        })
+    }
+}
+
+fn head(html: &mut String, report: &Report) {
+    let paper = &report.paper;
+    let [agree, disagree, without] = report.tally();
+    write(
+        html,
+        format_args!(
+            "<header>\n<h1>{} reproduced</h1>\n<p>{}: <cite>{}</cite>, {}.</p>\n\
+             <p>Simulated by memweir {} with the policies that also run live. Of {} comparisons, \
+             {agree} point in the paper's direction, {disagree} do not, and for {without} the \
+             paper claims none.</p>\n",
+            Text(&paper.name),
+            Text(&paper.authors),
+            Text(&paper.title),
+            Text(&paper.venue),
+            env!("CARGO_PKG_VERSION"),
+            agree + disagree + without,
+        ),
+    );
+    if report.effort == Effort::Quick {
+        let precision = Text(&report.precision);
+        write(html, format_args!("<p class=\"unfinished\">A quick run: {precision}</p>\n"));
+    }
+    if !report.missing.is_empty() {
+        let missing = report.missing.join(", ");
+        write(html, format_args!("<p class=\"unfinished\">Not done yet: {}</p>\n", Text(&missing)));
+    }
+    html.push_str("</header>\n");
+}
+
+fn contents(html: &mut String, report: &Report) {
+    html.push_str("<nav>\n<h2>Contents</h2>\n<ol>\n");
+    for section in &report.sections {
+        let with = |agrees| {
+            section.comparisons.iter().filter(|c| c.direction_agrees == Some(agrees)).count()
+        };
+        write(
+            html,
+            format_args!(
+                "<li><a href=\"#figure-{}\">{}</a> <span class=\"tally\">{}</span></li>\n",
+                Text(&section.data.id),
+                Text(&format!("{}: {}", label(&section.data.id), section.data.title)),
+                tally(with(true), with(false)),
+            ),
+        );
+    }
+    html.push_str("<li><a href=\"#elsewhere\">Not by this engine</a></li>\n</ol>\n</nav>\n");
+}
+
+/// How many statements of a section agree.
+fn tally(agree: usize, disagree: usize) -> String {
+    match (agree, disagree) {
+        (0, 0) => String::new(),
+        (agree, 0) => format!("{agree} agree"),
+        (0, disagree) => format!("{disagree} differ"),
+        (agree, disagree) => format!("{agree} agree, {disagree} differ"),
+    }
+}
+
+/// `Figure 9`, but `Table 1` and `Equation 7`.
+#[must_use]
+pub fn label(id: &str) -> String {
+    if let Some(number) = id.strip_prefix("table") {
+        format!("Table {number}")
+    } else if let Some(number) = id.strip_prefix("eq") {
+        format!("Equation ({number})")
+    } else if id.starts_with(|first: char| first.is_ascii_digit()) {
+        format!("Figure {id}")
+    } else {
+        let mut letters = id.chars();
+        letters
+            .next()
+            .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    }
+}
+
+fn section(html: &mut String, section: &Section) -> Result<(), PlotError> {
+    let data = &section.data;
+    write(
+        html,
+        format_args!(
+            "<section id=\"figure-{}\">\n<h2>{}</h2>\n<dl>\n<dt>The paper says</dt><dd>{} \
+             <span class=\"soft\">({})</span></dd>\n<dt>Here</dt><dd>{}</dd>\n</dl>\n",
+            Text(&data.id),
+            Text(&format!("{}: {}", label(&data.id), data.title)),
+            Text(&data.says),
+            Text(&data.place),
+            Text(&data.method),
+        ),
+    );
+    for plot in &section.found.plots {
+        draw(html, plot)?;
+    }
+    comparisons(html, &section.comparisons);
+    for remark in &section.found.remarks {
+        write(html, format_args!("<p>{}</p>\n", Text(remark)));
+    }
+    for each in &section.found.tables {
+        table(html, each);
+    }
+    html.push_str("</section>\n");
+    Ok(())
+}
+
+fn draw(html: &mut String, plot: &Plot) -> Result<(), PlotError> {
+    let svg = plot.figure.to_svg()?;
+    // Inside HTML the name space is known, and the size is that of the page.
+    let svg = svg.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1);
+    let caption = Text(&plot.caption);
+    let opening = format!("<svg role=\"img\" aria-label=\"{caption}\" ");
+    let svg = svg.replacen("<svg ", &opening, 1);
+    write(html, format_args!("<figure>\n{svg}<figcaption>{caption}</figcaption>\n</figure>\n"));
+    Ok(())
+}
+
+fn comparisons(html: &mut String, comparisons: &[Comparison]) {
+    if comparisons.is_empty() {
+        return;
+    }
+    html.push_str(
+        "<div class=\"table\"><table>\n<thead><tr><th>Item</th><th>Quantity</th>\
+         <th class=\"number\">Paper</th><th class=\"number\">Here</th><th>Unit</th>\
+         <th>Direction</th><th>Note</th></tr></thead>\n<tbody>\n",
+    );
+    for line in comparisons {
+        let paper = match &line.paper {
+            Value::Number(value) => format!("<td class=\"number\">{}</td>", number(*value)),
+            Value::Words(words) => format!("<td>{}</td>", Text(words)),
+        };
+        let ours = line.ours.map_or_else(|| "–".to_owned(), number);
+        let direction = match line.direction_agrees {
+            Some(true) => "<td class=\"yes\">✓ agrees</td>",
+            Some(false) => "<td class=\"no\">✗ differs</td>",
+            None => "<td class=\"soft\">–</td>",
+        };
+        write(
+            html,
+            format_args!(
+                "<tr><td>{}</td><td>{}</td>{paper}<td class=\"number\">{ours}</td><td>{}</td>\
+                 {direction}<td class=\"note\">{}</td></tr>\n",
+                Text(&line.item),
+                Text(&line.quantity),
+                Text(&line.unit),
+                Text(&line.note),
+            ),
+        );
+    }
+    html.push_str("</tbody>\n</table></div>\n");
+}
+
+/// A number with as many digits as mean something.
+#[must_use]
+pub fn number(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 1000.0 => 0,
+        size if size >= 100.0 => 1,
+        size if size >= 1.0 || size == 0.0 => 2,
+        size if size >= 0.1 => 3,
+        _ => 4,
+    };
+    let text = format!("{value:.decimals$}");
+    // A number that rounds to zero has no sign.
+    match text.strip_prefix('-') {
+        Some(digits) if digits.chars().all(|c| matches!(c, '0' | '.')) => digits.to_owned(),
+        Some(digits) => format!("\u{2212}{digits}"),
+        None => text,
+    }
+}
+
+fn table(html: &mut String, table: &Table) {
+    write(
+        html,
+        format_args!(
+            "<details><summary>{}</summary>\n<div class=\"table\"><table>\n<thead><tr>",
+            Text(&table.caption)
+        ),
+    );
+    let class = |column: usize| if column == 0 { "" } else { " class=\"number\"" };
+    for (column, name) in table.header.iter().enumerate() {
+        write(html, format_args!("<th{}>{}</th>", class(column), Text(name)));
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for row in &table.rows {
+        html.push_str("<tr>");
+        for (column, cell) in row.iter().enumerate() {
+            write(html, format_args!("<td{}>{}</td>", class(column), Text(cell)));
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody>\n</table></div></details>\n");
+}
+
+fn elsewhere(html: &mut String, report: &Report) {
+    html.push_str("<section id=\"elsewhere\">\n<h2>Not by this engine</h2>\n<dl>\n");
+    for (item, reason) in report.elsewhere() {
+        write(
+            html,
+            format_args!(
+                "<dt>{}</dt><dd>{}: {}</dd>\n",
+                Text(&item.id),
+                Text(&item.what),
+                Text(reason)
+            ),
+        );
+    }
+    html.push_str("</dl>\n</section>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_mean_something() {
+        let texts = [3.1419, -9.8, 38.25, 412.06, 12345.6, 0.0118, -0.0118, 0.0, -0.000_01, 0.63]
+            .map(number);
+        let expected = [
+            "3.14",
+            "−9.80",
+            "38.25",
+            "412.1",
+            "12346",
+            "0.0118",
+            "−0.0118",
+            "0.00",
+            "0.0000",
+            "0.630",
+        ];
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn labels_are_those_of_the_paper() {
+        assert_eq!(
+            ["9", "1b", "table1", "eq7", "rsd"].map(label),
+            ["Figure 9", "Figure 1b", "Table 1", "Equation (7)", "Rsd"]
+        );
+    }
+
+    #[test]
+    fn markup_in_texts_is_text() {
+        assert_eq!(Text("a < b & \"c\"").to_string(), "a &lt; b &amp; &quot;c&quot;");
+    }
+}

@@ -1,0 +1,203 @@
+//! iabw: its figures and tables on the flow engine.
+
+mod beside;
+mod combinations;
+mod curves;
+mod evaluation;
+mod fluctuation;
+mod hogs;
+mod outcomes;
+mod prediction;
+mod queueing;
+mod segments;
+mod targets;
+mod tuning;
+mod units;
+mod work;
+mod workloads;
+
+use std::cell::OnceCell;
+
+use memweir_core::input::InputError;
+use memweir_policy::TargetCurve;
+use memweir_sim::Machine;
+use memweir_sim::workload::mix::iabw::Set;
+
+use crate::report::{Effort, Found};
+use crate::run::{Failed, Laboratory};
+use crate::source::{FigureData, File, Suite};
+use crate::work::Bench;
+use combinations::Combination;
+use evaluation::{Evaluation, Setting};
+use tuning::Tuned;
+use units::btr;
+use workloads::Workloads;
+
+macro_rules! file {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../experiments/", $name)))
+    };
+}
+
+const PAPER: File = file!("iabw/paper.toml");
+const WORKLOADS: File = file!("iabw/workloads.toml");
+
+/// In the order of the paper.
+const FIGURES: [File; 21] = [
+    file!("iabw/figure-01b.toml"),
+    file!("iabw/figure-02.toml"),
+    file!("iabw/figure-03.toml"),
+    file!("iabw/figure-04.toml"),
+    file!("iabw/figure-05.toml"),
+    file!("iabw/figure-06.toml"),
+    file!("iabw/equation-07.toml"),
+    file!("iabw/table-01.toml"),
+    file!("iabw/table-02.toml"),
+    file!("iabw/rsd.toml"),
+    file!("iabw/figure-07.toml"),
+    file!("iabw/figure-08.toml"),
+    file!("iabw/figure-09.toml"),
+    file!("iabw/figure-10.toml"),
+    file!("iabw/figure-11.toml"),
+    file!("iabw/figure-12.toml"),
+    file!("iabw/figure-13.toml"),
+    file!("iabw/figure-14.toml"),
+    file!("iabw/figure-15.toml"),
+    file!("iabw/queueing.toml"),
+    file!("iabw/idle.toml"),
+];
+
+/// What the paper states.
+pub(crate) fn suite() -> Result<Suite, InputError> {
+    Suite::read(PAPER, &FIGURES)
+}
+
+/// The machine, the workloads, and what several figures need.
+pub(crate) struct Lab {
+    effort: Effort,
+    suite: Suite,
+    workloads: Workloads,
+    /// The segments of Fig. 6 side by side, which eq. (7) and Fig. 8 use too.
+    combinations: OnceCell<Vec<Combination>>,
+    /// The runs of the evaluation so far.
+    evaluation: Evaluation,
+    /// The best target of each training workload, and the curve through them.
+    tuned: OnceCell<Tuned>,
+}
+
+impl Lab {
+    /// The machine of the paper and its workloads' counterparts.
+    ///
+    /// # Errors
+    /// If a data file is not what it should be.
+    pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
+        Ok(Self {
+            effort,
+            suite: suite()?,
+            workloads: Workloads::new(effort)?,
+            combinations: OnceCell::new(),
+            evaluation: Evaluation::default(),
+            tuned: OnceCell::new(),
+        })
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.workloads.hardware.machine
+    }
+
+    fn peak(&self) -> f64 {
+        btr(self.machine().memories[0].service.capacity)
+    }
+
+    /// The data of another figure, on which one builds.
+    fn data(&self, id: &str) -> Result<&FigureData, InputError> {
+        let found = self.suite.figures.iter().find(|figure| figure.id == id);
+        found.ok_or_else(|| InputError::new("experiments/iabw", format!("no figure `{id}`")))
+    }
+
+    fn combinations(&self, bench: &Bench<'_>) -> Result<&[Combination], Failed> {
+        if self.combinations.get().is_none() {
+            let found = combinations::combinations(
+                self.data("6")?,
+                &self.workloads,
+                self.effort,
+                self.machine(),
+                bench,
+            )?;
+            let _ = self.combinations.set(found);
+        }
+        Ok(self.combinations.get().map_or(&[], Vec::as_slice))
+    }
+
+    /// What tuning found, and the setting of everything that comes after it.
+    fn tuned(&self, bench: &Bench<'_>) -> Result<&Tuned, Failed> {
+        if let Some(tuned) = self.tuned.get() {
+            return Ok(tuned);
+        }
+        let tuned = tuning::tune(&self.evaluation, &self.setting(None, bench))?;
+        Ok(self.tuned.get_or_init(|| tuned))
+    }
+
+    fn setting<'a>(&'a self, curve: Option<&'a TargetCurve>, bench: &'a Bench<'a>) -> Setting<'a> {
+        Setting { workloads: &self.workloads, curve, bench }
+    }
+}
+
+impl Laboratory for Lab {
+    fn work(&self, figures: &[&FigureData]) -> u64 {
+        work::of(figures, &self.workloads, self.effort)
+    }
+
+    fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
+        let (workloads, machine) = (&self.workloads, self.machine());
+        match data.id.as_str() {
+            "1b" => return hogs::figure_1b(data, machine, bench),
+            "2" => return hogs::figure_2(data, workloads),
+            "3" => return hogs::figure_3(data, self.data("1b")?, workloads, machine, bench),
+            "4" => return fluctuation::figure_4(data, workloads),
+            "5" => {
+                let segment = fluctuation::leslie(self.data("4")?, workloads)?;
+                return fluctuation::figure_5(data, &segment, self.effort, machine, bench);
+            }
+            "6" => return Ok(combinations::figure_6(self.combinations(bench)?, machine)),
+            "eq7" => return combinations::equation_7(data, self.combinations(bench)?, machine),
+            "table1" => return Ok(workloads::table_1(data, workloads)),
+            "15" => return prediction::figure_15(data, workloads, bench),
+            _ => {}
+        }
+        let tuned = self.tuned(bench)?;
+        let (runs, setting) = (&self.evaluation, &self.setting(Some(&tuned.curve), bench));
+        match data.id.as_str() {
+            "table2" => targets::table_2(runs, setting, tuned),
+            "rsd" => targets::repetitions(runs, setting, tuned),
+            "7" => tuning::figure_7(data, runs, setting, tuned),
+            "8" => Ok(tuning::figure_8(tuned, self.combinations(bench)?, self.peak())),
+            "9" => targets::figure_9(runs, setting, tuned),
+            "10" => targets::figure_10(data, runs, setting, tuned),
+            "11" => targets::figure_11_or_12(runs, setting, Set::Spec),
+            "12" => targets::figure_11_or_12(runs, setting, Set::Npb),
+            "13" => targets::figure_13_or_14(runs, setting, Set::SpecTraining),
+            "14" => targets::figure_13_or_14(runs, setting, Set::Npb),
+            "queueing" => {
+                let (figure_6, effort) = (self.data("6")?, self.effort);
+                queueing::queueing(data, figure_6, workloads, &tuned.curve, effort, bench)
+            }
+            "idle" => targets::idle(runs, setting),
+            other => {
+                let reason = format!("nobody knows how to make figure `{other}`");
+                Err(InputError::new("experiments/iabw", reason).into())
+            }
+        }
+    }
+
+    fn precision(&self) -> String {
+        format!(
+            "{} repetition instead of three (no relative standard deviations), half a minute of \
+             each job instead of two, {} targets per workload instead of fifteen, a tenth of the \
+             random combinations, and fewer points along curves. Means over workloads move by \
+             about a percent.",
+            self.workloads.repetitions,
+            self.workloads.shares.len()
+        )
+    }
+}

@@ -1,0 +1,163 @@
+//! Curves of two programs side by side against their demand: how they are run, read and drawn.
+
+use memweir_core::segment::Segment;
+use memweir_core::{BytesPerSec, Nanos};
+use memweir_plot::{Chart, Figure, Level, PALETTE, Panel, Series, Style};
+use memweir_sim::Machine;
+
+use super::beside::{Beside, beside};
+use super::segments::{hogsim, shifted};
+use super::units::{UNIT, btr, rate};
+use crate::report::untitled;
+use crate::run::Failed;
+use crate::work::Bench;
+
+/// A loss of weighted speedup that counts as the beginning of a decrease.
+pub(super) const ONSET: f64 = 0.01;
+
+/// One curve: demand, and what came of it.
+pub(super) type Curve = Vec<(f64, Beside)>;
+
+/// Demands from nothing (excluded) to the highest.
+pub(super) fn steps(highest: f64, points: usize) -> Vec<f64> {
+    (1..=points).map(|step| highest * step as f64 / points as f64).collect()
+}
+
+/// Two cores for so long.
+pub(super) fn core_seconds(seconds: f64) -> u64 {
+    (2.0 * seconds).ceil() as u64
+}
+
+/// Where the weighted speedup of two programs has fallen by [`ONSET`]: demand and system
+/// bandwidth, between the points of the curve.
+pub(super) fn onset(curve: &Curve) -> Option<(f64, f64)> {
+    let edge = 2.0 * (1.0 - ONSET);
+    let at = curve.iter().position(|(_, point)| point.speedup < edge)?;
+    let (demand, point) = curve[at];
+    let Some((before, earlier)) = at.checked_sub(1).map(|before| curve[before]) else {
+        return Some((demand, btr(point.bandwidth)));
+    };
+    let share = (earlier.speedup - edge) / (earlier.speedup - point.speedup);
+    let between = |from: f64, to: f64| from + (to - from) * share;
+    Some((between(before, demand), between(btr(earlier.bandwidth), btr(point.bandwidth))))
+}
+
+/// The value of a curve at a demand, between its points; that of the nearest end outside.
+pub(super) fn interpolated(curve: &Curve, demand: f64, value: impl Fn(&Beside) -> f64) -> f64 {
+    let at = curve.partition_point(|(x, _)| *x < demand);
+    match (at.checked_sub(1).and_then(|before| curve.get(before)), curve.get(at)) {
+        (Some((x0, y0)), Some((x1, y1))) => {
+            value(y0) + (value(y1) - value(y0)) * (demand - x0) / (x1 - x0)
+        }
+        (Some((_, only)), None) | (None, Some((_, only))) => value(only),
+        (None, None) => f64::NAN,
+    }
+}
+
+/// Bandwidth and weighted speedup against demand.
+pub(super) fn curves(named: &[(&str, &Curve)], peak: f64) -> Figure {
+    let series = |value: fn(&Beside) -> f64| {
+        let lines = named.iter().zip(PALETTE).map(|((name, curve), color)| Series {
+            name: (*name).to_owned(),
+            points: curve.iter().map(|(demand, point)| (*demand, value(point))).collect(),
+            style: Style::Line,
+            color,
+        });
+        lines.collect::<Vec<_>>()
+    };
+    let x_label = format!("demand of both together ({UNIT})");
+    let lowest = named
+        .iter()
+        .flat_map(|(_, curve)| curve.iter().map(|(_, point)| point.speedup))
+        .fold(2.0, f64::min);
+    let bandwidth = Chart {
+        title: "system bandwidth".to_owned(),
+        x_label: x_label.clone(),
+        y_label: UNIT.to_owned(),
+        series: series(|point| btr(point.bandwidth)),
+        levels: vec![Level { name: "peak".to_owned(), value: peak, color: PALETTE[5] }],
+        ..Chart::default()
+    };
+    let speedup = Chart {
+        title: "weighted speedup".to_owned(),
+        x_label,
+        y_label: "weighted speedup".to_owned(),
+        y_start: Some((lowest * 10.0 - 0.5).floor() / 10.0),
+        y_end: Some(2.02),
+        series: series(|point| point.speedup),
+        ..Chart::default()
+    };
+    untitled(vec![Panel::Chart(bandwidth), Panel::Chart(speedup)])
+}
+
+/// How two HogSims are run over a range of demands.
+#[derive(Clone, Copy)]
+pub(super) struct Sweep {
+    pub(super) highest: f64,
+    pub(super) points: usize,
+    pub(super) offsets: usize,
+    pub(super) seconds: f64,
+    /// How much more than the first the second program demands.
+    pub(super) inequality: f64,
+}
+
+/// The curve of two HogSims of a segment whose mean is shifted, averaged over where the second
+/// one starts.
+pub(super) fn sweep(
+    segment: &Segment,
+    range: Sweep,
+    machine: &Machine,
+    bench: &Bench<'_>,
+) -> Result<Curve, Failed> {
+    let ceiling = machine.core_peak;
+    let mut demands = steps(range.highest.min(2.0 * btr(ceiling)), range.points);
+    // Curves bend where the demand equals the peak.
+    let peak = btr(machine.memories[0].service.capacity);
+    demands.push(peak);
+    demands.sort_by(f64::total_cmp);
+    demands.dedup();
+    let time = Nanos::from_secs_f64(range.seconds);
+    let points = bench.try_all(
+        core_seconds(range.seconds) * range.offsets as u64,
+        &demands,
+        |demand| -> Result<Beside, Failed> {
+            let moved = |part: f64| shifted(segment, rate(demand * part), ceiling);
+            let part = 1.0 / (2.0 + range.inequality);
+            let (first, second) = (moved(part), moved(1.0 - part));
+            let programs = [hogsim(&first, ceiling), hogsim(&second, ceiling)];
+            let mut sum = Beside { bandwidth: BytesPerSec::ZERO, speedup: 0.0 };
+            for offset in 0..range.offsets {
+                // Halves of an interval apart, so that intervals do not begin together.
+                let share = (offset as f64 + 0.5) / range.offsets as f64;
+                let start = Nanos((segment.duration().as_f64() * share) as u64);
+                let [first, second] = programs.clone();
+                let point = beside(machine, &[(first, Nanos::ZERO), (second, start)], time)?;
+                sum.bandwidth += point.bandwidth / range.offsets as f64;
+                sum.speedup += point.speedup / range.offsets as f64;
+            }
+            Ok(sum)
+        },
+    )?;
+    Ok(demands.into_iter().zip(points).collect())
+}
+
+/// The chart of one segment.
+pub(super) fn drawn(title: &str, segment: &Segment, milliseconds: f64) -> Panel {
+    let interval = segment.interval().as_millis_f64();
+    let count = (milliseconds / interval).round() as usize;
+    let rates = segment.rates().iter().cycle().take(count);
+    let points = rates.enumerate().map(|(n, rate)| (n as f64 * interval, btr(*rate)));
+    Panel::Chart(Chart {
+        title: title.to_owned(),
+        x_label: "time (ms)".to_owned(),
+        y_label: UNIT.to_owned(),
+        x_end: Some(milliseconds),
+        series: vec![Series {
+            name: String::new(),
+            points: points.collect(),
+            style: Style::Steps,
+            color: PALETTE[0],
+        }],
+        ..Chart::default()
+    })
+}

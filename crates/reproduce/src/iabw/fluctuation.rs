@@ -1,0 +1,151 @@
+//! Degree, period and regularity of a segment: Fig. 4 and 5.
+
+use memweir_core::Nanos;
+use memweir_core::segment::{INTERVALS, Segment};
+use memweir_sim::Machine;
+use serde::Deserialize;
+
+use super::curves::{Curve, Sweep, curves, drawn, interpolated, sweep};
+use super::segments::course;
+use super::units::{UNIT, btr};
+use super::workloads::Workloads;
+use crate::report::{Effort, Found, Plot, Table, untitled};
+use crate::run::Failed;
+use crate::source::FigureData;
+use crate::work::Bench;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeslieParameters {
+    program: String,
+    period_ms: f64,
+    among: usize,
+}
+
+/// The segment of Fig. 4: the one of the program whose period is nearest to the paper's.
+pub(super) fn leslie(data: &FigureData, workloads: &Workloads) -> Result<Segment, Failed> {
+    let parameters: LeslieParameters = data.parameters()?;
+    let program = workloads.program(&parameters.program)?;
+    let rates = course(&program, Nanos::MILLI, parameters.among * INTERVALS);
+    let distance = |segment: &Segment| {
+        let period = segment.fluctuation_period().map_or(f64::INFINITY, Nanos::as_millis_f64);
+        (period - parameters.period_ms).abs()
+    };
+    let segments =
+        rates.chunks_exact(INTERVALS).map(|rates| Segment::new(Nanos::MILLI, rates.to_vec()));
+    let mut segments = segments.collect::<Result<Vec<_>, _>>()?;
+    segments.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
+    Ok(segments.swap_remove(0))
+}
+
+/// Fig. 4.
+pub(super) fn figure_4(data: &FigureData, workloads: &Workloads) -> Result<Found, Failed> {
+    let segment = leslie(data, workloads)?;
+    let rates = || segment.rates().iter().map(|rate| btr(*rate));
+    let panels = vec![
+        drawn("(a) original", &segment, 100.0),
+        drawn("(b) degree halved", &segment.with_degree(0.5), 100.0),
+        drawn("(c) period halved", &segment.with_period(0.5), 100.0),
+        drawn("(d) regular", &segment.regular(), 100.0),
+    ];
+    let plot = Plot {
+        caption: "The segment and its transformations.".to_owned(),
+        figure: untitled(panels),
+    };
+    let period = segment.fluctuation_period().map_or(f64::NAN, Nanos::as_millis_f64);
+    let values = vec![
+        ("period", period),
+        ("highest", rates().fold(0.0, f64::max)),
+        ("lowest", rates().fold(f64::INFINITY, f64::min)),
+    ];
+    Ok(Found { plots: vec![plot], values, ..Found::default() })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SensitivityParameters {
+    degrees: Vec<f64>,
+    periods: Vec<f64>,
+    highest: f64,
+    points: usize,
+    offsets: usize,
+    seconds: f64,
+    inequality: f64,
+}
+
+impl SensitivityParameters {
+    fn sweep(&self, effort: Effort) -> Sweep {
+        let (points, offsets) = match effort {
+            Effort::Full => (self.points, self.offsets),
+            Effort::Quick => (self.points.div_ceil(2), self.offsets.div_ceil(4)),
+        };
+        let Self { highest, seconds, inequality, .. } = *self;
+        Sweep { highest, points, offsets, seconds, inequality }
+    }
+
+    /// How long programs with a shorter period run: fewer milliseconds hold as many of its periods.
+    fn shorter(&self, sweep: Sweep, period: f64) -> Sweep {
+        Sweep { seconds: (self.seconds * period).max(0.2).min(self.seconds), ..sweep }
+    }
+}
+
+/// Fig. 5: the segment of Fig. 4 with other degrees, periods, and regular.
+pub(super) fn figure_5(
+    data: &FigureData,
+    segment: &Segment,
+    effort: Effort,
+    machine: &Machine,
+    bench: &Bench<'_>,
+) -> Result<Found, Failed> {
+    let parameters: SensitivityParameters = data.parameters()?;
+    let range = parameters.sweep(effort);
+    let peak = btr(machine.memories[0].service.capacity);
+    let loss = |curve: &Curve| 2.0 - interpolated(curve, peak, |point| point.speedup);
+    let degrees = parameters.degrees.iter().map(|degree| {
+        let curve = sweep(&segment.with_degree(*degree), range, machine, bench)?;
+        Ok((format!("degree {degree}"), curve))
+    });
+    let degrees = degrees.collect::<Result<Vec<_>, Failed>>()?;
+    let periods = |base: &Segment| {
+        let curves = parameters.periods.iter().map(|period| {
+            let shorter = parameters.shorter(range, *period);
+            let curve = sweep(&base.with_period(*period), shorter, machine, bench)?;
+            Ok((format!("period x{period}"), curve))
+        });
+        curves.collect::<Result<Vec<_>, Failed>>()
+    };
+    let (original, regular) = (periods(segment)?, periods(&segment.regular())?);
+    let loss_of =
+        |curves: &[(String, Curve)], at: usize| curves.get(at).map_or(f64::NAN, |(_, c)| loss(c));
+    let half = parameters.degrees.iter().position(|degree| *degree == 0.5).unwrap_or(usize::MAX);
+    let shortest = parameters.periods.len().saturating_sub(1);
+    let values = vec![
+        ("half-degree", loss_of(&degrees, half) / loss_of(&degrees, 0)),
+        ("regular-worse", loss_of(&regular, 0) / loss_of(&original, 0)),
+        ("regular-short", loss_of(&regular, shortest) / loss_of(&regular, 0)),
+        ("original-short", loss_of(&original, shortest) / loss_of(&original, 0)),
+    ];
+    let plot = |caption: &str, named: &[(String, Curve)]| {
+        let named: Vec<(&str, &Curve)> = named.iter().map(|(name, c)| (name.as_str(), c)).collect();
+        Plot { caption: caption.to_owned(), figure: curves(&named, peak) }
+    };
+    let rows = [("original", &degrees), ("original", &original), ("regular", &regular)];
+    let rows = rows.into_iter().flat_map(|(kind, curves)| {
+        curves.iter().map(move |(name, curve)| (format!("{kind}, {name}"), curve))
+    });
+    let table = Table {
+        caption: format!("Loss of weighted speedup at a demand of {peak:.0} {UNIT}"),
+        header: vec!["segment".to_owned(), "loss".to_owned()],
+        rows: rows.map(|(name, curve)| vec![name, format!("{:.4}", loss(curve))]).collect(),
+    };
+    Ok(Found {
+        plots: vec![
+            plot("Degree of fluctuation.", &degrees),
+            plot("Period of the original segment.", &original),
+            plot("Period of the regular segment.", &regular),
+        ],
+        tables: vec![table],
+        values,
+        ..Found::default()
+    })
+}

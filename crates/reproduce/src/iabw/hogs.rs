@@ -1,0 +1,186 @@
+//! Hog and HogSim: Fig. 1b, 2 and 3.
+
+use memweir_core::segment::{INTERVALS, Segment};
+use memweir_core::{BytesPerSec, Nanos, metrics};
+use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
+use memweir_sim::Machine;
+use serde::Deserialize;
+
+use super::beside::beside;
+use super::curves::{
+    Curve, ONSET, Sweep, core_seconds, curves, drawn, interpolated, onset, steps, sweep,
+};
+use super::segments::{course, hog};
+use super::units::{UNIT, btr, rate};
+use super::workloads::Workloads;
+use crate::report::{Found, Plot, untitled};
+use crate::run::Failed;
+use crate::source::FigureData;
+use crate::work::Bench;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HogParameters {
+    highest: f64,
+    points: usize,
+    seconds: f64,
+}
+
+/// Fig. 1b.
+pub(super) fn figure_1b(
+    data: &FigureData,
+    machine: &Machine,
+    bench: &Bench<'_>,
+) -> Result<Found, Failed> {
+    let parameters: HogParameters = data.parameters()?;
+    let curve = hog_curve(&parameters, machine, bench)?;
+    let peak = btr(machine.memories[0].service.capacity);
+    let bend = onset(&curve);
+    let before = curve.iter().take_while(|(_, point)| point.speedup >= 2.0 * (1.0 - ONSET)).last();
+    let mut values = Vec::new();
+    if let (Some((_, before)), Some((_, after))) = (before, curve.last()) {
+        values = vec![
+            ("inflection", bend.map_or(f64::NAN, |(_, system)| system)),
+            ("speedup-before", before.speedup),
+            ("speedup-after", after.speedup),
+        ];
+    }
+    let plot = Plot {
+        caption:
+            "System bandwidth (left scale of the upper panel) and weighted speedup of two Hogs \
+                  against the sum of what each demands."
+                .to_owned(),
+        figure: curves(&[("two Hogs", &curve)], peak),
+    };
+    Ok(Found { plots: vec![plot], values, ..Found::default() })
+}
+
+fn hog_curve(
+    parameters: &HogParameters,
+    machine: &Machine,
+    bench: &Bench<'_>,
+) -> Result<Curve, Failed> {
+    let ceiling = machine.core_peak;
+    // Two cores draw no more than this.
+    let highest = parameters.highest.min(2.0 * btr(ceiling));
+    let demands = steps(highest, parameters.points);
+    let time = Nanos::from_secs_f64(parameters.seconds);
+    let points = bench.try_all(core_seconds(parameters.seconds), &demands, |demand| {
+        let hog = hog(rate(demand / 2.0), ceiling);
+        beside(machine, &[(hog.clone(), Nanos::ZERO), (hog, Nanos::ZERO)], time)
+    })?;
+    Ok(demands.into_iter().zip(points).collect())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CourseParameters {
+    program: String,
+    seconds: f64,
+    detail_ms: usize,
+}
+
+/// Fig. 2.
+pub(super) fn figure_2(data: &FigureData, workloads: &Workloads) -> Result<Found, Failed> {
+    let parameters: CourseParameters = data.parameters()?;
+    let program = workloads.program(&parameters.program)?;
+    let fine = course(&program, Nanos::MILLI, (parameters.seconds * 1000.0) as usize);
+    let coarse: Vec<BytesPerSec> = fine.chunks(INTERVALS).map(mean).collect();
+    let deviation = |rates: &[BytesPerSec]| {
+        let rates: Vec<f64> = rates.iter().map(|rate| rate.0).collect();
+        metrics::std_deviation(&rates).unwrap_or(f64::NAN)
+    };
+    let jumps: f64 = coarse.windows(2).map(|pair| pair[0].distance(pair[1]).0).sum();
+    let adjacent = jumps / (coarse.len() - 1).max(1) as f64 / mean(&coarse).0;
+    let panel = |title: &str, rates: &[BytesPerSec], interval: f64, unit: &str| {
+        let points = rates.iter().enumerate().map(|(n, rate)| (n as f64 * interval, btr(*rate)));
+        Panel::Chart(Chart {
+            title: title.to_owned(),
+            x_label: format!("time ({unit})"),
+            y_label: UNIT.to_owned(),
+            series: vec![Series {
+                name: String::new(),
+                points: points.collect(),
+                style: Style::Steps,
+                color: PALETTE[0],
+            }],
+            ..Chart::default()
+        })
+    };
+    let detail = &fine[..parameters.detail_ms.min(fine.len())];
+    let plot = Plot {
+        caption: format!("Bandwidth of {}, sampled at 100 ms and at 1 ms.", parameters.program),
+        figure: untitled(vec![
+            panel("every 100 ms", &coarse, 0.1, "s"),
+            panel("every 1 ms", detail, 1.0, "ms"),
+        ]),
+    };
+    Ok(Found {
+        plots: vec![plot],
+        values: vec![
+            ("fine-over-coarse", deviation(&fine) / deviation(&coarse)),
+            ("adjacent", 100.0 * adjacent),
+        ],
+        ..Found::default()
+    })
+}
+
+fn mean(rates: &[BytesPerSec]) -> BytesPerSec {
+    rates.iter().copied().sum::<BytesPerSec>() / rates.len().max(1) as f64
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SegmentParameters {
+    program: String,
+    from_ms: usize,
+    highest: f64,
+    points: usize,
+    offsets: usize,
+    seconds: f64,
+}
+
+/// Fig. 3.
+pub(super) fn figure_3(
+    data: &FigureData,
+    hogs: &FigureData,
+    workloads: &Workloads,
+    machine: &Machine,
+    bench: &Bench<'_>,
+) -> Result<Found, Failed> {
+    let parameters: SegmentParameters = data.parameters()?;
+    let program = workloads.program(&parameters.program)?;
+    let rates = course(&program, Nanos::MILLI, parameters.from_ms + INTERVALS);
+    let segment = Segment::new(Nanos::MILLI, rates[parameters.from_ms..].to_vec())?;
+    let range = Sweep {
+        highest: parameters.highest,
+        points: parameters.points,
+        offsets: parameters.offsets,
+        seconds: parameters.seconds,
+        inequality: 0.0,
+    };
+    let curve = sweep(&segment, range, machine, bench)?;
+    let hogs = hog_curve(&hogs.parameters()?, machine, bench)?;
+    let peak = btr(machine.memories[0].service.capacity);
+    let begin = onset(&curve).map_or(f64::NAN, |(demand, _)| demand);
+    let bend = onset(&hogs).map_or(f64::NAN, |(_, system)| system);
+    let at_peak = interpolated(&curve, peak, |point| btr(point.bandwidth));
+    let last = curve.last().map_or(f64::NAN, |(_, point)| btr(point.bandwidth));
+    let plots = vec![
+        Plot {
+            caption: format!("The segment: {} from {} ms on.", program.name, parameters.from_ms),
+            figure: untitled(vec![drawn("segment of 100 ms", &segment, 100.0)]),
+        },
+        Plot {
+            caption: "Two HogSims of that segment, and two Hogs.".to_owned(),
+            figure: curves(&[("two HogSims", &curve), ("two Hogs", &hogs)], peak),
+        },
+    ];
+    let values = vec![
+        ("onset", begin),
+        ("onset-share", begin / bend),
+        ("sum-not-reached", 100.0 * at_peak / peak),
+        ("approaches-peak", 100.0 * last / peak),
+    ];
+    Ok(Found { plots, values, ..Found::default() })
+}

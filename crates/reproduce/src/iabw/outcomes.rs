@@ -1,0 +1,209 @@
+//! What came of a set of workloads under several treatments: improvements, means and their
+//! intervals, and how much of what was possible was gained.
+
+use memweir_core::metrics;
+use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
+use memweir_sim::optimal::lower_bound;
+use memweir_sim::workload::mix::iabw::Set;
+
+use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
+use super::workloads::Counterpart;
+use crate::report::Table;
+use crate::run::Failed;
+
+/// Runs of one set, by workload: under the OS, then under each of the named treatments.
+pub(super) struct Outcomes<'a> {
+    pub(super) workloads: &'a [Counterpart],
+    /// Turnarounds in seconds that no schedule is below, by workload.
+    pub(super) bounds: Vec<f64>,
+    pub(super) names: Vec<&'static str>,
+    pub(super) runs: Vec<Vec<Runs>>,
+}
+
+impl<'a> Outcomes<'a> {
+    /// Runs a set under the OS and under these treatments.
+    ///
+    /// # Errors
+    /// If the engine refuses an experiment.
+    pub(super) fn of(
+        evaluation: &Evaluation,
+        setting: &Setting<'a>,
+        set: Set,
+        length: Length,
+        named: &[(&'static str, Treatment)],
+    ) -> Result<Self, Failed> {
+        let treatments: Vec<Treatment> =
+            std::iter::once(Treatment::Os).chain(named.iter().map(|(_, t)| *t)).collect();
+        let runs = evaluation.of(setting, set, length, &treatments)?;
+        let names = named.iter().map(|(name, _)| *name).collect();
+        let workloads = setting.workloads.set(set);
+        let machine = &setting.workloads.hardware.machine;
+        let bounds = workloads.iter().map(|workload| {
+            let tasks = &workload.mix(length).tasks;
+            lower_bound(machine, tasks, machine.cores()).as_secs_f64()
+        });
+        Ok(Self { workloads, bounds: bounds.collect(), names, runs })
+    }
+
+    /// Adds a treatment that differs from workload to workload.
+    pub(super) fn with(mut self, name: &'static str, runs: Vec<Runs>) -> Self {
+        for (all, more) in self.runs.iter_mut().zip(runs) {
+            all.push(more);
+        }
+        self.names.push(name);
+        self
+    }
+
+    /// Improvements over the OS under the treatment at this place, by workload.
+    pub(super) fn improvements(&self, at: usize) -> Vec<f64> {
+        self.runs.iter().map(|runs| runs[at + 1].improvement(&runs[0])).collect()
+    }
+
+    /// Share of what could be gained over the OS that a treatment gains, in percent: over all
+    /// workloads, so that those on which nothing can be gained count for nothing.
+    pub(super) fn possible(&self, at: usize) -> f64 {
+        let pairs = || self.runs.iter().zip(&self.bounds);
+        let saved: f64 =
+            pairs().map(|(runs, _)| runs[0].turnaround() - runs[at + 1].turnaround()).sum();
+        let possible: f64 = pairs().map(|(runs, bound)| runs[0].turnaround() - bound).sum();
+        100.0 * saved / possible
+    }
+
+    /// The same for every treatment, in words.
+    pub(super) fn possible_in_words(&self) -> String {
+        let all: f64 = self
+            .runs
+            .iter()
+            .zip(&self.bounds)
+            .map(|(runs, bound)| 100.0 * (runs[0].turnaround() / bound - 1.0))
+            .sum();
+        let shares = self.names.iter().enumerate();
+        let shares = shares.map(|(at, name)| format!("{name} {:.0} %", self.possible(at)));
+        format!(
+            "No schedule improves on the OS by more than {:.1} % on average (a proved bound, \
+             which may be out of reach). Of the time that could be saved at most, so much is \
+             saved: {}.",
+            all / self.runs.len().max(1) as f64,
+            shares.collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    /// Mean improvement with its 95 % interval over the workloads, in words.
+    pub(super) fn means_in_words(&self) -> String {
+        let means = self.names.iter().enumerate().map(|(at, name)| {
+            let pairs: Vec<(f64, f64)> =
+                self.improvements(at).into_iter().map(|gain| (0.0, gain)).collect();
+            let found = metrics::paired_difference(&pairs, 0.95);
+            let interval = found.and_then(|found| found.interval);
+            let interval =
+                interval.map_or_else(String::new, |i| format!(" ({:.1} to {:.1})", i.low, i.high));
+            format!("{name} {:+.1} %{interval}", found.map_or(f64::NAN, |found| found.mean))
+        });
+        format!(
+            "Mean improvement, with the 95 % interval over the workloads: {}.",
+            means.collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    /// Their mean.
+    pub(super) fn mean_improvement(&self, at: usize) -> f64 {
+        mean(&self.improvements(at))
+    }
+
+    /// The improvement on the workload with this number.
+    pub(super) fn of_workload(&self, index: u32, at: usize) -> f64 {
+        let place = self.workloads.iter().position(|workload| workload.paper.index == index);
+        place.map_or(f64::NAN, |place| self.improvements(at)[place])
+    }
+
+    pub(super) fn labels(&self) -> Vec<String> {
+        self.workloads.iter().map(Counterpart::label).collect()
+    }
+
+    /// A group of bars per workload, and the mean.
+    pub(super) fn bars(
+        &self,
+        title: &str,
+        y_label: &str,
+        values: impl Fn(usize) -> Vec<f64>,
+    ) -> Panel {
+        let sets = self.names.iter().zip(PALETTE).enumerate().map(|(at, (name, color))| {
+            let mut values = values(at);
+            values.push(mean(&values));
+            BarSet { name: (*name).to_owned(), values, color }
+        });
+        Panel::Bars(Bars {
+            title: title.to_owned(),
+            x_label: "workload, in the order of the ideal average bandwidth".to_owned(),
+            y_label: y_label.to_owned(),
+            sets: sets.collect(),
+            categories: self.labels().into_iter().chain(["mean".to_owned()]).collect(),
+            arrangement: Arrangement::Grouped,
+            levels: Vec::new(),
+        })
+    }
+
+    pub(super) fn improvement_bars(&self, title: &str) -> Panel {
+        self.bars(title, "improvement over the OS (%)", |at| self.improvements(at))
+    }
+
+    /// Everything by workload.
+    pub(super) fn table(&self, caption: &str) -> Table {
+        let each = self.names.iter().map(|name| format!("{name} (%)"));
+        let deviations = self.names.iter().map(|name| format!("{name} sd"));
+        let header = ["workload", "IABW", "bound (s)", "OS (s)"].map(str::to_owned);
+        Table {
+            caption: caption.to_owned(),
+            header: header
+                .into_iter()
+                .chain(each)
+                .chain(["OS sd".to_owned()])
+                .chain(deviations)
+                .collect(),
+            rows: self
+                .workloads
+                .iter()
+                .zip(self.bounds.iter().zip(&self.runs))
+                .map(|(workload, (bound, runs))| {
+                    let names = [
+                        workload.label(),
+                        format!("{:.1}", workload.paper.iabw),
+                        format!("{bound:.1}"),
+                        format!("{:.1}", runs[0].turnaround()),
+                    ];
+                    let gains = runs[1..].iter().map(|r| format!("{:.2}", r.improvement(&runs[0])));
+                    let deviations = runs.iter().map(|r| format!("{:.2}", r.deviation()));
+                    names.into_iter().chain(gains).chain(deviations).collect()
+                })
+                .collect(),
+        }
+    }
+}
+
+pub(super) fn mean(values: &[f64]) -> f64 {
+    metrics::mean(values).unwrap_or(f64::NAN)
+}
+
+pub(super) fn highest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NAN, f64::max)
+}
+
+pub(super) fn lowest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NAN, f64::min)
+}
+
+/// Share of the values for which something holds, in percent.
+pub(super) fn share(values: &[f64], holds: impl Fn(f64) -> bool) -> f64 {
+    100.0 * values.iter().filter(|value| holds(**value)).count() as f64 / values.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_percentages() {
+        assert_eq!(share(&[1.0, -1.0, -2.0, 0.0], |value| value < 0.0), 50.0);
+        assert_eq!((highest(&[1.0, 3.0]), lowest(&[1.0, 3.0])), (3.0, 1.0));
+    }
+}

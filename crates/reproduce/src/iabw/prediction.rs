@@ -1,0 +1,143 @@
+//! How well predictors foresee the next quantum: Fig. 15.
+
+use std::sync::Arc;
+
+use memweir_core::{BytesPerSec, Nanos, metrics};
+use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_policy::PredictorKind;
+use memweir_sim::{
+    Experiment, Program, QuantumOutcome, Recorder, SimError, Simulation, Task, TaskQuantum,
+};
+use serde::Deserialize;
+
+use super::workloads::Workloads;
+use crate::report::{Found, Plot, Table, untitled};
+use crate::run::Failed;
+use crate::source::FigureData;
+use crate::work::Bench;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parameters {
+    predictors: Vec<String>,
+    fluctuating: Vec<String>,
+    seconds: f64,
+}
+
+/// Predicted and measured bandwidth per quantum.
+#[derive(Default)]
+struct Meter(Vec<(BytesPerSec, BytesPerSec)>);
+
+impl Recorder for Meter {
+    fn quantum(&mut self, _: &QuantumOutcome, tasks: &[TaskQuantum]) {
+        for task in tasks {
+            // Of the first quantum nothing could be predicted.
+            if let Some(predicted) = task.predicted {
+                self.0.push((predicted, task.counts.bandwidth(task.cpu_time)));
+            }
+        }
+    }
+}
+
+/// Share of the quanta of a program, alone, that a predictor foresees.
+fn accuracy(
+    workloads: &Workloads,
+    program: &Arc<Program>,
+    predictor: PredictorKind,
+    time: Nanos,
+) -> Result<f64, SimError> {
+    let machine = &workloads.hardware.machine;
+    let task = Task { work: time, ..Task::once(program.name.clone(), Arc::clone(program)) };
+    let mut experiment = Experiment::new(machine.clone(), vec![task], "round-robin");
+    experiment.scheduler = workloads.scheduler("round-robin");
+    experiment.scheduler.predictor = predictor;
+    // Told of the program's mean, a predictor would begin with a guess that it did not make.
+    experiment.knowledge = memweir_sim::Knowledge::Nothing;
+    let mut meter = Meter::default();
+    Simulation::new(&experiment).recorder(&mut meter).run()?;
+    let peak = machine.memories[0].service.capacity;
+    Ok(metrics::prediction_accuracy(&meter.0, peak).unwrap_or(f64::NAN))
+}
+
+/// Fig. 15.
+pub(super) fn figure_15(
+    data: &FigureData,
+    workloads: &Workloads,
+    bench: &Bench<'_>,
+) -> Result<Found, Failed> {
+    let parameters: Parameters = data.parameters()?;
+    let programs = workloads.spec_programs()?;
+    let kinds = parameters.predictors.iter().map(|name| {
+        name.parse::<PredictorKind>().map_err(|unknown| {
+            memweir_core::input::InputError::new("figure 15", unknown.to_string()).key("predictors")
+        })
+    });
+    let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
+    let cases: Vec<_> = programs
+        .iter()
+        .flat_map(|program| kinds.iter().map(move |kind| (program, *kind)))
+        .collect();
+    let time = Nanos::from_secs_f64(parameters.seconds);
+    let shares = bench.try_all(parameters.seconds as u64, &cases, |(program, kind)| {
+        accuracy(workloads, program, *kind, time).map(|share| 100.0 * share)
+    })?;
+    let by_program: Vec<(&str, &[f64])> =
+        programs.iter().map(|p| p.name.as_str()).zip(shares.chunks(kinds.len())).collect();
+    let place = |name: &str| parameters.predictors.iter().position(|other| other == name);
+    let (phase, last) = (place("phase:0.4").unwrap_or(0), place("last").unwrap_or(0));
+    let gain = |name: &str| {
+        let found = by_program.iter().find(|(program, _)| *program == name);
+        found.map_or(f64::NAN, |(_, shares)| shares[phase] - shares[last])
+    };
+    let others = by_program.iter().map(|(name, _)| *name);
+    let others = others.filter(|name| !parameters.fluctuating.iter().any(|other| other == name));
+    let others: Vec<f64> = others.map(gain).collect();
+    let names = ["zeusmp", "gems", "wrf"];
+    let mut values: Vec<(&'static str, f64)> =
+        names.into_iter().zip(parameters.fluctuating.iter().map(|name| gain(name))).collect();
+    values.push(("others", metrics::mean(&others).unwrap_or(f64::NAN)));
+    let bars = Bars {
+        title: "quanta predicted to within 5 % of the peak".to_owned(),
+        y_label: "share (%)".to_owned(),
+        categories: by_program.iter().map(|(name, _)| short(name)).collect(),
+        sets: parameters
+            .predictors
+            .iter()
+            .enumerate()
+            .zip(PALETTE)
+            .map(|((at, name), color)| BarSet {
+                name: name.clone(),
+                values: by_program.iter().map(|(_, shares)| shares[at]).collect(),
+                color,
+            })
+            .collect(),
+        ..Bars::default()
+    };
+    let table = Table {
+        caption: "Quanta predicted, in percent".to_owned(),
+        header: std::iter::once("program".to_owned())
+            .chain(parameters.predictors.clone())
+            .collect(),
+        rows: by_program
+            .iter()
+            .map(|(name, shares)| {
+                let shares = shares.iter().map(|share| format!("{share:.1}"));
+                std::iter::once((*name).to_owned()).chain(shares).collect()
+            })
+            .collect(),
+    };
+    Ok(Found {
+        plots: vec![Plot {
+            caption: "Each program alone, with each predictor.".to_owned(),
+            figure: untitled(vec![Panel::Bars(bars)]),
+        }],
+        tables: vec![table],
+        values,
+        ..Found::default()
+    })
+}
+
+/// `milc` of `433.milc`.
+fn short(name: &str) -> String {
+    name.split_once('.').map_or(name, |(_, rest)| rest).to_owned()
+}

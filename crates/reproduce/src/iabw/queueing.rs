@@ -1,0 +1,99 @@
+//! A bus whose latency grows before it saturates: a test of what the explanations say.
+
+use memweir_core::Picos;
+use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
+use memweir_policy::TargetCurve;
+use memweir_sim::service::GrowthPoint;
+use memweir_sim::workload::mix::iabw::Set;
+use serde::Deserialize;
+
+use super::combinations::{combinations, share_below_peak};
+use super::evaluation::{Evaluation, Length, Setting, Treatment};
+use super::outcomes::Outcomes;
+use super::units::TRANSACTION;
+use super::workloads::{Workloads, title};
+use crate::report::{Effort, Found, Plot, untitled};
+use crate::run::Failed;
+use crate::source::FigureData;
+use crate::work::Bench;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    points: u32,
+    highest: f64,
+}
+
+/// The growth of latency of a queue with random arrivals and constant service (M/D/1).
+fn growth(service: Picos, latency: Picos, parameters: &Parameters) -> Vec<GrowthPoint> {
+    (0..=parameters.points)
+        .map(|point| parameters.highest * f64::from(point) / f64::from(parameters.points))
+        .map(|u| GrowthPoint {
+            utilization: u,
+            stretch: 1.0 + service.ratio(latency) * u / (2.0 * (1.0 - u)),
+        })
+        .collect()
+}
+
+/// Fig. 6, 11 and 12 on such a bus.
+pub(super) fn queueing(
+    data: &FigureData,
+    figure_6: &FigureData,
+    workloads: &Workloads,
+    curve: &TargetCurve,
+    effort: Effort,
+    bench: &Bench<'_>,
+) -> Result<Found, Failed> {
+    let parameters: Parameters = data.parameters()?;
+    let mut workloads = workloads.clone();
+    let memory = &mut workloads.hardware.machine.memories[0];
+    let per_transaction = TRANSACTION / 1e6 / memory.service.capacity.0 * 1e12;
+    let service = Picos(per_transaction.round() as u64);
+    memory.service.growth = growth(service, memory.read_latency, &parameters);
+    let points = memory.service.growth.iter().map(|point| (point.utilization, point.stretch));
+    let latency = Chart {
+        title: "latency over that of the unloaded bus".to_owned(),
+        x_label: "utilization".to_owned(),
+        y_label: "stretch".to_owned(),
+        series: vec![Series {
+            name: "M/D/1".to_owned(),
+            points: points.collect(),
+            style: Style::Line,
+            color: PALETTE[0],
+        }],
+        ..Chart::default()
+    };
+    let machine = &workloads.hardware.machine;
+    let combined = combinations(figure_6, &workloads, effort, machine, bench)?;
+    let evaluation = Evaluation::default();
+    let setting = Setting { workloads: &workloads, curve: Some(curve), bench };
+    let named = [("PBW", Treatment::PeakBandwidth), ("IABW, our curve", Treatment::Fitted)];
+    let mut panels = vec![Panel::Chart(latency)];
+    let mut values = vec![("before-peak", share_below_peak(&combined, machine))];
+    let mut remarks = Vec::new();
+    let ids = [(Set::Spec, "spec-pbw", "spec-mean"), (Set::Npb, "npb-pbw", "npb-mean")];
+    for (set, pbw, mean) in ids {
+        let outcomes = Outcomes::of(&evaluation, &setting, set, Length::Equal, &named)?;
+        values.extend([(pbw, outcomes.mean_improvement(0)), (mean, outcomes.mean_improvement(1))]);
+        panels.push(outcomes.improvement_bars(&format!("{}: improvement over the OS", title(set))));
+        remarks.push(format!("{}: {}", title(set), outcomes.possible_in_words()));
+    }
+    let caption = "The latency of the bus, and the workloads of Fig. 11 and 12 on it.".to_owned();
+    let plots = vec![Plot { caption, figure: untitled(panels) }];
+    Ok(Found { plots, values, remarks, ..Found::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_bus_is_as_fast_as_unloaded_and_half_a_service_time_is_added_at_half_load() {
+        let parameters = Parameters { points: 2, highest: 1.0 - 1e-9 };
+        let curve = growth(Picos(25_000), Picos(100_000), &parameters);
+        assert_eq!(curve[0], GrowthPoint { utilization: 0.0, stretch: 1.0 });
+        // 0.5 / (2 x 0.5) of a quarter of the latency.
+        assert!((curve[1].stretch - 1.125).abs() < 1e-6, "{:?}", curve[1]);
+        assert!(curve.is_sorted_by(|a, b| a.stretch < b.stretch));
+    }
+}

@@ -1,0 +1,328 @@
+//! The evaluation: targets against each other and against the OS, Fig. 9 to 14, Table 2, the spread
+//! of repetitions, and idle cores.
+
+use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
+use memweir_sim::workload::mix::iabw::Set;
+use serde::Deserialize;
+
+use super::evaluation::{Evaluation, Length, Setting, Treatment};
+use super::outcomes::{Outcomes, highest, lowest, mean, share};
+use super::tuning::Tuned;
+use super::units::UNIT;
+use super::workloads::title;
+use crate::report::{Found, Plot, Table, untitled};
+use crate::run::Failed;
+use crate::source::FigureData;
+
+/// The training workloads under PBW, IABW and the best target of each.
+fn training<'a>(
+    evaluation: &Evaluation,
+    setting: &Setting<'a>,
+    tuned: &Tuned,
+) -> Result<Outcomes<'a>, Failed> {
+    let named = [("PBW", Treatment::PeakBandwidth), ("IABW", Treatment::IdealAverage)];
+    let set = Set::SpecTraining;
+    let outcomes = Outcomes::of(evaluation, setting, set, Length::Equal, &named)?;
+    let best = setting.workloads.set(set).iter().zip(&tuned.workloads);
+    let best =
+        best.map(|(workload, best)| evaluation.one(setting, workload, Length::Equal, best.share));
+    Ok(outcomes.with("tuned", best.collect::<Result<_, _>>()?))
+}
+
+/// Fig. 9.
+pub(super) fn figure_9(
+    evaluation: &Evaluation,
+    setting: &Setting<'_>,
+    tuned: &Tuned,
+) -> Result<Found, Failed> {
+    let outcomes = training(evaluation, setting, tuned)?;
+    let (pbw, iabw, best) =
+        (outcomes.improvements(0), outcomes.improvements(1), outcomes.improvements(2));
+    let deviation =
+        |at: usize| outcomes.runs.iter().map(|runs| runs[at].deviation()).collect::<Vec<_>>();
+    let (pbw_sd, iabw_sd, best_sd) = (deviation(1), deviation(2), deviation(3));
+    let less: Vec<f64> = iabw_sd.iter().zip(&pbw_sd).map(|(iabw, pbw)| iabw - pbw).collect();
+    // Each bar of Fig. 9(a) with its bar of Fig. 9(b), over that of the OS.
+    let pairs: Vec<(f64, f64)> = outcomes
+        .runs
+        .iter()
+        .flat_map(|runs| {
+            let os = &runs[0];
+            runs[1..].iter().map(move |run| (run.deviation() / os.deviation(), run.improvement(os)))
+        })
+        .collect();
+    let high = iabw.len().saturating_sub(5);
+    let low: Vec<f64> = [11, 12, 13].map(|index| outcomes.of_workload(index, 0)).into();
+    let values = vec![
+        ("pbw-worst", lowest(&pbw)),
+        ("pbw-low", mean(&low)),
+        ("pbw-mean", mean(&pbw)),
+        ("iabw-14", outcomes.of_workload(14, 1)),
+        ("iabw-high", mean(&iabw[high..])),
+        ("iabw-mean", mean(&iabw)),
+        ("tuned-best", highest(&best)),
+        ("tuned-mean", mean(&best)),
+        ("sd-iabw", share(&less, |difference| difference < 0.0)),
+        ("sd-tuned", mean(&best_sd) - mean(&pbw_sd).min(mean(&iabw_sd))),
+        ("correlation", correlation(&pairs)),
+        ("possible", outcomes.possible(2)),
+    ];
+    let plot = Plot {
+        caption: "Improvement of the turnaround over the OS, and standard deviation of the \
+                  bandwidth per quantum."
+            .to_owned(),
+        figure: untitled(vec![
+            outcomes.improvement_bars("(a) improvement over the OS"),
+            outcomes.bars("(b) standard deviation of the bandwidth per quantum", UNIT, |at| {
+                deviation(at + 1)
+            }),
+        ]),
+    };
+    Ok(Found {
+        plots: vec![plot],
+        tables: vec![outcomes.table("Turnaround, improvement, and standard deviation by workload")],
+        values,
+        remarks: vec![
+            outcomes.means_in_words(),
+            outcomes.possible_in_words(),
+            format!(
+                "The mean standard deviation is {:.2} {UNIT} under the OS, {:.2} with PBW, {:.2} \
+                 with IABW and {:.2} tuned. The tuned target is the best of {} per workload, so \
+                 that a part of its gain is luck of the draw, as it is in the paper.",
+                mean(&deviation(0)),
+                mean(&pbw_sd),
+                mean(&iabw_sd),
+                mean(&best_sd),
+                setting.workloads.shares.len(),
+            ),
+        ],
+        ..Found::default()
+    })
+}
+
+/// Pearson's correlation of pairs.
+fn correlation(pairs: &[(f64, f64)]) -> f64 {
+    let (xs, ys): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let (x, y) = (mean(&xs), mean(&ys));
+    let covariance: f64 = pairs.iter().map(|(a, b)| (a - x) * (b - y)).sum();
+    let squares =
+        |values: &[f64], mean: f64| values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
+    covariance / (squares(&xs, x) * squares(&ys, y)).sqrt()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BreakdownParameters {
+    workload: u32,
+}
+
+/// Fig. 10.
+pub(super) fn figure_10(
+    data: &FigureData,
+    evaluation: &Evaluation,
+    setting: &Setting<'_>,
+    tuned: &Tuned,
+) -> Result<Found, Failed> {
+    let parameters: BreakdownParameters = data.parameters()?;
+    let outcomes = training(evaluation, setting, tuned)?;
+    let place = outcomes.workloads.iter().position(|w| w.paper.index == parameters.workload);
+    let Some(place) = place else { return Ok(Found::default()) };
+    let runs = &outcomes.runs[place];
+    let edges = [0, 10, 20, 30, 40, usize::MAX];
+    let names = ["0-10", "10-20", "20-30", "30-40", "40+"];
+    let sets =
+        names.iter().zip(edges.windows(2)).zip(PALETTE).map(|((name, edge), color)| BarSet {
+            name: (*name).to_owned(),
+            values: runs.iter().map(|runs| runs.share(edge[0], edge[1])).collect(),
+            color,
+        });
+    let categories = std::iter::once("OS").chain(outcomes.names.iter().copied());
+    let bars = Bars {
+        title: format!("quanta per band of system bandwidth ({UNIT})"),
+        y_label: "share (%)".to_owned(),
+        sets: sets.collect(),
+        categories: categories.map(str::to_owned).collect(),
+        arrangement: Arrangement::Stacked,
+        ..Bars::default()
+    };
+    let more = |from: usize, to: usize| runs[1].share(from, to) - runs[0].share(from, to);
+    Ok(Found {
+        plots: vec![Plot {
+            caption: format!("Bandwidth breakdown of {}.", outcomes.workloads[place].label()),
+            figure: untitled(vec![Panel::Bars(bars)]),
+        }],
+        values: vec![("high", more(40, usize::MAX)), ("low", more(0, 10))],
+        ..Found::default()
+    })
+}
+
+/// What other workloads run under: PBW, and the target by our curve and by the paper's.
+const TRIED: [(&str, Treatment); 3] = [
+    ("PBW", Treatment::PeakBandwidth),
+    ("IABW, our curve", Treatment::Fitted),
+    ("IABW, eq. (11)", Treatment::PaperCurve),
+];
+
+/// Fig. 11 and 12.
+pub(super) fn figure_11_or_12(
+    evaluation: &Evaluation,
+    setting: &Setting<'_>,
+    set: Set,
+) -> Result<Found, Failed> {
+    let outcomes = Outcomes::of(evaluation, setting, set, Length::Equal, &TRIED)?;
+    let [pbw, ours, paper] = [0, 1, 2].map(|at| outcomes.improvements(at));
+    let mut values = vec![
+        ("mean", mean(&ours)),
+        ("pbw-mean", mean(&pbw)),
+        ("order", mean(&ours) - mean(&pbw)),
+        ("paper-curve", mean(&paper)),
+        ("possible", outcomes.possible(1)),
+    ];
+    if set == Set::Npb {
+        let spec = Outcomes::of(evaluation, setting, Set::Spec, Length::Equal, &TRIED)?;
+        let all: Vec<f64> = ours.iter().copied().chain(spec.improvements(1)).collect();
+        values.extend([
+            ("pbw-best", highest(&pbw)),
+            ("best", highest(&all)),
+            ("worst", lowest(&all)),
+            ("all-mean", mean(&all)),
+        ]);
+    } else {
+        values.extend([("best", highest(&ours)), ("worst", lowest(&ours))]);
+    }
+    Ok(Found {
+        plots: vec![Plot {
+            caption: format!(
+                "{} workloads: improvement of the turnaround over the OS.",
+                title(set)
+            ),
+            figure: untitled(vec![outcomes.improvement_bars("improvement over the OS")]),
+        }],
+        tables: vec![outcomes.table("Turnaround, improvement, and standard deviation by workload")],
+        values,
+        remarks: vec![outcomes.means_in_words(), outcomes.possible_in_words()],
+        ..Found::default()
+    })
+}
+
+/// Fig. 13 and 14.
+pub(super) fn figure_13_or_14(
+    evaluation: &Evaluation,
+    setting: &Setting<'_>,
+    set: Set,
+) -> Result<Found, Failed> {
+    let named = [
+        ("long job first", Treatment::LongJobFirst),
+        ("PBW", Treatment::PeakBandwidth),
+        ("IABW", Treatment::Fitted),
+    ];
+    let outcomes = Outcomes::of(evaluation, setting, set, Length::Normal, &named)?;
+    let [longest, pbw, ours] = [0, 1, 2].map(|at| outcomes.improvements(at));
+    let mut values = vec![("mean", mean(&ours)), ("pbw-mean", mean(&pbw))];
+    if set == Set::Npb {
+        values.extend([
+            ("ljf-share", share(&longest, |gain| gain < 0.0)),
+            ("order", mean(&ours) - mean(&pbw)),
+        ]);
+    } else {
+        values.extend([
+            ("ljf-mean", mean(&longest)),
+            ("ljf-best", highest(&longest)),
+            ("ljf-order", mean(&longest) - mean(&ours)),
+            ("worst", lowest(&ours)),
+        ]);
+    }
+    Ok(Found {
+        plots: vec![Plot {
+            caption: format!("Normal {} workloads: improvement over the OS.", title(set)),
+            figure: untitled(vec![outcomes.improvement_bars("improvement over the OS")]),
+        }],
+        tables: vec![outcomes.table("Turnaround, improvement, and standard deviation by workload")],
+        values,
+        remarks: vec![outcomes.means_in_words(), outcomes.possible_in_words()],
+        ..Found::default()
+    })
+}
+
+/// Table 2: with the saturation filter and without.
+pub(super) fn table_2(
+    evaluation: &Evaluation,
+    setting: &Setting<'_>,
+    tuned: &Tuned,
+) -> Result<Found, Failed> {
+    let training = setting.workloads.set(Set::SpecTraining);
+    let mut differences = Vec::new();
+    for (workload, best) in training.iter().zip(&tuned.workloads) {
+        let Treatment::Share(share) = best.share else { continue };
+        let run = |treatment| evaluation.one(setting, workload, Length::Equal, treatment);
+        let os = run(Treatment::Os)?;
+        let (with, without) = (run(best.share)?, run(Treatment::Unfiltered(share))?);
+        differences.push(with.improvement(&os) - without.improvement(&os));
+    }
+    let scheduler = setting.workloads.scheduler("ideal-average");
+    let threshold = scheduler.bus.saturation_threshold().map_or(f64::NAN, super::units::btr);
+    Ok(Found {
+        tables: vec![Table {
+            caption: "Parameters of the scheduler".to_owned(),
+            header: vec!["parameter".to_owned(), "value".to_owned()],
+            rows: vec![
+                vec!["cores".to_owned(), scheduler.cores.to_string()],
+                vec![
+                    "quantum (ms)".to_owned(),
+                    format!("{:.0}", scheduler.quantum.as_millis_f64()),
+                ],
+                vec![
+                    "predictor, with the threshold T_S".to_owned(),
+                    scheduler.predictor.to_string(),
+                ],
+                vec![format!("saturation threshold T_B ({UNIT})"), format!("{threshold:.1}")],
+            ],
+        }],
+        values: vec![("filter", mean(&differences))],
+        ..Found::default()
+    })
+}
+
+/// %RSD of the repetitions.
+pub(super) fn repetitions(
+    evaluation: &Evaluation,
+    setting: &Setting<'_>,
+    tuned: &Tuned,
+) -> Result<Found, Failed> {
+    let outcomes = training(evaluation, setting, tuned)?;
+    let spread =
+        |at: usize| mean(&outcomes.runs.iter().map(|runs| runs[at].spread()).collect::<Vec<_>>());
+    Ok(Found { values: vec![("os", spread(0)), ("tuned", spread(3))], ..Found::default() })
+}
+
+/// Idle cores where they pay.
+pub(super) fn idle(evaluation: &Evaluation, setting: &Setting<'_>) -> Result<Found, Failed> {
+    let named = [("every core", Treatment::Fitted), ("cores auto", Treatment::AutoCores)];
+    let outcomes = Outcomes::of(evaluation, setting, Set::SpecTraining, Length::Equal, &named)?;
+    let (full, auto) = (outcomes.improvements(0), outcomes.improvements(1));
+    let gains: Vec<f64> = auto.iter().zip(&full).map(|(auto, full)| auto - full).collect();
+    Ok(Found {
+        plots: vec![Plot {
+            caption:
+                "Training workloads with every core filled, and with idle cores where that pays."
+                    .to_owned(),
+            figure: untitled(vec![outcomes.improvement_bars("improvement over the OS")]),
+        }],
+        tables: vec![outcomes.table("Turnaround, improvement, and standard deviation by workload")],
+        values: vec![("auto", mean(&gains)), ("auto-best", highest(&gains))],
+        remarks: vec![outcomes.means_in_words(), outcomes.possible_in_words()],
+        ..Found::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn correlation_by_hand() {
+        assert!((correlation(&[(0.0, 1.0), (1.0, 0.0), (2.0, -1.0)]) + 1.0).abs() < 1e-12);
+        // Deviations -1 0 1 and -1 2 -1: no correlation.
+        assert!(correlation(&[(1.0, 1.0), (2.0, 4.0), (3.0, 1.0)]).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,301 @@
+//! Finding the best target by hand, and the curve through the best targets: Fig. 7 and 8.
+
+use memweir_core::{Parabola, metrics};
+use memweir_plot::{Arrangement, BarSet, Bars, Chart, Level, PALETTE, Panel, Series, Style};
+use memweir_policy::TargetCurve;
+use memweir_sim::workload::mix::iabw::Set;
+use serde::Deserialize;
+
+use super::combinations::{Combination, line, reached};
+use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
+use super::units::{TRANSACTION, UNIT, btr, rate};
+use super::workloads::Counterpart;
+use crate::report::{Found, Plot, Table, untitled};
+use crate::run::Failed;
+use crate::source::FigureData;
+
+/// The best target of every training workload, and the curve through them.
+pub(super) struct Tuned {
+    /// In the order of Table 1.
+    pub(super) workloads: Vec<Best>,
+    /// The polynomial of degree two through the best targets, as the policy takes it.
+    pub(super) curve: TargetCurve,
+}
+
+/// What tuning found for one workload.
+pub(super) struct Best {
+    /// Ideal average bandwidth of the workload.
+    pub(super) iabw: f64,
+    /// Target and improvement over the OS in percent, in ascending order of the target.
+    pub(super) tried: Vec<(f64, f64)>,
+    /// The best share of the ideal average bandwidth.
+    pub(super) share: Treatment,
+    /// The target that it amounts to.
+    pub(super) target: f64,
+}
+
+/// Tries every target on every training workload.
+pub(super) fn tune(evaluation: &Evaluation, setting: &Setting<'_>) -> Result<Tuned, Failed> {
+    let shares: Vec<Treatment> =
+        setting.workloads.shares.iter().map(|share| thousandths(*share)).collect();
+    let treatments: Vec<Treatment> =
+        std::iter::once(Treatment::Os).chain(shares.iter().copied()).collect();
+    let runs = evaluation.of(setting, Set::SpecTraining, Length::Equal, &treatments)?;
+    let peak = btr(setting.workloads.hardware.machine.memories[0].service.capacity);
+    let workloads: Vec<Best> = setting
+        .workloads
+        .set(Set::SpecTraining)
+        .iter()
+        .zip(&runs)
+        .map(|(workload, runs)| best(workload, &shares, &setting.workloads.shares, runs, peak))
+        .collect();
+    let points: Vec<_> =
+        workloads.iter().map(|best| (rate(best.iabw), rate(best.target))).collect();
+    let curve = TargetCurve::fit(&points)
+        .map_err(|error| memweir_core::input::InputError::new("figure 8", error.to_string()))?;
+    Ok(Tuned { workloads, curve })
+}
+
+fn thousandths(share: f64) -> Treatment {
+    Treatment::Share((share * 1000.0).round() as u32)
+}
+
+fn best(
+    workload: &Counterpart,
+    treatments: &[Treatment],
+    shares: &[f64],
+    runs: &[Runs],
+    peak: f64,
+) -> Best {
+    let iabw = btr(workload.equal.iabw);
+    let (os, tuned) = (&runs[0], &runs[1..]);
+    let gains = tuned.iter().map(|runs| runs.improvement(os));
+    let tried: Vec<(f64, f64)> = shares.iter().map(|share| share * iabw).zip(gains).collect();
+    // The lowest of the best ones: all targets from the peak on are the same.
+    let at = (0..tried.len()).rev().max_by(|a, b| tried[*a].1.total_cmp(&tried[*b].1)).unwrap_or(0);
+    Best { iabw, target: tried[at].0.min(peak), share: treatments[at], tried }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TuningParameters {
+    workload: u32,
+    band: [f64; 2],
+}
+
+/// Fig. 7.
+pub(super) fn figure_7(
+    data: &FigureData,
+    evaluation: &Evaluation,
+    setting: &Setting<'_>,
+    tuned: &Tuned,
+) -> Result<Found, Failed> {
+    let parameters: TuningParameters = data.parameters()?;
+    let training = setting.workloads.set(Set::SpecTraining);
+    let mut pairs = training.iter().zip(&tuned.workloads);
+    let wanted =
+        |(workload, _): &(&Counterpart, &Best)| workload.paper.index == parameters.workload;
+    let Some((workload, best)) = pairs.find(wanted) else { return Ok(Found::default()) };
+    let os = evaluation.one(setting, workload, Length::Equal, Treatment::Os)?;
+    let at_best = evaluation.one(setting, workload, Length::Equal, best.share)?;
+    let gain = best.tried.iter().map(|(_, gain)| *gain).fold(f64::NEG_INFINITY, f64::max);
+    let [from, to] = parameters.band.map(|edge| edge as usize);
+    let turnaround = Chart {
+        title: "turnaround".to_owned(),
+        x_label: format!("target ({UNIT})"),
+        y_label: "turnaround (s)".to_owned(),
+        x_start: (best.tried.first().map_or(0.0, |(target, _)| *target) - 1.0).floor(),
+        y_start: Some(lowest(&best.tried, os.turnaround()) * 0.99),
+        series: vec![Series {
+            name: "by target".to_owned(),
+            points: best
+                .tried
+                .iter()
+                .map(|(target, gain)| (*target, os.turnaround() / (1.0 + gain / 100.0)))
+                .collect(),
+            style: Style::Line,
+            color: PALETTE[0],
+        }],
+        levels: vec![Level { name: "OS".to_owned(), value: os.turnaround(), color: PALETTE[5] }],
+        ..Chart::default()
+    };
+    let bands: Vec<usize> = (0..44).step_by(4).collect();
+    let set = |name: &str, runs: &Runs, color| BarSet {
+        name: name.to_owned(),
+        values: bands.iter().map(|band| runs.share(*band, band + 4)).collect(),
+        color,
+    };
+    let distribution = Bars {
+        title: "bandwidth of the quanta".to_owned(),
+        x_label: UNIT.to_owned(),
+        y_label: "share of the quanta (%)".to_owned(),
+        categories: bands.iter().map(|band| format!("{band}-{}", band + 4)).collect(),
+        sets: vec![set("OS", &os, PALETTE[6]), set("best target", &at_best, PALETTE[0])],
+        ..Bars::default()
+    };
+    let caption = format!(
+        "Training workload {}: turnaround against the target, and the bandwidths of the quanta.",
+        workload.label()
+    );
+    Ok(Found {
+        plots: vec![Plot {
+            caption,
+            figure: untitled(vec![Panel::Chart(turnaround), Panel::Bars(distribution)]),
+        }],
+        values: vec![
+            ("best-target", best.target),
+            ("gain", gain),
+            ("concentrated", at_best.share(from, to)),
+        ],
+        remarks: vec![format!(
+            "Under the OS {:.1} % of the quanta lie between {from} and {to} {UNIT}.",
+            os.share(from, to)
+        )],
+        ..Found::default()
+    })
+}
+
+fn lowest(tried: &[(f64, f64)], os: f64) -> f64 {
+    tried.iter().map(|(_, gain)| os / (1.0 + gain / 100.0)).fold(os, f64::min)
+}
+
+/// Fig. 8.
+pub(super) fn figure_8(tuned: &Tuned, combinations: &[Combination], peak: f64) -> Found {
+    let curve = parabola(&tuned.curve);
+    let paper = parabola(&TargetCurve::paper());
+    let hogsim = reached(combinations);
+    let gap = |iabw: f64| iabw - curve.at(iabw);
+    let right = hogsim.map_or(f64::NAN, |fit| {
+        let distances: Vec<f64> =
+            (25..=60).map(f64::from).map(|x| fit.at(x) - curve.at(x)).collect();
+        metrics::mean(&distances).unwrap_or(f64::NAN)
+    });
+    let span = |fit: &Parabola, from: f64, to: f64| -> Vec<(f64, f64)> {
+        line(fit, to).into_iter().filter(|(x, _)| *x >= from).collect()
+    };
+    let (from, to) = (tuned.curve.iabw_min, tuned.curve.iabw_max);
+    let mut series = vec![
+        Series {
+            name: "best target".to_owned(),
+            points: tuned.workloads.iter().map(|best| (best.iabw, best.target)).collect(),
+            style: Style::Dots,
+            color: PALETTE[0],
+        },
+        Series {
+            name: "fitted".to_owned(),
+            points: span(&curve, btr(from), btr(to)),
+            style: Style::Line,
+            color: PALETTE[0],
+        },
+        Series {
+            name: "eq. (11)".to_owned(),
+            points: span(&paper, 23.2, 62.9),
+            style: Style::Line,
+            color: PALETTE[5],
+        },
+    ];
+    series.extend(hogsim.map(|fit| Series {
+        name: "Fig. 6".to_owned(),
+        points: span(&fit, 15.0, 62.9),
+        style: Style::Dashes,
+        color: PALETTE[2],
+    }));
+    let chart = Chart {
+        title: "target against ideal average bandwidth".to_owned(),
+        x_label: format!("ideal average bandwidth, for Fig. 6 demand ({UNIT})"),
+        y_label: UNIT.to_owned(),
+        series,
+        levels: vec![Level { name: "peak".to_owned(), value: peak, color: PALETTE[6] }],
+        ..Chart::default()
+    };
+    let table = Table {
+        caption: "Improvement over the OS in percent by target, as a share of the ideal average \
+                  bandwidth"
+            .to_owned(),
+        header: header(tuned),
+        rows: tuned.workloads.iter().map(row).collect(),
+    };
+    let spread = Bars {
+        title: "improvement by target, mean over the training workloads".to_owned(),
+        x_label: "target as a share of the ideal average bandwidth".to_owned(),
+        y_label: "improvement (%)".to_owned(),
+        categories: header(tuned).into_iter().skip(2).collect(),
+        sets: vec![BarSet { name: String::new(), values: by_share(tuned), color: PALETTE[0] }],
+        arrangement: Arrangement::Grouped,
+        levels: Vec::new(),
+    };
+    Found {
+        plots: vec![Plot {
+            caption: "Best targets of the training workloads, the polynomial through them, the \
+                      paper's, and the regression of Fig. 6."
+                .to_owned(),
+            figure: untitled(vec![Panel::Chart(chart), Panel::Bars(spread)]),
+        }],
+        tables: vec![table],
+        values: vec![
+            ("quadratic", curve.quadratic),
+            ("linear", curve.linear),
+            ("constant", curve.constant),
+            ("at-30", curve.at(30.0)),
+            ("at-45", curve.at(45.0)),
+            ("at-60", curve.at(60.0)),
+            ("gap-grows", gap(60.0) - gap(30.0)),
+            ("right-of-hogsim", right),
+        ],
+        remarks: vec![format!(
+            "The fit explains {:.0} % of the variance of the best targets (R squared {:.2}).",
+            100.0 * curve.r_squared,
+            curve.r_squared
+        )],
+        ..Found::default()
+    }
+}
+
+/// The curve in the paper's unit.
+fn parabola(curve: &TargetCurve) -> Parabola {
+    let unit = TRANSACTION / 1e9;
+    Parabola {
+        quadratic: curve.quadratic * unit,
+        linear: curve.linear,
+        constant: curve.constant / unit,
+        r_squared: curve.r_squared.unwrap_or(f64::NAN),
+    }
+}
+
+fn header(tuned: &Tuned) -> Vec<String> {
+    let shares = tuned.workloads.first().map(|best| {
+        best.tried
+            .iter()
+            .map(|(target, _)| format!("{:.2}", target / best.iabw))
+            .collect::<Vec<_>>()
+    });
+    let names = ["IABW", "best target"].map(str::to_owned);
+    names.into_iter().chain(shares.unwrap_or_default()).collect()
+}
+
+fn row(best: &Best) -> Vec<String> {
+    let gains = best.tried.iter().map(|(_, gain)| format!("{gain:.1}"));
+    [format!("{:.1}", best.iabw), format!("{:.1}", best.target)].into_iter().chain(gains).collect()
+}
+
+fn by_share(tuned: &Tuned) -> Vec<f64> {
+    let count = tuned.workloads.first().map_or(0, |best| best.tried.len());
+    let mean = |at: usize| {
+        let gains: Vec<f64> = tuned.workloads.iter().map(|best| best.tried[at].1).collect();
+        metrics::mean(&gains).unwrap_or(f64::NAN)
+    };
+    (0..count).map(mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curves_change_their_unit_and_back() {
+        let paper = parabola(&TargetCurve::paper());
+        // Eq. (11) at 33.3: -13.085 + 48.521 - 6.240.
+        assert!((paper.at(33.3) - 29.196).abs() < 1e-3, "{}", paper.at(33.3));
+        assert!((paper.quadratic + 0.0118).abs() < 1e-9 && (paper.constant + 6.2403).abs() < 1e-9);
+    }
+}

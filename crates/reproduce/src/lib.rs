@@ -1,0 +1,20 @@
+//! The figures and tables of iabw and hmmsched, simulated and set beside the papers' values.
+//!
+//! What a paper states and with which parameters it is repeated is data ([`source`]); the code of a
+//! figure runs the flow engine and says what came out ([`report::Found`]); the two together become
+//! an HTML page ([`html`]) and `results.json` ([`report::Comparison`]). Nothing here does I/O.
+
+#![forbid(unsafe_code)]
+
+mod hmmsched;
+pub mod html;
+mod iabw;
+pub mod report;
+mod run;
+pub mod source;
+pub mod work;
+
+pub use report::{Comparison, Effort, Report};
+pub use run::{Failed, Options, PaperName, reproduce};
+pub use source::Suite;
+pub use work::{Observer, Stop, Unobserved};

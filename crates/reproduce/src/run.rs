@@ -1,0 +1,125 @@
+//! Reproducing a paper: which figures, in which order, and who is told.
+
+use memweir_core::input::InputError;
+use memweir_core::names::suggestion;
+use memweir_sim::SimError;
+
+use crate::report::{Effort, Found, Report, Section};
+use crate::source::{FigureData, Suite};
+use crate::work::{Bench, Observer, Stop};
+use crate::{hmmsched, iabw};
+
+/// A paper that can be reproduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PaperName {
+    /// Xu, Wu, Yew: bandwidth-aware scheduling.
+    Iabw,
+    /// Hwang, Park: scheduling on hybrid memory.
+    Hmmsched,
+}
+
+/// What to reproduce, and how much of it.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How much is run.
+    pub effort: Effort,
+    /// Identifiers of the figures; all of them if empty.
+    pub figures: Vec<String>,
+    /// Threads to compute on; zero counts as one.
+    pub threads: usize,
+}
+
+/// Why a paper was not reproduced.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Failed {
+    /// There is no such figure, or a data file is not what it should be.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The engine refused an experiment.
+    #[error("an experiment was refused: {0}")]
+    Sim(#[from] SimError),
+    /// The observer stopped it.
+    #[error(transparent)]
+    Stopped(#[from] Stop),
+}
+
+impl PaperName {
+    /// Every paper, in the order of the manual.
+    pub const ALL: [Self; 2] = [Self::Iabw, Self::Hmmsched];
+
+    /// What the command calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Iabw => "iabw",
+            Self::Hmmsched => "hmmsched",
+        }
+    }
+
+    /// What the paper states.
+    ///
+    /// # Errors
+    /// If a data file is not what it should be.
+    pub fn suite(self) -> Result<Suite, InputError> {
+        match self {
+            Self::Iabw => iabw::suite(),
+            Self::Hmmsched => hmmsched::suite(),
+        }
+    }
+}
+
+/// The code behind the figures of one paper. It keeps what several figures need.
+pub(crate) trait Laboratory {
+    /// Work that these figures take, in simulated core-seconds: for the progress that is shown.
+    fn work(&self, figures: &[&FigureData]) -> u64;
+
+    /// Produces one figure.
+    fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed>;
+
+    /// What a quick run leaves out.
+    fn precision(&self) -> String;
+}
+
+/// Reproduces figures of a paper, in the order of the report.
+///
+/// # Errors
+/// If there is no such figure (with the nearest), or the observer stops it.
+pub fn reproduce(
+    paper: PaperName,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<Report, Failed> {
+    let suite = paper.suite()?;
+    let chosen = choose(&suite, &options.figures)?;
+    let mut laboratory: Box<dyn Laboratory> = match paper {
+        PaperName::Iabw => Box::new(iabw::Lab::new(options.effort)?),
+        PaperName::Hmmsched => Box::new(hmmsched::Lab::new(options.effort)?),
+    };
+    let bench = Bench::new(options.threads, observer, laboratory.work(&chosen));
+    let ids: Vec<String> = chosen.iter().map(|figure| figure.id.clone()).collect();
+    let mut report = Report::new(&suite, options.effort, &ids);
+    if options.effort == Effort::Quick {
+        report.precision = laboratory.precision();
+    }
+    for figure in chosen {
+        observer.began(&figure.id);
+        let found = laboratory.figure(figure, &bench)?;
+        report.add(Section::new(figure, found));
+        observer.finished(&report)?;
+    }
+    Ok(report)
+}
+
+/// The figures that were asked for, in the order of the report.
+fn choose<'a>(suite: &'a Suite, wanted: &[String]) -> Result<Vec<&'a FigureData>, InputError> {
+    let names = suite.figures.iter().map(|figure| figure.id.as_str());
+    for name in wanted {
+        if !names.clone().any(|known| known == name) {
+            return Err(InputError::new("command line", format!("unknown figure `{name}`"))
+                .key("--figure")
+                .help(suggestion(name, names)));
+        }
+    }
+    let chosen = |figure: &&FigureData| wanted.is_empty() || wanted.contains(&figure.id);
+    Ok(suite.figures.iter().filter(chosen).collect())
+}

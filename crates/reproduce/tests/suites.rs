@@ -1,0 +1,163 @@
+//! What must hold of the data files, and of every report made from them.
+
+use std::collections::BTreeSet;
+
+use memweir_reproduce::source::Value;
+use memweir_reproduce::{
+    Comparison, Effort, Failed, Observer, Options, PaperName, Report, Stop, Unobserved, html,
+    reproduce,
+};
+
+fn options(figures: &[&str]) -> Options {
+    let figures = figures.iter().map(|figure| (*figure).to_owned()).collect();
+    Options { effort: Effort::Quick, figures, threads: 2 }
+}
+
+fn run(paper: PaperName, figures: &[&str]) -> Report {
+    reproduce(paper, &options(figures), &Unobserved).expect("figures that exist")
+}
+
+#[test]
+fn every_item_of_the_papers_is_shown_or_said_to_be_elsewhere() {
+    for (paper, letter, count) in [(PaperName::Iabw, 'X', 15), (PaperName::Hmmsched, 'H', 12)] {
+        let suite = paper.suite().unwrap();
+        for number in 1..=count {
+            let id = format!("{letter}{number}");
+            let item = suite.paper.items.iter().find(|item| item.id == id);
+            let item = item.unwrap_or_else(|| panic!("{id} is missing"));
+            let elsewhere = item.elsewhere.as_deref().is_some_and(|reason| reason.len() > 40);
+            assert!(!item.figures.is_empty() || elsewhere, "{id}: neither shown nor explained");
+        }
+    }
+}
+
+#[test]
+fn every_statement_says_where_the_paper_says_so() {
+    for paper in PaperName::ALL {
+        for figure in paper.suite().unwrap().figures {
+            for statement in &figure.statements {
+                let name = format!("{} {} {}", paper.name(), figure.id, statement.id);
+                assert!(!statement.place.is_empty() && !statement.quantity.is_empty(), "{name}");
+                if let (Value::Number(value), Some(rule)) = (&statement.paper, statement.agrees) {
+                    assert!(rule.holds(*value), "{name}: the paper disagrees with itself");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unknown_figure_is_refused_with_the_nearest() {
+    let failed = reproduce(PaperName::Iabw, &options(&["9", "tabel1"]), &Unobserved).unwrap_err();
+    let Failed::Input(error) = failed else { panic!("{failed:?}") };
+    assert_eq!(error.key.as_deref(), Some("--figure"));
+    assert!(error.to_string().contains("did you mean `table1`?"), "{error}");
+}
+
+/// Hog and the segments come from the solver and the seeds alone.
+#[test]
+fn small_figures_are_golden() {
+    let report = run(PaperName::Iabw, &["1b", "4", "eq7"]);
+    let ours = |figure: &str, start: &str| {
+        let found = report
+            .comparisons()
+            .find(|line| line.figure == figure && line.quantity.starts_with(start));
+        found.and_then(|line| line.ours).unwrap_or_else(|| panic!("{figure} {start}"))
+    };
+    // Two Hogs of core peak 34.4 each on a bus of 40: 2 x 20 / 34.4 at full demand, and one percent
+    // lost where 40 / demand is 0.99, between two points of the curve.
+    assert!((ours("1b", "weighted speedup at the highest") - 40.0 / 34.4).abs() < 1e-3);
+    assert!((ours("1b", "system bandwidth at which") - 40.0).abs() < 0.4);
+    assert!((ours("1b", "weighted speedup just before") - 2.0).abs() < 1e-3);
+    // 17 crossings in 100 ms.
+    assert!((ours("4", "period") - 100.0 / 17.0).abs() < 1e-3);
+    assert!((ours("eq7", "best") - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn transactions_with_nvm_follow_its_costs() {
+    let report = run(PaperName::Hmmsched, &["3", "table1"]);
+    let ours: Vec<f64> = report.comparisons().filter_map(|line| line.ours).collect();
+    // Saturated: reads cost 1 and writes 3, then 3 and 8; eq. (7) makes them equal.
+    let figure_3: Vec<f64> =
+        report.comparisons().filter(|line| line.figure == "3").filter_map(|l| l.ours).collect();
+    for (found, expected) in figure_3.iter().zip([1.0 / 3.0, 3.0 / 8.0, 1.0]) {
+        assert!((found - expected).abs() < 1e-6, "{figure_3:?}");
+    }
+    assert_eq!(ours.len(), 9);
+    assert_eq!(report.tally(), [9, 0, 0]);
+}
+
+/// The seeds of the whole run are recorded: two runs say the same, on any number of threads.
+#[test]
+fn equal_seeds_give_equal_results() {
+    let lines = |threads| {
+        let options = Options { threads, ..options(&["6", "2"]) };
+        reproduce(PaperName::Iabw, &options, &Unobserved).unwrap().json()
+    };
+    assert_eq!(lines(1), lines(3));
+}
+
+/// Whole papers, quickly: every statement has a value, every disagreement an explanation, and the
+/// page is well-formed and complete by itself.
+#[test]
+fn a_quick_run_says_everything_and_explains_what_differs() {
+    for paper in PaperName::ALL {
+        let report = run(paper, &[]);
+        assert!(report.missing.is_empty());
+        for line in report.comparisons() {
+            let name = format!("{} {}: {}", paper.name(), line.figure, line.quantity);
+            // One repetition has no spread.
+            assert!(line.ours.is_some() || line.figure == "rsd", "{name} has no value");
+            if line.direction_agrees == Some(false) {
+                assert!(line.note.len() > 60, "{name} is not explained: {}", line.note);
+            }
+        }
+        check_json(&report);
+        check_page(&report);
+    }
+}
+
+fn check_json(report: &Report) {
+    let lines: Vec<Comparison> =
+        serde_json::from_str(&report.json()).expect("the documented fields");
+    assert!(lines.iter().eq(report.comparisons()));
+    let items: BTreeSet<&str> = report.paper.items.iter().map(|item| item.id.as_str()).collect();
+    assert!(lines.iter().all(|line| items.contains(line.item.as_str())));
+}
+
+fn check_page(report: &Report) {
+    let page = html::page(report).expect("drawings of finite numbers");
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    let document = roxmltree::Document::parse_with_options(&page, options)
+        .unwrap_or_else(|error| panic!("not well-formed: {error}"));
+    for node in document.descendants().filter(roxmltree::Node::is_element) {
+        let name = node.tag_name().name();
+        assert!(!["script", "link", "img", "iframe", "object"].contains(&name), "{name}");
+        for attribute in node.attributes() {
+            let (key, value) = (attribute.name(), attribute.value());
+            assert!(!["src", "xlink:href"].contains(&key), "{key}={value}");
+            assert!(key != "href" || value.starts_with('#'), "a link that leads away: {value}");
+        }
+    }
+    assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("url("));
+    let ids: BTreeSet<&str> = document.descendants().filter_map(|n| n.attribute("id")).collect();
+    for node in document.descendants().filter(|node| node.has_tag_name("a")) {
+        let target = node.attribute("href").map(|href| &href[1..]);
+        assert!(target.is_some_and(|target| ids.contains(target)), "{target:?} leads nowhere");
+    }
+}
+
+/// Results are handed over as they come, and whoever takes them can stop.
+#[test]
+fn the_observer_sees_every_figure_and_can_stop() {
+    struct AfterOne;
+    impl Observer for AfterOne {
+        fn finished(&self, report: &Report) -> Result<(), Stop> {
+            assert_eq!((report.sections.len(), report.missing.len()), (1, 1));
+            Err(Stop)
+        }
+    }
+    let stopped = reproduce(PaperName::Hmmsched, &options(&["table1", "3"]), &AfterOne);
+    assert_eq!(stopped.unwrap_err(), Failed::Stopped(Stop));
+}
