@@ -14,6 +14,7 @@ mod output;
 mod profile;
 mod render;
 mod replay;
+mod reproduce;
 mod run;
 mod sim;
 mod store;
@@ -56,6 +57,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Hogsim(args) => hogsim::execute(&args),
         Command::Profile(args) => profile::execute(&args),
         Command::Calibrate(args) => calibrate::execute(&args),
+        Command::Reproduce(args) => reproduce::execute(&args),
         Command::Doctor(args) => doctor::execute(&args),
         Command::Completions(args) => completions::execute(&args),
         Command::Man(args) => man::execute(&args),

@@ -5,6 +5,7 @@ mod emulated;
 mod faults;
 mod kills;
 mod media;
+mod reproduce;
 mod signals;
 mod sim;
 mod support;

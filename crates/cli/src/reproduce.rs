@@ -1,0 +1,194 @@
+//! `memweir reproduce`: repeats the figures of a paper in simulation, beside its values.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use clap::builder::PossibleValue;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use memweir_reproduce::html;
+use memweir_reproduce::source::Value;
+use memweir_reproduce::{Effort, Failed, Observer, Options, PaperName, Report, Stop, reproduce};
+use memweir_run::files::write_atomically;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::text::{Align, shortened, table};
+
+/// Options of `memweir reproduce`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The paper
+    #[arg(value_enum)]
+    paper: Paper,
+    /// Only these figures, as `9`, `1b`, `table1` [default: all that the engine can make]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    figure: Vec<String>,
+    /// Where report.html and results.json go [default: reproduce-PAPER]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Run a subset with fewer repetitions; the report says what that costs in precision
+    #[arg(long)]
+    quick: bool,
+    /// Threads to compute on [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// List the figures instead
+    #[arg(long, conflicts_with_all = ["figure", "out", "quick", "threads"])]
+    list: bool,
+}
+
+/// A paper, as the command line names it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paper(PaperName);
+
+impl clap::ValueEnum for Paper {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self(PaperName::Iabw), Self(PaperName::Hmmsched)]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self.0 {
+            PaperName::Iabw => "Xu, Wu, Yew: scheduling to the ideal average bandwidth, PACT 2010",
+            PaperName::Hmmsched => "Hwang, Park: scheduling on hybrid main memory",
+        };
+        Some(PossibleValue::new(self.0.name()).help(help))
+    }
+}
+
+impl From<Failed> for Failure {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Input(input) => Self::Input(input),
+            other => Self::Machine(other.to_string()),
+        }
+    }
+}
+
+/// Reproduces the paper and writes the report.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    let paper = args.paper.0;
+    if args.list {
+        let suite = paper.suite()?;
+        let rows = suite.figures.into_iter().map(|figure| vec![figure.id, figure.title]);
+        let columns = [("figure", Align::Left), ("what it shows", Align::Left)];
+        output::print(&format!("{}\n", table(&columns, rows.collect())))?;
+        return Ok(Outcome::Success);
+    }
+    let directory =
+        args.out.clone().unwrap_or_else(|| PathBuf::from(format!("reproduce-{}", paper.name())));
+    let options = Options {
+        effort: if args.quick { Effort::Quick } else { Effort::Full },
+        figures: args.figure.clone(),
+        threads: args.threads.map_or_else(all_cores, usize::from),
+    };
+    let desk = Desk::new(directory);
+    let report = reproduce(paper, &options, &desk);
+    desk.bar.finish_and_clear();
+    if let Some(failure) = desk.failure.into_inner().unwrap_or_default() {
+        return Err(failure);
+    }
+    let report = report?;
+    let [agree, disagree, without] = report.tally();
+    output::print(&format!(
+        "{}\n{agree} point in the paper's direction, {disagree} do not; for {without} it claims \
+         none\nwritten to {}\n",
+        text(&report),
+        desk.directory.join(REPORT).display()
+    ))?;
+    Ok(Outcome::Success)
+}
+
+fn all_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The report's file.
+const REPORT: &str = "report.html";
+/// The comparisons' file.
+const RESULTS: &str = "results.json";
+
+/// Shows progress on a terminal, and writes what is done after every figure.
+struct Desk {
+    directory: PathBuf,
+    bar: ProgressBar,
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Desk {
+    fn new(directory: PathBuf) -> Self {
+        let live = std::io::stderr().is_terminal();
+        let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(1), target);
+        let template = "{wide_bar} {percent:>3} % {msg}, about {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        if live {
+            bar.enable_steady_tick(Duration::from_millis(250));
+        }
+        Self { directory, bar, failure: Mutex::new(None) }
+    }
+
+    fn write(&self, report: &Report) -> Result<(), Failure> {
+        let write = |name: &str, text: &str| {
+            let path: &Path = &self.directory.join(name);
+            write_atomically(path, text.as_bytes()).map_err(|error| Failure::write(path, error))
+        };
+        write(REPORT, &html::page(report)?)?;
+        write(RESULTS, &report.json())
+    }
+}
+
+impl Observer for Desk {
+    fn advanced(&self, done: u64, total: u64) {
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+    }
+
+    fn began(&self, figure: &str) {
+        self.bar.set_message(html::label(figure));
+    }
+
+    fn finished(&self, report: &Report) -> Result<(), Stop> {
+        self.write(report).map_err(|failure| {
+            if let Ok(mut kept) = self.failure.lock() {
+                *kept = Some(failure);
+            }
+            Stop
+        })
+    }
+}
+
+/// The comparisons as a table.
+fn text(report: &Report) -> String {
+    let columns = [
+        ("figure", Align::Left),
+        ("quantity", Align::Left),
+        ("paper", Align::Right),
+        ("here", Align::Right),
+        ("unit", Align::Left),
+        ("direction", Align::Left),
+    ];
+    let rows = report.comparisons().map(|line| {
+        let paper = match &line.paper {
+            Value::Number(value) => html::number(*value),
+            Value::Words(words) => shortened(words, 28),
+        };
+        let direction = match line.direction_agrees {
+            Some(true) => "agrees",
+            Some(false) => "differs",
+            None => "",
+        };
+        vec![
+            line.figure.clone(),
+            line.quantity.clone(),
+            paper,
+            line.ours.map_or_else(|| "-".to_owned(), html::number),
+            line.unit.clone(),
+            direction.to_owned(),
+        ]
+    });
+    table(&columns, rows.collect())
+}

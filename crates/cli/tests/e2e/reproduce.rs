@@ -1,0 +1,59 @@
+//! `memweir reproduce`: what it writes, and what it refuses.
+
+use serde_json::Value;
+
+use crate::support::{World, refusal};
+
+#[test]
+fn writes_a_report_and_the_results() {
+    let world = World::new();
+    let figures = ["reproduce", "hmmsched", "--figure", "table1,3", "--out", "results"];
+    let output = world.memweir().args(figures).assert().code(0).get_output().clone();
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("written to results/report.html"), "{text}");
+    let page = world.read("results/report.html");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("Figure 3"), "{page}");
+    let lines: Value = serde_json::from_str(&world.read("results/results.json")).expect("JSON");
+    let lines = lines.as_array().expect("an array");
+    assert_eq!(lines.len(), 9);
+    for line in lines {
+        for field in
+            ["item", "figure", "quantity", "paper", "ours", "unit", "direction_agrees", "note"]
+        {
+            assert!(line.get(field).is_some(), "{field} is missing in {line}");
+        }
+    }
+}
+
+#[test]
+fn lists_the_figures() {
+    let world = World::new();
+    let output =
+        world.memweir().args(["reproduce", "iabw", "--list"]).assert().code(0).get_output().clone();
+    let text = String::from_utf8(output.stdout).expect("text");
+    for figure in ["1b", "table1", "9", "15"] {
+        assert!(text.lines().any(|line| line.split_whitespace().next() == Some(figure)), "{text}");
+    }
+}
+
+#[test]
+fn unknown_figures_and_papers_are_refused_with_the_nearest() {
+    let world = World::new();
+    let unknown = ["reproduce", "iabw", "--figure", "tabel1", "--out", "results"];
+    let message = refusal(world.memweir().args(unknown), 2);
+    assert!(message.contains("unknown figure `tabel1`"), "{message}");
+    assert!(message.contains("did you mean `table1`?"), "{message}");
+    assert!(!world.has("results"));
+    let message = refusal(world.memweir().args(["reproduce", "iabv"]), 2);
+    assert!(message.contains("iabw"), "{message}");
+}
+
+#[test]
+fn results_that_cannot_be_written_are_a_failure_of_their_own() {
+    let world = World::new();
+    let file = world.file("results", "a file where the directory should be");
+    let arguments = ["reproduce", "hmmsched", "--figure", "table1", "--out", "results"];
+    let message = refusal(world.memweir().args(arguments), 4);
+    assert!(message.contains("cannot write"), "{message}");
+    assert!(file.is_file());
+}
