@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::EXIT_CODES;
 use crate::{
-    calibrate, completions, doctor, emulate, hog, hogsim, man, profile, replay, reproduce, run, sim,
-    store,
+    calibrate, completions, doctor, emulate, hog, hogsim, man, profile, replay, reproduce, run,
+    sim, store,
 };
 
 /// memweir's command line.

@@ -149,7 +149,9 @@ fn section(html: &mut String, section: &Section) -> Result<(), PlotError> {
     for plot in &section.found.plots {
         draw(html, plot)?;
     }
-    comparisons(html, &section.comparisons);
+    let explanation = data.explanation.as_deref();
+    comparisons(html, &section.comparisons, explanation);
+    explain(html, section, explanation);
     for remark in &section.found.remarks {
         write(html, format_args!("<p>{}</p>\n", Text(remark)));
     }
@@ -171,7 +173,8 @@ fn draw(html: &mut String, plot: &Plot) -> Result<(), PlotError> {
     Ok(())
 }
 
-fn comparisons(html: &mut String, comparisons: &[Comparison]) {
+/// The table of a section. What the whole section has for an explanation stands below it, once.
+fn comparisons(html: &mut String, comparisons: &[Comparison], explanation: Option<&str>) {
     if comparisons.is_empty() {
         return;
     }
@@ -199,11 +202,25 @@ fn comparisons(html: &mut String, comparisons: &[Comparison]) {
                 Text(&line.item),
                 Text(&line.quantity),
                 Text(&line.unit),
-                Text(&line.note),
+                Text(own_note(line, explanation)),
             ),
         );
     }
     html.push_str("</tbody>\n</table></div>\n");
+}
+
+/// The note without the explanation that the whole section shares.
+fn own_note<'a>(line: &'a Comparison, explanation: Option<&str>) -> &'a str {
+    let shared = explanation.and_then(|why| line.note.strip_suffix(why));
+    shared.map_or(line.note.as_str(), |own| own.trim_end_matches([' ', '.']))
+}
+
+/// The explanation of a section in which something disagrees.
+fn explain(html: &mut String, section: &Section, explanation: Option<&str>) {
+    let Some(why) = explanation else { return };
+    if section.comparisons.iter().any(|line| line.note.ends_with(why)) {
+        write(html, format_args!("<p><strong>Why it differs.</strong> {}</p>\n", Text(why)));
+    }
 }
 
 /// A number with as many digits as mean something.
@@ -293,6 +310,18 @@ mod tests {
             ["9", "1b", "table1", "eq7", "rsd"].map(label),
             ["Figure 9", "Figure 1b", "Table 1", "Equation (7)", "Rsd"]
         );
+    }
+
+    #[test]
+    fn an_explanation_that_a_foundshares_stands_once() {
+        let data = crate::report::tests::data();
+        let values = vec![("mean", -1.0)];
+        let found = Section::new(&data, crate::report::Found { values, ..Default::default() });
+        let mut page = String::new();
+        section(&mut page, &found).unwrap();
+        assert_eq!(page.matches("The bus is simulated.").count(), 1, "{page}");
+        assert!(page.contains("<td class=\"note\">section 5.3</td>"), "{page}");
+        assert!(found.comparisons[0].note.ends_with("The bus is simulated."));
     }
 
     #[test]

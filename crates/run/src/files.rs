@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
@@ -22,7 +23,9 @@ pub fn write_atomically(path: &Path, contents: &[u8]) -> io::Result<()> {
         _ => Path::new("."),
     };
     fs::create_dir_all(directory)?;
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    // Readable as any other file of the user, and not for them alone as temporary files are.
+    let mode = fs::Permissions::from_mode(0o666);
+    let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(directory)?;
     file.write_all(contents)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
