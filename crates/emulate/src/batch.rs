@@ -109,12 +109,14 @@ pub struct Emulation {
 
 impl EmulationReport {
     /// Figures in which another run of the same batch differs, by their paths in the JSON. What is
-    /// the host's does not count: the CPU time of memweir and where the logs are.
+    /// the host's does not count: the CPU time of memweir, where the logs are, and notices, which
+    /// also tell of the leftovers of other runs.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let figures = |report: &Self| {
             let mut report = report.clone();
             report.batch.scheduler_s = 0.0;
+            report.batch.notices.clear();
             for job in &mut report.batch.jobs {
                 (job.stdout, job.stderr) = (None, None);
             }

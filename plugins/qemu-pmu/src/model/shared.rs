@@ -4,7 +4,7 @@
 //! the same set at the same moment can lose one of the two changes: a line is then forgotten (one
 //! miss too many, or a write-back too few) or listed twice (a way less until it ages out). Sets
 //! are many and an access is tens of nanoseconds, so that this is rare, and no race can produce
-//! anything but a slightly different order of lines.
+//! anything but a slightly different order of lines, and a write-back that counts as local DRAM's.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -116,17 +116,20 @@ impl<'a> SharedCache<'a> {
                 0 => Access::Miss,
                 _ => Access::MissWithWriteBack,
             },
-            _ => self.place(&set[0], line, carried),
+            _ => self.place(set, clean | dirty, carried),
         }
     }
 
-    /// Marks the word of `line`, which has just come into `way`, with its medium, and tells what
-    /// became of the one that it replaced. Out of line, so that where there is one medium alone a
-    /// miss costs nothing for it.
+    /// Marks `word`, which has just come into the set, with the medium of its line, and tells what
+    /// became of the one that it replaced. Another process may have moved the word on meanwhile: it
+    /// is looked for, so that no other line gets its medium. Out of line, so that where there is
+    /// one medium alone a miss costs nothing for it.
     #[cold]
-    fn place(&self, way: &AtomicU64, line: u64, replaced: u64) -> Access {
+    fn place(&self, set: &[AtomicU64], word: u64, replaced: u64) -> Access {
+        let line = word >> 1 & ((1 << LINE_BITS) - 1);
         let from = self.pages.map_or(0, |pages| pages.medium(self.process, line));
-        way.fetch_or(from << MEDIUM_SHIFT, Relaxed);
+        let placed = word | from << MEDIUM_SHIFT;
+        let _ = set.iter().any(|way| way.compare_exchange(word, placed, Relaxed, Relaxed).is_ok());
         let medium = ((replaced & MEDIUM) >> MEDIUM_SHIFT) as u8;
         let written_back = (replaced & DIRTY != 0).then_some(medium);
         Access::Placed { from: from as u8, written_back }
