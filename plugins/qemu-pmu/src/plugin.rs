@@ -1,9 +1,14 @@
 //! What the emulator calls: translation, memory accesses, threads, system calls, the end.
 //!
 //! Instructions are counted per block and code region. While a process has one vCPU, translated
-//! code adds them to the shared slot by itself. With the second thread the emulator translates
-//! everything anew (`CF_PARALLEL`), and from then on blocks call back and each vCPU counts for
-//! itself, because additions by translated code are not atomic.
+//! code adds them to the shared slot by itself. With the second thread everything is translated
+//! anew, and from then on blocks call back and each vCPU counts for itself, because additions by
+//! translated code are not atomic.
+//!
+//! The emulator does that by itself (`CF_PARALLEL`) unless the process has mapped shared memory,
+//! as programs of most locales do: then it has translated for threads before, when there was one
+//! only, and keeps these blocks. So they are thrown away here too, and a second thread that
+//! executes any before they are gone must come to no harm.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -44,6 +49,13 @@ struct Plugin {
 }
 
 impl Plugin {
+    /// Whether translated code counts instructions by itself while there is one thread.
+    fn counts_inline(&self) -> bool {
+        // In virtual time a turn ends at its instruction, like a phase of sampling.
+        let by_callback = self.process.is_sampled() || self.gate.is_some();
+        self.api.on_execute_inline.is_some() && !by_callback
+    }
+
     /// What is called on an access to memory in code that is translated now, and with which state.
     fn memory_callback(&self) -> (api::MemoryCallback, *mut Vcpu) {
         let first = TABLE[0].load(Relaxed);
@@ -144,8 +156,10 @@ unsafe extern "C" fn register(id: PluginId) {
 
 unsafe extern "C" fn on_vcpu_start(_: PluginId, index: c_uint) {
     let plugin = plugin();
-    if index > 0 {
-        plugin.threaded.store(true, Relaxed);
+    if index > 0 && !plugin.threaded.swap(true, Relaxed) && plugin.counts_inline() {
+        // Over before the thread that calls this, the only one so far, executes anything again.
+        // SAFETY: called on a vCPU's thread; the callbacks come back with `register`.
+        unsafe { (plugin.api.reset)(plugin.id, register) };
     }
     // Threads of a process share its address space, which the first of them opened.
     let llc = match TABLE[0].load(Relaxed) {
@@ -234,9 +248,7 @@ unsafe extern "C" fn on_translate(_: PluginId, block: *mut Block) {
         let regions =
             plugin.regions.get_or_init(|| Regions::new((api.text_start)(), (api.text_end)()));
         let region = regions.of((api.block_address)(block));
-        // In virtual time a turn ends at its instruction, like a phase of sampling.
-        let counts_alone = plugin.process.is_sampled() || plugin.gate.is_some();
-        let inline = !plugin.threaded.load(Relaxed) && !counts_alone;
+        let inline = !plugin.threaded.load(Relaxed) && plugin.counts_inline();
         match api.on_execute_inline {
             Some(add) if inline => {
                 let counter = plugin.process.region_counter(region);
@@ -345,11 +357,24 @@ unsafe extern "C" fn on_memory(index: c_uint, info: u32, address: u64, _: *mut c
     look_at(unsafe { vcpu(index) }, info, address);
 }
 
-/// The same while the process has one vCPU, whose state comes with the call.
-unsafe extern "C" fn on_memory_alone(_: c_uint, info: u32, address: u64, vcpu: *mut c_void) {
-    // SAFETY: `on_translate` passes the state of vCPU 0, which is never freed. The second vCPU
-    // executes no code that was translated before it started.
-    look_at(unsafe { &mut *vcpu.cast::<Vcpu>() }, info, address);
+/// The same in code that was translated while the process had one vCPU, whose state comes with the
+/// call. Others can execute it too (see the top of this file).
+unsafe extern "C" fn on_memory_alone(index: c_uint, info: u32, address: u64, first: *mut c_void) {
+    if index == 0 {
+        // SAFETY: `on_translate` passes the state of vCPU 0, which is never freed, and this is its
+        // thread.
+        look_at(unsafe { &mut *first.cast::<Vcpu>() }, info, address);
+    } else {
+        look_at_as(index, info, address);
+    }
+}
+
+/// By any vCPU. With this calling convention a callback can end with a jump here.
+#[cold]
+#[inline(never)]
+extern "C" fn look_at_as(index: c_uint, info: u32, address: u64) {
+    // SAFETY: called on the thread of that vCPU.
+    look_at(unsafe { vcpu(index) }, info, address);
 }
 
 #[inline(always)]
