@@ -107,6 +107,25 @@ fn programs_do_what_they_do_and_two_runs_are_equal() {
     assert_eq!(timeline, world.read("t.csv"), "every quantum of every job");
 }
 
+/// `sort` has two threads for so many lines, and in such a locale its C library maps shared memory.
+#[test]
+fn a_program_with_threads_on_a_pipe_runs_twice_the_same() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    let lines: String = (0..140_000).map(|n| format!("{}\n", n * 7919 % 140_000)).collect();
+    world.file("lines", &lines);
+    let script = "sort -n --parallel=2 -S 64M lines | tail -n 2";
+    let sort = || {
+        let fixed = ["emulate", "--machine", "m.toml", "--json", "-", "--", "sh", "-c", script];
+        json(world.memweir().args(fixed).env("LANG", "C.UTF-8"), 0)
+    };
+    let first = sort();
+    assert_eq!(world.read("memweir-logs/sh.out"), "139998\n139999\n");
+    assert_eq!(of_the_machine(first), of_the_machine(sort()));
+}
+
 #[test]
 fn verify_says_so() {
     if no_emulator() {

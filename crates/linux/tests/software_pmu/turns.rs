@@ -201,6 +201,48 @@ fn threads_take_turns_and_do_twice_the_same() {
     assert!(!output.is_empty());
 }
 
+/// The emulator translates nothing anew for the threads of such a process, whose blocks were made
+/// while it had one thread.
+#[test]
+fn threads_that_share_a_mapping_take_turns_of_their_own() {
+    if emulator_is_missing() {
+        return;
+    }
+    let source = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+static volatile long tables[2][1 << 15];
+static void *sum(void *table) {
+    long sum = 0;
+    for (int round = 0; round < 40; round++)
+        for (long i = 0; i < 1 << 15; i += 8) sum += ((volatile long *)table)[i];
+    return (void *)sum;
+}
+int main(void) {
+    mmap(0, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    tables[0][8] = 1;
+    tables[1][8] = 2;
+    sum((void *)tables[0]);
+    pthread_t thread;
+    void *other;
+    pthread_create(&thread, 0, sum, (void *)tables[1]);
+    long own = (long)sum((void *)tables[0]);
+    pthread_join(thread, &other);
+    printf("%ld %ld\n", own, (long)other);
+    return 0;
+}
+"#;
+    let program = compile(source, &["-pthread"]);
+    let began = std::time::Instant::now();
+    let Ran { code, output, trace, .. } = run_twice(|| Job::new(&program.path, &[]));
+    assert_eq!((code, output.as_str()), (Some(0), "40 80\n"));
+    let turns_of = |birth: u64| trace.iter().filter(|turn| turn.0 == birth).count();
+    assert!(turns_of(0) > turns_of(1) && turns_of(1) > 10, "{} {}", turns_of(0), turns_of(1));
+    // A turn that was given to the wrong thread is noticed after a second.
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+}
+
 #[test]
 fn a_process_ends_although_its_threads_wait_for_their_turn() {
     if emulator_is_missing() {
