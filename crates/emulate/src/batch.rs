@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use memweir_core::input::InputError;
 use memweir_core::{BytesPerSec, MAX_MEDIA, MediumId, Nanos};
 use memweir_linux::blocker::{self, Opened};
-use memweir_linux::gate::Gate;
+use memweir_linux::gate::{Gate, Listener, Stall};
 use memweir_linux::leftovers;
 use memweir_linux::meter::software::SoftwareMeter;
 use memweir_linux::qemu::{Program, QemuPaths};
@@ -38,6 +38,8 @@ pub struct EmulateOptions {
     pub grain: Grain,
     /// What a live run would be asked too; its media are replaced by those of the machine.
     pub run: RunOptions,
+    /// Tells the user, while it lasts, that an emulation waits for a program in vain.
+    pub tell: fn(&str),
 }
 
 impl EmulateOptions {
@@ -45,7 +47,7 @@ impl EmulateOptions {
     #[must_use]
     pub fn new(hardware: Hardware, grain: Grain, run: RunOptions) -> Self {
         let media = View::new(&hardware.machine).media().clone();
-        Self { run: RunOptions { media, ..run }, hardware, grain }
+        Self { run: RunOptions { media, ..run }, hardware, grain, tell: |_| {} }
     }
 
     /// Cores that the batch may use.
@@ -222,6 +224,19 @@ pub fn emulate_each(
     Ok(Emulation { machine: MachineReport::of(options), comparison })
 }
 
+/// Tells of a stall in words.
+fn stall_notice(batch: &Batch, tell: fn(&str)) -> Listener {
+    let names: Vec<String> = batch.jobs.iter().map(|job| job.name.clone()).collect();
+    Box::new(move |stall| {
+        let Stall { job, pid, tid, call, state } = stall;
+        let name = names.get(*job as usize).map_or("?", String::as_str);
+        tell(&format!(
+            "the emulation is stuck: it has waited 10 s for threads that do not compute, now for \
+             thread {tid} of process {pid} of job {name}, {state:?} since its system call {call}"
+        ));
+    })
+}
+
 fn run(
     batch: &Batch,
     options: &EmulateOptions,
@@ -235,7 +250,7 @@ fn run(
     let run = &options.run;
     let gate = Gate::new(costs(&options.hardware), run.seed, EPOCH)
         .map_err(os("making the gate of the emulation"))?;
-    let gate = Arc::new(gate);
+    let gate = Arc::new(gate.telling(stall_notice(batch, options.tell)));
     let paths =
         QemuPaths { emulator: run.software.qemu.clone(), plugin: run.software.plugin.clone() };
     let meter = SoftwareMeter::new(options.hardware.caches, &paths)?

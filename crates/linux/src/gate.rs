@@ -11,6 +11,7 @@
 //! Which thread has the next turn, and how far, is decided in `memweir-emulate`.
 
 mod host;
+mod patience;
 
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -25,6 +26,8 @@ use memweir_core::softpmu::program::GateOption;
 
 use crate::softpmu::SharedFile;
 use host::{Sleepers, start_of, wait, wake};
+use patience::Patience;
+pub use patience::{Listener, Stall};
 
 /// How long a thread is waited for before the kernel is asked what it does.
 const GLANCE: Duration = Duration::from_micros(150);
@@ -45,6 +48,7 @@ pub struct Gate {
     file: SharedFile,
     seed: u64,
     sleepers: Sleepers,
+    patience: Patience,
 }
 
 /// A thread by its record.
@@ -106,7 +110,7 @@ impl Gate {
     /// If the kernel gives no memory for it, or does not say when this process started.
     pub fn new(costs: Costs, seed: u64, epoch: Nanos) -> io::Result<Self> {
         let file = SharedFile::new("memweir-gate", size_of::<GatePage>())?;
-        let gate = Self { file, seed, sleepers: Sleepers::find() };
+        let gate = Self { file, seed, sleepers: Sleepers::find(), patience: Patience::default() };
         let header = &gate.page().header;
         let pid = std::process::id();
         let start = start_of(pid).ok_or_else(|| io::Error::other("/proc is not readable"))?;
@@ -119,6 +123,13 @@ impl Gate {
         header.magic.store(MAGIC, Relaxed);
         header.version.store(VERSION, Relaxed);
         Ok(gate)
+    }
+
+    /// The same, telling once of a thread for which it waits in vain.
+    #[must_use]
+    pub fn telling(mut self, listener: Listener) -> Self {
+        self.patience.listener = Some(listener);
+        self
     }
 
     /// How the programs of a job find this gate.
@@ -193,6 +204,7 @@ impl Gate {
     pub fn standing(&self, thread: ThreadId) -> Standing {
         let Some(record) = self.record(thread) else { return Standing::Gone };
         let began = Instant::now();
+        let mut idle_since = began;
         loop {
             let word = record.state.load(Acquire);
             match ThreadState::of(word) {
@@ -219,6 +231,10 @@ impl Gate {
                     if state == ThreadState::Born && began.elapsed() > BIRTH {
                         record.state.store(ThreadState::Free as u32, Relaxed);
                         return Standing::Gone;
+                    }
+                    match host {
+                        HostState::Busy => idle_since = Instant::now(),
+                        _ => self.patience.wait_for(record, &mut idle_since),
                     }
                     wait(&record.state, word, GLANCE);
                 }
@@ -264,6 +280,7 @@ impl Gate {
     /// Waits until a thread that has the turn gives it back or is found not to need it.
     fn attend(&self, record: &ThreadRecord) {
         let mut stuck = 0;
+        let mut idle_since = Instant::now();
         loop {
             let word = record.state.load(Acquire);
             let state = ThreadState::of(word);
@@ -276,14 +293,14 @@ impl Gate {
             let likely = state == ThreadState::InCall
                 && blocking(record.call.load(Relaxed)) == Blocking::Likely;
             if !likely && !wait(&record.state, word, glance) {
-                stuck = 0;
+                (stuck, idle_since) = (0, Instant::now());
                 continue;
             }
             let calls = state == ThreadState::InCall
                 && blocking(record.call.load(Relaxed)) != Blocking::Never;
             // A change that does not succeed means that the thread has moved on.
             match self.host_of(record) {
-                HostState::Busy => stuck = 0,
+                HostState::Busy => (stuck, idle_since) = (0, Instant::now()),
                 HostState::Gone => _ = record.change_word(word, ThreadState::Free),
                 HostState::Stopped => _ = record.change_word(word, ThreadState::Blocked),
                 HostState::Waiting if calls => _ = record.change_word(word, ThreadState::Blocked),
@@ -292,6 +309,7 @@ impl Gate {
                 }
                 HostState::Waiting => stuck = 0,
             }
+            self.patience.wait_for(record, &mut idle_since);
             if stuck >= STUCK {
                 stuck = 0;
                 self.nudge_siblings(record);

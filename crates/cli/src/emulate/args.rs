@@ -193,7 +193,10 @@ impl Args {
             confidence: self.confidence,
             results: self.results.clone(),
         });
-        let options = EmulateOptions::new(hardware, grain, run);
+        let options = EmulateOptions {
+            tell: |text| eprintln!("memweir: {text}"),
+            ..EmulateOptions::new(hardware, grain, run)
+        };
         Ok(Plan { batch: batch.repeated(self.each), options, compare })
     }
 
