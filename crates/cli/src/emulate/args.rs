@@ -1,6 +1,5 @@
 //! Options of `memweir emulate`, and what they mean as jobs and [`EmulateOptions`].
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use memweir_core::Nanos;
@@ -11,13 +10,12 @@ use memweir_emulate::machine::Grain;
 use memweir_linux::Mechanism;
 use memweir_policy::PredictorKind;
 use memweir_run::compare::CompareOptions;
-use memweir_run::jobs::{Batch, JobsFile, Limits};
-use memweir_run::options::{
-    self, BatchOptions, OnExit, OnFailure, RunOptions, SoftwareMeterOptions,
-};
+use memweir_run::jobs::Batch;
+use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions};
 use memweir_sim::Hardware;
 
-use crate::run::{confidence, from_file};
+use crate::run::confidence;
+use crate::run::groups::{Ending, JobSource};
 use crate::value::{duration, quantum, refused};
 
 const USAGE: &str = "memweir emulate --machine M [OPTIONS] JOBS.toml
@@ -28,19 +26,8 @@ const USAGE: &str = "memweir emulate --machine M [OPTIONS] JOBS.toml
 #[derive(Debug, clap::Args)]
 #[command(override_usage = USAGE)]
 pub(crate) struct Args {
-    /// A jobs file; what it says for the whole batch, options here override
-    #[arg(value_name = "JOBS.toml", help_heading = "Jobs")]
-    jobs_file: Option<PathBuf>,
-    /// Commands, with `:::` between them
-    #[arg(last = true, value_name = "CMD", help_heading = "Jobs")]
-    command: Vec<OsString>,
-    /// A file with one shell command per line
-    #[arg(long, value_name = "FILE", help_heading = "Jobs")]
-    from_file: Option<PathBuf>,
-    /// Run N instances of each job
-    #[arg(long, value_name = "N", help_heading = "Jobs", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    each: u32,
+    #[command(flatten)]
+    jobs: JobSource,
 
     /// The machine: iabw, hmmsched, two-node, cxl-server, or a file that ends in .toml
     #[arg(long, value_name = "NAME|FILE", help_heading = "Machine")]
@@ -93,13 +80,8 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Emulator", conflicts_with = "compare")]
     pub(super) verify: bool,
 
-    /// What happens to the jobs on Ctrl-C: kill or release [default: kill]
-    #[arg(long, value_name = "WHAT", help_heading = "Ending")]
-    #[arg(value_parser = |name: &str| name.parse::<OnExit>().map_err(refused))]
-    on_exit: Option<OnExit>,
-    /// End the batch when a job fails
-    #[arg(long, help_heading = "Ending")]
-    fail_fast: bool,
+    #[command(flatten)]
+    ending: Ending,
 
     /// Run the batch under each of these policies; the first is the baseline
     #[arg(long, value_name = "NAME,NAME,...", help_heading = "Comparing", value_delimiter = ',')]
@@ -172,7 +154,7 @@ impl Args {
     /// Reads machine and jobs and puts the options of the command line over those of the jobs file.
     pub(super) fn plan(&self) -> Result<Plan, InputError> {
         let hardware = Hardware::find(&self.machine, Path::new(""))?;
-        let (batch, of_file) = self.jobs(hardware.machine.cores())?;
+        let (batch, of_file) = self.jobs.read(hardware.machine.cores(), "memweir emulate")?;
         let base = RunOptions {
             logs: self.logs.clone(),
             timeline: self.timeline.clone(),
@@ -197,7 +179,7 @@ impl Args {
             tell: |text| eprintln!("memweir: {text}"),
             ..EmulateOptions::new(hardware, grain, run)
         };
-        Ok(Plan { batch: batch.repeated(self.each), options, compare })
+        Ok(Plan { batch, options, compare })
     }
 
     /// Files that will be written.
@@ -212,29 +194,11 @@ impl Args {
             mechanism: self.mechanism,
             quantum: self.quantum,
             cores: self.cores,
-            on_exit: self.on_exit,
-            on_failure: self.fail_fast.then_some(OnFailure::FailFast),
+            on_exit: self.ending.on_exit,
+            on_failure: self.ending.on_failure(),
             seed: self.seed,
             placement: self.placement.clone(),
             ..BatchOptions::default()
-        }
-    }
-
-    /// The jobs, from the one place that names them.
-    fn jobs(&self, cores: u32) -> Result<(Batch, BatchOptions), InputError> {
-        let nothing = BatchOptions::default();
-        match (&self.jobs_file, &self.from_file, self.command.as_slice()) {
-            (Some(path), None, []) => {
-                let file = JobsFile::read(path, Limits { cores })?;
-                Ok((file.batch, file.options))
-            }
-            (None, Some(path), []) => Ok((from_file(path)?, nothing)),
-            (None, None, command @ [_, ..]) => Ok((Batch::from_arguments(command)?, nothing)),
-            (None, None, []) => Err(InputError::new("command line", "there are no jobs").help(
-                "name a jobs file, or write commands after `--`; see `memweir emulate --help`",
-            )),
-            _ => Err(InputError::new("command line", "jobs are named in more than one way")
-                .help("use a jobs file, --from-file, or commands after `--`")),
         }
     }
 }

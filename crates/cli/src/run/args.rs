@@ -1,6 +1,5 @@
 //! Options of `memweir run`, and what they mean as jobs and [`RunOptions`].
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
@@ -12,11 +11,10 @@ use memweir_linux::Mechanism;
 use memweir_linux::meter::MeterChoice;
 use memweir_policy::PredictorKind;
 use memweir_run::compare::CompareOptions;
-use memweir_run::jobs::{Batch, JobsFile, Limits};
-use memweir_run::options::{
-    self, BatchOptions, Cores, OnExit, OnFailure, Pinning, RunOptions, SoftwareMeterOptions,
-};
+use memweir_run::jobs::Batch;
+use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, SoftwareMeterOptions};
 
+use super::groups::{Ending, JobSource};
 use crate::value::{quantum, refused};
 
 const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
@@ -27,19 +25,8 @@ const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
 #[derive(Debug, clap::Args)]
 #[command(override_usage = USAGE)]
 pub(crate) struct Args {
-    /// A jobs file; what it says for the whole batch, options here override
-    #[arg(value_name = "JOBS.toml", help_heading = "Jobs")]
-    jobs_file: Option<PathBuf>,
-    /// Commands, with `:::` between them
-    #[arg(last = true, value_name = "CMD", help_heading = "Jobs")]
-    command: Vec<OsString>,
-    /// A file with one shell command per line
-    #[arg(long, value_name = "FILE", help_heading = "Jobs")]
-    from_file: Option<PathBuf>,
-    /// Run N instances of each job
-    #[arg(long, value_name = "N", help_heading = "Jobs", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    each: u32,
+    #[command(flatten)]
+    jobs: JobSource,
 
     /// Who runs beside whom [default: ideal-average]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
@@ -105,13 +92,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     plugin: Option<PathBuf>,
 
-    /// What happens to the jobs on Ctrl-C: kill or release [default: kill]
-    #[arg(long, value_name = "WHAT", help_heading = "Ending")]
-    #[arg(value_parser = |name: &str| name.parse::<OnExit>().map_err(refused))]
-    on_exit: Option<OnExit>,
-    /// End the batch when a job fails
-    #[arg(long, help_heading = "Ending")]
-    fail_fast: bool,
+    #[command(flatten)]
+    ending: Ending,
 
     /// Run the batch under each of these policies, interleaved; the first is the baseline
     #[arg(long, value_name = "NAME,NAME,...", help_heading = "Comparing", value_delimiter = ',')]
@@ -178,7 +160,7 @@ pub(super) struct Plan {
 impl Args {
     /// Reads the jobs and puts the options of the command line over those of the jobs file.
     pub(super) fn plan(&self) -> Result<Plan, InputError> {
-        let (batch, of_file) = self.jobs()?;
+        let (batch, of_file) = self.jobs.read(available_cores(), "memweir run")?;
         let base = RunOptions {
             logs: self.logs.clone(),
             timeline: self.timeline.clone(),
@@ -200,7 +182,7 @@ impl Args {
             confidence: self.confidence,
             results: self.results.clone(),
         });
-        Ok(Plan { batch: batch.repeated(self.each), options, compare })
+        Ok(Plan { batch, options, compare })
     }
 
     fn choices(&self) -> Result<BatchOptions, InputError> {
@@ -214,36 +196,11 @@ impl Args {
             cores: self.cores.and_then(|cores| cores.limit),
             core_use: self.cores.map(|cores| cores.core_use),
             pinning: self.pin.then_some(Pinning::OneJobPerCore),
-            on_exit: self.on_exit,
-            on_failure: self.fail_fast.then_some(OnFailure::FailFast),
+            on_exit: self.ending.on_exit,
+            on_failure: self.ending.on_failure(),
             seed: self.seed,
             media: media.transpose()?,
             placement: self.placement.clone(),
         })
     }
-
-    /// The jobs, from the one place that names them.
-    fn jobs(&self) -> Result<(Batch, BatchOptions), InputError> {
-        let nothing = BatchOptions::default();
-        match (&self.jobs_file, &self.from_file, self.command.as_slice()) {
-            (Some(path), None, []) => {
-                let file = JobsFile::read(path, Limits { cores: available_cores() })?;
-                Ok((file.batch, file.options))
-            }
-            (None, Some(path), []) => Ok((from_file(path)?, nothing)),
-            (None, None, command @ [_, ..]) => Ok((Batch::from_arguments(command)?, nothing)),
-            (None, None, []) => Err(InputError::new("command line", "there are no jobs")
-                .help("name a jobs file, or write commands after `--`; see `memweir run --help`")),
-            _ => Err(InputError::new("command line", "jobs are named in more than one way")
-                .help("use a jobs file, --from-file, or commands after `--`")),
-        }
-    }
-}
-
-/// The jobs of a file with one command per line.
-pub(crate) fn from_file(path: &Path) -> Result<Batch, InputError> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
-    Batch::from_lines(&name, &text)
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod first;
+pub(crate) mod groups;
 pub(crate) mod help;
 pub(crate) mod names;
 pub(crate) mod watcher;
@@ -13,7 +14,7 @@ use memweir_run::compare::{CompareOptions, Comparison, compare};
 use memweir_run::report::{BatchReport, Outcome as BatchOutcome};
 
 use args::Plan;
-pub(crate) use args::{Args, confidence, from_file};
+pub(crate) use args::{Args, confidence};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;

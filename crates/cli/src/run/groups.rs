@@ -1,0 +1,86 @@
+//! Groups of options that every command with a batch of jobs has: where the jobs come from, and
+//! how the batch ends.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use memweir_core::input::InputError;
+use memweir_run::jobs::{Batch, JobsFile, Limits};
+use memweir_run::options::{BatchOptions, OnExit, OnFailure};
+
+use crate::value::refused;
+
+/// Where the jobs come from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct JobSource {
+    /// A jobs file; what it says for the whole batch, options here override
+    #[arg(value_name = "JOBS.toml", help_heading = "Jobs")]
+    jobs_file: Option<PathBuf>,
+    /// Commands, with `:::` between them
+    #[arg(last = true, value_name = "CMD", help_heading = "Jobs")]
+    command: Vec<OsString>,
+    /// A file with one shell command per line
+    #[arg(long, value_name = "FILE", help_heading = "Jobs")]
+    from_file: Option<PathBuf>,
+    /// Run N instances of each job
+    #[arg(long, value_name = "N", help_heading = "Jobs", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    each: u32,
+}
+
+impl JobSource {
+    /// The jobs, from the one place that names them, and what a jobs file says for all of them.
+    /// `cores` is how many there are, and `command` is whose help tells more.
+    pub(crate) fn read(
+        &self,
+        cores: u32,
+        command: &str,
+    ) -> Result<(Batch, BatchOptions), InputError> {
+        let nothing = BatchOptions::default();
+        let (batch, options) = match (&self.jobs_file, &self.from_file, self.command.as_slice()) {
+            (Some(path), None, []) => {
+                let file = JobsFile::read(path, Limits { cores })?;
+                (file.batch, file.options)
+            }
+            (None, Some(path), []) => (from_file(path)?, nothing),
+            (None, None, commands @ [_, ..]) => (Batch::from_arguments(commands)?, nothing),
+            (None, None, []) => {
+                return Err(InputError::new("command line", "there are no jobs").help(format!(
+                    "name a jobs file, or write commands after `--`; see `{command} --help`"
+                )));
+            }
+            _ => {
+                return Err(InputError::new("command line", "jobs are named in more than one way")
+                    .help("use a jobs file, --from-file, or commands after `--`"));
+            }
+        };
+        Ok((batch.repeated(self.each), options))
+    }
+}
+
+/// The jobs of a file with one command per line.
+fn from_file(path: &Path) -> Result<Batch, InputError> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+    Batch::from_lines(&name, &text)
+}
+
+/// How the batch ends before its jobs do.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ending {
+    /// What happens to the jobs on Ctrl-C: kill or release [default: kill]
+    #[arg(long, value_name = "WHAT", help_heading = "Ending")]
+    #[arg(value_parser = |name: &str| name.parse::<OnExit>().map_err(refused))]
+    pub(crate) on_exit: Option<OnExit>,
+    /// End the batch when a job fails
+    #[arg(long, help_heading = "Ending")]
+    fail_fast: bool,
+}
+
+impl Ending {
+    /// What a failing job does to the others, if the command line says so.
+    pub(crate) fn on_failure(&self) -> Option<OnFailure> {
+        self.fail_fast.then_some(OnFailure::FailFast)
+    }
+}
