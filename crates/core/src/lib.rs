@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod address_map;
 pub mod cache;
 pub mod counts;
 pub mod input;
@@ -25,4 +26,6 @@ pub use counts::Counts;
 pub use job::JobId;
 pub use medium::{MAX_MEDIA, Media, Medium, MediumId, Traffic};
 pub use parabola::Parabola;
-pub use units::{Bytes, BytesPerSec, LINE_BYTES, Lines, Nanos, Picos, TransPerMicro};
+pub use units::{
+    Bytes, BytesPerSec, Cycles, LINE_BYTES, Lines, Nanos, PhysAddr, Picos, TransPerMicro,
+};

@@ -88,6 +88,25 @@ integer_unit! {
     Picos
 }
 
+/// A physical byte address.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct PhysAddr(pub u64);
+
+impl fmt::Display for PhysAddr {
+    /// `0x1f40`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+integer_unit! {
+    /// A span of time, or an instant, in cycles of a clock that the context names.
+    Cycles
+}
+
 impl Picos {
     /// A latency of `ns` nanoseconds.
     #[must_use]

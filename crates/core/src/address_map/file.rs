@@ -1,0 +1,129 @@
+//! The file format of address maps.
+//!
+//! ```toml
+//! name = "Core i7-860, 8 GB"
+//! source = "bpm section 3.1"
+//! bits = 33                       # address bits that the map speaks of
+//! offset = 0                      # taken off a physical address first
+//! function = [
+//!     { role = "bank", bits = [13] },
+//!     { role = "rank", bits = [21] },
+//!     { bits = [14, 18] },        # an exclusive or; the role is not known
+//! ]
+//! row = [[18], [19, 21], 20]      # least significant first; a number is a function of one bit
+//! column = [0, 1, 2]
+//! interleave = { channels = 3, granule = 256 }
+//! ```
+
+use super::{AddressMap, Interleave, Role, SetFunction, XorFunction};
+use crate::input::{Document, InputError, Section, Value};
+use crate::units::{Bytes, LINE_BYTES};
+
+const KEYS: [&str; 8] =
+    ["name", "source", "bits", "offset", "function", "row", "column", "interleave"];
+
+impl AddressMap {
+    /// Reads the text of a map's file; `name` stands in messages.
+    ///
+    /// # Errors
+    /// If it says something impossible: with line, key and reason.
+    pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
+        let mut root = Document { name, text }.parse()?;
+        root.only(&KEYS)?;
+        let bits = whole(&root.require("bits")?, 7..=63)? as u32;
+        let map = Self {
+            name: root.require("name")?.string()?.to_owned(),
+            source: root.map("source", |value| Ok(value.string()?.to_owned()))?,
+            offset: root.map("offset", |value| whole(&value, 0..=i64::MAX))?.unwrap_or(0) as u64,
+            interleave: root.map("interleave", interleave)?,
+            bits,
+            functions: set_functions(root.require("function")?, bits)?,
+            row: root.map("row", |value| functions(&value, bits))?.unwrap_or_default(),
+            column: root.map("column", |value| functions(&value, bits))?.unwrap_or_default(),
+        };
+        map.validate().map_err(|refusal| {
+            let error = root.refuse(refusal.reason);
+            match refusal.help {
+                Some(help) => error.help(help),
+                None => error,
+            }
+        })?;
+        Ok(map)
+    }
+}
+
+fn whole(value: &Value<'_>, range: std::ops::RangeInclusive<i64>) -> Result<i64, InputError> {
+    let number = value.integer()?;
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    Err(value.refuse(format!("{number} is out of range")).help(format!(
+        "a whole number from {} to {}",
+        range.start(),
+        range.end()
+    )))
+}
+
+fn interleave(value: Value<'_>) -> Result<Interleave, InputError> {
+    let mut section = value.section()?;
+    section.only(&["channels", "granule"])?;
+    let channels = whole(&section.require("channels")?, 2..=64)? as u32;
+    let granule = section.require("granule")?;
+    let bytes = whole(&granule, LINE_BYTES as i64..=1 << 30)? as u64;
+    if !bytes.is_power_of_two() {
+        return Err(granule.refuse(format!("{bytes} is no power of two")));
+    }
+    Ok(Interleave { channels, granule: Bytes(bytes) })
+}
+
+fn set_functions(value: Value<'_>, bits: u32) -> Result<Vec<SetFunction>, InputError> {
+    value.sections()?.into_iter().map(|section| set_function(section, bits)).collect()
+}
+
+fn set_function(mut section: Section<'_>, bits: u32) -> Result<SetFunction, InputError> {
+    section.only(&["role", "bits"])?;
+    let names = Role::ALL.map(|(name, _)| name);
+    let role = section.map("role", |value| {
+        let given = value.one_of("role", &names)?;
+        Ok(Role::ALL.into_iter().find(|(name, _)| *name == given).map(|(_, role)| role))
+    })?;
+    let function = function(&section.require("bits")?, bits)?;
+    Ok(SetFunction { role: role.flatten().unwrap_or(Role::Set), function })
+}
+
+fn functions(value: &Value<'_>, bits: u32) -> Result<Vec<XorFunction>, InputError> {
+    value
+        .array("an array of bits or of arrays of bits")?
+        .iter()
+        .map(|f| function(f, bits))
+        .collect()
+}
+
+/// One function: a bit, or an array of bits.
+fn function(value: &Value<'_>, bits: u32) -> Result<XorFunction, InputError> {
+    if !value.is_array() {
+        return Ok(XorFunction(1 << bit(value, bits)?));
+    }
+    let mut mask = 0;
+    for value in value.array("an array of bits")? {
+        let bit = 1 << bit(&value, bits)?;
+        if mask & bit != 0 {
+            return Err(value.refuse("the bit is named twice, so it would cancel itself"));
+        }
+        mask |= bit;
+    }
+    if mask == 0 {
+        return Err(value.refuse("a function of no bits tells nothing apart"));
+    }
+    Ok(XorFunction(mask))
+}
+
+fn bit(value: &Value<'_>, bits: u32) -> Result<u8, InputError> {
+    let number = value.integer()?;
+    match u8::try_from(number) {
+        Ok(bit) if u32::from(bit) < bits => Ok(bit),
+        _ => Err(value
+            .refuse(format!("bit {number} is not in the address"))
+            .help(format!("the map speaks of bits 0 to {} (`bits = {bits}`)", bits - 1))),
+    }
+}
