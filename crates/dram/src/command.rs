@@ -1,0 +1,63 @@
+//! Commands on the bus between controller and devices.
+
+use memweir_core::Cycles;
+
+/// What a command tells the devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CommandKind {
+    /// Opens a row of a bank.
+    Activate,
+    /// Closes a bank.
+    Precharge,
+    /// Closes all banks of a rank.
+    PrechargeAll,
+    /// Reads a burst from the open row.
+    Read,
+    /// The same, and closes the bank after it.
+    ReadAutoPrecharge,
+    /// Writes a burst into the open row.
+    Write,
+    /// The same, and closes the bank after it.
+    WriteAutoPrecharge,
+    /// Refreshes all banks of a rank.
+    Refresh,
+    /// Refreshes one bank (LPDDR), or the banks of that number in all groups (DDR5).
+    RefreshBank,
+    /// Enters power-down, with open or closed banks.
+    PowerDownEnter,
+    /// Leaves power-down.
+    PowerDownExit,
+    /// Enters self-refresh.
+    SelfRefreshEnter,
+    /// Leaves self-refresh.
+    SelfRefreshExit,
+}
+
+/// The bank that a command is for. Fields below the level of the command (the bank of a
+/// [`CommandKind::Refresh`]) are zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct BankAddress {
+    /// Channel, counted over all sub-channels.
+    pub channel: u16,
+    /// Rank of the channel.
+    pub rank: u16,
+    /// Bank group of the rank.
+    pub group: u16,
+    /// Bank of the group.
+    pub bank: u16,
+}
+
+/// One command as it was issued. The trace of a channel is in ascending order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// When, in memory cycles.
+    pub at: Cycles,
+    /// What.
+    pub kind: CommandKind,
+    /// Where.
+    pub to: BankAddress,
+    /// The row of an [`CommandKind::Activate`]; otherwise zero.
+    pub row: u32,
+    /// The column of a read or write, in bursts; otherwise zero.
+    pub column: u32,
+}

@@ -1,0 +1,11 @@
+//! Memory devices and their controllers, command by command.
+//!
+//! A [`Request`](request::Request) enters a memory system, waits in a queue of its channel, and is
+//! served by [`Command`](command::Command)s that obey the timing of the devices. Time jumps from one
+//! command that can issue to the next. Nothing here knows of tasks, cores or operating systems: who
+//! asked is a number that comes back with the answer.
+
+#![forbid(unsafe_code)]
+
+pub mod command;
+pub mod request;
