@@ -29,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bank;
 pub mod batch;
 pub mod engine;
 pub mod experiment;

@@ -60,6 +60,12 @@ impl Coloring {
         self.page_bits
     }
 
+    /// What is taken off an address before its color is told.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// The functions: bit `i` of a color is the value of the `i`th.
     #[must_use]
     pub fn span(&self) -> &Span {

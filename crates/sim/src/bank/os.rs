@@ -1,0 +1,344 @@
+//! The operating system of the simulated machine: memory with colored pages (bpm section 3).
+//!
+//! A process owns a set of colors; when it first touches a page, it is given a frame of one of
+//! them. Physical memory is one or more [`Zone`]s (DRAM, NVM), each with a [`Buddy`] allocator of its
+//! own whose free lists are split by color. Threads may have colors of their own, and ranges of a
+//! process may be [placed](Os::place), which is the API of section 3.4 for programmers.
+//!
+//! Nothing here knows caches, banks or time: the machine asks [`Os::touch`] where a page is and is
+//! told what the fault cost, if it was one. There is no swap, as in the paper.
+
+mod buddy;
+mod config;
+mod palette;
+mod process;
+mod start;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use memweir_core::address_map::{Color, ColorSet};
+use memweir_core::input::Refusal;
+use memweir_core::{Nanos, PhysAddr};
+
+pub use buddy::{Buddy, Frame, MAX_ORDER};
+pub use config::{Exhausted, FaultCosts, OsConfig, ZoneConfig};
+pub use palette::Palette;
+pub use start::{Aging, Start};
+pub use stats::{OsStats, ProcessStats, ZoneStats};
+
+use process::{Process, Resident};
+
+/// A process, by the order in which it was [spawned](Os::spawn).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub u16);
+
+/// A thread of a process; the first is zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId(pub u16);
+
+/// The number of a page in the address space of its process: virtual address over page size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VirtualPage(pub u64);
+
+/// A part of memory with an allocator of its own, by its place in [`OsConfig::zones`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZoneId(pub u8);
+
+/// Where a page is, and what it cost to have it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// Address of the first byte of the page.
+    pub at: PhysAddr,
+    /// Kernel time of the fault; zero if the page was there.
+    pub fault: Nanos,
+}
+
+/// There is no page for a process, and the policy of [`Exhausted`] finds none either.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("process {} has no page left in zone `{zone}`: all of {colors} is used up", process.0)]
+pub struct OutOfMemory {
+    /// Who asked.
+    pub process: ProcessId,
+    /// Where the page should have been.
+    pub zone: String,
+    /// Colors that were allowed, in words.
+    pub colors: String,
+}
+
+/// The operating system.
+#[derive(Clone, Debug)]
+pub struct Os {
+    zones: Vec<Zone>,
+    page_bits: u32,
+    exhausted: Exhausted,
+    costs: FaultCosts,
+    processes: Vec<Process>,
+}
+
+/// A zone and what is left of it.
+#[derive(Clone, Debug)]
+struct Zone {
+    name: String,
+    base: u64,
+    palette: Palette,
+    buddy: Buddy,
+    /// Frames that others hold and that can be taken back, by color.
+    reclaimable: Vec<Vec<Frame>>,
+}
+
+impl Os {
+    /// Boots on a machine.
+    ///
+    /// # Errors
+    /// If the zones cannot be managed in pages: none, one without a page, not aligned, overlapping, or
+    /// of different page sizes.
+    pub fn new(config: &OsConfig) -> Result<Self, Refusal> {
+        let page_bits = config.check()?;
+        let zones = config.zones.iter().map(|zone| Zone::new(zone, page_bits)).collect();
+        Ok(Self {
+            zones,
+            page_bits,
+            exhausted: config.exhausted,
+            costs: config.costs,
+            processes: Vec::new(),
+        })
+    }
+
+    /// Bits of the offset within a page.
+    #[must_use]
+    pub fn page_bits(&self) -> u32 {
+        self.page_bits
+    }
+
+    /// The colors of a zone; `None` if there is no such zone.
+    #[must_use]
+    pub fn palette(&self, zone: ZoneId) -> Option<&Palette> {
+        self.zones.get(usize::from(zone.0)).map(|zone| &zone.palette)
+    }
+
+    /// Starts a process whose pages are in the first zone and may have any color.
+    pub fn spawn(&mut self) -> ProcessId {
+        let id = ProcessId(self.processes.len() as u16);
+        self.processes.push(Process::new(&self.zones));
+        id
+    }
+
+    /// Gives a process its colors in a zone: frames that it touches first from now on have one of
+    /// them. Frames that it has stay.
+    ///
+    /// # Errors
+    /// If the set is empty or has colors that the zone does not know.
+    ///
+    /// # Panics
+    /// If there is no such process or zone.
+    pub fn allow(
+        &mut self,
+        process: ProcessId,
+        zone: ZoneId,
+        colors: &ColorSet,
+    ) -> Result<(), Refusal> {
+        self.zones[usize::from(zone.0)].palette.check(colors)?;
+        self.processes[usize::from(process.0)].allow(zone, colors);
+        Ok(())
+    }
+
+    /// Gives a thread colors of its own, which count before those of its process.
+    ///
+    /// # Errors
+    /// As [`allow`](Self::allow).
+    ///
+    /// # Panics
+    /// If there is no such process or zone.
+    pub fn allow_thread(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        zone: ZoneId,
+        colors: &ColorSet,
+    ) -> Result<(), Refusal> {
+        self.zones[usize::from(zone.0)].palette.check(colors)?;
+        self.processes[usize::from(process.0)].allow_thread(thread, zone, colors);
+        Ok(())
+    }
+
+    /// Spreads the pages of a process over zones: `shares` are weights by zone, zero for those that
+    /// are not named. Which page goes where depends on its number alone.
+    ///
+    /// # Errors
+    /// If there are more shares than zones, or no share is positive.
+    ///
+    /// # Panics
+    /// If there is no such process.
+    pub fn spread(&mut self, process: ProcessId, shares: &[f64]) -> Result<(), Refusal> {
+        let usable = shares.iter().all(|share| share.is_finite() && *share >= 0.0);
+        if shares.len() > self.zones.len() || !usable || shares.iter().sum::<f64>() <= 0.0 {
+            let help = format!("give up to {} weights, one of them above zero", self.zones.len());
+            return Err(Refusal::new("these are no shares of the zones", help));
+        }
+        self.processes[usize::from(process.0)].spread(shares);
+        Ok(())
+    }
+
+    /// Places a range of pages: whichever thread touches one of them first, it comes from `zone` and
+    /// has one of `colors` (bpm section 3.4, the API for programmers). Later ranges count before
+    /// earlier ones; pages that are there already stay where they are.
+    ///
+    /// # Errors
+    /// As [`allow`](Self::allow).
+    ///
+    /// # Panics
+    /// If there is no such process or zone.
+    pub fn place(
+        &mut self,
+        process: ProcessId,
+        pages: Range<VirtualPage>,
+        zone: ZoneId,
+        colors: &ColorSet,
+    ) -> Result<(), Refusal> {
+        self.zones[usize::from(zone.0)].palette.check(colors)?;
+        self.processes[usize::from(process.0)].place(pages, zone, colors);
+        Ok(())
+    }
+
+    /// Where a page of a process is. If it is touched for the first time, by `thread`, it is given a
+    /// frame.
+    ///
+    /// # Errors
+    /// If there is none.
+    ///
+    /// # Panics
+    /// If there is no such process.
+    pub fn touch(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        page: VirtualPage,
+    ) -> Result<Touch, OutOfMemory> {
+        match self.processes[usize::from(process.0)].resident(page) {
+            Some(resident) => Ok(Touch { at: self.address(resident), fault: Nanos::ZERO }),
+            None => self.fault(process, thread, page),
+        }
+    }
+
+    /// Ends a process and takes its frames back. Its number is not used again.
+    ///
+    /// # Panics
+    /// If there is no such process.
+    pub fn exit(&mut self, process: ProcessId) {
+        for resident in self.processes[usize::from(process.0)].vacate() {
+            self.zones[usize::from(resident.zone.0)].buddy.free(resident.frame, 0);
+        }
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn stats(&self) -> OsStats {
+        OsStats {
+            processes: self.processes.iter().map(|process| process.stats.clone()).collect(),
+            zones: self.zones.iter().map(Zone::stats).collect(),
+        }
+    }
+
+    fn address(&self, resident: Resident) -> PhysAddr {
+        let zone = &self.zones[usize::from(resident.zone.0)];
+        PhysAddr(zone.base + (u64::from(resident.frame.0) << self.page_bits))
+    }
+
+    /// A page fault: zone, color, frame (bpm section 3.1.2).
+    fn fault(
+        &mut self,
+        id: ProcessId,
+        thread: ThreadId,
+        page: VirtualPage,
+    ) -> Result<Touch, OutOfMemory> {
+        let process = &mut self.processes[usize::from(id.0)];
+        let (zone_id, allowed) = process.allowed(thread, page);
+        let zone = &mut self.zones[usize::from(zone_id.0)];
+        let mut searched = 0;
+        let own = allowed.next(|color| zone.buddy.take(0, color, &mut searched));
+        let (resident, kind) = match own {
+            Some(frame) => (Resident { zone: zone_id, frame }, Supply::Own),
+            None => match self.fall_back(id, thread, page, &mut searched) {
+                Some(supply) => supply,
+                None => return Err(self.refuse(id, thread, page)),
+            },
+        };
+        let cost = self.costs.of(searched, kind == Supply::Reclaimed);
+        let color = self.zones[usize::from(resident.zone.0)].buddy.color_of(resident.frame);
+        let process = &mut self.processes[usize::from(id.0)];
+        process.settle(page, resident);
+        process.stats.count(kind, color, searched, cost);
+        Ok(Touch { at: self.address(resident), fault: cost })
+    }
+
+    /// A frame when all allowed colors are used up.
+    fn fall_back(
+        &mut self,
+        id: ProcessId,
+        thread: ThreadId,
+        page: VirtualPage,
+        searched: &mut u32,
+    ) -> Option<(Resident, Supply)> {
+        let process = &mut self.processes[usize::from(id.0)];
+        let (zone_id, allowed) = process.allowed(thread, page);
+        match self.exhausted {
+            Exhausted::Refuse => None,
+            Exhausted::Reclaim => {
+                let zone = &mut self.zones[usize::from(zone_id.0)];
+                let frame = allowed.next(|color| zone.reclaimable[color.0 as usize].pop())?;
+                Some((Resident { zone: zone_id, frame }, Supply::Reclaimed))
+            }
+            Exhausted::Spill => {
+                let home = usize::from(zone_id.0);
+                let others = (0..self.zones.len()).filter(|zone| *zone != home);
+                for zone in std::iter::once(home).chain(others) {
+                    let buddy = &mut self.zones[zone].buddy;
+                    let colors = (0..buddy.colors()).map(Color);
+                    let frame = process.spill(colors, |color| buddy.take(0, color, searched));
+                    if let Some(frame) = frame {
+                        let zone = ZoneId(zone as u8);
+                        return Some((Resident { zone, frame }, Supply::Spilled));
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    fn refuse(&mut self, id: ProcessId, thread: ThreadId, page: VirtualPage) -> OutOfMemory {
+        let process = &mut self.processes[usize::from(id.0)];
+        process.stats.refused += 1;
+        let (zone, allowed) = process.allowed(thread, page);
+        let colors = allowed.in_words();
+        OutOfMemory { process: id, zone: self.zones[usize::from(zone.0)].name.clone(), colors }
+    }
+}
+
+impl Zone {
+    fn new(config: &ZoneConfig, page_bits: u32) -> Self {
+        let frames = (config.size.0 >> page_bits) as u32;
+        let mut buddy = Buddy::new(config.base, frames, config.palette.coloring());
+        let reclaimable = config.start.apply(&mut buddy);
+        Self {
+            name: config.name.clone(),
+            base: config.base.0,
+            palette: config.palette.clone(),
+            buddy,
+            reclaimable,
+        }
+    }
+}
+
+/// Where the frame of a fault came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Supply {
+    /// A free frame of an allowed color.
+    Own,
+    /// A free frame of another color or zone.
+    Spilled,
+    /// A frame of an allowed color that was taken back from somebody else.
+    Reclaimed,
+}

@@ -1,0 +1,190 @@
+//! A process: its page table, its colors, and those of its threads and ranges.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use memweir_core::address_map::{Color, ColorSet};
+
+use super::buddy::Frame;
+use super::stats::ProcessStats;
+use super::{ThreadId, VirtualPage, Zone, ZoneId};
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Resident {
+    /// Its zone.
+    pub(super) zone: ZoneId,
+    /// Its frame in the zone.
+    pub(super) frame: Frame,
+}
+
+/// Colors that are taken in turn.
+#[derive(Clone, Debug)]
+pub(super) struct Rotation {
+    colors: Vec<Color>,
+    turn: usize,
+}
+
+impl Rotation {
+    fn new(colors: impl Iterator<Item = Color>) -> Self {
+        Self { colors: colors.collect(), turn: 0 }
+    }
+
+    /// What `take` finds for the first of the colors, from the one whose turn it is on, for which it
+    /// finds anything. The turn passes to the color behind that.
+    pub(super) fn next<T>(&mut self, mut take: impl FnMut(Color) -> Option<T>) -> Option<T> {
+        for step in 0..self.colors.len() {
+            let place = (self.turn + step) % self.colors.len();
+            if let Some(found) = take(self.colors[place]) {
+                self.turn = (place + 1) % self.colors.len();
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// `3 colors`.
+    pub(super) fn in_words(&self) -> String {
+        match self.colors.len() {
+            1 => "one color".to_owned(),
+            count => format!("{count} colors"),
+        }
+    }
+}
+
+/// A range of pages that the program placed.
+#[derive(Clone, Debug)]
+struct Placed {
+    pages: Range<VirtualPage>,
+    zone: ZoneId,
+    colors: Rotation,
+}
+
+/// One process.
+#[derive(Clone, Debug)]
+pub(super) struct Process {
+    table: PageTable,
+    /// By zone.
+    colors: Vec<Rotation>,
+    threads: BTreeMap<(ThreadId, ZoneId), Rotation>,
+    placed: Vec<Placed>,
+    /// Running sum of the zones' shares, the last 1.
+    shares: Vec<f64>,
+    /// The color at which the search for one to spill into begins.
+    spill_from: usize,
+    pub(super) stats: ProcessStats,
+}
+
+impl Process {
+    pub(super) fn new(zones: &[Zone]) -> Self {
+        let all = |zone: &Zone| Rotation::new((0..zone.palette.colors()).map(Color));
+        let colors = zones.first().map_or(0, |zone| zone.palette.colors());
+        Self {
+            table: PageTable::default(),
+            colors: zones.iter().map(all).collect(),
+            threads: BTreeMap::new(),
+            placed: Vec::new(),
+            shares: vec![1.0],
+            spill_from: 0,
+            stats: ProcessStats::new(colors),
+        }
+    }
+
+    pub(super) fn allow(&mut self, zone: ZoneId, colors: &ColorSet) {
+        self.colors[usize::from(zone.0)] = Rotation::new(colors.iter());
+    }
+
+    pub(super) fn allow_thread(&mut self, thread: ThreadId, zone: ZoneId, colors: &ColorSet) {
+        self.threads.insert((thread, zone), Rotation::new(colors.iter()));
+    }
+
+    pub(super) fn place(&mut self, pages: Range<VirtualPage>, zone: ZoneId, colors: &ColorSet) {
+        self.placed.push(Placed { pages, zone, colors: Rotation::new(colors.iter()) });
+    }
+
+    pub(super) fn spread(&mut self, shares: &[f64]) {
+        let total: f64 = shares.iter().sum();
+        let mut sum = 0.0;
+        self.shares = shares
+            .iter()
+            .map(|share| {
+                sum += share / total;
+                sum
+            })
+            .collect();
+    }
+
+    pub(super) fn resident(&self, page: VirtualPage) -> Option<Resident> {
+        self.table.get(page)
+    }
+
+    pub(super) fn settle(&mut self, page: VirtualPage, resident: Resident) {
+        self.table.set(page, resident);
+    }
+
+    /// Ends it: all frames that it had.
+    pub(super) fn vacate(&mut self) -> impl Iterator<Item = Resident> + use<> {
+        std::mem::take(&mut self.table).into_all()
+    }
+
+    /// Zone and colors for a page that `thread` touches first: those of the range, of the thread, or
+    /// of the process.
+    pub(super) fn allowed(
+        &mut self,
+        thread: ThreadId,
+        page: VirtualPage,
+    ) -> (ZoneId, &mut Rotation) {
+        if let Some(at) = self.placed.iter().rposition(|placed| placed.pages.contains(&page)) {
+            let placed = &mut self.placed[at];
+            return (placed.zone, &mut placed.colors);
+        }
+        let zone = self.zone_of(page);
+        match self.threads.get_mut(&(thread, zone)) {
+            Some(colors) => (zone, colors),
+            None => (zone, &mut self.colors[usize::from(zone.0)]),
+        }
+    }
+
+    /// The zone of a page by its number: scattered evenly according to the shares.
+    fn zone_of(&self, page: VirtualPage) -> ZoneId {
+        // The golden ratio spreads consecutive numbers over [0, 1) as evenly as can be.
+        let place = page.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) as f64 / 2_f64.powi(64);
+        let zone = self.shares.iter().position(|end| place < *end);
+        ZoneId(zone.unwrap_or(self.shares.len() - 1) as u8)
+    }
+
+    /// What `take` finds for the first color, from the one after the last that was spilled into on.
+    pub(super) fn spill<T>(
+        &mut self,
+        colors: impl Iterator<Item = Color>,
+        take: impl FnMut(Color) -> Option<T>,
+    ) -> Option<T> {
+        let mut rotation = Rotation::new(colors);
+        rotation.turn = self.spill_from % rotation.colors.len().max(1);
+        let found = rotation.next(take);
+        self.spill_from = rotation.turn;
+        found
+    }
+}
+
+/// Pages of one leaf of the page table.
+const LEAF: u64 = 512;
+
+/// From page numbers to frames, in leaves of as many pages as a machine's page table has.
+#[derive(Clone, Debug, Default)]
+struct PageTable(BTreeMap<u64, Box<[Option<Resident>; LEAF as usize]>>);
+
+impl PageTable {
+    fn get(&self, page: VirtualPage) -> Option<Resident> {
+        self.0.get(&(page.0 / LEAF)).and_then(|leaf| leaf[(page.0 % LEAF) as usize])
+    }
+
+    fn set(&mut self, page: VirtualPage, resident: Resident) {
+        let leaf = self.0.entry(page.0 / LEAF).or_insert_with(|| Box::new([None; LEAF as usize]));
+        leaf[(page.0 % LEAF) as usize] = Some(resident);
+    }
+
+    fn into_all(self) -> impl Iterator<Item = Resident> {
+        self.0.into_values().flat_map(|leaf| leaf.into_iter().flatten())
+    }
+}
