@@ -45,7 +45,7 @@ test:
 
 bench: build
 	scripts/setup.sh bench
-	$(CARGO) bench --locked --workspace --bench decision --bench switch --bench budgets \
+	$(CARGO) bench --locked --workspace --bench decision --bench switch --bench rotation --bench budgets \
 		--bench engine </dev/null
 
 docs:

@@ -1,0 +1,229 @@
+//! What being rotated costs a job in CPU time: alternate seconds of one batch of eight busy jobs,
+//! blocked and resumed each quantum as under `round-robin` in one, left to the operating system
+//! in the next.
+//!
+//! Whole runs of a batch differ by several percent for reasons of the host that come and go over
+//! seconds, and a difference of half a percent drowns in them. Here the members of a pair are
+//! neighboring seconds of the same processes, there are hundreds of them, and each counts the CPU
+//! time of jobs and of this process, user and system, per unit of work that was done.
+//!
+//! `cargo bench -p memweir-linux --bench rotation`; `MEMWEIR_PAIRS` is the number of pairs.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use memmap2::MmapRaw;
+use memweir_core::JobId;
+use memweir_core::metrics::hodges_lehmann;
+use memweir_linux::blocker::{self, Blocker};
+use memweir_linux::launch::{Launch, Process, launch};
+use memweir_linux::{guardian, leftovers};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+const JOBS: usize = 8;
+const CORES: usize = 2;
+const QUANTUM: Duration = Duration::from_millis(100);
+/// Quanta of one member of a pair: each job is switched in and out two or three times.
+const QUANTA: usize = 10;
+const PAIRS: usize = 300;
+const LEVEL: f64 = 0.95;
+/// What rotation may cost, in percent.
+const BUDGET: f64 = 0.5;
+/// Words of the array that a job works on: as much as a first-level cache holds, so that what a
+/// switch throws out of it is paid for.
+const WORDS: usize = 4096;
+/// A cache line, so that the counters of two jobs share none.
+const COUNTER_BYTES: usize = 64;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [_, "guardian"] => {
+            guardian::main().expect("the pipe of the bench");
+            return ExitCode::SUCCESS;
+        }
+        [_, "work", file, job] => work(file, job.parse().expect("a job's number")),
+        _ => {}
+    }
+    if !arguments.iter().any(|argument| argument == "--bench") {
+        println!("run `cargo bench -p memweir-linux --bench rotation` to measure");
+        return ExitCode::SUCCESS;
+    }
+    for line in leftovers::clean() {
+        eprintln!("{line}");
+    }
+    let pairs = std::env::var("MEMWEIR_PAIRS")
+        .map_or(PAIRS, |number| number.parse().expect("MEMWEIR_PAIRS is a number"));
+    match measure(pairs) {
+        Ok(differences) => print(&differences),
+        Err(error) => eprintln!("SKIPPED: {error}"),
+    }
+    ExitCode::SUCCESS
+}
+
+/// A job: units of work without end, each told in its counter of the shared file.
+fn work(file: &str, job: usize) -> ! {
+    let file = File::options().read(true).write(true).open(file).expect("the file of counters");
+    let map = MmapRaw::map_raw(&file).expect("mapping the counters");
+    let counter = counter(&map, job);
+    let mut array = vec![1u64; WORDS];
+    loop {
+        for round in 0..8 {
+            for word in &mut array {
+                *word = word.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(round);
+            }
+        }
+        black_box(&mut array);
+        counter.fetch_add(1, Relaxed);
+    }
+}
+
+fn counter(map: &MmapRaw, job: usize) -> &AtomicU64 {
+    assert!((job + 1) * COUNTER_BYTES <= map.len());
+    // SAFETY: in bounds by the assertion, aligned to a line because the map is to a page, and as
+    // many bytes as an atomic that every process accesses as one. The map outlives the reference.
+    unsafe { AtomicU64::from_ptr(map.as_mut_ptr().add(job * COUNTER_BYTES).cast()) }
+}
+
+/// The batch and its counters.
+struct Batch {
+    blocker: Box<dyn Blocker>,
+    processes: Vec<Process>,
+    counters: MmapRaw,
+    /// Of round-robin.
+    next: usize,
+}
+
+/// CPU time and work so far.
+#[derive(Clone, Copy)]
+struct Reading {
+    cpu_seconds: f64,
+    work: u64,
+}
+
+/// How much more CPU time per unit of work each pair took when rotated, as the logarithm of the
+/// ratio.
+fn measure(pairs: usize) -> Result<Vec<f64>, String> {
+    let mut batch = Batch::start()?;
+    let measured = (0..=pairs).map(|number| batch.pair(number)).collect::<Result<Vec<f64>, _>>();
+    batch.end();
+    // The first second warms up.
+    measured.map(|differences| differences[1..].to_vec())
+}
+
+impl Batch {
+    fn start() -> Result<Self, String> {
+        let command = guardian::Command::this_program(["guardian"]);
+        let opened = blocker::open(None, "bench", &command).map_err(|e| e.to_string())?;
+        let file = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
+        file.as_file().set_len((JOBS * COUNTER_BYTES) as u64).map_err(|e| e.to_string())?;
+        let counters = MmapRaw::map_raw(file.as_file()).map_err(|e| e.to_string())?;
+        let path = file.path().to_string_lossy().into_owned();
+        let mut batch = Self { blocker: opened.blocker, processes: Vec::new(), counters, next: 0 };
+        if let Err(error) = (0..JOBS).try_for_each(|job| batch.launch(job, &path)) {
+            batch.end();
+            return Err(error);
+        }
+        // Every job has opened the file when it has worked.
+        while (0..JOBS).any(|job| counter(&batch.counters, job).load(Relaxed) == 0) {
+            std::thread::sleep(QUANTUM);
+        }
+        Ok(batch)
+    }
+
+    fn launch(&mut self, job: usize, file: &str) -> Result<(), String> {
+        let (id, arguments) = (JobId(job as u32), ["rotation", "work", file, &job.to_string()]);
+        let program = std::env::current_exe().map_err(|e| e.to_string())?;
+        let description = Launch::silent(program, arguments.map(Into::into).to_vec())
+            .map_err(|e| e.to_string())?;
+        let place = self.blocker.prepare(id).map_err(|e| e.to_string())?;
+        let newborn = launch(&description, &place).map_err(|e| e.to_string())?;
+        self.blocker.born(id, newborn.pid()).map_err(|e| e.to_string())?;
+        self.processes.push(newborn.exec().map_err(|e| e.to_string())?);
+        Ok(())
+    }
+
+    /// One pair, its members taking turns at being first.
+    fn pair(&mut self, number: usize) -> Result<f64, String> {
+        let (rotated, free) = if number.is_multiple_of(2) {
+            let rotated = self.rotated()?;
+            (rotated, self.free()?)
+        } else {
+            let free = self.free()?;
+            (self.rotated()?, free)
+        };
+        Ok((rotated / free).ln())
+    }
+
+    /// CPU seconds per unit of work, of jobs and of this process, while jobs are rotated.
+    fn rotated(&mut self) -> Result<f64, String> {
+        let (before, own) = (self.reading()?, own_cpu());
+        let mut until = Instant::now();
+        for _ in 0..QUANTA {
+            self.blocker.block_all().map_err(|e| e.to_string())?;
+            // As a batch does between the two: the counters of all jobs are read.
+            self.reading()?;
+            let chosen =
+                std::array::from_fn::<_, CORES, _>(|n| JobId(((self.next + n) % JOBS) as u32));
+            self.next = (self.next + CORES) % JOBS;
+            self.blocker.run_only(&chosen).map_err(|e| e.to_string())?;
+            until += QUANTUM;
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        }
+        let (after, own) = (self.reading()?, own_cpu() - own);
+        Ok((after.cpu_seconds - before.cpu_seconds + own) / (after.work - before.work) as f64)
+    }
+
+    /// The same while the operating system schedules.
+    fn free(&mut self) -> Result<f64, String> {
+        self.blocker.run_all().map_err(|e| e.to_string())?;
+        let before = self.reading()?;
+        std::thread::sleep(QUANTUM * QUANTA as u32);
+        let after = self.reading()?;
+        Ok((after.cpu_seconds - before.cpu_seconds) / (after.work - before.work) as f64)
+    }
+
+    fn reading(&mut self) -> Result<Reading, String> {
+        let mut reading = Reading { cpu_seconds: 0.0, work: 0 };
+        for job in 0..JOBS {
+            let time = self.blocker.cpu_time(JobId(job as u32)).map_err(|e| e.to_string())?;
+            reading.cpu_seconds += time.as_secs_f64();
+            reading.work += counter(&self.counters, job).load(Relaxed);
+        }
+        Ok(reading)
+    }
+
+    fn end(&mut self) {
+        for process in &mut self.processes {
+            let _ = process.signal(libc::SIGKILL);
+        }
+        let _ = self.blocker.run_all();
+        for process in &mut self.processes {
+            let _ = process.wait();
+        }
+    }
+}
+
+fn own_cpu() -> f64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("getrusage");
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    seconds(usage.user_time()) + seconds(usage.system_time())
+}
+
+fn print(differences: &[f64]) {
+    let Some((usual, interval)) = hodges_lehmann(differences, LEVEL) else {
+        return eprintln!("SKIPPED: no pair was measured");
+    };
+    println!(
+        "CPU time per unit of work of {JOBS} busy jobs on {CORES} cores, rotated every {QUANTUM:?} against left alone"
+    );
+    print!("{:+.2} %", usual * 100.0);
+    if let Some(interval) = interval {
+        print!(" (95 %: {:+.2} to {:+.2} %)", interval.low * 100.0, interval.high * 100.0);
+    }
+    println!(", {} pairs; budget {BUDGET:+.2} %", differences.len());
+}
