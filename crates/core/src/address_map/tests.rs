@@ -77,6 +77,17 @@ proptest! {
     }
 
     #[test]
+    fn files_read_what_they_write(
+        name in "[ -~\n]{0,12}",
+        offset in prop::sample::select(vec![0, 512 << 20]),
+        interleaved: bool,
+    ) {
+        let interleave = interleaved.then_some(Interleave { channels: 3, granule: Bytes(256) });
+        let map = AddressMap { name, source: Some("a \"source\"".to_owned()), ..hashed(offset, interleave) };
+        prop_assert_eq!(AddressMap::parse("map.toml", &map.to_toml()), Ok(map));
+    }
+
+    #[test]
     fn any_text_is_read_or_refused(text in "(bits|row|column|name|offset| = |\\[|\\]|[0-9]|\\n|\"|\\{|\\}|,){0,60}") {
         let _ = AddressMap::parse("map.toml", &text);
     }
