@@ -1,0 +1,211 @@
+//! Maps as other tools write them.
+//!
+//! Each format has a file of its own below; this one chooses among them and makes a sound map of
+//! what was read: functions that are sums of others are dropped, and rows and columns are kept
+//! only if banks, rows and columns together give each address one place.
+
+mod bits;
+mod dramdig;
+mod dramsys;
+mod layout;
+mod palloc;
+
+use memweir_core::address_map::{AddressMap, Role, SetFunction, Span, XorFunction};
+use memweir_core::input::{InputError, Refusal};
+use memweir_core::names::suggestion;
+
+#[cfg(test)]
+mod tests;
+
+/// Fewest address bits that a map speaks of.
+const FEWEST_BITS: u32 = 7;
+
+/// A format of another tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One function a line, as bit numbers: DRAMA, DRAMA++ (`map.txt`), PALLOC's `xormap`.
+    Bits,
+    /// DRAMDig's report.
+    DramDig,
+    /// TRRespass: masks, one a line, the last of them that of the row; or the `DRAMLayout` of its
+    /// hammer suite.
+    Trrespass,
+    /// Commands for PALLOC: `palloc_mask` and `xor A B`.
+    Palloc,
+    /// An address mapping of DRAMSys (JSON).
+    DramSys,
+}
+
+impl Format {
+    /// Every format with its name.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("bits", Self::Bits),
+        ("dramdig", Self::DramDig),
+        ("trrespass", Self::Trrespass),
+        ("palloc", Self::Palloc),
+        ("dramsys", Self::DramSys),
+    ];
+
+    /// The format with this name.
+    ///
+    /// # Errors
+    /// If there is none: with the nearest.
+    pub fn named(name: &str) -> Result<Self, Refusal> {
+        Self::ALL
+            .into_iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, format)| format)
+            .ok_or_else(|| {
+                let names = Self::ALL.map(|(name, _)| name);
+                Refusal::new(format!("unknown format `{name}`"), suggestion(name, names))
+            })
+    }
+
+    /// What `text` looks like. Formats that say what they are come first; a list of numbers is the
+    /// rest.
+    #[must_use]
+    pub fn guess(text: &str) -> Self {
+        let trimmed = text.trim_start();
+        if trimmed.starts_with('{') && text.contains("_BIT") {
+            Self::DramSys
+        } else if text.contains("bank addr funs") {
+            Self::DramDig
+        } else if text.contains("palloc")
+            || text.lines().any(|line| line.trim_start().starts_with("xor "))
+        {
+            Self::Palloc
+        } else if text.contains("0x") {
+            Self::Trrespass
+        } else {
+            Self::Bits
+        }
+    }
+}
+
+/// A map that was read, and what had to be done to make it one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The map; it passes [`AddressMap::validate`].
+    pub map: AddressMap,
+    /// What was left out, for people.
+    pub notes: Vec<String>,
+}
+
+/// What a format's reader finds.
+#[derive(Debug, Default)]
+struct Found {
+    functions: Vec<SetFunction>,
+    row: Vec<XorFunction>,
+    column: Vec<XorFunction>,
+}
+
+impl Found {
+    fn set(&mut self, function: XorFunction) {
+        self.functions.push(SetFunction { role: Role::Set, function });
+    }
+}
+
+/// Reads `text`, the content of `source_name`, in `format` or in the one that it looks like.
+///
+/// # Errors
+/// If it is not in that format: with the line and the reason.
+pub fn import(
+    source_name: &str,
+    text: &str,
+    format: Option<Format>,
+) -> Result<Imported, InputError> {
+    let format = format.unwrap_or_else(|| Format::guess(text));
+    let found = match format {
+        Format::Bits => bits::read(source_name, text),
+        Format::DramDig => dramdig::read(source_name, text),
+        Format::Trrespass => layout::read(source_name, text),
+        Format::Palloc => palloc::read(source_name, text),
+        Format::DramSys => dramsys::read(source_name, text),
+    }?;
+    if found.functions.is_empty() {
+        return Err(InputError::new(source_name, "no function that tells banks apart")
+            .help(format!("read as `{}`; `--format` chooses another", name_of(format))));
+    }
+    Ok(assemble(source_name, found))
+}
+
+fn name_of(format: Format) -> &'static str {
+    Format::ALL.iter().find(|(_, known)| *known == format).map_or("", |(name, _)| name)
+}
+
+fn assemble(source_name: &str, found: Found) -> Imported {
+    let mut notes = Vec::new();
+    let mut span = Span::default();
+    let listed = found.functions.len();
+    let functions: Vec<SetFunction> =
+        found.functions.into_iter().filter(|f| span.add(f.function)).collect();
+    if functions.len() < listed {
+        notes.push(format!(
+            "{} of {listed} functions are sums of the others and were left out",
+            listed - functions.len()
+        ));
+    }
+    let all =
+        functions.iter().map(|f| f.function).chain(found.row.iter().chain(&found.column).copied());
+    let bits = (64 - all.fold(0, |used, f| used | f.0).leading_zeros()).max(FEWEST_BITS);
+    let mut map = AddressMap {
+        name: source_name.to_owned(),
+        source: None,
+        offset: 0,
+        interleave: None,
+        bits,
+        functions,
+        row: found.row,
+        column: found.column,
+    };
+    if let Err(refusal) = map.validate() {
+        notes.push(format!("rows and columns were left out: {}", refusal.reason));
+        (map.row, map.column) = (Vec::new(), Vec::new());
+    }
+    Imported { map, notes }
+}
+
+/// The bit that `word` names.
+fn bit(source_name: &str, line: usize, word: &str) -> Result<u8, InputError> {
+    word.parse().ok().filter(|bit| *bit < 63).ok_or_else(|| {
+        InputError::new(source_name, format!("`{word}` is no address bit"))
+            .line(line)
+            .help("numbers from 0 to 62")
+    })
+}
+
+/// The function of the bits that `words` name.
+fn function<'a>(
+    source_name: &str,
+    line: usize,
+    words: impl Iterator<Item = &'a str>,
+) -> Result<XorFunction, InputError> {
+    let mut mask = 0u64;
+    for word in words {
+        let bit = 1 << bit(source_name, line, word)?;
+        if mask & bit != 0 {
+            return Err(
+                InputError::new(source_name, format!("bit {word} is named twice")).line(line)
+            );
+        }
+        mask |= bit;
+    }
+    Ok(XorFunction(mask))
+}
+
+/// The mask that `word` is, written `0x4080`.
+fn mask(source_name: &str, line: usize, word: &str) -> Result<u64, InputError> {
+    let digits = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")).unwrap_or(word);
+    u64::from_str_radix(digits, 16).ok().filter(|mask| *mask != 0 && mask >> 63 == 0).ok_or_else(
+        || {
+            InputError::new(source_name, format!("`{word}` is no mask of address bits"))
+                .line(line)
+                .help("hexadecimal, at least one bit, none above 62")
+        },
+    )
+}
+
+/// The single bits of `mask`, each a function.
+fn each_bit(mask: u64) -> Vec<XorFunction> {
+    XorFunction(mask).bits().map(|bit| XorFunction(1 << bit)).collect()
+}

@@ -1,0 +1,19 @@
+//! Lists of bit numbers, one function a line: `14 18` or `14, 18`. DRAMA adds `(Correct: 98%)` to a
+//! line; `#` begins a comment.
+
+use memweir_core::input::InputError;
+
+use super::{Found, function};
+
+pub(super) fn read(source_name: &str, text: &str) -> Result<Found, InputError> {
+    let mut found = Found::default();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split(['#', '(']).next().unwrap_or_default();
+        let mut words =
+            line.split([' ', ',', '\t', '\r', '[', ']']).filter(|word| !word.is_empty()).peekable();
+        if words.peek().is_some() {
+            found.set(function(source_name, number + 1, words)?);
+        }
+    }
+    Ok(found)
+}

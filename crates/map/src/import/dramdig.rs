@@ -1,0 +1,53 @@
+//! DRAMDig's report: headings between `===`, lists of bits below them. What comes before the first
+//! heading is progress.
+
+use memweir_core::address_map::XorFunction;
+use memweir_core::input::InputError;
+
+use super::{Found, function};
+
+#[derive(Clone, Copy)]
+enum Part {
+    Progress,
+    Functions,
+    Row,
+    Column,
+}
+
+pub(super) fn read(source_name: &str, text: &str) -> Result<Found, InputError> {
+    let mut found = Found::default();
+    let mut part = Part::Progress;
+    for (number, line) in text.lines().enumerate() {
+        if line.contains("===") {
+            part = heading(line);
+            continue;
+        }
+        let words = line.split([' ', ',', '\t', '\r']).filter(|word| !word.is_empty());
+        if matches!(part, Part::Progress) || words.clone().next().is_none() {
+            continue;
+        }
+        let function = function(source_name, number + 1, words)?;
+        match part {
+            Part::Functions => found.set(function),
+            Part::Row => found.row.extend(each(function)),
+            _ => found.column.extend(each(function)),
+        }
+    }
+    Ok(found)
+}
+
+fn heading(line: &str) -> Part {
+    if line.contains("bank addr funs") {
+        Part::Functions
+    } else if line.contains("row bits") {
+        Part::Row
+    } else if line.contains("column bits") {
+        Part::Column
+    } else {
+        Part::Progress
+    }
+}
+
+fn each(bits: XorFunction) -> impl Iterator<Item = XorFunction> {
+    bits.bits().map(|bit| XorFunction(1 << bit))
+}

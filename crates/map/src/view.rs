@@ -1,0 +1,143 @@
+//! What a map means for pages: how many banks one page touches, how many colors there are at each
+//! page size, and how bank colors and cache colors overlap (bpm Fig. 3). Drawing is done elsewhere.
+
+use memweir_core::Bytes;
+use memweir_core::address_map::{AddressMap, Coloring, Span};
+use memweir_core::cache::CacheGeometry;
+use serde::Serialize;
+
+/// Page sizes that are looked at: base pages of x86 and ARM64, and a huge page.
+pub const PAGES: [Bytes; 4] = [Bytes(4 << 10), Bytes(16 << 10), Bytes(64 << 10), Bytes(2 << 20)];
+
+/// What a map does to pages of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PageView {
+    /// Bytes of the page.
+    pub page: Bytes,
+    /// Banks, over all channels and ranks, that the bytes of one page lie in.
+    pub banks_touched: u64,
+    /// Strict colors: classes of pages that share no bank.
+    pub colors: u32,
+    /// How cache colors lie to them, if a cache was given.
+    pub cache: Option<CacheView>,
+}
+
+/// How the colors of a cache lie to those of the banks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CacheView {
+    /// Colors of the cache.
+    pub colors: u32,
+    /// Colors that bank and cache have in common: who is given a bank color is given one of so many
+    /// parts of the cache with it, whether it is wanted or not.
+    pub common: u32,
+    /// Colors of the banks within one common color: so many ways to choose banks in the same part
+    /// of the cache.
+    pub banks_apart: u32,
+}
+
+/// Banks that the map tells apart, over all channels and ranks.
+#[must_use]
+pub fn banks(map: &AddressMap) -> u64 {
+    let channels = map.interleave.map_or(1, |interleave| interleave.channels);
+    u64::from(channels) << map.functions.len()
+}
+
+/// What `map` does to pages of `page` bytes, a power of two, beside `cache`.
+#[must_use]
+pub fn page_view(map: &AddressMap, page: Bytes, cache: Option<&CacheGeometry>) -> PageView {
+    let page_bits = page.0.trailing_zeros();
+    let coloring = map.coloring(page_bits);
+    let cache = cache.map(|cache| cache_view(&coloring, &Coloring::of_cache(cache, page_bits)));
+    PageView { page, banks_touched: banks_touched(map, page), colors: coloring.colors(), cache }
+}
+
+fn cache_view(banks: &Coloring, cache: &Coloring) -> CacheView {
+    let common = banks.span().intersection(cache.span());
+    CacheView {
+        colors: cache.colors(),
+        common: 1 << common.dimension(),
+        banks_apart: banks.colors() >> common.dimension(),
+    }
+}
+
+fn banks_touched(map: &AddressMap, page: Bytes) -> u64 {
+    let (channels, inner) = match map.interleave {
+        None => (1, page),
+        Some(interleave) => {
+            // What a page leaves in each channel is blocks in a row, not always aligned to their
+            // number: at most so many bytes, rounded up to a power of two.
+            let blocks = (page.0 / interleave.granule.0).max(1);
+            let each = blocks.div_ceil(u64::from(interleave.channels));
+            let bytes = each.next_power_of_two() * interleave.granule.0.min(page.0);
+            (blocks.min(u64::from(interleave.channels)), Bytes(bytes))
+        }
+    };
+    let span = map.span();
+    let above = span.above(inner.0.trailing_zeros());
+    channels << (span.dimension() - above.dimension())
+}
+
+/// The functions that every page of `page` bytes decides alone, lowest bit first: bit `i` of a
+/// color is the value of the `i`th.
+#[must_use]
+pub fn color_functions(map: &AddressMap, page: Bytes) -> Span {
+    map.coloring(page.0.trailing_zeros()).span().clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_core::address_map::{Interleave, Role, SetFunction, XorFunction};
+
+    use super::*;
+
+    fn map(functions: &[&[u8]]) -> AddressMap {
+        let set =
+            |bits: &&[u8]| SetFunction { role: Role::Set, function: XorFunction::of_bits(bits) };
+        AddressMap {
+            name: String::new(),
+            source: None,
+            offset: 0,
+            interleave: None,
+            bits: 34,
+            functions: functions.iter().map(set).collect(),
+            row: Vec::new(),
+            column: Vec::new(),
+        }
+    }
+
+    fn counts(map: &AddressMap) -> Vec<(u64, u32)> {
+        let view = |page: &Bytes| page_view(map, *page, None);
+        PAGES.iter().map(view).map(|view| (view.banks_touched, view.colors)).collect()
+    }
+
+    #[test]
+    fn colors_of_published_maps() {
+        // The table of the colors in the manual has these rows.
+        let i7_860 = map(&[&[13], &[14], &[15], &[21], &[22]]);
+        assert_eq!(counts(&i7_860), [(1, 32), (2, 16), (8, 4), (8, 4)]);
+        let zen_3 = map(&[&[11, 20, 24], &[10, 19, 23, 27], &[9, 18, 22, 26], &[8, 17, 21, 25]]);
+        assert_eq!(counts(&zen_3), [(16, 1), (16, 1), (16, 1), (16, 1)]);
+        let coffee_lake = map(&[&[16, 19], &[15, 18], &[14, 17], &[6, 13]]);
+        assert_eq!(counts(&coffee_lake)[0], (2, 8));
+    }
+
+    #[test]
+    fn the_cache_of_the_paper_shares_three_bits_with_its_banks() {
+        // bpm Fig. 3 counts bits 13 to 15 as the cache's; of the 8 MiB of 16 ways they are three
+        // of seven, and the common ones.
+        let i7_860 = map(&[&[13], &[14], &[15], &[21], &[22]]);
+        let llc = CacheGeometry::new(Bytes(8 << 20), 16);
+        let view = page_view(&i7_860, PAGES[0], Some(&llc)).cache.unwrap();
+        assert_eq!(view, CacheView { colors: 128, common: 8, banks_apart: 4 });
+    }
+
+    #[test]
+    fn a_page_over_three_channels_touches_banks_of_each() {
+        let interleave = Some(Interleave { channels: 3, granule: Bytes(256) });
+        let three = AddressMap { interleave, ..map(&[&[8], &[20]]) };
+        assert_eq!(banks(&three), 12);
+        // 16 blocks of 256 bytes: six at most in one channel, so bit 8 varies.
+        assert_eq!(page_view(&three, PAGES[0], None).banks_touched, 6);
+        assert_eq!(page_view(&three, PAGES[0], None).colors, 1);
+    }
+}
