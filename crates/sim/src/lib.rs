@@ -11,6 +11,7 @@
 //!
 //! | module | what lives there |
 //! |---|---|
+//! | [`bank`] | the other fidelity: every request through caches, controllers and banks |
 //! | [`machine`] | cores, nodes and memories |
 //! | [`hardware`] | machines and media as data files |
 //! | [`service`] | what a memory can carry |

@@ -7,7 +7,8 @@ use memweir_core::address_map::{Color, ColorSet};
 
 use super::buddy::Frame;
 use super::stats::ProcessStats;
-use super::{ThreadId, VirtualPage, Zone, ZoneId};
+use super::{Toucher, Zone, ZoneId};
+use crate::bank::paging::{PageKind, Thread, VirtualPage};
 
 /// Where a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +61,13 @@ struct Placed {
     colors: Rotation,
 }
 
-/// One process.
+/// The memory of one process.
 #[derive(Clone, Debug)]
-pub(super) struct Process {
+pub(super) struct AddressSpace {
     table: PageTable,
     /// By zone.
     colors: Vec<Rotation>,
-    threads: BTreeMap<(ThreadId, ZoneId), Rotation>,
+    threads: BTreeMap<(Thread, ZoneId), Rotation>,
     placed: Vec<Placed>,
     /// Running sum of the zones' shares, the last 1.
     shares: Vec<f64>,
@@ -75,7 +76,7 @@ pub(super) struct Process {
     pub(super) stats: ProcessStats,
 }
 
-impl Process {
+impl AddressSpace {
     pub(super) fn new(zones: &[Zone]) -> Self {
         let all = |zone: &Zone| Rotation::new((0..zone.palette.colors()).map(Color));
         let colors = zones.first().map_or(0, |zone| zone.palette.colors());
@@ -94,7 +95,7 @@ impl Process {
         self.colors[usize::from(zone.0)] = Rotation::new(colors.iter());
     }
 
-    pub(super) fn allow_thread(&mut self, thread: ThreadId, zone: ZoneId, colors: &ColorSet) {
+    pub(super) fn allow_thread(&mut self, thread: Thread, zone: ZoneId, colors: &ColorSet) {
         self.threads.insert((thread, zone), Rotation::new(colors.iter()));
     }
 
@@ -127,22 +128,19 @@ impl Process {
         std::mem::take(&mut self.table).into_all()
     }
 
-    /// Zone and colors for a page that `thread` touches first: those of the range, of the thread, or
-    /// of the process.
-    pub(super) fn allowed(
-        &mut self,
-        thread: ThreadId,
-        page: VirtualPage,
-    ) -> (ZoneId, &mut Rotation) {
-        if let Some(at) = self.placed.iter().rposition(|placed| placed.pages.contains(&page)) {
+    /// Zone and colors for a page that is touched first: those of the range, of the thread if the page
+    /// is its own, or of the process.
+    pub(super) fn allowed(&mut self, who: Toucher) -> (ZoneId, &mut Rotation) {
+        if let Some(at) = self.placed.iter().rposition(|placed| placed.pages.contains(&who.page)) {
             let placed = &mut self.placed[at];
             return (placed.zone, &mut placed.colors);
         }
-        let zone = self.zone_of(page);
-        match self.threads.get_mut(&(thread, zone)) {
-            Some(colors) => (zone, colors),
-            None => (zone, &mut self.colors[usize::from(zone.0)]),
-        }
+        let zone = self.zone_of(who.page);
+        let own = match who.kind {
+            PageKind::Private => self.threads.get_mut(&(who.thread, zone)),
+            PageKind::Shared => None,
+        };
+        (zone, own.unwrap_or(&mut self.colors[usize::from(zone.0)]))
     }
 
     /// The zone of a page by its number: scattered evenly according to the shares.
