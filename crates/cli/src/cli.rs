@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::EXIT_CODES;
 use crate::{
-    calibrate, completions, doctor, emulate, hog, hogsim, man, profile, replay, reproduce, run,
-    sim, store,
+    calibrate, completions, doctor, emulate, hog, hogsim, man, map, profile, replay, reproduce,
+    run, sim, store,
 };
 
 /// memweir's command line.
@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Hogsim(hogsim::Args),
     /// Measure this machine's memory bus
     Calibrate(calibrate::Args),
+    /// Show and convert address maps: which bits of an address choose a bank
+    Map(map::Args),
     /// Repeat the figures of a paper in simulation, beside the paper's values
     Reproduce(reproduce::Args),
     /// Tell what this machine offers, and what would enable the rest

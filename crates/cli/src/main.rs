@@ -10,6 +10,7 @@ mod guardian;
 mod hog;
 mod hogsim;
 mod man;
+mod map;
 mod output;
 mod profile;
 mod render;
@@ -60,6 +61,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Reproduce(args) => reproduce::execute(&args),
         Command::Doctor(args) => doctor::execute(&args),
         Command::Completions(args) => completions::execute(&args),
+        Command::Map(args) => map::execute(&args),
         Command::Man(args) => man::execute(&args),
     }
 }

@@ -47,6 +47,12 @@ impl Role {
         ("bank", Self::Bank),
         ("set", Self::Set),
     ];
+
+    /// Its name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, role)| *role == self).map_or("set", |(name, _)| name)
+    }
 }
 
 /// A function that tells banks apart, and what it chooses.

@@ -7,6 +7,7 @@
 
 mod bars;
 mod chart;
+mod grid;
 mod lanes;
 
 use std::fmt;
@@ -55,6 +56,8 @@ pub enum Panel {
     Bars(Bars),
     /// Rows of spans against time.
     Lanes(Lanes),
+    /// Shaded cells in rows and columns.
+    Grid(Grid),
 }
 
 /// Values against an axis.
@@ -192,6 +195,28 @@ pub struct Span {
     pub shade: f64,
 }
 
+/// Shaded cells in rows and columns: a matrix, or a table of marks.
+#[derive(Clone, Debug, Default)]
+pub struct Grid {
+    /// What this panel shows.
+    pub title: String,
+    /// From left to right.
+    pub columns: Vec<String>,
+    /// From top to bottom.
+    pub rows: Vec<GridRow>,
+    /// A line before the column with this number.
+    pub border: Option<usize>,
+}
+
+/// One row of a grid.
+#[derive(Clone, Debug)]
+pub struct GridRow {
+    /// Whose row it is.
+    pub label: String,
+    /// How dark each cell is, 0 to 1, in the order of the columns.
+    pub cells: Vec<f64>,
+}
+
 /// A figure that could not be drawn or written.
 #[derive(Debug, thiserror::Error)]
 pub enum PlotError {
@@ -221,6 +246,7 @@ impl Panel {
         match self {
             Self::Chart(_) | Self::Bars(_) => 300,
             Self::Lanes(lanes) => lanes::height(lanes),
+            Self::Grid(grid) => grid::height(grid),
         }
     }
 }
@@ -250,6 +276,7 @@ impl Figure {
                     Panel::Chart(chart) => chart::draw(chart, &area)?,
                     Panel::Bars(bars) => bars::draw(bars, &area)?,
                     Panel::Lanes(lanes) => lanes::draw(lanes, &area)?,
+                    Panel::Grid(grid) => grid::draw(grid, &area)?,
                 }
                 rest = below;
             }

@@ -5,6 +5,7 @@
 pub(crate) mod bars;
 pub(crate) mod batch;
 pub(crate) mod comparison;
+pub(crate) mod map;
 pub(crate) mod plot;
 pub(crate) mod profile;
 pub(crate) mod progress;

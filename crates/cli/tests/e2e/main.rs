@@ -4,6 +4,7 @@ mod batches;
 mod emulated;
 mod faults;
 mod kills;
+mod maps;
 mod media;
 mod reproduce;
 mod signals;

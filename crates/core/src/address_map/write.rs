@@ -48,10 +48,9 @@ fn quoted(text: &str) -> String {
 
 fn set_function(function: &SetFunction) -> String {
     let bits = list(function.function);
-    let name = Role::ALL.iter().find(|(_, role)| *role == function.role).map(|(name, _)| *name);
-    match (function.role, name) {
-        (Role::Set, _) | (_, None) => format!("{{ bits = {bits} }}"),
-        (_, Some(name)) => format!("{{ role = \"{name}\", bits = {bits} }}"),
+    match function.role {
+        Role::Set => format!("{{ bits = {bits} }}"),
+        role => format!("{{ role = \"{}\", bits = {bits} }}", role.name()),
     }
 }
 

@@ -172,7 +172,7 @@ mod tests {
         fn chart(panel: &Panel) -> Option<&Chart> {
             match panel {
                 Panel::Chart(chart) => Some(chart),
-                Panel::Lanes(_) | Panel::Bars(_) => None,
+                Panel::Lanes(_) | Panel::Bars(_) | Panel::Grid(_) => None,
             }
         }
         figure.panels.iter().filter_map(chart).collect()

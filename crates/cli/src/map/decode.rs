@@ -1,0 +1,150 @@
+//! `memweir map decode`.
+
+use std::io::BufRead;
+use std::path::PathBuf;
+
+use memweir_core::PhysAddr;
+use memweir_core::address_map::{AddressMap, Coloring, Role};
+use memweir_core::input::InputError;
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::text::{Align, table};
+
+/// Bits of the offset within the base page, whose color is told.
+const PAGE_BITS: u32 = 12;
+
+/// Options of `memweir map decode`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A map file
+    #[arg(value_name = "FILE")]
+    map: PathBuf,
+    /// Physical byte addresses, hexadecimal with `0x` or decimal (`-`: one per line from standard
+    /// input)
+    #[arg(value_name = "ADDR", required = true)]
+    addresses: Vec<String>,
+    /// Write the places as JSON (`-`: to standard output instead of the table)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Decodes the addresses.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    output::writable(args.json.as_deref())?;
+    let map = super::read(&args.map)?;
+    let coloring = map.coloring(PAGE_BITS);
+    let addresses = addresses(&args.addresses)?;
+    let places: Vec<Place> = addresses
+        .into_iter()
+        .map(|address| Place::new(&map, &coloring, address))
+        .collect::<Result<_, _>>()?;
+    if let Some(path) = &args.json {
+        output::json(path, &places)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render(&map, &places))?;
+    }
+    Ok(Outcome::Success)
+}
+
+fn addresses(given: &[String]) -> Result<Vec<PhysAddr>, InputError> {
+    if given != ["-"] {
+        return given.iter().map(|text| address("command line", None, text)).collect();
+    }
+    let mut addresses = Vec::new();
+    for (number, line) in std::io::stdin().lock().lines().enumerate() {
+        let line = line.map_err(|error| InputError::new("standard input", error.to_string()))?;
+        if !line.trim().is_empty() {
+            addresses.push(address("standard input", Some(number + 1), line.trim())?);
+        }
+    }
+    Ok(addresses)
+}
+
+fn address(source: &str, line: Option<usize>, text: &str) -> Result<PhysAddr, InputError> {
+    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    parsed.map(PhysAddr).ok_or_else(|| {
+        let error = InputError::new(source, format!("`{text}` is no address"))
+            .help("hexadecimal with `0x`, or decimal");
+        match line {
+            Some(line) => error.line(line),
+            None => error,
+        }
+    })
+}
+
+/// Where one address lies.
+#[derive(Debug, Serialize)]
+struct Place {
+    address: String,
+    /// Channel of an interleaving that is no matter of bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    way: Option<u32>,
+    /// By role, of those that the map has.
+    #[serde(flatten)]
+    roles: std::collections::BTreeMap<&'static str, u32>,
+    /// The bank among all: bit `i` is the value of the map's `i`th function.
+    set: u64,
+    row: Option<u64>,
+    column: Option<u64>,
+    color: u32,
+}
+
+impl Place {
+    fn new(map: &AddressMap, coloring: &Coloring, address: PhysAddr) -> Result<Self, InputError> {
+        if address.0 < map.offset {
+            return Err(InputError::new(
+                "command line",
+                format!(
+                    "{address} is below the map's offset {:#x}: the map says nothing of it",
+                    map.offset
+                ),
+            ));
+        }
+        let location = map.decode(address);
+        let roles = roles(map).map(|(name, role)| (name, map.value_of(role, address))).collect();
+        Ok(Self {
+            address: address.to_string(),
+            way: map.interleave.map(|_| location.way),
+            roles,
+            set: location.set,
+            row: (!map.row.is_empty()).then_some(location.row),
+            column: (!map.column.is_empty()).then_some(location.column),
+            color: coloring.color_of(address).0,
+        })
+    }
+}
+
+/// The roles that functions of the map are known to have.
+fn roles(map: &AddressMap) -> impl Iterator<Item = (&'static str, Role)> {
+    let known = |role: Role| role != Role::Set && map.functions.iter().any(|f| f.role == role);
+    Role::ALL.into_iter().filter(move |(_, role)| known(*role))
+}
+
+fn render(map: &AddressMap, places: &[Place]) -> String {
+    let mut columns = vec![("address", Align::Right)];
+    if map.interleave.is_some() {
+        columns.push(("channel of the interleaving", Align::Right));
+    }
+    columns.extend(roles(map).map(|(name, _)| (name, Align::Right)));
+    columns.extend(["set", "row", "column", "color"].map(|name| (name, Align::Right)));
+    let known = |value: Option<u64>| value.map_or("?".to_owned(), |value| value.to_string());
+    let row = |place: &Place| {
+        let mut cells = vec![place.address.clone()];
+        cells.extend(place.way.map(|way| way.to_string()));
+        cells.extend(roles(map).map(|(name, _)| place.roles[name].to_string()));
+        cells.extend([
+            place.set.to_string(),
+            known(place.row),
+            known(place.column),
+            place.color.to_string(),
+        ]);
+        cells
+    };
+    format!("{}\n", table(&columns, places.iter().map(row).collect()))
+}

@@ -1,0 +1,66 @@
+//! `memweir map import`.
+
+use std::path::PathBuf;
+
+use memweir_map::import::{Format, import};
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::value::refused;
+
+/// Options of `memweir map import`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What the other tool wrote
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The format, instead of the one that it looks like: `bits` (DRAMA, DRAMA++, PALLOC's xormap),
+    /// `dramdig`, `trrespass`, `palloc`, `dramsys`
+    #[arg(long, value_name = "NAME", value_parser = |name: &str| Format::named(name).map_err(refused))]
+    format: Option<Format>,
+    /// The name that the map is given, instead of the file's
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// Where the map goes, instead of standard output
+    #[arg(long, short, value_name = "FILE.toml")]
+    output: Option<PathBuf>,
+    /// Write the functions and what was left out as JSON (`-`: to standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What was imported, in JSON.
+#[derive(Debug, Serialize)]
+struct Summary<'a> {
+    name: &'a str,
+    functions: Vec<Vec<u8>>,
+    complete: bool,
+    notes: &'a [String],
+}
+
+/// Imports the map.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    output::writable(args.json.as_deref())?;
+    let text = super::text_of(&args.file)?;
+    let mut imported = import(&args.file.display().to_string(), &text, args.format)?;
+    if let Some(name) = &args.name {
+        imported.map.name.clone_from(name);
+    }
+    for note in &imported.notes {
+        eprintln!("memweir: {note}");
+    }
+    if let Some(path) = &args.json {
+        let functions =
+            imported.map.functions.iter().map(|f| f.function.bits().collect()).collect();
+        let (name, complete) = (imported.map.name.as_str(), imported.map.is_complete());
+        output::json(path, &Summary { name, functions, complete, notes: &imported.notes })?;
+    }
+    let map = imported.map.to_toml();
+    match &args.output {
+        Some(path) => std::fs::write(path, map).map_err(|error| Failure::write(path, error))?,
+        None if output::is_stdout(args.json.as_deref()) => {}
+        None => output::print(&map)?,
+    }
+    Ok(Outcome::Success)
+}

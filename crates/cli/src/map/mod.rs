@@ -1,0 +1,49 @@
+//! `memweir map`: address maps of memory controllers.
+
+mod decode;
+mod import;
+mod show;
+
+use std::path::Path;
+
+use clap::Subcommand;
+use memweir_core::address_map::AddressMap;
+use memweir_core::input::InputError;
+
+use crate::failure::{Failure, Outcome};
+
+/// Options of `memweir map`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show a map: its functions, a picture of them, and the page colors that it allows
+    Show(show::Args),
+    /// Tell where addresses lie: channel, rank, bank, row, column and page color
+    Decode(decode::Args),
+    /// Make a map file of what another tool has found
+    Import(import::Args),
+}
+
+/// Shows, decodes or imports.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    match &args.action {
+        Action::Show(args) => show::execute(args),
+        Action::Decode(args) => decode::execute(args),
+        Action::Import(args) => import::execute(args),
+    }
+}
+
+/// Reads the map of `path`.
+pub(crate) fn read(path: &Path) -> Result<AddressMap, InputError> {
+    AddressMap::parse(&path.display().to_string(), &text_of(path)?)
+}
+
+fn text_of(path: &Path) -> Result<String, InputError> {
+    std::fs::read_to_string(path)
+        .map_err(|error| InputError::new(path.display().to_string(), error.to_string()))
+}

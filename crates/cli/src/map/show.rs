@@ -1,0 +1,115 @@
+//! `memweir map show`.
+
+use std::path::PathBuf;
+
+use memweir_core::Bytes;
+use memweir_core::address_map::{AddressMap, XorFunction};
+use memweir_core::cache::CacheGeometry;
+use memweir_map::view::{self, PageView};
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::map as render;
+
+/// Options of `memweir map show`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A map file, as `memweir map detect` and `memweir map import` write it
+    #[arg(value_name = "FILE")]
+    map: PathBuf,
+    /// A last-level cache of so many bytes and ways, to compare its colors with those of the banks
+    #[arg(long, value_name = "SIZE:WAYS", value_parser = cache)]
+    cache: Option<CacheGeometry>,
+    /// Write the picture as SVG
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Write what is shown as JSON (`-`: to standard output instead of the text)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A cache such as `8M:16`.
+fn cache(text: &str) -> Result<CacheGeometry, String> {
+    let refuse = || format!("`{text}` is no cache: write its size and ways, as `8M:16`");
+    let (size, ways) = text.split_once(':').ok_or_else(refuse)?;
+    let ways: u32 = ways.parse().ok().filter(|ways| (1..=64).contains(ways)).ok_or_else(refuse)?;
+    let geometry = CacheGeometry::new(crate::value::size(size)?, ways);
+    match geometry.sets() {
+        0 => Err(format!("{size} is less than one set of {ways} ways")),
+        _ => Ok(geometry),
+    }
+}
+
+/// Shows the map.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    output::writable(args.json.as_deref())?;
+    let map = super::read(&args.map)?;
+    let view = |page: &Bytes| view::page_view(&map, *page, args.cache.as_ref());
+    let pages: Vec<PageView> = view::PAGES.iter().map(view).collect();
+    if let Some(path) = &args.svg {
+        render::figure(&map).write(path)?;
+    }
+    if let Some(path) = &args.json {
+        output::json(path, &Shown::new(&map, pages.clone()))?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render::show(&map, &pages))?;
+    }
+    Ok(Outcome::Success)
+}
+
+/// A map in JSON.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    name: &'a str,
+    source: Option<&'a str>,
+    bits: u32,
+    offset: u64,
+    interleave: Option<Interleaved>,
+    banks: u64,
+    functions: Vec<Function>,
+    row: Vec<Vec<u8>>,
+    column: Vec<Vec<u8>>,
+    complete: bool,
+    pages: Vec<PageView>,
+}
+
+#[derive(Debug, Serialize)]
+struct Interleaved {
+    channels: u32,
+    granule: Bytes,
+}
+
+#[derive(Debug, Serialize)]
+struct Function {
+    role: &'static str,
+    bits: Vec<u8>,
+}
+
+impl<'a> Shown<'a> {
+    fn new(map: &'a AddressMap, pages: Vec<PageView>) -> Self {
+        let bits = |function: &XorFunction| function.bits().collect::<Vec<u8>>();
+        let interleaved = |i: memweir_core::address_map::Interleave| Interleaved {
+            channels: i.channels,
+            granule: i.granule,
+        };
+        Self {
+            name: &map.name,
+            source: map.source.as_deref(),
+            bits: map.bits,
+            offset: map.offset,
+            interleave: map.interleave.map(interleaved),
+            banks: view::banks(map),
+            functions: map
+                .functions
+                .iter()
+                .map(|f| Function { role: f.role.name(), bits: bits(&f.function) })
+                .collect(),
+            row: map.row.iter().map(bits).collect(),
+            column: map.column.iter().map(bits).collect(),
+            complete: map.is_complete(),
+            pages,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! An address map as text and as a figure: bits as columns, functions as rows.
+
+use std::fmt::Write;
+
+use memweir_core::address_map::{AddressMap, Role, XorFunction};
+use memweir_map::view::{self, PageView};
+use memweir_plot::{Figure, Grid, GridRow, Panel};
+
+use super::text::{Align, table};
+
+/// Bits of the offset within the base page; the picture has a line there.
+const PAGE_BITS: u32 = 12;
+
+/// The whole text of `memweir map show`.
+pub(crate) fn show(map: &AddressMap, pages: &[PageView]) -> String {
+    let mut text = format!("{}\n", map.name);
+    let mut line = |part: &str, value: String| {
+        writeln!(text, "  {part:<12} {value}")
+            .unwrap_or_else(|_| unreachable!("a string takes every line"));
+    };
+    if let Some(source) = &map.source {
+        line("source", source.clone());
+    }
+    line("address", format!("bits 0 to {}", map.bits - 1));
+    if map.offset != 0 {
+        line("offset", format!("{:#x} is taken off an address first", map.offset));
+    }
+    if let Some(interleave) = map.interleave {
+        line(
+            "interleaving",
+            format!("{} channels by turns, {} each", interleave.channels, interleave.granule),
+        );
+    }
+    line("banks", format!("{} over all channels and ranks", view::banks(map)));
+    if !map.is_complete() {
+        line("unknown", "rows or columns".to_owned());
+    }
+    format!("{text}\n{}\n\n{}\n{}\n", functions(map), picture(map), page_table(pages))
+}
+
+/// Functions with their roles, in the order of the map.
+fn functions(map: &AddressMap) -> String {
+    let row = |(number, set): (usize, &memweir_core::address_map::SetFunction)| {
+        vec![
+            number.to_string(),
+            set.role.name().to_owned(),
+            set.function.to_string(),
+            format!("{:#x}", set.function.0),
+        ]
+    };
+    let columns = [
+        ("function", Align::Right),
+        ("chooses", Align::Left),
+        ("bits", Align::Left),
+        ("mask", Align::Right),
+    ];
+    table(&columns, map.functions.iter().enumerate().map(row).collect())
+}
+
+fn page_table(pages: &[PageView]) -> String {
+    let with_cache = pages.iter().any(|page| page.cache.is_some());
+    let mut columns = vec![
+        ("page", Align::Right),
+        ("banks it touches", Align::Right),
+        ("bank colors", Align::Right),
+    ];
+    if with_cache {
+        let names = ["cache colors", "in common", "banks apart in one cache color"];
+        columns.extend(names.map(|name| (name, Align::Right)));
+    }
+    let row = |page: &PageView| {
+        let mut cells =
+            vec![page.page.to_string(), page.banks_touched.to_string(), page.colors.to_string()];
+        if let Some(cache) = page.cache {
+            cells.extend([cache.colors, cache.common, cache.banks_apart].map(|n| n.to_string()));
+        }
+        cells
+    };
+    table(&columns, pages.iter().map(row).collect())
+}
+
+/// One row of the picture.
+struct Line {
+    label: String,
+    mask: u64,
+}
+
+/// A row for each function of banks; rows and columns of single bits share one row each.
+fn lines(map: &AddressMap) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (_, role) in Role::ALL {
+        for (number, function) in map.functions_of(role).enumerate() {
+            lines.push(Line { label: format!("{} {number}", role.name()), mask: function.0 });
+        }
+    }
+    for (name, functions) in [("row", &map.row), ("column", &map.column)] {
+        let single = |f: &XorFunction| f.0.is_power_of_two();
+        let together = functions.iter().filter(|f| single(f)).fold(0, |mask, f| mask | f.0);
+        if together != 0 {
+            lines.push(Line { label: name.to_owned(), mask: together });
+        }
+        for (number, function) in functions.iter().enumerate().filter(|(_, f)| !single(f)) {
+            lines.push(Line { label: format!("{name} {number}"), mask: function.0 });
+        }
+    }
+    lines
+}
+
+/// Bits as columns, the highest to the left; `│` is the border of a 4 KiB page.
+fn picture(map: &AddressMap) -> String {
+    let lines = lines(map);
+    let width = lines.iter().map(|line| line.label.len()).max().unwrap_or(0).max(3);
+    let bits = (0..map.bits).rev();
+    let cells = |cell: &dyn Fn(u32) -> String| {
+        bits.clone().fold(String::new(), |row, bit| {
+            let border = if bit + 1 == PAGE_BITS { " │" } else { "" };
+            format!("{row}{border}{:>3}", cell(bit))
+        })
+    };
+    let mut text = format!("{:<width$} {}\n", "bit", cells(&|bit| bit.to_string()));
+    for line in &lines {
+        let dot = |bit: u32| if line.mask >> bit & 1 == 1 { "●" } else { "·" }.to_owned();
+        text.push_str(&format!("{:<width$} {}\n", line.label, cells(&dot)));
+    }
+    text
+}
+
+/// The picture as a figure.
+pub(crate) fn figure(map: &AddressMap) -> Figure {
+    let bits: Vec<u32> = (0..map.bits).rev().collect();
+    let row = |line: Line| GridRow {
+        cells: bits.iter().map(|bit| (line.mask >> bit & 1) as f64).collect(),
+        label: line.label,
+    };
+    let grid = Grid {
+        title: "which address bits choose what".to_owned(),
+        columns: bits.iter().map(u32::to_string).collect(),
+        rows: lines(map).into_iter().map(row).collect(),
+        border: bits.iter().position(|bit| *bit < PAGE_BITS),
+    };
+    Figure {
+        title: map.name.clone(),
+        subtitle: "the line is the border of a 4 KiB page: functions to its left alone color pages"
+            .to_owned(),
+        panels: vec![Panel::Grid(grid)],
+    }
+}

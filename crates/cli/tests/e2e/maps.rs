@@ -1,0 +1,95 @@
+//! `memweir map`: showing, decoding and importing address maps.
+
+use crate::support::{World, refusal};
+
+const I7_860: &str = r#"
+name = "Core i7-860"
+bits = 33
+function = [
+    { role = "bank", bits = [13] }, { role = "bank", bits = [14] }, { role = "bank", bits = [15] },
+    { role = "rank", bits = [21] }, { role = "channel", bits = [22] },
+]
+"#;
+
+fn output(world: &World, arguments: &[&str]) -> String {
+    let output = world.memweir().args(arguments).output().expect("memweir runs");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(world: &World, arguments: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&output(world, arguments)).expect("JSON")
+}
+
+#[test]
+fn a_map_is_shown_with_its_picture_and_its_colors() {
+    let world = World::new();
+    let file = world.file("i7-860.toml", I7_860);
+    let file = file.to_str().expect("a path of text");
+    let shown = output(&world, &["map", "show", file, "--cache", "8M:16"]);
+    let picture =
+        shown.lines().find(|line| line.starts_with("bank 0")).expect("a row for each function");
+    assert_eq!(picture.matches('●').count(), 1, "{picture}");
+    assert!(shown.contains("4 KiB"), "{shown}");
+    let shown = json(&world, &["map", "show", file, "--cache", "8M:16", "--json", "-"]);
+    assert_eq!(shown["pages"][0]["colors"], 32);
+    assert_eq!(shown["pages"][0]["cache"]["common"], 8);
+    assert_eq!(shown["pages"][3]["banks_touched"], 8);
+    let svg = world.path().join("map.svg");
+    output(&world, &["map", "show", file, "--svg", svg.to_str().expect("a path of text")]);
+    assert!(std::fs::read_to_string(svg).expect("the figure").contains("channel 0"));
+}
+
+#[test]
+fn addresses_are_decoded_by_role() {
+    let world = World::new();
+    let file = world.file("i7-860.toml", I7_860);
+    let file = file.to_str().expect("a path of text");
+    let places = json(&world, &["map", "decode", file, "0x6000", "4194304", "--json", "-"]);
+    assert_eq!((&places[0]["bank"], &places[0]["channel"]), (&3.into(), &0.into()));
+    assert_eq!((&places[1]["channel"], &places[1]["color"]), (&1.into(), &16.into()));
+    assert!(places[0]["row"].is_null());
+    let wrong = refusal(world.memweir().args(["map", "decode", file, "6g"]), 2);
+    assert!(wrong.contains("`6g` is no address"), "{wrong}");
+    let hole =
+        world.file("hole.toml", &I7_860.replace("bits = 33", "bits = 33\noffset = 0x20000000"));
+    let below = refusal(world.memweir().arg("map").arg("decode").arg(hole).arg("4096"), 2);
+    assert!(below.contains("below the map's offset 0x20000000"), "{below}");
+}
+
+#[test]
+fn what_other_tools_found_becomes_a_map_file() {
+    let world = World::new();
+    let found = world
+        .file("map.txt", "6 13 (Correct: 95%)\n14 17 (Correct: 100%)\n6 13 14 17 (Correct: 90%)\n");
+    let map = world.path().join("map.toml");
+    let mut import = world.memweir();
+    import.arg("map").arg("import").arg(&found).arg("--name").arg("my machine").arg("-o").arg(&map);
+    let told = import.output().expect("memweir runs");
+    assert!(String::from_utf8_lossy(&told.stderr).contains("1 of 3 functions"));
+    let shown =
+        json(&world, &["map", "show", map.to_str().expect("a path of text"), "--json", "-"]);
+    assert_eq!((&shown["name"], &shown["banks"]), (&"my machine".into(), &4.into()));
+    let wrong = world.file("wrong.txt", "6 13\n14 99\n");
+    let message = refusal(world.memweir().arg("map").arg("import").arg(wrong), 2);
+    assert!(message.contains("wrong.txt:2: `99` is no address bit"), "{message}");
+    let mut unknown = world.memweir();
+    let message = refusal(unknown.args(["map", "import", "--format", "dramdg"]).arg(found), 2);
+    assert!(message.contains("did you mean `dramdig`"), "{message}");
+}
+
+#[test]
+fn maps_that_are_no_maps_are_refused_with_their_line() {
+    let world = World::new();
+    let refused = |text: &str| {
+        let file = world.file("map.toml", text);
+        refusal(world.memweir().arg("map").arg("show").arg(file), 2)
+    };
+    let beyond = refused(&I7_860.replace("bits = [22]", "bits = [33]"));
+    assert!(
+        beyond.contains("map.toml:6: function[4].bits[0]: bit 33 is not in the address"),
+        "{beyond}"
+    );
+    let twice = refused(&I7_860.replace("bits = [22]", "bits = [21]"));
+    assert!(twice.contains("function 21 is a sum of the functions before it"), "{twice}");
+}
