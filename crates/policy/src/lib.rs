@@ -17,6 +17,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`colors`] | which program may use which banks, bpm section 3 |
 //! | [`ebw`] | effective bandwidth on hybrid memory, hmmsched eq. (6), (7) |
 //! | [`migration`] | which pages belong into DRAM |
 //! | [`record`] | records of decisions, and their replay |
@@ -85,6 +86,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod colors;
 pub mod ebw;
 pub mod fitness;
 pub mod iabw;

@@ -72,6 +72,20 @@ impl Coloring {
         &self.span
     }
 
+    /// What the color of a page under this coloring says of its color under `part`, all of whose
+    /// functions are sums of those of this one.
+    #[must_use]
+    pub fn part(&self, color: Color, part: &Self) -> Color {
+        // Which functions add up to one of `part`, their lowest bits tell: each is in no other.
+        let bit = |function: XorFunction| {
+            let members = self.span.basis().iter().enumerate();
+            let members = members.filter(|(_, member)| function.0 >> member.lowest() & 1 == 1);
+            members.fold(0, |sum, (place, _)| sum ^ (color.0 >> place & 1))
+        };
+        let functions = part.span.basis().iter().enumerate();
+        Color(functions.map(|(place, function)| bit(*function) << place).sum())
+    }
+
     /// The color of the page that holds `address`.
     #[must_use]
     pub fn color_of(&self, address: PhysAddr) -> Color {

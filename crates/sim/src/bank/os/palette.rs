@@ -75,7 +75,7 @@ impl Palette {
     #[must_use]
     pub fn allow(&self, banks: Option<&ColorSet>, caches: Option<&ColorSet>) -> ColorSet {
         let within = |set: Option<&ColorSet>, part: &Coloring, color: Color| {
-            set.is_none_or(|set| set.contains(self.part_of(color, part)))
+            set.is_none_or(|set| set.contains(self.whole.part(color, part)))
         };
         let fits = |color: &Color| {
             within(banks, &self.bank, *color) && within(caches, &self.cache, *color)
@@ -86,25 +86,13 @@ impl Palette {
     /// The bank color of pages of `color`; zero if banks are not colored.
     #[must_use]
     pub fn bank_of(&self, color: Color) -> Color {
-        self.part_of(color, &self.bank)
+        self.whole.part(color, &self.bank)
     }
 
     /// The cache color of pages of `color`; zero if the cache is not colored.
     #[must_use]
     pub fn cache_of(&self, color: Color) -> Color {
-        self.part_of(color, &self.cache)
-    }
-
-    /// The color that `part` gives to pages of `color`. Functions of a part are sums of those of the
-    /// whole; which ones, their lowest bits tell, since each is in one function of the basis only.
-    fn part_of(&self, color: Color, part: &Coloring) -> Color {
-        let bit = |function: u64| {
-            let members = self.whole.span().basis().iter().enumerate();
-            let members = members.filter(|(_, member)| function >> member.lowest() & 1 == 1);
-            members.fold(0, |sum, (place, _)| sum ^ (color.0 >> place & 1))
-        };
-        let functions = part.span().basis().iter().enumerate();
-        Color(functions.map(|(place, function)| bit(function.0) << place).sum())
+        self.whole.part(color, &self.cache)
     }
 
     /// Refuses a set of colors that no page can have.

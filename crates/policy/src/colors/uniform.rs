@@ -1,0 +1,9 @@
+//! The static policy of the paper: 8 of 32 colors for each of four programs, 4 for each of eight.
+
+use super::apportion::by_weight;
+use super::{ProgramTraits, Supply};
+
+/// Even shares; where they do not come out even, the first programs have one more.
+pub(super) fn counts(programs: &[ProgramTraits], supply: &Supply) -> Vec<u32> {
+    by_weight(supply.colors(), &vec![1.0; programs.len()])
+}
