@@ -9,3 +9,4 @@
 
 pub mod command;
 pub mod request;
+pub mod trace;

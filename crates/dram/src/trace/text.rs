@@ -1,0 +1,205 @@
+//! The text formats, one access or two per line. Blank lines and lines that begin with `#` are
+//! passed over; lines may end like those of DOS.
+
+use memweir_core::input::InputError;
+
+use super::bytes::Bytes;
+use super::fields::{Base, FieldError, Fields, number, shown};
+use super::{Access, Format, ThreadId};
+use crate::request::Direction;
+
+/// Lines that are decoded at once.
+const BATCH: usize = 4096;
+/// No line of a trace is longer; what is longer is no trace.
+const LONGEST: usize = 64 << 10;
+
+pub(super) struct Decoder {
+    format: Format,
+    /// Lines read before the current batch.
+    lines_before: usize,
+    /// For each access of the batch its line within the batch, counted from one.
+    line_of: Vec<u32>,
+    lines: usize,
+}
+
+impl Decoder {
+    pub(super) fn new(format: Format) -> Self {
+        Self { format, lines_before: 0, line_of: Vec::new(), lines: 0 }
+    }
+
+    /// The line of the `count`th access of the batch.
+    pub(super) fn line_of(&self, count: usize) -> usize {
+        let within = count.checked_sub(1).and_then(|i| self.line_of.get(i)).copied();
+        self.lines_before + within.unwrap_or(0) as usize
+    }
+
+    pub(super) fn decode(
+        &mut self,
+        bytes: &mut Bytes,
+        batch: &mut Vec<Access>,
+    ) -> Result<bool, InputError> {
+        self.lines_before += std::mem::take(&mut self.lines);
+        self.line_of.clear();
+        while self.lines < BATCH {
+            let rest = bytes.rest();
+            let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+                if self.lines > 0 {
+                    return Ok(true);
+                }
+                if rest.len() > LONGEST {
+                    return Err(self.refuse(bytes, &FieldError::new("line", TOO_LONG)));
+                }
+                if bytes.fill()? {
+                    continue;
+                }
+                return self.last(bytes, batch);
+            };
+            let parsed = self.line(&bytes.rest()[..end], batch);
+            bytes.take(end + 1);
+            parsed.map_err(|error| self.refuse(bytes, &error))?;
+        }
+        Ok(true)
+    }
+
+    /// The last line, if it does not end in a line feed.
+    fn last(&mut self, bytes: &mut Bytes, batch: &mut Vec<Access>) -> Result<bool, InputError> {
+        let end = bytes.rest().len();
+        let parsed = self.line(&bytes.rest()[..end], batch);
+        bytes.take(end);
+        parsed.map_err(|error| self.refuse(bytes, &error))?;
+        Ok(false)
+    }
+
+    /// Decodes a line; of a wrong one nothing.
+    #[inline]
+    fn line(&mut self, line: &[u8], batch: &mut Vec<Access>) -> Result<(), FieldError> {
+        self.lines += 1;
+        let before = batch.len();
+        let parsed = self.fields(line, batch);
+        if parsed.is_err() {
+            batch.truncate(before);
+        }
+        self.line_of.resize(batch.len(), self.lines as u32);
+        parsed
+    }
+
+    #[inline]
+    fn fields(&self, line: &[u8], batch: &mut Vec<Access>) -> Result<(), FieldError> {
+        let mut fields = Fields::new(line);
+        let mut ahead = fields;
+        match ahead.next() {
+            None => return Ok(()),
+            Some([b'#', ..]) => return Ok(()),
+            Some(_) => {}
+        }
+        match self.format {
+            Format::Ramulator2 => batch.push(ramulator2(&mut fields)?),
+            Format::Ramulator1 => batch.push(ramulator1(&mut fields)?),
+            Format::Dramsim3 => batch.push(dramsim3(&mut fields)?),
+            _ => simple_o3(&mut fields, batch)?,
+        }
+        fields.end()
+    }
+
+    fn refuse(&self, bytes: &Bytes, error: &FieldError) -> InputError {
+        let line = self.lines_before + self.lines.max(1);
+        let about = Format::ALL.iter().find(|(_, format, _)| *format == self.format);
+        let (name, example) = about.map_or(("", ""), |(name, _, example)| (*name, *example));
+        bytes
+            .refuse(&error.reason)
+            .line(line)
+            .key(error.field)
+            .help(format!("a line in the format `{name}` reads {example}"))
+    }
+}
+
+const TOO_LONG: &str = "is longer than 64 KiB: this is no text trace";
+
+fn access(address: u64, direction: Direction) -> Access {
+    Access { address, gap: 0, thread: ThreadId::default(), direction }
+}
+
+#[inline]
+fn ramulator2(fields: &mut Fields<'_>) -> Result<Access, FieldError> {
+    let direction = match fields.require("operation")? {
+        b"LD" | b"R" => Direction::Read,
+        b"ST" | b"W" => Direction::Write,
+        other => return Err(operation(other, "LD or ST")),
+    };
+    Ok(access(number(fields.require("address")?, Base::Decimal, "address")?, direction))
+}
+
+#[inline]
+fn ramulator1(fields: &mut Fields<'_>) -> Result<Access, FieldError> {
+    let address = number(fields.require("address")?, Base::Decimal, "address")?;
+    let direction = match fields.require("operation")? {
+        b"R" => Direction::Read,
+        b"W" => Direction::Write,
+        other => return Err(operation(other, "R or W")),
+    };
+    Ok(access(address, direction))
+}
+
+#[inline]
+fn dramsim3(fields: &mut Fields<'_>) -> Result<Access, FieldError> {
+    let address = number(fields.require("address")?, Base::Hexadecimal, "address")?;
+    let direction = match fields.require("operation")? {
+        b"READ" | b"read" | b"P_MEM_RD" | b"P_FETCH" => Direction::Read,
+        b"WRITE" | b"write" | b"P_MEM_WR" | b"BOFF" => Direction::Write,
+        other => return Err(operation(other, "READ or WRITE")),
+    };
+    number(fields.require("cycle")?, Base::Decimal, "cycle")?;
+    Ok(access(address, direction))
+}
+
+#[inline]
+fn simple_o3(fields: &mut Fields<'_>, batch: &mut Vec<Access>) -> Result<(), FieldError> {
+    let bubbles = number(fields.require("bubbles")?, Base::Decimal, "bubbles")?;
+    let read = number(fields.require("read address")?, Base::Decimal, "read address")?;
+    let write = match fields.next() {
+        Some(field) => Some(number(field, Base::Decimal, "write address")?),
+        None => None,
+    };
+    batch.push(Access { gap: bubbles.saturating_add(1), ..access(read, Direction::Read) });
+    batch.extend(write.map(|write| access(write, Direction::Write)));
+    Ok(())
+}
+
+fn operation(given: &[u8], wanted: &str) -> FieldError {
+    FieldError::new("operation", format!("`{}` is no operation: {wanted}", shown(given)))
+}
+
+/// The text format in which the first line that says something is written.
+pub(super) fn recognize(bytes: &Bytes) -> Result<Format, InputError> {
+    let lines = bytes.rest().split(|byte| *byte == b'\n').enumerate();
+    for (index, line) in lines {
+        let fields: Vec<&[u8]> = Fields::new(line).take(4).collect();
+        let format = match fields.as_slice() {
+            [] | [[b'#', ..], ..] => continue,
+            [b"LD" | b"ST" | b"R" | b"W", ..] => Format::Ramulator2,
+            [_, b"R" | b"W", ..] => Format::Ramulator1,
+            [_, operation, ..] if dramsim3_operation(operation) => Format::Dramsim3,
+            [a, b] | [a, b, _] if [a, b].iter().all(|field| is_number(field)) => Format::SimpleO3,
+            _ => {
+                let names = Format::ALL.map(|(name, _, line)| format!("{name} ({line})"));
+                return Err(bytes
+                    .refuse(format!("`{}` is in no known trace format", shown(line)))
+                    .line(index + 1)
+                    .help(format!("known: {}", names.join("; "))));
+            }
+        };
+        return Ok(format);
+    }
+    Err(bytes.refuse("the trace is empty: it holds no access"))
+}
+
+fn dramsim3_operation(field: &[u8]) -> bool {
+    let mut line = b"0 ".to_vec();
+    line.extend_from_slice(field);
+    line.extend_from_slice(b" 0");
+    dramsim3(&mut Fields::new(&line)).is_ok()
+}
+
+fn is_number(field: &[u8]) -> bool {
+    number(field, Base::Decimal, "").is_ok()
+}

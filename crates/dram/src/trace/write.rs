@@ -1,0 +1,108 @@
+//! Writing traces in any format.
+
+use std::io::{self, Write};
+
+use super::{Access, Format, Header, Totals, binary, compact};
+use crate::request::Direction;
+
+/// A trace that is being written. What is not [finished](Self::finish) has no end.
+pub struct Writer<W> {
+    out: W,
+    encoder: Encoder,
+    totals: Totals,
+}
+
+enum Encoder {
+    Compact(Box<compact::Encoder>),
+    Plain(Format),
+    /// The read that waits for the write of its line.
+    SimpleO3(Option<Access>),
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a trace; `header` is kept by formats that have one.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn start(mut out: W, format: Format, header: &Header) -> io::Result<Self> {
+        let encoder = match format {
+            Format::Memweir => {
+                Encoder::Compact(Box::new(compact::Encoder::start(&mut out, header)?))
+            }
+            Format::SimpleO3 => Encoder::SimpleO3(None),
+            plain => Encoder::Plain(plain),
+        };
+        Ok(Self { out, encoder, totals: Totals::default() })
+    }
+
+    /// Appends an access. Formats other than memweir's lose its thread, and all but that of cores
+    /// its gap.
+    ///
+    /// # Errors
+    /// If it cannot be written, or the format has no way to say it.
+    pub fn push(&mut self, access: &Access) -> io::Result<()> {
+        let cycle = self.totals.accesses();
+        self.totals.add(access);
+        let (address, write) = (access.address, access.direction == Direction::Write);
+        match &mut self.encoder {
+            Encoder::Compact(encoder) => encoder.push(&mut self.out, access),
+            Encoder::SimpleO3(pending) => simple_o3(&mut self.out, pending, access),
+            Encoder::Plain(Format::Binary) => self.out.write_all(&binary::word(access)),
+            Encoder::Plain(Format::Ramulator2) => {
+                writeln!(self.out, "{} {address:#x}", if write { "ST" } else { "LD" })
+            }
+            Encoder::Plain(Format::Ramulator1) => {
+                writeln!(self.out, "{address:#x} {}", if write { "W" } else { "R" })
+            }
+            Encoder::Plain(_) => {
+                let operation = if write { "WRITE" } else { "READ" };
+                writeln!(self.out, "{address:#x} {operation} {cycle}")
+            }
+        }
+    }
+
+    /// Writes the end and gives back what was written to, with the sums over the trace.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(mut self) -> io::Result<(W, Totals)> {
+        match self.encoder {
+            Encoder::Compact(encoder) => {
+                encoder.finish(&mut self.out)?;
+            }
+            Encoder::SimpleO3(Some(read)) => line_o3(&mut self.out, &read, None)?,
+            Encoder::SimpleO3(None) | Encoder::Plain(_) => {}
+        }
+        self.out.flush()?;
+        Ok((self.out, self.totals))
+    }
+}
+
+/// A line holds a read and at most one write behind it.
+fn simple_o3(
+    out: &mut impl Write,
+    pending: &mut Option<Access>,
+    access: &Access,
+) -> io::Result<()> {
+    match access.direction {
+        Direction::Read => match pending.replace(*access) {
+            Some(read) => line_o3(out, &read, None),
+            None => Ok(()),
+        },
+        Direction::Write => match pending.take() {
+            Some(read) => line_o3(out, &read, Some(access)),
+            None => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a write without a read before it has no place in the format `simple-o3`",
+            )),
+        },
+    }
+}
+
+fn line_o3(out: &mut impl Write, read: &Access, write: Option<&Access>) -> io::Result<()> {
+    let bubbles = read.gap.saturating_sub(1);
+    match write {
+        Some(write) => writeln!(out, "{bubbles} {:#x} {:#x}", read.address, write.address),
+        None => writeln!(out, "{bubbles} {:#x}", read.address),
+    }
+}
