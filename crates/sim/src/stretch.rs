@@ -22,6 +22,7 @@
 //! is whatever keeps `u_m` there: the capacity is served, and not more.
 
 mod curve;
+mod moments;
 mod solve;
 
 use memweir_core::MAX_MEDIA;
@@ -30,7 +31,8 @@ use crate::machine::Machine;
 use crate::program::Demand;
 use crate::task::Placement;
 pub(crate) use curve::Curve;
-pub(crate) use solve::{Group, WIDTH, saturate, settle};
+pub(crate) use moments::asked;
+pub(crate) use solve::{Group, Groups, saturate, settle};
 
 /// Resources that tasks can contend for: the memories, then the interconnect.
 pub(crate) const RESOURCES: usize = MAX_MEDIA + 1;
@@ -190,10 +192,14 @@ impl Solver {
     /// tasks give equal results.
     #[must_use]
     pub fn solve(&self, running: &[Response]) -> Stretch {
-        let groups: Vec<Group<RESOURCES>> = running
-            .iter()
-            .map(|response| Group { rate: response.rate, share: response.share })
-            .collect();
+        let rates: [Vec<f64>; RESOURCES] =
+            std::array::from_fn(|place| running.iter().map(|task| task.rate[place]).collect());
+        let shares: [Vec<f64>; RESOURCES] =
+            std::array::from_fn(|place| running.iter().map(|task| task.share[place]).collect());
+        let groups = Groups {
+            rates: rates.each_ref().map(Vec::as_slice),
+            shares: shares.each_ref().map(Vec::as_slice),
+        };
         let mut stretch = [1.0; RESOURCES];
         settle(&groups, &self.curves, &mut stretch);
         Stretch(stretch)

@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::contention::{Contention, Piece};
-use crate::stretch::{Curve, Group, LEAST_STALL, RESOURCES, saturate, settle};
+use crate::stretch::{Curve, Group, Groups, LEAST_STALL, RESOURCES, asked, saturate, settle};
 
 /// Busy shares are summed as integers in units of 2^-40, so that no rounding adds up however
 /// often pieces come and go.
@@ -92,11 +92,12 @@ struct Member<const R: usize> {
 }
 
 /// Classes with members, column by column.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Used<const R: usize> {
     classes: Vec<usize>,
-    /// What the solver is told of each.
-    groups: Vec<Group<R>>,
+    /// What the solver is told of each, per resource.
+    rates: [Vec<f64>; R],
+    shares: [Vec<f64>; R],
     /// How fast its clock goes, 1 where nothing contends, and the inverse of that.
     speeds: Vec<f64>,
     times: Vec<f64>,
@@ -138,25 +139,30 @@ impl<const R: usize> Classes<R> {
     /// Finds the stretches that belong to what the cores do.
     fn settle(&mut self) {
         self.stale = false;
-        let (groups, speeds) = (&self.used.groups, &mut self.used.speeds);
-        let busy = |place: usize| groups.iter().map(|group| group.rate[place]).sum::<f64>();
-        if self.flat && (0..R).all(|place| busy(place) <= 1.0) {
+        let used = &mut self.used;
+        if self.flat && used.rates.iter().all(|rates| asked(rates) <= 1.0) {
             let calm = self.stretch == [1.0; R];
             self.stretch = [1.0; R];
             if calm {
                 return;
             }
         } else if R == 1 && self.flat {
-            self.stretch[0] = saturate(groups, speeds, self.stretch[0]);
-            for (time, group) in self.used.times.iter_mut().zip(groups) {
-                *time = group.time(&self.stretch);
+            let (rates, shares) = (&used.rates[0], &used.shares[0]);
+            self.stretch[0] = saturate(rates, shares, &mut used.speeds, self.stretch[0]);
+            for (time, share) in used.times.iter_mut().zip(shares) {
+                *time = 1.0 + share * (self.stretch[0] - 1.0);
             }
             return;
         } else {
-            settle(groups, &self.curves, &mut self.stretch);
+            let groups = Groups {
+                rates: used.rates.each_ref().map(Vec::as_slice),
+                shares: used.shares.each_ref().map(Vec::as_slice),
+            };
+            settle(&groups, &self.curves, &mut self.stretch);
         }
-        for ((speed, time), group) in speeds.iter_mut().zip(&mut self.used.times).zip(groups) {
-            *time = group.time(&self.stretch);
+        for (number, (speed, time)) in used.speeds.iter_mut().zip(&mut used.times).enumerate() {
+            let share = used.shares.each_ref().map(|shares| shares[number]);
+            *time = Group { rate: [0.0; R], share }.time(&self.stretch);
             *speed = 1.0 / *time;
         }
     }
@@ -184,7 +190,10 @@ impl<const R: usize> Classes<R> {
         used.classes.push(class);
         used.times.push(group.time(&self.stretch));
         used.speeds.push(1.0 / group.time(&self.stretch));
-        used.groups.push(group);
+        for place in 0..R {
+            used.rates[place].push(group.rate[place]);
+            used.shares[place].push(group.share[place]);
+        }
         used.clocks.push(0.0);
         used.firsts.push(f64::INFINITY);
     }
@@ -195,7 +204,9 @@ impl<const R: usize> Classes<R> {
         self.classes[class].queue.clear();
         let used = &mut self.used;
         used.classes.swap_remove(place);
-        used.groups.swap_remove(place);
+        for column in used.rates.iter_mut().chain(&mut used.shares) {
+            column.swap_remove(place);
+        }
         used.speeds.swap_remove(place);
         used.times.swap_remove(place);
         used.clocks.swap_remove(place);
@@ -220,7 +231,9 @@ impl<const R: usize> Classes<R> {
         }
         let first = entry.queue.peek().map_or(f64::INFINITY, |Reverse((end, ..))| end.get());
         self.used.firsts[entry.place] = first;
-        self.used.groups[entry.place].rate = entry.load.map(|load| load as f64 / UNIT);
+        for (rates, load) in self.used.rates.iter_mut().zip(entry.load) {
+            rates[entry.place] = load as f64 / UNIT;
+        }
     }
 
     /// Takes a core's piece out of its class.
@@ -248,7 +261,15 @@ impl<const R: usize> Contention<R> for Classes<R> {
             members: vec![idle; cores],
             classes: Vec::new(),
             by_key: HashMap::new(),
-            used: Used::default(),
+            used: Used {
+                classes: Vec::new(),
+                rates: [const { Vec::new() }; R],
+                shares: [const { Vec::new() }; R],
+                speeds: Vec::new(),
+                times: Vec::new(),
+                clocks: Vec::new(),
+                firsts: Vec::new(),
+            },
             stretch: [1.0; R],
             at: 0.0,
             stale: false,
