@@ -1,7 +1,11 @@
-//! Address maps of memory controllers: reading those that other tools have found, and telling what
-//! a map means for pages. The maps themselves are [`memweir_core::address_map`].
+//! Address maps of memory controllers: reading those that other tools have found, telling what
+//! a map means for pages, and finding the map of a machine. The maps themselves are
+//! [`memweir_core::address_map`].
 
 #![forbid(unsafe_code)]
 
 pub mod import;
+pub mod oracle;
+pub mod published;
+pub mod synthetic;
 pub mod view;
