@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::EXIT_CODES;
 use crate::{
-    calibrate, completions, doctor, emulate, hog, hogsim, man, map, profile, replay, reproduce,
-    run, sim, store,
+    calibrate, color, completions, doctor, emulate, hog, hogsim, man, map, profile, replay,
+    reproduce, run, sim, store,
 };
 
 /// memweir's command line.
@@ -56,6 +56,8 @@ pub(crate) enum Command {
     Calibrate(calibrate::Args),
     /// Show and convert address maps: which bits of an address choose a bank
     Map(map::Args),
+    /// Give programs banks of their own, by the colors of their pages
+    Color(color::Args),
     /// Repeat the figures of a paper in simulation, beside the paper's values
     Reproduce(reproduce::Args),
     /// Tell what this machine offers, and what would enable the rest

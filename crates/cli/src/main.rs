@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod cli;
+mod color;
 mod completions;
 mod doctor;
 mod emulate;
@@ -61,6 +62,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Reproduce(args) => reproduce::execute(&args),
         Command::Doctor(args) => doctor::execute(&args),
         Command::Completions(args) => completions::execute(&args),
+        Command::Color(args) => color::execute(&args),
         Command::Map(args) => map::execute(&args),
         Command::Man(args) => man::execute(&args),
     }

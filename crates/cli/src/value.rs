@@ -1,6 +1,7 @@
 //! Values of options: times such as `100ms`, sizes such as `64M`, shares such as `10%`.
 
 use jiff::SignedDuration;
+use memweir_core::cache::CacheGeometry;
 use memweir_core::{Bytes, BytesPerSec, Nanos};
 use memweir_run::options::Refusal;
 
@@ -39,6 +40,18 @@ pub(crate) fn bandwidth(text: &str) -> Result<BytesPerSec, String> {
         return Err(format!("a bandwidth must be more than nothing; {help}"));
     }
     Ok(BytesPerSec(bytes as f64))
+}
+
+/// A cache such as `8M:16`.
+pub(crate) fn cache(text: &str) -> Result<CacheGeometry, String> {
+    let refuse = || format!("`{text}` is no cache: write its size and ways, as `8M:16`");
+    let (bytes, ways) = text.split_once(':').ok_or_else(refuse)?;
+    let ways: u32 = ways.parse().ok().filter(|ways| (1..=64).contains(ways)).ok_or_else(refuse)?;
+    let geometry = CacheGeometry::new(size(bytes)?, ways);
+    match geometry.sets() {
+        0 => Err(format!("{bytes} is less than one set of {ways} ways")),
+        _ => Ok(geometry),
+    }
 }
 
 /// A refusal as clap wants it: one text.

@@ -63,7 +63,7 @@ impl Synthetic {
     /// What an address adds to every measurement that it takes part in: 13 of 100 are slow, the
     /// others differ little.
     fn cost(&self, address: PhysAddr) -> f64 {
-        let hash = scramble(address.0 / LINE_BYTES ^ self.costs);
+        let hash = scramble((address.0 / LINE_BYTES) ^ self.costs);
         let slow = if hash % 100 < 13 { 2.62 } else { 0.0 };
         self.noise.per_address * (slow + 0.52 * normal(scramble(hash)))
     }

@@ -67,8 +67,8 @@ impl ProgramTraits {
 /// The colors that can be handed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Supply {
-    /// The cache part of each color.
-    parts: Vec<u32>,
+    /// Each color and its part of the cache, in ascending order of the colors.
+    parts: Vec<(Color, u32)>,
     banks_per_color: u32,
 }
 
@@ -76,7 +76,8 @@ impl Supply {
     /// So many colors of so many banks each, which share no part of a cache or all of it.
     #[must_use]
     pub fn new(colors: u32, banks_per_color: u32) -> Self {
-        Self { parts: vec![0; colors as usize], banks_per_color: banks_per_color.max(1) }
+        let parts = (0..colors).map(|color| (Color(color), 0)).collect();
+        Self { parts, banks_per_color: banks_per_color.max(1) }
     }
 
     /// The colors of a map for pages of `1 << page_bits` bytes, beside a cache if one is given. A
@@ -99,8 +100,15 @@ impl Supply {
     pub fn beside(self, coloring: &Coloring, cache: &Coloring) -> Self {
         let common = coloring.span().intersection(cache.span());
         let common = Coloring::of_span(&common, coloring.page_bits(), coloring.offset());
-        let parts = (0..coloring.colors()).map(|color| coloring.part(Color(color), &common).0);
-        Self { parts: parts.collect(), ..self }
+        let part = |(color, _): (Color, u32)| (color, coloring.part(color, &common).0);
+        Self { parts: self.parts.into_iter().map(part).collect(), ..self }
+    }
+
+    /// What is left when some colors have been handed out.
+    #[must_use]
+    pub fn without(&self, taken: &ColorSet) -> Self {
+        let left = self.parts.iter().filter(|(color, _)| !taken.contains(*color));
+        Self { parts: left.copied().collect(), ..self.clone() }
     }
 
     /// The number of colors.
@@ -117,25 +125,24 @@ impl Supply {
 
     /// The colors in the order in which they are handed out.
     fn in_order(&self, cache: CacheUse) -> Vec<Color> {
-        let mut colors: Vec<Color> = (0..self.colors()).map(Color).collect();
+        let mut colors = self.parts.clone();
         match cache {
-            CacheUse::Balance => colors.sort_by_key(|color| self.parts[color.0 as usize]),
+            CacheUse::Balance => colors.sort_by_key(|(_, part)| *part),
             CacheUse::Keep => {
                 // Round after round through the parts: the how-many-eth of its part each color is.
                 let mut seen = std::collections::BTreeMap::new();
-                let round: Vec<u32> = self
-                    .parts
-                    .iter()
-                    .map(|part| {
-                        let count = seen.entry(*part).or_insert(0);
-                        *count += 1;
-                        *count
-                    })
-                    .collect();
-                colors.sort_by_key(|color| (round[color.0 as usize], self.parts[color.0 as usize]));
+                let mut round = |part: u32| {
+                    let count = seen.entry(part).or_insert(0u32);
+                    *count += 1;
+                    *count
+                };
+                let rounds: Vec<u32> = colors.iter().map(|(_, part)| round(*part)).collect();
+                let mut ranked: Vec<_> = rounds.into_iter().zip(colors).collect();
+                ranked.sort_by_key(|(round, (_, part))| (*round, *part));
+                colors = ranked.into_iter().map(|(_, color)| color).collect();
             }
         }
-        colors
+        colors.into_iter().map(|(color, _)| color).collect()
     }
 }
 

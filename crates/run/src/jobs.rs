@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use memweir_core::address_map::ColorSet;
 use memweir_core::placement::PlacementSpec;
 use memweir_core::{BytesPerSec, Nanos};
 
@@ -56,6 +57,10 @@ pub struct Job {
     pub profile: Option<PathBuf>,
     /// Where its pages lie; where the batch says if absent.
     pub placement: Option<PlacementSpec>,
+    /// Page colors that its memory is to have; all if absent.
+    pub colors: Option<ColorSet>,
+    /// Banks beyond which it is no faster, for those who plan colors.
+    pub demanded_banks: Option<u32>,
     /// CPUs that [`Pinning::ByHand`](crate::options::Pinning::ByHand) binds it to; all if empty.
     pub cpus: Vec<usize>,
 }
@@ -87,6 +92,8 @@ impl Job {
             expected_writes: None,
             profile: None,
             placement: None,
+            colors: None,
+            demanded_banks: None,
             cpus: Vec::new(),
         }
     }

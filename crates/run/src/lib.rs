@@ -7,6 +7,7 @@
 
 pub mod batch;
 pub mod calibrate;
+pub mod colors;
 pub mod compare;
 pub mod decisions;
 pub mod declared;

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     map: PathBuf,
     /// A last-level cache of so many bytes and ways, to compare its colors with those of the banks
-    #[arg(long, value_name = "SIZE:WAYS", value_parser = cache)]
+    #[arg(long, value_name = "SIZE:WAYS", value_parser = crate::value::cache)]
     cache: Option<CacheGeometry>,
     /// Write the picture as SVG
     #[arg(long, value_name = "FILE.svg")]
@@ -27,18 +27,6 @@ pub(crate) struct Args {
     /// Write what is shown as JSON (`-`: to standard output instead of the text)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-}
-
-/// A cache such as `8M:16`.
-fn cache(text: &str) -> Result<CacheGeometry, String> {
-    let refuse = || format!("`{text}` is no cache: write its size and ways, as `8M:16`");
-    let (size, ways) = text.split_once(':').ok_or_else(refuse)?;
-    let ways: u32 = ways.parse().ok().filter(|ways| (1..=64).contains(ways)).ok_or_else(refuse)?;
-    let geometry = CacheGeometry::new(crate::value::size(size)?, ways);
-    match geometry.sets() {
-        0 => Err(format!("{size} is less than one set of {ways} ways")),
-        _ => Ok(geometry),
-    }
 }
 
 /// Shows the map.

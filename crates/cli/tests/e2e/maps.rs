@@ -1,4 +1,5 @@
-//! `memweir map`: showing, decoding and importing address maps.
+//! `memweir map`: showing, decoding and importing address maps; `memweir color plan`: assigning the
+//! colors of one to jobs.
 
 use crate::support::{World, refusal};
 
@@ -92,4 +93,29 @@ fn maps_that_are_no_maps_are_refused_with_their_line() {
     );
     let twice = refused(&I7_860.replace("bits = [22]", "bits = [21]"));
     assert!(twice.contains("function 21 is a sum of the functions before it"), "{twice}");
+}
+
+#[test]
+fn colors_are_assigned_to_the_jobs_of_a_file() {
+    let world = World::new();
+    let map = world.file("i7-860.toml", I7_860);
+    let job = |more: &str| format!("[[jobs]]\ncommand = [\"true\"]\n{more}\n");
+    let jobs = world.file("jobs.toml", &[job(""), job("colors = \"0-1\""), job("")].concat());
+    let plan = |more: &[&str]| {
+        let mut plan = world.memweir();
+        plan.args(["color", "plan"]).arg(&jobs).arg("--map").arg(&map).args(more);
+        plan
+    };
+    let planned = crate::support::json(plan(&[]).args(["--json", "-"]), 0);
+    let colors: Vec<&str> =
+        (0..3).map(|job| planned["jobs"][job]["colors"].as_str().expect("text")).collect();
+    assert_eq!(colors, ["2-16", "0-1", "17-31"]);
+    let unknown = refusal(&mut plan(&["--policy", "unifrm"]), 2);
+    assert!(unknown.contains("did you mean `uniform`"), "{unknown}");
+    world.file("jobs.toml", &job("colors = \"0-99\""));
+    let beyond = refusal(&mut plan(&[]), 2);
+    assert!(beyond.contains("color 32 is outside the map"), "{beyond}");
+    world.file("jobs.toml", &job("colors = \"3-1\""));
+    let backwards = refusal(&mut plan(&[]), 2);
+    assert!(backwards.contains("jobs.toml:3: jobs[0].colors: `3-1` is no color"), "{backwards}");
 }

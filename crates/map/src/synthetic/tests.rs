@@ -51,7 +51,7 @@ fn equal_seeds_measure_alike_and_conflicts_cost_what_they_should() {
     let measure = |seed| {
         let mut oracle = Synthetic::new(&map, Noise::VM, seed);
         let mut one = |b| oracle.measure(PhysAddr(0), PhysAddr(b), 96).unwrap().0;
-        (0..400).map(|i| one(1 << 18 | i * 128)).collect::<Vec<f64>>()
+        (0..400).map(|i| one((1 << 18) | (i * 128))).collect::<Vec<f64>>()
     };
     assert_eq!(measure(1), measure(1));
     assert_ne!(measure(1), measure(2));

@@ -137,7 +137,7 @@ proptest! {
     ) {
         let colors = programs.len() as u32 + more;
         let mut supply = Supply::new(colors, banks_per_color);
-        supply.parts = (0..colors).map(|color| color % parts).collect();
+        supply.parts = (0..colors).map(|color| (Color(color), color % parts)).collect();
         let sets = ColorAssignment(&ASSIGNMENTS[place]).assign(&programs, &supply, cache).unwrap();
         prop_assert_eq!(sets.len(), programs.len());
         prop_assert!(sets.iter().all(|set| !set.is_empty()));

@@ -42,6 +42,14 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
+    /// What the jobs file and the profile store know of a batch.
+    ///
+    /// # Errors
+    /// If a program cannot be found, or a recording that the jobs file names cannot be used.
+    pub fn of_batch(batch: &Batch, store: Option<&Store>) -> Result<Self, InputError> {
+        Self::gather(batch, &find_programs(batch)?, store)
+    }
+
     /// Gathers what is known of the jobs, whose programs have been found already.
     pub fn gather(
         batch: &Batch,

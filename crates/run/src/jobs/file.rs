@@ -33,7 +33,7 @@ const BATCH_KEYS: [&str; 13] = [
 ];
 
 /// Keys of one job.
-const JOB_KEYS: [&str; 13] = [
+const JOB_KEYS: [&str; 15] = [
     "name",
     "command",
     "directory",
@@ -46,6 +46,8 @@ const JOB_KEYS: [&str; 13] = [
     "write_bandwidth",
     "profile",
     "placement",
+    "colors",
+    "demanded_banks",
     "cpus",
 ];
 
@@ -55,6 +57,9 @@ const ABSURD_BANDWIDTH: f64 = 10e12;
 const ABSURD_SECONDS: f64 = 365.0 * 86_400.0;
 /// More instances of one job than any batch has.
 const MOST_INSTANCES: i64 = 10_000;
+
+/// More banks than any machine has.
+const MOST_BANKS: u32 = 1 << 20;
 
 /// What a jobs file says.
 #[derive(Clone, Debug, PartialEq)]
@@ -184,6 +189,8 @@ impl JobReader<'_> {
             expected_writes: section.map("write_bandwidth", |v| bandwidth(&v))?,
             profile: section.map("profile", |v| self.existing(&v, Path::is_file, "file"))?,
             placement: section.map("placement", |v| v.checked(options::placement(v.string()?)))?,
+            colors: section.map("colors", |v| v.checked(v.string()?.parse()))?,
+            demanded_banks: section.map("demanded_banks", |v| banks(&v))?,
             cpus: section.map("cpus", |v| cpus(&v))?.unwrap_or_default(),
             directory: Some(directory),
             command,
@@ -249,6 +256,16 @@ impl JobReader<'_> {
         }
         Err(value.refuse(format!("there is no {what} `{}`", path.display())))
     }
+}
+
+/// A number of banks.
+fn banks(value: &Value<'_>) -> Result<u32, InputError> {
+    let number = value.integer()?;
+    u32::try_from(number).ok().filter(|banks| (1..=MOST_BANKS).contains(banks)).ok_or_else(|| {
+        value
+            .refuse(format!("{number} is no number of banks"))
+            .help(format!("a whole number from 1 to {MOST_BANKS}"))
+    })
 }
 
 fn instance_name(base: &str, number: u32, instances: u32) -> String {

@@ -1,0 +1,151 @@
+//! `memweir color plan`: which job gets which colors.
+
+use std::path::PathBuf;
+
+use memweir_core::address_map::ColorSet;
+use memweir_core::cache::CacheGeometry;
+use memweir_policy::colors::{ASSIGNMENTS, CacheUse, ColorAssignment, ProgramTraits, Supply};
+use memweir_run::batch::Knowledge;
+use memweir_run::colors;
+use memweir_run::jobs::{JobsFile, Limits};
+use memweir_run::platform::Machine;
+use memweir_run::store::Store;
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::render::text::{Align, rate, table};
+use crate::value::{cache, refused};
+use crate::{map, output};
+
+/// Bits of the offset within a base page, which is what live programs are given.
+const PAGE_BITS: u32 = 12;
+
+/// Options of `memweir color plan`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = policies())]
+pub(crate) struct Args {
+    /// A jobs file; jobs that have `colors` in it keep them
+    #[arg(value_name = "JOBS.toml")]
+    jobs: PathBuf,
+    /// The machine's address map
+    #[arg(long, value_name = "FILE")]
+    map: PathBuf,
+    /// How colors are assigned
+    #[arg(long, value_name = "NAME", default_value = "uniform")]
+    #[arg(value_parser = |name: &str| ColorAssignment::named(name).map_err(refused))]
+    policy: ColorAssignment,
+    /// The last-level cache, whose parts bank colors may choose too
+    #[arg(long, value_name = "SIZE:WAYS", value_parser = cache)]
+    cache: Option<CacheGeometry>,
+    /// What becomes of the cache: `keep` (each job in all of it) or `balance` (divided as the banks)
+    #[arg(long, value_name = "USE", default_value = "keep", requires = "cache")]
+    #[arg(value_parser = |name: &str| CacheUse::named(name).map_err(refused))]
+    cache_use: CacheUse,
+    /// The profile store, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+    /// Write the plan as JSON (`-`: to standard output instead of the table)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn policies() -> String {
+    let lines: Vec<String> =
+        ASSIGNMENTS.iter().map(|entry| format!("  {:<10} {}", entry.name, entry.summary)).collect();
+    format!("Policies:\n{}", lines.join("\n"))
+}
+
+/// Plans the colors.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    output::writable(args.json.as_deref())?;
+    let map = map::read(&args.map)?;
+    let file = JobsFile::read(&args.jobs, Limits { cores: Machine::here().cores })?;
+    let store = Store::open(args.store.as_deref())?;
+    let knowledge = Knowledge::of_batch(&file.batch, Some(&store))?;
+    let supply = Supply::of_map(&map, PAGE_BITS, args.cache.as_ref());
+    let sets = colors::plan(&file.batch, &knowledge, args.policy, &supply, args.cache_use)
+        .map_err(|refusal| refusal.written_in(&args.jobs.display().to_string()))?;
+    for notice in &knowledge.notices {
+        eprintln!("memweir: {notice}");
+    }
+    let names = file.batch.jobs.iter().map(|job| job.name.as_str());
+    let jobs: Vec<Planned> = names
+        .zip(colors::traits(&file.batch, &knowledge))
+        .zip(&sets)
+        .map(|((name, traits), colors)| Planned::new(name, traits, colors, &supply))
+        .collect();
+    if let Some(path) = &args.json {
+        let plan = Plan {
+            map: &map.name,
+            policy: args.policy.entry().name,
+            colors: supply.colors(),
+            banks_per_color: supply.banks_per_color(),
+            jobs: &jobs,
+        };
+        output::json(path, &plan)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render(&map.name, &supply, &jobs))?;
+    }
+    Ok(Outcome::Success)
+}
+
+/// A plan in JSON.
+#[derive(Debug, Serialize)]
+struct Plan<'a> {
+    map: &'a str,
+    policy: &'a str,
+    colors: u32,
+    banks_per_color: u32,
+    jobs: &'a [Planned<'a>],
+}
+
+/// What one job gets, and what that is decided by.
+#[derive(Debug, Serialize)]
+struct Planned<'a> {
+    name: &'a str,
+    colors: String,
+    banks: u32,
+    mpki: Option<f64>,
+    bandwidth: Option<f64>,
+    demanded_banks: u32,
+}
+
+impl<'a> Planned<'a> {
+    fn new(name: &'a str, traits: ProgramTraits, colors: &ColorSet, supply: &Supply) -> Self {
+        Self {
+            name,
+            colors: colors.to_string(),
+            banks: colors.len() as u32 * supply.banks_per_color(),
+            mpki: traits.mpki,
+            bandwidth: traits.bandwidth.map(|rate| rate.0),
+            demanded_banks: traits.banks(),
+        }
+    }
+}
+
+fn render(map: &str, supply: &Supply, jobs: &[Planned<'_>]) -> String {
+    let known = |value: Option<String>| value.unwrap_or_else(|| "?".to_owned());
+    let row = |job: &Planned<'_>| {
+        vec![
+            job.name.to_owned(),
+            known(job.mpki.map(|mpki| format!("{mpki:.1}"))),
+            known(job.bandwidth.map(rate)),
+            job.demanded_banks.to_string(),
+            job.banks.to_string(),
+            format!("colors = \"{}\"", job.colors),
+        ]
+    };
+    let columns = [
+        ("job", Align::Left),
+        ("MPKI", Align::Right),
+        ("bandwidth", Align::Right),
+        ("banks demanded", Align::Right),
+        ("banks", Align::Right),
+        ("in the jobs file", Align::Left),
+    ];
+    let (colors, banks) = (supply.colors(), supply.banks_per_color());
+    let rows = table(&columns, jobs.iter().map(row).collect());
+    let banks = if banks == 1 { "1 bank".to_owned() } else { format!("{banks} banks") };
+    format!("{map}: {colors} colors of {banks} each\n\n{rows}\n")
+}
