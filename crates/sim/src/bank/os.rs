@@ -3,10 +3,10 @@
 //! A process owns a set of colors; when it first touches a page, it is given a frame of one of
 //! them. Physical memory is one or more [`Zone`]s (DRAM, NVM), each with a [`Buddy`] allocator of its
 //! own whose free lists are split by color. Threads may have colors of their own, and ranges of a
-//! process may be [placed](ColoringOs::place), which is the API of section 3.4 for programmers.
+//! process may be [placed](Os::place), which is the API of section 3.4 for programmers.
 //!
-//! Nothing here knows caches, banks or time: the machine asks where a page is and is told what the
-//! fault cost ([`paging::Os`](super::paging::Os)). There is no swap, as in the paper.
+//! Nothing here knows caches, banks or time: the machine asks [`Os::touch`] where a page is and is
+//! told what the fault cost, if it was one. There is no swap, as in the paper.
 
 mod buddy;
 mod config;
@@ -21,9 +21,7 @@ use std::ops::Range;
 
 use memweir_core::address_map::{Color, ColorSet};
 use memweir_core::input::Refusal;
-use memweir_core::{PhysAddr, Picos};
-
-use super::paging::{Fault, Os, PageKind, Process, Thread, VirtualPage};
+use memweir_core::{Nanos, PhysAddr};
 
 pub use buddy::{Buddy, Frame, MAX_ORDER};
 pub use config::{Exhausted, FaultCosts, OsConfig, ZoneConfig};
@@ -31,18 +29,39 @@ pub use palette::Palette;
 pub use start::{Aging, Start};
 pub use stats::{OsStats, ProcessStats, ZoneStats};
 
-use process::{AddressSpace, Resident};
+use process::{Process, Resident};
+
+/// A process, by the order in which it was [spawned](Os::spawn).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub u16);
+
+/// A thread of a process; the first is zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId(pub u16);
+
+/// The number of a page in the address space of its process: virtual address over page size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VirtualPage(pub u64);
 
 /// A part of memory with an allocator of its own, by its place in [`OsConfig::zones`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneId(pub u8);
+
+/// Where a page is, and what it cost to have it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// Address of the first byte of the page.
+    pub at: PhysAddr,
+    /// Kernel time of the fault; zero if the page was there.
+    pub fault: Nanos,
+}
 
 /// There is no page for a process, and the policy of [`Exhausted`] finds none either.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("process {} has no page left in zone `{zone}`: all of {colors} is used up", process.0)]
 pub struct OutOfMemory {
     /// Who asked.
-    pub process: Process,
+    pub process: ProcessId,
     /// Where the page should have been.
     pub zone: String,
     /// Colors that were allowed, in words.
@@ -51,12 +70,12 @@ pub struct OutOfMemory {
 
 /// The operating system.
 #[derive(Clone, Debug)]
-pub struct ColoringOs {
+pub struct Os {
     zones: Vec<Zone>,
     page_bits: u32,
     exhausted: Exhausted,
     costs: FaultCosts,
-    processes: Vec<AddressSpace>,
+    processes: Vec<Process>,
 }
 
 /// A zone and what is left of it.
@@ -70,7 +89,7 @@ struct Zone {
     reclaimable: Vec<Vec<Frame>>,
 }
 
-impl ColoringOs {
+impl Os {
     /// Boots on a machine.
     ///
     /// # Errors
@@ -88,6 +107,12 @@ impl ColoringOs {
         })
     }
 
+    /// Bits of the offset within a page.
+    #[must_use]
+    pub fn page_bits(&self) -> u32 {
+        self.page_bits
+    }
+
     /// The colors of a zone; `None` if there is no such zone.
     #[must_use]
     pub fn palette(&self, zone: ZoneId) -> Option<&Palette> {
@@ -95,9 +120,9 @@ impl ColoringOs {
     }
 
     /// Starts a process whose pages are in the first zone and may have any color.
-    pub fn spawn(&mut self) -> Process {
-        let id = Process(self.processes.len() as u16);
-        self.processes.push(AddressSpace::new(&self.zones));
+    pub fn spawn(&mut self) -> ProcessId {
+        let id = ProcessId(self.processes.len() as u16);
+        self.processes.push(Process::new(&self.zones));
         id
     }
 
@@ -111,7 +136,7 @@ impl ColoringOs {
     /// If there is no such process or zone.
     pub fn allow(
         &mut self,
-        process: Process,
+        process: ProcessId,
         zone: ZoneId,
         colors: &ColorSet,
     ) -> Result<(), Refusal> {
@@ -129,8 +154,8 @@ impl ColoringOs {
     /// If there is no such process or zone.
     pub fn allow_thread(
         &mut self,
-        process: Process,
-        thread: Thread,
+        process: ProcessId,
+        thread: ThreadId,
         zone: ZoneId,
         colors: &ColorSet,
     ) -> Result<(), Refusal> {
@@ -147,7 +172,7 @@ impl ColoringOs {
     ///
     /// # Panics
     /// If there is no such process.
-    pub fn spread(&mut self, process: Process, shares: &[f64]) -> Result<(), Refusal> {
+    pub fn spread(&mut self, process: ProcessId, shares: &[f64]) -> Result<(), Refusal> {
         let usable = shares.iter().all(|share| share.is_finite() && *share >= 0.0);
         if shares.len() > self.zones.len() || !usable || shares.iter().sum::<f64>() <= 0.0 {
             let help = format!("give up to {} weights, one of them above zero", self.zones.len());
@@ -168,7 +193,7 @@ impl ColoringOs {
     /// If there is no such process or zone.
     pub fn place(
         &mut self,
-        process: Process,
+        process: ProcessId,
         pages: Range<VirtualPage>,
         zone: ZoneId,
         colors: &ColorSet,
@@ -178,26 +203,23 @@ impl ColoringOs {
         Ok(())
     }
 
-    /// Where a page of a process is. If it is touched for the first time, it is given a frame: of the
-    /// colors of its range, else of those of the thread if the page is its own, else of those of the
-    /// process. A page that is there costs nothing.
+    /// Where a page of a process is. If it is touched for the first time, by `thread`, it is given a
+    /// frame.
     ///
     /// # Errors
-    /// If there is no frame for it.
+    /// If there is none.
     ///
     /// # Panics
     /// If there is no such process.
     pub fn touch(
         &mut self,
-        process: Process,
-        thread: Thread,
+        process: ProcessId,
+        thread: ThreadId,
         page: VirtualPage,
-        kind: PageKind,
-    ) -> Result<Fault, OutOfMemory> {
-        let who = Toucher { process, thread, page, kind };
+    ) -> Result<Touch, OutOfMemory> {
         match self.processes[usize::from(process.0)].resident(page) {
-            Some(resident) => Ok(Fault { frame: self.address(resident), cost: Picos::ZERO }),
-            None => self.fault(who),
+            Some(resident) => Ok(Touch { at: self.address(resident), fault: Nanos::ZERO }),
+            None => self.fault(process, thread, page),
         }
     }
 
@@ -205,7 +227,7 @@ impl ColoringOs {
     ///
     /// # Panics
     /// If there is no such process.
-    pub fn exit(&mut self, process: Process) {
+    pub fn exit(&mut self, process: ProcessId) {
         for resident in self.processes[usize::from(process.0)].vacate() {
             self.zones[usize::from(resident.zone.0)].buddy.free(resident.frame, 0);
         }
@@ -226,87 +248,73 @@ impl ColoringOs {
     }
 
     /// A page fault: zone, color, frame (bpm section 3.1.2).
-    fn fault(&mut self, who: Toucher) -> Result<Fault, OutOfMemory> {
-        let process = &mut self.processes[usize::from(who.process.0)];
-        let (zone_id, allowed) = process.allowed(who);
+    fn fault(
+        &mut self,
+        id: ProcessId,
+        thread: ThreadId,
+        page: VirtualPage,
+    ) -> Result<Touch, OutOfMemory> {
+        let process = &mut self.processes[usize::from(id.0)];
+        let (zone_id, allowed) = process.allowed(thread, page);
         let zone = &mut self.zones[usize::from(zone_id.0)];
         let mut searched = 0;
         let own = allowed.next(|color| zone.buddy.take(0, color, &mut searched));
-        let (resident, supply) = match own {
+        let (resident, kind) = match own {
             Some(frame) => (Resident { zone: zone_id, frame }, Supply::Own),
-            None => match self.fall_back(who, &mut searched) {
-                Some(found) => found,
-                None => return Err(self.refuse(who)),
+            None => match self.fall_back(id, thread, page, &mut searched) {
+                Some(supply) => supply,
+                None => return Err(self.refuse(id, thread, page)),
             },
         };
-        let cost = self.costs.of(searched, supply == Supply::Reclaimed);
+        let cost = self.costs.of(searched, kind == Supply::Reclaimed);
         let color = self.zones[usize::from(resident.zone.0)].buddy.color_of(resident.frame);
-        let process = &mut self.processes[usize::from(who.process.0)];
-        process.settle(who.page, resident);
-        process.stats.count(supply, color, searched, cost);
-        Ok(Fault { frame: self.address(resident), cost })
+        let process = &mut self.processes[usize::from(id.0)];
+        process.settle(page, resident);
+        process.stats.count(kind, color, searched, cost);
+        Ok(Touch { at: self.address(resident), fault: cost })
     }
 
     /// A frame when all allowed colors are used up.
-    fn fall_back(&mut self, who: Toucher, searched: &mut u32) -> Option<(Resident, Supply)> {
-        let process = &mut self.processes[usize::from(who.process.0)];
-        let (zone_id, allowed) = process.allowed(who);
-        let home = usize::from(zone_id.0);
+    fn fall_back(
+        &mut self,
+        id: ProcessId,
+        thread: ThreadId,
+        page: VirtualPage,
+        searched: &mut u32,
+    ) -> Option<(Resident, Supply)> {
+        let process = &mut self.processes[usize::from(id.0)];
+        let (zone_id, allowed) = process.allowed(thread, page);
         match self.exhausted {
             Exhausted::Refuse => None,
             Exhausted::Reclaim => {
-                let held = &mut self.zones[home].reclaimable;
-                let frame = allowed.next(|color| held[color.0 as usize].pop())?;
+                let zone = &mut self.zones[usize::from(zone_id.0)];
+                let frame = allowed.next(|color| zone.reclaimable[color.0 as usize].pop())?;
                 Some((Resident { zone: zone_id, frame }, Supply::Reclaimed))
             }
             Exhausted::Spill => {
+                let home = usize::from(zone_id.0);
                 let others = (0..self.zones.len()).filter(|zone| *zone != home);
-                std::iter::once(home).chain(others).find_map(|zone| {
+                for zone in std::iter::once(home).chain(others) {
                     let buddy = &mut self.zones[zone].buddy;
                     let colors = (0..buddy.colors()).map(Color);
-                    let frame = process.spill(colors, |color| buddy.take(0, color, searched))?;
-                    Some((Resident { zone: ZoneId(zone as u8), frame }, Supply::Spilled))
-                })
+                    let frame = process.spill(colors, |color| buddy.take(0, color, searched));
+                    if let Some(frame) = frame {
+                        let zone = ZoneId(zone as u8);
+                        return Some((Resident { zone, frame }, Supply::Spilled));
+                    }
+                }
+                None
             }
         }
     }
 
-    fn refuse(&mut self, who: Toucher) -> OutOfMemory {
-        let process = &mut self.processes[usize::from(who.process.0)];
+    fn refuse(&mut self, id: ProcessId, thread: ThreadId, page: VirtualPage) -> OutOfMemory {
+        let process = &mut self.processes[usize::from(id.0)];
         process.stats.refused += 1;
-        let (zone, allowed) = process.allowed(who);
+        let (zone, allowed) = process.allowed(thread, page);
         let colors = allowed.in_words();
-        let zone = self.zones[usize::from(zone.0)].name.clone();
-        OutOfMemory { process: who.process, zone, colors }
+        OutOfMemory { process: id, zone: self.zones[usize::from(zone.0)].name.clone(), colors }
     }
-}
-
-impl Os for ColoringOs {
-    fn page_bits(&self) -> u32 {
-        self.page_bits
-    }
-
-    fn touch(
-        &mut self,
-        process: Process,
-        thread: Thread,
-        page: VirtualPage,
-        kind: PageKind,
-    ) -> Result<Fault, Refusal> {
-        Self::touch(self, process, thread, page, kind).map_err(|error| {
-            let help = "allow more colors, or let exhausted colors spill or be reclaimed";
-            Refusal::new(error.to_string(), help)
-        })
-    }
-}
-
-/// A first touch.
-#[derive(Clone, Copy, Debug)]
-struct Toucher {
-    process: Process,
-    thread: Thread,
-    page: VirtualPage,
-    kind: PageKind,
 }
 
 impl Zone {

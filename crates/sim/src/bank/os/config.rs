@@ -1,7 +1,7 @@
 //! What an operating system is booted with.
 
 use memweir_core::input::Refusal;
-use memweir_core::{Bytes, PhysAddr, Picos};
+use memweir_core::{Bytes, Nanos, PhysAddr};
 
 use super::buddy::MAX_ORDER;
 use super::palette::Palette;
@@ -25,31 +25,27 @@ pub enum Exhausted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultCosts {
     /// Any fault: entry, page table, clearing the page, return.
-    pub fault: Picos,
+    pub fault: Nanos,
     /// Each free list that is looked at.
-    pub list: Picos,
+    pub list: Nanos,
     /// In addition, if a frame had to be taken back.
-    pub reclaim: Picos,
+    pub reclaim: Nanos,
 }
 
 impl Default for FaultCosts {
     fn default() -> Self {
-        Self {
-            fault: Picos::from_nanos(1_000),
-            list: Picos::from_nanos(5),
-            reclaim: Picos::from_nanos(5_000),
-        }
+        Self { fault: Nanos(1_000), list: Nanos(5), reclaim: Nanos(5_000) }
     }
 }
 
 impl FaultCosts {
     /// Faults that take no time: a program that has touched its memory long before it is looked at.
-    pub const FREE: Self = Self { fault: Picos::ZERO, list: Picos::ZERO, reclaim: Picos::ZERO };
+    pub const FREE: Self = Self { fault: Nanos::ZERO, list: Nanos::ZERO, reclaim: Nanos::ZERO };
 
     /// A fault that looked at so many lists.
-    pub(super) fn of(&self, searched: u32, reclaimed: bool) -> Picos {
-        let reclaim = if reclaimed { self.reclaim } else { Picos::ZERO };
-        Picos(self.fault.0 + self.list.0 * u64::from(searched) + reclaim.0)
+    pub(super) fn of(&self, searched: u32, reclaimed: bool) -> Nanos {
+        let reclaim = if reclaimed { self.reclaim } else { Nanos::ZERO };
+        Nanos(self.fault.0 + self.list.0 * u64::from(searched) + reclaim.0)
     }
 }
 
@@ -71,7 +67,7 @@ pub struct ZoneConfig {
 /// All of it.
 #[derive(Clone, Debug)]
 pub struct OsConfig {
-    /// The zones; a process lives in the first unless it is [spread](super::ColoringOs::spread).
+    /// The zones; a process lives in the first unless it is [spread](super::Os::spread).
     pub zones: Vec<ZoneConfig>,
     /// When colors are used up.
     pub exhausted: Exhausted,

@@ -7,8 +7,7 @@ use memweir_core::address_map::{Color, ColorSet};
 
 use super::buddy::Frame;
 use super::stats::ProcessStats;
-use super::{Toucher, Zone, ZoneId};
-use crate::bank::paging::{PageKind, Thread, VirtualPage};
+use super::{ThreadId, VirtualPage, Zone, ZoneId};
 
 /// Where a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +60,13 @@ struct Placed {
     colors: Rotation,
 }
 
-/// The memory of one process.
+/// One process.
 #[derive(Clone, Debug)]
-pub(super) struct AddressSpace {
+pub(super) struct Process {
     table: PageTable,
     /// By zone.
     colors: Vec<Rotation>,
-    threads: BTreeMap<(Thread, ZoneId), Rotation>,
+    threads: BTreeMap<(ThreadId, ZoneId), Rotation>,
     placed: Vec<Placed>,
     /// Running sum of the zones' shares, the last 1.
     shares: Vec<f64>,
@@ -76,7 +75,7 @@ pub(super) struct AddressSpace {
     pub(super) stats: ProcessStats,
 }
 
-impl AddressSpace {
+impl Process {
     pub(super) fn new(zones: &[Zone]) -> Self {
         let all = |zone: &Zone| Rotation::new((0..zone.palette.colors()).map(Color));
         let colors = zones.first().map_or(0, |zone| zone.palette.colors());
@@ -95,7 +94,7 @@ impl AddressSpace {
         self.colors[usize::from(zone.0)] = Rotation::new(colors.iter());
     }
 
-    pub(super) fn allow_thread(&mut self, thread: Thread, zone: ZoneId, colors: &ColorSet) {
+    pub(super) fn allow_thread(&mut self, thread: ThreadId, zone: ZoneId, colors: &ColorSet) {
         self.threads.insert((thread, zone), Rotation::new(colors.iter()));
     }
 
@@ -128,19 +127,22 @@ impl AddressSpace {
         std::mem::take(&mut self.table).into_all()
     }
 
-    /// Zone and colors for a page that is touched first: those of the range, of the thread if the page
-    /// is its own, or of the process.
-    pub(super) fn allowed(&mut self, who: Toucher) -> (ZoneId, &mut Rotation) {
-        if let Some(at) = self.placed.iter().rposition(|placed| placed.pages.contains(&who.page)) {
+    /// Zone and colors for a page that `thread` touches first: those of the range, of the thread, or
+    /// of the process.
+    pub(super) fn allowed(
+        &mut self,
+        thread: ThreadId,
+        page: VirtualPage,
+    ) -> (ZoneId, &mut Rotation) {
+        if let Some(at) = self.placed.iter().rposition(|placed| placed.pages.contains(&page)) {
             let placed = &mut self.placed[at];
             return (placed.zone, &mut placed.colors);
         }
-        let zone = self.zone_of(who.page);
-        let own = match who.kind {
-            PageKind::Private => self.threads.get_mut(&(who.thread, zone)),
-            PageKind::Shared => None,
-        };
-        (zone, own.unwrap_or(&mut self.colors[usize::from(zone.0)]))
+        let zone = self.zone_of(page);
+        match self.threads.get_mut(&(thread, zone)) {
+            Some(colors) => (zone, colors),
+            None => (zone, &mut self.colors[usize::from(zone.0)]),
+        }
     }
 
     /// The zone of a page by its number: scattered evenly according to the shares.

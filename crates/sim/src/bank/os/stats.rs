@@ -1,6 +1,6 @@
 //! What the operating system did.
 
-use memweir_core::Picos;
+use memweir_core::Nanos;
 use memweir_core::address_map::Color;
 
 use super::buddy::MAX_ORDER;
@@ -29,7 +29,7 @@ pub struct ProcessStats {
     /// Free lists that were looked at.
     pub lists_searched: u64,
     /// Kernel time of the faults.
-    pub kernel_time: Picos,
+    pub kernel_time: Nanos,
     /// Pages by color, those of all zones together.
     pub pages_by_color: Vec<u64>,
 }
@@ -39,7 +39,7 @@ impl ProcessStats {
         Self { pages_by_color: vec![0; colors as usize], ..Self::default() }
     }
 
-    pub(super) fn count(&mut self, kind: Supply, color: Color, searched: u32, cost: Picos) {
+    pub(super) fn count(&mut self, kind: Supply, color: Color, searched: u32, cost: Nanos) {
         self.faults += 1;
         self.spilled += u64::from(kind == Supply::Spilled);
         self.reclaimed += u64::from(kind == Supply::Reclaimed);

@@ -28,20 +28,20 @@ fn zone(palette: Palette, pages: u64, start: Start) -> ZoneConfig {
     }
 }
 
-fn boot(palette: Palette, pages: u64, start: Start, exhausted: Exhausted) -> ColoringOs {
+fn boot(palette: Palette, pages: u64, start: Start, exhausted: Exhausted) -> Os {
     let zones = vec![zone(palette, pages, start)];
-    ColoringOs::new(&OsConfig { zones, exhausted, costs: FaultCosts::default() }).unwrap()
+    Os::new(&OsConfig { zones, exhausted, costs: FaultCosts::default() }).unwrap()
 }
 
 fn set(text: &str) -> ColorSet {
     text.parse().unwrap()
 }
 
-const MAIN: Thread = Thread(0);
+const MAIN: ThreadId = ThreadId(0);
 const DRAM: ZoneId = ZoneId(0);
 
-fn touch(os: &mut ColoringOs, process: Process, page: u64) -> PhysAddr {
-    os.touch(process, MAIN, VirtualPage(page), PageKind::Private).unwrap().frame
+fn touch(os: &mut Os, process: ProcessId, page: u64) -> PhysAddr {
+    os.touch(process, MAIN, VirtualPage(page)).unwrap().at
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn a_colored_process_is_given_its_colors_in_turn() {
         (0..6).map(|page| i7_860().color_of(touch(&mut os, process, page)).0).collect();
     assert_eq!(colors, [3, 17, 30, 3, 17, 30]);
     // The third again: no fault, the same page.
-    let again = os.touch(process, MAIN, VirtualPage(2), PageKind::Private).unwrap();
-    assert_eq!((i7_860().color_of(again.frame).0, again.cost), (30, Picos::ZERO));
+    let again = os.touch(process, MAIN, VirtualPage(2)).unwrap();
+    assert_eq!((i7_860().color_of(again.at).0, again.fault), (30, Nanos::ZERO));
     assert_eq!(os.stats().processes[0].faults, 6);
 }
 
@@ -71,21 +71,13 @@ fn threads_and_ranges_have_colors_of_their_own() {
     let mut os = boot(Palette::banks(&i7_860()), 1 << 14, Start::Fresh, Exhausted::Refuse);
     let process = os.spawn();
     os.allow(process, DRAM, &set("0")).unwrap();
-    os.allow_thread(process, Thread(1), DRAM, &set("1")).unwrap();
+    os.allow_thread(process, ThreadId(1), DRAM, &set("1")).unwrap();
     os.place(process, VirtualPage(100)..VirtualPage(200), DRAM, &set("2")).unwrap();
     let mut color = |thread: u16, page: u64| {
-        i7_860()
-            .color_of(
-                os.touch(process, Thread(thread), VirtualPage(page), PageKind::Private)
-                    .unwrap()
-                    .frame,
-            )
-            .0
+        i7_860().color_of(os.touch(process, ThreadId(thread), VirtualPage(page)).unwrap().at).0
     };
     assert_eq!([color(0, 1), color(1, 2), color(0, 100), color(1, 199)], [0, 1, 2, 2]);
     assert_eq!(color(1, 1), 0, "whoever touches it first decides");
-    let shared = os.touch(process, Thread(1), VirtualPage(3), PageKind::Shared).unwrap();
-    assert_eq!(i7_860().color_of(shared.frame).0, 0, "shared pages have the process's colors");
 }
 
 #[test]
@@ -97,7 +89,7 @@ fn pages_are_spread_over_zones_by_their_shares() {
     };
     let zones = vec![zone(Palette::plain(12), 1 << 14, Start::Fresh), nvm];
     let config = OsConfig { zones, exhausted: Exhausted::Refuse, costs: FaultCosts::FREE };
-    let mut os = ColoringOs::new(&config).unwrap();
+    let mut os = Os::new(&config).unwrap();
     let process = os.spawn();
     os.spread(process, &[1.0, 3.0]).unwrap();
     let pages = 8000;
@@ -109,7 +101,7 @@ fn pages_are_spread_over_zones_by_their_shares() {
 }
 
 /// A machine of two colors with so many pages of each, and a process that may have color 0.
-fn small(pages_each: u64, start: Start, exhausted: Exhausted) -> (ColoringOs, Process) {
+fn small(pages_each: u64, start: Start, exhausted: Exhausted) -> (Os, ProcessId) {
     let mut os = boot(Palette::banks(&coloring(&[&[12]])), 2 * pages_each, start, exhausted);
     let process = os.spawn();
     os.allow(process, DRAM, &set("0")).unwrap();
@@ -122,7 +114,7 @@ fn exhausted_colors_are_refused_spilled_or_reclaimed() {
     for page in 0..4 {
         touch(&mut os, process, page);
     }
-    let error = os.touch(process, MAIN, VirtualPage(4), PageKind::Private).unwrap_err();
+    let error = os.touch(process, MAIN, VirtualPage(4)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "process 0 has no page left in zone `dram`: all of one color is used up"
@@ -132,7 +124,7 @@ fn exhausted_colors_are_refused_spilled_or_reclaimed() {
     for page in 0..8 {
         touch(&mut os, process, page);
     }
-    assert!(os.touch(process, MAIN, VirtualPage(8), PageKind::Private).is_err(), "memory is full");
+    assert!(os.touch(process, MAIN, VirtualPage(8)).is_err(), "memory is full");
     let stats = os.stats();
     let ours = &stats.processes[0];
     assert_eq!((ours.faults, ours.spilled, ours.refused), (8, 4, 1));
@@ -141,11 +133,11 @@ fn exhausted_colors_are_refused_spilled_or_reclaimed() {
     let all_held = Start::Aged(Aging { held: 1.0, ..Aging::default() });
     let (mut os, process) = small(4, all_held, Exhausted::Reclaim);
     for page in 0..4 {
-        let touched = os.touch(process, MAIN, VirtualPage(page), PageKind::Private).unwrap();
-        assert_eq!(touched.frame.0 / PAGE % 2, 0);
-        assert!(touched.cost > FaultCosts::default().reclaim);
+        let touched = os.touch(process, MAIN, VirtualPage(page)).unwrap();
+        assert_eq!(touched.at.0 / PAGE % 2, 0);
+        assert!(touched.fault > FaultCosts::default().reclaim);
     }
-    assert!(os.touch(process, MAIN, VirtualPage(4), PageKind::Private).is_err());
+    assert!(os.touch(process, MAIN, VirtualPage(4)).is_err());
     assert_eq!(os.stats().processes[0].reclaimed, 4);
 }
 
@@ -170,7 +162,7 @@ fn memory_that_has_been_in_use_is_handed_out_in_no_order_but_reproducibly() {
 fn zones_that_cannot_be_are_refused() {
     let boot = |zones| {
         let (exhausted, costs) = (Exhausted::Refuse, FaultCosts::FREE);
-        ColoringOs::new(&OsConfig { zones, exhausted, costs }).unwrap_err().reason
+        Os::new(&OsConfig { zones, exhausted, costs }).unwrap_err().reason
     };
     let sound = || zone(Palette::plain(12), 1 << 12, Start::Fresh);
     assert!(boot(vec![]).contains("no memory"));
@@ -287,7 +279,7 @@ proptest! {
         let sets: Vec<ColorSet> = (0..3)
             .map(|at| chosen.iter().map(|c| Color(c.wrapping_add(at) % coloring.colors())).collect())
             .collect();
-        let processes: Vec<Process> = sets.iter().map(|colors| {
+        let processes: Vec<ProcessId> = sets.iter().map(|colors| {
             let process = os.spawn();
             os.allow(process, DRAM, colors).unwrap();
             process
@@ -295,9 +287,9 @@ proptest! {
         let mut given = BTreeMap::new();
         for (who, page) in touches {
             let process = processes[usize::from(who)];
-            let Ok(touched) = os.touch(process, MAIN, VirtualPage(page), PageKind::Private) else { continue };
-            prop_assert!(sets[usize::from(who)].contains(coloring.color_of(touched.frame)));
-            let owner = given.entry(touched.frame).or_insert((who, page));
+            let Ok(touched) = os.touch(process, MAIN, VirtualPage(page)) else { continue };
+            prop_assert!(sets[usize::from(who)].contains(coloring.color_of(touched.at)));
+            let owner = given.entry(touched.at).or_insert((who, page));
             prop_assert_eq!(*owner, (who, page), "a frame was given twice");
         }
         let zone = &os.stats().zones[0];
