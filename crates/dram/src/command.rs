@@ -21,7 +21,8 @@ pub enum CommandKind {
     WriteAutoPrecharge,
     /// Refreshes all banks of a rank.
     Refresh,
-    /// Refreshes one bank (LPDDR), or the banks of that number in all groups (DDR5).
+    /// Refreshes one bank (LPDDR), or the banks of that number in all groups (DDR5; the group is
+    /// zero).
     RefreshBank,
     /// Enters power-down, with open or closed banks.
     PowerDownEnter,
@@ -31,6 +32,28 @@ pub enum CommandKind {
     SelfRefreshEnter,
     /// Leaves self-refresh.
     SelfRefreshExit,
+}
+
+impl CommandKind {
+    /// How many there are.
+    pub const COUNT: usize = 13;
+
+    /// Every command and its name in files.
+    pub const ALL: [(&'static str, Self); Self::COUNT] = [
+        ("activate", Self::Activate),
+        ("precharge", Self::Precharge),
+        ("precharge-all", Self::PrechargeAll),
+        ("read", Self::Read),
+        ("read-auto", Self::ReadAutoPrecharge),
+        ("write", Self::Write),
+        ("write-auto", Self::WriteAutoPrecharge),
+        ("refresh", Self::Refresh),
+        ("refresh-bank", Self::RefreshBank),
+        ("power-down", Self::PowerDownEnter),
+        ("power-up", Self::PowerDownExit),
+        ("self-refresh", Self::SelfRefreshEnter),
+        ("self-refresh-exit", Self::SelfRefreshExit),
+    ];
 }
 
 /// The bank that a command is for. Fields below the level of the command (the bank of a

@@ -8,5 +8,14 @@
 #![forbid(unsafe_code)]
 
 pub mod command;
+pub mod config;
 pub mod request;
+pub mod spec;
+pub mod stats;
+mod system;
 pub mod trace;
+
+pub use config::MemoryConfig;
+pub use spec::MemorySpec;
+pub use stats::Stats;
+pub use system::{Full, MemorySystem, Observer};

@@ -1,0 +1,185 @@
+//! What a memory system is built from: devices, and how its controllers behave. What the options
+//! do is described in `docs/dram-model.md`.
+
+mod map;
+mod options;
+
+pub use options::{PagePolicy, PowerPolicy, RefreshPolicy, Scheduler};
+
+use std::sync::Arc;
+
+use memweir_core::address_map::AddressMap;
+use memweir_core::input::Refusal;
+use memweir_core::{Bytes, Cycles};
+
+use crate::spec::{BankRefresh, MemorySpec};
+
+/// A memory system: channels that are alike, each with a controller of its own (each half of a
+/// channel has one, where channels are split).
+#[derive(Clone, Debug)]
+pub struct MemoryConfig {
+    /// The device of each rank of a channel: all with the same organization and clock.
+    pub ranks: Vec<Arc<MemorySpec>>,
+    /// Channels, not counting their halves.
+    pub channels: u32,
+    /// Where addresses lie. What it does not say (rows, columns) follows from the organization.
+    pub map: AddressMap,
+    /// In which order requests are served.
+    pub scheduler: Scheduler,
+    /// A request that has waited for longer goes before all others, and no row hit goes before it
+    /// at its bank; `None` for no limit.
+    pub age_limit: Option<Cycles>,
+    /// When rows are closed.
+    pub page: PagePolicy,
+    /// Reads that a channel holds before their rows are opened.
+    pub read_queue: u32,
+    /// The same for writes.
+    pub write_queue: u32,
+    /// The share of the write queue below which draining ends, if reads wait; from 0 to 1.
+    pub low_watermark: f64,
+    /// The share of the write queue above which draining begins; from 0 to 1.
+    pub high_watermark: f64,
+    /// How DRAM is refreshed.
+    pub refresh: RefreshPolicy,
+    /// When idle ranks are put to sleep.
+    pub power: PowerPolicy,
+}
+
+/// Cycles after which a request goes before all others, unless the configuration says otherwise.
+const AGE_LIMIT: Cycles = Cycles(10_000);
+
+impl MemoryConfig {
+    /// One channel of `spec`, FR-FCFS, open page, queues of 32 with watermarks of 0.2 and 0.8,
+    /// all-bank refresh, no power-down, and [the plain map](Self::plain_map).
+    #[must_use]
+    pub fn new(spec: MemorySpec) -> Self {
+        Self::with_channels(spec, 1)
+    }
+
+    /// The same with `channels` channels, a power of two.
+    #[must_use]
+    pub fn with_channels(spec: MemorySpec, channels: u32) -> Self {
+        let spec = Arc::new(spec);
+        let ranks = vec![Arc::clone(&spec); spec.organization.ranks as usize];
+        Self::of_ranks(ranks, channels)
+    }
+
+    /// The same with the given device in each rank.
+    ///
+    /// # Panics
+    /// If there is no rank.
+    #[must_use]
+    pub fn of_ranks(ranks: Vec<Arc<MemorySpec>>, channels: u32) -> Self {
+        let map = Self::plain_map(&ranks[0], ranks.len() as u32, channels);
+        Self {
+            ranks,
+            channels,
+            map,
+            scheduler: Scheduler::FrFcfs,
+            age_limit: Some(AGE_LIMIT),
+            page: PagePolicy::Open,
+            read_queue: 32,
+            write_queue: 32,
+            low_watermark: 0.2,
+            high_watermark: 0.8,
+            refresh: RefreshPolicy::AllBank,
+            power: PowerPolicy::default(),
+        }
+    }
+
+    /// The device of the first rank, of which all have the organization and the clock.
+    #[must_use]
+    pub fn spec(&self) -> &MemorySpec {
+        &self.ranks[0]
+    }
+
+    /// Channels, each half counted for itself.
+    #[must_use]
+    pub fn controllers(&self) -> u32 {
+        self.channels * self.spec().organization.sub_channels
+    }
+
+    /// Bytes of the whole system. Addresses beyond it wrap around.
+    #[must_use]
+    pub fn capacity(&self) -> Bytes {
+        let rank = self.spec().organization.rank_bytes().0;
+        Bytes(rank * self.ranks.len() as u64 * u64::from(self.controllers()))
+    }
+
+    /// Refuses what cannot work.
+    ///
+    /// # Errors
+    /// Says what, and what would.
+    pub fn validate(&self) -> Result<(), Refusal> {
+        self.check_ranks()?;
+        self.check_queues()?;
+        self.check_commands()?;
+        self.complete_map().map(|_| ())
+    }
+
+    fn check_ranks(&self) -> Result<(), Refusal> {
+        let Some((first, others)) = self.ranks.split_first() else {
+            return Err(Refusal::new("a channel without ranks", "at least one"));
+        };
+        if !self.ranks.len().is_power_of_two() || self.ranks.len() > 16 {
+            return Err(Refusal::new(
+                format!("{} ranks", self.ranks.len()),
+                "1, 2, 4, 8 or 16: address bits choose among them",
+            ));
+        }
+        let built = |spec: &MemorySpec| crate::spec::Organization { ranks: 1, ..spec.organization };
+        let unlike = others.iter().find(|other| {
+            built(other) != built(first) || other.clock != first.clock || other.burst != first.burst
+        });
+        if let Some(other) = unlike {
+            return Err(Refusal::new(
+                format!("`{}` and `{}` on one channel", first.name, other.name),
+                "ranks of a channel share its clock and organization; put them on channels of their own",
+            ));
+        }
+        if self.channels == 0 || self.controllers() > 64 {
+            return Err(Refusal::new(
+                format!("{} channels", self.controllers()),
+                "from 1 to 64, halves counted",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_queues(&self) -> Result<(), Refusal> {
+        for (name, size) in [("read", self.read_queue), ("write", self.write_queue)] {
+            if !(1..=4096).contains(&size) {
+                return Err(Refusal::new(
+                    format!("a {name} queue of {size}"),
+                    "from 1 to 4096 requests",
+                ));
+            }
+        }
+        let (low, high) = (self.low_watermark, self.high_watermark);
+        if !(0.0..=1.0).contains(&low) || !(low..=1.0).contains(&high) {
+            return Err(Refusal::new(
+                format!("watermarks {low} and {high}"),
+                "shares of the write queue, the low one first",
+            ));
+        }
+        self.page.validate()
+    }
+
+    fn check_commands(&self) -> Result<(), Refusal> {
+        let lacks_bank_refresh = |spec: &&Arc<MemorySpec>| {
+            spec.refresh_interval().is_some() && spec.bank_refresh == BankRefresh::None
+        };
+        if self.refresh == RefreshPolicy::PerBank
+            && let Some(spec) = self.ranks.iter().find(lacks_bank_refresh)
+        {
+            return Err(Refusal::new(
+                format!("`{}` cannot refresh single banks", spec.family),
+                "choose all-bank refresh",
+            ));
+        }
+        for spec in &self.ranks {
+            self.power.validate(spec)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! Address maps of memory systems: the plain one, and what is missing in others.
+
+use memweir_core::LINE_BYTES;
+use memweir_core::address_map::{AddressMap, Role, SetFunction, Span, XorFunction};
+use memweir_core::input::Refusal;
+
+use super::MemoryConfig;
+use crate::spec::MemorySpec;
+
+/// From the inside out: the order in which functions without a role are taken.
+const INWARD_OUT: [Role; 5] =
+    [Role::BankGroup, Role::Bank, Role::Rank, Role::SubChannel, Role::Channel];
+
+impl MemoryConfig {
+    /// The map that takes bits in the order byte, channel, sub-channel, column, rank, bank group,
+    /// bank, row, from the least significant: neighboring lines lie in one row, on all channels.
+    #[must_use]
+    pub fn plain_map(spec: &MemorySpec, ranks: u32, channels: u32) -> AddressMap {
+        let organization = &spec.organization;
+        let mut next = 0;
+        let mut take = |count: u32| -> Vec<XorFunction> {
+            let bits = next..next + count.next_power_of_two().trailing_zeros();
+            next = bits.end;
+            bits.map(|bit| XorFunction(1 << bit)).collect()
+        };
+        let byte = take(LINE_BYTES as u32);
+        let mut functions = Vec::new();
+        let mut choose = |role, taken: Vec<XorFunction>| {
+            functions.extend(taken.into_iter().map(|function| SetFunction { role, function }));
+        };
+        choose(Role::Channel, take(channels));
+        choose(Role::SubChannel, take(organization.sub_channels));
+        let column = take(organization.lines_of_row());
+        choose(Role::Rank, take(ranks));
+        choose(Role::BankGroup, take(organization.bank_groups));
+        choose(Role::Bank, take(organization.banks));
+        let row = take(organization.rows);
+        AddressMap {
+            name: "plain".to_owned(),
+            source: None,
+            offset: 0,
+            interleave: None,
+            bits: next,
+            functions,
+            row,
+            column: byte.into_iter().chain(column).collect(),
+        }
+    }
+
+    /// How many functions of each role the system needs.
+    fn wanted(&self) -> Result<[(Role, u32); 5], Refusal> {
+        let organization = &self.spec().organization;
+        let channels = match self.map.interleave {
+            None => self.channels,
+            Some(interleave) if self.channels.is_multiple_of(interleave.channels) => {
+                self.channels / interleave.channels
+            }
+            Some(interleave) => {
+                return Err(Refusal::new(
+                    format!(
+                        "the map interleaves over {} channels, the memory has {}",
+                        interleave.channels, self.channels
+                    ),
+                    "as many channels, or a multiple",
+                ));
+            }
+        };
+        if !channels.is_power_of_two() {
+            return Err(Refusal::new(
+                format!("no bits choose among {channels} channels"),
+                "a power of two, or a map with `interleave`",
+            ));
+        }
+        let bits = |count: u32| count.trailing_zeros();
+        Ok([
+            (Role::BankGroup, bits(organization.bank_groups)),
+            (Role::Bank, bits(organization.banks)),
+            (Role::Rank, bits(self.ranks.len() as u32)),
+            (Role::SubChannel, bits(organization.sub_channels)),
+            (Role::Channel, bits(channels)),
+        ])
+    }
+
+    /// The map with a role for each function, and with rows and columns: where it does not know
+    /// them, the lowest bits that tell something new are the column, and the rest the row.
+    pub(crate) fn complete_map(&self) -> Result<AddressMap, Refusal> {
+        let mut map = self.map.clone();
+        map.validate()?;
+        self.give_roles(&mut map)?;
+        let organization = &self.spec().organization;
+        let columns = organization.row_bytes().0.trailing_zeros() as usize;
+        let rows = organization.rows.trailing_zeros() as usize;
+        if !map.is_complete() {
+            fill(&mut map, columns, rows);
+        }
+        let given = [("column", map.column.len(), columns), ("row", map.row.len(), rows)];
+        for (what, given, wanted) in given {
+            if given != wanted {
+                return Err(Refusal::new(
+                    format!("the map `{}` has {given} {what} bits, the memory {wanted}", map.name),
+                    "a map of this memory, or one that does not speak of rows and columns",
+                ));
+            }
+        }
+        Ok(map)
+    }
+
+    fn give_roles(&self, map: &mut AddressMap) -> Result<(), Refusal> {
+        let wanted = self.wanted()?;
+        let has = |map: &AddressMap, role| map.functions_of(role).count() as u32;
+        for role in INWARD_OUT {
+            let wanted = wanted.iter().find(|(known, _)| *known == role).map_or(0, |(_, n)| *n);
+            while has(map, role) < wanted {
+                let free = map.functions.iter_mut().find(|f| f.role == Role::Set);
+                let Some(function) = free else { break };
+                function.role = role;
+            }
+        }
+        let name = |role| Role::ALL.iter().find(|(_, known)| *known == role).map_or("", |(n, _)| n);
+        for (role, count) in wanted.into_iter().chain([(Role::Set, 0)]) {
+            if has(map, role) != count {
+                return Err(Refusal::new(
+                    format!(
+                        "the map `{}` has {} functions for `{}`, the memory needs {count}",
+                        map.name,
+                        has(map, role),
+                        name(role)
+                    ),
+                    "choose channels, ranks and devices to which the map belongs",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fill(map: &mut AddressMap, columns: usize, rows: usize) {
+    let mut span: Span = map.span();
+    let mut taken = Vec::new();
+    let mut bit = 0;
+    while taken.len() < columns + rows && bit < 63 {
+        let function = XorFunction(1 << bit);
+        if span.add(function) {
+            taken.push(function);
+        }
+        bit += 1;
+    }
+    map.row = taken.split_off(columns.min(taken.len()));
+    map.column = taken;
+    map.bits = map.bits.max(bit);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::MemorySpec;
+
+    fn config() -> MemoryConfig {
+        MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap())
+    }
+
+    #[test]
+    fn the_plain_map_is_complete_and_covers_the_memory() {
+        for channels in [1, 2, 4] {
+            let spec = MemorySpec::shipped("ddr4-2400").unwrap();
+            let config = MemoryConfig::with_channels(spec, channels);
+            let map = config.complete_map().unwrap();
+            map.validate().unwrap();
+            assert_eq!(1u64 << map.bits, config.capacity().0);
+        }
+    }
+
+    #[test]
+    fn sets_without_roles_are_taken_from_the_bank_group_outward() {
+        let mut config = config();
+        config.map.functions.iter_mut().for_each(|f| f.role = Role::Set);
+        let roles: Vec<Role> =
+            config.complete_map().unwrap().functions.iter().map(|f| f.role).collect();
+        assert_eq!(roles, [Role::BankGroup, Role::BankGroup, Role::Bank, Role::Bank]);
+    }
+
+    #[test]
+    fn unknown_rows_and_columns_follow_from_the_organization() {
+        let mut config = config();
+        let whole = config.map.clone();
+        (config.map.row, config.map.column) = (Vec::new(), Vec::new());
+        assert_eq!(config.complete_map().unwrap(), whole);
+    }
+
+    #[test]
+    fn maps_of_other_memories_are_refused() {
+        let mut config = config();
+        config.map.functions.pop();
+        config.map.row.clear();
+        let refusal = config.complete_map().unwrap_err();
+        assert!(refusal.reason.contains("1 functions for `bank`"), "{refusal:?}");
+        let mut config = self::config();
+        config.channels = 3;
+        assert!(config.complete_map().unwrap_err().reason.contains("3 channels"));
+    }
+}

@@ -1,0 +1,51 @@
+//! What energy is computed from.
+
+/// A supply of a device and the currents that it delivers, in mA.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rail {
+    /// What the data sheet calls it: `VDD`.
+    pub name: String,
+    /// Its voltage.
+    pub volts: f64,
+    /// One bank opened and closed again and again.
+    pub idd0: f64,
+    /// Standby with all banks closed.
+    pub idd2n: f64,
+    /// Power-down with all banks closed.
+    pub idd2p: f64,
+    /// Standby with all banks open.
+    pub idd3n: f64,
+    /// Power-down with open banks.
+    pub idd3p: f64,
+    /// Reading without pause.
+    pub idd4r: f64,
+    /// Writing without pause.
+    pub idd4w: f64,
+    /// Refreshing all banks without pause; zero for media that need none.
+    pub idd5b: f64,
+    /// Self-refresh; zero for media that have none.
+    pub idd6: f64,
+}
+
+/// Currents of one device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Currents {
+    /// Its supplies.
+    pub rails: Vec<Rail>,
+    /// DRAMPower's rho: the share of the difference between active and precharged standby that one
+    /// open bank already draws, the rest grows with the number of open banks. From 0 to 1.
+    pub bank_share: f64,
+}
+
+/// What cells of an NVM draw for each bit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ArrayEnergy {
+    /// Sensing a bit of the array into the row buffer, in pJ.
+    pub read_pj_per_bit: f64,
+    /// Programming a bit of the array, in pJ.
+    pub write_pj_per_bit: f64,
+    /// Reading a bit from the row buffer, in pJ.
+    pub buffer_read_pj_per_bit: f64,
+    /// Writing a bit into the row buffer, in pJ.
+    pub buffer_write_pj_per_bit: f64,
+}

@@ -1,0 +1,243 @@
+//! Reading device files (their format is described at [`crate::spec`]).
+
+use memweir_core::input::{Document, InputError, Section, Value};
+use memweir_core::medium::MediumKind;
+use memweir_core::medium::data::{latency, source};
+use memweir_core::names::suggestion;
+use memweir_core::{BytesPerSec, Cycles, Picos};
+
+use super::family::{FAMILIES, Family, named, rules, value_of};
+use super::{ArrayEnergy, Constraint, Currents, Link, MemorySpec, Organization, Rail, Timing};
+
+const KEYS: [&str; 11] = [
+    "name",
+    "family",
+    "kind",
+    "source",
+    "clock_ns",
+    "organization",
+    "timing",
+    "currents",
+    "array",
+    "link",
+    "constraint",
+];
+
+impl MemorySpec {
+    /// Reads the text of a device file; `name` stands in messages.
+    ///
+    /// # Errors
+    /// If it says something impossible: with line, key and reason.
+    pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
+        let mut root = Document { name, text }.parse()?;
+        root.only(&KEYS)?;
+        let family_value = root.require("family")?;
+        let (family_name, family) = family(&family_value)?;
+        let kinds = [("dram", MediumKind::Dram), ("nvm", MediumKind::Nvm)];
+        let clock = latency(&root.require("clock_ns")?)?;
+        let organization = organization(root.require("organization")?)?;
+        let timing = timing(root.require("timing")?.section()?, &family, clock)?;
+        let formula = |formula: &super::formula::Formula| {
+            let value = formula.value(&value_of(&organization, &timing));
+            match value {
+                Ok(cycles) if cycles > 0 => Ok(Cycles(cycles as u64)),
+                Ok(cycles) => Err(family_value.refuse(format!("a latency of {cycles} cycles"))),
+                Err(reason) => Err(family_value.refuse(reason)),
+            }
+        };
+        Ok(Self {
+            name: root.require("name")?.string()?.to_owned(),
+            family: family_name.to_owned(),
+            kind: named(&root.require("kind")?, "kind of memory", &kinds)?,
+            source: source(&mut root)?,
+            clock,
+            read_latency: formula(&family.read_latency)?,
+            write_latency: formula(&family.write_latency)?,
+            burst: formula(&family.burst)?,
+            bank_refresh: family.bank_refresh,
+            constraints: constraints(&mut root, &family, &organization, &timing)?,
+            currents: root.map("currents", currents)?,
+            array: root.map("array", array)?,
+            link: root.map("link", link)?,
+            organization,
+            timing,
+        })
+    }
+}
+
+fn family(value: &Value<'_>) -> Result<(&'static str, Family), InputError> {
+    let given = value.string()?;
+    let Some((name, text)) = FAMILIES.iter().find(|(name, _)| *name == given) else {
+        let help = suggestion(given, FAMILIES.iter().map(|(name, _)| *name));
+        return Err(value.refuse(format!("unknown family `{given}`")).help(help));
+    };
+    let family =
+        Family::parse(name, text).unwrap_or_else(|error| unreachable!("a shipped family: {error}"));
+    Ok((name, family))
+}
+
+fn organization(value: Value<'_>) -> Result<Organization, InputError> {
+    let mut section = value.section()?;
+    section.only(&[
+        "bus_bits",
+        "device_bits",
+        "sub_channels",
+        "ranks",
+        "bank_groups",
+        "banks",
+        "rows",
+        "columns",
+        "burst_length",
+    ])?;
+    let organization = Organization {
+        bus_bits: count(&section.require("bus_bits")?)?,
+        device_bits: count(&section.require("device_bits")?)?,
+        sub_channels: section.map("sub_channels", |value| count(&value))?.unwrap_or(1),
+        ranks: section.map("ranks", |value| count(&value))?.unwrap_or(1),
+        bank_groups: section.map("bank_groups", |value| count(&value))?.unwrap_or(1),
+        banks: count(&section.require("banks")?)?,
+        rows: count(&section.require("rows")?)?,
+        columns: count(&section.require("columns")?)?,
+        burst_length: count(&section.require("burst_length")?)?,
+    };
+    organization.validate().map_err(|refusal| {
+        let error = section.refuse(refusal.reason);
+        match refusal.help {
+            Some(help) => error.help(help),
+            None => error,
+        }
+    })?;
+    Ok(organization)
+}
+
+fn count(value: &Value<'_>) -> Result<u32, InputError> {
+    let number = value.integer()?;
+    match u32::try_from(number) {
+        Ok(count) if (1..=1 << 24).contains(&count) => Ok(count),
+        _ => Err(value.refuse(format!("{number} is out of range")).help("from 1 to 2^24")),
+    }
+}
+
+fn timing(mut section: Section<'_>, family: &Family, clock: Picos) -> Result<Timing, InputError> {
+    let all = || family.parameters.iter().chain(&family.optional);
+    section.only(&all().map(String::as_str).collect::<Vec<_>>())?;
+    let mut timing = Timing::default();
+    for name in all() {
+        let value = if family.parameters.contains(name) {
+            Some(section.require(name)?)
+        } else {
+            section.take(name)
+        };
+        if let Some(value) = value {
+            timing.push(name, parameter(value, family, clock)?);
+        }
+    }
+    Ok(timing)
+}
+
+/// Cycles, nanoseconds, or the greater of both.
+fn parameter(value: Value<'_>, family: &Family, clock: Picos) -> Result<Cycles, InputError> {
+    if !value.is_table() {
+        return cycles(&value);
+    }
+    let mut section = value.section()?;
+    section.only(&["ns", "cycles"])?;
+    if !section.has("ns") && !section.has("cycles") {
+        return Err(section.refuse("says nothing").help("`{ ns = 7.5 }` or a number of cycles"));
+    }
+    let span = section.map("ns", |value| latency(&value))?;
+    let rounded = span.map_or(Cycles::ZERO, |span| family.rounding.cycles(span, clock));
+    let least = section.map("cycles", |value| cycles(&value))?.unwrap_or_default();
+    Ok(rounded.max(least))
+}
+
+fn cycles(value: &Value<'_>) -> Result<Cycles, InputError> {
+    match value.integer()? {
+        cycles @ 0..=100_000_000 => Ok(Cycles(cycles as u64)),
+        other => Err(value.refuse(format!("{other} cycles")).help("from 0 to 100,000,000")),
+    }
+}
+
+fn constraints(
+    root: &mut Section<'_>,
+    family: &Family,
+    organization: &Organization,
+    timing: &Timing,
+) -> Result<Vec<Constraint>, InputError> {
+    let own = root.map("constraint", rules)?.unwrap_or_default();
+    let mut all = Vec::new();
+    for rule in family.rules.iter().chain(&own) {
+        let made = rule.constraints(organization, timing, &family.optional);
+        all.extend(made.map_err(|reason| root.refuse(format!("a constraint: {reason}")))?);
+    }
+    Ok(all)
+}
+
+fn currents(value: Value<'_>) -> Result<Currents, InputError> {
+    let mut section = value.section()?;
+    section.only(&["bank_share", "rails"])?;
+    let share = section.map("bank_share", |value| value.number_in(0.0..=1.0, "share"))?;
+    let rails = section.require("rails")?.sections()?;
+    Ok(Currents {
+        bank_share: share.unwrap_or(1.0),
+        rails: rails.into_iter().map(rail).collect::<Result<_, _>>()?,
+    })
+}
+
+fn rail(mut section: Section<'_>) -> Result<Rail, InputError> {
+    section.only(&[
+        "name", "volts", "idd0", "idd2n", "idd2p", "idd3n", "idd3p", "idd4r", "idd4w", "idd5b",
+        "idd6",
+    ])?;
+    let mut current =
+        |name: &str| section.require(name)?.number_in(0.0..=10_000.0, "current in mA");
+    let (idd0, idd2n, idd2p) = (current("idd0")?, current("idd2n")?, current("idd2p")?);
+    let (idd3n, idd3p) = (current("idd3n")?, current("idd3p")?);
+    let (idd4r, idd4w) = (current("idd4r")?, current("idd4w")?);
+    let mut perhaps = |name: &str| {
+        let current = section.map(name, |value| value.number_in(0.0..=10_000.0, "current in mA"));
+        current.map(Option::unwrap_or_default)
+    };
+    let (idd5b, idd6) = (perhaps("idd5b")?, perhaps("idd6")?);
+    Ok(Rail {
+        name: section.require("name")?.string()?.to_owned(),
+        volts: section.require("volts")?.number_in(0.1..=20.0, "voltage")?,
+        idd0,
+        idd2n,
+        idd2p,
+        idd3n,
+        idd3p,
+        idd4r,
+        idd4w,
+        idd5b,
+        idd6,
+    })
+}
+
+fn array(value: Value<'_>) -> Result<ArrayEnergy, InputError> {
+    let mut section = value.section()?;
+    section.only(&[
+        "read_pj_per_bit",
+        "write_pj_per_bit",
+        "buffer_read_pj_per_bit",
+        "buffer_write_pj_per_bit",
+    ])?;
+    let mut energy = |name: &str| section.require(name)?.number_in(0.0..=1e6, "energy in pJ");
+    Ok(ArrayEnergy {
+        read_pj_per_bit: energy("read_pj_per_bit")?,
+        write_pj_per_bit: energy("write_pj_per_bit")?,
+        buffer_read_pj_per_bit: energy("buffer_read_pj_per_bit")?,
+        buffer_write_pj_per_bit: energy("buffer_write_pj_per_bit")?,
+    })
+}
+
+fn link(value: Value<'_>) -> Result<Link, InputError> {
+    let mut section = value.section()?;
+    section.only(&["latency_ns", "gb_per_s"])?;
+    let bandwidth =
+        section.require("gb_per_s")?.number_in(0.001..=10_000.0, "bandwidth in GB/s")?;
+    Ok(Link {
+        latency: latency(&section.require("latency_ns")?)?,
+        bandwidth: BytesPerSec::from_gb(bandwidth),
+    })
+}

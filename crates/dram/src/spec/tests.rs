@@ -1,0 +1,82 @@
+//! Device files: what is read, and what is refused.
+
+use memweir_core::{Cycles, Picos};
+
+use super::*;
+use crate::command::CommandKind;
+
+const H: &str = include_str!("../../data/ddr4-2400.toml");
+
+fn refusal(from: &str, to: &str) -> String {
+    assert!(H.contains(from), "`{from}` is not in the file");
+    MemorySpec::parse("x.toml", &H.replace(from, to)).unwrap_err().to_string()
+}
+
+#[test]
+fn reads_the_machine_of_the_common_experiment() {
+    let spec = MemorySpec::shipped("ddr4-2400").unwrap();
+    assert_eq!(spec.organization.rank_bytes().0, 8 << 30);
+    assert_eq!(spec.organization.lines_of_row(), 128);
+    assert_eq!(spec.organization.devices(), 8);
+    assert_eq!(spec.refresh_interval(), Some(Cycles(9360)));
+    assert_eq!((spec.read_latency, spec.write_latency), (Cycles(17), Cycles(12)));
+    let wait = |from, to, level, window| {
+        let found = spec.constraints.iter().find(|c| {
+            (c.from, c.to, c.level, c.window, c.scope) == (from, to, level, window, Scope::Same)
+        });
+        found.map(|c| c.wait.0)
+    };
+    use CommandKind::{Activate, Precharge, Read, Write};
+    assert_eq!(wait(Write, Read, Level::Rank, 1), Some(19));
+    assert_eq!(wait(Write, Read, Level::BankGroup, 1), Some(25));
+    assert_eq!(wait(Read, Write, Level::Rank, 1), Some(11));
+    assert_eq!(wait(Write, Precharge, Level::Bank, 1), Some(34));
+    assert_eq!(wait(Activate, Activate, Level::Rank, 4), Some(26));
+}
+
+#[test]
+fn rounds_spans_of_time_as_the_standards_say() {
+    let clock = Picos(833);
+    // 14.16 ns are 16.9988 cycles; 14.17 ns 17.0108.
+    assert_eq!(Rounding::Up.cycles(Picos(14_160), clock), Cycles(17));
+    assert_eq!(Rounding::Up.cycles(Picos(14_170), clock), Cycles(18));
+    assert_eq!(Rounding::Ddr4.cycles(Picos(14_170), clock), Cycles(17));
+    // 14.19 ns are 17.0348 cycles.
+    assert_eq!(Rounding::Ddr4.cycles(Picos(14_190), clock), Cycles(18));
+    // DDR5-4800, 416 ps: 16 ns are 38.46 cycles, and 0.3 % less does not change it.
+    assert_eq!(Rounding::Ddr5.cycles(Picos(16_000), Picos(416)), Cycles(39));
+    assert_eq!(Rounding::Ddr5.cycles(Picos(16_640), Picos(416)), Cycles(40));
+}
+
+#[test]
+fn the_greater_of_both_counts() {
+    let spec = MemorySpec::shipped("ddr4-2400").unwrap();
+    // 5 ns are 6.002 cycles of 0.833 ns, forgiven down to 6; 6 ns 7.2.
+    assert_eq!(spec.timing.get("tCKE"), Some(Cycles(6)));
+    assert_eq!(spec.timing.get("tXP"), Some(Cycles(8)));
+}
+
+#[test]
+fn refuses_what_is_wrong_with_line_and_key() {
+    let unknown = refusal("tRCD = 17", "tRCD = 17\ntRCDx = 17");
+    assert!(unknown.contains("timing.tRCDx: unknown key"), "{unknown}");
+    assert!(unknown.starts_with("x.toml:"), "{unknown}");
+    assert!(refusal("tRCD = 17\n", "").contains("`tRCD` is missing"));
+    assert!(refusal("tRFC = 420", "tRFC = -1").contains("-1 cycles"));
+    assert!(refusal("tRFC = 420", "tRFC = {}").contains("says nothing"));
+    assert!(refusal("rows = 65536", "rows = 65535").contains("`rows` is 65535"));
+    assert!(refusal("bus_bits = 64", "bus_bits = 32").contains("a burst carries 32 bytes"));
+    assert!(refusal("\"ddr4\"", "\"ddr44\"").contains("did you mean `ddr4`"));
+    assert!(refusal("idd0 = 60.75", "idd0 = -1").contains("idd0"));
+}
+
+#[test]
+fn a_device_may_add_constraints() {
+    let own =
+        "constraint = [{ level = \"bank\", from = \"write\", to = \"read\", wait = \"tWR\" }]\n";
+    let spec = MemorySpec::parse("x", &format!("{own}{H}")).unwrap();
+    let last = spec.constraints.last().unwrap();
+    assert_eq!((last.level, last.wait), (Level::Bank, Cycles(18)));
+    let wrong = MemorySpec::parse("x", &format!("{}{H}", own.replace("tWR", "tWX"))).unwrap_err();
+    assert!(wrong.to_string().contains("no parameter `tWX`"), "{wrong}");
+}
