@@ -57,6 +57,15 @@ fn engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Executio
 /// A program laid out for a placement, by what its rows depend on.
 type TrackKey = (usize, usize, [u64; 2 * MAX_MEDIA]);
 
+/// What the end of a piece was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The start of the next.
+    Next,
+    /// The end of the task.
+    Complete,
+}
+
 /// The engine: `R` resources, and a model of how cores contend for them.
 struct Engine<const R: usize, C> {
     solver: Solver,
@@ -157,31 +166,41 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
         Piece { time: (state.piece_end - state.at.into) * row.slowness, group: row.group }
     }
 
-    /// The piece of a task is over: the next one, unless the task is complete.
-    #[inline]
-    fn step(&mut self, task: usize) -> Option<Piece<R>> {
+    /// Goes on with a task from where it is.
+    fn begin(&mut self, core: usize, task: usize) {
+        let piece = self.piece(task);
+        self.contention.begin(self.now, core, &piece);
+    }
+
+    /// The piece of a task is over: goes on with the next one, unless the task is complete.
+    #[inline(always)]
+    fn step(&mut self, core: usize, task: usize) -> Step {
         let state = &mut self.tasks[task];
-        if matches!(state.doing, Doing::Work) {
-            if state.boundaries == 0 {
-                state.at.into = state.end.into;
-                return None;
-            }
-            state.boundaries -= 1;
-            state.at.into = 0.0;
-            state.at.span += 1;
-            if state.at.span == state.spans {
-                state.at.span = 0;
-                state.at.lap += 1;
-            }
-            if state.boundaries > 0 {
-                let row = state.next;
-                state.look_ahead(&self.solver, &self.programs[state.program].0);
-                // The whole span; how long it is follows when somebody asks.
-                state.piece_end = f64::NAN;
-                return Some(Piece { time: row.time, group: row.group });
-            }
+        if matches!(state.doing, Doing::Overhead(_)) {
+            self.begin(core, task);
+            return Step::Next;
         }
-        Some(self.piece(task))
+        if state.boundaries == 0 {
+            state.at.into = state.end.into;
+            return Step::Complete;
+        }
+        state.boundaries -= 1;
+        state.at.into = 0.0;
+        state.at.span += 1;
+        if state.at.span == state.spans {
+            state.at.span = 0;
+            state.at.lap += 1;
+        }
+        if state.boundaries == 0 {
+            self.begin(core, task);
+            return Step::Next;
+        }
+        // The whole span; how long it is follows when somebody asks.
+        state.piece_end = f64::NAN;
+        let piece = Piece { time: state.next.time, group: state.next.group };
+        state.look_ahead(&self.solver, &self.programs[state.program].0);
+        self.contention.begin(self.now, core, &piece);
+        Step::Next
     }
 
     /// Where a task is at the moment.
@@ -272,8 +291,7 @@ impl<const R: usize, C: Contention<R>> Processor for Engine<R, C> {
             state.pending.push(Piece::pause(pause.as_f64()));
         }
         self.on[core] = Some(task);
-        let piece = self.piece(task);
-        self.contention.begin(self.now, core, &piece);
+        self.begin(core, task);
     }
 
     fn take(&mut self, core: usize) -> usize {
@@ -302,12 +320,9 @@ impl<const R: usize, C: Contention<R>> Processor for Engine<R, C> {
             }
             self.now = time.max(self.now);
             let task = self.on[core].expect("a piece belongs to a task");
-            match self.step(task) {
-                Some(piece) => self.contention.begin(self.now, core, &piece),
-                None => {
-                    self.take(core);
-                    return Some(core);
-                }
+            if self.step(core, task) == Step::Complete {
+                self.take(core);
+                return Some(core);
             }
         }
     }

@@ -66,10 +66,11 @@ impl Moments {
         let (linear, constant) = (determinant * fall - a * over, determinant * over);
         let root = (linear * linear + 4.0 * c * constant).max(0.0).sqrt();
         // The root that vanishes with what is over the capacity, without cancellation.
-        match linear >= 0.0 {
-            true => 2.0 * constant / (linear + root),
-            false => (root - linear) / (2.0 * c),
-        }
+        let (above, below) = match linear >= 0.0 {
+            true => (2.0 * constant, linear + root),
+            false => (root - linear, 2.0 * c),
+        };
+        above / below
     }
 
     /// The same where it is near: Halley's step, which is the same for the busy share and for its
