@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::EXIT_CODES;
 use crate::{
-    calibrate, color, completions, doctor, emulate, hog, hogsim, man, map, profile, replay,
+    calibrate, color, completions, doctor, emulate, hog, hogsim, man, map, page, profile, replay,
     reproduce, run, sim, store,
 };
 
@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Map(map::Args),
     /// Give programs banks of their own, by the colors of their pages
     Color(color::Args),
+    /// Page to byte-addressable memory: what it costs in energy
+    Page(page::Args),
     /// Repeat the figures of a paper in simulation, beside the paper's values
     Reproduce(reproduce::Args),
     /// Tell what this machine offers, and what would enable the rest

@@ -13,6 +13,7 @@ mod hogsim;
 mod man;
 mod map;
 mod output;
+mod page;
 mod profile;
 mod render;
 mod replay;
@@ -63,6 +64,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Doctor(args) => doctor::execute(&args),
         Command::Completions(args) => completions::execute(&args),
         Command::Color(args) => color::execute(&args),
+        Command::Page(args) => page::execute(&args),
         Command::Map(args) => map::execute(&args),
         Command::Man(args) => man::execute(&args),
     }

@@ -27,5 +27,6 @@ pub use job::JobId;
 pub use medium::{MAX_MEDIA, Media, Medium, MediumId, Traffic};
 pub use parabola::Parabola;
 pub use units::{
-    Bytes, BytesPerSec, Cycles, LINE_BYTES, Lines, Nanos, PhysAddr, Picos, TransPerMicro,
+    Bytes, BytesPerSec, Cycles, Joules, LINE_BYTES, Lines, Nanos, PhysAddr, Picos, Seconds,
+    TransPerMicro, Watts,
 };

@@ -324,6 +324,105 @@ impl fmt::Display for BytesPerSec {
     }
 }
 
+macro_rules! float_unit {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub f64);
+
+        impl $name {
+            /// Nothing.
+            pub const ZERO: Self = Self(0.0);
+        }
+
+        impl Add for $name {
+            type Output = Self;
+            fn add(self, other: Self) -> Self {
+                Self(self.0 + other.0)
+            }
+        }
+
+        impl Sub for $name {
+            type Output = Self;
+            fn sub(self, other: Self) -> Self {
+                Self(self.0 - other.0)
+            }
+        }
+
+        impl Mul<f64> for $name {
+            type Output = Self;
+            fn mul(self, factor: f64) -> Self {
+                Self(self.0 * factor)
+            }
+        }
+
+        impl Sum for $name {
+            fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
+                values.fold(Self::ZERO, Add::add)
+            }
+        }
+    };
+}
+
+float_unit! {
+    /// A power in watts.
+    Watts
+}
+float_unit! {
+    /// An energy in joules.
+    Joules
+}
+float_unit! {
+    /// A span of time in seconds, where parts of a nanosecond count.
+    Seconds
+}
+
+impl Watts {
+    /// A power of `mw` milliwatts.
+    #[must_use]
+    pub const fn from_milli(mw: f64) -> Self {
+        Self(mw * 1e-3)
+    }
+
+    /// The power in milliwatts.
+    #[must_use]
+    pub fn as_milli(self) -> f64 {
+        self.0 * 1e3
+    }
+}
+
+impl Seconds {
+    /// A span of `ns` nanoseconds.
+    #[must_use]
+    pub const fn from_nanos(ns: f64) -> Self {
+        Self(ns * 1e-9)
+    }
+}
+
+impl Mul<Seconds> for Watts {
+    type Output = Joules;
+    fn mul(self, span: Seconds) -> Joules {
+        Joules(self.0 * span.0)
+    }
+}
+
+impl fmt::Display for Joules {
+    /// `17.6 J`, `2.15 µJ`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (factor, unit) = match self.0.abs() {
+            joules if joules >= 1.0 => (1.0, "J"),
+            joules if joules >= 1e-3 => (1e3, "mJ"),
+            joules if joules >= 1e-6 => (1e6, "µJ"),
+            joules if joules > 0.0 => (1e9, "nJ"),
+            _ => return f.write_str("0 J"),
+        };
+        let value = self.0 * factor;
+        let digits = usize::from(value.abs() < 100.0) + usize::from(value.abs() < 10.0);
+        write!(f, "{value:.digits$} {unit}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

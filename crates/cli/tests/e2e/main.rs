@@ -6,6 +6,7 @@ mod faults;
 mod kills;
 mod maps;
 mod media;
+mod paging;
 mod reproduce;
 mod signals;
 mod sim;
