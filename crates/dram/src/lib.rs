@@ -7,12 +7,16 @@
 
 #![forbid(unsafe_code)]
 
+mod channel;
 pub mod command;
 pub mod config;
+mod decode;
+mod queue;
 pub mod request;
 pub mod spec;
 pub mod stats;
 mod system;
+mod timer;
 pub mod trace;
 
 pub use config::MemoryConfig;

@@ -9,8 +9,10 @@
 use memweir_core::Cycles;
 use memweir_core::input::Refusal;
 
+use crate::channel::Channel;
 use crate::command::Command;
 use crate::config::MemoryConfig;
+use crate::decode::Decoder;
 use crate::request::{Completion, Request};
 use crate::stats::Stats;
 
@@ -49,7 +51,8 @@ impl<O: Observer + ?Sized> Observer for &mut O {
 /// Channels of memory devices and their controllers.
 #[derive(Clone, Debug)]
 pub struct MemorySystem {
-    stats: Stats,
+    decoder: Decoder,
+    channels: Vec<Channel>,
 }
 
 impl MemorySystem {
@@ -59,39 +62,55 @@ impl MemorySystem {
     /// If it cannot work: what [`MemoryConfig::validate`] says.
     pub fn new(config: &MemoryConfig) -> Result<Self, Refusal> {
         config.validate()?;
-        Ok(Self { stats: Stats::default() })
+        let channels = 0..config.controllers() as u16;
+        Ok(Self {
+            decoder: Decoder::new(&config.complete_map()?),
+            channels: channels.map(|number| Channel::new(number, config)).collect(),
+        })
     }
 
     /// Offers `request` in cycle `now`, not before the cycle to which the system has advanced.
     ///
     /// # Errors
     /// If there is no room for it; nothing has changed then.
+    #[inline]
     pub fn enqueue(&mut self, now: Cycles, request: Request) -> Result<(), Full> {
-        let _ = (now, request);
-        Err(Full)
+        let place = self.decoder.place(request.address);
+        self.channels[place.channel].enqueue(now.0, request, place)
     }
 
     /// When something will next happen that a caller may wait for: a command for a request, or an
     /// answer. Nothing if the system [is idle](Self::is_idle).
     #[must_use]
+    #[inline]
     pub fn next_event(&self) -> Option<Cycles> {
-        None
+        let busy = self.channels.iter().filter(|channel| !channel.is_idle());
+        busy.map(|channel| Cycles(channel.next())).min()
     }
 
     /// Lets everything happen that happens in cycles up to and including `to`.
+    #[inline]
     pub fn advance(&mut self, to: Cycles, observer: &mut impl Observer) {
-        let _ = (to, observer);
+        loop {
+            let next = self.channels.iter_mut().min_by_key(|channel| channel.next());
+            match next {
+                Some(channel) if channel.next() <= to.0 => channel.step(channel.next(), observer),
+                _ => return,
+            }
+        }
     }
 
     /// Whether no request waits or is being served. Refresh goes on.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        true
+        self.channels.iter().all(Channel::is_idle)
     }
 
     /// What was counted so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.stats
+        let mut sum = Stats::default();
+        self.channels.iter().for_each(|channel| sum += channel.stats());
+        sum
     }
 }

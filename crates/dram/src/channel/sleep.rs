@@ -1,0 +1,75 @@
+//! Power-down and self-refresh of ranks for which nothing waits.
+
+use super::Channel;
+use super::select::{Choice, SLEEP, WAKE};
+use crate::command::CommandKind;
+use crate::timer::NEVER;
+
+/// Whether a rank listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sleep {
+    Awake,
+    PowerDown,
+    SelfRefresh,
+}
+
+impl Channel {
+    /// Offers to put a rank to sleep or to wake it; says whether nothing else can be done with it.
+    pub(super) fn offer_sleep(&self, number: usize, best: &mut Choice) -> bool {
+        let rank = &self.ranks[number];
+        let requests = rank.active | rank.work[0] | rank.work[1];
+        let is_wanted = requests != 0 || rank.owed > 0 || rank.refreshing != 0;
+        let after = |idle: u64| if idle == NEVER { NEVER } else { rank.last_use + idle };
+        let deep = after(self.options.self_refresh_after);
+        let mut offer = |command, key, at| {
+            if at != NEVER {
+                self.offer_to_rank(number, command, key, at, best);
+            }
+        };
+        match rank.sleep {
+            Sleep::SelfRefresh => {
+                // Whatever refresh was owed is done by the rank itself.
+                if requests != 0 {
+                    offer(CommandKind::SelfRefreshExit, WAKE, 0);
+                }
+                true
+            }
+            Sleep::PowerDown => {
+                // Self-refresh is entered from wakefulness.
+                let at = if is_wanted { 0 } else { deep };
+                offer(CommandKind::PowerDownExit, WAKE, at);
+                true
+            }
+            Sleep::Awake if is_wanted => false,
+            Sleep::Awake => {
+                let light = after(self.options.power_down_after);
+                if deep != NEVER {
+                    offer(rank.closing_or(CommandKind::SelfRefreshEnter), SLEEP, deep);
+                }
+                // Not when self-refresh is next.
+                if light < deep && self.floor < deep {
+                    offer(CommandKind::PowerDownEnter, SLEEP, light);
+                }
+                true
+            }
+        }
+    }
+
+    /// Notes that a command put a rank to sleep or woke it.
+    pub(super) fn fall_asleep_or_wake(&mut self, command: CommandKind, number: usize, now: u64) {
+        let rank = &mut self.ranks[number];
+        match command {
+            CommandKind::PowerDownEnter => rank.sleep = Sleep::PowerDown,
+            CommandKind::SelfRefreshEnter => {
+                rank.sleep = Sleep::SelfRefresh;
+                (rank.owed, rank.refreshing) = (0, 0);
+            }
+            CommandKind::SelfRefreshExit if rank.interval != NEVER => {
+                rank.sleep = Sleep::Awake;
+                rank.due = now + rank.interval;
+                self.find_due();
+            }
+            _ => rank.sleep = Sleep::Awake,
+        }
+    }
+}

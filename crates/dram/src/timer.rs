@@ -1,0 +1,285 @@
+//! The earliest times at which commands may issue, for every part of a channel. Constraints are
+//! compiled once; issuing a command is a handful of comparisons of numbers.
+
+use crate::command::CommandKind;
+use crate::spec::{BankRefresh, Constraint, Level, MemorySpec, Scope};
+
+/// A time that does not come.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Earliest times by command. Longer than needed, so that parts start at cache lines.
+type Times = [u64; 16];
+
+/// The most commands that a window can count.
+const MAX_WINDOW: usize = 16;
+
+/// How many parts there are of each kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) ranks: usize,
+    /// Of a rank.
+    pub(crate) groups: usize,
+    /// Of a group.
+    pub(crate) banks: usize,
+}
+
+impl Shape {
+    /// Banks of a rank.
+    pub(crate) fn banks_of_rank(self) -> usize {
+        self.groups * self.banks
+    }
+
+    /// The rank of the bank with this number in the channel.
+    pub(crate) fn rank_of(self, bank: usize) -> usize {
+        bank / self.banks_of_rank()
+    }
+
+    /// The group of that bank, counted over the channel.
+    pub(crate) fn group_of(self, bank: usize) -> usize {
+        bank / self.banks
+    }
+
+    fn banks_in(self, rank: usize) -> std::ops::Range<usize> {
+        rank * self.banks_of_rank()..(rank + 1) * self.banks_of_rank()
+    }
+
+    fn groups_in(self, rank: usize) -> std::ops::Range<usize> {
+        rank * self.groups..(rank + 1) * self.groups
+    }
+}
+
+/// What a command makes others wait for, by the parts of the channel that it touches.
+#[derive(Clone, Debug, Default)]
+struct Effects {
+    channel: Vec<(u8, u64)>,
+    rank: Vec<(u8, u64)>,
+    other_ranks: Vec<(u8, u64)>,
+    group: Vec<(u8, u64)>,
+    bank: Vec<(u8, u64)>,
+    /// Windows of the rank, as numbers in [`Timer::windows`].
+    windows: Vec<usize>,
+}
+
+/// A constraint that counts several commands, and when those last issued at a part.
+#[derive(Clone, Debug)]
+struct Window {
+    level: Level,
+    /// The number of the part among those of the level.
+    part: usize,
+    to: u8,
+    wait: u64,
+    length: usize,
+    next: usize,
+    /// Times plus one; zero for none.
+    times: [u64; MAX_WINDOW],
+}
+
+/// Earliest times in one channel.
+#[derive(Clone, Debug)]
+pub(crate) struct Timer {
+    shape: Shape,
+    channel: Times,
+    ranks: Vec<Times>,
+    groups: Vec<Times>,
+    banks: Vec<Times>,
+    windows: Vec<Window>,
+    /// By rank and command.
+    effects: Vec<[Effects; CommandKind::COUNT]>,
+    bank_refresh: Vec<BankRefresh>,
+}
+
+impl Timer {
+    /// Earliest times for a channel with these ranks; constraints on commands that are not `used`
+    /// are left out.
+    pub(crate) fn new(
+        ranks: &[impl AsRef<MemorySpec>],
+        used: impl Fn(CommandKind) -> bool,
+    ) -> Self {
+        let organization = &ranks[0].as_ref().organization;
+        let shape = Shape {
+            ranks: ranks.len(),
+            groups: organization.bank_groups as usize,
+            banks: organization.banks as usize,
+        };
+        let mut timer = Self {
+            shape,
+            channel: [0; 16],
+            ranks: vec![[0; 16]; shape.ranks],
+            groups: vec![[0; 16]; shape.ranks * shape.groups],
+            banks: vec![[0; 16]; shape.ranks * shape.banks_of_rank()],
+            windows: Vec::new(),
+            effects: Vec::new(),
+            bank_refresh: ranks.iter().map(|spec| spec.as_ref().bank_refresh).collect(),
+        };
+        for (rank, spec) in ranks.iter().enumerate() {
+            timer.effects.push(Default::default());
+            for constraint in spec.as_ref().constraints.iter().filter(|c| used(c.to)) {
+                timer.compile(rank, constraint);
+            }
+        }
+        timer
+    }
+
+    fn compile(&mut self, rank: usize, constraint: &Constraint) {
+        let (to, wait) = (constraint.to as u8, constraint.wait.0);
+        if constraint.window > 1 {
+            self.compile_window(rank, constraint);
+            return;
+        }
+        let effects = &mut self.effects[rank][constraint.from as usize];
+        let list = match (constraint.level, constraint.scope) {
+            (Level::Channel, _) => &mut effects.channel,
+            (Level::Rank, Scope::Others) => &mut effects.other_ranks,
+            (Level::Rank, Scope::Same) => &mut effects.rank,
+            (Level::BankGroup, _) => &mut effects.group,
+            (Level::Bank, _) => &mut effects.bank,
+        };
+        // Of several constraints on the same pair, the longest binds.
+        match list.iter_mut().find(|(known, _)| *known == to) {
+            Some((_, known)) => *known = wait.max(*known),
+            None => list.push((to, wait)),
+        }
+    }
+
+    fn compile_window(&mut self, rank: usize, constraint: &Constraint) {
+        let parts = match constraint.level {
+            Level::Channel => 0..1,
+            Level::Rank => rank..rank + 1,
+            Level::BankGroup => self.shape.groups_in(rank),
+            Level::Bank => self.shape.banks_in(rank),
+        };
+        for part in parts {
+            self.effects[rank][constraint.from as usize].windows.push(self.windows.len());
+            self.windows.push(Window {
+                level: constraint.level,
+                part,
+                to: constraint.to as u8,
+                wait: constraint.wait.0,
+                length: constraint.window as usize,
+                next: 0,
+                times: [0; MAX_WINDOW],
+            });
+        }
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The earliest time for `command` as far as the channel and the rank are concerned.
+    pub(crate) fn of_rank(&self, command: CommandKind, rank: usize) -> u64 {
+        self.channel[command as usize].max(self.ranks[rank][command as usize])
+    }
+
+    /// The earliest time for `command` as far as bank and group are concerned.
+    pub(crate) fn of_bank(&self, command: CommandKind, bank: usize, group: usize) -> u64 {
+        self.banks[bank][command as usize].max(self.groups[group][command as usize])
+    }
+
+    /// The earliest time for a command to one bank.
+    pub(crate) fn for_bank(&self, command: CommandKind, bank: usize) -> u64 {
+        let (rank, group) = (self.shape.rank_of(bank), self.shape.group_of(bank));
+        self.of_rank(command, rank).max(self.of_bank(command, bank, group))
+    }
+
+    /// The earliest time for a command to a whole rank.
+    pub(crate) fn for_rank(&self, command: CommandKind, rank: usize) -> u64 {
+        let groups = self.groups[self.shape.groups_in(rank)].iter();
+        let banks = self.banks[self.shape.banks_in(rank)].iter();
+        let parts = groups.chain(banks).map(|times| times[command as usize]);
+        parts.fold(self.of_rank(command, rank), u64::max)
+    }
+
+    /// Notes that `command` issues at `now` at `bank`, or at the rank of that bank.
+    pub(crate) fn issue(&mut self, command: CommandKind, bank: usize, now: u64) {
+        let shape = self.shape;
+        let (rank, group) = (shape.rank_of(bank), shape.group_of(bank));
+        let effects = &self.effects[rank][command as usize];
+        raise(&mut self.channel, &effects.channel, now);
+        raise(&mut self.ranks[rank], &effects.rank, now);
+        if !effects.other_ranks.is_empty() {
+            for other in (0..shape.ranks).filter(|other| *other != rank) {
+                raise(&mut self.ranks[other], &effects.other_ranks, now);
+            }
+        }
+        match Target::of(command, self.bank_refresh[rank]) {
+            Target::Bank => {
+                raise(&mut self.groups[group], &effects.group, now);
+                raise(&mut self.banks[bank], &effects.bank, now);
+            }
+            target => {
+                for group in shape.groups_in(rank) {
+                    raise(&mut self.groups[group], &effects.group, now);
+                }
+                for other in shape.banks_in(rank) {
+                    if target == Target::Rank || other % shape.banks == bank % shape.banks {
+                        raise(&mut self.banks[other], &effects.bank, now);
+                    }
+                }
+            }
+        }
+        if !effects.windows.is_empty() {
+            self.count(command, rank, group, bank, now);
+        }
+    }
+
+    fn count(&mut self, command: CommandKind, rank: usize, group: usize, bank: usize, now: u64) {
+        for number in &self.effects[rank][command as usize].windows {
+            let window = &mut self.windows[*number];
+            let (part, times) = match window.level {
+                Level::Channel => (0, &mut self.channel),
+                Level::Rank => (rank, &mut self.ranks[rank]),
+                Level::BankGroup => (group, &mut self.groups[group]),
+                Level::Bank => (bank, &mut self.banks[bank]),
+            };
+            if window.part != part {
+                continue;
+            }
+            window.times[window.next] = now + 1;
+            window.next = if window.next + 1 == window.length { 0 } else { window.next + 1 };
+            let oldest = window.times[window.next];
+            if oldest > 0 {
+                let earliest = &mut times[window.to as usize];
+                *earliest = (*earliest).max(oldest - 1 + window.wait);
+            }
+        }
+    }
+}
+
+fn raise(times: &mut Times, effects: &[(u8, u64)], now: u64) {
+    for (to, wait) in effects {
+        let earliest = &mut times[*to as usize & 15];
+        *earliest = (*earliest).max(now + wait);
+    }
+}
+
+/// Which banks a command goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Bank,
+    /// The banks of one number in all groups.
+    SameNumber,
+    Rank,
+}
+
+impl Target {
+    fn of(command: CommandKind, bank_refresh: BankRefresh) -> Self {
+        use CommandKind as C;
+        match command {
+            C::Activate
+            | C::Precharge
+            | C::Read
+            | C::ReadAutoPrecharge
+            | C::Write
+            | C::WriteAutoPrecharge => Self::Bank,
+            C::RefreshBank if bank_refresh == BankRefresh::SameNumber => Self::SameNumber,
+            C::RefreshBank => Self::Bank,
+            C::PrechargeAll
+            | C::Refresh
+            | C::PowerDownEnter
+            | C::PowerDownExit
+            | C::SelfRefreshEnter
+            | C::SelfRefreshExit => Self::Rank,
+        }
+    }
+}
