@@ -210,7 +210,7 @@ impl Channel {
         if is_full {
             return Err(Full);
         }
-        let slot = Slot::new(request, now, place.bank, place.row, place.column);
+        let slot = Slot::new(request, now, place.row, place.column);
         self.slots.append(list, open, slot);
         let (rank, bit) = (self.shape().rank_of(bank), self.bit(bank));
         self.ranks[rank].work[way] |= 1 << bit;

@@ -16,7 +16,6 @@ pub(crate) struct Slot {
     pub(crate) number: u64,
     pub(crate) row: u32,
     pub(crate) column: u32,
-    pub(crate) bank: u16,
     next: u16,
     pub(crate) blamed: Option<Source>,
     /// Set by the first command for it.
@@ -186,18 +185,8 @@ impl Slots {
 }
 
 impl Slot {
-    pub(crate) fn new(request: Request, accepted: u64, bank: u16, row: u32, column: u32) -> Self {
-        Self {
-            request,
-            accepted,
-            number: 0,
-            row,
-            column,
-            bank,
-            next: NIL,
-            blamed: None,
-            outcome: None,
-        }
+    pub(crate) fn new(request: Request, accepted: u64, row: u32, column: u32) -> Self {
+        Self { request, accepted, number: 0, row, column, next: NIL, blamed: None, outcome: None }
     }
 }
 

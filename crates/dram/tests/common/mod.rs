@@ -8,7 +8,7 @@ use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer, Stats};
 
 /// Kinds of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     StreamR,
     StreamW,
     BgR,
@@ -17,7 +17,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 5] =
+    pub(crate) const ALL: [Kind; 5] =
         [Kind::StreamR, Kind::StreamW, Kind::BgR, Kind::RandR, Kind::RandW];
 }
 
@@ -30,7 +30,7 @@ fn splitmix64(state: &mut u64) -> u64 {
 }
 
 /// Addresses with the lowest bit set for writes, as the binary format of the experiment has them.
-pub fn trace(kind: Kind) -> impl Iterator<Item = u64> {
+pub(crate) fn trace(kind: Kind) -> impl Iterator<Item = u64> {
     let mut state = 1;
     (0u64..).map(move |i| match kind {
         Kind::StreamR => (i & ((1 << 27) - 1)) << 6,
@@ -41,7 +41,7 @@ pub fn trace(kind: Kind) -> impl Iterator<Item = u64> {
         }
         Kind::RandR | Kind::RandW => {
             let x = splitmix64(&mut state);
-            let writes = kind == Kind::RandW && ((x & 0xffff) * 100 >> 16) < 33;
+            let writes = kind == Kind::RandW && ((x & 0xffff) * 100) >> 16 < 33;
             (x >> 37) << 6 | u64::from(writes)
         }
     })
@@ -49,7 +49,7 @@ pub fn trace(kind: Kind) -> impl Iterator<Item = u64> {
 
 /// When requests are offered.
 #[derive(Clone, Copy, Debug)]
-pub enum Mode {
+pub(crate) enum Mode {
     Sat,
     Mlp(u64),
     Pace(u64),
@@ -57,18 +57,18 @@ pub enum Mode {
 
 /// What a run showed.
 #[derive(Clone, Debug, Default)]
-pub struct Run {
-    pub cycles: u64,
-    pub stats: Stats,
-    pub latencies: Vec<u32>,
+pub(crate) struct Run {
+    pub(crate) cycles: u64,
+    pub(crate) stats: Stats,
+    pub(crate) latencies: Vec<u32>,
 }
 
 impl Run {
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         self.latencies.iter().map(|l| f64::from(*l)).sum::<f64>() / self.latencies.len() as f64
     }
 
-    pub fn percentile(&self, share: f64) -> u32 {
+    pub(crate) fn percentile(&self, share: f64) -> u32 {
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();
         sorted[((sorted.len() - 1) as f64 * share) as usize]
@@ -97,7 +97,7 @@ impl Observer for Counter {
 }
 
 /// The driver loop of the common experiment: at most one request per cycle, in order.
-pub fn drive(config: &MemoryConfig, requests: impl Iterator<Item = u64>, mode: Mode) -> Run {
+pub(crate) fn drive(config: &MemoryConfig, requests: impl Iterator<Item = u64>, mode: Mode) -> Run {
     let mut memory = MemorySystem::new(config).unwrap();
     let mut counter = Counter { outstanding: 0, pace: 0, last: 0, latencies: Vec::new() };
     if let Mode::Pace(pace) = mode {
@@ -141,6 +141,6 @@ pub fn drive(config: &MemoryConfig, requests: impl Iterator<Item = u64>, mode: M
 }
 
 /// Machine H.
-pub fn machine_h() -> MemoryConfig {
+pub(crate) fn machine_h() -> MemoryConfig {
     MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap())
 }
