@@ -24,8 +24,9 @@ use memweir_core::softpmu::gate::{
 };
 use memweir_core::softpmu::program::GateOption;
 
+use crate::blocker::processes::start_time;
 use crate::softpmu::SharedFile;
-use host::{Sleepers, start_of, wait, wake};
+use host::{Sleepers, wait, wake};
 use patience::Patience;
 pub use patience::{Listener, Stall};
 
@@ -113,7 +114,7 @@ impl Gate {
         let gate = Self { file, seed, sleepers: Sleepers::find(), patience: Patience::default() };
         let header = &gate.page().header;
         let pid = std::process::id();
-        let start = start_of(pid).ok_or_else(|| io::Error::other("/proc is not readable"))?;
+        let start = start_time(pid as i32)?;
         header.owner.store(pid, Relaxed);
         header.owner_start.store(start, Relaxed);
         header.tells_sleep.store(u32::from(gate.sleepers == Sleepers::ByPlace), Relaxed);

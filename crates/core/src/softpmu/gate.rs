@@ -8,8 +8,12 @@
 //! as fast as the local DRAM, in femtoseconds, so that the cost of an instruction is a whole number
 //! without a noticeable error.
 
+mod host;
+
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicU32, AtomicU64};
+
+pub use host::{HostState, StatLine};
 
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memwgate");
@@ -207,48 +211,6 @@ pub fn wakes_others(call: u32) -> bool {
     // comes with close.
     matches!(call, 3 | 33 | 48 | 62 | 66 | 71 | 200 | 234 | 292)
         || blocking(call) != Blocking::Never
-}
-
-/// What a thread of the host does, by its letter in `/proc`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostState {
-    /// It runs, wants to run, or waits for a device, which answers by itself.
-    Busy,
-    /// It waits for something that may never come.
-    Waiting,
-    /// A signal or a tracer has stopped it.
-    Stopped,
-    /// It has ended, and so has its process if it was the first of it, though their parent may not
-    /// know yet.
-    Gone,
-}
-
-impl HostState {
-    /// The same, knowing the text of the thread's `wchan`: `0` as long as it has not left its
-    /// processor.
-    #[must_use]
-    pub fn if_asleep(self, wchan: &[u8]) -> Self {
-        if self == Self::Waiting && matches!(wchan, b"0" | b"") { Self::Busy } else { self }
-    }
-
-    /// From the text of a thread's `/proc/PID/task/TID/stat`.
-    ///
-    /// The first thread of a process stays a zombie until the last thread has ended; only then is
-    /// the parent told.
-    #[must_use]
-    pub fn of(stat: &[u8], first: bool) -> Self {
-        // The name, in parentheses, may contain anything.
-        let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or(0);
-        let mut fields = stat[end..].split(|byte| *byte == b' ').skip(1);
-        match fields.next() {
-            Some(b"S") => Self::Waiting,
-            Some(b"T" | b"t") => Self::Stopped,
-            // The number of threads is field 20; the state is field 3.
-            Some(b"Z") if first && !matches!(fields.nth(16), Some(b"0" | b"1")) => Self::Busy,
-            Some(b"Z" | b"X" | b"x") | None => Self::Gone,
-            Some(_) => Self::Busy,
-        }
-    }
 }
 
 /// What events cost in progress, in femtoseconds.

@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 
 use memweir_core::Nanos;
+use memweir_core::softpmu::gate::StatLine;
 
 /// One line of `/proc/<pid>/stat`, as far as it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,23 +43,20 @@ const NANOS_PER_TICK: u64 = 10_000_000;
 
 /// Reads a line of proc_pid_stat(5).
 pub(crate) fn parse(text: &str) -> Option<Stat> {
-    let (pid, rest) = text.split_once(' ')?;
-    // The name is in parentheses and may itself contain any of them.
-    let (_, rest) = rest.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // proc_pid_stat(5) counts from 1; the state, first here, is its number 3.
-    let number = |n: usize| fields.get(n - 3)?.parse::<u64>().ok();
-    let pid_at = |n: usize| fields.get(n - 3)?.parse::<i32>().ok();
+    let (pid, _) = text.split_once(' ')?;
+    let line = StatLine::of(text.as_bytes())?;
     let nanos = |ticks: u64| Nanos(ticks.saturating_mul(NANOS_PER_TICK));
-    // Waited-for children's times are signed in the file.
+    let time = |user: usize, system: usize| -> Option<Nanos> {
+        Some(nanos(line.number::<u64>(user)?.saturating_add(line.number(system)?)))
+    };
     Some(Stat {
         pid: pid.parse().ok()?,
-        state: *fields.first()?.as_bytes().first()?,
-        parent: pid_at(4)?,
-        session: pid_at(6)?,
-        own: nanos(number(14)?.saturating_add(number(15)?)),
-        children: nanos(number(16)?.saturating_add(number(17)?)),
-        start: number(22)?,
+        state: *line.field(3)?.first()?,
+        parent: line.number(4)?,
+        session: line.number(6)?,
+        own: time(14, 15)?,
+        children: time(16, 17)?,
+        start: line.start()?,
     })
 }
 

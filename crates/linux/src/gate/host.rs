@@ -65,13 +65,6 @@ impl Sleepers {
 /// Milliseconds that a thread is given to fall asleep.
 const TRIES: u32 = 200;
 
-/// When a process started, in clock ticks since boot.
-pub(super) fn start_of(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may contain anything; field 22 is the 20th after it.
-    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
-}
-
 /// Waits while the word is `expected`. Whether the time is over.
 pub(super) fn wait(word: &AtomicU32, expected: u32, at_most: Duration) -> bool {
     let time = libc::timespec {

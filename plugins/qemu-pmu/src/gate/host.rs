@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use memweir_core::softpmu::gate::HostState;
+use memweir_core::softpmu::gate::{HostState, StatLine};
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +65,7 @@ pub(super) fn host_state(pid: u32, tid: u32, tells_sleep: bool) -> HostState {
 
 /// When a process started, in clock ticks since boot; none if it is gone.
 pub(super) fn start_of(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may contain anything; field 22 is the 20th after it.
-    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+    StatLine::of(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)?.start()
 }
 
 #[cfg(test)]

@@ -1,0 +1,116 @@
+//! What the kernel tells of a process or thread in one line, `/proc/PID/stat`. Whoever wants it opens
+//! the file; here is what the line says.
+
+use std::str::FromStr;
+
+/// The number of a field: the state.
+const STATE: usize = 3;
+/// How many threads its process has.
+const THREAD_COUNT: usize = 20;
+/// When it started.
+const START: usize = 22;
+
+/// A line of proc_pid_stat(5), whose names the fields have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatLine<'a> {
+    /// From the state on.
+    fields: &'a [u8],
+}
+
+impl<'a> StatLine<'a> {
+    /// A line as it was read; none if it ends before the name does.
+    #[must_use]
+    pub fn of(line: &'a [u8]) -> Option<Self> {
+        // The name, in parentheses, may contain anything, and nothing after it contains any.
+        let end = line.iter().rposition(|byte| *byte == b')')?;
+        Some(Self { fields: &line[end + 1..] })
+    }
+
+    /// The field with this number, counted from 1 as in the manual; none of the first two.
+    #[must_use]
+    pub fn field(&self, number: usize) -> Option<&'a [u8]> {
+        let mut fields =
+            self.fields.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+        fields.nth(number.checked_sub(STATE)?)
+    }
+
+    /// The same as a number.
+    #[must_use]
+    pub fn number<T: FromStr>(&self, number: usize) -> Option<T> {
+        std::str::from_utf8(self.field(number)?).ok()?.parse().ok()
+    }
+
+    /// When it started, in clock ticks since boot: tells processes apart that had the same id.
+    #[must_use]
+    pub fn start(&self) -> Option<u64> {
+        self.number(START)
+    }
+}
+
+/// What a thread of the host does, by its letter in `/proc`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostState {
+    /// It runs, wants to run, or waits for a device, which answers by itself.
+    Busy,
+    /// It waits for something that may never come.
+    Waiting,
+    /// A signal or a tracer has stopped it.
+    Stopped,
+    /// It has ended, and so has its process if it was the first of it, though their parent may not
+    /// know yet.
+    Gone,
+}
+
+impl HostState {
+    /// The same, knowing the text of the thread's `wchan`: `0` as long as it has not left its
+    /// processor.
+    #[must_use]
+    pub fn if_asleep(self, wchan: &[u8]) -> Self {
+        if self == Self::Waiting && matches!(wchan, b"0" | b"") { Self::Busy } else { self }
+    }
+
+    /// From the text of a thread's `/proc/PID/task/TID/stat`.
+    ///
+    /// The first thread of a process stays a zombie until the last thread has ended; only then is
+    /// the parent told.
+    #[must_use]
+    pub fn of(stat: &[u8], first: bool) -> Self {
+        let Some(stat) = StatLine::of(stat) else { return Self::Gone };
+        match stat.field(STATE) {
+            Some(b"S") => Self::Waiting,
+            Some(b"T" | b"t") => Self::Stopped,
+            Some(b"Z") if first && !matches!(stat.field(THREAD_COUNT), Some(b"0" | b"1")) => {
+                Self::Busy
+            }
+            Some(b"Z" | b"X" | b"x") | None => Self::Gone,
+            Some(_) => Self::Busy,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_full_of_parentheses_is_skipped() {
+        let line = "42 (a) R (b)) S 7 42 41 0 -1 4194560 1 2 3 4 150 50 30 20 20 0 3 0 9876 1 2\n";
+        let stat = StatLine::of(line.as_bytes()).expect("a whole line");
+        assert_eq!((stat.field(3), stat.field(24)), (Some(&b"S"[..]), Some(&b"2"[..])));
+        assert_eq!((stat.number(4), stat.number(8)), (Some(7), Some(-1)));
+        assert_eq!((stat.number(20), stat.start()), (Some(3), Some(9876)));
+        assert_eq!((stat.field(0), stat.field(2), stat.field(25)), (None, None, None));
+        assert_eq!(stat.number::<u64>(8), None, "negative");
+        assert_eq!(StatLine::of(b"42 (cut of"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(line: Vec<u8>, number in 0..60usize, first: bool) {
+            let stat = StatLine::of(&line);
+            let _ = stat.map(|stat| (stat.field(number), stat.number::<i32>(number), stat.start()));
+            let _ = HostState::of(&line, first);
+        }
+    }
+}
