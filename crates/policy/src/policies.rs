@@ -16,7 +16,7 @@ pub mod round_robin;
 use memweir_core::names::suggestion;
 
 use crate::policy::{Policy, QuantumView};
-use crate::scheduler::SchedulerConfig;
+use crate::scheduler::{CoreUse, SchedulerConfig};
 
 pub use available_bandwidth::AvailableBandwidth;
 pub use hmmsched::Hmmsched;
@@ -201,6 +201,21 @@ pub fn find(given: &str) -> Result<Choice, UnknownPolicy> {
     Ok(Choice { entry, options: Options::read(name, entry.options, parts)? })
 }
 
+/// The policy with this use of the cores: [`AUTO_CORES`] is added to a policy that has that option.
+/// One that blocks nobody fills every core.
+#[must_use]
+pub fn with_core_use(policy: String, core_use: CoreUse) -> String {
+    let adds = |choice: Choice| {
+        choice.entry.options.contains(&AUTO_CORES) && !choice.options.has(&AUTO_CORES)
+    };
+    match core_use {
+        CoreUse::Auto if find(&policy).is_ok_and(adds) => {
+            format!("{policy}:{}", AUTO_CORES.name)
+        }
+        _ => policy,
+    }
+}
+
 /// Chooses, in this order, every job that still fits the free cores.
 pub(crate) fn take_what_fits(
     view: &QuantumView<'_>,
@@ -216,5 +231,20 @@ pub(crate) fn take_what_fits(
             free -= view.queue[place].cores;
             chosen.push(place);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_is_an_option_of_the_policies_that_block() {
+        let auto = |policy: &str| with_core_use(policy.to_owned(), CoreUse::Auto);
+        assert_eq!(auto("ideal-average"), "ideal-average:auto-cores");
+        assert_eq!(auto("hmmsched:counts"), "hmmsched:counts:auto-cores");
+        assert_eq!(auto("random:auto-cores"), "random:auto-cores");
+        assert_eq!(auto("os"), "os");
+        assert_eq!(with_core_use("random".to_owned(), CoreUse::All), "random");
     }
 }

@@ -20,7 +20,7 @@ use memweir_linux::meter::{MeterChoice, UnknownMeter};
 use memweir_policy::policies::{self, DecidesBy};
 use memweir_policy::{CoreUse, PredictorKind, UnknownPredictor};
 
-pub use cores::{Cores, cores_or_auto, with_core_use};
+pub use cores::{Cores, cores_or_auto};
 pub use media::{media, placed, placement};
 
 /// The shortest quantum: below it, switching costs a measurable share of the time.

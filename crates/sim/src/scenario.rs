@@ -11,6 +11,7 @@
 //! | [`parallel`] | work on all cores |
 //! | [`report`] | what came of it, and what may be concluded |
 
+mod cores;
 mod execute;
 mod file;
 pub mod migration;

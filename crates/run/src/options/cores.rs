@@ -1,7 +1,6 @@
 //! `--cores` and `cores = ...`: how many cores a batch may use, and whether it fills them.
 
 use memweir_policy::CoreUse;
-use memweir_policy::policies::{self, AUTO_CORES};
 
 use super::{Refusal, cores};
 
@@ -31,21 +30,6 @@ pub fn cores_or_auto(text: &str, available: u32) -> Result<Cores, Refusal> {
     Ok(Cores { limit, core_use })
 }
 
-/// The policy with this use of the cores: [`AUTO_CORES`] is added to a policy that has that option.
-/// One that blocks nobody fills every core.
-#[must_use]
-pub fn with_core_use(policy: String, core_use: CoreUse) -> String {
-    let adds = |choice: policies::Choice| {
-        choice.entry.options.contains(&AUTO_CORES) && !choice.options.has(&AUTO_CORES)
-    };
-    match core_use {
-        CoreUse::Auto if policies::find(&policy).is_ok_and(adds) => {
-            format!("{policy}:{}", AUTO_CORES.name)
-        }
-        _ => policy,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,15 +50,5 @@ mod tests {
         ] {
             assert_eq!(read(wrong).unwrap_err().reason, reason);
         }
-    }
-
-    #[test]
-    fn auto_is_an_option_of_the_policies_that_block() {
-        let auto = |policy: &str| with_core_use(policy.to_owned(), CoreUse::Auto);
-        assert_eq!(auto("ideal-average"), "ideal-average:auto-cores");
-        assert_eq!(auto("hmmsched:counts"), "hmmsched:counts:auto-cores");
-        assert_eq!(auto("random:auto-cores"), "random:auto-cores");
-        assert_eq!(auto("os"), "os");
-        assert_eq!(with_core_use("random".to_owned(), CoreUse::All), "random");
     }
 }

@@ -10,7 +10,7 @@ use memweir_policy::{PredictorKind, UnknownPredictor, policies};
 use super::migration::MigrationSpec;
 use super::mix::MixSpec;
 use super::tasks::TaskReader;
-use super::{Optimum, Recordings, Scenario, Workload, placement, target};
+use super::{Optimum, Recordings, Scenario, Workload, cores, placement, target};
 use crate::experiment::{KernelConfig, Knowledge, Overheads};
 use crate::hardware::Hardware;
 use crate::task::Placement;
@@ -135,11 +135,13 @@ impl Reader<'_> {
         let catalog = root.map("catalog", |v| self.catalog(&v))?.unwrap_or_else(shipped);
         let workload = self.workload(&mut root, &catalog)?;
         let quantum = quantum(&mut root)?;
+        let (cores, core_use) = cores::read(&mut root, &self.hardware.machine)?;
+        let policies = root.require("policies")?;
         Ok(Scenario {
             migration: root.map("migration", |v| self.migration(v, &workload))?,
             workload,
-            cores: self.cores(&mut root)?,
-            policies: policy_names(&root.require("policies")?)?,
+            cores,
+            policies: cores::apply(core_use, policy_names(&policies)?, &policies)?,
             predictor: root.map("predictor", |v| predictor(&v))?.unwrap_or(PredictorKind::Last),
             quantum,
             target: root.map("target", |v| target::read(v, peak))?.flatten(),
@@ -200,19 +202,6 @@ impl Reader<'_> {
         let mut catalog = Catalog::clone(&shipped());
         catalog.extend(Catalog::read(&self.directory.join(value.string()?))?);
         Ok(Arc::new(catalog))
-    }
-
-    /// All cores of the machine, or fewer.
-    fn cores(&self, root: &mut Section<'_>) -> Result<u32, InputError> {
-        let machine = &self.hardware.machine;
-        let most = machine.cores();
-        let Some(value) = root.take("cores") else { return Ok(most) };
-        match u32::try_from(value.integer()?) {
-            Ok(cores) if (1..=most).contains(&cores) => Ok(cores),
-            _ => Err(value
-                .refuse(format!("`{}` has {most} cores", machine.name))
-                .help(format!("from 1 to {most}, or `--set machine.nodes[0].cores=N`"))),
-        }
     }
 }
 

@@ -86,6 +86,19 @@ fn a_span_waits_for_the_share_of_the_cores_peak_that_it_draws() {
 }
 
 #[test]
+fn cores_may_stay_idle_under_every_policy_that_blocks() {
+    let of = |cores: &str| read(&[("cores", cores), ("policies", "[os,random,hmmsched:counts]")]);
+    let auto = of("auto").expect("correct");
+    assert_eq!(auto.cores, 4);
+    assert_eq!(auto.policies, ["os", "random:auto-cores", "hmmsched:counts:auto-cores"]);
+    assert_eq!(of("auto:3").expect("correct").cores, 3);
+    assert_eq!(of("3").expect("correct").policies, ["os", "random", "hmmsched:counts"]);
+    let same = read(&[("cores", "auto"), ("policies", "[random,random:auto-cores]")]);
+    let said = same.expect_err("the same policy twice").to_string();
+    assert!(said.contains("`random:auto-cores` is named twice"), "{said}");
+}
+
+#[test]
 fn every_value_can_come_from_the_command_line() {
     let scenario = read(&[
         ("cores", "2"),
@@ -197,6 +210,12 @@ fn what_is_wrong_is_refused_where_it_stands() {
     for (line, said) in [
         ("cores = 5", "cores: `hmmsched` has 4 cores\n  help: from 1 to 4"),
         ("cores = 0", "cores: `hmmsched` has 4 cores"),
+        ("cores = \"auto:5\"", "cores: `hmmsched` has 4 cores"),
+        (
+            "cores = \"auto:\"",
+            "cores: `auto:` is not a number of cores\n  help: from 1 to 4, or `auto`",
+        ),
+        ("cores = \"atuo\"", "cores: `atuo` is not a number of cores"),
         ("quantum_ms = 0", "quantum_ms: 0 is no quantum"),
         ("predictor = \"lst\"", "predictor: unknown predictor `lst`\n  help: did you mean `last`"),
         ("target = \"papr\"", "target: unknown target `papr`\n  help: did you mean `paper`"),
