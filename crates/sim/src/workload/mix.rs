@@ -6,6 +6,7 @@
 
 pub mod hmmsched;
 pub mod iabw;
+mod reach;
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -22,6 +23,7 @@ use super::requirement;
 use crate::hardware::Hardware;
 use crate::program::Program;
 use crate::task::{Placement, Task};
+use reach::Reach;
 
 /// A program that mixes are drawn from.
 #[derive(Clone, Debug)]
@@ -157,6 +159,11 @@ pub fn draw(
         let better = |best: &BytesPerSec| {
             recipe.wanted.is_some_and(|w| iabw.distance(w.iabw) < best.distance(w.iabw))
         };
+        if nearest.is_none()
+            && let Some(wanted) = recipe.wanted
+        {
+            dealer.check_reach(wanted)?;
+        }
         if nearest.as_ref().is_none_or(better) {
             nearest = Some(iabw);
         }
@@ -207,6 +214,20 @@ impl Dealer<'_> {
             return Err(Refusal::new("a program of the pool has no length", "leave it out"));
         }
         Ok(())
+    }
+
+    /// Whether it can be worthwhile to draw again: what is there at once need not be asked for.
+    fn check_reach(&self, wanted: Wanted) -> Result<(), Refusal> {
+        let reach = Reach::of(self.pool, self.recipe, self.instances());
+        if reach.holds(wanted) {
+            return Ok(());
+        }
+        let (least, most) = self.recipe.jobs.clone().into_inner();
+        let tasks = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        Err(Refusal::new(
+            format!("the pool has no mix of {}", wanted.iabw),
+            format!("with {tasks} tasks, from {} to {}", reach.least, reach.most),
+        ))
     }
 
     fn instances(&self) -> u32 {

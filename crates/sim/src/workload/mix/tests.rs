@@ -3,6 +3,7 @@ use proptest::prelude::*;
 
 use super::iabw::{Set, TABLE_1, TOLERANCE, from_paper, pool, to_paper};
 use super::*;
+use crate::program::{Demand, Span};
 use crate::workload::catalog::Catalog;
 use crate::workload::synthetic::Synthetic;
 
@@ -69,14 +70,31 @@ fn a_seed_gives_the_same_mix_again() {
 }
 
 #[test]
-fn a_wanted_bandwidth_that_no_mix_has_is_refused_with_the_nearest() {
-    let pool = steady_pool(&[1e9, 2e9]);
-    let wanted = Some(Wanted { iabw: BytesPerSec(9e9), tolerance: 0.01 });
-    let recipe = Recipe { jobs: 4..=4, wanted, ..Recipe::iabw(2) };
+fn a_wanted_bandwidth_beyond_every_mix_is_refused_with_the_range() {
+    let pool = steady_pool(&[1e9, 2e9, 4e9]);
+    let wanted = |gb: f64| Some(Wanted { iabw: BytesPerSec(gb * 1e9), tolerance: 0.01 });
+    let recipe = Recipe { jobs: 3..=4, ..Recipe::iabw(2) };
+    for gb in [2.5, 6.8] {
+        let refusal = draw("m", &pool, &Recipe { wanted: wanted(gb), ..recipe.clone() }, 1);
+        let refusal = refusal.unwrap_err();
+        assert_eq!(refusal.reason, format!("the pool has no mix of {gb} GB/s"));
+        // Two cores times the means of 1, 1 and 2, and of 4, 4 and 2.
+        assert_eq!(refusal.help.unwrap(), "with 3 to 4 tasks, from 2.7 GB/s to 6.7 GB/s");
+    }
+    for gb in [8.0 / 3.0, 20.0 / 3.0] {
+        assert!(draw("m", &pool, &Recipe { wanted: wanted(gb), ..recipe.clone() }, 1).is_ok());
+    }
+}
+
+#[test]
+fn a_wanted_bandwidth_between_the_mixes_is_refused_with_the_nearest() {
+    let pool = steady_pool(&[1e9, 9e9]);
+    let wanted = Some(Wanted { iabw: BytesPerSec(8e9), tolerance: 0.01 });
+    let recipe = Recipe { jobs: 2..=2, wanted, ..Recipe::iabw(2) };
     let refusal = draw("m", &pool, &recipe, 1).unwrap_err();
-    assert_eq!(refusal.reason, "the pool has no mix of 9.0 GB/s");
-    // Twice both: two cores times a mean of 1.5 GB/s.
-    assert_eq!(refusal.help.unwrap(), "the nearest that was found has 3.0 GB/s");
+    assert_eq!(refusal.reason, "the pool has no mix of 8.0 GB/s");
+    // Once each or twice one of them.
+    assert_eq!(refusal.help.unwrap(), "the nearest that was found has 10.0 GB/s");
 }
 
 #[test]
@@ -124,6 +142,20 @@ fn the_mixes_of_hmmsched_are_four_and_four_and_six_and_two() {
     assert!(mix("m", &MIX_1, &catalog, &iabw, &Recipe::default(), 1).is_err());
 }
 
+/// Bursts of random length and bandwidth.
+fn bursts() -> impl Strategy<Value = Vec<Ingredient>> {
+    let span = (1..900u64, 0.0..4e9f64).prop_map(|(millis, rate)| {
+        let mut demand = Demand { stall: 0.5, ..Demand::default() };
+        demand.flows[0].reads = BytesPerSec(rate);
+        Span { length: Nanos::from_millis(millis), demand }
+    });
+    let part = prop::collection::vec(span, 1..6).prop_map(|spans| {
+        let program = Program { name: "bursts".to_owned(), spans };
+        Ingredient { run_time: program.length(), program: Arc::new(program) }
+    });
+    prop::collection::vec(part, 4..7)
+}
+
 proptest! {
     #[test]
     fn a_mix_keeps_to_its_recipe(
@@ -145,5 +177,19 @@ proptest! {
         names.sort_unstable();
         names.dedup();
         prop_assert_eq!(names.len(), mix.tasks.len());
+    }
+
+    #[test]
+    fn every_mix_is_within_reach(
+        pool in bursts(), normal: bool, cores in 1u32..4, jobs in 1u32..5, work in 1u64..3_000,
+        seed in 0u64..1_000,
+    ) {
+        let weight =
+            if normal { Weight::Normal } else { Weight::Equal(Nanos::from_millis(work)) };
+        let recipe = Recipe { jobs: jobs..=jobs, weight, instances: 1, ..Recipe::iabw(cores) };
+        let mix = draw("m", &pool, &recipe, seed).unwrap();
+        let reach = Reach::of(&pool, &recipe, 1);
+        let wanted = Wanted { iabw: mix.iabw, tolerance: 0.0 };
+        prop_assert!(reach.holds(wanted), "{} is not in {reach:?}", mix.iabw);
     }
 }
