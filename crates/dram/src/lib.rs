@@ -11,6 +11,7 @@ mod channel;
 pub mod command;
 pub mod config;
 mod decode;
+pub mod drive;
 mod queue;
 pub mod request;
 pub mod spec;

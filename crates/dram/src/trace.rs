@@ -1,7 +1,7 @@
 //! Traces of memory accesses: reading them one by one in constant memory, and writing them.
 //!
 //! Five foreign formats are read beside memweir's own (see [`Format`]). A trace says what a program
-//! asked of memory; when it is asked again is the business of the driver, and what a
+//! asked of memory; when it is asked again is the business of [`drive`](crate::drive), and what a
 //! core makes of instruction gaps that of the simulator.
 
 mod binary;

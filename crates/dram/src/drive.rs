@@ -1,0 +1,285 @@
+//! Driving a memory system with the accesses of a trace, and what is measured meanwhile.
+//!
+//! The driver is a loop over memory cycles: at most one request is offered per cycle, in the order of
+//! the trace, a refused one again in the next cycle; then the cycle happens. It ends when all
+//! requests were accepted and answered, writes too. Cycles in which nothing can change are jumped
+//! over; the result is that of the loop.
+
+mod latency;
+mod report;
+#[cfg(test)]
+mod tests;
+
+pub use latency::{Bucket, Latencies};
+pub use report::{LatencyReport, Report};
+
+use std::fmt;
+use std::str::FromStr;
+
+use memweir_core::input::Refusal;
+use memweir_core::{Cycles, PhysAddr};
+
+use crate::command::Command;
+use crate::request::{Completion, Direction, Request, RowOutcome, Source};
+use crate::stats::Stats;
+use crate::system::{MemorySystem, Observer};
+
+/// When requests are offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// In every cycle: the memory is saturated.
+    Saturate,
+    /// A read only while fewer than so many reads are outstanding, at least 1; writes are posted.
+    Parallel(u32),
+    /// Request `i` not before cycle `i * K`, from which its latency counts; at least 1.
+    Pace(u64),
+}
+
+impl FromStr for Mode {
+    type Err = Refusal;
+
+    /// `sat`, `mlp:16`, `pace:50`.
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let help = "`sat`, `mlp:READS` or `pace:CYCLES`, for example `mlp:16`";
+        let (name, number) = match text.split_once(':') {
+            Some((name, number)) => (name, Some(number)),
+            None => (text, None),
+        };
+        let number = match number.map(str::parse::<u32>) {
+            None => None,
+            Some(Ok(number)) if number > 0 => Some(number),
+            Some(_) => {
+                let reason = format!("`{text}`: the number must be whole and more than zero");
+                return Err(Refusal::new(reason, help));
+            }
+        };
+        match (name, number) {
+            ("sat", None) => Ok(Self::Saturate),
+            ("mlp", Some(reads)) => Ok(Self::Parallel(reads)),
+            ("pace", Some(cycles)) => Ok(Self::Pace(cycles.into())),
+            ("mlp" | "pace", None) => Err(Refusal::new(format!("`{name}` lacks a number"), help)),
+            ("sat", Some(_)) => Err(Refusal::new("`sat` takes no number", help)),
+            _ => Err(Refusal::new(format!("unknown mode `{name}`"), help)),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Saturate => f.write_str("sat"),
+            Self::Parallel(reads) => write!(f, "mlp:{reads}"),
+            Self::Pace(cycles) => write!(f, "pace:{cycles}"),
+        }
+    }
+}
+
+/// A request that has not been offered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Its address within the memory system.
+    pub address: PhysAddr,
+    /// Read or write.
+    pub direction: Direction,
+    /// Who asks.
+    pub source: Source,
+}
+
+/// What was measured. `hits + misses + conflicts = reads + writes`, and every read is in
+/// `latencies`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Driven {
+    /// Reads that were answered.
+    pub reads: u64,
+    /// Writes that were answered.
+    pub writes: u64,
+    /// Cycles of the driver's loop: one more than the cycle of the last answer.
+    pub cycles: Cycles,
+    /// Requests that found their row open.
+    pub hits: u64,
+    /// Requests that found their bank closed.
+    pub misses: u64,
+    /// Requests that found another row open.
+    pub conflicts: u64,
+    /// Of every read, from its acceptance (its due cycle where it is paced) to its last data beat.
+    pub latencies: Latencies,
+}
+
+impl Driven {
+    /// Requests that were answered.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.reads + self.writes
+    }
+
+    /// Holds the sums against each other and against what the memory itself has counted.
+    ///
+    /// # Errors
+    /// Names the sum that is wrong: a fault of this program, and its results are of no use.
+    pub fn verify(&self, offered: u64, stats: &Stats) -> Result<(), String> {
+        let pairs = [
+            ("answered requests", self.requests(), "offered requests", offered),
+            (
+                "hits, misses and conflicts",
+                self.hits + self.misses + self.conflicts,
+                "requests",
+                self.requests(),
+            ),
+            ("latencies", self.latencies.count(), "reads", self.reads),
+            ("reads", self.reads, "reads of the memory", stats.reads),
+            ("writes", self.writes, "writes of the memory", stats.writes),
+            ("row hits", self.hits, "row hits of the memory", stats.row_hits),
+            ("row misses", self.misses, "row misses of the memory", stats.row_misses),
+            ("row conflicts", self.conflicts, "row conflicts of the memory", stats.row_conflicts),
+        ];
+        match pairs.into_iter().find(|(_, one, _, other)| one != other) {
+            None => Ok(()),
+            Some((what, one, than, other)) => {
+                Err(format!("the sums do not agree: {one} {what}, {other} {than}"))
+            }
+        }
+    }
+}
+
+/// Why a memory was not driven to the end.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError<E> {
+    /// The requests could not be had.
+    #[error(transparent)]
+    Source(E),
+    /// The memory has requests that it never answers: a fault of this program.
+    #[error("the memory hangs at cycle {} with {outstanding} requests", at.0)]
+    Hangs {
+        /// When.
+        at: Cycles,
+        /// How many.
+        outstanding: u64,
+    },
+}
+
+/// Drives `memory`, which is at cycle zero, with what `source` gives. `observer` is told everything.
+///
+/// # Errors
+/// Those of the source.
+pub fn drive<E>(
+    memory: &mut MemorySystem,
+    mode: Mode,
+    mut source: impl FnMut() -> Result<Option<Offer>, E>,
+    observer: &mut impl Observer,
+) -> Result<Driven, DriveError<E>> {
+    let mut tally = Tally::new(mode, observer);
+    let mut now = 0;
+    let mut next = source().map_err(DriveError::Source)?;
+    while let Some(offer) = next {
+        if let Mode::Pace(pace) = mode
+            && let due = tally.offered * pace
+            && now < due
+        {
+            memory.advance(Cycles(due - 1), &mut tally);
+            now = due;
+        }
+        let accepted = tally.may_offer(offer.direction)
+            && memory.enqueue(Cycles(now), tally.request(offer)).is_ok();
+        if accepted {
+            tally.accepted(offer.direction, now);
+            memory.advance(Cycles(now), &mut tally);
+            now += 1;
+            next = source().map_err(DriveError::Source)?;
+        } else {
+            // Nothing that stands in its way changes before the next event.
+            let Some(event) = memory.next_event() else { return Err(tally.hangs(now)) };
+            memory.advance(event, &mut tally);
+            now = now.max(event.0 + 1);
+        }
+    }
+    while let Some(event) = memory.next_event() {
+        memory.advance(event, &mut tally);
+    }
+    if tally.outstanding() > 0 {
+        return Err(tally.hangs(now));
+    }
+    Ok(tally.driven)
+}
+
+/// What is outstanding and what has happened.
+struct Tally<'a, O> {
+    mode: Mode,
+    observer: &'a mut O,
+    /// Requests that were accepted.
+    offered: u64,
+    outstanding_reads: u32,
+    driven: Driven,
+}
+
+impl<'a, O> Tally<'a, O> {
+    fn new(mode: Mode, observer: &'a mut O) -> Self {
+        Self { mode, observer, offered: 0, outstanding_reads: 0, driven: Driven::default() }
+    }
+
+    fn may_offer(&self, direction: Direction) -> bool {
+        match (self.mode, direction) {
+            (Mode::Parallel(reads), Direction::Read) => self.outstanding_reads < reads,
+            _ => true,
+        }
+    }
+
+    /// The next request; its tag is the end of its number.
+    fn request(&self, offer: Offer) -> Request {
+        Request {
+            address: offer.address,
+            direction: offer.direction,
+            source: offer.source,
+            tag: self.offered as u32,
+        }
+    }
+
+    fn accepted(&mut self, direction: Direction, now: u64) {
+        self.offered += 1;
+        self.outstanding_reads += u32::from(direction == Direction::Read);
+        self.driven.cycles = self.driven.cycles.max(Cycles(now + 1));
+    }
+
+    /// When the latency of `completion` begins.
+    fn start(&self, completion: &Completion) -> Cycles {
+        match self.mode {
+            Mode::Pace(pace) => {
+                // Fewer than 2^32 requests are outstanding, so the end of its number tells it.
+                let behind = (self.offered as u32).wrapping_sub(completion.request.tag);
+                Cycles((self.offered - u64::from(behind)) * pace)
+            }
+            _ => completion.accepted,
+        }
+    }
+
+    fn outstanding(&self) -> u64 {
+        self.offered - self.driven.requests()
+    }
+
+    fn hangs<E>(&self, now: u64) -> DriveError<E> {
+        DriveError::Hangs { at: Cycles(now), outstanding: self.outstanding() }
+    }
+}
+
+impl<O: Observer> Observer for Tally<'_, O> {
+    fn completed(&mut self, completion: &Completion) {
+        match completion.request.direction {
+            Direction::Read => {
+                self.driven.reads += 1;
+                self.outstanding_reads -= 1;
+                self.driven.latencies.record(completion.done.0 - self.start(completion).0);
+            }
+            Direction::Write => self.driven.writes += 1,
+        }
+        match completion.outcome {
+            RowOutcome::Hit => self.driven.hits += 1,
+            RowOutcome::Miss => self.driven.misses += 1,
+            RowOutcome::Conflict => self.driven.conflicts += 1,
+        }
+        self.driven.cycles = self.driven.cycles.max(Cycles(completion.done.0 + 1));
+        self.observer.completed(completion);
+    }
+
+    fn command(&mut self, command: &Command) {
+        self.observer.command(command);
+    }
+}
