@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod detect;
 pub mod import;
 pub mod oracle;
 pub mod published;

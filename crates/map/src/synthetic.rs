@@ -106,16 +106,17 @@ impl LatencyOracle for Synthetic {
         let per_round = self.noise.jitter_per_round;
         let sd = self.noise.jitter.hypot(per_round / f64::from(rounds.max(1)).sqrt());
         latency += sd * normal(self.random.next_u64());
+        self.now += latency * f64::from(rounds);
         // A long loop averages over bursts and leaves outliers out.
         if rounds < LONG_LOOP {
             latency += self.burst();
             let slow = self.happens(self.noise.outliers, rounds);
             if slow > 0.0 {
-                latency += 400.0 * (15.0 * self.random.random::<f64>()).exp2();
+                let stopped = 400.0 * (15.0 * self.random.random::<f64>()).exp2();
+                (latency, self.now) = (latency + stopped, self.now + stopped);
             }
             latency = (latency / self.noise.quantum).floor() * self.noise.quantum;
         }
-        self.now += latency * f64::from(rounds);
         if self.now > self.moves_at {
             self.costs = self.random.next_u64();
             self.moves_at += exponential(&mut self.random) * self.noise.stays_for * CLOCK;
@@ -129,7 +130,7 @@ impl LatencyOracle for Synthetic {
 }
 
 /// SplitMix64's output function.
-fn scramble(value: u64) -> u64 {
+pub(crate) fn scramble(value: u64) -> u64 {
     let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -137,7 +138,7 @@ fn scramble(value: u64) -> u64 {
 }
 
 /// Nearly standard normal: the sum of four uniform parts of `bits`.
-fn normal(bits: u64) -> f64 {
+pub(crate) fn normal(bits: u64) -> f64 {
     let parts = (0..4).map(|i| f64::from((bits >> (16 * i)) as u16) / 65536.0);
     (parts.sum::<f64>() - 2.0) * 3.0f64.sqrt()
 }

@@ -1,0 +1,192 @@
+//! Finding the map of a machine from latencies alone (B1, B2).
+//!
+//! [`detect`] is made for hashed maps: [conflicts](self) are found and held against noise, functions solved
+//! for over GF(2), offsets and odd channel counts searched, rows told from columns, and the whole
+//! map verified on fresh pairs. It returns a verified map or says which step failed and why.
+//! [`bpm`] is Algorithm 1 of bpm as written, with the same verification. Everything here sees a
+//! machine through a [`LatencyOracle`] and decides by nothing else; seeds make it repeatable.
+
+pub mod bpm;
+mod conflicts;
+mod functions;
+mod model;
+mod probe;
+mod rows;
+mod shape;
+mod solve;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use std::fmt;
+use std::time::Duration;
+
+use memweir_core::address_map::AddressMap;
+use memweir_core::{Bytes, LINE_BYTES};
+
+use crate::oracle::{LatencyOracle, Reach};
+use conflicts::Threshold;
+use model::Model;
+use probe::Probe;
+use shape::Shape;
+pub use verify::{Score, Share};
+
+/// The lower end of the intervals of precision and recall that a map must reach to be found.
+const VERIFIED: f64 = 0.97;
+/// Lines below which there is nothing to find.
+const FEWEST_LINES: u64 = 1 << 12;
+
+/// What a detection may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Seed of everything that is chosen at random.
+    pub seed: u64,
+    /// Time that measuring may take.
+    pub budget: Duration,
+}
+
+/// The parts of a detection, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Telling what a row conflict costs.
+    Threshold,
+    /// Gathering addresses of one bank.
+    Sets,
+    /// Solving for functions.
+    Functions,
+    /// Searching offset and interleaving.
+    Shape,
+    /// Telling rows from columns.
+    Rows,
+    /// Trying the map on fresh pairs.
+    Verification,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Threshold => "threshold",
+            Self::Sets => "sets",
+            Self::Functions => "functions",
+            Self::Shape => "offset and interleaving",
+            Self::Rows => "rows and columns",
+            Self::Verification => "verification",
+        })
+    }
+}
+
+/// How far a detection is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// What it is at.
+    pub step: Step,
+    /// The share of the budget that is spent, at most one.
+    pub spent: f64,
+}
+
+/// No map was found.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{step}: {reason}")]
+pub struct Refused {
+    /// The step that failed.
+    pub step: Step,
+    /// Why.
+    pub reason: String,
+}
+
+/// A verified map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The map. Functions have no roles; bits that vary nowhere in the reach are not in it.
+    pub map: AddressMap,
+    /// How well it predicts.
+    pub score: Score,
+    /// Cycles that a row conflict adds, and the standard deviation of what was compared with it.
+    pub conflict: (f64, f64),
+}
+
+/// What a detection cost, and how it ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Detection {
+    /// A verified map, or why there is none.
+    pub verdict: Result<Found, Refused>,
+    /// Pairs that were measured.
+    pub measurements: u64,
+    /// What measuring took, in the time of the machine that was measured.
+    pub elapsed: Duration,
+}
+
+/// Finds the map of the machine behind `oracle`. `name` is what the map will be called.
+pub fn detect(
+    oracle: &mut dyn LatencyOracle,
+    name: &str,
+    options: &Options,
+    observer: &mut dyn FnMut(Progress),
+) -> Detection {
+    let mut probe = Probe::new(oracle, options.budget, options.seed, observer);
+    let verdict = find(&mut probe, name);
+    Detection { verdict, measurements: probe.measurements(), elapsed: probe.elapsed() }
+}
+
+fn find(probe: &mut Probe<'_>, name: &str) -> Result<Found, Refused> {
+    contiguous(probe)?;
+    let conflicts = conflicts::find(probe)?;
+    let mut model = functions::find(probe, &conflicts)?;
+    model.rows = rows::find(probe, &model, &conflicts.threshold)?;
+    verified(probe, &model, &conflicts.threshold, name)
+}
+
+/// Tries the model on fresh pairs; only what passes becomes a map.
+fn verified(
+    probe: &mut Probe<'_>,
+    model: &Model,
+    threshold: &Threshold,
+    name: &str,
+) -> Result<Found, Refused> {
+    probe.enter(Step::Verification);
+    let trials = verify::try_model(probe, model, threshold)?;
+    let score = Score::of(model, &trials);
+    if score.precision.low < VERIFIED || score.recall.low < VERIFIED {
+        return Err(probe.refuse(format!(
+            "of {} fresh pairs, {:.1} % of predicted conflicts were conflicts and {:.1} % of \
+             conflicts were predicted",
+            score.pairs,
+            100.0 * score.precision.value,
+            100.0 * score.recall.value
+        )));
+    }
+    let map = model.map(name);
+    if let Err(refusal) = map.validate() {
+        return Err(probe.refuse(refusal.reason));
+    }
+    Ok(Found { map, score, conflict: (threshold.conflict, threshold.noise) })
+}
+
+/// Leaves the part of the reach in which bits vary without gaps: functions of other bits could not
+/// be told.
+fn contiguous(probe: &mut Probe<'_>) -> Result<(), Refused> {
+    let known = Shape::PLAIN.known(probe.reach());
+    let bits = u64::BITS - known.leading_zeros();
+    let above = |address: u64| address.checked_shr(bits).unwrap_or(0);
+    let mut parts: Vec<(u64, Bytes)> = Vec::new();
+    for region in probe.reach().regions() {
+        match parts.iter_mut().find(|(part, _)| *part == above(region.start.0)) {
+            Some((_, bytes)) => bytes.0 += region.length.0,
+            None => parts.push((above(region.start.0), region.length)),
+        }
+    }
+    // A region that reaches over such a boundary makes the bit above it vary: nothing to leave out.
+    let whole = probe.reach().regions().len() == 1;
+    let largest = parts.iter().max_by_key(|(_, bytes)| *bytes).map(|(part, _)| *part);
+    if let (false, Some(largest)) = (whole, largest) {
+        let reach: Reach = probe.reach().only(|region| above(region.start.0) == largest);
+        probe.restrict(reach);
+    }
+    if probe.reach().lines() < FEWEST_LINES {
+        let bytes = probe.reach().lines() * LINE_BYTES;
+        return Err(
+            probe.refuse(format!("only {bytes} bytes of contiguous memory can be measured"))
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! Finding pairs that conflict: what a conflict costs here, and sets of addresses of one bank.
+//!
+//! A few bases are read with random addresses. What stands out is read again later, several times,
+//! since disturbances come in bursts; what still stands out forms a group of its own, or there is
+//! no threshold. Sets must be cliques: their members conflict with each other, not only with the
+//! base, or they are merely slow.
+
+use memweir_core::PhysAddr;
+
+use super::probe::{Probe, lower_part, quantile};
+use super::{Refused, Step};
+
+/// Addresses whose conflicts are looked for. One in five was seen to show none under load.
+const BASES: usize = 6;
+/// Random addresses read with all bases between two looks at the results.
+const BATCH: usize = 256;
+/// Standard deviations by which a pair must stand out to be read again, at first and after that.
+const FIRST: f64 = 2.6;
+const AGAIN: f64 = 2.3;
+/// Candidates that are read again together, so that time passes between two readings of one.
+const TOGETHER: usize = 64;
+/// Random addresses among candidates, which tell what is usual.
+const REFERENCES: usize = 48;
+/// Passes whose median decides.
+const PASSES: usize = 5;
+/// Conflicts that are looked for, those that a base may contribute, and the fewest that suffice.
+const WANTED: usize = 150;
+const PER_BASE: usize = 60;
+const FEWEST: usize = 24;
+/// Share of the budget after which looking stops.
+const SHARE: f64 = 0.6;
+/// Standard deviations of medians between both groups, at least.
+const APART: f64 = 5.0;
+/// Share of the upper group that may lie between the groups.
+const BETWEEN: f64 = 0.25;
+/// Share of pairs inside a set that conflict, at least.
+const CLIQUE: f64 = 0.7;
+
+/// What a conflict costs, in cycles of excess.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Threshold {
+    /// What tells a conflict from none.
+    pub(super) at: f64,
+    /// The median of conflicts.
+    pub(super) conflict: f64,
+    /// Standard deviation of medians of pairs without conflict.
+    pub(super) noise: f64,
+}
+
+/// Addresses that conflict with one.
+#[derive(Clone, Debug)]
+pub(super) struct BankSet {
+    pub(super) base: PhysAddr,
+    pub(super) members: Vec<PhysAddr>,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub(super) struct Conflicts {
+    pub(super) threshold: Threshold,
+    pub(super) sets: Vec<BankSet>,
+    /// Pairs tried for one conflict: near the number of banks, above it where conflicts are missed.
+    pub(super) pairs_per_conflict: f64,
+}
+
+impl Conflicts {
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (PhysAddr, PhysAddr)> {
+        self.sets.iter().flat_map(|set| set.members.iter().map(|member| (set.base, *member)))
+    }
+}
+
+/// A pair that stands out.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    base: usize,
+    address: PhysAddr,
+    excess: f64,
+}
+
+struct Search {
+    bases: Vec<PhysAddr>,
+    tried: u64,
+    queue: Vec<Candidate>,
+    confirmed: Vec<Candidate>,
+    usual: Vec<f64>,
+}
+
+/// Looks for conflicts.
+pub(super) fn find(probe: &mut Probe<'_>) -> Result<Conflicts, Refused> {
+    probe.enter(Step::Threshold);
+    let bases = probe.anywhere_times(BASES);
+    let mut search =
+        Search { bases, tried: 0, queue: Vec::new(), confirmed: Vec::new(), usual: Vec::new() };
+    let mut threshold = Err("no pair stands out".to_owned());
+    let spent_before = probe.spent();
+    while probe.spent() < spent_before + SHARE {
+        search.look(probe)?;
+        if search.queue.len() >= TOGETHER || (search.tried == (BASES * BATCH) as u64) {
+            search.confirm(probe)?;
+            threshold = search.threshold(probe.quantum());
+            if threshold.as_ref().is_ok_and(|threshold| search.enough(threshold)) {
+                break;
+            }
+        }
+    }
+    let (tried, confirmed) = (search.tried, search.confirmed.len());
+    let threshold = threshold.map_err(|reason| {
+        probe.refuse(format!(
+            "too few conflicts: {reason} ({confirmed} of {tried} pairs stayed slow)"
+        ))
+    })?;
+    probe.enter(Step::Sets);
+    let found = search.members(&threshold);
+    let count: usize = found.iter().map(|set| set.members.len()).sum();
+    if count < FEWEST {
+        return Err(probe.refuse(format!(
+            "too few conflicts: {count} among {tried} pairs, at least {FEWEST} are needed"
+        )));
+    }
+    let sets = cliques(probe, &found, &threshold)?;
+    Ok(Conflicts { threshold, sets, pairs_per_conflict: tried as f64 / count as f64 })
+}
+
+impl Search {
+    /// Reads random addresses with all bases.
+    fn look(&mut self, probe: &mut Probe<'_>) -> Result<(), Refused> {
+        let targets = probe.anywhere_times(BATCH);
+        let excess = probe.pass(&self.bases, &targets, BATCH)?;
+        self.tried += (BATCH * BASES) as u64;
+        for base in 0..BASES {
+            let values: Vec<f64> = (0..BATCH).map(|target| excess.of(target, base)).collect();
+            let limit = stands_out(&values, FIRST, probe.quantum());
+            let kept = self.confirmed.iter().chain(&self.queue).filter(|c| c.base == base).count();
+            let stand_out = values.iter().zip(&targets).filter(|(excess, _)| **excess > limit);
+            let candidate = |(_, address): (&f64, &PhysAddr)| Candidate {
+                base,
+                address: *address,
+                excess: 0.0,
+            };
+            self.queue.extend(stand_out.map(candidate).take((2 * PER_BASE).saturating_sub(kept)));
+        }
+        Ok(())
+    }
+
+    /// Reads the candidates again, twice to drop most, and then often enough for a median.
+    fn confirm(&mut self, probe: &mut Probe<'_>) -> Result<(), Refused> {
+        let references = probe.anywhere_times(REFERENCES);
+        for passes in [1, 1, PASSES] {
+            let candidates = std::mem::take(&mut self.queue);
+            let targets: Vec<PhysAddr> =
+                references.iter().copied().chain(candidates.iter().map(|c| c.address)).collect();
+            let excess = probe.passes(&self.bases, &targets, REFERENCES, 2, passes)?;
+            let usual = || (0..REFERENCES).flat_map(|i| (0..BASES).map(move |base| (i, base)));
+            let values: Vec<f64> = usual().map(|(i, base)| excess.of(i, base)).collect();
+            let limit = stands_out(&values, AGAIN, probe.quantum() / passes as f64);
+            self.queue = candidates
+                .into_iter()
+                .enumerate()
+                .map(|(i, c)| Candidate { excess: excess.of(REFERENCES + i, c.base), ..c })
+                .filter(|candidate| candidate.excess > limit)
+                .collect();
+            if passes == PASSES {
+                self.usual.extend(values);
+            }
+        }
+        self.confirmed.append(&mut self.queue);
+        Ok(())
+    }
+
+    /// Two groups, or why there are none: confirmed pairs lie around one excess, far from what is
+    /// usual, with little between.
+    fn threshold(&self, quantum: f64) -> Result<Threshold, String> {
+        let (center, sd) = lower_part(&self.usual);
+        let noise = sd.max(quantum / 12f64.sqrt()).max(1.0);
+        let mut upper: Vec<f64> = self.confirmed.iter().map(|c| c.excess - center).collect();
+        upper.retain(|excess| *excess > 3.0 * noise);
+        if upper.len() < FEWEST / 2 {
+            return Err("no group of slow pairs".to_owned());
+        }
+        // The upper half of the group: what is between the groups is never more than half of it.
+        let conflict = quantile(&mut upper, 0.6);
+        if conflict < APART * noise || conflict < 1.5 * quantum {
+            return Err(format!(
+                "slow pairs stand out by {conflict:.0} cycles, with a noise of {noise:.0}"
+            ));
+        }
+        let between = upper.iter().filter(|e| (0.35..0.6).contains(&(**e / conflict))).count();
+        if between as f64 > BETWEEN * upper.len() as f64 {
+            return Err(format!("{between} of {} slow pairs lie between the groups", upper.len()));
+        }
+        Ok(Threshold { at: center + 0.55 * conflict, conflict, noise })
+    }
+
+    fn members(&self, threshold: &Threshold) -> Vec<BankSet> {
+        let set = |(number, base): (usize, &PhysAddr)| {
+            let of_base = self.confirmed.iter().filter(|c| c.base == number);
+            let mut members: Vec<PhysAddr> =
+                of_base.filter(|c| c.excess > threshold.at).map(|c| c.address).collect();
+            members.sort();
+            members.dedup();
+            BankSet { base: *base, members }
+        };
+        self.bases.iter().enumerate().map(set).collect()
+    }
+
+    fn enough(&self, threshold: &Threshold) -> bool {
+        let sizes: Vec<usize> =
+            self.members(threshold).iter().map(|set| set.members.len()).collect();
+        sizes.iter().sum::<usize>() >= WANTED
+            && sizes.iter().filter(|size| **size >= WANTED / 15).count() >= 2
+    }
+}
+
+/// What a pair must exceed to stand out by `times` standard deviations of these.
+fn stands_out(values: &[f64], times: f64, quantum: f64) -> f64 {
+    let (center, sd) = lower_part(values);
+    center + times * sd.max(0.5 * quantum)
+}
+
+/// The sets without members that do not conflict with others of the set.
+fn cliques(
+    probe: &mut Probe<'_>,
+    found: &[BankSet],
+    threshold: &Threshold,
+) -> Result<Vec<BankSet>, Refused> {
+    const JUDGES: usize = 3;
+    let (mut pairs, mut conflicts) = (0, 0);
+    let mut sets = Vec::new();
+    for set in found.iter().filter(|set| set.members.len() > JUDGES) {
+        let judges = &set.members[..JUDGES];
+        let targets: Vec<PhysAddr> = probe
+            .anywhere_times(REFERENCES)
+            .into_iter()
+            .chain(set.members.iter().copied())
+            .collect();
+        let excess = probe.passes(judges, &targets, REFERENCES, 4, PASSES)?;
+        let mut members = Vec::new();
+        for (i, member) in set.members.iter().enumerate() {
+            let others = (0..JUDGES).filter(|judge| *judge != i);
+            let verdicts: Vec<bool> =
+                others.map(|judge| excess.of(REFERENCES + i, judge) > threshold.at).collect();
+            let agree = verdicts.iter().filter(|conflict| **conflict).count();
+            (pairs, conflicts) = (pairs + verdicts.len(), conflicts + agree);
+            // Two of the same row do not conflict, so one judge may disagree.
+            if 2 * agree >= verdicts.len() {
+                members.push(*member);
+            }
+        }
+        sets.push(BankSet { base: set.base, members });
+    }
+    let left: usize = sets.iter().map(|set| set.members.len()).sum();
+    if left < FEWEST || (conflicts as f64) < CLIQUE * pairs as f64 {
+        return Err(probe.refuse(format!(
+            "the sets are no cliques: {conflicts} of {pairs} pairs inside them conflict"
+        )));
+    }
+    Ok(sets)
+}

@@ -1,0 +1,181 @@
+//! What is believed of the machine while it is being found: a shape, the functions of banks, and,
+//! once they are found, rows.
+
+use memweir_core::address_map::{AddressMap, Role, SetFunction, Span, XorFunction};
+use memweir_core::{LINE_BYTES, PhysAddr};
+use rand::RngExt;
+
+use super::probe::Probe;
+use super::shape::{Shape, without};
+use super::solve::{null_space, shortest};
+
+/// What two addresses are to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Relation {
+    /// Different rows of one bank.
+    Conflict,
+    /// One row of one bank.
+    SameRow,
+    /// Different banks.
+    OtherBank,
+}
+
+/// Rows of banks.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    /// Differences of addresses in one row of one bank, from the bit of a line on.
+    pub(super) columns: Span,
+    /// Functions of the row.
+    pub(super) functions: Vec<XorFunction>,
+}
+
+/// A machine as it is believed to be.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub(super) shape: Shape,
+    /// Bits of the inner address that functions may use.
+    pub(super) known: u64,
+    pub(super) banks: Span,
+    pub(super) rows: Option<Rows>,
+}
+
+/// How an address is to be drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Draw {
+    /// From anywhere.
+    Anywhere,
+    /// Near a multiple of some power of two, where an offset that is not known would show: a run of
+    /// its bits is all zeros or all ones.
+    NearEdge,
+}
+
+impl Model {
+    /// Banks over all channels.
+    pub(super) fn banks(&self) -> u64 {
+        u64::from(self.shape.channels()) << self.banks.dimension()
+    }
+
+    /// What the model says of two addresses; nothing of those it does not know.
+    pub(super) fn relation(&self, a: PhysAddr, b: PhysAddr) -> Option<Relation> {
+        let difference = match self.shape.difference(a, b)? {
+            Ok(difference) => difference,
+            Err(_) => return Some(Relation::OtherBank),
+        };
+        if self.banks.basis().iter().any(|f| f.value(difference) == 1) {
+            return Some(Relation::OtherBank);
+        }
+        let row = difference & self.known;
+        let same_row = match &self.rows {
+            Some(rows) => rows.columns.contains(XorFunction(row)),
+            None => row == 0,
+        };
+        Some(if same_row { Relation::SameRow } else { Relation::Conflict })
+    }
+
+    /// An address that differs from `base` in the functions of the basis that `pattern` names.
+    pub(super) fn partner(
+        &self,
+        probe: &mut Probe<'_>,
+        base: PhysAddr,
+        pattern: u64,
+        draw: Draw,
+    ) -> Option<PhysAddr> {
+        const ATTEMPTS: usize = 64;
+        let (way, of_base) = self.shape.enter(base)?;
+        for _ in 0..ATTEMPTS {
+            let drawn = self.draw(probe, draw);
+            let Some((_, mut inner)) = drawn.and_then(|drawn| self.shape.enter(drawn)) else {
+                continue;
+            };
+            for (i, function) in self.banks.basis().iter().enumerate() {
+                if function.value(inner ^ of_base) != pattern >> i & 1 {
+                    inner ^= 1 << function.lowest();
+                }
+            }
+            let partner = self.shape.leave(way, inner);
+            if probe.reach().contains(partner) && partner != base {
+                return Some(partner);
+            }
+        }
+        None
+    }
+
+    fn draw(&self, probe: &mut Probe<'_>, draw: Draw) -> Option<PhysAddr> {
+        let PhysAddr(address) = probe.anywhere();
+        if draw == Draw::Anywhere {
+            return Some(PhysAddr(address));
+        }
+        let top = u64::BITS - self.known.leading_zeros();
+        let low = probe.random.random_range(LINE_BYTES.trailing_zeros()..top);
+        let high = probe.random.random_range(low..top);
+        let run = (2u64 << high) - (1 << low);
+        let edge = if probe.random.random() { address | run } else { address & !run };
+        Some(PhysAddr(edge)).filter(|edge| probe.reach().contains(*edge))
+    }
+
+    /// The address at `inner ^ difference` in the channel of `base`, if it can be measured.
+    pub(super) fn beside(
+        &self,
+        probe: &Probe<'_>,
+        base: PhysAddr,
+        difference: u64,
+    ) -> Option<PhysAddr> {
+        let (way, inner) = self.shape.enter(base)?;
+        let beside = self.shape.leave(way, inner ^ difference);
+        Some(beside).filter(|beside| probe.reach().contains(*beside))
+    }
+
+    /// The map in words of `memweir-core`: the shortest functions; of rows and columns, single bits
+    /// wherever they tell as much.
+    pub(super) fn map(&self, name: &str) -> AddressMap {
+        let (shape, taken) = self.shape.evened(&self.banks);
+        let out = |function: XorFunction| {
+            taken.iter().try_fold(function, |function, bit| without(function, *bit))
+        };
+        let banks: Span = self.banks.basis().iter().filter_map(|f| out(*f)).collect();
+        let row: Vec<XorFunction> = self
+            .rows
+            .iter()
+            .flat_map(|rows| rows.functions.iter().filter_map(|row| out(*row)))
+            .collect();
+        let bits = u64::BITS - self.known.leading_zeros() - taken.len() as u32;
+        let column = if self.rows.is_some() { columns(&banks, &row, bits) } else { Vec::new() };
+        AddressMap {
+            name: name.to_owned(),
+            source: Some("memweir map detect".to_owned()),
+            offset: shape.offset,
+            interleave: shape.interleave,
+            bits,
+            functions: shortest(&banks)
+                .into_iter()
+                .map(|function| SetFunction { role: Role::Set, function })
+                .collect(),
+            row,
+            column,
+        }
+    }
+}
+
+impl Rows {
+    /// The rows of banks `banks` in which `columns` is all that lies in one row. Single bits, the
+    /// highest first, as long as they tell rows apart; sums of bits where none is left.
+    pub(super) fn new(columns: Span, banks: &Span, known: u64) -> Self {
+        let constant = null_space(columns.basis().iter().map(|v| v.0), known);
+        let constant: Span = constant.into_iter().collect();
+        let wanted = constant.dimension() - banks.dimension();
+        let mut told = banks.clone();
+        let singles = XorFunction(known).bits().map(|bit| XorFunction(1 << bit));
+        let singles: Vec<XorFunction> = singles.filter(|f| constant.contains(*f)).collect();
+        let all = singles.into_iter().rev().chain(shortest(&constant).into_iter().rev());
+        let mut functions: Vec<XorFunction> =
+            all.filter(|function| told.add(*function)).take(wanted).collect();
+        functions.sort_by_key(|function| u64::BITS - function.0.leading_zeros());
+        Self { columns, functions }
+    }
+}
+
+/// The lowest bits that banks and rows leave untold.
+fn columns(banks: &Span, row: &[XorFunction], bits: u32) -> Vec<XorFunction> {
+    let mut told: Span = banks.basis().iter().chain(row).copied().collect();
+    (0..bits).map(|bit| XorFunction(1 << bit)).filter(|bit| told.add(*bit)).collect()
+}

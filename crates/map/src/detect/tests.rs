@@ -1,0 +1,170 @@
+use std::time::Duration;
+
+use memweir_core::PhysAddr;
+use memweir_core::address_map::{AddressMap, Interleave, Role, SetFunction, Span, XorFunction};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::published;
+use crate::synthetic::{Machine, Noise, Synthetic};
+
+fn options(seed: u64) -> Options {
+    Options { seed, budget: Duration::from_secs(60) }
+}
+
+fn run(map: &AddressMap, noise: Noise, seed: u64) -> Detection {
+    let mut oracle = Synthetic::new(map, noise, seed);
+    detect(&mut oracle, "found", &options(seed), &mut |_| {})
+}
+
+/// What tells rows of banks apart: the sums of functions of banks and rows.
+fn rows(banks: &Span, rows: &[XorFunction]) -> Span {
+    banks.basis().iter().chain(rows).copied().collect()
+}
+
+fn check(truth: &AddressMap, detection: &Detection) -> Result<(), String> {
+    let found = detection.verdict.as_ref().map_err(ToString::to_string)?;
+    let map = &found.map;
+    let spans = (map.span(), truth.span());
+    if spans.0 != spans.1 {
+        return Err(format!("WRONG banks {:?} for {:?}", spans.0, spans.1));
+    }
+    let expected = rows(&spans.1, Machine::of(truth).rows());
+    let got = rows(&spans.0, &map.row);
+    if got != expected {
+        return Err(format!("WRONG rows {:?} for {:?}", map.row, Machine::of(truth).rows()));
+    }
+    if map.interleave != truth.interleave || map.offset != truth.offset {
+        return Err(format!("WRONG shape {:?} {:#x}", map.interleave, map.offset));
+    }
+    Ok(())
+}
+
+#[test]
+fn published_maps_are_found() {
+    let mut failures = Vec::new();
+    for entry in published::parse("published_maps.json", published::SHIPPED).unwrap() {
+        for (name, noise) in Noise::ALL {
+            let start = std::time::Instant::now();
+            let detection = run(&entry.map, noise, 1);
+            let result = check(&entry.map, &detection);
+            eprintln!(
+                "{} {name}: {} measurements, {:.2} s, computed {:.3} s {:?}",
+                entry.id,
+                detection.measurements,
+                detection.elapsed.as_secs_f64(),
+                start.elapsed().as_secs_f64(),
+                result
+            );
+            if let Err(reason) = result {
+                failures.push(format!("{} {name}: {reason}", entry.id));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Maps unlike any published one.
+fn random_map(random: &mut ChaCha8Rng) -> AddressMap {
+    loop {
+        let bits = random.random_range(27..=36u8);
+        let count = random.random_range(2..=10);
+        let row_bits = random.random_range(10..=14u8);
+        let row: Vec<u8> = (bits - row_bits..bits).collect();
+        let functions: Vec<Vec<u8>> = (0..count)
+            .map(|_| {
+                let mut list = vec![random.random_range(6..bits - row_bits)];
+                let more = random.random_range(0..8);
+                list.extend((0..more).map(|_| random.random_range(6..bits)));
+                list.sort_unstable();
+                list.dedup();
+                list
+            })
+            .collect();
+        let set =
+            |list: &Vec<u8>| SetFunction { role: Role::Set, function: XorFunction::of_bits(list) };
+        let interleave = random.random_bool(0.3).then(|| Interleave {
+            channels: [3, 3, 5, 6, 12][random.random_range(0..5)],
+            granule: Bytes(1 << random.random_range(8..13)),
+        });
+        let offset =
+            [0, 0, 512 << 20, 768 << 20, 1 << 30, 2 << 30, 0x3700_0000][random.random_range(0..7)];
+        let map = AddressMap {
+            name: "random".to_owned(),
+            source: None,
+            offset,
+            interleave,
+            bits: u32::from(bits),
+            functions: functions.iter().map(set).collect(),
+            row: row.iter().map(|bit| XorFunction(1 << bit)).collect(),
+            column: Vec::new(),
+        };
+        if map.validate().is_ok() {
+            return map;
+        }
+    }
+}
+
+/// Whether both maps say the same of pairs, which is all that can be asked where one machine has
+/// several descriptions.
+fn equivalent(truth: &AddressMap, found: &AddressMap, random: &mut ChaCha8Rng) -> bool {
+    let machines = [truth, found].map(Machine::of);
+    let memory = machines[0].memory().0;
+    let mut conflicts = 0;
+    for i in 0..20_000u32 {
+        let a = PhysAddr(truth.offset + (random.random_range(0..memory) & !63));
+        // Half of the pairs conflict: a row function is flipped, and the banks' put right.
+        let b = if i % 2 == 0 {
+            let (way, inner) = truth.enter(a);
+            let mut other = random.random_range(0..1u64 << truth.bits) & !63;
+            for function in truth.span().basis() {
+                if function.value(other ^ inner) == 1 {
+                    other ^= 1 << function.lowest();
+                }
+            }
+            let shape = Shape { offset: truth.offset, interleave: truth.interleave };
+            shape.leave(u64::from(way), other)
+        } else {
+            PhysAddr(truth.offset + (random.random_range(0..memory) & !63))
+        };
+        let verdicts = machines.each_ref().map(|machine| machine.conflict(a, b));
+        if verdicts[0] != verdicts[1] {
+            return false;
+        }
+        conflicts += u32::from(verdicts[0]);
+    }
+    conflicts > 5000
+}
+
+#[test]
+fn maps_unlike_the_published_ones_are_found() {
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    let (mut refused, mut wrong) = (Vec::new(), Vec::new());
+    for number in 0..120u64 {
+        let map = random_map(&mut random);
+        let (name, noise) = Noise::ALL[number as usize % 3];
+        let start = std::time::Instant::now();
+        let detection = run(&map, noise, number);
+        let about = format!(
+            "{number} {name} {:?} offset {:#x} {:?} bits {} banks {} row {:?}, {} m {:.1} s {:.2} s",
+            map.functions.iter().map(|f| f.function.to_string()).collect::<Vec<_>>(),
+            map.offset,
+            map.interleave,
+            map.bits,
+            map.functions.len(),
+            map.row[0].lowest(),
+            detection.measurements,
+            detection.elapsed.as_secs_f64(),
+            start.elapsed().as_secs_f64(),
+        );
+        match detection.verdict {
+            Ok(found) if equivalent(&map, &found.map, &mut random) => {}
+            Ok(found) => wrong.push(format!("{about}: {:?}", found.map)),
+            Err(refusal) => refused.push(format!("{about}: {refusal}")),
+        }
+    }
+    eprintln!("refused {}:\n{}", refused.len(), refused.join("\n"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(refused.len() <= 2, "{}", refused.join("\n"));
+}

@@ -1,0 +1,194 @@
+//! Trying a map on fresh pairs: what it predicts against what is measured.
+
+use memweir_core::PhysAddr;
+use rand::RngExt;
+
+use super::Refused;
+use super::conflicts::Threshold;
+use super::model::{Draw, Model, Relation};
+use super::probe::Probe;
+
+/// Fresh bases, and partners of each by what is predicted.
+const BASES: usize = 4;
+const CONFLICTS: usize = 80;
+const OTHER_BANKS: usize = 32;
+const SAME_ROW: usize = 12;
+/// Random addresses that tell what is usual.
+const REFERENCES: usize = 48;
+/// Passes, and those for pairs that were not as predicted.
+const PASSES: usize = 3;
+const MORE_PASSES: usize = 9;
+/// Share of surprises above which measuring again would not change the verdict.
+const HOPELESS: f64 = 0.2;
+
+/// A prediction and its outcome.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    a: PhysAddr,
+    b: PhysAddr,
+    conflict: bool,
+}
+
+/// A share with its 95 % interval (Wilson's).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// The share found.
+    pub value: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+impl Share {
+    /// `hits` of `all`; all that is known of a share of nothing is that it is between 0 and 1.
+    #[must_use]
+    pub fn of(hits: u64, all: u64) -> Self {
+        if all == 0 {
+            return Self { value: 0.0, low: 0.0, high: 1.0 };
+        }
+        const Z: f64 = 1.96;
+        let (n, share) = (all as f64, hits as f64 / all as f64);
+        let z2 = Z * Z / n;
+        let center = (share + z2 / 2.0) / (1.0 + z2);
+        let half = Z / (1.0 + z2) * (share * (1.0 - share) / n + z2 / (4.0 * n)).sqrt();
+        Self { value: share, low: (center - half).max(0.0), high: (center + half).min(1.0) }
+    }
+}
+
+/// How well a map predicts conflicts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Score {
+    /// The share of predicted conflicts that are.
+    pub precision: Share,
+    /// The share of conflicts that were predicted.
+    pub recall: Share,
+    /// The harmonic mean of both; its interval is that of both lower and both upper ends.
+    pub f1: Share,
+    /// Pairs that were tried.
+    pub pairs: u64,
+}
+
+impl Score {
+    pub(super) fn of(model: &Model, trials: &[Trial]) -> Self {
+        let (mut right, mut wrong, mut missed, mut pairs) = (0, 0, 0, 0);
+        for trial in trials {
+            let Some(relation) = model.relation(trial.a, trial.b) else { continue };
+            pairs += 1;
+            match (relation == Relation::Conflict, trial.conflict) {
+                (true, true) => right += 1,
+                (true, false) => wrong += 1,
+                (false, true) => missed += 1,
+                (false, false) => {}
+            }
+        }
+        let (precision, recall) =
+            (Share::of(right, right + wrong), Share::of(right, right + missed));
+        let harmonic = |p: f64, r: f64| if p + r > 0.0 { 2.0 * p * r / (p + r) } else { 0.0 };
+        let f1 = Share {
+            value: harmonic(precision.value, recall.value),
+            low: harmonic(precision.low, recall.low),
+            high: harmonic(precision.high, recall.high),
+        };
+        Self { precision, recall, f1, pairs }
+    }
+}
+
+/// The share of trials that the model predicts; of those where it or the machine says conflict, so
+/// that a model which says no to all does not agree.
+pub(super) fn agreement(model: &Model, trials: &[Trial]) -> f64 {
+    if trials.is_empty() {
+        return 1.0;
+    }
+    let score = Score::of(model, trials);
+    score.precision.value.min(score.recall.value)
+}
+
+/// Fresh pairs, a third of them near edges, of every relation that the model knows.
+pub(super) fn try_model(
+    probe: &mut Probe<'_>,
+    model: &Model,
+    threshold: &Threshold,
+) -> Result<Vec<Trial>, Refused> {
+    let bases = probe.anywhere_times(BASES);
+    let mut targets = probe.anywhere_times(REFERENCES);
+    for base in &bases {
+        targets.extend(partners(probe, model, *base));
+    }
+    let excess = probe.passes(&bases, &targets, REFERENCES, 4, PASSES)?;
+    let mut trials = Vec::with_capacity(targets.len() * BASES);
+    for (i, b) in targets.iter().enumerate().skip(REFERENCES) {
+        for (j, a) in bases.iter().enumerate().filter(|(_, a)| *a != b) {
+            trials.push(Trial { a: *a, b: *b, conflict: excess.of(i, j) > threshold.at });
+        }
+    }
+    again(probe, model, threshold, &bases, &mut trials)?;
+    Ok(trials)
+}
+
+/// Measures again, later and longer, what was not as predicted.
+fn again(
+    probe: &mut Probe<'_>,
+    model: &Model,
+    threshold: &Threshold,
+    bases: &[PhysAddr],
+    trials: &mut [Trial],
+) -> Result<(), Refused> {
+    let surprise = |trial: &&mut Trial| {
+        let relation = model.relation(trial.a, trial.b);
+        relation.is_some_and(|relation| (relation == Relation::Conflict) != trial.conflict)
+    };
+    let all = trials.len() as f64;
+    let surprises: Vec<&mut Trial> = trials.iter_mut().filter(surprise).collect();
+    if surprises.is_empty() || surprises.len() as f64 > HOPELESS * all {
+        return Ok(());
+    }
+    let mut targets = probe.anywhere_times(REFERENCES);
+    targets.extend(surprises.iter().map(|trial| trial.b));
+    let excess = probe.passes(bases, &targets, REFERENCES, 4, MORE_PASSES)?;
+    for (i, trial) in surprises.into_iter().enumerate() {
+        let member = bases.iter().position(|base| *base == trial.a).unwrap_or(0);
+        trial.conflict = excess.of(REFERENCES + i, member) > threshold.at;
+    }
+    Ok(())
+}
+
+fn partners(probe: &mut Probe<'_>, model: &Model, base: PhysAddr) -> Vec<PhysAddr> {
+    let mut partners = Vec::with_capacity(CONFLICTS + OTHER_BANKS + SAME_ROW);
+    let draw = |i: usize| if i % 2 == 0 { Draw::Anywhere } else { Draw::NearEdge };
+    for i in 0..CONFLICTS {
+        partners.extend(model.partner(probe, base, 0, draw(i)));
+    }
+    let rank = model.banks.dimension();
+    if rank > 0 {
+        for i in 0..OTHER_BANKS {
+            // Half of them differ in one function alone.
+            let single = 1u64 << (i / 4 % rank);
+            let any = probe.random.random_range(1..1u64 << rank);
+            let pattern = if i % 4 < 2 { single } else { any };
+            partners.extend(model.partner(probe, base, pattern, draw(i)));
+        }
+    }
+    for _ in 0..SAME_ROW {
+        let Some(rows) = &model.rows else { break };
+        let chosen: u64 = probe.random.random();
+        let members = rows.columns.basis().iter().enumerate().filter(|(i, _)| chosen >> i & 1 == 1);
+        let difference = members.fold(0, |sum, (_, column)| sum ^ column.0);
+        partners.extend(model.beside(probe, base, difference).filter(|partner| *partner != base));
+    }
+    partners
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wilsons_interval() {
+        // Newcombe 1998: 81 of 263 is 0.2553 to 0.3662.
+        let share = Share::of(81, 263);
+        assert!((share.low - 0.2553).abs() < 2e-4 && (share.high - 0.3662).abs() < 2e-4);
+        assert!(Share::of(200, 200).low > 0.98 && Share::of(200, 200).high == 1.0);
+        assert_eq!(Share::of(0, 0), Share { value: 0.0, low: 0.0, high: 1.0 });
+    }
+}
