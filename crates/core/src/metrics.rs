@@ -35,6 +35,30 @@ pub fn weighted_speedup(alone_and_shared: &[(Nanos, Nanos)]) -> f64 {
         .sum()
 }
 
+/// The slowdown of the job that suffers most, the unfairness of bpm section 4.3: the largest time
+/// shared over time alone. `None` of no job that took time alone.
+#[must_use]
+pub fn maximum_slowdown(alone_and_shared: &[(Nanos, Nanos)]) -> Option<f64> {
+    slowdowns(alone_and_shared).max_by(f64::total_cmp)
+}
+
+/// Harmonic speedup: the number of jobs over the sum of their slowdowns, 1 if they do not disturb
+/// each other. It weighs throughput and fairness at once. `None` of no job that took time alone.
+#[must_use]
+pub fn harmonic_speedup(alone_and_shared: &[(Nanos, Nanos)]) -> Option<f64> {
+    let (count, sum) = slowdowns(alone_and_shared)
+        .fold((0, 0.0), |(count, sum), slowdown| (count + 1, sum + slowdown));
+    (sum > 0.0).then(|| f64::from(count) / sum)
+}
+
+/// Time shared over time alone of each job that took time alone.
+fn slowdowns(alone_and_shared: &[(Nanos, Nanos)]) -> impl Iterator<Item = f64> {
+    alone_and_shared
+        .iter()
+        .filter(|(alone, _)| *alone > Nanos::ZERO)
+        .map(|(alone, shared)| shared.as_f64() / alone.as_f64())
+}
+
 /// How much more a batch got done per time than under the baseline: the baseline's turnaround over
 /// this one's, less one (iabw Fig. 9, 11-14). 0.25 is 25 % more throughput, which is 20 % less
 /// time; negative is a loss. `None` if there was no turnaround.
@@ -220,6 +244,15 @@ mod tests {
         assert!(close(weighted_speedup(&jobs), 2.55, 1e-12));
         assert_eq!(weighted_speedup(&[(Nanos(5), Nanos(0))]), 0.0);
         assert_eq!(weighted_speedup(&[]), 0.0);
+    }
+
+    #[test]
+    fn slowdowns_by_hand() {
+        // Slowdowns 1, 1.25 and 4/3: three over 43/12.
+        let jobs = [(Nanos(100), Nanos(100)), (Nanos(100), Nanos(125)), (Nanos(60), Nanos(80))];
+        assert!(close(maximum_slowdown(&jobs).unwrap(), 4.0 / 3.0, 1e-12));
+        assert!(close(harmonic_speedup(&jobs).unwrap(), 36.0 / 43.0, 1e-12));
+        assert_eq!((maximum_slowdown(&[]), harmonic_speedup(&[])), (None, None));
     }
 
     #[test]

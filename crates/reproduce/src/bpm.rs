@@ -1,0 +1,113 @@
+//! bpm: its figures on the machine at bank level.
+
+mod banks;
+mod evaluation;
+mod indicators;
+mod machine;
+mod memory;
+mod overhead;
+mod programs;
+mod rig;
+mod runs;
+mod threads;
+mod variants;
+mod workloads;
+
+use memweir_core::input::InputError;
+
+use crate::report::{Effort, Found};
+use crate::run::{Failed, Laboratory};
+use crate::source::{FigureData, File, Suite};
+use crate::work::Bench;
+use rig::Parameters;
+use runs::Runs;
+
+macro_rules! file {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../experiments/", $name)))
+    };
+}
+
+const PAPER: File = file!("bpm/paper.toml");
+
+/// The address map of the machine.
+const MAP: File = file!("bpm/i7-860.toml");
+
+/// In the order of the paper.
+const FIGURES: [File; 11] = [
+    file!("bpm/figure-01.toml"),
+    file!("bpm/figure-04.toml"),
+    file!("bpm/figure-05.toml"),
+    file!("bpm/figure-07.toml"),
+    file!("bpm/figure-08.toml"),
+    file!("bpm/figure-09.toml"),
+    file!("bpm/figure-10.toml"),
+    file!("bpm/streamcluster.toml"),
+    file!("bpm/power.toml"),
+    file!("bpm/overhead.toml"),
+    file!("bpm/assignment.toml"),
+];
+
+/// What the paper states.
+pub(crate) fn suite() -> Result<Suite, InputError> {
+    Suite::read(PAPER, &FIGURES)
+}
+
+/// The machine, the programs, and the runs so far.
+pub(crate) struct Lab {
+    runs: Runs,
+    /// The figure in whose file the numbers of banks of Fig. 1 are.
+    banks: banks::Parameters,
+}
+
+impl Lab {
+    /// The machine of the paper.
+    ///
+    /// # Errors
+    /// If a data file is not what it should be.
+    pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
+        let suite = suite()?;
+        let data = |id: &str| {
+            let found = suite.figures.iter().find(|figure| figure.id == id);
+            found.ok_or_else(|| InputError::new("experiments/bpm", format!("no figure `{id}`")))
+        };
+        let parameters: Parameters = data("4")?.parameters()?;
+        Ok(Self { runs: Runs::new(parameters, effort)?, banks: data("1")?.parameters()? })
+    }
+}
+
+impl Laboratory for Lab {
+    fn work(&self, figures: &[&FigureData]) -> u64 {
+        runs::work(figures.iter().map(|figure| figure.id.as_str()))
+    }
+
+    fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
+        let runs = &self.runs;
+        match data.id.as_str() {
+            "1" => banks::figure_1(&self.banks, runs, bench),
+            "4" => evaluation::figure_4(runs, bench),
+            "5" => evaluation::figure_5(runs, bench),
+            "7" => indicators::figure_7(data, runs, bench),
+            "8" => variants::figure_8(runs, bench),
+            "9" => variants::figure_9(runs, bench),
+            "10" => variants::figure_10(data, runs, bench),
+            "streamcluster" => threads::streamcluster(data, runs, bench),
+            "power" => evaluation::power(runs, bench),
+            "overhead" => overhead::overhead(runs, bench),
+            "assignment" => {
+                let demands = banks::demands(&self.banks, runs, bench)?;
+                variants::assignment(&demands, runs, bench)
+            }
+            other => {
+                let reason = format!("nobody knows how to make figure `{other}`");
+                Err(InputError::new("experiments/bpm", reason).into())
+            }
+        }
+    }
+
+    fn precision(&self) -> String {
+        "A quarter of the time per run: programs that seldom miss have few misses in it, and \
+         improvements move by about a percent."
+            .to_owned()
+    }
+}

@@ -1,0 +1,189 @@
+//! Performance against the number of banks: Fig. 1.
+
+use std::collections::BTreeMap;
+
+use memweir_core::address_map::ColorSet;
+use memweir_core::input::Refusal;
+use memweir_core::metrics;
+use memweir_plot::{Chart, Level, PALETTE, Panel, Series, Style};
+use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits, Supply};
+use serde::Deserialize;
+
+use super::memory::PAPER_MEMORY;
+use super::programs::Profile;
+use super::runs::{ALONE_WORK, Runs, refused};
+use crate::report::{Found, Plot, Table, untitled};
+use crate::run::Failed;
+use crate::work::Bench;
+
+/// Share of its best performance with which a program has enough banks (Fig. 1).
+const ENOUGH: f64 = 0.9;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parameters {
+    /// Numbers of banks, ascending; the last is all of them.
+    banks: Vec<u32>,
+}
+
+/// Performance of each program in each number of banks, over its best.
+fn performance(
+    parameters: &Parameters,
+    runs: &Runs,
+    bench: &Bench<'_>,
+) -> Result<Vec<Vec<f64>>, Failed> {
+    let profiles = runs.profiles(bench)?;
+    let sets: Vec<ColorSet> = parameters
+        .banks
+        .iter()
+        .map(|banks| first(&runs.rig.board.supply, *banks))
+        .collect::<Result<_, _>>()
+        .map_err(refused)?;
+    let inputs: Vec<(&Profile, &ColorSet)> =
+        profiles.iter().flat_map(|profile| sets.iter().map(move |set| (profile, set))).collect();
+    let rig = &runs.rig;
+    let speeds = bench
+        .try_all(ALONE_WORK, &inputs, |(profile, set)| {
+            rig.alone(&profile.job(), Some(set), PAPER_MEMORY).map(|alone| 1.0 / alone.seconds)
+        })
+        .map_err(refused)?;
+    let over_best = |speeds: &[f64]| -> Vec<f64> {
+        let best = speeds.iter().copied().fold(0.0, f64::max);
+        speeds.iter().map(|speed| speed / best).collect()
+    };
+    Ok(speeds.chunks(sets.len()).map(over_best).collect())
+}
+
+/// The colors of so many banks: what the first of as many such programs as fit would be given.
+fn first(supply: &Supply, banks: u32) -> Result<ColorSet, Refusal> {
+    let programs = (supply.colors() * supply.banks_per_color() / banks).max(1);
+    let programs = vec![ProgramTraits::default(); programs as usize];
+    let sets = ColorAssignment::named("uniform")?.assign(&programs, supply, CacheUse::Keep)?;
+    Ok(sets.into_iter().next().unwrap_or_default())
+}
+
+/// The smallest number of banks with which each program has enough.
+pub(super) fn demands(
+    parameters: &Parameters,
+    runs: &Runs,
+    bench: &Bench<'_>,
+) -> Result<BTreeMap<String, u32>, Failed> {
+    let performance = performance(parameters, runs, bench)?;
+    let demand = |speeds: &Vec<f64>| {
+        let enough = speeds.iter().position(|speed| *speed >= ENOUGH);
+        parameters.banks[enough.unwrap_or(parameters.banks.len() - 1)]
+    };
+    let profiles = runs.profiles(bench)?;
+    Ok(profiles.iter().zip(&performance).map(|(p, speeds)| (p.name.clone(), demand(speeds))).collect())
+}
+
+/// Fig. 1.
+pub(super) fn figure_1(
+    parameters: &Parameters,
+    runs: &Runs,
+    bench: &Bench<'_>,
+) -> Result<Found, Failed> {
+    let performance = performance(parameters, runs, bench)?;
+    let profiles = runs.profiles(bench)?;
+    let column = |banks: u32| parameters.banks.iter().position(|known| *known == banks);
+    let at = |program: usize, banks: u32| {
+        column(banks).map_or(f64::NAN, |column| 100.0 * performance[program][column])
+    };
+    let of = |short: &str, banks: u32| {
+        let place = profiles.iter().position(|profile| profile.short() == short);
+        place.map_or(f64::NAN, |place| at(place, banks))
+    };
+    let all = |banks: u32| -> Vec<f64> { (0..profiles.len()).map(|p| at(p, banks)).collect() };
+    let lowest = |banks: u32| all(banks).into_iter().fold(f64::INFINITY, f64::min);
+    let mean = |banks: u32| metrics::mean(&all(banks)).unwrap_or(f64::NAN);
+    let light: Vec<f64> = ["gcc", "dealII", "namd"].iter().map(|name| of(name, 16)).collect();
+    let values = vec![
+        ("lowest", lowest(16)),
+        ("libquantum", of("libquantum", 16)),
+        ("mcf", of("mcf", 16)),
+        ("light", metrics::mean(&light).unwrap_or(f64::NAN)),
+        ("eight", mean(8)),
+    ];
+    let line = |name: &str, value: &dyn Fn(u32) -> f64| -> (String, Vec<(f64, f64)>) {
+        let points = parameters.banks.iter().map(|banks| (f64::from(*banks), value(*banks)));
+        (name.to_owned(), points.collect())
+    };
+    let series = [
+        line("mean", &mean),
+        line("lowest of any", &lowest),
+        line("libquantum", &|banks| of("libquantum", banks)),
+        line("mcf", &|banks| of("mcf", banks)),
+    ]
+    .into_iter()
+    .zip(PALETTE)
+    .map(|((name, points), color)| Series { name, points, style: Style::Line, color });
+    let chart = Chart {
+        title: "performance against the number of banks".to_owned(),
+        x_label: "banks".to_owned(),
+        y_label: "% of the best".to_owned(),
+        y_start: Some(60.0),
+        series: series.collect(),
+        levels: vec![Level { name: "90 %".to_owned(), value: 90.0, color: PALETTE[4] }],
+        ..Chart::default()
+    };
+    Ok(Found {
+        plots: vec![Plot {
+            caption: "Instructions per second of a program alone, over its best.".to_owned(),
+            figure: untitled(vec![Panel::Chart(chart)]),
+        }],
+        tables: vec![by_program(parameters, profiles, &performance), fits(profiles)],
+        values,
+        remarks: vec![misfits(profiles)],
+        ..Found::default()
+    })
+}
+
+fn by_program(parameters: &Parameters, profiles: &[Profile], performance: &[Vec<f64>]) -> Table {
+    let banks = parameters.banks.iter().map(|banks| format!("{banks} banks"));
+    let row = |(profile, speeds): (&Profile, &Vec<f64>)| {
+        let cells = speeds.iter().map(|speed| format!("{:.1}", 100.0 * speed));
+        std::iter::once(profile.name.clone()).chain(cells).collect()
+    };
+    Table {
+        caption: "Performance of each program, % of its best".to_owned(),
+        header: std::iter::once("program".to_owned()).chain(banks).collect(),
+        rows: profiles.iter().zip(performance).map(row).collect(),
+    }
+}
+
+/// What was asked of each program and what it does.
+fn fits(profiles: &[Profile]) -> Table {
+    let row = |profile: &Profile| {
+        let (asked, alone) = (&profile.asked, &profile.alone);
+        let beside = |asked: f64, is: f64, digits: usize| format!("{asked:.digits$} / {is:.digits$}");
+        vec![
+            profile.name.clone(),
+            beside(asked.mpki, alone.mpki, 2),
+            beside(100.0 * asked.rbl, 100.0 * alone.rbl, 1),
+            beside(asked.blp, alone.blp, 2),
+            format!("{:.2}", alone.bandwidth / 1e9),
+        ]
+    };
+    let header = ["program", "MPKI", "row-buffer locality (%)", "bank parallelism", "GB/s"];
+    Table {
+        caption: "The programs alone: what is published / what ours do".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: profiles.iter().map(row).collect(),
+    }
+}
+
+fn misfits(profiles: &[Profile]) -> String {
+    let far: Vec<&str> =
+        profiles.iter().filter(|p| !p.fitted.reached).map(Profile::short).collect();
+    match far.as_slice() {
+        [] => "All programs do alone what is published of them.".to_owned(),
+        far => format!(
+            "Of {} programs, these do not do alone what is published of them to within 2 % (misses), \
+             1 point (locality) and 4 % (parallelism): {}. The published values are of another \
+             machine, and a page of 4 KiB on two channels opens two rows, so that no program that \
+             goes from page to page has a locality above 97 % here.",
+            profiles.len(),
+            far.join(", ")
+        ),
+    }
+}

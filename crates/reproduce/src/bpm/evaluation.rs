@@ -1,0 +1,223 @@
+//! The evaluation on 20 workloads: Fig. 4, Fig. 5 and memory power.
+
+use memweir_core::metrics;
+use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
+
+use super::runs::{Case, Outcome, Partition, Runs};
+use super::workloads::{WITH_MCF, Workload};
+use crate::report::{Found, Plot, Table, untitled};
+use crate::run::Failed;
+use crate::work::Bench;
+
+/// By how much two cases differ, workload by workload.
+pub(super) struct Gains {
+    /// Improvement of weighted speedup, %.
+    pub(super) speedup: Vec<f64>,
+    /// Improvement of fairness: reduction of maximum slowdown, %.
+    pub(super) fairness: Vec<f64>,
+}
+
+impl Gains {
+    /// Of `with` over `without` (section 4.3).
+    pub(super) fn of(with: &[Outcome], without: &[Outcome]) -> Self {
+        let pairs = || with.iter().zip(without);
+        let speedup = |(with, without): (&Outcome, &Outcome)| {
+            100.0 * (with.weighted_speedup() / without.weighted_speedup() - 1.0)
+        };
+        let fairness = |(with, without): (&Outcome, &Outcome)| {
+            100.0 * (1.0 - with.maximum_slowdown() / without.maximum_slowdown())
+        };
+        Self { speedup: pairs().map(speedup).collect(), fairness: pairs().map(fairness).collect() }
+    }
+}
+
+/// Mean, or no number of none.
+pub(super) fn mean(values: &[f64]) -> f64 {
+    metrics::mean(values).unwrap_or(f64::NAN)
+}
+
+pub(super) fn best(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}
+
+fn worst(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+/// The values of some workloads, by their numbers.
+fn some(values: &[f64], numbers: impl IntoIterator<Item = u32>) -> Vec<f64> {
+    numbers.into_iter().filter_map(|number| values.get(number as usize - 1).copied()).collect()
+}
+
+/// Bars for each workload and, behind them, for the mean.
+pub(super) fn bars(title: &str, y_label: &str, sets: &[(&str, &[f64])]) -> Panel {
+    let sets = sets.iter().zip(PALETTE).map(|((name, values), color)| BarSet {
+        name: (*name).to_owned(),
+        values: values.iter().copied().chain([mean(values)]).collect(),
+        color,
+    });
+    let numbers = (1..=20).map(|number: u32| number.to_string());
+    Panel::Bars(Bars {
+        title: title.to_owned(),
+        x_label: "workload".to_owned(),
+        y_label: y_label.to_owned(),
+        categories: numbers.chain(["mean".to_owned()]).collect(),
+        sets: sets.collect(),
+        arrangement: Arrangement::Grouped,
+        ..Bars::default()
+    })
+}
+
+/// Fig. 4.
+pub(super) fn figure_4(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
+    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
+    let with = runs.outcomes(&Case::of(Partition::Bpm), bench)?;
+    let gains = Gains::of(&with, &without);
+    let (speedup, fairness) = (&gains.speedup, &gains.fairness);
+    let (eight, four) = (mean(&some(speedup, 1..=10)), mean(&some(speedup, 11..=20)));
+    let values = vec![
+        ("ws", mean(speedup)),
+        ("ws-best", best(speedup)),
+        ("ws-worst", worst(speedup)),
+        ("ws-four", four),
+        ("ws-eight", eight),
+        ("eight-over-four", eight - four),
+        ("ws-11", speedup[10]),
+        ("ms", mean(fairness)),
+        ("ms-best", best(fairness)),
+        ("ms-11", fairness[10]),
+        ("ms-14", fairness[13]),
+        ("ms-mcf", mean(&some(fairness, WITH_MCF))),
+    ];
+    let spilled: u64 = with.iter().map(|outcome| outcome.executed.spilled.0).sum();
+    let pages: u64 = with.iter().map(|outcome| outcome.executed.spilled.1).sum();
+    Ok(Found {
+        plots: vec![Plot {
+            caption: "Improvement of weighted speedup and of fairness (reduction of maximum \
+                      slowdown) by BPM. Workloads 1 to 10 are of 8 programs, 11 to 20 of 4."
+                .to_owned(),
+            figure: untitled(vec![bars(
+                "BPM against no partition",
+                "improvement (%)",
+                &[("weighted speedup", speedup), ("fairness", fairness)],
+            )]),
+        }],
+        tables: vec![table(&runs.workloads, &without, &with), slowdowns(&runs.workloads, &without, &with)],
+        values,
+        remarks: vec![format!(
+            "Of {pages} pages that the programs touched, {spilled} had to have other colors than \
+             their program's."
+        )],
+        ..Found::default()
+    })
+}
+
+fn table(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> Table {
+    let row = |(workload, (without, with)): (&Workload, (&Outcome, &Outcome))| {
+        let names: Vec<&str> = workload.programs.iter().map(|name| short(name)).collect();
+        vec![
+            format!("{}: {}", workload.number, names.join(", ")),
+            format!("{:.3}", without.weighted_speedup()),
+            format!("{:.3}", with.weighted_speedup()),
+            format!("{:.3}", without.maximum_slowdown()),
+            format!("{:.3}", with.maximum_slowdown()),
+        ]
+    };
+    let header = ["workload", "weighted speedup", "with BPM", "maximum slowdown", "with BPM"];
+    Table {
+        caption: "The workloads, without and with BPM".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: workloads.iter().zip(without.iter().zip(with)).map(row).collect(),
+    }
+}
+
+/// Who is slowed down by how much.
+fn slowdowns(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> Table {
+    let rows = workloads.iter().zip(without.iter().zip(with)).flat_map(
+        |(workload, (without, with))| {
+            let programs = workload.programs.iter().enumerate();
+            programs.map(move |(place, name)| {
+                vec![
+                    format!("{}: {}", workload.number, short(name)),
+                    format!("{:.3}", without.slowdowns[place]),
+                    format!("{:.3}", with.slowdowns[place]),
+                ]
+            })
+        },
+    );
+    Table {
+        caption: "Slowdown of each program, without and with BPM".to_owned(),
+        header: ["program", "slowdown", "with BPM"].map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+    }
+}
+
+fn short(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(_, rest)| rest)
+}
+
+/// Fig. 5.
+pub(super) fn figure_5(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
+    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
+    let with = runs.outcomes(&Case::of(Partition::Bpm), bench)?;
+    let rates = |outcomes: &[Outcome]| -> Vec<f64> {
+        outcomes.iter().map(|outcome| 100.0 * outcome.executed.miss_rate()).collect()
+    };
+    let (before, after) = (rates(&without), rates(&with));
+    let less: Vec<f64> = before.iter().zip(&after).map(|(before, after)| before - after).collect();
+    let fell = less.iter().filter(|less| **less > 0.0).count();
+    Ok(Found {
+        plots: vec![Plot {
+            caption: "Share of the requests that do not find their row open.".to_owned(),
+            figure: untitled(vec![bars(
+                "row-buffer miss rate",
+                "misses (%)",
+                &[("without BPM", &before), ("with BPM", &after)],
+            )]),
+        }],
+        values: vec![
+            ("w11", before[10]),
+            ("w11-less", less[10]),
+            ("mean-less", mean(&less)),
+            ("share", 100.0 * fell as f64 / less.len() as f64),
+        ],
+        ..Found::default()
+    })
+}
+
+/// Memory power (section 5.4).
+pub(super) fn power(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
+    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
+    let with = runs.outcomes(&Case::of(Partition::Bpm), bench)?;
+    let less = |value: &dyn Fn(&Outcome) -> f64| -> Vec<f64> {
+        let pairs = with.iter().zip(without.iter());
+        pairs.map(|(with, without)| 100.0 * (1.0 - value(with) / value(without))).collect()
+    };
+    let power = less(&|outcome| outcome.executed.energy.watts());
+    let energy = less(&|outcome| outcome.executed.energy.nanojoules_per_request());
+    let watts: Vec<f64> =
+        without.iter().map(|outcome| outcome.executed.energy.watts()).collect();
+    Ok(Found {
+        plots: vec![Plot {
+            caption: "Power of the memory devices, and their energy for each request: how much \
+                      less with BPM."
+                .to_owned(),
+            figure: untitled(vec![bars(
+                "reduction by BPM",
+                "reduction (%)",
+                &[("power", &power), ("energy per request", &energy)],
+            )]),
+        }],
+        values: vec![
+            ("power", best(&power)),
+            ("power-mean", mean(&power)),
+            ("energy-mean", mean(&energy)),
+        ],
+        remarks: vec![format!(
+            "The devices of all eight ranks take {:.1} W on average without BPM. A workload that is \
+             faster does as much in less time, so that its power falls less than its energy.",
+            mean(&watts)
+        )],
+        ..Found::default()
+    })
+}

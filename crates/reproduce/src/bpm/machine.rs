@@ -1,0 +1,118 @@
+//! The machine of section 4.1: a Core i7-860 with 8 GB of DDR3.
+
+use memweir_core::address_map::AddressMap;
+use memweir_core::cache::CacheGeometry;
+use memweir_core::input::{InputError, Refusal};
+use memweir_core::{Bytes, PhysAddr};
+use memweir_policy::colors::Supply;
+use memweir_sim::bank::clock::Clock;
+use memweir_sim::bank::machine::{CacheLevel, CoreConfig, MachineConfig};
+use memweir_sim::bank::os::{
+    Aging, Exhausted, FaultCosts, Os, OsConfig, Palette, Start, ZoneConfig,
+};
+
+use super::MAP;
+
+/// Bits of the offset in a page.
+pub(super) const PAGE_BITS: u32 = 12;
+
+/// Cores of the machine; each can execute two threads.
+pub(super) const CORES: usize = 4;
+
+/// Memory of the machine.
+pub(super) const MEMORY: Bytes = Bytes(8 << 30);
+
+/// Instructions per cycle, reorder window and line fill buffers of a Nehalem core (Intel's
+/// optimization manual); its private caches are in the programs' characteristics already.
+const CORE: CoreConfig = CoreConfig { width: 4, window: 128, mshrs: 10, l1: None, l2: None };
+
+/// Core cycles from a miss of the private caches to the data in the shared cache.
+const LLC_LATENCY: u32 = 39;
+
+/// A kernel to boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kernel {
+    /// It knows no colors.
+    Plain,
+    /// Its free lists are colored.
+    Colored,
+}
+
+/// What does not change between runs.
+#[derive(Debug)]
+pub(super) struct Board {
+    pub(super) map: AddressMap,
+    pub(super) supply: Supply,
+    plain: Os,
+    colored: Os,
+}
+
+impl Board {
+    /// Boots both kernels, the one that knows colors and the one that does not, on memory that has
+    /// been in use in the same way.
+    ///
+    /// # Errors
+    /// If the map is not what it should be.
+    pub(super) fn new(aging: Aging) -> Result<Self, InputError> {
+        let map = AddressMap::parse(MAP.0, MAP.1)?;
+        let coloring = map.coloring(PAGE_BITS);
+        let boot = |palette| {
+            let zone = ZoneConfig {
+                name: "dram".to_owned(),
+                base: PhysAddr(0),
+                size: MEMORY,
+                palette,
+                start: Start::Aged(aging),
+            };
+            // A program has touched its memory long before the time that is looked at.
+            let costs = FaultCosts::FREE;
+            Os::new(&OsConfig { zones: vec![zone], exhausted: Exhausted::Spill, costs })
+        };
+        let refused = |refusal: Refusal| refusal.written_in(MAP.0);
+        Ok(Self {
+            supply: Supply::of_map(&map, PAGE_BITS, Some(&llc())),
+            plain: boot(Palette::plain(PAGE_BITS)).map_err(refused)?,
+            colored: boot(Palette::banks(&coloring)).map_err(refused)?,
+            map,
+        })
+    }
+
+    /// One of the kernels, freshly booted.
+    pub(super) fn os(&self, kernel: Kernel) -> Os {
+        match kernel {
+            Kernel::Plain => self.plain.clone(),
+            Kernel::Colored => self.colored.clone(),
+        }
+    }
+}
+
+/// The shared cache: 8 MB, 16 ways.
+pub(super) fn llc() -> CacheGeometry {
+    CacheGeometry::new(Bytes(8 << 20), 16)
+}
+
+/// The machine for so many threads: beyond one per core, each has half of one.
+pub(super) fn machine(threads: usize) -> MachineConfig {
+    let core = if threads > CORES { CORE.split(2) } else { CORE };
+    MachineConfig {
+        clock: Clock::gigahertz(2.8),
+        cores: vec![core; threads],
+        llc: Some(CacheLevel { geometry: llc(), latency: LLC_LATENCY }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_map_is_that_of_the_paper() {
+        let map = AddressMap::parse(MAP.0, MAP.1).unwrap();
+        assert!(map.is_complete());
+        let coloring = map.coloring(PAGE_BITS);
+        let bits: Vec<u32> = coloring.span().basis().iter().map(|f| f.lowest()).collect();
+        assert_eq!(bits, [13, 14, 15, 21, 22]);
+        let supply = Supply::of_map(&map, PAGE_BITS, Some(&llc()));
+        assert_eq!((supply.colors(), supply.banks_per_color()), (32, 2));
+    }
+}

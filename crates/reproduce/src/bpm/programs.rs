@@ -1,0 +1,109 @@
+//! The programs of SPEC CPU2006 as streams of accesses that behave like them.
+
+use memweir_core::Bytes;
+use memweir_core::input::Refusal;
+use memweir_sim::bank::fit::{Characteristics, Fitted, Measured};
+use memweir_sim::bank::synthetic::{Resident, Structure};
+use memweir_sim::workload::catalog::{Catalog, Entry, Suite};
+
+use super::memory::PAPER_MEMORY;
+use super::rig::{Alone, Job, Parameters, Rig};
+use super::runs::FIT_WORK;
+use crate::run::Failed;
+use crate::work::Bench;
+
+/// A program, fitted to what is published of it.
+#[derive(Clone, Debug)]
+pub(super) struct Profile {
+    /// Its name in the catalog.
+    pub(super) name: String,
+    /// What it should do alone.
+    pub(super) asked: Characteristics,
+    /// What it is made of, and what it was measured to do.
+    pub(super) fitted: Fitted,
+    /// Instructions that it executes in the time of a run when it is alone.
+    pub(super) instructions: u64,
+    /// How it runs alone, on the memory of the paper's machine.
+    pub(super) alone: Alone,
+}
+
+impl Profile {
+    /// A run of it.
+    pub(super) fn job(&self) -> Job<'_> {
+        Job::single(&self.name, &self.fitted.structure, self.instructions)
+    }
+
+    /// Its name without the number.
+    pub(super) fn short(&self) -> &str {
+        self.name.split_once('.').map_or(self.name.as_str(), |(_, name)| name)
+    }
+}
+
+/// The programs of the catalog of which locality and parallelism are known, in its order.
+pub(super) fn names() -> Vec<String> {
+    let catalog = Catalog::shipped();
+    let known = catalog.iter().filter(|entry| characteristics(entry).is_some());
+    known.map(|entry| entry.name.clone()).collect()
+}
+
+/// What is published of a program of SPEC CPU2006; `None` for others.
+fn characteristics(entry: &Entry) -> Option<Characteristics> {
+    if !matches!(entry.suite, Suite::Cint2006 | Suite::Cfp2006) {
+        return None;
+    }
+    Some(Characteristics {
+        mpki: entry.mpki.value,
+        rbl: entry.row_buffer_locality.as_ref()?.value,
+        blp: entry.bank_level_parallelism.as_ref()?.value.max(1.0),
+        write_share: entry.write_share.value.min(0.5),
+        footprint: Bytes((entry.footprint_mib.value * f64::from(1 << 20)) as u64),
+    })
+}
+
+/// Misses that a run of the fit should have, and the most instructions that it takes for them.
+const FIT_MISSES: f64 = 4_000.0;
+const FIT_INSTRUCTIONS: f64 = 20e6;
+
+/// Instructions in which a program of so many misses per 1,000 has enough of them to be measured.
+fn fit_instructions(mpki: f64) -> u64 {
+    (FIT_MISSES / mpki * 1e3).clamp(1e5, FIT_INSTRUCTIONS) as u64
+}
+
+/// The part of a program that stays in the shared cache.
+pub(super) fn base(parameters: &Parameters) -> Structure {
+    let resident = Resident {
+        bytes: Bytes(parameters.resident_kib << 10),
+        intensity: parameters.resident_accesses,
+    };
+    Structure { resident: Some(resident), ..Structure::default() }
+}
+
+/// Makes all programs.
+///
+/// # Errors
+/// If a run is refused or stopped.
+pub(super) fn profiles(rig: &Rig, bench: &Bench<'_>) -> Result<Vec<Profile>, Failed> {
+    let catalog = Catalog::shipped();
+    let entries = catalog.iter();
+    let asked: Vec<(String, Characteristics)> = entries
+        .filter_map(|entry| Some((entry.name.clone(), characteristics(entry)?)))
+        .collect();
+    bench.try_all(FIT_WORK, &asked, |(name, asked)| {
+        profile(name, asked, rig)
+            .map_err(|refusal| Failed::Input(refusal.written_in(&format!("program {name}"))))
+    })
+}
+
+fn profile(name: &str, asked: &Characteristics, rig: &Rig) -> Result<Profile, Refusal> {
+    let instructions = fit_instructions(asked.mpki);
+    let mut rate = 0.0;
+    let fitted = asked.fit(&base(&rig.parameters), |structure| {
+        let alone = rig.alone(&Job::single(name, structure, instructions), None, PAPER_MEMORY)?;
+        rate = instructions as f64 / alone.seconds;
+        Ok(Measured { mpki: alone.mpki, rbl: alone.rbl, blp: alone.blp })
+    })?;
+    let instructions = (rate * rig.seconds).max(1e4) as u64;
+    let job = Job::single(name, &fitted.structure, instructions);
+    let alone = rig.alone(&job, None, PAPER_MEMORY)?;
+    Ok(Profile { name: name.to_owned(), asked: *asked, fitted, instructions, alone })
+}

@@ -1,0 +1,236 @@
+//! One run of programs on the machine.
+
+use memweir_core::address_map::ColorSet;
+use memweir_core::input::{InputError, Refusal};
+use memweir_core::units::LINE_BYTES;
+use memweir_sim::bank::machine::{Addressing, Program};
+use memweir_sim::bank::os::{Aging, Os, ProcessId, ThreadId, VirtualPage, ZoneId};
+use memweir_sim::bank::stream::{Level, Stream};
+use memweir_sim::bank::synthetic::{Structure, Synthetic};
+use memweir_sim::bank::system::{MachineRun, System};
+use memweir_sim::bank::tally::RowCounts;
+use serde::Deserialize;
+
+use super::machine::{Board, Kernel, PAGE_BITS, machine};
+use super::memory::{self, Energy};
+use crate::report::Effort;
+
+/// What all runs have in common.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parameters {
+    milliseconds: f64,
+    quick_milliseconds: f64,
+    pub(super) seed: u64,
+    pub(super) resident_kib: u64,
+    pub(super) resident_accesses: f64,
+    /// Share of memory that others hold, and the mean length of the runs of pages between them.
+    held: f64,
+    run_pages: f64,
+}
+
+/// When rows are closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Page {
+    /// When another is wanted.
+    Open,
+    /// After each access.
+    Closed,
+}
+
+/// A program of a run: what it is made of, and how much of it is executed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job<'a> {
+    pub(super) name: &'a str,
+    pub(super) structure: &'a Structure,
+    pub(super) instructions: u64,
+    /// Threads that it has.
+    pub(super) threads: u16,
+    /// Instructions after which its threads wait for each other.
+    pub(super) phase: Option<u64>,
+}
+
+impl<'a> Job<'a> {
+    /// A program with one thread.
+    pub(super) fn single(name: &'a str, structure: &'a Structure, instructions: u64) -> Self {
+        Self { name, structure, instructions, threads: 1, phase: None }
+    }
+}
+
+/// Who may use which colors.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Colors<'a> {
+    /// A kernel that knows none.
+    None,
+    /// A set for each program.
+    Programs(&'a [ColorSet]),
+    /// A set for each thread of the only program, in which its own data is; what all share is in
+    /// those of the first.
+    Threads(&'a [ColorSet]),
+}
+
+/// A program that had the machine to itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alone {
+    pub(super) seconds: f64,
+    pub(super) mpki: f64,
+    /// Row-buffer locality of its reads.
+    pub(super) rbl: f64,
+    pub(super) blp: f64,
+    /// Bytes per second.
+    pub(super) bandwidth: f64,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Executed {
+    /// Time of each program.
+    pub(super) seconds: Vec<f64>,
+    /// Rows of all reads and writes.
+    pub(super) rows: RowCounts,
+    /// Bytes that the programs moved per second, each over its own time.
+    pub(super) bandwidth: f64,
+    pub(super) energy: Energy,
+    /// Pages of other colors than they should have, and all pages.
+    pub(super) spilled: (u64, u64),
+    run: MachineRun,
+}
+
+/// The machine, and how long it runs.
+pub(super) struct Rig {
+    pub(super) parameters: Parameters,
+    /// Time that each program executes alone.
+    pub(super) seconds: f64,
+    pub(super) board: Board,
+}
+
+impl Rig {
+    /// # Errors
+    /// If the map of the machine is not what it should be.
+    pub(super) fn new(parameters: Parameters, effort: Effort) -> Result<Self, InputError> {
+        let milliseconds = match effort {
+            Effort::Full => parameters.milliseconds,
+            Effort::Quick => parameters.quick_milliseconds,
+        };
+        let Parameters { held, run_pages: run, seed, .. } = parameters;
+        let board = Board::new(Aging { held, run, seed })?;
+        Ok(Self { parameters, seconds: milliseconds / 1e3, board })
+    }
+
+    /// Executes programs together, on the memory that is called `memory`.
+    ///
+    /// # Errors
+    /// If the machine refuses them.
+    pub(super) fn execute(
+        &self,
+        jobs: &[Job<'_>],
+        colors: Colors<'_>,
+        memory: &str,
+        page: Page,
+    ) -> Result<Executed, Refusal> {
+        let kernel = if let Colors::None = colors { Kernel::Plain } else { Kernel::Colored };
+        let mut os = self.board.os(kernel);
+        let mut programs = Vec::new();
+        for (place, job) in jobs.iter().enumerate() {
+            let process = os.spawn();
+            if let Colors::Programs(sets) = colors {
+                os.allow(process, ZoneId(0), &sets[place])?;
+            }
+            programs.push(self.program(job, process, colors, &mut os)?);
+        }
+        let threads = jobs.iter().map(|job| usize::from(job.threads)).sum();
+        let bay = memory::bay(memory, page, &self.board.map)?;
+        let (run, energy) = {
+            let mut system = System::new(&machine(threads), vec![bay], programs, &mut os)?;
+            system.warm()?;
+            let run = system.run()?;
+            let energy = system.memories().map(|bay| memory::energy(bay, &run)).sum();
+            (run, energy)
+        };
+        Ok(Executed::new(run, jobs.len(), energy, &os))
+    }
+
+    fn program(
+        &self,
+        job: &Job<'_>,
+        process: ProcessId,
+        colors: Colors<'_>,
+        os: &mut Os,
+    ) -> Result<Program, Refusal> {
+        let mut threads: Vec<Box<dyn Stream>> = Vec::new();
+        for thread in 0..job.threads {
+            let stream = Synthetic::new(job.structure, thread, self.seed_of(job.name));
+            if let Colors::Threads(sets) = colors {
+                os.allow_thread(process, ThreadId(thread), ZoneId(0), &sets[usize::from(thread)])?;
+                if let Some((first, bytes)) = stream.regions().last().filter(|_| thread == 0) {
+                    let page = |address: u64| VirtualPage(address >> PAGE_BITS);
+                    os.place(process, page(first)..page(first + bytes), ZoneId(0), &sets[0])?;
+                }
+            }
+            threads.push(Box::new(stream));
+        }
+        Ok(Program {
+            name: job.name.to_owned(),
+            process,
+            threads,
+            level: Level::Shared,
+            addressing: Addressing::Virtual,
+            instructions: job.instructions,
+            phase: job.phase,
+        })
+    }
+
+    /// The seed of a program: the same in every run, so that runs differ in nothing but their case.
+    fn seed_of(&self, name: &str) -> u64 {
+        name.bytes().fold(self.parameters.seed, |seed, byte| {
+            seed.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte)
+        })
+    }
+
+    /// Executes one program alone, in `colors` if they are given.
+    ///
+    /// # Errors
+    /// If the machine refuses it.
+    pub(super) fn alone(
+        &self,
+        job: &Job<'_>,
+        colors: Option<&ColorSet>,
+        memory: &str,
+    ) -> Result<Alone, Refusal> {
+        let sets: Vec<ColorSet> = colors.cloned().into_iter().collect();
+        let colors = if sets.is_empty() { Colors::None } else { Colors::Programs(&sets) };
+        let executed = self.execute(std::slice::from_ref(job), colors, memory, Page::Open)?;
+        let tally = &executed.run.threads[0].tally;
+        Ok(Alone {
+            seconds: executed.seconds[0],
+            mpki: tally.llc_misses as f64 / job.instructions as f64 * 1e3,
+            rbl: tally.read_rows.hit_rate().unwrap_or(1.0),
+            blp: tally.parallelism.mean().unwrap_or(1.0),
+            bandwidth: executed.bandwidth,
+        })
+    }
+}
+
+impl Executed {
+    fn new(run: MachineRun, programs: usize, energy: Energy, os: &Os) -> Self {
+        let mut seconds = vec![0.0_f64; programs];
+        let mut rows = RowCounts::default();
+        let mut bandwidth = 0.0;
+        for thread in &run.threads {
+            let time = thread.finished.as_secs_f64();
+            seconds[thread.program] = seconds[thread.program].max(time);
+            rows = rows.and(thread.tally.read_rows).and(thread.tally.write_rows);
+            let lines = thread.tally.reads + thread.tally.writes;
+            bandwidth += (lines * LINE_BYTES) as f64 / time;
+        }
+        let stats = os.stats().processes;
+        let spilled = stats.iter().map(|process| process.spilled).sum();
+        let pages = stats.iter().map(|process| process.faults).sum();
+        Self { seconds, rows, bandwidth, energy, spilled: (spilled, pages), run }
+    }
+
+    /// The share of requests that do not find their row open.
+    pub(super) fn miss_rate(&self) -> f64 {
+        1.0 - self.rows.hit_rate().unwrap_or(1.0)
+    }
+}

@@ -1,0 +1,244 @@
+//! Runs of the workloads, each done once however many figures need it.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use memweir_core::BytesPerSec;
+use memweir_core::address_map::ColorSet;
+use memweir_core::input::{InputError, Refusal};
+use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
+
+use super::memory::PAPER_MEMORY;
+use super::programs::{self, Profile};
+use super::rig::{Alone, Colors, Executed, Job, Page, Parameters, Rig};
+use super::workloads::{self, Workload};
+use crate::report::Effort;
+use crate::run::Failed;
+use crate::work::Bench;
+
+/// Work of one run of a workload, of fitting a program, and of a program alone: about as they
+/// compare.
+pub(super) const WORK: u64 = 8;
+pub(super) const FIT_WORK: u64 = 8;
+pub(super) const ALONE_WORK: u64 = 1;
+
+/// How the banks are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Partition {
+    /// Not at all, by a kernel that knows no colors.
+    None,
+    /// Evenly, the cache shared: BPM.
+    Bpm,
+    /// Evenly, by cache colors.
+    Cache,
+    /// By demanded banks.
+    Demand,
+    /// By memory intensity.
+    Intensity,
+}
+
+/// Everything in which runs of a workload differ.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Case {
+    /// The device.
+    pub(super) memory: String,
+    pub(super) page: Page,
+    pub(super) partition: Partition,
+}
+
+impl Case {
+    /// The machine of the paper, its banks divided like this.
+    pub(super) fn of(partition: Partition) -> Self {
+        Self { memory: PAPER_MEMORY.to_owned(), page: Page::Open, partition }
+    }
+}
+
+/// A workload that was run.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    /// Time of each program over its time alone.
+    pub(super) slowdowns: Vec<f64>,
+    pub(super) executed: Executed,
+}
+
+impl Outcome {
+    /// Weighted speedup (section 4.3).
+    pub(super) fn weighted_speedup(&self) -> f64 {
+        self.slowdowns.iter().map(|slowdown| 1.0 / slowdown).sum()
+    }
+
+    /// Maximum slowdown (section 4.3).
+    pub(super) fn maximum_slowdown(&self) -> f64 {
+        self.slowdowns.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// The runs so far.
+pub(super) struct Runs {
+    pub(super) rig: Rig,
+    pub(super) workloads: Vec<Workload>,
+    profiles: OnceCell<Vec<Profile>>,
+    /// By memory, in the order of the profiles.
+    alone: RefCell<BTreeMap<String, Rc<Vec<Alone>>>>,
+    outcomes: RefCell<BTreeMap<Case, Rc<Vec<Outcome>>>>,
+}
+
+impl Runs {
+    /// Nothing is run yet.
+    ///
+    /// # Errors
+    /// If a data file is not what it should be.
+    pub(super) fn new(parameters: Parameters, effort: Effort) -> Result<Self, InputError> {
+        let workloads = workloads::workloads(&programs::names(), parameters.seed)?;
+        Ok(Self {
+            rig: Rig::new(parameters, effort)?,
+            workloads,
+            profiles: OnceCell::new(),
+            alone: RefCell::default(),
+            outcomes: RefCell::default(),
+        })
+    }
+
+    /// The programs.
+    ///
+    /// # Errors
+    /// If a run is refused.
+    pub(super) fn profiles(&self, bench: &Bench<'_>) -> Result<&[Profile], Failed> {
+        if self.profiles.get().is_none() {
+            let _ = self.profiles.set(programs::profiles(&self.rig, bench)?);
+        }
+        Ok(self.profiles.get().map_or(&[], Vec::as_slice))
+    }
+
+    /// How the programs run alone on a memory, in the order of the profiles.
+    ///
+    /// # Errors
+    /// If a run is refused.
+    pub(super) fn alone(&self, memory: &str, bench: &Bench<'_>) -> Result<Rc<Vec<Alone>>, Failed> {
+        if let Some(known) = self.alone.borrow().get(memory) {
+            return Ok(Rc::clone(known));
+        }
+        let profiles = self.profiles(bench)?;
+        let alone = if memory == PAPER_MEMORY {
+            profiles.iter().map(|profile| profile.alone).collect()
+        } else {
+            let rig = &self.rig;
+            let run = |profile: &Profile| rig.alone(&profile.job(), None, memory);
+            bench.try_all(ALONE_WORK, profiles, run).map_err(refused)?
+        };
+        let alone = Rc::new(alone);
+        self.alone.borrow_mut().insert(memory.to_owned(), Rc::clone(&alone));
+        Ok(alone)
+    }
+
+    /// All workloads under a case whose colors need nothing but the programs' characteristics, in
+    /// the order of their numbers.
+    ///
+    /// # Errors
+    /// If a run is refused.
+    pub(super) fn outcomes(
+        &self,
+        case: &Case,
+        bench: &Bench<'_>,
+    ) -> Result<Rc<Vec<Outcome>>, Failed> {
+        self.outcomes_with(case, &BTreeMap::new(), bench)
+    }
+
+    /// The same where it is known how many banks programs demand, by their names.
+    ///
+    /// # Errors
+    /// If a run is refused.
+    pub(super) fn outcomes_with(
+        &self,
+        case: &Case,
+        demands: &BTreeMap<String, u32>,
+        bench: &Bench<'_>,
+    ) -> Result<Rc<Vec<Outcome>>, Failed> {
+        if let Some(known) = self.outcomes.borrow().get(case) {
+            return Ok(Rc::clone(known));
+        }
+        let profiles = self.profiles(bench)?;
+        let alone = self.alone(&case.memory, bench)?;
+        let (rig, alone) = (&self.rig, alone.as_slice());
+        let run = |workload: &Workload| rig.workload(workload, case, profiles, alone, demands);
+        let outcomes = Rc::new(bench.try_all(WORK, &self.workloads, run).map_err(refused)?);
+        self.outcomes.borrow_mut().insert(case.clone(), Rc::clone(&outcomes));
+        Ok(outcomes)
+    }
+}
+
+/// A refusal of the machine of the paper.
+pub(super) fn refused(refusal: Refusal) -> Failed {
+    Failed::Input(refusal.written_in("experiments/bpm"))
+}
+
+impl Rig {
+    fn workload(
+        &self,
+        workload: &Workload,
+        case: &Case,
+        profiles: &[Profile],
+        alone: &[Alone],
+        demands: &BTreeMap<String, u32>,
+    ) -> Result<Outcome, Refusal> {
+        let members = |name: &String| {
+            profiles.iter().zip(alone).find(|(profile, _)| profile.name == *name)
+        };
+        let members: Vec<(&Profile, &Alone)> =
+            workload.programs.iter().filter_map(members).collect();
+        let jobs: Vec<Job<'_>> = members.iter().map(|(profile, _)| profile.job()).collect();
+        let traits: Vec<ProgramTraits> = members
+            .iter()
+            .map(|(profile, alone)| ProgramTraits {
+                mpki: Some(alone.mpki),
+                row_buffer_locality: Some(alone.rbl),
+                bank_parallelism: Some(alone.blp),
+                bandwidth: Some(BytesPerSec(alone.bandwidth)),
+                demanded_banks: demands.get(&profile.name).copied(),
+            })
+            .collect();
+        let sets = self.colors(case.partition, &traits)?;
+        let colors = sets.as_deref().map_or(Colors::None, Colors::Programs);
+        let executed = self.execute(&jobs, colors, &case.memory, case.page)?;
+        let times = executed.seconds.iter().zip(&members);
+        let slowdowns = times.map(|(seconds, (_, alone))| seconds / alone.seconds).collect();
+        Ok(Outcome { slowdowns, executed })
+    }
+
+    /// The colors of each program; `None` without partition.
+    fn colors(
+        &self,
+        partition: Partition,
+        programs: &[ProgramTraits],
+    ) -> Result<Option<Vec<ColorSet>>, Refusal> {
+        let (policy, cache) = match partition {
+            Partition::None => return Ok(None),
+            Partition::Bpm => ("uniform", CacheUse::Keep),
+            Partition::Cache => ("uniform", CacheUse::Balance),
+            Partition::Demand => ("demand", CacheUse::Keep),
+            Partition::Intensity => ("intensity", CacheUse::Keep),
+        };
+        let policy = ColorAssignment::named(policy)?;
+        policy.assign(programs, &self.board.supply, cache).map(Some)
+    }
+}
+
+/// Work that these figures take together.
+pub(super) fn work<'a>(figures: impl Iterator<Item = &'a str> + Clone) -> u64 {
+    let programs = programs::names().len() as u64;
+    let all_workloads = 20 * WORK;
+    let has = |id: &str| figures.clone().any(|figure| figure == id);
+    let any = |ids: &[&str]| ids.iter().any(|id| has(id));
+    let of = |needed: bool, work: u64| if needed { work } else { 0 };
+    let evaluated = any(&["4", "5", "7", "8", "9", "10", "power", "assignment"]);
+    of(evaluated || has("1"), programs * FIT_WORK)
+        + of(any(&["1", "assignment"]), 4 * programs * ALONE_WORK)
+        + of(evaluated, all_workloads)
+        + of(any(&["4", "5", "7", "8", "9", "10", "power"]), all_workloads)
+        + of(has("8"), all_workloads)
+        + of(has("9"), all_workloads)
+        + of(has("10"), 2 * (2 * all_workloads + programs * ALONE_WORK))
+        + of(has("assignment"), 2 * all_workloads)
+        + of(has("streamcluster"), 6 * WORK)
+}

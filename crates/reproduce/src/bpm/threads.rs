@@ -1,0 +1,115 @@
+//! Colors for threads: a program like streamcluster (section 5.2).
+
+use memweir_core::Bytes;
+use memweir_core::address_map::ColorSet;
+use memweir_core::input::Refusal;
+use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
+use memweir_sim::bank::synthetic::{Shared, Structure};
+use serde::Deserialize;
+
+use super::memory::PAPER_MEMORY;
+use super::rig::{Colors, Job, Page, Rig};
+use super::runs::{Runs, WORK, refused};
+use crate::report::{Found, Plot, untitled};
+use crate::run::Failed;
+use crate::source::FigureData;
+use crate::work::Bench;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    mpki: f64,
+    /// Mean lines that a thread goes through in a row.
+    run_lines: f64,
+    /// Places that it goes through at the same time.
+    streams: f64,
+    write_share: f64,
+    /// Each thread's part of the points.
+    chunk_mib: u64,
+    /// Points that all threads look at, and the share of the accesses that goes there.
+    shared_mib: u64,
+    shared_share: f64,
+    /// Times that the threads wait for each other.
+    phases: u64,
+}
+
+/// Instructions per cycle that a thread is taken to reach, for the length of a run.
+const RATE: f64 = 0.5;
+
+impl Parameters {
+    fn structure(&self, shared_share: f64) -> Structure {
+        let shared = Shared { bytes: Bytes(self.shared_mib << 20), share: shared_share };
+        Structure {
+            intensity: self.mpki,
+            run: self.run_lines,
+            streams: self.streams,
+            burst_intensity: self.mpki,
+            stores: self.write_share / (1.0 - self.write_share),
+            footprint: Bytes(self.chunk_mib << 20),
+            shared: Some(shared),
+            ..Structure::default()
+        }
+    }
+
+    /// Seconds that so many threads take, each in colors of its own or all in any.
+    fn time(&self, rig: &Rig, run: &Setting) -> Result<f64, Refusal> {
+        let structure = self.structure(run.shared_share);
+        let instructions = (rig.seconds * 2.8e9 * RATE) as u64;
+        let job = Job {
+            threads: run.threads,
+            phase: Some((instructions / self.phases).max(1)),
+            ..Job::single("streamcluster", &structure, instructions)
+        };
+        let traits = vec![ProgramTraits::default(); usize::from(run.threads)];
+        let uniform = ColorAssignment::named("uniform")?;
+        let sets: Vec<ColorSet> = uniform.assign(&traits, &rig.board.supply, CacheUse::Keep)?;
+        let colors = if run.colored { Colors::Threads(&sets) } else { Colors::None };
+        let executed = rig.execute(&[job], colors, PAPER_MEMORY, Page::Open)?;
+        Ok(executed.seconds[0])
+    }
+}
+
+struct Setting {
+    threads: u16,
+    shared_share: f64,
+    colored: bool,
+}
+
+/// The program with 4 and 8 threads, with and without colors for threads.
+pub(super) fn streamcluster(
+    data: &FigureData,
+    runs: &Runs,
+    bench: &Bench<'_>,
+) -> Result<Found, Failed> {
+    let parameters: Parameters = data.parameters()?;
+    let cases = [(4, parameters.shared_share), (8, parameters.shared_share), (4, 0.0)];
+    let settings: Vec<Setting> = cases
+        .iter()
+        .flat_map(|(threads, shared_share)| {
+            let (threads, shared_share) = (*threads, *shared_share);
+            [false, true].map(|colored| Setting { threads, shared_share, colored })
+        })
+        .collect();
+    let rig = &runs.rig;
+    let times = bench
+        .try_all(WORK, &settings, |setting| parameters.time(rig, setting))
+        .map_err(refused)?;
+    let less: Vec<f64> = times.chunks(2).map(|pair| 100.0 * (1.0 - pair[1] / pair[0])).collect();
+    let names = ["4 threads", "8 threads", "4 threads that share nothing"];
+    let bars = Bars {
+        title: "time with colors for threads, against without".to_owned(),
+        y_label: "less time (%)".to_owned(),
+        categories: names.map(str::to_owned).to_vec(),
+        sets: vec![BarSet { name: "colors".to_owned(), values: less.clone(), color: PALETTE[0] }],
+        ..Bars::default()
+    };
+    Ok(Found {
+        plots: vec![Plot {
+            caption: "Threads with chunks in colors of their own.".to_owned(),
+            figure: untitled(vec![Panel::Bars(bars)]),
+        }],
+        values: vec![("four", less[0]), ("eight", less[1]), ("all-own", less[2])],
+        ..Found::default()
+    })
+}

@@ -1,0 +1,206 @@
+//! The workloads under other conditions: Fig. 8, 9, 10, and other assignments of the colors.
+
+use std::collections::BTreeMap;
+
+use memweir_plot::{BarSet, Bars, Chart, PALETTE, Panel, Series, Style};
+use serde::Deserialize;
+
+use super::evaluation::{Gains, bars, mean};
+use super::memory::PAPER_MEMORY;
+use super::rig::Page;
+use super::runs::{Case, Outcome, Partition, Runs};
+use crate::report::{Found, Plot, Table, untitled};
+use crate::run::Failed;
+use crate::source::FigureData;
+use crate::work::Bench;
+
+/// Fig. 8.
+pub(super) fn figure_8(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
+    let normal = Case::of(Partition::None);
+    let closed = runs.outcomes(&Case { page: Page::Closed, ..normal.clone() }, bench)?;
+    let open = Gains::of(&runs.outcomes(&normal, bench)?, &closed).speedup;
+    let bpm = Gains::of(&runs.outcomes(&Case::of(Partition::Bpm), bench)?, &closed).speedup;
+    Ok(Found {
+        plots: vec![Plot {
+            caption: "Weighted speedup over that with closed page and no partition.".to_owned(),
+            figure: untitled(vec![bars(
+                "open page over closed page",
+                "improvement (%)",
+                &[("open page with BPM", &bpm), ("open page alone", &open)],
+            )]),
+        }],
+        values: vec![("ws", mean(&bpm)), ("open", mean(&open))],
+        ..Found::default()
+    })
+}
+
+/// Fig. 9.
+pub(super) fn figure_9(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
+    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
+    let gains = |partition| -> Result<Gains, Failed> {
+        Ok(Gains::of(&runs.outcomes(&Case::of(partition), bench)?, &without))
+    };
+    let (cache, bpm) = (gains(Partition::Cache)?, gains(Partition::Bpm)?);
+    let [cache_ws, cache_ms] = [mean(&cache.speedup), mean(&cache.fairness)];
+    let [bpm_ws, bpm_ms] = [mean(&bpm.speedup), mean(&bpm.fairness)];
+    let set = |name: &str, values: [f64; 2], color| BarSet {
+        name: name.to_owned(),
+        values: values.to_vec(),
+        color,
+    };
+    let means = Bars {
+        title: "mean of 20 workloads".to_owned(),
+        y_label: "improvement (%)".to_owned(),
+        categories: ["weighted speedup", "fairness"].map(str::to_owned).to_vec(),
+        sets: vec![
+            set("cache colors alone", [cache_ws, cache_ms], PALETTE[0]),
+            set("BPM", [bpm_ws, bpm_ms], PALETTE[1]),
+        ],
+        ..Bars::default()
+    };
+    let each = bars(
+        "weighted speedup",
+        "improvement (%)",
+        &[("cache colors alone", &cache.speedup), ("BPM", &bpm.speedup)],
+    );
+    Ok(Found {
+        plots: vec![Plot {
+            caption: "Improvement by cache colors alone (bits 13 to 15) and by BPM (all 32 colors)."
+                .to_owned(),
+            figure: untitled(vec![Panel::Bars(means), each]),
+        }],
+        values: vec![
+            ("cache-ws", cache_ws),
+            ("cache-ms", cache_ms),
+            ("bpm-ws", bpm_ws),
+            ("bpm-ms", bpm_ms),
+            ("more-ws", bpm_ws - cache_ws),
+            ("more-ms", bpm_ms - cache_ms),
+        ],
+        ..Found::default()
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Memories {
+    /// Devices, the slowest first.
+    memories: Vec<String>,
+}
+
+/// What all programs of a workload move, over their number: mean of the workloads, GB/s.
+fn bandwidth_per_program(outcomes: &[Outcome]) -> f64 {
+    let each = outcomes.iter().map(|outcome| {
+        outcome.executed.bandwidth / outcome.slowdowns.len() as f64 / 1e9
+    });
+    mean(&each.collect::<Vec<f64>>())
+}
+
+/// Fig. 10.
+pub(super) fn figure_10(
+    data: &FigureData,
+    runs: &Runs,
+    bench: &Bench<'_>,
+) -> Result<Found, Failed> {
+    let parameters: Memories = data.parameters()?;
+    let mut points = Vec::new();
+    for memory in &parameters.memories {
+        let case = |partition| Case { memory: memory.clone(), ..Case::of(partition) };
+        let without = runs.outcomes(&case(Partition::None), bench)?;
+        let with = runs.outcomes(&case(Partition::Bpm), bench)?;
+        let gains = Gains::of(&with, &without);
+        let per_core = bandwidth_per_program(&without);
+        points.push((memory.clone(), per_core, mean(&gains.speedup), mean(&gains.fairness)));
+    }
+    let gain = |place: usize| points.get(place).map_or(f64::NAN, |point| point.2);
+    let per_core = |place: usize| points.get(place).map_or(f64::NAN, |point| point.1);
+    let last = points.len().saturating_sub(1);
+    let series = |name: &str, color, value: &dyn Fn(&(String, f64, f64, f64)) -> f64| Series {
+        name: name.to_owned(),
+        points: points.iter().map(|point| (point.1, value(point))).collect(),
+        style: Style::Line,
+        color,
+    };
+    let chart = Chart {
+        title: "improvement against bandwidth per core".to_owned(),
+        x_label: "GB/s per program".to_owned(),
+        y_label: "improvement (%)".to_owned(),
+        series: vec![
+            series("weighted speedup", PALETTE[0], &|point| point.2),
+            series("fairness", PALETTE[1], &|point| point.3),
+        ],
+        ..Chart::default()
+    };
+    let row = |(memory, per_core, speedup, fairness): &(String, f64, f64, f64)| {
+        let number = |value: &f64| format!("{value:.2}");
+        vec![memory.clone(), number(per_core), number(speedup), number(fairness)]
+    };
+    let header = ["memory", "GB/s per program", "weighted speedup, %", "fairness, %"];
+    Ok(Found {
+        plots: vec![Plot {
+            caption: format!("Mean improvement with {}.", parameters.memories.join(", ")),
+            figure: untitled(vec![Panel::Chart(chart)]),
+        }],
+        tables: vec![Table {
+            caption: "Bandwidth per program and improvement".to_owned(),
+            header: header.map(str::to_owned).to_vec(),
+            rows: points.iter().map(row).collect(),
+        }],
+        values: vec![
+            ("slow", gain(0)),
+            ("middle", gain(1)),
+            ("fast", gain(last)),
+            ("more", gain(0) - gain(last)),
+            ("per-core-fast", per_core(last)),
+            ("per-core-slow", per_core(0)),
+        ],
+        remarks: vec![format!("The machine of the other figures has {PAPER_MEMORY}.")],
+        ..Found::default()
+    })
+}
+
+/// Colors by demand and by intensity.
+pub(super) fn assignment(
+    demands: &BTreeMap<String, u32>,
+    runs: &Runs,
+    bench: &Bench<'_>,
+) -> Result<Found, Failed> {
+    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
+    let gains = |partition| -> Result<Gains, Failed> {
+        let outcomes = runs.outcomes_with(&Case::of(partition), demands, bench)?;
+        Ok(Gains::of(&outcomes, &without))
+    };
+    let uniform = gains(Partition::Bpm)?;
+    let (demand, intensity) = (gains(Partition::Demand)?, gains(Partition::Intensity)?);
+    let panel = |title: &str, of: &dyn Fn(&Gains) -> &[f64]| {
+        let sets =
+            [("uniform", of(&uniform)), ("demand", of(&demand)), ("intensity", of(&intensity))];
+        bars(title, "improvement (%)", &sets)
+    };
+    let demanded = |banks: u32| demands.values().filter(|demand| **demand == banks).count();
+    Ok(Found {
+        plots: vec![Plot {
+            caption: "Improvement by three ways of assigning the colors.".to_owned(),
+            figure: untitled(vec![
+                panel("weighted speedup", &|gains| &gains.speedup),
+                panel("fairness", &|gains| &gains.fairness),
+            ]),
+        }],
+        values: vec![
+            ("demand", mean(&demand.speedup)),
+            ("demand-ms", mean(&demand.fairness)),
+            ("intensity", mean(&intensity.speedup)),
+            ("intensity-ms", mean(&intensity.fairness)),
+        ],
+        remarks: vec![format!(
+            "Uniform improves weighted speedup by {:.2} % and fairness by {:.2} %. Of {} programs, \
+             {} demand 8 banks, {} demand 16, the others more.",
+            mean(&uniform.speedup),
+            mean(&uniform.fairness),
+            demands.len(),
+            demanded(8),
+            demanded(16)
+        )],
+        ..Found::default()
+    })
+}

@@ -1,0 +1,37 @@
+//! Banks by number, over all memory systems of a machine.
+
+use memweir_core::PhysAddr;
+use memweir_core::address_map::{AddressMap, XorFunction};
+
+/// The banks of one memory system.
+#[derive(Clone, Debug)]
+pub struct Banks {
+    map: AddressMap,
+    functions: Vec<XorFunction>,
+    first: usize,
+}
+
+impl Banks {
+    /// Those that `map` tells apart, numbered from `first`.
+    #[must_use]
+    pub fn new(map: &AddressMap, first: usize) -> Self {
+        let functions = map.functions.iter().map(|function| function.function).collect();
+        Self { map: map.clone(), functions, first }
+    }
+
+    /// How many there are: banks of all ranks and channels.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.map.interleave.map_or(1, |interleave| interleave.channels as usize)
+            << self.functions.len()
+    }
+
+    /// The number of the bank that holds `address`.
+    #[must_use]
+    pub fn number(&self, address: PhysAddr) -> usize {
+        let (way, inner) = self.map.enter(address);
+        let bit = |(place, function): (usize, &XorFunction)| (function.value(inner) as usize) << place;
+        let set: usize = self.functions.iter().enumerate().map(bit).sum();
+        self.first + ((way as usize) << self.functions.len()) + set
+    }
+}

@@ -1,0 +1,121 @@
+//! Requests are offered to memory, and its answers come back.
+
+use memweir_core::Cycles;
+use memweir_core::input::Refusal;
+use memweir_dram::request::{Completion, Direction};
+
+use super::System;
+use super::access::COUNTED;
+use super::core::{Arrival, Lane};
+use super::mshr::Waiter;
+use crate::bank::clock::Time;
+use crate::bank::machine::Memory;
+use crate::bank::stream::Level;
+
+impl<M: Memory> System<'_, M> {
+    /// Finds out when a memory system does something next.
+    pub(super) fn plan_memory(&mut self, bay: usize) {
+        let port = &mut self.bays[bay];
+        let next = port.bay.memory.next_event();
+        port.next = next.map_or(Time::NEVER, |cycle| port.bay.clock.start(cycle));
+    }
+
+    /// A memory system does what it does now.
+    pub(super) fn advance_memory(&mut self, bay: usize) -> Result<(), Refusal> {
+        let to = self.cycle_of(bay);
+        let mut done = std::mem::take(&mut self.done);
+        self.bays[bay].bay.memory.advance(to, &mut |completion| done.push(*completion));
+        for completion in &done {
+            self.complete(bay, completion)?;
+        }
+        done.clear();
+        self.done = done;
+        self.plan_memory(bay);
+        // Room that a command made is there in the next cycle.
+        let next = self.bays[bay].bay.clock.start(Cycles(to.0 + 1));
+        let waits = |lane: &Lane| {
+            lane.full && lane.queue.front().is_some_and(|arrival| arrival.bay == bay)
+        };
+        for core in &mut self.cores {
+            for lane in [&mut core.reads, &mut core.writes] {
+                if waits(lane) {
+                    (lane.full, lane.not_before) = (false, next);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The first read of a core is offered to memory.
+    pub(super) fn offer_read(&mut self, place: usize) {
+        let Some(arrival) = self.cores[place].reads.queue.front().copied() else { return };
+        if !self.offer(&arrival) {
+            self.cores[place].reads.full = true;
+            return;
+        }
+        let core = &mut self.cores[place];
+        core.reads.queue.pop_front();
+        if let Some(miss) = self.misses.get(arrival.request.tag).filter(|miss| miss.counted) {
+            core.tally.parallelism.begin(miss.bank, self.now);
+        }
+        self.turn = (place + 1) % self.cores.len();
+    }
+
+    /// The first write-back of a core is.
+    pub(super) fn offer_write(&mut self, place: usize) -> Result<(), Refusal> {
+        let Some(arrival) = self.cores[place].writes.queue.front().copied() else { return Ok(()) };
+        if !self.offer(&arrival) {
+            self.cores[place].writes.full = true;
+            return Ok(());
+        }
+        self.cores[place].writes.queue.pop_front();
+        self.turn = (place + 1) % self.cores.len();
+        self.retry(place)
+    }
+
+    fn offer(&mut self, arrival: &Arrival) -> bool {
+        let cycle = self.cycle_of(arrival.bay);
+        let accepted = self.bays[arrival.bay].bay.memory.offer(cycle, arrival.request);
+        if accepted {
+            self.plan_memory(arrival.bay);
+        }
+        accepted
+    }
+
+    /// A request is done.
+    fn complete(&mut self, bay: usize, completion: &Completion) -> Result<(), Refusal> {
+        let at = self.bays[bay].bay.clock.start(completion.done);
+        if completion.request.direction == Direction::Write {
+            if completion.request.tag == COUNTED {
+                let owner = usize::from(completion.request.source.0);
+                self.cores[owner].tally.completed(completion, Time::default());
+            }
+            return Ok(());
+        }
+        let Some(miss) = self.misses.end(completion.request.tag) else { return Ok(()) };
+        let owner = miss.first.core;
+        let core = &mut self.cores[owner];
+        core.outstanding -= 1;
+        if miss.counted {
+            core.tally.parallelism.end(miss.bank, self.now);
+            core.tally.completed(completion, at.since(miss.arrives));
+        }
+        let everybody = || std::iter::once(miss.first).chain(miss.others.iter().copied());
+        let private = |waiter: &Waiter| {
+            self.cores[waiter.core].level == Level::Core && self.has_private(waiter.core)
+        };
+        let dirty = everybody().any(|waiter| waiter.written && !private(&waiter));
+        let in_private: Vec<Waiter> = everybody().filter(private).collect();
+        if self.cores[owner].level != Level::Memory {
+            self.fill_shared(owner, miss.line, dirty)?;
+        }
+        for waiter in in_private {
+            self.fill_private(waiter.core, miss.line, waiter.written);
+        }
+        self.let_go()?;
+        for waiter in everybody() {
+            self.answer(waiter.core, waiter.number, at.max(self.now));
+        }
+        self.retry(owner)
+    }
+}

@@ -1,0 +1,53 @@
+//! Warming the shared cache: programs that have long been running when they are looked at.
+
+use memweir_core::input::Refusal;
+use memweir_core::units::LINE_BYTES;
+
+use super::System;
+use crate::bank::machine::Memory;
+use crate::bank::stream::AccessKind;
+
+/// Instructions that a core executes before the next one's turn.
+const TURN: u64 = 1_000;
+/// Accesses per line of the cache after which it is as warm as it gets.
+const MOST: usize = 4;
+
+impl<M: Memory> System<'_, M> {
+    /// Fills the shared cache with what the programs have in it when all run at the same speed,
+    /// without letting time pass or asking memory. Recorded programs are left out.
+    ///
+    /// # Errors
+    /// If the operating system has no memory left.
+    pub fn warm(&mut self) -> Result<(), Refusal> {
+        let Some(lines) = self.llc.as_ref().map(|llc| llc.cache.lines()) else { return Ok(()) };
+        let warming: Vec<usize> =
+            (0..self.cores.len()).filter(|core| self.cores[*core].warms()).collect();
+        let (mut filled, mut accesses) = (0, 0);
+        // Instructions that each is ahead of its turn: gaps may be longer than a turn.
+        let mut ahead = vec![0; warming.len()];
+        while !warming.is_empty() && filled < lines + lines / 4 && accesses < MOST * lines {
+            for (core, ahead) in warming.iter().zip(&mut ahead) {
+                while *ahead < TURN {
+                    let access = self.cores[*core].peek();
+                    *ahead += access.instructions;
+                    accesses += 1;
+                    filled += usize::from(self.warm_one(*core, access.address, access.kind)?);
+                }
+                *ahead -= TURN;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the line was not there.
+    fn warm_one(&mut self, core: usize, address: u64, kind: AccessKind) -> Result<bool, Refusal> {
+        let (address, _) = self.translate(core, address)?;
+        let Some(llc) = &mut self.llc else { return Ok(false) };
+        let (line, written) = (address.0 / LINE_BYTES, kind.writes());
+        let missing = !llc.cache.touch(line, written);
+        if missing {
+            llc.cache.insert(line, core as u16, written);
+        }
+        Ok(missing)
+    }
+}

@@ -1,0 +1,177 @@
+//! What is counted of each program while the machine runs.
+
+use memweir_dram::request::{Completion, Direction, RowOutcome};
+
+use super::clock::Time;
+
+/// How requests found the rows of their banks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowCounts {
+    /// The row was open.
+    pub hits: u64,
+    /// The bank was closed.
+    pub misses: u64,
+    /// Another row was open.
+    pub conflicts: u64,
+}
+
+impl RowCounts {
+    /// One more.
+    pub fn count(&mut self, outcome: RowOutcome) {
+        match outcome {
+            RowOutcome::Hit => self.hits += 1,
+            RowOutcome::Miss => self.misses += 1,
+            RowOutcome::Conflict => self.conflicts += 1,
+        }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.hits + self.misses + self.conflicts
+    }
+
+    /// The share of hits, 0 to 1; `None` of no request.
+    #[must_use]
+    pub fn hit_rate(&self) -> Option<f64> {
+        (self.total() > 0).then(|| self.hits as f64 / self.total() as f64)
+    }
+
+    /// Those of two programs together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            conflicts: self.conflicts + other.conflicts,
+        }
+    }
+}
+
+/// The number of banks that have to do for a program, over time.
+#[derive(Clone, Debug, Default)]
+pub struct Parallelism {
+    /// Reads in each bank.
+    outstanding: Vec<u16>,
+    /// Banks with any.
+    banks: u64,
+    since: Time,
+    /// Femtoseconds with at least one.
+    busy: u64,
+    /// Banks times femtoseconds.
+    area: u128,
+}
+
+impl Parallelism {
+    fn until(&mut self, now: Time) {
+        let span = now.since(self.since).0;
+        if self.banks > 0 {
+            self.busy += span;
+            self.area += u128::from(self.banks) * u128::from(span);
+        }
+        self.since = now;
+    }
+
+    /// A read of `bank` was accepted.
+    pub fn begin(&mut self, bank: usize, now: Time) {
+        self.until(now);
+        if bank >= self.outstanding.len() {
+            self.outstanding.resize(bank + 1, 0);
+        }
+        self.outstanding[bank] += 1;
+        self.banks += u64::from(self.outstanding[bank] == 1);
+    }
+
+    /// It was answered.
+    pub fn end(&mut self, bank: usize, now: Time) {
+        self.until(now);
+        self.outstanding[bank] -= 1;
+        self.banks -= u64::from(self.outstanding[bank] == 0);
+    }
+
+    /// The mean number of banks with an outstanding read while there was at least one; `None` if
+    /// there never was.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.busy > 0).then(|| self.area as f64 / self.busy as f64)
+    }
+
+    /// How long at least one read was outstanding.
+    #[must_use]
+    pub fn busy(&self) -> Time {
+        Time(self.busy)
+    }
+}
+
+/// Everything of one program, up to the end of its instructions. What it does behind that, while
+/// others are not done, is not counted.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Loads and stores that asked the shared cache, or memory where there is none.
+    pub llc_accesses: u64,
+    /// Those of which the line was not there: each is a read of memory, or waits for one that is
+    /// under way.
+    pub llc_misses: u64,
+    /// Reads that memory answered.
+    pub reads: u64,
+    /// Lines written back that the program had brought into the caches.
+    pub writes: u64,
+    /// How the reads found their rows.
+    pub read_rows: RowCounts,
+    /// How the writes did.
+    pub write_rows: RowCounts,
+    /// Conflicts, by the thread that had opened the row in the way.
+    pub blamed: Vec<u64>,
+    /// From the arrival of the reads at memory, before its queue, to their data; all together, in
+    /// femtoseconds.
+    pub read_latency: u128,
+    /// Banks with reads.
+    pub parallelism: Parallelism,
+    /// Time that page faults took.
+    pub faulting: Time,
+}
+
+impl Tally {
+    /// A request is done that belongs to the program's instructions.
+    pub fn completed(&mut self, completion: &Completion, latency: Time) {
+        match completion.request.direction {
+            Direction::Read => {
+                self.reads += 1;
+                self.read_rows.count(completion.outcome);
+                self.read_latency += u128::from(latency.0);
+            }
+            Direction::Write => {
+                self.writes += 1;
+                self.write_rows.count(completion.outcome);
+            }
+        }
+        if completion.outcome == RowOutcome::Conflict {
+            // A row that nobody is known to have opened is the program's own.
+            let by = usize::from(completion.blamed.unwrap_or(completion.request.source).0);
+            if by >= self.blamed.len() {
+                self.blamed.resize(by + 1, 0);
+            }
+            self.blamed[by] += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parallelism_counts_banks_not_requests() {
+        let mut parallelism = Parallelism::default();
+        // One bank for 10, two for 10, one for 10 with two requests, nothing for 70.
+        parallelism.begin(3, Time(0));
+        parallelism.begin(5, Time(10));
+        parallelism.begin(3, Time(10));
+        parallelism.end(5, Time(20));
+        parallelism.end(3, Time(25));
+        parallelism.end(3, Time(30));
+        parallelism.begin(0, Time(100));
+        assert_eq!(parallelism.mean(), Some(40.0 / 30.0));
+        assert_eq!(parallelism.busy(), Time(30));
+    }
+}

@@ -1,0 +1,254 @@
+//! The reorder window of a core, in closed form.
+//!
+//! A core inserts and retires up to `width` instructions per cycle, in program order; an instruction
+//! may enter when the one `depth` before it has retired. Time is counted in *slots*, `width` of them
+//! per cycle. Between two accesses to memory nothing has to be simulated: with I(x) the slot at which
+//! instruction x enters and R(x) that at which it retires,
+//!
+//! * I(x) = max(I(x - 1) + 1, R(x - depth)),
+//! * R(x) = max(R(x - 1) + 1, ready(x)),
+//!
+//! and an instruction that does not wait for memory is ready a cycle after it entered, so that behind
+//! an access s up to the next one R(x) = R(s) + (x - s). One entry per access is all that is kept.
+
+use std::collections::VecDeque;
+
+/// The slot of what is not known yet.
+const UNKNOWN: u64 = u64::MAX;
+
+/// One access in the window.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Its place in the program, counted from one.
+    instruction: u64,
+    /// The slot from which it may retire.
+    ready: u64,
+    /// The slot at which it retires.
+    retire: u64,
+}
+
+/// The number of an access of a core, in program order.
+pub type AccessNumber = u64;
+
+/// The window of one core.
+#[derive(Clone, Debug)]
+pub struct Window {
+    width: u64,
+    depth: u64,
+    /// The front holds the last access whose successors are known to retire by it alone.
+    entries: VecDeque<Entry>,
+    /// The number of the front.
+    front: AccessNumber,
+    /// How many entries, from the front, have a known retirement; at least one.
+    known: usize,
+    /// Instruction and slot of the last access that entered.
+    last: (u64, u64),
+    /// The instruction whose retirement is wanted, and its slot.
+    watched: Option<(u64, Option<u64>)>,
+}
+
+impl Window {
+    /// An empty window of `depth` instructions, of which `width` enter and retire per cycle; both at
+    /// least one.
+    #[must_use]
+    pub fn new(width: u32, depth: u32) -> Self {
+        let start = Entry { instruction: 0, ready: 0, retire: 0 };
+        Self {
+            width: u64::from(width.max(1)),
+            depth: u64::from(depth.max(1)),
+            entries: VecDeque::from([start]),
+            front: 0,
+            known: 1,
+            last: (0, 0),
+            watched: None,
+        }
+    }
+
+    /// Slots per cycle.
+    #[must_use]
+    pub fn width(&self) -> u64 {
+        self.width
+    }
+
+    /// The slot at which `instruction`, which is behind all that entered, can enter; `None` while
+    /// that hangs on an access that has no answer yet.
+    pub fn entry_slot(&mut self, instruction: u64) -> Option<u64> {
+        let (last, slot) = self.last;
+        let unhindered = slot + (instruction - last);
+        let Some(leaving) = instruction.checked_sub(self.depth) else { return Some(unhindered) };
+        while self.entries.get(1).is_some_and(|next| next.instruction <= leaving) {
+            if self.known < 2 {
+                return None;
+            }
+            self.entries.pop_front();
+            self.front += 1;
+            self.known -= 1;
+        }
+        let front = self.entries[0];
+        if front.instruction > leaving {
+            return Some(unhindered);
+        }
+        Some(unhindered.max(front.retire + (leaving - front.instruction)))
+    }
+
+    /// Lets the access of `instruction` enter at `slot`. Its answer is told by
+    /// [`answered`](Self::answered).
+    pub fn enter(&mut self, instruction: u64, slot: u64) -> AccessNumber {
+        self.entries.push_back(Entry { instruction, ready: UNKNOWN, retire: UNKNOWN });
+        self.last = (instruction, slot);
+        self.front + self.entries.len() as u64 - 1
+    }
+
+    /// The core stands still at `instruction`, which is behind all that entered: nothing behind it
+    /// enters before `slot`.
+    pub fn stall(&mut self, instruction: u64, slot: u64) {
+        let entered = self.last.1 + (instruction - self.last.0);
+        self.last = (instruction, entered.max(slot));
+    }
+
+    /// Asks for the retirement of `instruction`, which [`retired`](Self::retired) tells.
+    pub fn watch(&mut self, instruction: u64) {
+        self.watched = Some((instruction, None));
+    }
+
+    /// The slot at which the watched instruction retired; known when the access behind it is.
+    #[must_use]
+    pub fn retired(&self) -> Option<u64> {
+        self.watched.and_then(|(_, slot)| slot)
+    }
+
+    fn see(&mut self, before: Entry, entry: Entry) {
+        if let Some((instruction, slot @ None)) = &mut self.watched {
+            if entry.instruction == *instruction {
+                *slot = Some(entry.retire);
+            } else if entry.instruction > *instruction {
+                *slot = Some(before.retire + (*instruction - before.instruction));
+            }
+        }
+    }
+
+    /// An access has its answer at `slot`.
+    pub fn answered(&mut self, access: AccessNumber, slot: u64) {
+        let at = (access - self.front) as usize;
+        self.entries[at].ready = slot;
+        while let Some(entry) = self.entries.get(self.known).filter(|e| e.ready != UNKNOWN) {
+            let before = self.entries[self.known - 1];
+            let in_order = before.retire + (entry.instruction - before.instruction);
+            let retire = in_order.max(entry.ready);
+            let entry = Entry { retire, ..*entry };
+            self.entries[self.known] = entry;
+            self.see(before, entry);
+            self.known += 1;
+        }
+    }
+
+    /// The slot at which an access had its answer: zero for those long retired, `None` while there is
+    /// none.
+    #[must_use]
+    pub fn answer_of(&self, access: AccessNumber) -> Option<u64> {
+        let Some(at) = access.checked_sub(self.front) else { return Some(0) };
+        let ready = self.entries.get(at as usize).map_or(0, |entry| entry.ready);
+        (ready != UNKNOWN).then_some(ready)
+    }
+
+    /// The slot at which `instruction`, with no access between it and the last one that entered,
+    /// retires; `None` while an access before it has no answer.
+    #[must_use]
+    pub fn retirement(&self, instruction: u64) -> Option<u64> {
+        let last = self.entries.back().filter(|_| self.known == self.entries.len())?;
+        let entered = self.last.1 + (instruction - self.last.0) + self.width;
+        Some(entered.max(last.retire + (instruction - last.instruction)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn without_memory_a_core_keeps_its_width() {
+        let mut window = Window::new(4, 128);
+        assert_eq!(window.entry_slot(1000), Some(1000));
+        assert_eq!(window.retirement(1000), Some(1004));
+    }
+
+    #[test]
+    fn a_watched_instruction_is_told_when_the_access_behind_it_is_known() {
+        let mut window = Window::new(4, 128);
+        window.watch(20);
+        let [first, second] = [10, 30].map(|instruction| window.enter(instruction, instruction));
+        window.answered(first, 500);
+        assert_eq!(window.retired(), None);
+        window.answered(second, 40);
+        assert_eq!(window.retired(), Some(510));
+    }
+
+    #[test]
+    fn a_full_window_waits_for_its_oldest_access() {
+        let mut window = Window::new(4, 128);
+        assert_eq!(window.entry_slot(1), Some(1));
+        let access = window.enter(1, 1);
+        assert_eq!(window.entry_slot(128), Some(128));
+        assert_eq!(window.entry_slot(129), None);
+        window.answered(access, 800);
+        // Instruction 1 retires at slot 800, where 129 enters; 131 needs 3, which retires at 802.
+        assert_eq!(window.entry_slot(129), Some(800));
+        assert_eq!(window.entry_slot(131), Some(802));
+    }
+
+    #[test]
+    fn answers_out_of_order_retire_in_order() {
+        let mut window = Window::new(1, 8);
+        let [first, second] = [1, 2].map(|instruction| {
+            let slot = window.entry_slot(instruction).unwrap();
+            window.enter(instruction, slot)
+        });
+        window.answered(second, 5);
+        assert_eq!((window.answer_of(second), window.answer_of(first)), (Some(5), None));
+        assert_eq!(window.retirement(3), None);
+        window.answered(first, 50);
+        assert_eq!(window.retirement(3), Some(52));
+    }
+
+    /// The same by the book: every instruction of its own, slot by slot.
+    fn by_the_book(depth: u64, width: u64, accesses: &[(u64, u64)]) -> Vec<u64> {
+        let (mut enter, mut retire) = (vec![0u64], vec![0u64]);
+        let mut of_accesses = Vec::new();
+        for (gap, latency) in accesses {
+            for place in 1..=*gap {
+                let x = enter.len() as u64;
+                let leaves = x.checked_sub(depth).map_or(0, |left| retire[left as usize]);
+                let slot = (enter[enter.len() - 1] + 1).max(leaves);
+                let ready = slot + if place == *gap { *latency + width } else { width };
+                let before = retire[retire.len() - 1];
+                enter.push(slot);
+                retire.push((before + 1).max(ready));
+            }
+            of_accesses.push(enter[enter.len() - 1]);
+        }
+        of_accesses
+    }
+
+    proptest! {
+        #[test]
+        fn closed_form_is_instruction_by_instruction(
+            accesses in prop::collection::vec((1u64..60, 0u64..300), 1..60),
+            depth in 8u32..64, width in 1u32..6,
+        ) {
+            let mut window = Window::new(width, depth.max(2 * width));
+            let mut slots = Vec::new();
+            let mut instruction = 0;
+            for (gap, latency) in &accesses {
+                instruction += gap;
+                let slot = window.entry_slot(instruction).expect("all are answered");
+                let access = window.enter(instruction, slot);
+                window.answered(access, slot + latency + u64::from(width));
+                slots.push(slot);
+            }
+            let book = by_the_book(u64::from(depth.max(2 * width)), u64::from(width), &accesses);
+            prop_assert_eq!(slots, book);
+        }
+    }
+}
