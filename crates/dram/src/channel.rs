@@ -20,7 +20,7 @@ use crate::spec::BankRefresh;
 use crate::stats::Stats;
 use crate::system::{Full, Observer};
 use crate::timer::{NEVER, Shape, Timer};
-use select::Choice;
+use select::{Choice, Want};
 use sleep::Sleep;
 
 /// A bank and what waits for it.
@@ -49,6 +49,8 @@ struct Bank {
 struct Rank {
     /// Banks with waiting requests, by direction.
     work: [u64; 2],
+    /// Banks of which it has to be looked anew what is wanted, by direction.
+    stale: [u64; 2],
     /// Banks with an active request.
     active: u64,
     /// Banks with an open row.
@@ -95,6 +97,8 @@ pub(crate) struct Channel {
     timer: Timer,
     slots: Slots,
     banks: Vec<Bank>,
+    /// What is wanted of each bank, by direction.
+    wants: [Vec<Want>; 2],
     ranks: Vec<Rank>,
     /// Requests that wait in lists, by direction.
     waiting: [u32; 2],
@@ -148,6 +152,7 @@ impl Channel {
             options,
             slots: Slots::new(),
             banks: vec![bank; shape.ranks * shape.banks_of_rank()],
+            wants: [(); 2].map(|()| vec![Want::NOTHING; shape.ranks * shape.banks_of_rank()]),
             ranks: (0..shape.ranks).map(|rank| Rank::new(rank, config)).collect(),
             timer,
             waiting: [0; 2],
@@ -214,6 +219,7 @@ impl Channel {
         self.slots.append(list, open, slot);
         let (rank, bit) = (self.shape().rank_of(bank), self.bit(bank));
         self.ranks[rank].work[way] |= 1 << bit;
+        self.ranks[rank].stale[way] |= 1 << bit;
         self.ranks[rank].last_use = now;
         self.waiting[way] += 1;
         self.outstanding += 1;
@@ -371,6 +377,7 @@ impl Rank {
         let burst = spec.burst.0;
         Self {
             work: [0; 2],
+            stale: [0; 2],
             active: 0,
             open: 0,
             refreshing: 0,

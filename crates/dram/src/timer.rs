@@ -171,15 +171,21 @@ impl Timer {
         self.channel[command as usize].max(self.ranks[rank][command as usize])
     }
 
-    /// The earliest time for `command` as far as bank and group are concerned.
-    pub(crate) fn of_bank(&self, command: CommandKind, bank: usize, group: usize) -> u64 {
-        self.banks[bank][command as usize].max(self.groups[group][command as usize])
+    /// The earliest time for `command` as far as the group is concerned.
+    pub(crate) fn of_group(&self, command: CommandKind, group: usize) -> u64 {
+        self.groups[group][command as usize]
+    }
+
+    /// The earliest time for `command` as far as the bank is concerned.
+    pub(crate) fn of_bank(&self, command: CommandKind, bank: usize) -> u64 {
+        self.banks[bank][command as usize]
     }
 
     /// The earliest time for a command to one bank.
     pub(crate) fn for_bank(&self, command: CommandKind, bank: usize) -> u64 {
         let (rank, group) = (self.shape.rank_of(bank), self.shape.group_of(bank));
-        self.of_rank(command, rank).max(self.of_bank(command, bank, group))
+        let within = self.of_group(command, group).max(self.of_bank(command, bank));
+        self.of_rank(command, rank).max(within)
     }
 
     /// The earliest time for a command to a whole rank.

@@ -35,6 +35,7 @@ impl Channel {
         }
         self.timer.issue(command, bank, now);
         self.floor = now + 1;
+        self.grow_stale(command, bank);
         observer.command(&Command {
             at: Cycles(now),
             kind: command,
@@ -61,6 +62,21 @@ impl Channel {
             | CommandKind::SelfRefreshExit => self.fall_asleep_or_wake(command, rank, now),
         }
         self.select();
+    }
+
+    /// Notes that `command` changes what is wanted of a bank, or of all banks of its rank.
+    fn grow_stale(&mut self, command: CommandKind, bank: usize) {
+        let banks = match command {
+            CommandKind::Activate
+            | CommandKind::Precharge
+            | CommandKind::Read
+            | CommandKind::ReadAutoPrecharge
+            | CommandKind::Write
+            | CommandKind::WriteAutoPrecharge => 1 << self.bit(bank),
+            _ => !0,
+        };
+        let rank = self.shape().rank_of(bank);
+        self.ranks[rank].stale.iter_mut().for_each(|stale| *stale |= banks);
     }
 
     /// A column command, with automatic precharge if the row is to be closed with it.
