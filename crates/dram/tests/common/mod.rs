@@ -2,8 +2,11 @@
 
 #![allow(dead_code)]
 
-use memweir_core::{Cycles, PhysAddr};
-use memweir_dram::request::{Completion, Direction, Request, Source};
+use std::convert::Infallible;
+
+use memweir_core::PhysAddr;
+use memweir_dram::drive::{Driven, Mode, Offer, drive};
+use memweir_dram::request::{Direction, Source};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer, Stats};
 
 /// Kinds of traces.
@@ -17,6 +20,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    #[allow(dead_code)]
     pub(crate) const ALL: [Kind; 5] =
         [Kind::StreamR, Kind::StreamW, Kind::BgR, Kind::RandR, Kind::RandW];
 }
@@ -47,97 +51,45 @@ pub(crate) fn trace(kind: Kind) -> impl Iterator<Item = u64> {
     })
 }
 
-/// When requests are offered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Mode {
-    Sat,
-    Mlp(u64),
-    Pace(u64),
-}
-
 /// What a run showed.
-#[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
-    pub(crate) cycles: u64,
+    pub(crate) driven: Driven,
     pub(crate) stats: Stats,
-    pub(crate) latencies: Vec<u32>,
 }
 
 impl Run {
-    pub(crate) fn mean(&self) -> f64 {
-        self.latencies.iter().map(|l| f64::from(*l)).sum::<f64>() / self.latencies.len() as f64
+    pub(crate) fn cycles(&self) -> f64 {
+        self.driven.cycles.as_f64()
     }
 
-    pub(crate) fn percentile(&self, share: f64) -> u32 {
-        let mut sorted = self.latencies.clone();
-        sorted.sort_unstable();
-        sorted[((sorted.len() - 1) as f64 * share) as usize]
+    pub(crate) fn mean_latency(&self) -> f64 {
+        self.driven.latencies.mean().expect("there are reads")
     }
 }
 
-struct Counter {
-    outstanding: u64,
-    pace: u64,
-    last: u64,
-    latencies: Vec<u32>,
-}
-
-impl Observer for Counter {
-    fn completed(&mut self, completion: &Completion) {
-        self.last = completion.done.0;
-        if completion.request.direction == Direction::Read {
-            self.outstanding -= 1;
-            let from = match self.pace {
-                0 => completion.accepted.0,
-                pace => u64::from(completion.request.tag) * pace,
-            };
-            self.latencies.push((completion.done.0 - from) as u32);
-        }
-    }
-}
-
-/// The driver loop of the common experiment: at most one request per cycle, in order.
-pub(crate) fn drive(config: &MemoryConfig, requests: impl Iterator<Item = u64>, mode: Mode) -> Run {
+/// The driver loop of the common experiment.
+pub(crate) fn run(
+    config: &MemoryConfig,
+    words: impl IntoIterator<Item = u64>,
+    mode: Mode,
+    observer: &mut impl Observer,
+) -> Run {
     let mut memory = MemorySystem::new(config).unwrap();
-    let mut counter = Counter { outstanding: 0, pace: 0, last: 0, latencies: Vec::new() };
-    if let Mode::Pace(pace) = mode {
-        counter.pace = pace;
-    }
-    let mut now = 0;
-    for (tag, word) in requests.enumerate() {
-        let direction = if word & 1 == 1 { Direction::Write } else { Direction::Read };
-        let address = PhysAddr(word & !1);
-        let request = Request { address, direction, source: Source(0), tag: tag as u32 };
-        if let Mode::Pace(pace) = mode {
-            now = now.max(tag as u64 * pace);
-            if now > 0 {
-                memory.advance(Cycles(now - 1), &mut counter);
-            }
-        }
-        loop {
-            let may = match mode {
-                Mode::Mlp(most) => direction == Direction::Write || counter.outstanding < most,
-                _ => true,
-            };
-            if may && memory.enqueue(Cycles(now), request).is_ok() {
-                break;
-            }
-            now = now.max(memory.next_event().unwrap().0);
-            memory.advance(Cycles(now), &mut counter);
-            now += 1;
-        }
-        if direction == Direction::Read {
-            counter.outstanding += 1;
-        }
-        memory.advance(Cycles(now), &mut counter);
-        now += 1;
-    }
-    while let Some(next) = memory.next_event() {
-        memory.advance(next, &mut counter);
-    }
+    let mut words = words.into_iter();
+    let mut offered = 0;
+    let offers = || {
+        let offer = words.next().map(|word| Offer {
+            address: PhysAddr(word & !1),
+            direction: if word & 1 == 1 { Direction::Write } else { Direction::Read },
+            source: Source(0),
+        });
+        offered += u64::from(offer.is_some());
+        Ok::<_, Infallible>(offer)
+    };
+    let driven = drive(&mut memory, mode, offers, observer).unwrap();
     let stats = memory.stats();
-    assert_eq!(stats.requests(), stats.row_hits + stats.row_misses + stats.row_conflicts);
-    Run { cycles: counter.last + 1, stats, latencies: counter.latencies }
+    driven.verify(offered, &stats).unwrap();
+    Run { driven, stats }
 }
 
 /// Machine H.
