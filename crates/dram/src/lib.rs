@@ -12,6 +12,8 @@ pub mod command;
 pub mod config;
 mod decode;
 pub mod drive;
+pub mod hybrid;
+mod link;
 mod queue;
 pub mod request;
 pub mod spec;
@@ -21,6 +23,7 @@ mod timer;
 pub mod trace;
 
 pub use config::MemoryConfig;
+pub use hybrid::Hybrid;
 pub use spec::MemorySpec;
 pub use stats::Stats;
 pub use system::{Full, MemorySystem, Observer};

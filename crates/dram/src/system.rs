@@ -13,8 +13,10 @@ use crate::channel::Channel;
 use crate::command::Command;
 use crate::config::MemoryConfig;
 use crate::decode::Decoder;
+use crate::link::Way;
 use crate::request::{Completion, Request};
 use crate::stats::Stats;
+use crate::timer::NEVER;
 
 /// The queue that a request belongs to has no room. Room is made by commands, so it is worth
 /// trying again in the cycle after the next event.
@@ -48,11 +50,11 @@ impl<O: Observer + ?Sized> Observer for &mut O {
     }
 }
 
-/// Channels of memory devices and their controllers.
+/// Channels of memory devices and their controllers, and the link to them if there is one.
 #[derive(Clone, Debug)]
 pub struct MemorySystem {
-    decoder: Decoder,
-    channels: Vec<Channel>,
+    controllers: Controllers,
+    way: Option<Box<Way>>,
 }
 
 impl MemorySystem {
@@ -63,10 +65,13 @@ impl MemorySystem {
     pub fn new(config: &MemoryConfig) -> Result<Self, Refusal> {
         config.validate()?;
         let channels = 0..config.controllers() as u16;
-        Ok(Self {
+        let controllers = Controllers {
             decoder: Decoder::new(&config.complete_map()?),
             channels: channels.map(|number| Channel::new(number, config)).collect(),
-        })
+        };
+        let clock = config.spec().clock;
+        let way = config.spec().link.map(|link| Box::new(Way::new(link, clock)));
+        Ok(Self { controllers, way })
     }
 
     /// Offers `request` in cycle `now`, not before the cycle to which the system has advanced.
@@ -75,8 +80,10 @@ impl MemorySystem {
     /// If there is no room for it; nothing has changed then.
     #[inline]
     pub fn enqueue(&mut self, now: Cycles, request: Request) -> Result<(), Full> {
-        let place = self.decoder.place(request.address);
-        self.channels[place.channel].enqueue(now.0, request, place)
+        match &mut self.way {
+            None => self.controllers.enqueue(now.0, request),
+            Some(way) => way.send(now, request),
+        }
     }
 
     /// When something will next happen that a caller may wait for: a command for a request, or an
@@ -84,33 +91,75 @@ impl MemorySystem {
     #[must_use]
     #[inline]
     pub fn next_event(&self) -> Option<Cycles> {
-        let busy = self.channels.iter().filter(|channel| !channel.is_idle());
-        busy.map(|channel| Cycles(channel.next())).min()
+        let next = match &self.way {
+            None => self.controllers.next_for_requests(),
+            Some(way) => way.next().min(self.controllers.next_for_requests()),
+        };
+        (next != NEVER).then_some(Cycles(next))
     }
 
     /// Lets everything happen that happens in cycles up to and including `to`.
     #[inline]
     pub fn advance(&mut self, to: Cycles, observer: &mut impl Observer) {
-        loop {
-            let next = self.channels.iter_mut().min_by_key(|channel| channel.next());
-            match next {
-                Some(channel) if channel.next() <= to.0 => channel.step(channel.next(), observer),
-                _ => return,
-            }
+        match &mut self.way {
+            None => self.controllers.advance(to.0, observer),
+            Some(way) => way.advance(&mut self.controllers, to.0, observer),
         }
     }
 
     /// Whether no request waits or is being served. Refresh goes on.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.channels.iter().all(Channel::is_idle)
+        self.controllers.is_idle() && self.way.as_ref().is_none_or(|way| way.is_idle())
     }
 
     /// What was counted so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut sum = Stats::default();
-        self.channels.iter().for_each(|channel| sum += channel.stats());
+        self.controllers.channels.iter().for_each(|channel| sum += channel.stats());
         sum
+    }
+}
+
+/// The channels, and the map that chooses among them.
+#[derive(Clone, Debug)]
+pub(crate) struct Controllers {
+    decoder: Decoder,
+    channels: Vec<Channel>,
+}
+
+impl Controllers {
+    #[inline]
+    pub(crate) fn enqueue(&mut self, now: u64, request: Request) -> Result<(), Full> {
+        let place = self.decoder.place(request.address);
+        self.channels[place.channel].enqueue(now, request, place)
+    }
+
+    /// When something happens next in a channel that has requests.
+    #[inline]
+    pub(crate) fn next_for_requests(&self) -> u64 {
+        let busy = self.channels.iter().filter(|channel| !channel.is_idle());
+        busy.map(Channel::next).min().unwrap_or(NEVER)
+    }
+
+    /// When anything happens next.
+    pub(crate) fn next(&self) -> u64 {
+        self.channels.iter().map(Channel::next).min().unwrap_or(NEVER)
+    }
+
+    #[inline]
+    pub(crate) fn advance(&mut self, to: u64, observer: &mut impl Observer) {
+        loop {
+            let next = self.channels.iter_mut().min_by_key(|channel| channel.next());
+            match next {
+                Some(channel) if channel.next() <= to => channel.step(channel.next(), observer),
+                _ => return,
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.channels.iter().all(Channel::is_idle)
     }
 }

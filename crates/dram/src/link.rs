@@ -1,0 +1,228 @@
+//! The way between a host and a memory behind a link (CXL): requests arrive later, answers too, and
+//! neither faster than the link carries them.
+
+use std::collections::VecDeque;
+
+use memweir_core::{Cycles, LINE_BYTES, Picos};
+
+use crate::command::Command;
+use crate::request::{Completion, Direction, Request};
+use crate::spec::Link;
+use crate::system::{Controllers, Full, Observer};
+use crate::timer::NEVER;
+
+/// A direction of a link: lines are sent one after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    /// When the last line has been sent, in picoseconds.
+    free: u64,
+}
+
+/// What is on its way between host and controllers.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    latency: u64,
+    /// Picoseconds that a line takes.
+    line: u64,
+    clock: u64,
+    /// To the memory: lines that are written; requests to read are short.
+    down: Lane,
+    /// To the host: lines that were read.
+    up: Lane,
+    /// Requests that have not arrived, with the cycle of their arrival and of their acceptance.
+    requests: VecDeque<(u64, Cycles, Request)>,
+    /// Requests whose answer is not yet complete: when they were accepted, by arrival at the
+    /// controllers. Those know requests by their tags, which are ours meanwhile.
+    known: Vec<(Cycles, Request)>,
+    free: Vec<u32>,
+    answers: VecDeque<Completion>,
+    /// Before this cycle, the controllers have no room for the request that has arrived.
+    retry: u64,
+}
+
+/// Requests that a link holds before the memory has taken them: the buffer of a CXL controller.
+const CAPACITY: usize = 64;
+
+impl Way {
+    pub(crate) fn new(link: Link, clock: Picos) -> Self {
+        Self {
+            latency: link.latency.0,
+            line: (LINE_BYTES as f64 / link.bandwidth.0 * 1e12).round() as u64,
+            clock: clock.0,
+            down: Lane::default(),
+            up: Lane::default(),
+            requests: VecDeque::new(),
+            known: Vec::new(),
+            free: Vec::new(),
+            answers: VecDeque::new(),
+            retry: 0,
+        }
+    }
+
+    /// Sends a request at `now`.
+    pub(crate) fn send(&mut self, now: Cycles, request: Request) -> Result<(), Full> {
+        if self.requests.len() >= CAPACITY {
+            return Err(Full);
+        }
+        let takes = if request.direction == Direction::Write { self.line } else { 0 };
+        let sent = self.down.send(now.0 * self.clock, takes);
+        let arrival = (sent + self.latency).div_ceil(self.clock);
+        self.requests.push_back((arrival, now, request));
+        Ok(())
+    }
+
+    fn next_arrival(&self) -> u64 {
+        self.requests.front().map_or(NEVER, |(arrival, _, _)| self.retry.max(*arrival))
+    }
+
+    fn next_answer(&self) -> u64 {
+        self.answers.front().map_or(NEVER, |answer| answer.done.0)
+    }
+
+    /// When something next happens on the way.
+    pub(crate) fn next(&self) -> u64 {
+        self.next_arrival().min(self.next_answer())
+    }
+
+    /// Lets everything happen that happens up to and including `to`, here and behind.
+    pub(crate) fn advance(
+        &mut self,
+        controllers: &mut Controllers,
+        to: u64,
+        observer: &mut impl Observer,
+    ) {
+        loop {
+            let now = self.next().min(controllers.next());
+            if now > to {
+                return;
+            }
+            while self.next_answer() <= now
+                && let Some(answer) = self.answers.pop_front()
+            {
+                observer.completed(&answer);
+            }
+            self.arrive(controllers, now);
+            controllers.advance(now, &mut Relay { way: self, observer });
+        }
+    }
+
+    /// Hands over what has arrived, as far as there is room.
+    fn arrive(&mut self, controllers: &mut Controllers, now: u64) {
+        while self.next_arrival() <= now
+            && let Some((_, accepted, request)) = self.requests.front().copied()
+        {
+            let tag = self.free.last().copied().unwrap_or(self.known.len() as u32);
+            if controllers.enqueue(now, Request { tag, ..request }).is_err() {
+                // Room is made by a command, and is there in the cycle after it.
+                self.retry = controllers.next_for_requests().max(now) + 1;
+                return;
+            }
+            self.requests.pop_front();
+            match self.free.pop() {
+                Some(tag) => self.known[tag as usize] = (accepted, request),
+                None => self.known.push((accepted, request)),
+            }
+        }
+    }
+
+    /// Sends an answer of the controllers back. A write is answered by a word that it was done.
+    fn answer(&mut self, completion: &Completion) {
+        let tag = completion.request.tag;
+        let (accepted, request) = self.known[tag as usize];
+        self.free.push(tag);
+        let takes = if request.direction == Direction::Read { self.line } else { 0 };
+        let sent = self.up.send(completion.done.0 * self.clock, takes);
+        let done = Cycles((sent + self.latency).div_ceil(self.clock));
+        self.answers.push_back(Completion { request, accepted, done, ..*completion });
+    }
+
+    /// Whether nothing is on its way, on the link or behind it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.requests.is_empty() && self.answers.is_empty() && self.free.len() == self.known.len()
+    }
+}
+
+impl Lane {
+    /// When something that `takes` so long and is ready at `from` has been sent.
+    fn send(&mut self, from: u64, takes: u64) -> u64 {
+        self.free = self.free.max(from) + takes;
+        self.free
+    }
+}
+
+/// Takes answers of the controllers, and lets commands be seen.
+struct Relay<'a, O> {
+    way: &'a mut Way,
+    observer: &'a mut O,
+}
+
+impl<O: Observer> Observer for Relay<'_, O> {
+    fn completed(&mut self, completion: &Completion) {
+        self.way.answer(completion);
+    }
+
+    fn command(&mut self, command: &Command) {
+        self.observer.command(command);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_core::PhysAddr;
+
+    use super::*;
+    use crate::request::Source;
+    use crate::{MemoryConfig, MemorySpec, MemorySystem};
+
+    #[derive(Default)]
+    struct Answers(Vec<(u64, u32)>);
+
+    impl Observer for Answers {
+        fn completed(&mut self, completion: &Completion) {
+            self.0.push((completion.done.0 - completion.accepted.0, completion.request.tag));
+        }
+    }
+
+    /// The latencies and tags of so many reads of neighboring lines, all offered in cycle zero or
+    /// as soon as there is room.
+    fn reads(count: u32, link: &str) -> (Vec<(u64, u32)>, u64) {
+        let text = format!("{}\n[link]\n{link}\n", include_str!("../data/ddr4-2400.toml"));
+        let text = text.replace("clock_ns = 0.833", "clock_ns = 1");
+        let config = MemoryConfig::new(MemorySpec::parse("x", &text).unwrap());
+        let mut memory = MemorySystem::new(&config).unwrap();
+        let mut answers = Answers::default();
+        let mut now = 0;
+        for tag in 0..count {
+            let address = PhysAddr(u64::from(tag) * 64);
+            let direction = Direction::Read;
+            let request = Request { address, direction, source: Source(0), tag };
+            while memory.enqueue(Cycles(now), request).is_err() {
+                let next = memory.next_event().unwrap();
+                memory.advance(next, &mut answers);
+                now = next.0 + 1;
+            }
+        }
+        while let Some(next) = memory.next_event() {
+            memory.advance(next, &mut answers);
+            now = next.0;
+        }
+        assert!(memory.is_idle());
+        (answers.0, now)
+    }
+
+    #[test]
+    fn a_read_pays_the_latency_twice_and_its_line_once() {
+        // 30 there, 38 in a closed bank, 2 for 64 bytes at 32 GB/s, 30 back.
+        assert_eq!(reads(1, "latency_ns = 30\ngb_per_s = 32").0, [(100, 0)]);
+    }
+
+    #[test]
+    fn no_more_comes_back_than_the_link_carries() {
+        // 64 bytes at 4 GB/s are 16 ns: far slower than the memory.
+        let (answers, end) = reads(1000, "latency_ns = 30\ngb_per_s = 4");
+        let mut tags: Vec<u32> = answers.into_iter().map(|(_, tag)| tag).collect();
+        tags.sort_unstable();
+        assert!(tags.into_iter().eq(0..1000), "each is answered once");
+        assert!((16_000..16_200).contains(&end), "{end}");
+    }
+}
