@@ -63,6 +63,7 @@ fn text(report: &DoctorReport) -> String {
     let mechanisms = Mechanism::ALL.map(|(name, _)| name);
     section(&mut text, "Meters", &report.meters, &meters);
     section(&mut text, "Blocking mechanisms", &report.mechanisms, &mechanisms);
+    section(&mut text, "Memory media", &report.media, &["cpuless-nodes", "dax", "cxl"]);
     section(&mut text, "Privileges", &report.privileges, &[]);
     section(&mut text, "Kernel", &report.kernel_features, &[]);
     section(&mut text, "Tools", &report.tools, &[]);

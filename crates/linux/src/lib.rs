@@ -13,6 +13,7 @@ pub mod guardian;
 pub mod hog;
 pub mod launch;
 pub mod leftovers;
+pub mod memories;
 pub mod meter;
 mod owner;
 pub mod probe;

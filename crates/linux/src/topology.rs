@@ -180,7 +180,7 @@ fn parse_size(text: &str) -> Option<Bytes> {
 }
 
 /// A list such as `0-3,8,10-11`. `None` for nonsense and for CPUs beyond the kernel's limit.
-fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
+pub(crate) fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     /// `CONFIG_NR_CPUS` is at most this.
     const MAX_CPUS: usize = 8192;
     let mut cpus = Vec::new();

@@ -57,7 +57,7 @@ pub struct PolicyEntry {
     pub build: fn(&SchedulerConfig, &Options) -> Box<dyn Policy>,
 }
 
-/// Of every policy that blocks jobs: [`CoreUse::Auto`](crate::CoreUse::Auto).
+/// Of every policy that blocks jobs: [`CoreUse::Auto`].
 pub const AUTO_CORES: PolicyOption = PolicyOption::flag(
     "auto-cores",
     "leave cores idle while filling them costs more than it gains",

@@ -4,11 +4,13 @@
 //! Meters and mechanisms are probed by trying them, where they live; here they are put together
 //! with what the kernel, memweir's own files and the installed tools say.
 
+mod media;
 mod system;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use memweir_linux::memories::Memories;
 use memweir_linux::meter::perf::probe_perf;
 use memweir_linux::meter::resctrl::probe_resctrl;
 use memweir_linux::qemu::{Qemu, QemuPaths};
@@ -42,6 +44,8 @@ pub struct DoctorReport {
     pub meters: BTreeMap<String, Probe>,
     /// The blocking mechanisms by name.
     pub mechanisms: BTreeMap<String, Probe>,
+    /// Memories beside DRAM by kind, and what they mean for the policy `hmmsched`.
+    pub media: BTreeMap<String, Probe>,
     /// What this process is allowed to do.
     pub privileges: BTreeMap<String, Probe>,
     /// What the kernel offers.
@@ -68,6 +72,7 @@ pub fn doctor(options: &DoctorOptions) -> DoctorReport {
             .into_iter()
             .map(|(name, mechanism)| (name.to_owned(), blocker::probe(mechanism)))
             .collect(),
+        media: named(media::media(&Memories::here())),
         privileges: named(system::privileges(root)),
         kernel_features: named(system::kernel_features(root)),
         tools: named(system::tools(&options.qemu)),

@@ -21,14 +21,16 @@ fn every_meter_and_mechanism_is_there_with_a_reason() {
     let names = |probes: &BTreeMap<String, Probe>| probes.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&report.meters), ["declared", "perf", "resctrl", "software"]);
     assert_eq!(names(&report.mechanisms), ["cgroup-v1", "cgroup-v2", "sigstop"]);
-    let maps = [&report.meters, &report.mechanisms, &report.privileges, &report.kernel_features];
+    assert_eq!(names(&report.media), ["cpuless-nodes", "cxl", "dax", "second-medium"]);
+    let DoctorReport { meters, mechanisms, media, privileges, kernel_features, .. } = &report;
+    let maps = [meters, mechanisms, media, privileges, kernel_features];
     for (name, probe) in maps.into_iter().flatten() {
         assert!(!probe.reason.is_empty(), "{name}");
     }
     assert!(report.meters["declared"].available);
     // The form that scripts rely on.
     let json = serde_json::to_value(&report).unwrap();
-    for group in ["meters", "mechanisms"] {
+    for group in ["meters", "mechanisms", "media"] {
         for (name, probe) in json[group].as_object().unwrap() {
             assert!(probe["available"].is_boolean() && probe["reason"].is_string(), "{name}");
         }

@@ -1,0 +1,185 @@
+//! Which memories this machine has, as sysfs tells: NUMA nodes, memory that is a device (DAX), and
+//! CXL memory.
+//!
+//! What they are good for is not said here, and nothing is measured: how fast they are sysfs tells on
+//! few machines.
+
+use std::path::Path;
+
+use memweir_core::Bytes;
+
+use crate::meter::resctrl::{Files, KernelFiles};
+use crate::topology::parse_cpu_list;
+
+/// A NUMA node with memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryNode {
+    /// Its number.
+    pub number: usize,
+    /// How much it has.
+    pub size: Bytes,
+    /// Whether CPUs belong to it. Memory of a node without is of another kind than theirs, slower as a
+    /// rule.
+    pub has_cpus: bool,
+}
+
+/// What is behind memory that the firmware or a driver offers as a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// A CXL region.
+    Cxl,
+    /// Persistent memory (NVDIMM).
+    Persistent,
+    /// Memory that the firmware has set aside for a purpose, such as HBM.
+    SetAside,
+    /// Sysfs does not tell.
+    Unknown,
+}
+
+/// Memory that programs map, or that a driver adds to the system's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DaxDevice {
+    /// How the kernel calls it: `dax0.0`.
+    pub name: String,
+    /// How much it has.
+    pub size: Bytes,
+    /// What is behind it.
+    pub backing: Backing,
+    /// The NUMA node that it is, or would be once it is memory of the system.
+    pub node: Option<usize>,
+    /// Whether it is memory of the system.
+    pub is_system_ram: bool,
+}
+
+/// A CXL memory expander.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CxlMemory {
+    /// How the kernel calls it: `mem0`.
+    pub name: String,
+    /// Volatile and persistent capacity together.
+    pub size: Bytes,
+}
+
+/// The memories of a machine, in the order of their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memories {
+    /// Nodes with memory; empty where the kernel knows no NUMA.
+    pub nodes: Vec<MemoryNode>,
+    /// DAX devices.
+    pub dax: Vec<DaxDevice>,
+    /// CXL expanders, whether anything has been made of their memory or not.
+    pub cxl: Vec<CxlMemory>,
+}
+
+impl Memories {
+    /// Those of this machine. What sysfs does not tell is left out.
+    #[must_use]
+    pub fn here() -> Self {
+        Self::of(&KernelFiles, Path::new("/sys"))
+    }
+
+    /// Those of the machine whose sysfs is at `sys`.
+    pub(crate) fn of(files: &impl Files, sys: &Path) -> Self {
+        let sysfs = Sysfs { files, sys };
+        Self {
+            nodes: sysfs.each("devices/system/node", "node", Sysfs::node),
+            dax: sysfs.each("bus/dax/devices", "dax", Sysfs::dax),
+            cxl: sysfs.each("bus/cxl/devices", "mem", Sysfs::cxl),
+        }
+    }
+
+    /// What is behind a node, if a device was made memory of the system there.
+    #[must_use]
+    pub fn backing(&self, node: usize) -> Option<Backing> {
+        let is_it = |dax: &&DaxDevice| dax.is_system_ram && dax.node == Some(node);
+        self.dax.iter().find(is_it).map(|dax| dax.backing)
+    }
+}
+
+struct Sysfs<'a, F> {
+    files: &'a F,
+    sys: &'a Path,
+}
+
+impl<F: Files> Sysfs<'_, F> {
+    /// What is in a directory under `prefix` and a number, in the order of the numbers.
+    fn each<T>(
+        &self,
+        directory: &str,
+        prefix: &str,
+        read: impl Fn(&Self, &Path, &str) -> Option<T>,
+    ) -> Vec<T> {
+        let directory = self.sys.join(directory);
+        let number = |name: &String| -> Option<Vec<u32>> {
+            let parts = name.strip_prefix(prefix)?.split('.').map(str::parse);
+            parts.collect::<Result<_, _>>().ok()
+        };
+        let names = self.files.list(&directory).unwrap_or_default();
+        let mut names: Vec<_> =
+            names.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
+        names.sort();
+        names.iter().filter_map(|(_, name)| read(self, &directory.join(name), name)).collect()
+    }
+
+    fn text(&self, path: &Path, name: &str) -> Option<String> {
+        self.files.read(&path.join(name)).ok()
+    }
+
+    fn number<T: std::str::FromStr>(&self, path: &Path, name: &str) -> Option<T> {
+        self.text(path, name)?.trim().parse().ok()
+    }
+
+    /// A node with memory; those that may be plugged in have none.
+    fn node(&self, path: &Path, name: &str) -> Option<MemoryNode> {
+        let size = total(&self.text(path, "meminfo")?).filter(|size| size.0 > 0)?;
+        let cpus = parse_cpu_list(&self.text(path, "cpulist")?)?;
+        let number = name.strip_prefix("node")?.parse().ok()?;
+        Some(MemoryNode { number, size, has_cpus: !cpus.is_empty() })
+    }
+
+    fn dax(&self, path: &Path, name: &str) -> Option<DaxDevice> {
+        let link = |path: &Path| {
+            let link = self.files.read_link(path).ok();
+            link.map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        // Where the device hangs in the tree says what is behind it.
+        let place = link(path);
+        let hangs = |below: &str| place.split('/').any(|part| part.starts_with(below));
+        let backing = match () {
+            () if hangs("decoder") => Backing::Cxl,
+            () if hangs("ndbus") => Backing::Persistent,
+            () if hangs("hmem") => Backing::SetAside,
+            () => Backing::Unknown,
+        };
+        Some(DaxDevice {
+            name: name.to_owned(),
+            size: Bytes(self.number(path, "size")?),
+            backing,
+            // -1 is none.
+            node: self.number(path, "target_node"),
+            is_system_ram: link(&path.join("driver")).ends_with("/kmem"),
+        })
+    }
+
+    fn cxl(&self, path: &Path, name: &str) -> Option<CxlMemory> {
+        let size = |part: &str| {
+            let text = self.text(path, part)?;
+            u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
+        };
+        let (volatile, persistent) = (size("ram/size"), size("pmem/size"));
+        let size = volatile.unwrap_or(0).checked_add(persistent.unwrap_or(0))?;
+        Some(CxlMemory { name: name.to_owned(), size: Bytes(size) })
+    }
+}
+
+/// From the line `Node 1 MemTotal:  24684100 kB`.
+fn total(meminfo: &str) -> Option<Bytes> {
+    let kib = meminfo.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.ends_with(" MemTotal").then(|| value.trim().strip_suffix("kB"))?
+    })?;
+    kib.trim().parse::<u64>().ok()?.checked_mul(1024).map(Bytes)
+}
+
+#[cfg(test)]
+mod tests;
