@@ -54,6 +54,14 @@ impl CommandKind {
         ("self-refresh", Self::SelfRefreshEnter),
         ("self-refresh-exit", Self::SelfRefreshExit),
     ];
+
+    /// Its name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let (name, kind) = Self::ALL[self as usize];
+        debug_assert_eq!(kind, self);
+        name
+    }
 }
 
 /// The bank that a command is for. Fields below the level of the command (the bank of a
@@ -79,7 +87,7 @@ pub struct Command {
     pub kind: CommandKind,
     /// Where.
     pub to: BankAddress,
-    /// The row of an [`CommandKind::Activate`]; otherwise zero.
+    /// The row that an [`CommandKind::Activate`] opens, or that a read or write means; otherwise zero.
     pub row: u32,
     /// The column of a read or write, in bursts; otherwise zero.
     pub column: u32,

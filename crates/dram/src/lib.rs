@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod channel;
+pub mod check;
 pub mod command;
 pub mod config;
 mod decode;

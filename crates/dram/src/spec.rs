@@ -53,6 +53,8 @@ mod link;
 mod organization;
 mod parse;
 #[cfg(test)]
+mod shipped;
+#[cfg(test)]
 mod tests;
 mod timing;
 
@@ -114,7 +116,23 @@ pub struct MemorySpec {
 }
 
 /// Devices that come with memweir: their names and the texts of their files.
-pub const SHIPPED: &[(&str, &str)] = &[("ddr4-2400", include_str!("../data/ddr4-2400.toml"))];
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("ddr3-800", include_str!("../data/ddr3-800.toml")),
+    ("ddr3-1066", include_str!("../data/ddr3-1066.toml")),
+    ("ddr3-1333", include_str!("../data/ddr3-1333.toml")),
+    ("ddr3-1600", include_str!("../data/ddr3-1600.toml")),
+    ("ddr4-1866", include_str!("../data/ddr4-1866.toml")),
+    ("ddr4-2400", include_str!("../data/ddr4-2400.toml")),
+    ("ddr4-3200", include_str!("../data/ddr4-3200.toml")),
+    ("ddr5-4800", include_str!("../data/ddr5-4800.toml")),
+    ("lpddr2-1066", include_str!("../data/lpddr2-1066.toml")),
+    ("lpddr4-3200", include_str!("../data/lpddr4-3200.toml")),
+    ("pcm-lpddr2", include_str!("../data/pcm-lpddr2.toml")),
+    ("stt-ram", include_str!("../data/stt-ram.toml")),
+    ("nvm-2400", include_str!("../data/nvm-2400.toml")),
+    ("cxl-ddr4", include_str!("../data/cxl-ddr4.toml")),
+    ("cxl-ddr5", include_str!("../data/cxl-ddr5.toml")),
+];
 
 impl MemorySpec {
     /// The shipped device with this name.

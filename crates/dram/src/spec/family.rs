@@ -39,7 +39,13 @@ use super::{BankRefresh, Organization};
 use crate::command::CommandKind;
 
 /// Families that come with memweir: their names and the texts of their files.
-pub const FAMILIES: &[(&str, &str)] = &[("ddr4", include_str!("../../data/families/ddr4.toml"))];
+pub const FAMILIES: &[(&str, &str)] = &[
+    ("ddr3", include_str!("../../data/families/ddr3.toml")),
+    ("ddr4", include_str!("../../data/families/ddr4.toml")),
+    ("ddr5", include_str!("../../data/families/ddr5.toml")),
+    ("lpddr2", include_str!("../../data/families/lpddr2.toml")),
+    ("lpddr4", include_str!("../../data/families/lpddr4.toml")),
+];
 
 const KEYS: [&str; 10] = [
     "name",

@@ -37,6 +37,13 @@ impl MemorySpec {
         let clock = latency(&root.require("clock_ns")?)?;
         let organization = organization(root.require("organization")?)?;
         let timing = timing(root.require("timing")?.section()?, &family, clock)?;
+        let kind_value = root.require("kind")?;
+        let kind = named(&kind_value, "kind of memory", &kinds)?;
+        let forgotten = ["tRFC", "tREFI"].into_iter().find(|name| timing.get(name).is_none());
+        if let (MediumKind::Dram, Some(name)) = (kind, forgotten) {
+            let error = kind_value.refuse(format!("DRAM without `{name}`"));
+            return Err(error.help("only cells that keep their content do without refresh"));
+        }
         let formula = |formula: &super::formula::Formula| {
             let value = formula.value(&value_of(&organization, &timing));
             match value {
@@ -48,7 +55,7 @@ impl MemorySpec {
         Ok(Self {
             name: root.require("name")?.string()?.to_owned(),
             family: family_name.to_owned(),
-            kind: named(&root.require("kind")?, "kind of memory", &kinds)?,
+            kind,
             source: source(&mut root)?,
             clock,
             read_latency: formula(&family.read_latency)?,

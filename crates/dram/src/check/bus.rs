@@ -1,0 +1,69 @@
+//! The two buses that the ranks of a channel share.
+
+use crate::command::{Command, CommandKind};
+
+use super::limits::Limits;
+use super::rule::{Report, Rule};
+
+/// Bursts that can be on their way at once. Each is younger than those before it by the least distance
+/// of column commands, and on the bus after a few of those.
+const ON_THEIR_WAY: usize = 8;
+
+/// What is on the buses, as far as the next command can meet it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Buses {
+    last: Option<Command>,
+    /// The last command that was on the command bus, and when the bus is free again.
+    issued: Option<(Command, u64)>,
+    bursts: [Option<Burst>; ON_THEIR_WAY],
+    next: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    command: Command,
+    start: u64,
+    end: u64,
+}
+
+impl Buses {
+    pub(super) fn check(&mut self, report: &mut Report, limits: &Limits, command: &Command) {
+        if let Some(last) = &self.last
+            && command.at < last.at
+        {
+            report.state(Rule::Order, Some(last), command);
+        }
+        self.last = Some(*command);
+        let cycles = limits.command_cycles(command.kind);
+        if cycles > 0 {
+            if let Some((issued, free)) = &self.issued {
+                report.distance(Rule::CommandBus, Some(issued), free - issued.at.0, command);
+            }
+            self.issued = Some((*command, command.at.0 + cycles));
+        }
+        self.check_data(report, limits, command);
+    }
+
+    fn check_data(&mut self, report: &mut Report, limits: &Limits, command: &Command) {
+        let latency = match command.kind {
+            CommandKind::Read | CommandKind::ReadAutoPrecharge => limits.read_latency,
+            CommandKind::Write | CommandKind::WriteAutoPrecharge => limits.write_latency,
+            _ => return,
+        };
+        let start = command.at.0 + latency;
+        let burst = Burst { command: *command, start, end: start + limits.burst };
+        for earlier in self.bursts.iter().flatten() {
+            let other_rank = earlier.command.to.rank != command.to.rank;
+            let gap = if other_rank { limits.rank_switch } else { 0 };
+            if burst.start < earlier.end + gap && earlier.start < burst.end + gap {
+                let overlap = burst.start < earlier.end && earlier.start < burst.end;
+                let rule = if overlap { Rule::DataBus } else { Rule::RankSwitch };
+                let required =
+                    (earlier.end + gap + command.at.0 - start).saturating_sub(earlier.command.at.0);
+                report.distance(rule, Some(&earlier.command), required, command);
+            }
+        }
+        self.bursts[self.next] = Some(burst);
+        self.next = (self.next + 1) % ON_THEIR_WAY;
+    }
+}

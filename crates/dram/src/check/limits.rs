@@ -1,0 +1,284 @@
+//! What the rules say in numbers, for one device.
+//!
+//! Each distance is written out from the section of the standard that states it. Formulas differ
+//! between standards; where one does not name a parameter (DDR3 has no bank groups), the value is that
+//! of its nearest relative.
+
+use memweir_core::input::Refusal;
+use memweir_core::medium::MediumKind;
+
+use crate::command::CommandKind;
+use crate::spec::{BankRefresh, MemorySpec};
+
+/// The standard that a family follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standard {
+    /// JESD79-3 and JESD79-4, and NVM behind such an interface.
+    Ddr,
+    /// JESD79-5.
+    Ddr5,
+    /// JESD209-2, and NVM behind such an interface.
+    Lpddr2,
+    /// JESD209-4.
+    Lpddr4,
+}
+
+impl Standard {
+    fn of(spec: &MemorySpec) -> Result<Self, Refusal> {
+        match spec.family.as_str() {
+            "ddr3" | "ddr4" => Ok(Self::Ddr),
+            "ddr5" => Ok(Self::Ddr5),
+            "lpddr2" => Ok(Self::Lpddr2),
+            "lpddr4" => Ok(Self::Lpddr4),
+            other => Err(Refusal::new(
+                format!("the rules of the family `{other}` are not known to the checker"),
+                "it knows ddr3, ddr4, ddr5, lpddr2 and lpddr4",
+            )),
+        }
+    }
+}
+
+/// All in cycles of the memory clock, from command to command.
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
+    standard: Standard,
+    pub(super) groups: u16,
+    pub(super) banks: u16,
+    pub(super) rows: u32,
+    pub(super) columns: u32,
+    pub(super) read_latency: u64,
+    pub(super) write_latency: u64,
+    pub(super) burst: u64,
+    pub(super) activate_to_column: u64,
+    pub(super) row_active: u64,
+    pub(super) row_cycle: u64,
+    pub(super) precharge: u64,
+    pub(super) precharge_all: u64,
+    pub(super) precharge_to_precharge: u64,
+    pub(super) read_to_precharge: u64,
+    pub(super) write_to_precharge: u64,
+    pub(super) read_to_read: u64,
+    pub(super) read_to_read_in_group: u64,
+    pub(super) write_to_write: u64,
+    pub(super) write_to_write_in_group: u64,
+    pub(super) write_to_read: u64,
+    pub(super) write_to_read_in_group: u64,
+    pub(super) read_to_write: u64,
+    pub(super) row_to_row: u64,
+    pub(super) row_to_row_in_group: u64,
+    pub(super) four_activates: u64,
+    pub(super) rank_switch: u64,
+    pub(super) refresh: Option<Refresh>,
+    pub(super) sleep: Option<Sleep>,
+    /// From a read, or a write, to power-down.
+    pub(super) read_to_power_down: u64,
+    pub(super) write_to_power_down: u64,
+}
+
+/// What refresh asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Refresh {
+    /// tRFC.
+    pub(super) all: u64,
+    /// Of a command for single banks.
+    pub(super) bank: Option<BankLimits>,
+    /// The time for which a refresh of all banks lasts, unless there is no refresh (tREFI).
+    pub(super) interval: Option<u64>,
+    /// Refreshes that may be postponed.
+    pub(super) postponed: u64,
+}
+
+/// What the refresh of single banks asks for.
+#[derive(Clone, Debug)]
+pub(super) struct BankLimits {
+    pub(super) kind: BankRefresh,
+    pub(super) busy: u64,
+    /// From it to an activate of another bank, and back.
+    pub(super) to_row: u64,
+    pub(super) from_row: u64,
+    /// The time for which one lasts for its bank.
+    pub(super) interval: u64,
+}
+
+/// What power-down and self-refresh ask for.
+#[derive(Clone, Debug)]
+pub(super) struct Sleep {
+    pub(super) least: u64,
+    pub(super) exit: u64,
+    pub(super) self_refresh: u64,
+    pub(super) self_refresh_exit: u64,
+}
+
+impl Limits {
+    /// The limits of `spec`. Unless it is `refreshed`, refresh intervals are not asked for.
+    pub(super) fn of(spec: &MemorySpec, refreshed: bool) -> Result<Self, Refusal> {
+        let standard = Standard::of(spec)?;
+        let maybe = |name: &str| spec.timing.get(name).map(|cycles| cycles.0);
+        let need = |name: &str| {
+            maybe(name).ok_or_else(|| {
+                Refusal::new(
+                    format!("`{}` has no `{name}`", spec.name),
+                    "the rule checker needs it",
+                )
+            })
+        };
+        let of_two = |short: &str, long: &str, plain: &str| -> Result<(u64, u64), Refusal> {
+            match (maybe(short), maybe(long)) {
+                (Some(short), Some(long)) => Ok((short, long.max(short))),
+                _ => need(plain).map(|both| (both, both)),
+            }
+        };
+        let organization = &spec.organization;
+        // LPDDR: data comes by tDQSCK after the read latency.
+        let latencies = (need("CL")? + maybe("tDQSCK").unwrap_or(0), need("CWL")?);
+        let burst = u64::from(organization.burst_length) / 2;
+        let (ccd, ccd_long) = of_two("tCCD_S", "tCCD_L", "tCCD")?;
+        let (rrd, rrd_long) = of_two("tRRD_S", "tRRD_L", "tRRD")?;
+        let (wtr, wtr_long) = of_two("tWTR_S", "tWTR_L", "tWTR")?;
+        let data = Data { standard, latencies, burst };
+        let (ras, rp) = (need("tRAS")?, need("tRP")?);
+        let write_to_precharge = data.after_write() + need("tWR")?;
+        let write_to_write = maybe("tCCD_L_WR").unwrap_or(ccd_long);
+        Ok(Self {
+            standard,
+            groups: organization.bank_groups as u16,
+            banks: organization.banks as u16,
+            rows: organization.rows,
+            columns: organization.lines_of_row(),
+            read_latency: latencies.0,
+            write_latency: latencies.1,
+            burst,
+            activate_to_column: need("tRCD")?,
+            row_active: ras,
+            row_cycle: maybe("tRC").unwrap_or(0),
+            precharge: rp,
+            precharge_all: maybe("tRPab").unwrap_or(rp),
+            read_to_precharge: data.read_to_precharge(need("tRTP")?),
+            write_to_precharge,
+            read_to_read: ccd,
+            read_to_read_in_group: ccd_long,
+            write_to_write: ccd,
+            write_to_write_in_group: write_to_write,
+            write_to_read: data.after_write() + wtr,
+            write_to_read_in_group: data.after_write() + wtr_long,
+            read_to_write: data.read_to_write(),
+            precharge_to_precharge: maybe("tPPD").unwrap_or(0),
+            row_to_row: rrd,
+            row_to_row_in_group: rrd_long,
+            four_activates: maybe("tFAW").unwrap_or(0),
+            rank_switch: maybe("tRTRS").unwrap_or(0),
+            refresh: refresh(spec, refreshed, (rrd, rrd_long))?,
+            sleep: sleep(spec),
+            read_to_power_down: latencies.0 + burst + 1,
+            write_to_power_down: write_to_precharge,
+        })
+    }
+
+    /// Cycles for which `kind` holds the command bus: JESD79-5 table 30 and JESD209-4 table 63 spread
+    /// some commands over several; power-down is told by CKE or CS elsewhere.
+    pub(super) fn command_cycles(&self, kind: CommandKind) -> u64 {
+        use CommandKind as K;
+        let told_by_cke = matches!(kind, K::PowerDownEnter | K::PowerDownExit | K::SelfRefreshExit);
+        let with_address = matches!(
+            kind,
+            K::Activate | K::Read | K::ReadAutoPrecharge | K::Write | K::WriteAutoPrecharge
+        );
+        match self.standard {
+            _ if told_by_cke => 0,
+            Standard::Ddr | Standard::Lpddr2 => 1,
+            Standard::Ddr5 if with_address => 2,
+            Standard::Ddr5 => 1,
+            Standard::Lpddr4 if with_address => 4,
+            Standard::Lpddr4 => 2,
+        }
+    }
+
+    /// What bank refreshes ask for, if the device has them.
+    pub(super) fn bank_limits(&self) -> Option<&BankLimits> {
+        self.refresh.as_ref().and_then(|refresh| refresh.bank.as_ref())
+    }
+}
+
+/// What follows from when data is on the bus.
+struct Data {
+    standard: Standard,
+    latencies: (u64, u64),
+    burst: u64,
+}
+
+impl Data {
+    /// From a write to where its recovery begins: WL + BL/2, in LPDDR one cycle more (JESD209-2
+    /// table 44, JESD209-4 table 75).
+    fn after_write(&self) -> u64 {
+        let late = matches!(self.standard, Standard::Lpddr2 | Standard::Lpddr4);
+        self.latencies.1 + self.burst + u64::from(late)
+    }
+
+    /// tRTP, which LPDDR counts from the last prefetch of the burst: 4 beats (JESD209-2) or 16
+    /// (JESD209-4).
+    fn read_to_precharge(&self, rtp: u64) -> u64 {
+        match self.standard {
+            Standard::Ddr | Standard::Ddr5 => rtp,
+            Standard::Lpddr2 => self.burst + rtp.max(2) - 2,
+            Standard::Lpddr4 => self.burst + rtp.max(8) - 8,
+        }
+    }
+
+    /// The write's data follows the read's after the turnaround of the bus: 2 cycles (JESD79-3
+    /// figure 31, JESD79-4 figure 104), 4 (JESD79-5 table 329 with a write preamble of 2), 1
+    /// (JESD209-2 section 4.5.1), or the write preamble of 2 (JESD209-4 table 75).
+    fn read_to_write(&self) -> u64 {
+        let turn = match self.standard {
+            Standard::Ddr | Standard::Lpddr4 => 2,
+            Standard::Ddr5 => 4,
+            Standard::Lpddr2 => 1,
+        };
+        let (read, write) = self.latencies;
+        (read + self.burst + turn).saturating_sub(write)
+    }
+}
+
+fn refresh(
+    spec: &MemorySpec,
+    refreshed: bool,
+    (rrd, rrd_long): (u64, u64),
+) -> Result<Option<Refresh>, Refusal> {
+    let maybe = |name: &str| spec.timing.get(name).map(|cycles| cycles.0);
+    let Some(all) = maybe("tRFC") else {
+        return match (spec.kind, maybe("tREFI")) {
+            (MediumKind::Nvm, None) => Ok(None),
+            _ => Err(Refusal::new(
+                format!("`{}` has no `tRFC`", spec.name),
+                "the rule checker needs it",
+            )),
+        };
+    };
+    let interval = maybe("tREFI");
+    let turns = match spec.bank_refresh {
+        BankRefresh::None => 0,
+        BankRefresh::One => u64::from(spec.organization.banks_of_rank()),
+        BankRefresh::SameNumber => u64::from(spec.organization.banks),
+    };
+    let bank = maybe("tRFCpb").or_else(|| maybe("tRFCsb")).filter(|_| turns > 0);
+    let bank = bank.map(|busy| BankLimits {
+        kind: spec.bank_refresh,
+        busy,
+        to_row: maybe("tREFSBRD").unwrap_or(rrd),
+        from_row: rrd_long,
+        interval: maybe("tREFI_B").map_or(interval.unwrap_or(0), |one| one * turns),
+    });
+    // JESD79-5 section 4.13.4; eight in JESD79-3, -4, JESD209-2 and -4.
+    let postponed = if spec.family == "ddr5" { 4 } else { 8 };
+    Ok(Some(Refresh { all, bank, interval: interval.filter(|_| refreshed), postponed }))
+}
+
+fn sleep(spec: &MemorySpec) -> Option<Sleep> {
+    let get = |name: &str| spec.timing.get(name).map(|cycles| cycles.0);
+    let (least, exit) = (get("tCKE")?, get("tXP")?);
+    Some(Sleep {
+        least,
+        exit,
+        self_refresh: get("tCKESR").unwrap_or(least + 1),
+        self_refresh_exit: get("tXS").unwrap_or(exit),
+    })
+}

@@ -1,0 +1,73 @@
+//! Whether every bank is refreshed often enough.
+
+use memweir_core::Cycles;
+
+use crate::command::{BankAddress, Command};
+
+use super::limits::Refresh;
+use super::rule::{Report, Rule, Violation};
+
+/// How far a bank is refreshed.
+///
+/// Each refresh covers one interval (tREFI) of the retention of the bank. Refreshes may be postponed,
+/// then later ones make up for them, and pulled in, which counts up to the same number.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Covered {
+    /// The cycle until which the refreshes so far suffice.
+    until: u64,
+    last: Option<Command>,
+}
+
+impl Covered {
+    /// `command` refreshes the bank and suffices for `interval` cycles.
+    pub(super) fn refresh(
+        &mut self,
+        report: &mut Report,
+        limits: &Refresh,
+        interval: u64,
+        command: &Command,
+    ) {
+        self.check(report, limits, command.at.0, command.to, Some(command));
+        let pulled_in = command.at.0 + limits.postponed * interval;
+        self.until = (self.until.max(self.floor(limits, command.at.0)) + interval).min(pulled_in);
+        self.last = Some(*command);
+    }
+
+    /// After a violation, which is told once, counting starts anew.
+    fn floor(&self, limits: &Refresh, now: u64) -> u64 {
+        let Some(interval) = limits.interval else { return 0 };
+        now.saturating_sub((limits.postponed + 1) * interval)
+    }
+
+    /// The device refreshed itself from `since` to `now`.
+    pub(super) fn slept(&mut self, since: u64, now: u64) {
+        self.until += now - since;
+        if let Some(last) = &mut self.last {
+            last.at += Cycles(now - since);
+        }
+    }
+
+    /// Whether the bank is refreshed at `now`.
+    pub(super) fn check(
+        &self,
+        report: &mut Report,
+        limits: &Refresh,
+        now: u64,
+        place: BankAddress,
+        second: Option<&Command>,
+    ) {
+        let Some(interval) = limits.interval else { return };
+        let longest = (limits.postponed + 1) * interval;
+        let last = self.last.map_or(0, |last| last.at.0);
+        if now > self.until + longest || now > last + longest {
+            report.add(Violation {
+                rule: Rule::RefreshInterval,
+                place,
+                first: self.last,
+                second: second.copied(),
+                required: Cycles(longest),
+                actual: Cycles(now - self.until.min(last)),
+            });
+        }
+    }
+}

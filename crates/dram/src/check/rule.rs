@@ -1,0 +1,277 @@
+//! The rules, and what is said of commands that break them.
+
+use std::fmt;
+
+use memweir_core::Cycles;
+
+use crate::command::{BankAddress, Command, CommandKind};
+
+/// A rule of a standard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// tRCD: from an activate to a read or write of the bank.
+    ActivateToColumn,
+    /// tRAS: from an activate to the precharge of the bank.
+    RowActive,
+    /// tRC: from an activate to the next of the bank.
+    RowCycle,
+    /// tRP: from a precharge to an activate, a refresh or self-refresh.
+    Precharge,
+    /// tPPD: between precharges of a rank.
+    PrechargeToPrecharge,
+    /// tRTP: from a read to the precharge of the bank.
+    ReadToPrecharge,
+    /// tWR: from the last data of a write to the precharge of the bank.
+    WriteRecovery,
+    /// tCCD_S: between reads, or between writes, of a rank.
+    Column,
+    /// tCCD_L: the same in one bank group.
+    ColumnInGroup,
+    /// tRRD_S: between activates of a rank.
+    Row,
+    /// tRRD_L: the same in one bank group.
+    RowInGroup,
+    /// tFAW: of any five activates of a rank, the fifth after the first.
+    FourActivates,
+    /// tWTR_S: from the last data of a write to a read of the rank.
+    WriteToRead,
+    /// tWTR_L: the same in one bank group.
+    WriteToReadInGroup,
+    /// From a read to a write of the rank: the data bus changes its direction.
+    ReadToWrite,
+    /// tRTRS (tCS): between data of different ranks.
+    RankSwitch,
+    /// tRFC: from a refresh of all banks to the next command but power-down.
+    Refresh,
+    /// tRFCpb, tRFCsb: from a refresh of banks to the next command for these banks, or the next refresh.
+    BankRefresh,
+    /// tREFSBRD, tpbR2act, tRRD: from a refresh of banks to an activate of others, and back.
+    BankRefreshToRow,
+    /// tCKE, tPD: how long power-down lasts, and from its end to the next.
+    PowerDown,
+    /// tXP: from the end of power-down to the next command.
+    PowerUp,
+    /// Power-down while data is read or written, or in the cycle of another command.
+    PowerDownEntry,
+    /// tCKESR: how long self-refresh lasts.
+    SelfRefresh,
+    /// tXS, tXSR: from the end of self-refresh to the next command.
+    SelfRefreshExit,
+    /// One command at a time on the command bus.
+    CommandBus,
+    /// One burst at a time on the data bus.
+    DataBus,
+    /// A read or write of a bank that is closed.
+    ClosedBank,
+    /// A read or write of a row that is not the open one.
+    OtherRow,
+    /// An activate of a bank that is open.
+    OpenBank,
+    /// A refresh, or self-refresh, of a bank that is open.
+    RefreshOfOpenBank,
+    /// A command for a rank in power-down or self-refresh.
+    Asleep,
+    /// The end of a power-down or self-refresh that was not begun.
+    Awake,
+    /// A command that the device does not have.
+    NoSuchCommand,
+    /// A channel, rank, bank, row or column that is not there.
+    Address,
+    /// tREFI: a bank went for longer without refresh than may be postponed.
+    RefreshInterval,
+    /// A bank is refreshed a second time before all others were.
+    RefreshTurn,
+    /// Commands of a channel that go back in time.
+    Order,
+}
+
+impl Rule {
+    /// What standards call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ActivateToColumn => "tRCD",
+            Self::RowActive => "tRAS",
+            Self::RowCycle => "tRC",
+            Self::Precharge => "tRP",
+            Self::PrechargeToPrecharge => "tPPD",
+            Self::ReadToPrecharge => "tRTP",
+            Self::WriteRecovery => "tWR",
+            Self::Column => "tCCD_S",
+            Self::ColumnInGroup => "tCCD_L",
+            Self::Row => "tRRD_S",
+            Self::RowInGroup => "tRRD_L",
+            Self::FourActivates => "tFAW",
+            Self::WriteToRead => "tWTR_S",
+            Self::WriteToReadInGroup => "tWTR_L",
+            Self::ReadToWrite => "read to write",
+            Self::RankSwitch => "tRTRS",
+            Self::Refresh => "tRFC",
+            Self::BankRefresh => "tRFCpb",
+            Self::BankRefreshToRow => "tREFSBRD",
+            Self::PowerDown => "tCKE",
+            Self::PowerUp => "tXP",
+            Self::PowerDownEntry => "power-down entry",
+            Self::SelfRefresh => "tCKESR",
+            Self::SelfRefreshExit => "tXS",
+            Self::CommandBus => "command bus",
+            Self::DataBus => "data bus",
+            Self::ClosedBank => "bank is closed",
+            Self::OtherRow => "another row is open",
+            Self::OpenBank => "bank is open",
+            Self::RefreshOfOpenBank => "refresh of an open bank",
+            Self::Asleep => "rank is asleep",
+            Self::Awake => "rank is awake",
+            Self::NoSuchCommand => "no such command",
+            Self::Address => "no such place",
+            Self::RefreshInterval => "tREFI",
+            Self::RefreshTurn => "turn of refresh",
+            Self::Order => "order of time",
+        }
+    }
+}
+
+/// A command that breaks a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// Where: that of the second command, or the bank whose refresh never came.
+    pub place: BankAddress,
+    /// The command after which the second had to wait, or that made the state that forbids it;
+    /// nothing where there was none since the start.
+    pub first: Option<Command>,
+    /// The command that breaks the rule; for a refresh that never came, nothing.
+    pub second: Option<Command>,
+    /// The least number of cycles between both (for [`Rule::RefreshInterval`] the largest); zero for
+    /// rules that are not about distances.
+    pub required: Cycles,
+    /// The cycles between both.
+    pub actual: Cycles,
+}
+
+impl Violation {
+    /// How many violations a checker keeps.
+    pub const KEPT: usize = 100;
+}
+
+impl fmt::Display for Violation {
+    /// `cycle 40: read of channel 0 rank 0 group 1 bank 2: tRCD: 16 cycles after activate at 24,
+    /// 17 required`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.second {
+            Some(second) => write!(f, "cycle {}: {}", second.at.0, Named(second))?,
+            None => {
+                let BankAddress { channel, rank, group, bank } = self.place;
+                write!(f, "at the end: channel {channel} rank {rank} group {group} bank {bank}")?;
+            }
+        }
+        write!(f, ": {}", self.rule.name())?;
+        let first = self.first.as_ref();
+        if self.required == Cycles::ZERO {
+            return match first {
+                Some(first) => write!(f, ", after {} at {}", Named(first), first.at.0),
+                None => Ok(()),
+            };
+        }
+        let bound = if self.rule == Rule::RefreshInterval { "allowed" } else { "required" };
+        write!(f, ": {} cycles after ", self.actual.0)?;
+        match first {
+            Some(first) => write!(f, "{} at {}", Named(first), first.at.0)?,
+            None => write!(f, "the start")?,
+        }
+        write!(f, ", {} {bound}", self.required.0)
+    }
+}
+
+/// A command in words, without its time.
+struct Named<'a>(&'a Command);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Command { kind, to, row, .. } = self.0;
+        write!(f, "{} of channel {} rank {}", kind.name(), to.channel, to.rank)?;
+        let whole_rank = matches!(
+            kind,
+            CommandKind::PrechargeAll
+                | CommandKind::Refresh
+                | CommandKind::PowerDownEnter
+                | CommandKind::PowerDownExit
+                | CommandKind::SelfRefreshEnter
+                | CommandKind::SelfRefreshExit
+        );
+        if !whole_rank {
+            write!(f, " group {} bank {}", to.group, to.bank)?;
+        }
+        if *kind == CommandKind::Activate {
+            write!(f, " row {row}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    kept: Vec<Violation>,
+    count: u64,
+}
+
+impl Report {
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) fn kept(&self) -> &[Violation] {
+        &self.kept
+    }
+
+    pub(super) fn add(&mut self, violation: Violation) {
+        self.count += 1;
+        if self.kept.len() < Violation::KEPT {
+            self.kept.push(violation);
+        }
+    }
+
+    /// `second` must come at least `required` cycles after `first`.
+    #[inline]
+    pub(super) fn distance(
+        &mut self,
+        rule: Rule,
+        first: Option<&Command>,
+        required: u64,
+        second: &Command,
+    ) {
+        if let Some(first) = first
+            && second.at.0 < first.at.0 + required
+        {
+            self.too_early(rule, first, required, second);
+        }
+    }
+
+    #[cold]
+    fn too_early(&mut self, rule: Rule, first: &Command, required: u64, second: &Command) {
+        self.add(Violation {
+            rule,
+            place: second.to,
+            first: Some(*first),
+            second: Some(*second),
+            required: Cycles(required),
+            actual: second.at.saturating_sub(first.at),
+        });
+    }
+
+    /// `second` is not allowed in the state that `first` made.
+    #[cold]
+    pub(super) fn state(&mut self, rule: Rule, first: Option<&Command>, second: &Command) {
+        let actual = first.map_or(Cycles::ZERO, |first| second.at.saturating_sub(first.at));
+        self.add(Violation {
+            rule,
+            place: second.to,
+            first: first.copied(),
+            second: Some(*second),
+            required: Cycles::ZERO,
+            actual,
+        });
+    }
+}
