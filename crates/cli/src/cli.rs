@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::EXIT_CODES;
 use crate::{
-    calibrate, color, completions, doctor, emulate, hog, hogsim, man, map, page, profile, replay,
-    reproduce, run, sim, store,
+    calibrate, color, completions, doctor, dram, emulate, hog, hogsim, man, map, page, profile,
+    replay, reproduce, run, sim, store,
 };
 
 /// memweir's command line.
@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Color(color::Args),
     /// Page to byte-addressable memory: what it costs in energy
     Page(page::Args),
+    /// Drive memories at bank level with traces
+    Dram(dram::Args),
     /// Repeat the figures of a paper in simulation, beside the paper's values
     Reproduce(reproduce::Args),
     /// Tell what this machine offers, and what would enable the rest

@@ -12,10 +12,11 @@ use memweir_sim::SimError;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything ended well
-    1  a job failed; a replay decided differently under the same policy
+    1  a job failed; a replay decided differently under the same policy; a memory broke a rule
     2  wrong usage or wrong input; nothing was started
     3  this machine cannot do it: no such meter, mechanism or permission
     4  a result could not be written
+    5  memweir found a fault of its own
   130  interrupted";
 
 /// How a command that did its work ends.
@@ -27,6 +28,8 @@ pub(crate) enum Outcome {
     JobFailed,
     /// A replay decided differently under the same policy.
     Different,
+    /// A memory's commands broke a rule of its standard.
+    Violation,
     /// A signal ended the work.
     Interrupted,
 }
@@ -48,6 +51,9 @@ pub(crate) enum Failure {
         /// Why not.
         source: io::Error,
     },
+    /// A fault of this program: its results are of no use.
+    #[error("a fault of memweir: {0}")]
+    Fault(String),
     /// A figure could not be drawn.
     #[error(transparent)]
     Plot(#[from] crate::render::plot::PlotError),
@@ -86,6 +92,7 @@ impl From<&Failure> for ExitCode {
             Failure::Input(_) => 2,
             Failure::Machine(_) => 3,
             Failure::Write { .. } | Failure::Plot(_) => 4,
+            Failure::Fault(_) => 5,
         })
     }
 }
@@ -94,7 +101,7 @@ impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         Self::from(match outcome {
             Outcome::Success => 0,
-            Outcome::JobFailed | Outcome::Different => 1,
+            Outcome::JobFailed | Outcome::Different | Outcome::Violation => 1,
             Outcome::Interrupted => 130,
         })
     }

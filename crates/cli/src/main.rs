@@ -5,6 +5,7 @@ mod cli;
 mod color;
 mod completions;
 mod doctor;
+mod dram;
 mod emulate;
 mod failure;
 mod guardian;
@@ -60,6 +61,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Hogsim(args) => hogsim::execute(&args),
         Command::Profile(args) => profile::execute(&args),
         Command::Calibrate(args) => calibrate::execute(&args),
+        Command::Dram(args) => dram::execute(&args),
         Command::Reproduce(args) => reproduce::execute(&args),
         Command::Doctor(args) => doctor::execute(&args),
         Command::Completions(args) => completions::execute(&args),

@@ -83,7 +83,7 @@ impl MemoryConfig {
 
     /// The map with a role for each function, and with rows and columns: where it does not know
     /// them, the lowest bits that tell something new are the column, and the rest the row.
-    pub(crate) fn complete_map(&self) -> Result<AddressMap, Refusal> {
+    pub fn complete_map(&self) -> Result<AddressMap, Refusal> {
         let mut map = self.map.clone();
         map.validate()?;
         self.give_roles(&mut map)?;

@@ -30,7 +30,8 @@ impl Banks {
     #[must_use]
     pub fn number(&self, address: PhysAddr) -> usize {
         let (way, inner) = self.map.enter(address);
-        let bit = |(place, function): (usize, &XorFunction)| (function.value(inner) as usize) << place;
+        let bit =
+            |(place, function): (usize, &XorFunction)| (function.value(inner) as usize) << place;
         let set: usize = self.functions.iter().enumerate().map(bit).sum();
         self.first + ((way as usize) << self.functions.len()) + set
     }

@@ -63,7 +63,8 @@ impl InstructionTrace {
             let Some(name) = FIELDS.get(count) else {
                 return Err(("line", "has more than three fields".to_owned()));
             };
-            values[count] = number(field).ok_or_else(|| (*name, format!("`{field}` is no number")))?;
+            values[count] =
+                number(field).ok_or_else(|| (*name, format!("`{field}` is no number")))?;
             count += 1;
         }
         if count < 2 {

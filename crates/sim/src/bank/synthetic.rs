@@ -198,8 +198,8 @@ impl Synthetic {
         let structure = &self.structure;
         self.left = structure.burst.max(1);
         let streams = structure.streams.clamp(1.0, MOST_STREAMS as f64);
-        self.active = streams.floor() as usize
-            + usize::from(self.random.random_bool(streams.fract()));
+        self.active =
+            streams.floor() as usize + usize::from(self.random.random_bool(streams.fract()));
         self.turn = 0;
         let per_access = |intensity: f64| 1_000.0 / intensity;
         let idle = per_access(structure.intensity) - per_access(structure.burst_intensity);

@@ -10,9 +10,9 @@ mod core;
 mod enter;
 mod memory;
 mod mshr;
-mod warm;
 #[cfg(test)]
 mod tests;
+mod warm;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -303,11 +303,7 @@ fn ports<M>(bays: Vec<Bay<M>>) -> Vec<Port<M>> {
     bays.into_iter().map(port).collect()
 }
 
-fn check<M>(
-    config: &MachineConfig,
-    bays: &[Bay<M>],
-    programs: &[Program],
-) -> Result<(), Refusal> {
+fn check<M>(config: &MachineConfig, bays: &[Bay<M>], programs: &[Program]) -> Result<(), Refusal> {
     let threads: usize = programs.iter().map(|program| program.threads.len()).sum();
     if threads > config.cores.len() {
         return Err(Refusal::new(

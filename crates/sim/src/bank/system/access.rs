@@ -1,8 +1,8 @@
 //! An access goes through the caches; what none of them has becomes a miss.
 
-use memweir_core::{Cycles, PhysAddr};
 use memweir_core::input::Refusal;
 use memweir_core::units::LINE_BYTES;
+use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::request::{Direction, Request, Source};
 
 use super::System;

@@ -71,8 +71,7 @@ impl<M: Memory> System<'_, M> {
         let width = core.window.width();
         let Some(mut slot) = core.window.entry_slot(instruction) else { return Ok(()) };
         slot = slot.max(self.now.0 / clock.period().0 * width);
-        let number =
-            (access.instructions > 0).then(|| core.window.enter(instruction, slot));
+        let number = (access.instructions > 0).then(|| core.window.enter(instruction, slot));
         if let Some(number) = number.filter(|_| !access.kind.waits()) {
             core.window.answered(number, slot + width);
         }
@@ -82,7 +81,8 @@ impl<M: Memory> System<'_, M> {
             let slot = core.slot_at(at, clock);
             core.window.stall(instruction, slot);
         }
-        let attempt = Attempt { number, address, kind: access.kind, counted: instruction <= core.goal };
+        let attempt =
+            Attempt { number, address, kind: access.kind, counted: instruction <= core.goal };
         let needed = number.filter(|_| access.needs > 0);
         let producer = needed.and_then(|number| number.checked_sub(u64::from(access.needs)));
         let known = producer.map_or(Some(0), |producer| core.window.answer_of(producer));
@@ -138,7 +138,11 @@ impl<M: Memory> System<'_, M> {
     }
 
     /// Where an address of a program is, and how long the thread stands still to find out.
-    pub(super) fn translate(&mut self, place: usize, address: u64) -> Result<(PhysAddr, Time), Refusal> {
+    pub(super) fn translate(
+        &mut self,
+        place: usize,
+        address: u64,
+    ) -> Result<(PhysAddr, Time), Refusal> {
         let core = &mut self.cores[place];
         let program = &self.programs[core.program];
         if program.addressing == Addressing::Physical {
@@ -149,10 +153,8 @@ impl<M: Memory> System<'_, M> {
         if let Some(frame) = core.recall(page) {
             return Ok((PhysAddr(frame | offset), Time::default()));
         }
-        let touch = self
-            .os
-            .touch(program.process, core.thread, VirtualPage(page))
-            .map_err(|error| {
+        let touch =
+            self.os.touch(program.process, core.thread, VirtualPage(page)).map_err(|error| {
                 let reason = format!("`{}`: {error}", program.name);
                 Refusal::new(reason, "a smaller footprint, more memory, or more colors")
             })?;

@@ -33,9 +33,8 @@ impl<M: Memory> System<'_, M> {
         self.plan_memory(bay);
         // Room that a command made is there in the next cycle.
         let next = self.bays[bay].bay.clock.start(Cycles(to.0 + 1));
-        let waits = |lane: &Lane| {
-            lane.full && lane.queue.front().is_some_and(|arrival| arrival.bay == bay)
-        };
+        let waits =
+            |lane: &Lane| lane.full && lane.queue.front().is_some_and(|arrival| arrival.bay == bay);
         for core in &mut self.cores {
             for lane in [&mut core.reads, &mut core.writes] {
                 if waits(lane) {

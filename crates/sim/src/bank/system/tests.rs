@@ -89,7 +89,8 @@ fn bay(memory: Fixed) -> Bay<Fixed> {
     Bay { name: "m".to_owned(), memory, base, size, clock: Clock::gigahertz(0.5), map }
 }
 
-const MAP: &str = "name = \"two banks\"\nbits = 30\nfunction = [{ role = \"bank\", bits = [13] }]\n";
+const MAP: &str =
+    "name = \"two banks\"\nbits = 30\nfunction = [{ role = \"bank\", bits = [13] }]\n";
 
 fn os() -> Os {
     let zone = ZoneConfig {
@@ -118,7 +119,11 @@ fn program(threads: Vec<Vec<Access>>, instructions: u64, os: &mut Os) -> Program
 }
 
 /// Nanoseconds, which are core cycles, of one core with these accesses, and its tally.
-fn alone(accesses: Vec<Access>, instructions: u64, change: impl Fn(&mut MachineConfig)) -> (f64, Tally) {
+fn alone(
+    accesses: Vec<Access>,
+    instructions: u64,
+    change: impl Fn(&mut MachineConfig),
+) -> (f64, Tally) {
     let mut os = os();
     let program = program(vec![accesses], instructions, &mut os);
     let mut machine = machine(vec![core()]);
@@ -142,7 +147,8 @@ fn one_miss_by_hand() {
 
 #[test]
 fn independent_misses_overlap_and_dependent_ones_do_not() {
-    let chain = |needs| vec![load(4, 0, 0), load(4, 4096, needs), load(4, 8192, needs), load(9_999, 0, 0)];
+    let chain =
+        |needs| vec![load(4, 0, 0), load(4, 4096, needs), load(4, 8192, needs), load(9_999, 0, 0)];
     // The last of three loads enters in cycle 3 and has its data in 104 (a memory cycle later).
     let (together, tally) = alone(chain(0), 12, |_| {});
     assert_eq!(together, 104.0);
@@ -156,7 +162,8 @@ fn independent_misses_overlap_and_dependent_ones_do_not() {
 
 #[test]
 fn a_second_access_to_a_line_waits_with_the_first() {
-    let (nanos, tally) = alone(vec![load(8, 0, 0), load(8, 32, 0), load(9_999, 640, 0)], 16, |_| {});
+    let (nanos, tally) =
+        alone(vec![load(8, 0, 0), load(8, 32, 0), load(9_999, 640, 0)], 16, |_| {});
     // The first retires in cycle 102, the second is eight instructions behind it.
     assert_eq!(nanos, 104.0);
     assert_eq!((tally.llc_misses, tally.reads), (2, 1));
@@ -169,8 +176,7 @@ fn caches_answer_in_their_time_and_write_back_what_is_dirty() {
     // A miss in cycle 2 that is at memory in 12 and back in 112; a hit in cycle 200 that is answered
     // in 210, slot 840; and the rest.
     let far = |address| load(99_999, address, 0);
-    let (nanos, tally) =
-        alone(vec![load(8, 0, 0), load(1_000, 0, 0), far(64)], 1_008, with_llc);
+    let (nanos, tally) = alone(vec![load(8, 0, 0), load(1_000, 0, 0), far(64)], 1_008, with_llc);
     // Instruction 1008 follows 1000 slots behind the eighth, which retired in slot 448: it may
     // retire in slot 1448 and has its data before.
     assert_eq!((nanos, tally.llc_accesses, tally.llc_misses), (362.0, 2, 1));
@@ -213,7 +219,8 @@ fn threads_wait_for_each_other() {
 fn what_cannot_run_is_refused() {
     let mut os = os();
     let programs = vec![program(vec![vec![load(1, 0, 0)]; 2], 10, &mut os)];
-    let refused = System::new(&machine(vec![core()]), vec![bay(Fixed::new(1, 1))], programs, &mut os);
+    let refused =
+        System::new(&machine(vec![core()]), vec![bay(Fixed::new(1, 1))], programs, &mut os);
     assert_eq!(refused.unwrap_err().reason, "2 threads are too many for 1 cores");
     let mut outside = program(vec![vec![load(1, 1 << 40, 0)]], 10, &mut os);
     outside.addressing = Addressing::Physical;

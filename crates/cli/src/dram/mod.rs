@@ -1,0 +1,43 @@
+//! `memweir dram`: memories at bank level, driven by traces.
+
+mod convert;
+mod list;
+mod memory;
+mod render;
+mod replay;
+mod show;
+mod source;
+mod watch;
+
+use clap::Subcommand;
+
+use crate::failure::{Failure, Outcome};
+
+/// Options of `memweir dram`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Serve a trace of memory accesses and tell how long it took, and why
+    Replay(Box<replay::Args>),
+    /// Write a trace in another format
+    Convert(convert::Args),
+    /// List the memories that come with memweir
+    List,
+    /// Show a memory: organization, timing, currents, and where the figures come from
+    Show(show::Args),
+}
+
+/// Replays, converts, lists or shows.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    match &args.action {
+        Action::Replay(args) => replay::execute(args),
+        Action::Convert(args) => convert::execute(args),
+        Action::List => list::execute(),
+        Action::Show(args) => show::execute(args),
+    }
+}

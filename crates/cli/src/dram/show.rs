@@ -1,0 +1,134 @@
+//! `memweir dram show`: everything that is known of a memory.
+
+use std::fmt::Write;
+
+use memweir_core::Cycles;
+use memweir_dram::MemorySpec;
+use memweir_dram::spec::{ArrayEnergy, Currents};
+
+use super::list::peak;
+use super::memory;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::text::{Align, rate, table};
+
+/// Options of `memweir dram show`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A shipped memory or a device file
+    #[arg(value_name = "NAME|FILE.toml")]
+    memory: String,
+}
+
+pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    let spec = memory::spec(&args.memory)?;
+    output::print(&text(&spec))?;
+    Ok(Outcome::Success)
+}
+
+fn text(spec: &MemorySpec) -> String {
+    let mut text = format!("{}\nsource: {}\n\n", spec.name, spec.source);
+    text += &organization(spec);
+    text += &timing(spec);
+    if let Some(currents) = &spec.currents {
+        text += &rails(currents);
+    }
+    if let Some(array) = &spec.array {
+        text += &cells(array);
+    }
+    if let Some(link) = &spec.link {
+        let _ = writeln!(
+            text,
+            "\nlink: {} ns and {} each way",
+            link.latency.as_f64() / 1e3,
+            rate(link.bandwidth.0)
+        );
+    }
+    text
+}
+
+fn organization(spec: &MemorySpec) -> String {
+    let built = &spec.organization;
+    let nanos = spec.clock.as_f64() / 1e3;
+    let rows = [
+        ("family", spec.family.clone()),
+        ("clock", format!("{nanos} ns, {:.1} MHz, {:.0} MT/s", 1e3 / nanos, 2e3 / nanos)),
+        (
+            "bus",
+            format!(
+                "{} bits of {} devices x{}, bursts of {}",
+                built.bus_bits,
+                built.devices(),
+                built.device_bits,
+                built.burst_length
+            ),
+        ),
+        ("channel", format!("{} sub-channels, {} ranks", built.sub_channels, built.ranks)),
+        (
+            "rank",
+            format!(
+                "{} bank groups of {} banks, {}",
+                built.bank_groups,
+                built.banks,
+                built.rank_bytes()
+            ),
+        ),
+        ("bank", format!("{} rows of {}", built.rows, built.row_bytes())),
+        ("peak", format!("{} per channel", rate(peak(spec)))),
+        ("read latency", unloaded(spec)),
+    ];
+    let mut text = String::new();
+    for (name, value) in rows {
+        let _ = writeln!(text, "{name:<14} {value}");
+    }
+    text
+}
+
+/// What a read takes when nothing else goes on.
+fn unloaded(spec: &MemorySpec) -> String {
+    let hit = spec.read_latency.0 + spec.burst.0;
+    let of = |name| spec.timing.get(name).unwrap_or(Cycles(0)).0;
+    let (closed, conflict) = (hit + of("tRCD"), hit + of("tRCD") + of("tRP"));
+    let nanos = |cycles: u64| spec.span(Cycles(cycles)).as_f64() / 1e3;
+    format!(
+        "row hit {hit} cycles ({:.1} ns), closed bank {closed} ({:.1} ns), conflict {conflict} ({:.1} ns)",
+        nanos(hit),
+        nanos(closed),
+        nanos(conflict)
+    )
+}
+
+fn timing(spec: &MemorySpec) -> String {
+    let columns = [("timing", Align::Left), ("cycles", Align::Right), ("ns", Align::Right)];
+    let row = |(name, cycles): (&str, Cycles)| {
+        let nanos = spec.span(cycles).as_f64() / 1e3;
+        vec![name.to_owned(), cycles.0.to_string(), format!("{nanos:.2}")]
+    };
+    format!("\n{}\n", table(&columns, spec.timing.iter().map(row).collect()))
+}
+
+fn rails(currents: &Currents) -> String {
+    let names =
+        ["volts", "idd0", "idd2n", "idd2p", "idd3n", "idd3p", "idd4r", "idd4w", "idd5b", "idd6"];
+    let columns: Vec<_> = std::iter::once(("mA per device", Align::Left))
+        .chain(names.map(|name| (name, Align::Right)))
+        .collect();
+    let row = |rail: &memweir_dram::spec::Rail| {
+        let values = [
+            rail.volts, rail.idd0, rail.idd2n, rail.idd2p, rail.idd3n, rail.idd3p, rail.idd4r,
+            rail.idd4w, rail.idd5b, rail.idd6,
+        ];
+        std::iter::once(rail.name.clone()).chain(values.map(|value| value.to_string())).collect()
+    };
+    format!("\n{}\n", table(&columns, currents.rails.iter().map(row).collect()))
+}
+
+fn cells(array: &ArrayEnergy) -> String {
+    format!(
+        "\ncells: {} pJ per bit read, {} pJ per bit written; row buffer: {} and {}\n",
+        array.read_pj_per_bit,
+        array.write_pj_per_bit,
+        array.buffer_read_pj_per_bit,
+        array.buffer_write_pj_per_bit
+    )
+}

