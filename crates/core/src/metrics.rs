@@ -90,6 +90,29 @@ pub fn relative_std_deviation_percent(values: &[f64]) -> Option<f64> {
     std_deviation(values).map(|deviation| 100.0 * deviation / mean.abs())
 }
 
+/// Spearman's rank correlation of pairs of values: 1 if both grow together, -1 if one falls as the
+/// other grows; equal values share a rank. `None` of fewer than two pairs, or if one side does not
+/// change. Only as many values count as the shorter side has.
+#[must_use]
+pub fn rank_correlation(xs: &[f64], ys: &[f64]) -> Option<f64> {
+    let count = xs.len().min(ys.len());
+    let (xs, ys) = (ranks(&xs[..count]), ranks(&ys[..count]));
+    let (mean_x, mean_y) = (mean(&xs)?, mean(&ys)?);
+    let pairs = || xs.iter().zip(&ys).map(|(x, y)| (x - mean_x, y - mean_y));
+    let product: f64 = pairs().map(|(x, y)| x * y).sum();
+    let squares: (f64, f64) =
+        pairs().fold((0.0, 0.0), |(a, b), (x, y)| (a + x * x, b + y * y));
+    let scale = (squares.0 * squares.1).sqrt();
+    (scale > 0.0).then(|| product / scale)
+}
+
+/// The rank of each value, from one; of equals the mean of theirs.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let below = |value: f64| values.iter().filter(|other| **other < value).count() as f64;
+    let equal = |value: f64| values.iter().filter(|other| **other == value).count() as f64;
+    values.iter().map(|value| below(*value) + (equal(*value) + 1.0) / 2.0).collect()
+}
+
 /// A range that contains the true value with the probability of its level.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
@@ -369,6 +392,17 @@ mod tests {
         let pairs = [(10.0, 11.9), (10.0, 12.0), (3.0, 3.0)].map(|(p, m)| (gb(p), gb(m)));
         assert_eq!(prediction_accuracy(&pairs, gb(40.0)), Some(2.0 / 3.0));
         assert_eq!(prediction_accuracy(&[], gb(40.0)), None);
+    }
+
+    #[test]
+    fn rank_correlation_knows_order_only() {
+        assert_eq!(rank_correlation(&[1.0, 2.0, 9.0], &[5.0, 6.0, 7.0]), Some(1.0));
+        assert_eq!(rank_correlation(&[1.0, 2.0, 9.0], &[7.0, 6.0, 5.0]), Some(-1.0));
+        // Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: 4.5 over the root of 4.5 times 5.
+        let tied = rank_correlation(&[1.0, 2.0, 2.0, 3.0], &[1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert!((tied - (4.5_f64 / 5.0).sqrt()).abs() < 1e-12);
+        assert_eq!(rank_correlation(&[1.0, 1.0], &[1.0, 2.0]), None);
+        assert_eq!(rank_correlation(&[1.0], &[1.0]), None);
     }
 
     proptest! {

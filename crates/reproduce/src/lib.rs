@@ -1,11 +1,12 @@
-//! The figures and tables of iabw and hmmsched, simulated and set beside the papers' values.
+//! The figures and tables of iabw, hmmsched and bpm, simulated and set beside the papers' values.
 //!
 //! What a paper states and with which parameters it is repeated is data ([`source`]); the code of a
-//! figure runs the flow engine and says what came out ([`report::Found`]); the two together become
+//! figure runs the simulators and says what came out ([`report::Found`]); the two together become
 //! an HTML page ([`html`]) and `results.json` ([`report::Comparison`]). Nothing here does I/O.
 
 #![forbid(unsafe_code)]
 
+mod bpm;
 mod hmmsched;
 pub mod html;
 mod iabw;

@@ -7,7 +7,7 @@ use memweir_sim::SimError;
 use crate::report::{Effort, Found, Report, Section};
 use crate::source::{FigureData, Suite};
 use crate::work::{Bench, Observer, Stop};
-use crate::{hmmsched, iabw};
+use crate::{bpm, hmmsched, iabw};
 
 /// A paper that can be reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum PaperName {
     Iabw,
     /// Hwang, Park: scheduling on hybrid memory.
     Hmmsched,
+    /// Liu et al.: bank-level partitioning by page coloring.
+    Bpm,
 }
 
 /// What to reproduce, and how much of it.
@@ -45,7 +47,7 @@ pub enum Failed {
 
 impl PaperName {
     /// Every paper, in the order of the manual.
-    pub const ALL: [Self; 2] = [Self::Iabw, Self::Hmmsched];
+    pub const ALL: [Self; 3] = [Self::Iabw, Self::Hmmsched, Self::Bpm];
 
     /// What the command calls it.
     #[must_use]
@@ -53,6 +55,7 @@ impl PaperName {
         match self {
             Self::Iabw => "iabw",
             Self::Hmmsched => "hmmsched",
+            Self::Bpm => "bpm",
         }
     }
 
@@ -64,6 +67,7 @@ impl PaperName {
         match self {
             Self::Iabw => iabw::suite(),
             Self::Hmmsched => hmmsched::suite(),
+            Self::Bpm => bpm::suite(),
         }
     }
 }
@@ -94,6 +98,7 @@ pub fn reproduce(
     let mut laboratory: Box<dyn Laboratory> = match paper {
         PaperName::Iabw => Box::new(iabw::Lab::new(options.effort)?),
         PaperName::Hmmsched => Box::new(hmmsched::Lab::new(options.effort)?),
+        PaperName::Bpm => Box::new(bpm::Lab::new(options.effort)?),
     };
     let bench = Bench::new(options.threads, observer, laboratory.work(&chosen));
     let ids: Vec<String> = chosen.iter().map(|figure| figure.id.clone()).collect();

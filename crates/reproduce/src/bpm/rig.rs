@@ -144,7 +144,8 @@ impl Rig {
             let mut system = System::new(&machine(threads), vec![bay], programs, &mut os)?;
             system.warm()?;
             let run = system.run()?;
-            let energy = system.memories().map(|bay| memory::energy(bay, &run)).sum();
+            let seconds = run.drained.as_secs_f64();
+            let energy = system.memories().map(|bay| memory::energy(bay, seconds)).sum();
             (run, energy)
         };
         Ok(Executed::new(run, jobs.len(), energy, &os))
