@@ -26,7 +26,7 @@ pub mod target;
 mod tasks;
 mod workload;
 
-pub use file::ScenarioText;
+pub use file::{Fidelity, ScenarioText};
 pub use pages::Pages;
 pub use workload::{Offset, Prepared, Source, TaskSpec, Workload};
 

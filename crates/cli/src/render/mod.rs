@@ -2,6 +2,7 @@
 //!
 //! Nothing here measures or decides. Text goes to whatever writer the caller names.
 
+pub(crate) mod bank;
 pub(crate) mod bars;
 pub(crate) mod batch;
 pub(crate) mod comparison;

@@ -18,6 +18,8 @@ Examples:
       twelve combinations and more on all cores; rows are on disk as they come
   memweir sim mix.toml --sweep machine.memories[0].capacity=2e9..10e9:1e9 --svg capacity.svg
       any key can be swept, those of a shipped machine too; a line per policy
+  memweir sim banks.toml --sweep partitions=none,uniform --json banks.json
+      a scenario with `fidelity = \"bank\"`: every request through caches, controllers and banks
   memweir sim mix.toml --svg run.svg --timeline run.csv
       who ran when, and the bandwidth of every quantum
 ";

@@ -1,6 +1,7 @@
 //! `memweir sim`: the policies on a machine that one does not have.
 
 mod args;
+mod bank;
 pub(crate) mod help;
 mod list;
 mod recorded;
@@ -13,7 +14,7 @@ use std::path::Path;
 use memweir_sim::scenario::report::Report;
 use memweir_sim::scenario::study::Study;
 use memweir_sim::scenario::sweep::Grid;
-use memweir_sim::scenario::{self, ScenarioText};
+use memweir_sim::scenario::{self, Fidelity, ScenarioText};
 
 pub(crate) use args::Args;
 
@@ -41,8 +42,12 @@ fn simulate(args: &Args, path: &Path) -> Result<(), Failure> {
     }
     let grid = Grid::new(args.sweep.clone())
         .map_err(|refusal| refusal.written_in("command line").key("--sweep"))?;
+    let text = ScenarioText::read(path)?;
+    if text.fidelity(&args.set)? == Fidelity::Bank {
+        return bank::simulate(args, &text, grid);
+    }
     let recordings = Recorded::default();
-    let study = Study::read(&ScenarioText::read(path)?, &args.set, grid, &recordings)?;
+    let study = Study::read(&text, &args.set, grid, &recordings)?;
     let timelines = timeline::files(args.timeline.as_deref(), &study)?;
     let mut results = Results::create(args.out.as_deref(), &study)?;
 

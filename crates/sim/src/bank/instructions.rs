@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use memweir_core::input::InputError;
 
+use super::packed::{Reader, put, unzigzag, zigzag};
 use super::stream::{Access, AccessKind, Stream};
 
 /// A trace, packed in memory: a few bytes per access.
@@ -97,29 +98,11 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Small differences of either sign as small numbers.
-fn zigzag(difference: u64) -> u64 {
-    difference << 1 ^ ((difference as i64) >> 63) as u64
-}
-
-fn unzigzag(value: u64) -> u64 {
-    value >> 1 ^ (value & 1).wrapping_neg()
-}
-
-/// Seven bits per byte, the lowest first.
-fn put(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
-
 /// A core's way through a trace, around and around.
 #[derive(Clone, Debug)]
 pub struct InstructionStream {
     trace: Arc<InstructionTrace>,
-    at: usize,
+    reader: Reader,
     before: u64,
     store: Option<u64>,
 }
@@ -128,20 +111,7 @@ impl InstructionStream {
     /// From the start of the trace.
     #[must_use]
     pub fn new(trace: Arc<InstructionTrace>) -> Self {
-        Self { trace, at: 0, before: 0, store: None }
-    }
-
-    fn take(&mut self) -> u64 {
-        let (mut value, mut shift) = (0, 0);
-        loop {
-            let byte = self.trace.packed[self.at];
-            self.at += 1;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return value;
-            }
-            shift += 7;
-        }
+        Self { trace, reader: Reader::default(), before: 0, store: None }
     }
 }
 
@@ -150,20 +120,21 @@ impl Stream for InstructionStream {
         if let Some(address) = self.store.take() {
             return Access { instructions: 0, address, kind: AccessKind::Store, needs: 0 };
         }
-        if self.at == self.trace.packed.len() {
+        if self.reader.is_at_end(&self.trace.packed) {
             self.restart();
         }
-        let head = self.take();
-        let address = self.before.wrapping_add(unzigzag(self.take()));
+        let packed = &self.trace.packed;
+        let head = self.reader.take(packed);
+        let address = self.before.wrapping_add(unzigzag(self.reader.take(packed)));
         self.before = address;
         if head & 1 == 1 {
-            self.store = Some(address.wrapping_add(unzigzag(self.take())));
+            self.store = Some(address.wrapping_add(unzigzag(self.reader.take(packed))));
         }
         Access { instructions: (head >> 1) + 1, address, kind: AccessKind::Load, needs: 0 }
     }
 
     fn restart(&mut self) {
-        (self.at, self.before, self.store) = (0, 0, None);
+        (self.reader, self.before, self.store) = (Reader::default(), 0, None);
     }
 }
 

@@ -223,9 +223,10 @@ impl<'a, M: Memory> System<'a, M> {
         Ok(self.outcome())
     }
 
-    /// The memory systems, to read their statistics.
-    pub fn memories(&self) -> impl Iterator<Item = &Bay<M>> {
-        self.bays.iter().map(|port| &port.bay)
+    /// The memory systems, when the machine is not needed any more.
+    #[must_use]
+    pub fn into_bays(self) -> Vec<Bay<M>> {
+        self.bays.into_iter().map(|port| port.bay).collect()
     }
 
     /// The cores do nothing more; what is under way is let come home.

@@ -17,7 +17,8 @@ use crate::task::Placement;
 use crate::workload::catalog::Catalog;
 
 /// Keys of a scenario.
-pub(super) const KEYS: [&str; 18] = [
+pub(super) const KEYS: [&str; 19] = [
+    "fidelity",
     "machine",
     "catalog",
     "cores",
@@ -42,6 +43,16 @@ pub(super) const KEYS: [&str; 18] = [
 const QUANTUM_MS: std::ops::RangeInclusive<f64> = 1.0..=60_000.0;
 /// More repetitions than anybody waits for.
 const MOST_REPETITIONS: i64 = 100_000;
+
+/// How closely a scenario is simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fidelity {
+    /// Tasks demand bandwidth, memories serve it: hours.
+    #[default]
+    Flow,
+    /// Request by request: milliseconds ([`crate::bank`]).
+    Bank,
+}
 
 /// The text of a scenario file, read once and checked at each point of a sweep.
 #[derive(Clone, Debug)]
@@ -73,6 +84,32 @@ impl ScenarioText {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// At which fidelity it is to be simulated: `fidelity = "flow"`, which is the default, or
+    /// `"bank"`.
+    ///
+    /// # Errors
+    /// If the file cannot be understood, or names another one.
+    pub fn fidelity(&self, replacements: &[Replacement]) -> Result<Fidelity, InputError> {
+        let replaced = self.replaced(replacements);
+        let read = |value: Value<'_>| {
+            Ok(match value.one_of("fidelity", &["flow", "bank"])? {
+                "bank" => Fidelity::Bank,
+                _ => Fidelity::Flow,
+            })
+        };
+        Ok(replaced.parse()?.map("fidelity", read)?.unwrap_or_default())
+    }
+
+    /// The text with `replacements` in the place of its own values.
+    pub(crate) fn replaced(&self, replacements: &[Replacement]) -> Replaced {
+        Replaced::new(Document { name: &self.name, text: &self.text }, replacements)
+    }
+
+    /// Where the files that it names start.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The scenario with `replacements` in the place of its own values. Those below `machine` go
@@ -128,6 +165,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn scenario(self, mut root: Section<'_>) -> Result<Scenario, InputError> {
         root.only(&KEYS)?;
+        let _ = root.take("fidelity");
         let peak = self.hardware.machine.memories[0].service.capacity;
         let seed = root.map("seed", |v| whole(&v, 0..=i64::MAX, "seed"))?.unwrap_or(1);
         let repetitions =

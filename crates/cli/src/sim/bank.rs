@@ -1,0 +1,36 @@
+//! `memweir sim` of a scenario with `fidelity = "bank"`.
+
+use memweir_sim::bank::scenario::study::BankStudy;
+use memweir_sim::scenario::ScenarioText;
+use memweir_sim::scenario::sweep::Grid;
+
+use super::Args;
+use crate::failure::Failure;
+use crate::output;
+use crate::render::bank as render;
+use crate::render::progress::Counter;
+
+/// Simulates it and shows what came of it.
+pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<(), Failure> {
+    let rows = [("--out", &args.out), ("--timeline", &args.timeline), ("--svg", &args.svg)];
+    if let Some((option, _)) = rows.iter().find(|(_, path)| path.is_some()) {
+        let error = memweir_core::input::InputError::new(
+            "command line",
+            "is for scenarios of flows; this one has `fidelity = \"bank\"`",
+        );
+        return Err(error.key(*option).help("`--json FILE` writes everything").into());
+    }
+    let study = BankStudy::read(text, &args.set, grid)?;
+    let counter = Counter::new("runs", study.runs() as u64);
+    let threads = args.threads.unwrap_or_else(super::cores);
+    let report = study.run(threads, || counter.one_more());
+    counter.finish();
+    let report = report?;
+    if let Some(path) = &args.json {
+        output::json(path, &report)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render::report(&report))?;
+    }
+    Ok(())
+}

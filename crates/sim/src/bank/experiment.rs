@@ -1,0 +1,433 @@
+//! An experiment at bank level: a machine, programs, and who may use which pages.
+
+use std::sync::Arc;
+
+use memweir_core::address_map::{AddressMap, ColorSet, Coloring};
+use memweir_core::input::Refusal;
+use memweir_core::{Bytes, Cycles, PhysAddr};
+use memweir_dram::command::Command;
+use memweir_dram::config::MemoryConfig;
+use memweir_dram::request::{Completion, Request};
+use memweir_dram::stats::Stats;
+use memweir_dram::{MemorySystem, Observer};
+
+use super::clock::Clock;
+use super::instructions::{InstructionStream, InstructionTrace};
+use super::machine::{Addressing, Bay, CacheLevel, CoreConfig, MachineConfig, Memory, Program};
+use super::misses::{MissStream, MissTrace};
+use super::os::{
+    Exhausted, FaultCosts, Os, OsConfig, OsStats, Palette, ProcessId, Start, ThreadId, VirtualPage,
+    ZoneConfig, ZoneId,
+};
+use super::stream::{Level, Stream};
+use super::synthetic::{Structure, Synthetic};
+use super::system::{MachineRun, System};
+
+/// Bits of the offset within a page of 4 KiB.
+pub const PAGE_BITS: u32 = 12;
+
+/// What pages are colored by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColoredBy {
+    /// Banks (BPM, bpm section 3): where they share address bits with the cache, it is divided too.
+    #[default]
+    Banks,
+    /// Sets of the shared cache (bpm section 5.5).
+    Cache,
+}
+
+/// One memory of a machine.
+#[derive(Clone, Debug)]
+pub struct MemoryUnit {
+    /// What it is called: `dram`.
+    pub name: String,
+    /// Devices and controllers.
+    pub config: MemoryConfig,
+}
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Clock of the cores.
+    pub clock: Clock,
+    /// How many cores there are.
+    pub cores: u32,
+    /// Hardware threads of each. A core whose threads are busy is split evenly between them.
+    pub threads_per_core: u32,
+    /// Each core.
+    pub core: CoreConfig,
+    /// The cache that they share.
+    pub llc: Option<CacheLevel>,
+    /// Memories, at least one; programs live in the first unless they say otherwise.
+    pub memories: Vec<MemoryUnit>,
+    /// What pages are colored by.
+    pub colored_by: ColoredBy,
+    /// Which pages are free at the start.
+    pub start: Start,
+    /// When the frames of a program's colors are used up.
+    pub exhausted: Exhausted,
+    /// What page faults cost.
+    pub faults: FaultCosts,
+}
+
+/// What the threads of a program execute.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A synthetic program.
+    Synthetic(Box<Structure>),
+    /// One instruction trace for each thread, or one for all.
+    Instructions(Vec<Arc<InstructionTrace>>),
+    /// Recorded misses, by thread.
+    Misses(Arc<MissTrace>),
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct ProgramSpec {
+    /// Its name.
+    pub name: String,
+    /// What it executes.
+    pub source: Source,
+    /// Its threads, each on a core or hardware thread of its own.
+    pub threads: u16,
+    /// Instructions that each thread executes.
+    pub instructions: u64,
+    /// Where its accesses enter.
+    pub level: Level,
+    /// What its addresses are.
+    pub addressing: Addressing,
+    /// Threads wait for each other after every so many instructions.
+    pub phase: Option<u64>,
+    /// The colors of its pages; all where there are none.
+    pub colors: Option<ColorSet>,
+    /// Colors of its threads' own pages, by thread; those of the program where there are none.
+    pub thread_colors: Vec<ColorSet>,
+    /// Weights by memory of its pages; empty for the first memory alone.
+    pub shares: Vec<f64>,
+}
+
+/// How programs are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conditions {
+    /// Of everything random.
+    pub seed: u64,
+    /// Whether synthetic programs touch all of their memory in order before they are looked at, and
+    /// fill the shared cache, as programs that have long been running have.
+    pub warm: bool,
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self { seed: 1, warm: true }
+    }
+}
+
+/// What came of an execution.
+#[derive(Clone, Debug)]
+pub struct Execution {
+    /// The programs.
+    pub run: MachineRun,
+    /// The memories: cycles until all was answered, and what they counted.
+    pub memories: Vec<(Cycles, Stats)>,
+    /// The operating system.
+    pub os: OsStats,
+}
+
+impl Memory for MemorySystem {
+    fn offer(&mut self, now: Cycles, request: Request) -> bool {
+        self.enqueue(now, request).is_ok()
+    }
+
+    fn next_event(&self) -> Option<Cycles> {
+        Self::next_event(self)
+    }
+
+    fn advance(&mut self, to: Cycles, done: &mut dyn FnMut(&Completion)) {
+        Self::advance(self, to, &mut Told { done, observer: &mut () });
+    }
+}
+
+/// A memory system whose commands somebody looks at.
+#[derive(Debug)]
+pub struct Observed<O> {
+    system: MemorySystem,
+    observer: O,
+}
+
+struct Told<'a, O> {
+    done: &'a mut dyn FnMut(&Completion),
+    observer: &'a mut O,
+}
+
+impl<O: Observer> Observer for Told<'_, O> {
+    fn completed(&mut self, completion: &Completion) {
+        (self.done)(completion);
+        self.observer.completed(completion);
+    }
+
+    fn command(&mut self, command: &Command) {
+        self.observer.command(command);
+    }
+}
+
+impl<O: Observer> Memory for Observed<O> {
+    fn offer(&mut self, now: Cycles, request: Request) -> bool {
+        self.system.enqueue(now, request).is_ok()
+    }
+
+    fn next_event(&self) -> Option<Cycles> {
+        self.system.next_event()
+    }
+
+    fn advance(&mut self, to: Cycles, done: &mut dyn FnMut(&Completion)) {
+        self.system.advance(to, &mut Told { done, observer: &mut self.observer });
+    }
+}
+
+impl Machine {
+    /// The first address of each memory: behind those before it, aligned to its own size, so that the
+    /// bits of its address map are those of the machine's addresses.
+    #[must_use]
+    pub fn bases(&self) -> Vec<PhysAddr> {
+        let mut end = 0u64;
+        let base = |memory: &MemoryUnit| {
+            let size = memory.config.capacity().0;
+            let base = end.next_multiple_of(size.next_power_of_two());
+            end = base + size;
+            PhysAddr(base)
+        };
+        self.memories.iter().map(base).collect()
+    }
+
+    /// The colors of a memory's pages.
+    #[must_use]
+    pub fn palette(&self, memory: usize) -> Palette {
+        let cache = self.llc.filter(|_| self.colored_by == ColoredBy::Cache);
+        match cache {
+            Some(llc) => Palette::caches(&Coloring::of_cache(&llc.geometry, PAGE_BITS)),
+            None => Palette::banks(&self.memories[memory].config.map.coloring(PAGE_BITS)),
+        }
+    }
+
+    /// The address map of the first memory, by which colors are assigned.
+    #[must_use]
+    pub fn map(&self) -> &AddressMap {
+        &self.memories[0].config.map
+    }
+
+    /// Hardware threads.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        self.cores * self.threads_per_core
+    }
+
+    /// A booted operating system: a plain one, unless somebody is given colors.
+    fn boot(&self, colored: bool) -> Result<Os, Refusal> {
+        let zone = |(place, base): (usize, PhysAddr)| ZoneConfig {
+            name: self.memories[place].name.clone(),
+            base,
+            size: self.memories[place].config.capacity(),
+            palette: if colored { self.palette(place) } else { Palette::plain(PAGE_BITS) },
+            start: self.start,
+        };
+        let zones = self.bases().into_iter().enumerate().map(zone).collect();
+        Os::new(&OsConfig { zones, exhausted: self.exhausted, costs: self.faults })
+    }
+
+    /// The cores of so many threads: one for each while there are any, then a core is shared.
+    fn cores(&self, threads: u32) -> MachineConfig {
+        let cores = self.cores.max(1);
+        let share = |thread: u32| {
+            let siblings = (threads - thread % cores).div_ceil(cores);
+            self.core.split(siblings)
+        };
+        MachineConfig {
+            clock: self.clock,
+            cores: (0..threads.min(self.threads())).map(share).collect(),
+            llc: self.llc,
+        }
+    }
+
+    fn bays<M>(&self, mut memory: impl FnMut(usize, MemorySystem) -> M) -> Result<Vec<Bay<M>>, Refusal> {
+        let mut bays = Vec::new();
+        for (place, (unit, base)) in self.memories.iter().zip(self.bases()).enumerate() {
+            let system = MemorySystem::new(&unit.config)?;
+            bays.push(Bay {
+                name: unit.name.clone(),
+                memory: memory(place, system),
+                base,
+                size: unit.config.capacity(),
+                clock: Clock::with_period(unit.config.spec().clock.into()),
+                map: unit.config.map.clone(),
+            });
+        }
+        Ok(bays)
+    }
+
+    /// Executes programs together.
+    ///
+    /// # Errors
+    /// If they do not fit on the machine or into its memory.
+    pub fn execute(
+        &self,
+        programs: &[ProgramSpec],
+        conditions: Conditions,
+    ) -> Result<Execution, Refusal> {
+        let bays = self.bays(|_, system| system)?;
+        let (mut execution, bays) = self.run(bays, programs, conditions)?;
+        let memories = bays.iter().zip(&execution.memories);
+        execution.memories =
+            memories.map(|(bay, (cycles, _))| (*cycles, bay.memory.stats())).collect();
+        Ok(execution)
+    }
+
+    /// The same, and lets `observers`, one per memory, see every command and answer.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    pub fn execute_observed<O: Observer>(
+        &self,
+        programs: &[ProgramSpec],
+        conditions: Conditions,
+        mut observers: Vec<O>,
+    ) -> Result<(Execution, Vec<O>), Refusal> {
+        if observers.len() != self.memories.len() {
+            return Err(Refusal::new("as many observers as memories", "give each memory its own"));
+        }
+        let mut next = observers.drain(..);
+        let bays = self.bays(|_, system| next.next().map(|observer| Observed { system, observer }))?;
+        let bays = bays.into_iter().filter_map(|bay| {
+            let Bay { name, memory, base, size, clock, map } = bay;
+            memory.map(|memory| Bay { name, memory, base, size, clock, map })
+        });
+        let (mut execution, bays) = self.run(bays.collect(), programs, conditions)?;
+        let memories = bays.iter().zip(&execution.memories);
+        execution.memories =
+            memories.map(|(bay, (cycles, _))| (*cycles, bay.memory.system.stats())).collect();
+        Ok((execution, bays.into_iter().map(|bay| bay.memory.observer).collect()))
+    }
+
+    fn run<M: Memory>(
+        &self,
+        bays: Vec<Bay<M>>,
+        specs: &[ProgramSpec],
+        conditions: Conditions,
+    ) -> Result<(Execution, Vec<Bay<M>>), Refusal> {
+        let colored =
+            specs.iter().any(|spec| spec.colors.is_some() || !spec.thread_colors.is_empty());
+        let mut os = self.boot(colored)?;
+        let mut programs = Vec::new();
+        for (place, spec) in specs.iter().enumerate() {
+            let process = os.spawn();
+            spec.allow(&mut os, process)?;
+            let seed = conditions.seed.wrapping_add(place as u64 * 0x9E37_79B9_7F4A_7C15);
+            if conditions.warm {
+                spec.initialize(&mut os, process, seed)?;
+            }
+            programs.push(spec.program(process, seed));
+        }
+        let threads = programs.iter().map(|program| program.threads.len() as u32).sum();
+        let mut system = System::new(&self.cores(threads), bays, programs, &mut os)?;
+        if conditions.warm {
+            system.warm()?;
+        }
+        let run = system.run()?;
+        let bays = system.into_bays();
+        let cycles = |bay: &Bay<M>| (bay.clock.first_from(run.drained), Stats::default());
+        let memories = bays.iter().map(cycles).collect();
+        Ok((Execution { run, memories, os: os.stats() }, bays))
+    }
+}
+
+impl ProgramSpec {
+    /// A program of one thread whose pages may be anywhere.
+    #[must_use]
+    pub fn new(name: impl Into<String>, source: Source, instructions: u64) -> Self {
+        let level = match &source {
+            Source::Synthetic(_) => Level::Shared,
+            Source::Instructions(_) => Level::Core,
+            Source::Misses(_) => Level::Memory,
+        };
+        Self {
+            name: name.into(),
+            source,
+            threads: 1,
+            instructions,
+            level,
+            addressing: Addressing::Virtual,
+            phase: None,
+            colors: None,
+            thread_colors: Vec::new(),
+            shares: Vec::new(),
+        }
+    }
+
+    /// The same with these colors.
+    #[must_use]
+    pub fn colored(&self, colors: Option<ColorSet>) -> Self {
+        Self { colors, ..self.clone() }
+    }
+
+    fn allow(&self, os: &mut Os, process: ProcessId) -> Result<(), Refusal> {
+        let first = ZoneId(0);
+        if let Some(colors) = &self.colors {
+            os.allow(process, first, colors)?;
+        }
+        for (thread, colors) in self.thread_colors.iter().enumerate() {
+            os.allow_thread(process, ThreadId(thread as u16), first, colors)?;
+        }
+        if !self.shares.is_empty() {
+            os.spread(process, &self.shares)?;
+        }
+        Ok(())
+    }
+
+    fn stream(&self, thread: u16, seed: u64) -> Box<dyn Stream> {
+        match &self.source {
+            Source::Synthetic(structure) => Box::new(Synthetic::new(structure, thread, seed)),
+            Source::Instructions(traces) => {
+                let trace = &traces[usize::from(thread) % traces.len()];
+                Box::new(InstructionStream::new(Arc::clone(trace)))
+            }
+            Source::Misses(trace) => Box::new(MissStream::new(Arc::clone(trace), thread)),
+        }
+    }
+
+    fn program(&self, process: ProcessId, seed: u64) -> Program {
+        Program {
+            name: self.name.clone(),
+            process,
+            threads: (0..self.threads).map(|thread| self.stream(thread, seed)).collect(),
+            level: self.level,
+            addressing: self.addressing,
+            instructions: self.instructions,
+            phase: self.phase,
+        }
+    }
+
+    /// Touches the data of a synthetic program page by page, as it does when it writes its arrays for
+    /// the first time. What is shared is touched by the first thread.
+    fn initialize(&self, os: &mut Os, process: ProcessId, seed: u64) -> Result<(), Refusal> {
+        let Source::Synthetic(structure) = &self.source else { return Ok(()) };
+        for thread in 0..self.threads {
+            for (first, size) in Synthetic::new(structure, thread, seed).regions() {
+                for page in first >> PAGE_BITS..(first + size).div_ceil(1 << PAGE_BITS) {
+                    os.touch(process, ThreadId(thread), VirtualPage(page)).map_err(|error| {
+                        let reason = format!("`{}`: {error}", self.name);
+                        Refusal::new(reason, "a smaller footprint, or more colors")
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How much memory it goes through, where that is known beforehand.
+    #[must_use]
+    pub fn footprint(&self) -> Option<Bytes> {
+        match &self.source {
+            Source::Synthetic(structure) => Some(structure.footprint),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Recorded misses of real programs, as `memweir profile --addresses` writes them, as streams.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use memweir_core::input::InputError;
+use memweir_dram::request::Direction;
+use memweir_dram::trace::{Access as Recorded, AddressSpace, ThreadId, Trace};
+
+use super::machine::Addressing;
+use super::packed::{Reader, put, unzigzag, zigzag};
+use super::stream::{Access, AccessKind, Stream};
+
+/// The misses of one program, packed in memory, by thread.
+#[derive(Clone, Debug, Default)]
+pub struct MissTrace {
+    threads: Vec<Thread>,
+    addressing: Addressing,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    /// Per access: instructions times two, plus one for a write; the difference of the address from
+    /// the one before.
+    packed: Vec<u8>,
+    before: u64,
+    instructions: u64,
+    accesses: u64,
+}
+
+impl MissTrace {
+    /// Reads the trace at `path`, of each thread as many accesses as `instructions` make.
+    ///
+    /// # Errors
+    /// If the trace cannot be read, or says nothing of instructions.
+    pub fn read(path: &Path, instructions: u64) -> Result<Self, InputError> {
+        let mut trace = Trace::open(path, None)?;
+        let addressing = match trace.header().addresses {
+            AddressSpace::Virtual => Addressing::Virtual,
+            AddressSpace::Physical | AddressSpace::Unknown => Addressing::Physical,
+        };
+        let mut misses = Self { threads: Vec::new(), addressing };
+        let mut known: Vec<ThreadId> = Vec::new();
+        while let Some(access) = trace.next_access()? {
+            let thread = known.iter().position(|thread| *thread == access.thread);
+            let thread = thread.unwrap_or_else(|| {
+                known.push(access.thread);
+                misses.threads.push(Thread::default());
+                known.len() - 1
+            });
+            misses.threads[thread].append(&access, instructions);
+        }
+        misses.threads.retain(|thread| thread.accesses > 0 && thread.instructions > 0);
+        if misses.threads.is_empty() {
+            let reason = "the trace does not say how many instructions are between its accesses";
+            return Err(InputError::new(trace.name(), reason)
+                .help("record one with `memweir profile --addresses`"));
+        }
+        Ok(misses)
+    }
+
+    /// How many threads it has.
+    #[must_use]
+    pub fn threads(&self) -> u16 {
+        self.threads.len() as u16
+    }
+
+    /// What its addresses are.
+    #[must_use]
+    pub fn addressing(&self) -> Addressing {
+        self.addressing
+    }
+}
+
+impl Thread {
+    fn append(&mut self, access: &Recorded, most: u64) {
+        if self.instructions >= most {
+            return;
+        }
+        let written = access.direction == Direction::Write;
+        put(&mut self.packed, access.gap << 1 | u64::from(written));
+        put(&mut self.packed, zigzag(access.address.wrapping_sub(self.before)));
+        self.before = access.address;
+        self.instructions += access.gap;
+        self.accesses += 1;
+    }
+}
+
+/// A thread's way through its misses, around and around.
+#[derive(Debug)]
+pub struct MissStream {
+    trace: Arc<MissTrace>,
+    thread: usize,
+    reader: Reader,
+    before: u64,
+}
+
+impl MissStream {
+    /// From the start; a trace with fewer threads is gone through by several.
+    #[must_use]
+    pub fn new(trace: Arc<MissTrace>, thread: u16) -> Self {
+        let thread = usize::from(thread) % trace.threads.len();
+        Self { trace, thread, reader: Reader::default(), before: 0 }
+    }
+}
+
+impl Stream for MissStream {
+    fn next(&mut self) -> Access {
+        if self.reader.is_at_end(&self.trace.threads[self.thread].packed) {
+            self.restart();
+        }
+        let packed = &self.trace.threads[self.thread].packed;
+        let head = self.reader.take(packed);
+        self.before = self.before.wrapping_add(unzigzag(self.reader.take(packed)));
+        let instructions = head >> 1;
+        let kind = match (head & 1, instructions) {
+            (0, _) => AccessKind::Load,
+            (_, 0) => AccessKind::WriteBack,
+            _ => AccessKind::Store,
+        };
+        Access { instructions, address: self.before, kind, needs: 0 }
+    }
+
+    fn restart(&mut self) {
+        (self.reader, self.before) = (Reader::default(), 0);
+    }
+}

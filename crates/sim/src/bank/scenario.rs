@@ -1,0 +1,174 @@
+//! Scenarios at bank level: `memweir sim` with `fidelity = "bank"`. `docs/bank-level.md` describes
+//! the format.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | `machine` | what a file says of a machine |
+//! | `programs` | what it says of programs |
+//! | [`study`] | all runs, at every point of a sweep |
+
+mod machine;
+mod programs;
+pub mod study;
+#[cfg(test)]
+mod tests;
+
+use memweir_core::input::{InputError, Replacement, Section, Value};
+use memweir_policy::colors::{CacheUse, ColorAssignment, names};
+
+use super::experiment::Machine;
+use super::fit::Characteristics;
+use super::synthetic::Structure;
+use super::experiment::ProgramSpec;
+use crate::scenario::ScenarioText;
+
+pub use machine::MACHINES;
+
+/// A commented scenario to start from.
+pub const EXAMPLE: &str = include_str!("../../data/bank-level.toml");
+
+const KEYS: [&str; 8] =
+    ["fidelity", "machine", "programs", "partitions", "cache_use", "instructions", "seed", "warm"];
+
+/// How a scenario's pages are divided among its programs.
+#[derive(Clone, Copy, Debug)]
+pub enum Partition {
+    /// Any page for any program.
+    None,
+    /// As the programs say.
+    Given,
+    /// As an assignment policy decides.
+    Policy(ColorAssignment),
+}
+
+impl Partition {
+    /// What the file calls it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Given => "given",
+            Self::Policy(policy) => policy.entry().name,
+        }
+    }
+
+    fn read(value: &Value<'_>) -> Result<Self, InputError> {
+        let names: Vec<&'static str> = ["none", "given"].into_iter().chain(names()).collect();
+        Ok(match value.one_of("partition", &names)? {
+            "none" => Self::None,
+            "given" => Self::Given,
+            policy => Self::Policy(value.checked(ColorAssignment::named(policy))?),
+        })
+    }
+}
+
+/// A program as the scenario says it, before its structure is fitted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The program; its source is a placeholder where there are characteristics.
+    pub spec: ProgramSpec,
+    /// How it shall behave, and what of its structure is given.
+    pub behavior: Option<(Characteristics, Structure)>,
+}
+
+/// One scenario, as its file says it. Equal scenarios give equal results.
+#[derive(Clone, Debug)]
+pub struct BankScenario {
+    /// What the machine is called.
+    pub machine_name: String,
+    /// The machine.
+    pub machine: Machine,
+    /// The programs, each with a core or hardware thread for each of its threads.
+    pub programs: Vec<Wanted>,
+    /// The partitions to compare; at least one, the first is the baseline.
+    pub partitions: Vec<Partition>,
+    /// What is to become of the cache where bank colors choose parts of it.
+    pub cache_use: CacheUse,
+    /// Of everything random.
+    pub seed: u64,
+    /// Whether synthetic programs have long been running at the start.
+    pub warm: bool,
+}
+
+impl BankScenario {
+    /// Reads the scenario with `replacements` in the place of its own values.
+    ///
+    /// # Errors
+    /// Names file, line, key and reason of the first thing that is wrong, or the option.
+    pub fn read(text: &ScenarioText, replacements: &[Replacement]) -> Result<Self, InputError> {
+        let replaced = text.replaced(replacements);
+        let mut root = replaced.parse()?;
+        root.only(&KEYS)?;
+        let _ = root.take("fidelity");
+        let (machine_name, machine) = machine::read(root.require("machine")?, text.directory())?;
+        let whole = |v: Value<'_>| whole(&v, 0..=i64::MAX);
+        let seed = root.map("seed", whole)?.unwrap_or(1) as u64;
+        let instructions = root.map("instructions", |v| self::whole(&v, 1..=i64::MAX))?;
+        let reader = programs::Reader {
+            directory: text.directory(),
+            machine: &machine,
+            instructions: instructions.unwrap_or(1_000_000) as u64,
+        };
+        let programs = reader.programs(root.require("programs")?)?;
+        let given = programs.iter().any(|program| {
+            program.spec.colors.is_some() || !program.spec.thread_colors.is_empty()
+        });
+        let partitions = match root.take("partitions") {
+            Some(value) => partitions(&value)?,
+            None if given => vec![Partition::None, Partition::Given],
+            None => vec![Partition::None],
+        };
+        let cache_use = |v: Value<'_>| v.checked(CacheUse::named(v.string()?));
+        Ok(Self {
+            cache_use: root.map("cache_use", cache_use)?.unwrap_or_default(),
+            warm: root.map("warm", |v| v.boolean())?.unwrap_or(true),
+            machine_name,
+            machine,
+            programs,
+            partitions,
+            seed,
+        })
+    }
+}
+
+fn partitions(value: &Value<'_>) -> Result<Vec<Partition>, InputError> {
+    if value.text().is_some() {
+        return Ok(vec![Partition::read(value)?]);
+    }
+    let mut all: Vec<Partition> = Vec::new();
+    for element in value.array("a partition or an array of them")? {
+        let partition = Partition::read(&element)?;
+        if all.iter().any(|known| known.name() == partition.name()) {
+            return Err(element.refuse(format!("`{}` is named twice", partition.name())));
+        }
+        all.push(partition);
+    }
+    if all.is_empty() {
+        return Err(value.refuse("there is no partition").help("`none` is the plain allocator"));
+    }
+    Ok(all)
+}
+
+pub(super) fn whole(
+    value: &Value<'_>,
+    range: std::ops::RangeInclusive<i64>,
+) -> Result<i64, InputError> {
+    let number = value.integer()?;
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    let (from, to) = range.into_inner();
+    let help = if to == i64::MAX { format!("at least {from}") } else { format!("from {from} to {to}") };
+    Err(value.refuse(format!("{number} is out of range")).help(help))
+}
+
+/// A whole number below a key, or its default.
+fn count(
+    section: &mut Section<'_>,
+    key: &str,
+    range: std::ops::RangeInclusive<i64>,
+    default: u32,
+) -> Result<u32, InputError> {
+    let number = section.map(key, |v| whole(&v, range.clone()))?;
+    Ok(number.map_or(default, |number| number as u32))
+}

@@ -1,0 +1,372 @@
+//! A bank-level scenario at every point of a sweep: checked before anything runs, then run on all
+//! cores.
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+
+use memweir_core::BytesPerSec;
+use memweir_core::address_map::ColorSet;
+use memweir_core::input::{InputError, Refusal, Replacement};
+use memweir_dram::config::PagePolicy;
+use memweir_policy::colors::{ProgramTraits, Supply};
+use serde::Serialize;
+
+use super::{BankScenario, Partition, Wanted};
+use crate::bank::experiment::{ColoredBy, Conditions, Machine, PAGE_BITS, ProgramSpec, Source};
+use crate::bank::fit::{Characteristics, Fitted, Measured};
+use crate::bank::outcome::{Improvement, Outcome, ProgramRun};
+use crate::bank::synthetic::Structure;
+use crate::scenario::ScenarioText;
+use crate::scenario::parallel::for_each;
+use crate::scenario::report::as_object;
+use crate::scenario::sweep::Grid;
+
+/// Misses by which a structure is measured while it is fitted.
+const FIT_MISSES: f64 = 8_000.0;
+
+/// A scenario and the points at which it runs.
+#[derive(Debug)]
+pub struct BankStudy {
+    name: String,
+    grid: Grid,
+    points: Vec<BankScenario>,
+}
+
+/// Everything that came of a study.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BankReport {
+    /// The scenario's file.
+    pub scenario: String,
+    /// `bank`.
+    pub fidelity: &'static str,
+    /// Every point of the sweep; one without a sweep.
+    pub points: Vec<BankPoint>,
+}
+
+/// One point of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BankPoint {
+    /// The swept keys and their values here.
+    #[serde(serialize_with = "as_object")]
+    pub at: Vec<(String, String)>,
+    /// The machine.
+    pub machine: String,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Colors that pages can have.
+    pub colors: u32,
+    /// What each program does alone, anywhere in memory.
+    pub alone: Vec<Alone>,
+    /// The partitions, the baseline first.
+    pub partitions: Vec<PartitionRun>,
+}
+
+/// A program alone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Alone {
+    /// What it did.
+    #[serde(flatten)]
+    pub run: ProgramRun,
+    /// What was asked of it and how near its structure came.
+    pub fit: Option<Fit>,
+}
+
+/// How near a synthetic program is to what was asked, under the conditions of the fit: alone, open
+/// page.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Fit {
+    /// Misses per 1,000 instructions that were asked for, and those measured.
+    pub mpki: [f64; 2],
+    /// The same of the row-buffer locality.
+    pub rbl: [f64; 2],
+    /// The same of the bank parallelism.
+    pub blp: [f64; 2],
+    /// Whether all are within the tolerance.
+    pub reached: bool,
+}
+
+/// All programs together under one partition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PartitionRun {
+    /// Its name.
+    pub partition: String,
+    /// The colors of each program, `0-3,8`; absent for any.
+    pub colors: Vec<Option<String>>,
+    /// What came of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// How much better than the baseline it is; absent for the baseline.
+    pub improvement: Option<Improvement>,
+}
+
+/// A program that is ready to be executed.
+type Ready = (ProgramSpec, Alone);
+
+impl BankStudy {
+    /// Reads the scenario at every point of `grid`, with the values `set` in the place of its own.
+    ///
+    /// # Errors
+    /// The first thing that is wrong at any point.
+    pub fn read(text: &ScenarioText, set: &[Replacement], grid: Grid) -> Result<Self, InputError> {
+        let points = (0..grid.len())
+            .map(|point| BankScenario::read(text, &[set, &grid.replacements(point)[..]].concat()))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { name: text.name().to_owned(), grid, points })
+    }
+
+    /// How many pieces of work it has: each program alone, and each partition.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.points.iter().map(|p| p.programs.len() + p.partitions.len()).sum()
+    }
+
+    /// What is swept.
+    #[must_use]
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// Runs everything on `threads` threads; `done` is told of each piece of work.
+    ///
+    /// # Errors
+    /// If a run is refused: programs that do not fit into memory.
+    pub fn run(
+        &self,
+        threads: NonZeroUsize,
+        mut done: impl FnMut(),
+    ) -> Result<BankReport, InputError> {
+        let refused = |refusal: Refusal| refusal.written_in(&self.name);
+        let programs = self.pieces(|point| point.programs.len());
+        let mut ready: Vec<Vec<Option<Ready>>> =
+            self.points.iter().map(|point| vec![None; point.programs.len()]).collect();
+        let mut failed: Option<(usize, Refusal)> = None;
+        let known = Mutex::new(Vec::new());
+        for_each(
+            programs.len(),
+            threads,
+            |index| {
+                let (point, program) = programs[index];
+                self.points[point].alone(program, &known)
+            },
+            |index, result| {
+                done();
+                let (point, program) = programs[index];
+                match result {
+                    Ok(alone) => ready[point][program] = Some(alone),
+                    Err(refusal) => keep_first(&mut failed, index, refusal),
+                }
+            },
+        );
+        if let Some((_, refusal)) = failed {
+            return Err(refused(refusal));
+        }
+        let ready: Vec<Vec<Ready>> =
+            ready.into_iter().map(|point| point.into_iter().flatten().collect()).collect();
+        let partitions = self.pieces(|point| point.partitions.len());
+        let mut runs: Vec<Vec<Option<PartitionRun>>> =
+            self.points.iter().map(|point| vec![None; point.partitions.len()]).collect();
+        for_each(
+            partitions.len(),
+            threads,
+            |index| {
+                let (point, partition) = partitions[index];
+                let scenario = &self.points[point];
+                scenario.together(&scenario.partitions[partition], &ready[point])
+            },
+            |index, result| {
+                done();
+                let (point, partition) = partitions[index];
+                match result {
+                    Ok(run) => runs[point][partition] = Some(run),
+                    Err(refusal) => keep_first(&mut failed, index, refusal),
+                }
+            },
+        );
+        if let Some((_, refusal)) = failed {
+            return Err(refused(refusal));
+        }
+        let points = runs.into_iter().zip(ready).enumerate();
+        let points = points.map(|(at, (runs, ready))| {
+            self.point(at, runs.into_iter().flatten().collect(), ready)
+        });
+        Ok(BankReport { scenario: self.name.clone(), fidelity: "bank", points: points.collect() })
+    }
+
+    /// Point and number of every piece of work.
+    fn pieces(&self, count: impl Fn(&BankScenario) -> usize) -> Vec<(usize, usize)> {
+        let of = |(at, point)| (0..count(point)).map(move |piece| (at, piece));
+        self.points.iter().enumerate().flat_map(of).collect()
+    }
+
+    fn point(&self, at: usize, mut runs: Vec<PartitionRun>, ready: Vec<Ready>) -> BankPoint {
+        let scenario = &self.points[at];
+        if let Some((baseline, others)) = runs.split_first_mut() {
+            for other in others {
+                other.improvement = Some(Improvement::of(&baseline.outcome, &other.outcome));
+            }
+        }
+        let keys = self.grid.sweeps().iter().map(|sweep| sweep.path.to_string());
+        let values = self.grid.values(at).into_iter().map(str::to_owned);
+        BankPoint {
+            at: keys.zip(values).collect(),
+            machine: scenario.machine_name.clone(),
+            seed: scenario.seed,
+            colors: scenario.machine.palette(0).colors(),
+            alone: ready.into_iter().map(|(_, alone)| alone).collect(),
+            partitions: runs,
+        }
+    }
+}
+
+/// Of several refusals that of the first piece counts, whichever came first.
+fn keep_first(failed: &mut Option<(usize, Refusal)>, index: usize, refusal: Refusal) {
+    if failed.as_ref().is_none_or(|(first, _)| index < *first) {
+        *failed = Some((index, refusal));
+    }
+}
+
+/// Structures that were fitted already, by what was asked for and the machine.
+type Known = Mutex<Vec<(String, Fitted)>>;
+
+impl BankScenario {
+    fn conditions(&self) -> Conditions {
+        Conditions { seed: self.seed, warm: self.warm }
+    }
+
+    /// What a program does alone; its structure is fitted before.
+    fn alone(&self, program: usize, known: &Known) -> Result<Ready, Refusal> {
+        let wanted = &self.programs[program];
+        let (spec, fit) = self.fitted(wanted, known)?;
+        let anywhere = ProgramSpec { thread_colors: Vec::new(), ..spec.colored(None) };
+        let execution = self.machine.execute(&[anywhere], self.conditions())?;
+        let run = ProgramRun::of(&execution, self.machine.clock).swap_remove(0);
+        Ok((spec, Alone { run, fit }))
+    }
+
+    fn fitted(&self, wanted: &Wanted, known: &Known) -> Result<(ProgramSpec, Option<Fit>), Refusal> {
+        let Some((asked, base)) = &wanted.behavior else { return Ok((wanted.spec.clone(), None)) };
+        let machine = open_page(&self.machine);
+        let key = format!("{asked:?} {base:?} {} {machine:?}", self.seed);
+        let find = || {
+            let known = known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            known.iter().find(|(other, _)| *other == key).map(|(_, fitted)| fitted.clone())
+        };
+        let fitted = match find() {
+            Some(fitted) => fitted,
+            None => {
+                let level = wanted.spec.level;
+                let fitted = fit(&machine, asked, base, &|source, instructions| {
+                    let name = wanted.spec.name.clone();
+                    ProgramSpec { level, ..ProgramSpec::new(name, source, instructions) }
+                }, self.seed)?;
+                let mut known = known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                known.push((key.clone(), fitted.clone()));
+                fitted
+            }
+        };
+        let Measured { mpki, rbl, blp } = fitted.measured;
+        let fit = Fit {
+            mpki: [asked.mpki, mpki],
+            rbl: [asked.rbl, rbl],
+            blp: [asked.blp, blp],
+            reached: fitted.reached,
+        };
+        let source = Source::Synthetic(Box::new(fitted.structure));
+        Ok((ProgramSpec { source, ..wanted.spec.clone() }, Some(fit)))
+    }
+
+    /// All programs together.
+    fn together(&self, partition: &Partition, ready: &[Ready]) -> Result<PartitionRun, Refusal> {
+        let colors = self.colors(partition, ready)?;
+        let programs: Vec<ProgramSpec> = ready
+            .iter()
+            .zip(&colors)
+            .map(|((spec, _), colors)| {
+                let own = matches!(partition, Partition::Given);
+                let thread_colors = if own { spec.thread_colors.clone() } else { Vec::new() };
+                ProgramSpec { thread_colors, ..spec.colored(colors.clone()) }
+            })
+            .collect();
+        let execution = self.machine.execute(&programs, self.conditions())?;
+        let alone: Vec<ProgramRun> = ready.iter().map(|(_, alone)| alone.run.clone()).collect();
+        let names: Vec<String> = self.machine.memories.iter().map(|m| m.name.clone()).collect();
+        let channels: Vec<u32> =
+            self.machine.memories.iter().map(|m| m.config.controllers()).collect();
+        Ok(PartitionRun {
+            partition: partition.name().to_owned(),
+            colors: colors.iter().map(|set| set.as_ref().map(ColorSet::to_string)).collect(),
+            outcome: Outcome::of(&execution, &names, &channels, self.machine.clock, &alone),
+            improvement: None,
+        })
+    }
+
+    /// The colors of each program.
+    fn colors(
+        &self,
+        partition: &Partition,
+        ready: &[Ready],
+    ) -> Result<Vec<Option<ColorSet>>, Refusal> {
+        let policy = match partition {
+            Partition::None => return Ok(vec![None; ready.len()]),
+            Partition::Given => {
+                return Ok(ready.iter().map(|(spec, _)| spec.colors.clone()).collect());
+            }
+            Partition::Policy(policy) => policy,
+        };
+        let traits: Vec<ProgramTraits> = ready.iter().map(|(_, alone)| traits(&alone.run)).collect();
+        let supply = match self.machine.colored_by {
+            ColoredBy::Cache => Supply::new(self.machine.palette(0).colors(), 1),
+            ColoredBy::Banks => {
+                let cache = self.machine.llc.map(|llc| llc.geometry);
+                Supply::of_map(self.machine.map(), PAGE_BITS, cache.as_ref())
+            }
+        };
+        let sets = policy.assign(&traits, &supply, self.cache_use)?;
+        Ok(sets.into_iter().map(Some).collect())
+    }
+}
+
+/// What an assignment policy is told of a program.
+fn traits(run: &ProgramRun) -> ProgramTraits {
+    ProgramTraits {
+        mpki: Some(run.mpki),
+        row_buffer_locality: run.row_hit_rate,
+        bank_parallelism: run.bank_parallelism,
+        bandwidth: Some(BytesPerSec(run.bandwidth)),
+        demanded_banks: None,
+    }
+}
+
+/// The machine under which locality means anything: rows stay open.
+fn open_page(machine: &Machine) -> Machine {
+    let mut machine = machine.clone();
+    for memory in &mut machine.memories {
+        memory.config.page = PagePolicy::Open;
+    }
+    machine
+}
+
+/// The structure that behaves like `asked` when it runs alone on `machine`, as the program that
+/// `program` makes of it.
+///
+/// # Errors
+/// If it does not fit into memory.
+pub fn fit(
+    machine: &Machine,
+    asked: &Characteristics,
+    base: &Structure,
+    program: &dyn Fn(Source, u64) -> ProgramSpec,
+    seed: u64,
+) -> Result<Fitted, Refusal> {
+    asked.fit(base, |structure| {
+        let instructions = (1e3 * FIT_MISSES / asked.mpki) as u64;
+        let spec = program(Source::Synthetic(Box::new(structure.clone())), instructions);
+        let execution = machine.execute(&[spec], Conditions { seed, warm: true })?;
+        let run = ProgramRun::of(&execution, machine.clock).swap_remove(0);
+        Ok(Measured {
+            mpki: run.mpki,
+            rbl: run.row_hit_rate.unwrap_or(0.0),
+            blp: run.bank_parallelism.unwrap_or(1.0),
+        })
+    })
+}
