@@ -113,6 +113,8 @@ pub(crate) struct Channel {
     /// The bank that was last served (per-bank scheduler).
     last_bank: usize,
     choice: Choice,
+    /// Whether a request whose row is open has waited for too long.
+    in_hurry: bool,
     /// When the next refresh is due.
     due: u64,
     answers: VecDeque<Completion>,
@@ -162,6 +164,7 @@ impl Channel {
             floor: 0,
             last_bank: 0,
             choice: Choice::NONE,
+            in_hurry: false,
             due: NEVER,
             answers: VecDeque::new(),
             outstanding: 0,

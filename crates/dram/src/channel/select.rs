@@ -128,11 +128,14 @@ impl Channel {
         let mut best = Choice::NONE;
         let way = usize::from(self.draining);
         let in_order = self.options.scheduler == Scheduler::Fcfs;
+        self.in_hurry = false;
+        for number in 0..self.ranks.len() {
+            self.in_hurry |= self.offer_active(number, &mut best);
+        }
         for number in 0..self.ranks.len() {
             if self.options.sleeps() && self.offer_sleep(number, &mut best) {
                 continue;
             }
-            self.offer_active(number, &mut best);
             if self.ranks[number].owed > 0 {
                 self.offer_refresh(number, &mut best);
                 continue;
@@ -140,7 +143,7 @@ impl Channel {
             if self.ranks[number].refreshing != 0 {
                 self.offer_bank_refresh(number, &mut best);
             }
-            if !in_order {
+            if !in_order && !self.in_hurry {
                 self.offer_waiting(number, way, &mut best);
             }
             if matches!(self.options.page, PagePolicy::Adaptive { .. }) {
@@ -167,7 +170,11 @@ impl Channel {
         let number = self.shape().rank_of(bank);
         let rank = &self.ranks[number];
         let is_served = way == usize::from(self.draining);
-        if !is_served || rank.owed > 0 || rank.refreshing >> self.bit(bank) & 1 == 1 {
+        if !is_served
+            || self.in_hurry
+            || rank.owed > 0
+            || rank.refreshing >> self.bit(bank) & 1 == 1
+        {
             return;
         }
         let times = self.rank_times(number, way);
@@ -211,9 +218,12 @@ impl Channel {
         }
     }
 
-    /// Requests whose rows were opened for them.
-    fn offer_active(&self, number: usize, best: &mut Choice) {
+    /// Requests whose rows were opened for them; says whether one has waited for too long. Without
+    /// end, accesses in the other direction could go before it, each of which makes it wait for the
+    /// bus to turn around.
+    fn offer_active(&self, number: usize, best: &mut Choice) -> bool {
         let rank = &self.ranks[number];
+        let mut oldest = self.floor;
         for bit in bits(rank.active) {
             let bank = number * self.shape().banks_of_rank() + bit;
             let slot = self.banks[bank].active;
@@ -224,7 +234,9 @@ impl Channel {
             };
             let at = self.timer.for_bank(command, bank).max(self.floor);
             best.offer(Choice { at, key: request.number, command, slot, bank: bank as u16 });
+            oldest = oldest.min(request.accepted);
         }
+        self.floor - oldest > self.options.age_limit
     }
 
     /// What waits for the banks of a rank.

@@ -1,0 +1,202 @@
+//! What controllers do with requests, whatever the timing: who is blamed, who goes first, that all are
+//! served under every option.
+
+mod common;
+
+use common::{Kind, machine_h, run, trace};
+use memweir_core::{Cycles, PhysAddr};
+use memweir_dram::config::{PagePolicy, PowerPolicy, RefreshPolicy, Scheduler};
+use memweir_dram::drive::Mode;
+use memweir_dram::request::{Completion, Direction, Request, RowOutcome, Source};
+use memweir_dram::{MemoryConfig, MemorySystem, Observer};
+use proptest::prelude::*;
+
+const ROW: u64 = 1 << 17;
+
+#[derive(Default)]
+struct Completions(Vec<Completion>);
+
+impl Observer for Completions {
+    fn completed(&mut self, completion: &Completion) {
+        self.0.push(*completion);
+    }
+}
+
+/// Offers a request as soon as there is room; the cycle after.
+fn offer(memory: &mut MemorySystem, now: u64, request: Request, seen: &mut Completions) -> u64 {
+    let mut now = now;
+    while memory.enqueue(Cycles(now), request).is_err() {
+        let next = memory.next_event().expect("it is full").0;
+        memory.advance(Cycles(next), seen);
+        now = next + 1;
+    }
+    memory.advance(Cycles(now), seen);
+    now + 1
+}
+
+fn drain(memory: &mut MemorySystem, seen: &mut Completions) {
+    while let Some(next) = memory.next_event() {
+        memory.advance(next, seen);
+    }
+}
+
+fn request(address: u64, direction: Direction, source: u16, tag: u32) -> Request {
+    Request { address: PhysAddr(address), direction, source: Source(source), tag }
+}
+
+#[test]
+fn a_conflict_is_blamed_on_whoever_opened_the_row() {
+    let mut memory = MemorySystem::new(&machine_h()).unwrap();
+    let mut seen = Completions::default();
+    for (now, row, source) in [(0, 0, 1), (100, 0, 2), (200, 1, 3), (300, 0, 1)] {
+        let read = request(row * ROW, Direction::Read, source, 0);
+        offer(&mut memory, now, read, &mut seen);
+        drain(&mut memory, &mut seen);
+    }
+    let found: Vec<_> = seen.0.iter().map(|c| (c.outcome, c.blamed)).collect();
+    let expected = [
+        (RowOutcome::Miss, None),
+        (RowOutcome::Hit, None),
+        // Source 2 only used the row that source 1 had opened.
+        (RowOutcome::Conflict, Some(Source(1))),
+        (RowOutcome::Conflict, Some(Source(3))),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn reads_of_lines_that_wait_to_be_written_are_answered_at_once() {
+    let mut memory = MemorySystem::new(&machine_h()).unwrap();
+    let mut seen = Completions::default();
+    let (read, write) = (Direction::Read, Direction::Write);
+    // A read elsewhere keeps the write waiting.
+    for (now, address, direction) in [(0, ROW, read), (0, 0, write), (1, 0, read), (1, 0, write)] {
+        memory.enqueue(Cycles(now), request(address, direction, 0, 0)).unwrap();
+    }
+    drain(&mut memory, &mut seen);
+    let stats = memory.stats();
+    assert_eq!((stats.reads, stats.writes), (2, 2));
+    assert_eq!((stats.forwarded, stats.coalesced), (1, 1));
+    assert_eq!((stats.row_hits, stats.row_misses, stats.row_conflicts), (2, 1, 1));
+    assert_eq!(seen.0[0].done, Cycles(2));
+}
+
+/// The longest that a read of another row waits while somebody streams through the row in its way.
+fn wait_behind_a_stream(config: &MemoryConfig) -> u64 {
+    let mut memory = MemorySystem::new(config).unwrap();
+    let mut seen = Completions::default();
+    let mut now = offer(&mut memory, 0, request(0, Direction::Read, 0, 1), &mut seen);
+    now = offer(&mut memory, now, request(ROW, Direction::Read, 1, 0), &mut seen);
+    for line in 2..8000 {
+        now = offer(&mut memory, now, request(line % 128 * 64, Direction::Read, 0, 1), &mut seen);
+    }
+    drain(&mut memory, &mut seen);
+    let other = seen.0.iter().find(|c| c.request.tag == 0).unwrap();
+    other.done.0 - other.accepted.0
+}
+
+#[test]
+fn nobody_starves_behind_row_hits() {
+    for scheduler in [Scheduler::FrFcfs, Scheduler::FrFcfsHit, Scheduler::PerBank] {
+        let mut config = machine_h();
+        config.refresh = RefreshPolicy::Off;
+        config.scheduler = scheduler;
+        config.age_limit = Some(Cycles(2000));
+        let limited = wait_behind_a_stream(&config);
+        assert!((2000..2200).contains(&limited), "{scheduler:?}: {limited}");
+        config.age_limit = None;
+        let unlimited = wait_behind_a_stream(&config);
+        assert!(unlimited > 40_000, "{scheduler:?}: {unlimited}");
+    }
+}
+
+#[test]
+fn reads_are_served_although_writes_never_end() {
+    let mut config = machine_h();
+    config.age_limit = Some(Cycles(3000));
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Completions::default();
+    let mut now = 0;
+    for i in 0..3000 {
+        if i == 100 {
+            memory.enqueue(Cycles(now), request(ROW, Direction::Read, 0, 7)).unwrap();
+        }
+        now = offer(&mut memory, now, request(i * 8192, Direction::Write, 0, 0), &mut seen);
+    }
+    drain(&mut memory, &mut seen);
+    let read = seen.0.iter().find(|c| c.request.tag == 7).unwrap();
+    assert!(read.done.0 - read.accepted.0 < 3500, "{read:?}");
+}
+
+#[test]
+fn in_order_means_in_order() {
+    let mut config = machine_h();
+    config.scheduler = Scheduler::Fcfs;
+    let mut seen = Completions::default();
+    run(&config, trace(Kind::RandR).take(2000), Mode::Saturate, &mut seen);
+    assert!(seen.0.iter().map(|c| c.request.tag).eq(0..2000));
+}
+
+#[test]
+fn keeping_rows_open_pays_for_streams_and_closing_them_for_chance() {
+    let cycles = |kind, page| {
+        let mut config = machine_h();
+        config.page = page;
+        run(&config, trace(kind).take(20_000), Mode::Parallel(1), &mut ()).cycles()
+    };
+    let closed = PagePolicy::Closed { accesses: 1 };
+    assert!(cycles(Kind::StreamR, PagePolicy::Open) < 0.7 * cycles(Kind::StreamR, closed));
+    assert!(cycles(Kind::RandR, closed) < 0.8 * cycles(Kind::RandR, PagePolicy::Open));
+}
+
+fn configs() -> impl Strategy<Value = MemoryConfig> {
+    let schedulers = Scheduler::ALL.map(|(_, scheduler)| scheduler);
+    let pages = [
+        PagePolicy::Open,
+        PagePolicy::Closed { accesses: 1 },
+        PagePolicy::Closed { accesses: 4 },
+        PagePolicy::Adaptive { timeout: Cycles(100) },
+    ];
+    let refreshes = [RefreshPolicy::AllBank, RefreshPolicy::Staggered, RefreshPolicy::Off];
+    let sleep = [None, Some(Cycles(1)), Some(Cycles(300))];
+    (
+        prop::sample::select(schedulers.to_vec()),
+        prop::sample::select(pages.to_vec()),
+        prop::sample::select(refreshes.to_vec()),
+        prop::sample::select(sleep.to_vec()),
+        prop::sample::select(sleep.to_vec()),
+        (1u32..40, 1u32..40, 0u32..3, 0u32..2, 100u64..3000),
+    )
+        .prop_map(|(scheduler, page, refresh, down, deep, sizes)| {
+            let spec = std::sync::Arc::new(machine_h().spec().clone());
+            let (reads, writes, ranks, channels, age) = sizes;
+            let mut config = MemoryConfig::of_ranks(vec![spec; 1 << ranks], 1 << channels);
+            (config.scheduler, config.page, config.refresh) = (scheduler, page, refresh);
+            (config.read_queue, config.write_queue) = (reads, writes);
+            config.age_limit = Some(Cycles(age));
+            config.power = PowerPolicy { power_down_after: down, self_refresh_after: deep };
+            config
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever the options, every request is answered once and all sums agree (`run` verifies).
+    #[test]
+    fn everything_is_served(
+        config in configs(),
+        words in prop::collection::vec((0u64..1 << 20, any::<bool>()), 1..400),
+        pace in prop::option::of(1u64..500),
+    ) {
+        let words = words.iter().map(|(line, writes)| {
+            // Few banks and rows, so that requests meet.
+            (line & 0x1f | (line >> 5 & 3) << 7 | (line >> 7 & 7) << 11) << 6 | u64::from(*writes)
+        });
+        let words: Vec<u64> = words.collect();
+        let count = words.len() as u64;
+        let mode = pace.map_or(Mode::Saturate, Mode::Pace);
+        let run = run(&config, words, mode, &mut ());
+        prop_assert_eq!(run.driven.requests(), count);
+    }
+}

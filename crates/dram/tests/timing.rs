@@ -1,0 +1,213 @@
+//! Constraint after constraint, as a data sheet draws them: a few requests, one offered per cycle, and
+//! the cycles in which their commands must issue, computed by hand from the timing of DDR4-2400
+//! (CL 17, CWL 12, tRCD 17, tRP 17, tRAS 39, BL/2 4, tRTP 9, tWR 18, ...).
+
+mod common;
+
+use common::{machine_h, run};
+use memweir_core::{Cycles, PhysAddr};
+use memweir_dram::command::{Command, CommandKind as C};
+use memweir_dram::config::PagePolicy;
+use memweir_dram::drive::Mode;
+use memweir_dram::request::{Direction, Request, Source};
+use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
+
+#[derive(Default)]
+struct Commands(Vec<(u64, C)>);
+
+impl Observer for Commands {
+    fn command(&mut self, command: &Command) {
+        self.0.push((command.at.0, command.kind));
+    }
+}
+
+const WRITE: u64 = 1;
+const GROUP: u64 = 1 << 13;
+const BANK: u64 = 1 << 15;
+const ROW: u64 = 1 << 17;
+
+fn read(address: u64) -> Request {
+    let (direction, source) = (Direction::Read, Source(0));
+    Request { address: PhysAddr(address), direction, source, tag: 0 }
+}
+
+fn commands(config: &MemoryConfig, words: &[u64]) -> Vec<(u64, C)> {
+    let mut commands = Commands::default();
+    run(config, words.iter().copied(), Mode::Saturate, &mut commands);
+    commands.0
+}
+
+fn expect(words: &[u64], expected: &[(u64, C)]) {
+    assert_eq!(commands(&machine_h(), words), expected, "{words:x?}");
+}
+
+#[test]
+fn opening_a_row_and_reading_it() {
+    expect(&[0], &[(0, C::Activate), (17, C::Read)]);
+}
+
+#[test]
+fn columns_of_one_group_and_of_two() {
+    // tCCD_L = 6.
+    expect(&[0, 64], &[(0, C::Activate), (17, C::Read), (23, C::Read)]);
+    expect(&[WRITE, 64 | WRITE], &[(0, C::Activate), (17, C::Write), (23, C::Write)]);
+    // tRRD_S = 4, and tCCD_S = 4 as well.
+    let two = [(0, C::Activate), (4, C::Activate), (17, C::Read), (21, C::Read)];
+    expect(&[0, GROUP], &two);
+}
+
+#[test]
+fn rows_of_one_group_and_of_four() {
+    // tRRD_L = 6.
+    let two = [(0, C::Activate), (6, C::Activate), (17, C::Read), (23, C::Read)];
+    expect(&[0, BANK], &two);
+    // The fifth waits for tFAW = 26 from the first.
+    let opened: Vec<u64> = commands(&machine_h(), &[0, GROUP, 2 * GROUP, 3 * GROUP, BANK])
+        .into_iter()
+        .filter_map(|(at, kind)| (kind == C::Activate).then_some(at))
+        .collect();
+    assert_eq!(opened, [0, 4, 8, 12, 26]);
+}
+
+#[test]
+fn closing_a_row_after_reads() {
+    // tRAS = 39 after the first, tRP = 17 after that.
+    let one =
+        [(0, C::Activate), (17, C::Read), (39, C::Precharge), (56, C::Activate), (73, C::Read)];
+    expect(&[0, ROW], &one);
+    // tRTP = 9 after the last of five: 17 + 4 * 6 + 9 = 50.
+    let many = commands(&machine_h(), &[0, 64, 128, 192, 256, ROW]);
+    assert_eq!(many[6..8], [(50, C::Precharge), (67, C::Activate)]);
+}
+
+#[test]
+fn closing_a_row_after_a_write() {
+    // CWL + BL/2 + tWR = 34 after the write at 17.
+    let two =
+        [(0, C::Activate), (17, C::Write), (51, C::Precharge), (68, C::Activate), (85, C::Write)];
+    expect(&[WRITE, ROW | WRITE], &two);
+}
+
+#[test]
+fn turning_the_bus_around() {
+    // Read to write: CL + BL/2 + 2 - CWL = 11.
+    expect(&[0, 64 | WRITE], &[(0, C::Activate), (17, C::Read), (28, C::Write)]);
+    // Write to read: CWL + BL/2 + tWTR_L = 25 in the group, + tWTR_S = 19 in another.
+    expect(&[WRITE, 64], &[(0, C::Activate), (17, C::Write), (42, C::Read)]);
+    let other = [(0, C::Activate), (4, C::Activate), (17, C::Write), (36, C::Read)];
+    expect(&[WRITE, GROUP], &other);
+}
+
+#[test]
+fn changing_ranks() {
+    let spec = MemorySpec::shipped("ddr4-2400").unwrap();
+    let config = MemoryConfig::of_ranks(vec![spec.clone().into(), spec.into()], 1);
+    let rank = 1 << 13;
+    // Rows at once; data BL/2 + tRTRS = 6 later.
+    let reads = [(0, C::Activate), (1, C::Activate), (17, C::Read), (23, C::Read)];
+    assert_eq!(commands(&config, &[0, rank]), reads);
+    // Read to write: CL + BL/2 + tRTRS - CWL = 11.
+    let turn = [(0, C::Activate), (1, C::Activate), (17, C::Read), (28, C::Write)];
+    assert_eq!(commands(&config, &[0, rank | WRITE]), turn);
+    // Write to read: CWL + BL/2 + tRTRS - CL = 1, and the row is open at 18.
+    let back = [(0, C::Activate), (1, C::Activate), (17, C::Write), (18, C::Read)];
+    assert_eq!(commands(&config, &[WRITE, rank]), back);
+}
+
+#[test]
+fn closed_pages_close_themselves() {
+    let mut config = machine_h();
+    config.page = PagePolicy::Closed { accesses: 1 };
+    // The bank is free again when tRAS and tRP are over: tRC.
+    let two = [
+        (0, C::Activate),
+        (17, C::ReadAutoPrecharge),
+        (56, C::Activate),
+        (73, C::ReadAutoPrecharge),
+    ];
+    assert_eq!(commands(&config, &[0, ROW]), two);
+    // After a write: 17 + CWL + BL/2 + tWR + tRP = 68.
+    let write = commands(&config, &[WRITE, ROW | WRITE]);
+    assert_eq!(write[2], (68, C::Activate));
+    config.page = PagePolicy::Closed { accesses: 2 };
+    let kinds: Vec<C> = commands(&config, &[0, 64]).into_iter().map(|(_, kind)| kind).collect();
+    assert_eq!(kinds, [C::Activate, C::Read, C::ReadAutoPrecharge]);
+}
+
+#[test]
+fn refresh_closes_the_banks_and_keeps_them_closed() {
+    let mut memory = MemorySystem::new(&machine_h()).unwrap();
+    let mut seen = Commands::default();
+    memory.enqueue(Cycles(9000), read(0)).unwrap();
+    memory.advance(Cycles(9369), &mut seen);
+    memory.enqueue(Cycles(9370), read(64)).unwrap();
+    memory.advance(Cycles(20_000), &mut seen);
+    // Due at tREFI = 9360; tRP for closing, tRFC = 420 until a row can be opened.
+    let expected = [
+        (9000, C::Activate),
+        (9017, C::Read),
+        (9360, C::PrechargeAll),
+        (9377, C::Refresh),
+        (9797, C::Activate),
+        (9814, C::Read),
+        (18_720, C::PrechargeAll),
+        (18_737, C::Refresh),
+    ];
+    assert_eq!(seen.0, expected);
+}
+
+#[test]
+fn idle_ranks_sleep_and_wake() {
+    let mut config = machine_h();
+    config.power.power_down_after = Some(Cycles(100));
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Commands::default();
+    memory.advance(Cycles(500), &mut seen);
+    memory.enqueue(Cycles(501), read(0)).unwrap();
+    memory.advance(Cycles(1000), &mut seen);
+    // tXP = 6 ns, 8 cycles; asleep again 100 cycles after the read.
+    let expected = [
+        (100, C::PowerDownEnter),
+        (501, C::PowerDownExit),
+        (509, C::Activate),
+        (526, C::Read),
+        (626, C::PowerDownEnter),
+    ];
+    assert_eq!(seen.0, expected);
+}
+
+#[test]
+fn self_refresh_takes_the_place_of_refresh() {
+    let mut config = machine_h();
+    config.power.self_refresh_after = Some(Cycles(1000));
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Commands::default();
+    memory.advance(Cycles(100_000), &mut seen);
+    assert_eq!(seen.0, [(1000, C::SelfRefreshEnter)]);
+    memory.enqueue(Cycles(100_001), read(0)).unwrap();
+    memory.advance(Cycles(100_600), &mut seen);
+    // tXS = 360 ns, 433 cycles (432.17, rounded up).
+    assert_eq!(seen.0[1..3], [(100_001, C::SelfRefreshExit), (100_434, C::Activate)]);
+}
+
+#[test]
+fn adaptive_pages_close_when_nobody_comes() {
+    let mut config = machine_h();
+    config.page = PagePolicy::Adaptive { timeout: Cycles(100) };
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Commands::default();
+    for now in [0, 1000] {
+        memory.enqueue(Cycles(now), read(0)).unwrap();
+        memory.advance(Cycles(now + 990), &mut seen);
+    }
+    // The same row again: it should have stayed, so now it stays for 200.
+    let expected = [
+        (0, C::Activate),
+        (17, C::Read),
+        (117, C::Precharge),
+        (1000, C::Activate),
+        (1017, C::Read),
+        (1217, C::Precharge),
+    ];
+    assert_eq!(seen.0, expected);
+}
