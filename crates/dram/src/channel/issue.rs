@@ -30,7 +30,9 @@ impl Channel {
             CommandKind::Read
             | CommandKind::ReadAutoPrecharge
             | CommandKind::Write
-            | CommandKind::WriteAutoPrecharge => column = self.slots.get(slot).column,
+            | CommandKind::WriteAutoPrecharge => {
+                (row, column) = (self.slots.get(slot).row, self.slots.get(slot).column);
+            }
             _ => {}
         }
         self.timer.issue(command, bank, now);
