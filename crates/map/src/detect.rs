@@ -22,17 +22,21 @@ use std::fmt;
 use std::time::Duration;
 
 use memweir_core::address_map::AddressMap;
-use memweir_core::{Bytes, LINE_BYTES};
+use memweir_core::{LINE_BYTES, PhysAddr};
 
 use crate::oracle::{LatencyOracle, Reach};
 use conflicts::Threshold;
+use functions::Search;
 use model::Model;
 use probe::Probe;
-use shape::Shape;
+use shape::{Known, Shape};
+use verify::Trial;
 pub use verify::{Score, Share};
 
 /// The lower end of the intervals of precision and recall that a map must reach to be found.
-const VERIFIED: f64 = 0.97;
+const VERIFIED: f64 = 0.98;
+/// Explanations that are tried when fresh pairs refute one.
+const ATTEMPTS: u32 = 3;
 /// Lines below which there is nothing to find.
 const FEWEST_LINES: u64 = 1 << 12;
 
@@ -131,9 +135,23 @@ pub fn detect(
 fn find(probe: &mut Probe<'_>, name: &str) -> Result<Found, Refused> {
     contiguous(probe)?;
     let conflicts = conflicts::find(probe)?;
-    let mut model = functions::find(probe, &conflicts)?;
-    model.rows = rows::find(probe, &model, &conflicts.threshold)?;
-    verified(probe, &model, &conflicts.threshold, name)
+    let mut search = Search::new(probe, &conflicts);
+    for attempt in 1.. {
+        let mut model = search.find(probe)?;
+        model.rows = rows::find(probe, &model, &conflicts.threshold)?;
+        match verified(probe, &model, &conflicts.threshold, name)? {
+            Ok(found) => return Ok(found),
+            Err(refuted) if attempt == ATTEMPTS => return Err(refuted.refusal),
+            Err(refuted) => search.refute(&model, refuted.trials),
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// A model that fresh pairs contradict.
+struct Refuted {
+    refusal: Refused,
+    trials: Vec<Trial>,
 }
 
 /// Tries the model on fresh pairs; only what passes becomes a map.
@@ -142,45 +160,40 @@ fn verified(
     model: &Model,
     threshold: &Threshold,
     name: &str,
-) -> Result<Found, Refused> {
+) -> Result<Result<Found, Refuted>, Refused> {
     probe.enter(Step::Verification);
-    let trials = verify::try_model(probe, model, threshold)?;
+    let mut trials = verify::try_model(probe, model, threshold)?;
+    trials.extend(verify::try_model(probe, model, threshold)?);
     let score = Score::of(model, &trials);
     if score.precision.low < VERIFIED || score.recall.low < VERIFIED {
-        return Err(probe.refuse(format!(
+        let refusal = probe.refuse(format!(
             "of {} fresh pairs, {:.1} % of predicted conflicts were conflicts and {:.1} % of \
              conflicts were predicted",
             score.pairs,
             100.0 * score.precision.value,
             100.0 * score.recall.value
-        )));
+        ));
+        return Ok(Err(Refuted { refusal, trials }));
     }
     let map = model.map(name);
     if let Err(refusal) = map.validate() {
         return Err(probe.refuse(refusal.reason));
     }
-    Ok(Found { map, score, conflict: (threshold.conflict, threshold.noise) })
+    Ok(Ok(Found { map, score, conflict: (threshold.conflict, threshold.noise) }))
 }
 
-/// Leaves the part of the reach in which bits vary without gaps: functions of other bits could not
-/// be told.
+/// Leaves out the few addresses that have a highest bit which most have not: whether functions use
+/// that bit could not be told.
 fn contiguous(probe: &mut Probe<'_>) -> Result<(), Refused> {
-    let known = Shape::PLAIN.known(probe.reach());
-    let bits = u64::BITS - known.leading_zeros();
-    let above = |address: u64| address.checked_shr(bits).unwrap_or(0);
-    let mut parts: Vec<(u64, Bytes)> = Vec::new();
-    for region in probe.reach().regions() {
-        match parts.iter_mut().find(|(part, _)| *part == above(region.start.0)) {
-            Some((_, bytes)) => bytes.0 += region.length.0,
-            None => parts.push((above(region.start.0), region.length)),
+    let Known { bits, foreign } = Shape::PLAIN.known(probe.reach());
+    if foreign != 0 {
+        let top = u64::BITS - bits.leading_zeros();
+        let (start, end) = (probe.reach().start().0, probe.reach().end().0);
+        let parts = ((start >> top)..=(end - 1) >> top)
+            .map(|part| probe.reach().within(PhysAddr(part << top), PhysAddr((part + 1) << top)));
+        if let Some(largest) = parts.max_by_key(Reach::lines) {
+            probe.restrict(largest);
         }
-    }
-    // A region that reaches over such a boundary makes the bit above it vary: nothing to leave out.
-    let whole = probe.reach().regions().len() == 1;
-    let largest = parts.iter().max_by_key(|(_, bytes)| *bytes).map(|(part, _)| *part);
-    if let (false, Some(largest)) = (whole, largest) {
-        let reach: Reach = probe.reach().only(|region| above(region.start.0) == largest);
-        probe.restrict(reach);
     }
     if probe.reach().lines() < FEWEST_LINES {
         let bytes = probe.reach().lines() * LINE_BYTES;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod detect;
+mod hash;
 pub mod import;
 pub mod oracle;
 pub mod published;

@@ -92,10 +92,15 @@ impl Reach {
         next > 0 && self.regions[next - 1].contains(address)
     }
 
-    /// The regions that lie wholly where `keep` says so.
+    /// The part from `start` to before `end`.
     #[must_use]
-    pub fn only(&self, keep: impl Fn(Region) -> bool) -> Self {
-        Self::new(self.regions.iter().copied().filter(|region| keep(*region)).collect())
+    pub fn within(&self, start: PhysAddr, end: PhysAddr) -> Self {
+        let cut = |region: &Region| {
+            let from = region.start.max(start);
+            let to = (region.start.0 + region.length.0).min(end.0);
+            Region { start: from, length: Bytes(to.saturating_sub(from.0)) }
+        };
+        Self::new(self.regions.iter().map(cut).collect())
     }
 }
 
@@ -136,5 +141,7 @@ mod tests {
         assert!(lines.iter().all(|line| reach.contains(PhysAddr(*line))));
         assert!(!reach.contains(PhysAddr(64)) && !reach.contains(PhysAddr(4224)));
         assert_eq!((reach.start(), reach.end()), (PhysAddr(0), PhysAddr(4224)));
+        let part = reach.within(PhysAddr(64), PhysAddr(4160));
+        assert_eq!(part, Reach::new(vec![region(4096, 64)]));
     }
 }

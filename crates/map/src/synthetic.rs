@@ -16,6 +16,7 @@ use memweir_core::{LINE_BYTES, PhysAddr};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::hash::scramble;
 use crate::oracle::{Latency, LatencyOracle, OracleError, Reach, Region};
 
 /// Cycles per second of the simulated clock.
@@ -127,14 +128,6 @@ impl LatencyOracle for Synthetic {
     fn elapsed(&self) -> Duration {
         Duration::from_secs_f64(self.now / CLOCK)
     }
-}
-
-/// SplitMix64's output function.
-pub(crate) fn scramble(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ value >> 31
 }
 
 /// Nearly standard normal: the sum of four uniform parts of `bits`.

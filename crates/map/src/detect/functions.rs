@@ -12,15 +12,19 @@ use rand::seq::IndexedRandom;
 use super::conflicts::Conflicts;
 use super::model::{Draw, Model, Relation};
 use super::probe::Probe;
-use super::shape::Shape;
+use super::shape::{Known, Shape};
 use super::solve::{functions, nullity};
-use super::verify::{Trial, agreement, try_model};
+use super::verify::{Tally, Trial, try_model};
 use super::{Refused, Step};
 
-/// Share of trials that an explanation must predict.
-const AGREE: f64 = 0.985;
+/// Errors that an explanation may make on fresh trials, as a share of conflicts: two addresses of a
+/// bank may share a row, which is not known yet.
+const AGREE: f64 = 0.015;
+/// And on those that refuted others, which were not measured again where they surprise now; as shares
+/// of conflicts and of all pairs.
+const PLAUSIBLE: (f64, f64) = (0.07, 0.01);
 /// Offsets are multiples of two to these, in the order in which they are tried.
-const COARSE: [u32; 7] = [30, 29, 28, 27, 26, 25, 24];
+const COARSE: [u32; 13] = [36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24];
 const FINE: [u32; 4] = [23, 22, 21, 20];
 /// Pairs on which a shape is tried, and how often: a wrong pair may be among them.
 const SAMPLE: usize = 56;
@@ -28,7 +32,7 @@ const SAMPLES: usize = 3;
 /// Shapes that explain equally many banks, of which the trials choose.
 const COMPARED: usize = 120;
 /// Shapes of one kind that are tried on fresh pairs.
-const TRIED: usize = 5;
+const TRIED: usize = 12;
 /// Pairs that may lie in different channels although they conflict.
 const STRAYS: usize = 4;
 /// Computed pairs on which two explanations are compared.
@@ -38,36 +42,17 @@ const PAGE_BITS: u32 = 12;
 
 type Pair = (PhysAddr, PhysAddr);
 
-/// Finds functions, and the offset and interleaving under which they are functions of bits.
-pub(super) fn find(probe: &mut Probe<'_>, conflicts: &Conflicts) -> Result<Model, Refused> {
-    probe.enter(Step::Functions);
-    let pairs: Vec<Pair> = conflicts.pairs().collect();
-    let plain = solve(probe, Shape::PLAIN, &pairs);
-    let mut search = Search {
-        conflicts,
-        samples: samples(probe, &pairs),
-        pairs,
-        trials: Vec::new(),
-        refuted: Vec::new(),
-    };
-    if let Some(model) = search.try_shapes(probe, &[Shape::PLAIN])? {
-        return Ok(search.simplest(probe, model));
-    }
-    probe.enter(Step::Shape);
-    let interleaves = Shape::interleaves(&search.pairs);
-    for shapes in [
-        search.best(probe, offsets(probe.reach().end().0, &COARSE)),
-        search.best(probe, interleaved(&interleaves, probe.reach().start().0)),
-        search.best(probe, offsets(probe.reach().end().0, &FINE)),
-    ] {
-        if let Some(model) = search.try_shapes(probe, &shapes)? {
-            return Ok(search.simplest(probe, model));
-        }
-    }
-    Err(probe.refuse(unexplained(plain.as_ref(), conflicts)))
+/// Candidates of a kind: in the order of the kinds, those that explain the most banks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Offset,
+    Interleaved,
+    FineOffset,
 }
 
-struct Search<'a> {
+/// The search, which remembers what was refuted.
+pub(super) struct Search<'a> {
     conflicts: &'a Conflicts,
     pairs: Vec<Pair>,
     /// Parts of the pairs.
@@ -76,11 +61,12 @@ struct Search<'a> {
     refuted: Vec<Shape>,
 }
 
-/// Odd multiples of two to each of `steps` below `end`, as shapes.
-fn offsets(end: u64, steps: &'static [u32]) -> impl Iterator<Item = Shape> {
+/// Odd multiples of two to each of `steps`, up to `most`, as shapes.
+fn offsets(most: u64, steps: &'static [u32]) -> impl Iterator<Item = Shape> {
     steps.iter().flat_map(move |step| {
         let odd = (1..).step_by(2).map(move |times: u64| times << step);
-        odd.take_while(move |offset| *offset < end).map(|offset| Shape { offset, interleave: None })
+        odd.take_while(move |offset| *offset <= most)
+            .map(|offset| Shape { offset, interleave: None })
     })
 }
 
@@ -88,7 +74,7 @@ fn offsets(end: u64, steps: &'static [u32]) -> impl Iterator<Item = Shape> {
 fn interleaved(interleaves: &[Interleave], start: u64) -> impl Iterator<Item = Shape> {
     interleaves.iter().flat_map(move |interleave| {
         let with = move |offset| Shape { offset, interleave: Some(*interleave) };
-        let further = offsets(start + 1, &COARSE).chain(offsets(start + 1, &FINE));
+        let further = offsets(start, &COARSE).chain(offsets(start, &FINE));
         std::iter::once(with(0)).chain(further.map(move |shape| with(shape.offset)))
     })
 }
@@ -100,17 +86,61 @@ fn samples(probe: &mut Probe<'_>, pairs: &[Pair]) -> Vec<Vec<Pair>> {
 
 /// The functions that the pairs obey in this shape; nothing if few of them can be seen so.
 fn solve(probe: &mut Probe<'_>, shape: Shape, pairs: &[Pair]) -> Option<Model> {
-    let seen = pairs.iter().filter_map(|(a, b)| shape.difference(*a, *b));
-    let differences: Vec<u64> = seen.filter_map(Result::ok).collect();
     let known = shape.known(probe.reach());
-    if differences.len() * 2 < pairs.len() || known == 0 {
+    let seen = pairs.iter().filter_map(|(a, b)| shape.difference(*a, *b));
+    let differences: Vec<u64> =
+        seen.filter_map(Result::ok).filter(|d| d & known.foreign == 0).collect();
+    if differences.len() * 2 < pairs.len() || known.bits == 0 {
         return None;
     }
-    let banks = functions(&differences, known, &mut probe.random);
+    let banks = functions(&differences, known.bits, &mut probe.random);
     Some(Model { shape, known, banks, rows: None })
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    pub(super) fn new(probe: &mut Probe<'_>, conflicts: &'a Conflicts) -> Self {
+        let pairs: Vec<Pair> = conflicts.pairs().collect();
+        let samples = samples(probe, &pairs);
+        Self { conflicts, pairs, samples, trials: Vec::new(), refuted: Vec::new() }
+    }
+
+    /// Functions, and the offset and interleaving under which they are functions of bits, that
+    /// explain all that is known and fresh pairs. To be called again for another explanation.
+    pub(super) fn find(&mut self, probe: &mut Probe<'_>) -> Result<Model, Refused> {
+        probe.enter(Step::Functions);
+        // What is below the offset is no memory.
+        let start = probe.reach().start().0;
+        for kind in [Kind::Plain, Kind::Offset, Kind::Interleaved, Kind::FineOffset] {
+            let shapes = match kind {
+                Kind::Plain => vec![Shape::PLAIN],
+                Kind::Offset => self.best(probe, offsets(start, &COARSE)),
+                Kind::Interleaved => self.best(probe, interleaved(&self.interleaves(probe), start)),
+                Kind::FineOffset => self.best(probe, offsets(start, &FINE)),
+            };
+            if let Some(model) = self.try_shapes(probe, &shapes)? {
+                return Ok(self.simplest(probe, model));
+            }
+            probe.enter(Step::Shape);
+        }
+        let plain = solve(probe, Shape::PLAIN, &self.pairs);
+        Err(probe.refuse(unexplained(plain.as_ref(), self.conflicts)))
+    }
+
+    /// Takes note that a later verification refuted a model.
+    pub(super) fn refute(&mut self, model: &Model, trials: Vec<Trial>) {
+        self.refuted.push(model.shape);
+        let of_rows = |trial: &Trial| trial.relation(model) != Some(Relation::SameRow);
+        self.trials.extend(trials.into_iter().filter(of_rows));
+    }
+
+    /// Interleavings whose turns all pairs keep, over less than a quarter of memory.
+    fn interleaves(&self, probe: &Probe<'_>) -> Vec<Interleave> {
+        let memory = probe.reach().end().0 - probe.reach().start().0;
+        let mut interleaves = Shape::interleaves(&self.pairs);
+        interleaves.retain(|i| i.granule.0 * u64::from(i.channels) * 4 <= memory);
+        interleaves
+    }
+
     /// Of `shapes` those that explain the most banks.
     fn best(&self, probe: &Probe<'_>, shapes: impl Iterator<Item = Shape>) -> Vec<Shape> {
         let (mut best, mut most) = (Vec::new(), 0.0);
@@ -141,14 +171,13 @@ impl Search<'_> {
         let mut models: Vec<Model> = models.filter(|model| model.banks() > 1).collect();
         for _ in 0..TRIED {
             models.retain(|model| !self.refuted.contains(&model.shape));
-            let of = |model: &Model| agreement(model, &self.trials);
-            let Some(best) = models.iter().map(of).max_by(f64::total_cmp) else { break };
-            let Some(model) = models.iter().find(|m| of(m) >= best).filter(|_| best >= AGREE)
-            else {
+            let of = |model: &Model| Tally::of(model, &self.trials);
+            let Some(model) = models.iter().min_by_key(|model| of(model).errors()) else { break };
+            if !of(model).agrees(PLAUSIBLE.0, PLAUSIBLE.1) {
                 break;
-            };
+            }
             let fresh = try_model(probe, model, &self.conflicts.threshold)?;
-            if agreement(model, &fresh) >= AGREE {
+            if Tally::of(model, &fresh).agrees(AGREE, 0.0) {
                 return Ok(Some(model.clone()));
             }
             self.refuted.push(model.shape);
@@ -161,19 +190,18 @@ impl Search<'_> {
     /// apart and the map then speaks of all memory with fewer bits.
     fn simplest(&self, probe: &mut Probe<'_>, model: Model) -> Model {
         let start = probe.reach().start().0;
-        let bits = u64::BITS - model.known.leading_zeros();
         let last = PhysAddr(probe.reach().end().0 - 1);
-        let covers = |shape: Shape, known: u64| {
-            let top = shape.enter(last).map_or(0, |(_, inner)| u64::BITS - inner.leading_zeros());
-            top <= u64::BITS - known.leading_zeros()
+        let covers = |shape: Shape, known: Known| {
+            shape.enter(last).is_some_and(|(_, inner)| inner >> known.width() == 0)
         };
-        if model.shape.offset == start || covers(model.shape, model.known) && start == 0 {
+        if model.shape.offset == start {
             return model;
         }
         let shape = Shape { offset: start, ..model.shape };
         let Some(other) = solve(probe, shape, &self.pairs) else { return model };
-        let other_bits = u64::BITS - other.known.leading_zeros();
-        let better = other_bits < bits || other_bits == bits && !covers(model.shape, model.known);
+        let (width, other_width) = (model.known.width(), other.known.width());
+        let better =
+            other_width < width || other_width == width && !covers(model.shape, model.known);
         if better && covers(shape, other.known) && same_banks(probe, &model, &other) {
             return other;
         }
@@ -182,13 +210,13 @@ impl Search<'_> {
 }
 
 /// The rank of the functions that `pairs` obey, if it is at least `least`.
-fn rank(shape: Shape, pairs: &[Pair], known: u64, least: u32) -> Option<u32> {
+fn rank(shape: Shape, pairs: &[Pair], known: Known, least: u32) -> Option<u32> {
     let seen = || pairs.iter().filter_map(|(a, b)| shape.difference(*a, *b));
     let strays = seen().filter(Result::is_err).count();
     if strays > STRAYS || 2 * seen().count() < pairs.len() {
         return None;
     }
-    nullity(seen().filter_map(Result::ok), known, least)
+    nullity(seen().filter_map(Result::ok).filter(|d| d & known.foreign == 0), known.bits, least)
 }
 
 /// Whether both models say the same of many pairs, half of which the first puts in one bank.

@@ -6,7 +6,7 @@ use memweir_core::{LINE_BYTES, PhysAddr};
 use rand::RngExt;
 
 use super::probe::Probe;
-use super::shape::{Shape, without};
+use super::shape::{Known, Shape, without};
 use super::solve::{null_space, shortest};
 
 /// What two addresses are to each other.
@@ -34,7 +34,7 @@ pub(super) struct Rows {
 pub(super) struct Model {
     pub(super) shape: Shape,
     /// Bits of the inner address that functions may use.
-    pub(super) known: u64,
+    pub(super) known: Known,
     pub(super) banks: Span,
     pub(super) rows: Option<Rows>,
 }
@@ -61,13 +61,15 @@ impl Model {
             Ok(difference) => difference,
             Err(_) => return Some(Relation::OtherBank),
         };
+        if difference & self.known.foreign != 0 {
+            return None;
+        }
         if self.banks.basis().iter().any(|f| f.value(difference) == 1) {
             return Some(Relation::OtherBank);
         }
-        let row = difference & self.known;
         let same_row = match &self.rows {
-            Some(rows) => rows.columns.contains(XorFunction(row)),
-            None => row == 0,
+            Some(rows) => !rows.functions.iter().any(|row| row.value(difference) == 1),
+            None => difference & self.known.bits == 0,
         };
         Some(if same_row { Relation::SameRow } else { Relation::Conflict })
     }
@@ -105,7 +107,7 @@ impl Model {
         if draw == Draw::Anywhere {
             return Some(PhysAddr(address));
         }
-        let top = u64::BITS - self.known.leading_zeros();
+        let top = u64::BITS - self.known.bits.leading_zeros();
         let low = probe.random.random_range(LINE_BYTES.trailing_zeros()..top);
         let high = probe.random.random_range(low..top);
         let run = (2u64 << high) - (1 << low);
@@ -129,16 +131,19 @@ impl Model {
     /// wherever they tell as much.
     pub(super) fn map(&self, name: &str) -> AddressMap {
         let (shape, taken) = self.shape.evened(&self.banks);
+        let width = self.known.width();
+        // Of addresses that agree in what lies above, lower bits tell all.
         let out = |function: XorFunction| {
-            taken.iter().try_fold(function, |function, bit| without(function, *bit))
+            let low = XorFunction(function.0 & ((1 << width) - 1));
+            let out = taken.iter().try_fold(low, |function, bit| without(function, *bit))?;
+            (out.0 != 0).then_some(out)
         };
         let banks: Span = self.banks.basis().iter().filter_map(|f| out(*f)).collect();
-        let row: Vec<XorFunction> = self
-            .rows
-            .iter()
-            .flat_map(|rows| rows.functions.iter().filter_map(|row| out(*row)))
-            .collect();
-        let bits = u64::BITS - self.known.leading_zeros() - taken.len() as u32;
+        let rows =
+            self.rows.iter().flat_map(|rows| rows.functions.iter().filter_map(|row| out(*row)));
+        let mut told = banks.clone();
+        let row: Vec<XorFunction> = rows.filter(|row| told.add(*row)).collect();
+        let bits = width - taken.len() as u32;
         let column = if self.rows.is_some() { columns(&banks, &row, bits) } else { Vec::new() };
         AddressMap {
             name: name.to_owned(),

@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_lower_part_does_not_see_what_is_slow() {
-        let noise = |i: usize| crate::synthetic::normal(crate::synthetic::scramble(i as u64));
+        let noise = |i: usize| crate::synthetic::normal(crate::hash::scramble(i as u64));
         let mut values: Vec<f64> = (0..2000).map(noise).collect();
         values.extend((0..500).map(|i| 91.0 + noise(i)));
         let (center, sd) = lower_part(&values);

@@ -62,13 +62,13 @@ pub(super) fn find(
         let mut told = columns.clone();
         rows.retain(|row| told.add(XorFunction(*row)));
     }
-    Ok(Some(Rows::new(columns, &model.banks, model.known)))
+    Ok(Some(Rows::new(columns, &model.banks, model.known.bits)))
 }
 
 /// A basis of the differences that keep the bank, in which the highest bit of each is in no other,
 /// ascending by it.
 fn lowest_first(model: &Model) -> Vec<u64> {
-    let keep = null_space(model.banks.basis().iter().map(|f| f.0), model.known);
+    let keep = null_space(model.banks.basis().iter().map(|f| f.0), model.known.bits);
     let mirrored: Span = keep.iter().map(|v| XorFunction(v.0.reverse_bits())).collect();
     let mut basis: Vec<u64> = mirrored.basis().iter().map(|v| v.0.reverse_bits()).collect();
     basis.sort_unstable();

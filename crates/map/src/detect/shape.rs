@@ -4,6 +4,7 @@
 use memweir_core::address_map::{Interleave, Span, XorFunction};
 use memweir_core::{Bytes, LINE_BYTES, PhysAddr};
 
+use crate::hash::scramble;
 use crate::oracle::Reach;
 
 /// One way to see addresses.
@@ -55,26 +56,25 @@ impl Shape {
         Some(if way_a == way_b { Ok(a ^ b) } else { Err(OtherWay) })
     }
 
-    /// The inner bits from that of a line on, up to the first in which the reach says nothing of its own.
-    pub(super) fn known(self, reach: &Reach) -> u64 {
-        let inner = |address: PhysAddr| self.enter(address).map(|(_, inner)| inner);
-        let first = reach.regions().iter().find_map(|region| inner(region.start)).unwrap_or(0);
-        let mut seen = Span::default();
-        for region in reach.regions() {
-            // A region holds every address between its ends: differences of all its powers of two.
-            let steps = (6..63).map(|bit| 1 << bit).take_while(|step| *step < region.length.0);
-            let last = region.length.0 - LINE_BYTES;
-            let between =
-                (1..64).map(|i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % region.length.0);
-            for within in steps.chain([0, last]).chain(between) {
-                if let Some(inner) = inner(PhysAddr(region.start.0 + within)) {
-                    seen.add(XorFunction((inner ^ first) & !(LINE_BYTES - 1)));
-                }
-            }
+    /// Which inner bits the reach says something of.
+    pub(super) fn known(self, reach: &Reach) -> Known {
+        let mut lines = sample(reach).filter_map(|address| self.enter(address)).map(|(_, i)| i);
+        let first = lines.next().unwrap_or(0);
+        let lines: Vec<u64> = lines.map(|inner| (inner ^ first) & !(LINE_BYTES - 1)).collect();
+        let rare = |bit: u32| {
+            let ones = lines.iter().filter(|line| *line >> bit & 1 == 1).count();
+            ones.min(lines.len() - ones) as f64 <= RARE * lines.len() as f64
+        };
+        let mut top = lines.iter().map(|line| u64::BITS - line.leading_zeros()).max().unwrap_or(0);
+        let mut foreign = 0;
+        while top > LINE_BYTES.trailing_zeros() && rare(top - 1) {
+            top -= 1;
+            foreign |= 1 << top;
         }
-        let pivots = seen.basis().iter().fold(0u64, |bits, row| bits | 1 << row.lowest());
-        let first_gap = (pivots | (LINE_BYTES - 1)).trailing_ones();
-        pivots & ((1u64 << first_gap.min(63)) - 1)
+        let familiar = lines.iter().filter(|line| *line & foreign == lines[0] & foreign);
+        let seen: Span = familiar.map(|line| XorFunction(line & !foreign)).collect();
+        let bits = seen.basis().iter().fold(0u64, |bits, row| bits | 1 << row.lowest());
+        Known { bits, foreign }
     }
 
     /// The same shape with an even number of channels, as long as the functions tell the lowest bit
@@ -109,6 +109,33 @@ impl Shape {
             .filter(agree)
             .collect()
     }
+}
+
+/// The share of addresses with a highest bit from which on the bit can be told from none.
+const RARE: f64 = 0.03;
+
+/// Bits of inner addresses, the bits within a line left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Bits that tell all addresses of the reach apart: every function of the address is one of
+    /// these bits alone.
+    pub(super) bits: u64,
+    /// Highest bits that hardly any address has: nothing is known of addresses that differ in one.
+    pub(super) foreign: u64,
+}
+
+impl Known {
+    /// How many bits from bit 0 on are known without gap.
+    pub(super) fn width(self) -> u32 {
+        (self.bits | (LINE_BYTES - 1)).trailing_ones()
+    }
+}
+
+/// Lines all over the reach: always the same ones.
+fn sample(reach: &Reach) -> impl Iterator<Item = PhysAddr> {
+    const LINES: u64 = 256;
+    let number = |i: u64| scramble(i) % reach.lines();
+    (0..LINES).filter(|_| reach.lines() > 0).map(move |i| reach.line(number(i)))
 }
 
 /// The addresses lie in different channels.
@@ -161,8 +188,12 @@ mod tests {
     fn bits_that_do_not_vary_are_not_known() {
         let region = |start, length| Region { start: PhysAddr(start), length: Bytes(length) };
         let one = Reach::new(vec![region(1 << 30, 1 << 30)]);
-        assert_eq!(Shape::PLAIN.known(&one), (1 << 30) - 64);
+        let known = Shape::PLAIN.known(&one);
+        assert_eq!((known.bits, known.foreign, known.width()), ((1 << 30) - 64, 0, 30));
         let pages = [0, 1, 2, 3, 8].map(|page| region(page << 21, 1 << 21));
-        assert_eq!(Shape::PLAIN.known(&Reach::new(pages.to_vec())), (1 << 23) - 64);
+        let known = Shape::PLAIN.known(&Reach::new(pages.to_vec()));
+        assert_eq!((known.bits, known.width()), ((1 << 24 | 1 << 23) - 64, 23));
+        let mostly_low = Reach::new(vec![region(0, 1 << 30), region(1 << 30, 1 << 21)]);
+        assert_eq!(Shape::PLAIN.known(&mostly_low).bits, (1 << 30) - 64);
     }
 }

@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// Differences of which a function may be wrong.
-const TOLERATED: f64 = 0.06;
+const TOLERATED: f64 = 0.025;
 /// Subsets that are solved. Each loses a function with probability one half per wrong member.
 const TRIALS: usize = 16;
 /// Members of a subset beyond the unknown bits: a chance function survives one in 16,000 times.

@@ -21,12 +21,19 @@ const MORE_PASSES: usize = 9;
 /// Share of surprises above which measuring again would not change the verdict.
 const HOPELESS: f64 = 0.2;
 
-/// A prediction and its outcome.
+/// A pair and whether it conflicts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     a: PhysAddr,
     b: PhysAddr,
     conflict: bool,
+}
+
+impl Trial {
+    /// What `model` says of the pair.
+    pub(super) fn relation(&self, model: &Model) -> Option<Relation> {
+        model.relation(self.a, self.b)
+    }
 }
 
 /// A share with its 95 % interval (Wilson's).
@@ -71,19 +78,9 @@ pub struct Score {
 
 impl Score {
     pub(super) fn of(model: &Model, trials: &[Trial]) -> Self {
-        let (mut right, mut wrong, mut missed, mut pairs) = (0, 0, 0, 0);
-        for trial in trials {
-            let Some(relation) = model.relation(trial.a, trial.b) else { continue };
-            pairs += 1;
-            match (relation == Relation::Conflict, trial.conflict) {
-                (true, true) => right += 1,
-                (true, false) => wrong += 1,
-                (false, true) => missed += 1,
-                (false, false) => {}
-            }
-        }
-        let (precision, recall) =
-            (Share::of(right, right + wrong), Share::of(right, right + missed));
+        let Tally { pairs, right, wrong, missed } = Tally::of(model, trials);
+        let precision = Share::of(right, right + wrong);
+        let recall = Share::of(right, right + missed);
         let harmonic = |p: f64, r: f64| if p + r > 0.0 { 2.0 * p * r / (p + r) } else { 0.0 };
         let f1 = Share {
             value: harmonic(precision.value, recall.value),
@@ -94,14 +91,44 @@ impl Score {
     }
 }
 
-/// The share of trials that the model predicts; of those where it or the machine says conflict, so
-/// that a model which says no to all does not agree.
-pub(super) fn agreement(model: &Model, trials: &[Trial]) -> f64 {
-    if trials.is_empty() {
-        return 1.0;
+/// What a model says of trials.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    /// Trials that the model knows something of.
+    pub(super) pairs: u64,
+    /// Predicted conflicts that are.
+    pub(super) right: u64,
+    /// Predicted conflicts that are none.
+    pub(super) wrong: u64,
+    /// Conflicts that were not predicted.
+    pub(super) missed: u64,
+}
+
+impl Tally {
+    pub(super) fn of(model: &Model, trials: &[Trial]) -> Self {
+        let mut tally = Self::default();
+        for trial in trials {
+            let Some(relation) = trial.relation(model) else { continue };
+            tally.pairs += 1;
+            match (relation == Relation::Conflict, trial.conflict) {
+                (true, true) => tally.right += 1,
+                (true, false) => tally.wrong += 1,
+                (false, true) => tally.missed += 1,
+                (false, false) => {}
+            }
+        }
+        tally
     }
-    let score = Score::of(model, trials);
-    score.precision.value.min(score.recall.value)
+
+    pub(super) fn errors(self) -> u64 {
+        self.wrong + self.missed
+    }
+
+    /// Whether errors are at most these shares of conflicts, and of all pairs.
+    pub(super) fn agrees(self, of_conflicts: f64, of_pairs: f64) -> bool {
+        let conflicts = (self.errors() + self.right) as f64;
+        self.errors() as f64 <= of_conflicts * conflicts + of_pairs * self.pairs as f64
+    }
 }
 
 /// Fresh pairs, a third of them near edges, of every relation that the model knows.
