@@ -132,6 +132,7 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
             since: 0.0,
             cpu_time: 0.0,
             attributed: score.totals(start),
+            begun: score.totals(start)[0],
             moved: [[0.0; 2]; MAX_MEDIA],
             counted: [[0.0; 2]; MAX_MEDIA],
             node: home,
@@ -337,8 +338,7 @@ impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
         let at = self.point(task);
         self.attribute(task, at);
         let state = &self.tasks[task];
-        let begun = self.programs[state.program].1.totals(state.start)[0];
-        state.reading(self.now, begun, at)
+        state.reading(self.now, at)
     }
 
     fn ahead(&self, task: usize, from: Point, time: Nanos) -> (f64, f64) {

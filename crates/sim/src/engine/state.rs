@@ -53,6 +53,8 @@ pub(super) struct State<const R: usize> {
     pub(super) program: usize,
     pub(super) spans: usize,
     pub(super) start: Point,
+    /// Instructions that its program has executed by then.
+    pub(super) begun: f64,
     pub(super) end: Point,
     /// Time from one to the other, alone on the machine.
     pub(super) alone: f64,
@@ -99,11 +101,10 @@ impl<const R: usize> State<R> {
         self.attributed = totals;
     }
 
-    /// What it has done, if that has been attributed, its program had executed so many instructions
-    /// when it began, and it is here.
-    pub(super) fn reading(&self, now: f64, begun: f64, at: Point) -> Reading {
+    /// What it has done, if that has been attributed, and it is here.
+    pub(super) fn reading(&self, now: f64, at: Point) -> Reading {
         let on_core = if self.core.is_some() { now - self.since } else { 0.0 };
-        let instructions = (self.attributed[0] - begun).round() as u64;
+        let instructions = (self.attributed[0] - self.begun).round() as u64;
         Reading {
             cpu_time: self.cpu_time + on_core,
             counts: Counts::by_medium(instructions, self.counted.map(rounded)),
