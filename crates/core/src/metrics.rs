@@ -100,8 +100,7 @@ pub fn rank_correlation(xs: &[f64], ys: &[f64]) -> Option<f64> {
     let (mean_x, mean_y) = (mean(&xs)?, mean(&ys)?);
     let pairs = || xs.iter().zip(&ys).map(|(x, y)| (x - mean_x, y - mean_y));
     let product: f64 = pairs().map(|(x, y)| x * y).sum();
-    let squares: (f64, f64) =
-        pairs().fold((0.0, 0.0), |(a, b), (x, y)| (a + x * x, b + y * y));
+    let squares: (f64, f64) = pairs().fold((0.0, 0.0), |(a, b), (x, y)| (a + x * x, b + y * y));
     let scale = (squares.0 * squares.1).sqrt();
     (scale > 0.0).then(|| product / scale)
 }

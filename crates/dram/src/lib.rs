@@ -13,6 +13,7 @@ pub mod command;
 pub mod config;
 mod decode;
 pub mod drive;
+pub mod energy;
 pub mod hybrid;
 mod link;
 mod queue;

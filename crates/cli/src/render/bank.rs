@@ -84,8 +84,7 @@ fn conflicts(run: &PartitionRun) -> Option<String> {
 
 /// A row per partition, at each of the points.
 fn partitions(points: &[&BankPoint]) -> String {
-    let keys: Vec<String> =
-        points[0].at.iter().map(|(key, _)| key.clone()).collect();
+    let keys: Vec<String> = points[0].at.iter().map(|(key, _)| key.clone()).collect();
     let mut columns: Vec<(&str, Align)> =
         keys.iter().map(|key| (key.as_str(), Align::Right)).collect();
     let right = |head| (head, Align::Right);

@@ -74,7 +74,11 @@ pub(super) fn demands(
         parameters.banks[enough.unwrap_or(parameters.banks.len() - 1)]
     };
     let profiles = runs.profiles(bench)?;
-    Ok(profiles.iter().zip(&performance).map(|(p, speeds)| (p.name.clone(), demand(speeds))).collect())
+    Ok(profiles
+        .iter()
+        .zip(&performance)
+        .map(|(p, speeds)| (p.name.clone(), demand(speeds)))
+        .collect())
 }
 
 /// Fig. 1.
@@ -155,7 +159,8 @@ fn by_program(parameters: &Parameters, profiles: &[Profile], performance: &[Vec<
 fn fits(profiles: &[Profile]) -> Table {
     let row = |profile: &Profile| {
         let (asked, alone) = (&profile.asked, &profile.alone);
-        let beside = |asked: f64, is: f64, digits: usize| format!("{asked:.digits$} / {is:.digits$}");
+        let beside =
+            |asked: f64, is: f64, digits: usize| format!("{asked:.digits$} / {is:.digits$}");
         vec![
             profile.name.clone(),
             beside(asked.mpki, alone.mpki, 2),

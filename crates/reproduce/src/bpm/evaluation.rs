@@ -102,7 +102,10 @@ pub(super) fn figure_4(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
                 &[("weighted speedup", speedup), ("fairness", fairness)],
             )]),
         }],
-        tables: vec![table(&runs.workloads, &without, &with), slowdowns(&runs.workloads, &without, &with)],
+        tables: vec![
+            table(&runs.workloads, &without, &with),
+            slowdowns(&runs.workloads, &without, &with),
+        ],
         values,
         remarks: vec![format!(
             "Of {pages} pages that the programs touched, {spilled} had to have other colors than \
@@ -133,8 +136,8 @@ fn table(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> Table
 
 /// Who is slowed down by how much.
 fn slowdowns(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> Table {
-    let rows = workloads.iter().zip(without.iter().zip(with)).flat_map(
-        |(workload, (without, with))| {
+    let rows =
+        workloads.iter().zip(without.iter().zip(with)).flat_map(|(workload, (without, with))| {
             let programs = workload.programs.iter().enumerate();
             programs.map(move |(place, name)| {
                 vec![
@@ -143,8 +146,7 @@ fn slowdowns(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> T
                     format!("{:.3}", with.slowdowns[place]),
                 ]
             })
-        },
-    );
+        });
     Table {
         caption: "Slowdown of each program, without and with BPM".to_owned(),
         header: ["program", "slowdown", "with BPM"].map(str::to_owned).to_vec(),
@@ -195,8 +197,7 @@ pub(super) fn power(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
     };
     let power = less(&|outcome| outcome.executed.energy.watts());
     let energy = less(&|outcome| outcome.executed.energy.nanojoules_per_request());
-    let watts: Vec<f64> =
-        without.iter().map(|outcome| outcome.executed.energy.watts()).collect();
+    let watts: Vec<f64> = without.iter().map(|outcome| outcome.executed.energy.watts()).collect();
     Ok(Found {
         plots: vec![Plot {
             caption: "Power of the memory devices, and their energy for each request: how much \

@@ -40,11 +40,7 @@ fn indicators(workload: &Workload, profiles: &[Profile]) -> [f64; 4] {
 }
 
 /// Fig. 7.
-pub(super) fn figure_7(
-    data: &FigureData,
-    runs: &Runs,
-    bench: &Bench<'_>,
-) -> Result<Found, Failed> {
+pub(super) fn figure_7(data: &FigureData, runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
     let parameters: Parameters = data.parameters()?;
     let without = runs.outcomes(&Case::of(Partition::None), bench)?;
     let with = runs.outcomes(&Case::of(Partition::Bpm), bench)?;
@@ -53,8 +49,8 @@ pub(super) fn figure_7(
     let each: Vec<[f64; 4]> =
         runs.workloads.iter().map(|workload| indicators(workload, profiles)).collect();
     let column = |place: usize| -> Vec<f64> { each.iter().map(|four| four[place]).collect() };
-    let correlations =
-        [0, 1, 2, 3].map(|place| metrics::rank_correlation(&column(place), &gains).unwrap_or(f64::NAN));
+    let correlations = [0, 1, 2, 3]
+        .map(|place| metrics::rank_correlation(&column(place), &gains).unwrap_or(f64::NAN));
     let others = correlations[..3].iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut values: Vec<(&'static str, f64)> =
         FOUR.iter().zip(correlations).map(|((id, _), correlation)| (*id, correlation)).collect();

@@ -85,9 +85,8 @@ pub(super) fn base(parameters: &Parameters) -> Structure {
 pub(super) fn profiles(rig: &Rig, bench: &Bench<'_>) -> Result<Vec<Profile>, Failed> {
     let catalog = Catalog::shipped();
     let entries = catalog.iter();
-    let asked: Vec<(String, Characteristics)> = entries
-        .filter_map(|entry| Some((entry.name.clone(), characteristics(entry)?)))
-        .collect();
+    let asked: Vec<(String, Characteristics)> =
+        entries.filter_map(|entry| Some((entry.name.clone(), characteristics(entry)?))).collect();
     bench.try_all(FIT_WORK, &asked, |(name, asked)| {
         profile(name, asked, rig)
             .map_err(|refusal| Failed::Input(refusal.written_in(&format!("program {name}"))))

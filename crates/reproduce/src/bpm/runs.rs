@@ -182,9 +182,8 @@ impl Rig {
         alone: &[Alone],
         demands: &BTreeMap<String, u32>,
     ) -> Result<Outcome, Refusal> {
-        let members = |name: &String| {
-            profiles.iter().zip(alone).find(|(profile, _)| profile.name == *name)
-        };
+        let members =
+            |name: &String| profiles.iter().zip(alone).find(|(profile, _)| profile.name == *name);
         let members: Vec<(&Profile, &Alone)> =
             workload.programs.iter().filter_map(members).collect();
         let jobs: Vec<Job<'_>> = members.iter().map(|(profile, _)| profile.job()).collect();

@@ -92,9 +92,8 @@ pub(super) fn streamcluster(
         })
         .collect();
     let rig = &runs.rig;
-    let times = bench
-        .try_all(WORK, &settings, |setting| parameters.time(rig, setting))
-        .map_err(refused)?;
+    let times =
+        bench.try_all(WORK, &settings, |setting| parameters.time(rig, setting)).map_err(refused)?;
     let less: Vec<f64> = times.chunks(2).map(|pair| 100.0 * (1.0 - pair[1] / pair[0])).collect();
     let names = ["4 threads", "8 threads", "4 threads that share nothing"];
     let bars = Bars {

@@ -65,8 +65,9 @@ pub(super) fn figure_9(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     );
     Ok(Found {
         plots: vec![Plot {
-            caption: "Improvement by cache colors alone (bits 13 to 15) and by BPM (all 32 colors)."
-                .to_owned(),
+            caption:
+                "Improvement by cache colors alone (bits 13 to 15) and by BPM (all 32 colors)."
+                    .to_owned(),
             figure: untitled(vec![Panel::Bars(means), each]),
         }],
         values: vec![
@@ -90,9 +91,9 @@ struct Memories {
 
 /// What all programs of a workload move, over their number: mean of the workloads, GB/s.
 fn bandwidth_per_program(outcomes: &[Outcome]) -> f64 {
-    let each = outcomes.iter().map(|outcome| {
-        outcome.executed.bandwidth / outcome.slowdowns.len() as f64 / 1e9
-    });
+    let each = outcomes
+        .iter()
+        .map(|outcome| outcome.executed.bandwidth / outcome.slowdowns.len() as f64 / 1e9);
     mean(&each.collect::<Vec<f64>>())
 }
 

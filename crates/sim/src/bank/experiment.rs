@@ -248,7 +248,10 @@ impl Machine {
         }
     }
 
-    fn bays<M>(&self, mut memory: impl FnMut(usize, MemorySystem) -> M) -> Result<Vec<Bay<M>>, Refusal> {
+    fn bays<M>(
+        &self,
+        mut memory: impl FnMut(usize, MemorySystem) -> M,
+    ) -> Result<Vec<Bay<M>>, Refusal> {
         let mut bays = Vec::new();
         for (place, (unit, base)) in self.memories.iter().zip(self.bases()).enumerate() {
             let system = MemorySystem::new(&unit.config)?;
@@ -295,7 +298,8 @@ impl Machine {
             return Err(Refusal::new("as many observers as memories", "give each memory its own"));
         }
         let mut next = observers.drain(..);
-        let bays = self.bays(|_, system| next.next().map(|observer| Observed { system, observer }))?;
+        let bays =
+            self.bays(|_, system| next.next().map(|observer| Observed { system, observer }))?;
         let bays = bays.into_iter().filter_map(|bay| {
             let Bay { name, memory, base, size, clock, map } = bay;
             memory.map(|memory| Bay { name, memory, base, size, clock, map })

@@ -190,7 +190,13 @@ pub struct Outcome {
 impl Outcome {
     /// What came of an execution of programs that did this alone, in the same order.
     #[must_use]
-    pub fn of(execution: &Execution, names: &[String], channels: &[u32], clock: Clock, alone: &[ProgramRun]) -> Self {
+    pub fn of(
+        execution: &Execution,
+        names: &[String],
+        channels: &[u32],
+        clock: Clock,
+        alone: &[ProgramRun],
+    ) -> Self {
         let together = ProgramRun::of(execution, clock);
         let times: Vec<(Nanos, Nanos)> =
             alone.iter().zip(&together).map(|(a, t)| (a.time(), t.time())).collect();
@@ -198,7 +204,8 @@ impl Outcome {
             .iter()
             .map(|run| (BytesPerSec(run.bandwidth), run.row_hit_rate.unwrap_or(0.0)))
             .collect();
-        let requests: u64 = together.iter().map(|run| run.row_hits + run.row_misses + run.row_conflicts).sum();
+        let requests: u64 =
+            together.iter().map(|run| run.row_hits + run.row_misses + run.row_conflicts).sum();
         let hits: u64 = together.iter().map(|run| run.row_hits).sum();
         Self {
             weighted_speedup: weighted_speedup(&times),
@@ -225,24 +232,25 @@ impl Outcome {
 }
 
 fn memories(execution: &Execution, names: &[String], channels: &[u32]) -> Vec<MemoryRun> {
-    let run = |((cycles, stats), (name, channels)): (&(_, memweir_dram::Stats), (&String, &u32))| {
-        let cycles: memweir_core::Cycles = *cycles;
-        MemoryRun {
-            memory: name.clone(),
-            cycles: cycles.0,
-            reads: stats.reads,
-            writes: stats.writes,
-            activates: stats.activates,
-            refreshes: stats.refreshes,
-            row_hits: stats.row_hits,
-            row_misses: stats.row_misses,
-            row_conflicts: stats.row_conflicts,
-            bus_utilization: ratio(
-                stats.data_cycles as f64,
-                cycles.0 as f64 * f64::from(*channels),
-            ),
-        }
-    };
+    let run =
+        |((cycles, stats), (name, channels)): (&(_, memweir_dram::Stats), (&String, &u32))| {
+            let cycles: memweir_core::Cycles = *cycles;
+            MemoryRun {
+                memory: name.clone(),
+                cycles: cycles.0,
+                reads: stats.reads,
+                writes: stats.writes,
+                activates: stats.activates,
+                refreshes: stats.refreshes,
+                row_hits: stats.row_hits,
+                row_misses: stats.row_misses,
+                row_conflicts: stats.row_conflicts,
+                bus_utilization: ratio(
+                    stats.data_cycles as f64,
+                    cycles.0 as f64 * f64::from(*channels),
+                ),
+            }
+        };
     execution.memories.iter().zip(names.iter().zip(channels)).map(run).collect()
 }
 

@@ -17,9 +17,9 @@ use memweir_core::input::{InputError, Replacement, Section, Value};
 use memweir_policy::colors::{CacheUse, ColorAssignment, names};
 
 use super::experiment::Machine;
+use super::experiment::ProgramSpec;
 use super::fit::Characteristics;
 use super::synthetic::Structure;
-use super::experiment::ProgramSpec;
 use crate::scenario::ScenarioText;
 
 pub use machine::MACHINES;
@@ -110,9 +110,9 @@ impl BankScenario {
             instructions: instructions.unwrap_or(1_000_000) as u64,
         };
         let programs = reader.programs(root.require("programs")?)?;
-        let given = programs.iter().any(|program| {
-            program.spec.colors.is_some() || !program.spec.thread_colors.is_empty()
-        });
+        let given = programs
+            .iter()
+            .any(|program| program.spec.colors.is_some() || !program.spec.thread_colors.is_empty());
         let partitions = match root.take("partitions") {
             Some(value) => partitions(&value)?,
             None if given => vec![Partition::None, Partition::Given],
@@ -158,7 +158,8 @@ pub(super) fn whole(
         return Ok(number);
     }
     let (from, to) = range.into_inner();
-    let help = if to == i64::MAX { format!("at least {from}") } else { format!("from {from} to {to}") };
+    let help =
+        if to == i64::MAX { format!("at least {from}") } else { format!("from {from} to {to}") };
     Err(value.refuse(format!("{number} is out of range")).help(help))
 }
 

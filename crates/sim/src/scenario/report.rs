@@ -165,7 +165,10 @@ pub struct PolicySummary {
 }
 
 /// Keys and values as one object, numbers as numbers.
-pub(crate) fn as_object<S: Serializer>(at: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_object<S: Serializer>(
+    at: &[(String, String)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     #[serde(untagged)]
     enum Value<'a> {

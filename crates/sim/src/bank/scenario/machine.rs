@@ -46,9 +46,8 @@ pub(super) fn read(value: Value<'_>, directory: &Path) -> Result<(String, Machin
     if value.is_table() {
         return of_section(value.section()?, directory);
     }
-    let given = value
-        .text()
-        .ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
+    let given =
+        value.text().ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
     if let Some((name, text)) = MACHINES.iter().find(|(name, _)| *name == given) {
         return of_section(Document { name, text }.parse()?, directory);
     }
@@ -66,10 +65,7 @@ pub(super) fn read(value: Value<'_>, directory: &Path) -> Result<(String, Machin
     )
 }
 
-fn of_section(
-    mut section: Section<'_>,
-    directory: &Path,
-) -> Result<(String, Machine), InputError> {
+fn of_section(mut section: Section<'_>, directory: &Path) -> Result<(String, Machine), InputError> {
     section.only(&KEYS)?;
     let name = section.map("name", |v| Ok(v.string()?.to_owned()))?;
     let _ = section.take("source");

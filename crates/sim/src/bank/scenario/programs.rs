@@ -73,8 +73,11 @@ impl Reader<'_> {
         }
         let threads: u32 = programs.iter().map(|p| u32::from(p.spec.threads)).sum();
         if threads > self.machine.threads() {
-            let help = format!("the machine runs {} at the same time: `machine.cores`, \
-                                `machine.threads_per_core`", self.machine.threads());
+            let help = format!(
+                "the machine runs {} at the same time: `machine.cores`, \
+                                `machine.threads_per_core`",
+                self.machine.threads()
+            );
             return Err(too_many.help(help));
         }
         Ok(programs)
@@ -272,7 +275,7 @@ fn structure(value: Value<'_>) -> Result<Structure, InputError> {
     });
     let shared = section.map("shared_mib", |v| whole(&v, 1..=1 << 20))?;
     let share = section.map("shared_share", |v| v.number_in(0.0..=1.0, "share of the runs"))?;
-    structure.shared = shared
-        .map(|mib| Shared { bytes: Bytes((mib as u64) << 20), share: share.unwrap_or(0.1) });
+    structure.shared =
+        shared.map(|mib| Shared { bytes: Bytes((mib as u64) << 20), share: share.unwrap_or(0.1) });
     Ok(structure)
 }

@@ -186,9 +186,8 @@ impl BankStudy {
             return Err(refused(refusal));
         }
         let points = runs.into_iter().zip(ready).enumerate();
-        let points = points.map(|(at, (runs, ready))| {
-            self.point(at, runs.into_iter().flatten().collect(), ready)
-        });
+        let points = points
+            .map(|(at, (runs, ready))| self.point(at, runs.into_iter().flatten().collect(), ready));
         Ok(BankReport { scenario: self.name.clone(), fidelity: "bank", points: points.collect() })
     }
 
@@ -243,7 +242,11 @@ impl BankScenario {
         Ok((spec, Alone { run, fit }))
     }
 
-    fn fitted(&self, wanted: &Wanted, known: &Known) -> Result<(ProgramSpec, Option<Fit>), Refusal> {
+    fn fitted(
+        &self,
+        wanted: &Wanted,
+        known: &Known,
+    ) -> Result<(ProgramSpec, Option<Fit>), Refusal> {
         let Some((asked, base)) = &wanted.behavior else { return Ok((wanted.spec.clone(), None)) };
         let machine = open_page(&self.machine);
         let key = format!("{asked:?} {base:?} {} {machine:?}", self.seed);
@@ -255,10 +258,16 @@ impl BankScenario {
             Some(fitted) => fitted,
             None => {
                 let level = wanted.spec.level;
-                let fitted = fit(&machine, asked, base, &|source, instructions| {
-                    let name = wanted.spec.name.clone();
-                    ProgramSpec { level, ..ProgramSpec::new(name, source, instructions) }
-                }, self.seed)?;
+                let fitted = fit(
+                    &machine,
+                    asked,
+                    base,
+                    &|source, instructions| {
+                        let name = wanted.spec.name.clone();
+                        ProgramSpec { level, ..ProgramSpec::new(name, source, instructions) }
+                    },
+                    self.seed,
+                )?;
                 let mut known = known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 known.push((key.clone(), fitted.clone()));
                 fitted
@@ -313,7 +322,8 @@ impl BankScenario {
             }
             Partition::Policy(policy) => policy,
         };
-        let traits: Vec<ProgramTraits> = ready.iter().map(|(_, alone)| traits(&alone.run)).collect();
+        let traits: Vec<ProgramTraits> =
+            ready.iter().map(|(_, alone)| traits(&alone.run)).collect();
         let supply = match self.machine.colored_by {
             ColoredBy::Cache => Supply::new(self.machine.palette(0).colors(), 1),
             ColoredBy::Banks => {

@@ -1,0 +1,100 @@
+//! Energies by kind.
+
+use memweir_core::Picos;
+
+/// What energy was drawn for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EnergyKind {
+    /// Opening rows, above active standby.
+    Activate,
+    /// Closing rows, above precharged standby.
+    Precharge,
+    /// Reading bursts, above active standby.
+    Read,
+    /// Writing bursts, above active standby.
+    Write,
+    /// Refreshes of ranks and banks, above active standby.
+    Refresh,
+    /// Standby with open banks.
+    ActiveStandby,
+    /// Standby with all banks closed.
+    PrechargeStandby,
+    /// Power-down with open banks.
+    ActivePowerDown,
+    /// Power-down with all banks closed.
+    PrechargePowerDown,
+    /// Self-refresh.
+    SelfRefresh,
+    /// Rows read from the cells of an NVM into its row buffers.
+    ArrayRead,
+    /// Lines written back to the cells of an NVM.
+    ArrayWrite,
+    /// Lines read from the row buffers of an NVM.
+    BufferRead,
+    /// Lines written into the row buffers of an NVM.
+    BufferWrite,
+}
+
+impl EnergyKind {
+    /// How many there are.
+    pub const COUNT: usize = 14;
+
+    /// Every kind and its name in results.
+    pub const ALL: [(&'static str, Self); Self::COUNT] = [
+        ("activate", Self::Activate),
+        ("precharge", Self::Precharge),
+        ("read", Self::Read),
+        ("write", Self::Write),
+        ("refresh", Self::Refresh),
+        ("active_standby", Self::ActiveStandby),
+        ("precharge_standby", Self::PrechargeStandby),
+        ("active_power_down", Self::ActivePowerDown),
+        ("precharge_power_down", Self::PrechargePowerDown),
+        ("self_refresh", Self::SelfRefresh),
+        ("array_read", Self::ArrayRead),
+        ("array_write", Self::ArrayWrite),
+        ("buffer_read", Self::BufferRead),
+        ("buffer_write", Self::BufferWrite),
+    ];
+}
+
+/// What a memory drew in a span of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EnergyReport {
+    span: Picos,
+    picojoules: [f64; EnergyKind::COUNT],
+}
+
+impl EnergyReport {
+    pub(super) fn new(span: Picos) -> Self {
+        Self { span, picojoules: [0.0; EnergyKind::COUNT] }
+    }
+
+    pub(super) fn add(&mut self, kind: EnergyKind, picojoules: f64) {
+        self.picojoules[kind as usize] += picojoules;
+    }
+
+    /// The energy drawn for `kind`, in pJ, by all devices of all ranks and channels.
+    #[must_use]
+    pub fn of(&self, kind: EnergyKind) -> f64 {
+        self.picojoules[kind as usize]
+    }
+
+    /// Every kind with its name and its energy in pJ.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
+        EnergyKind::ALL.iter().map(|(name, kind)| (*name, self.of(*kind)))
+    }
+
+    /// The sum of all kinds, in pJ.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.picojoules.iter().sum()
+    }
+
+    /// The total over the span of time, in mW; zero if it is empty.
+    #[must_use]
+    pub fn average_milliwatts(&self) -> f64 {
+        // pJ / ps = W.
+        if self.span == Picos::ZERO { 0.0 } else { self.total() / self.span.as_f64() * 1e3 }
+    }
+}

@@ -1,0 +1,268 @@
+//! The test patterns of DRAMPower 6.2 (tests/tests_drampower/core/DDR4), and what they do not have.
+
+use memweir_core::Cycles;
+
+use super::*;
+use crate::command::{BankAddress, CommandKind as K};
+use crate::spec::MemorySpec;
+
+/// The device of the patterns. Its clock, 1/1.3 ns, is no whole number of picoseconds; here it runs 13
+/// times slower, which makes every energy 13 times larger.
+const DRAMPOWER: &str = r#"
+name = "ddr4 of DRAMPower's tests"
+family = "ddr4"
+kind = "dram"
+source = "DRAMPower 6.2, tests/tests_drampower/resources/ddr4.json"
+clock_ns = 10
+organization = { bus_bits = 64, device_bits = 64, bank_groups = 4, banks = 4, rows = 65536, columns = 1024, burst_length = 8 }
+timing = { CL = 10, CWL = 5, tRCD = 13, tRP = 10, tRAS = 10, tRC = 20, tWR = 5, tRTP = 5, tCCD_S = 4, tCCD_L = 4, tRRD_S = 1, tRRD_L = 1, tFAW = 4, tWTR_S = 1, tWTR_L = 1, tRFC = 25, tREFI = 9360, tRTRS = 1 }
+[currents]
+bank_share = 0.5
+rails = [{ name = "VDD", volts = 1.2, idd0 = 56.25, idd2n = 33.75, idd3n = 39.5, idd4r = 157.5, idd4w = 135, idd5b = 118, idd6 = 20.2, idd2p = 17, idd3p = 22.5 }]
+"#;
+
+fn spec(text: &str) -> MemorySpec {
+    MemorySpec::parse("x.toml", text).unwrap()
+}
+
+fn command(at: u64, kind: K, bank: u16) -> Command {
+    let to = BankAddress { group: bank / 4, bank: bank % 4, ..BankAddress::default() };
+    Command { at: Cycles(at), kind, to, row: 0, column: 0 }
+}
+
+fn report(spec: MemorySpec, commands: &[(u64, K, u16)], end: u64) -> EnergyReport {
+    let mut meter = EnergyMeter::new(&MemoryConfig::new(spec));
+    for (at, kind, bank) in commands {
+        meter.count(&command(*at, *kind, *bank));
+    }
+    meter.report(Cycles(end))
+}
+
+/// Compares with energies that DRAMPower rounds to whole picojoules, some of them sums of two; what is not named must be zero.
+fn pattern(commands: &[(u64, K, u16)], end: u64, expected: &[(EnergyKind, f64)], total: f64) {
+    let report = report(spec(DRAMPOWER), commands, end);
+    for (name, kind) in EnergyKind::ALL {
+        let wanted = expected.iter().find(|(known, _)| *known == kind).map_or(0.0, |(_, pj)| *pj);
+        let got = report.of(kind) / 13.0;
+        assert!((got - wanted).abs() < 1.0, "{name}: {got:.3} pJ, {wanted} expected");
+    }
+    let sum = report.total() / 13.0;
+    assert!((sum - total).abs() < 1.0, "total {sum:.3} pJ, {total} expected");
+}
+
+use EnergyKind::{
+    Activate, ActivePowerDown, ActiveStandby, Precharge, PrechargePowerDown, PrechargeStandby,
+    Read, Refresh, SelfRefresh,
+};
+
+#[test]
+fn drampower_patterns_0_to_2_a_row_and_a_read() {
+    pattern(
+        &[(0, K::Activate, 0), (15, K::Precharge, 0)],
+        15,
+        &[(Activate, 179.0), (Precharge, 208.0), (ActiveStandby, 510.0)],
+        897.0,
+    );
+    let read = [(0, K::Activate, 0), (15, K::Read, 0), (35, K::Precharge, 0)];
+    let mut expected =
+        vec![(Activate, 179.0), (Precharge, 208.0), (Read, 436.0), (ActiveStandby, 1189.0)];
+    pattern(&read, 35, &expected, 2012.0);
+    expected.push((PrechargeStandby, 467.0));
+    pattern(&read, 50, &expected, 2479.0);
+}
+
+#[test]
+fn drampower_pattern_3_two_banks_of_different_lengths() {
+    pattern(
+        &[
+            (0, K::Activate, 0),
+            (15, K::Read, 0),
+            (20, K::Activate, 3),
+            (35, K::Precharge, 0),
+            (45, K::Precharge, 3),
+        ],
+        50,
+        &[
+            (Activate, 359.0),
+            (Precharge, 415.0),
+            (Read, 436.0),
+            (ActiveStandby, 1531.0),
+            (PrechargeStandby, 156.0),
+        ],
+        2897.0,
+    );
+}
+
+#[test]
+fn drampower_patterns_4_and_5_precharge_all_and_refresh() {
+    let mut commands = vec![
+        (0, K::Activate, 0),
+        (15, K::Read, 0),
+        (20, K::Activate, 3),
+        (35, K::Read, 3),
+        (40, K::Read, 0),
+        (50, K::PrechargeAll, 0),
+    ];
+    let always = [(Activate, 359.0), (Precharge, 415.0), (Read, 1307.0)];
+    let standby = [(ActiveStandby, 1704.0), (PrechargeStandby, 623.0)];
+    pattern(&commands, 70, &[always.as_slice(), &standby].concat(), 4408.0);
+    commands.push((65, K::Refresh, 0));
+    let standby = [(ActiveStandby, 2615.0), (PrechargeStandby, 779.0), (Refresh, 1812.0)];
+    pattern(&commands, 100, &[always.as_slice(), &standby].concat(), 7287.0);
+}
+
+#[test]
+fn drampower_pattern_6_automatic_precharge() {
+    pattern(
+        &[
+            (0, K::Activate, 0),
+            (15, K::ReadAutoPrecharge, 0),
+            (20, K::Activate, 3),
+            (35, K::Read, 3),
+            (50, K::PrechargeAll, 0),
+            (65, K::Refresh, 0),
+        ],
+        100,
+        &[
+            (Activate, 359.0),
+            (Precharge, 415.0),
+            (Read, 872.0),
+            (Refresh, 1812.0),
+            (ActiveStandby, 2610.0),
+            (PrechargeStandby, 779.0),
+        ],
+        6846.0,
+    );
+}
+
+#[test]
+fn drampower_pattern_7_self_refresh() {
+    pattern(
+        &[(0, K::SelfRefreshEnter, 0), (40, K::SelfRefreshExit, 0)],
+        100,
+        &[
+            (SelfRefresh, 280.0),
+            (Refresh, 1812.0),
+            (ActiveStandby, 912.0),
+            (PrechargeStandby, 1869.0),
+        ],
+        4872.0,
+    );
+}
+
+#[test]
+fn drampower_pattern_9_power_down() {
+    pattern(
+        &[
+            (5, K::Activate, 0),
+            (15, K::Activate, 5),
+            (20, K::Read, 0),
+            (30, K::PowerDownEnter, 0),
+            (50, K::PowerDownExit, 0),
+            (55, K::Read, 5),
+            (60, K::Read, 0),
+            (70, K::PrechargeAll, 0),
+            (80, K::PowerDownEnter, 0),
+            (95, K::PowerDownExit, 0),
+        ],
+        100,
+        &[
+            (Activate, 359.0),
+            (Precharge, 415.0),
+            (Read, 1307.0),
+            (ActiveStandby, 1535.0),
+            (PrechargeStandby, 623.0),
+            (ActivePowerDown, 415.0),
+            (PrechargePowerDown, 235.0),
+        ],
+        4890.0,
+    );
+}
+
+/// The states share the time among them, whatever happens.
+#[test]
+fn a_rank_is_in_one_state_at_a_time() {
+    let even = "idd2n = 10, idd3n = 10, idd6 = 10, idd2p = 10, idd3p = 10";
+    let text = DRAMPOWER.replace("idd2n = 33.75, idd3n = 39.5", "");
+    let text = text.replace(", , ", ", ").replace("idd6 = 20.2, idd2p = 17, idd3p = 22.5", even);
+    let commands = [
+        (3, K::Activate, 0),
+        (7, K::Activate, 5),
+        (20, K::PowerDownEnter, 0),
+        (31, K::PowerDownExit, 0),
+        (40, K::ReadAutoPrecharge, 0),
+        (60, K::PrechargeAll, 0),
+        (70, K::Refresh, 0),
+        (100, K::SelfRefreshEnter, 0),
+        (200, K::SelfRefreshExit, 0),
+    ];
+    let report = report(spec(&text), &commands, 321);
+    let standing: f64 =
+        [ActiveStandby, PrechargeStandby, ActivePowerDown, PrechargePowerDown, SelfRefresh]
+            .iter()
+            .map(|kind| report.of(*kind))
+            .sum();
+    assert!((standing - 1.2 * 10.0 * 321.0 * 10.0).abs() < 1e-6, "{standing}");
+}
+
+/// Idle configuration H: eight devices at 34 mA and 1.2 V, the 326.4 mW of DRAMsim3.
+#[test]
+fn devices_of_a_rank_ranks_and_channels_add_up() {
+    let h = MemorySpec::shipped("ddr4-2400").unwrap();
+    let idle = report(h.clone(), &[], 1_000_000).average_milliwatts();
+    assert!((idle - 326.4).abs() < 1e-6, "{idle}");
+    let open = report(h.clone(), &[(0, K::Activate, 0)], 10_000_000).average_milliwatts();
+    assert!(idle < open && open < 412.8, "{open}");
+    let mut config = MemoryConfig::with_channels(h, 2);
+    config.ranks = vec![config.ranks[0].clone(); 4];
+    let all = EnergyMeter::new(&config).report(Cycles(1000)).average_milliwatts();
+    assert!((all - 8.0 * idle).abs() < 1e-6, "{all}");
+}
+
+#[test]
+fn every_rail_counts() {
+    let lpddr2 = report(MemorySpec::shipped("lpddr2-1066").unwrap(), &[], 1_000);
+    let expected = 2.0 * (1.8 * 1.7 + 1.2 * 22.0);
+    assert!((lpddr2.average_milliwatts() - expected).abs() < 1e-9);
+}
+
+/// All banks refreshed one by one draw as much as all at once, as far as intervals are even.
+#[test]
+fn bank_refreshes_share_the_energy_of_a_refresh() {
+    let spec = MemorySpec::shipped("lpddr4-3200").unwrap();
+    let whole = report(spec.clone(), &[(0, K::Refresh, 0)], 10_000).of(Refresh);
+    let mut meter = EnergyMeter::new(&MemoryConfig::new(spec));
+    for bank in 0..8 {
+        let mut command = command(u64::from(bank) * 500, K::RefreshBank, 0);
+        command.to.bank = bank;
+        meter.count(&command);
+    }
+    let single = meter.report(Cycles(10_000)).of(Refresh);
+    assert!((single / whole - 1.0).abs() < 2e-3, "{single} {whole}");
+}
+
+/// PCM: a row of 2 KiB is sensed once, a read of it costs the buffer alone, and the two lines that were
+/// written (one of them twice) go back to the cells together.
+#[test]
+fn cells_of_nvm_are_read_once_and_written_back_when_dirty() {
+    let mut meter =
+        EnergyMeter::new(&MemoryConfig::new(MemorySpec::shipped("pcm-lpddr2").unwrap()));
+    let mut send = |at, kind, column| {
+        meter.count(&Command { column, ..command(at, kind, 0) });
+        meter.report(Cycles(at))
+    };
+    let close = |got: f64, wanted: f64| assert!((got - wanted).abs() < 1e-6, "{got} {wanted}");
+    close(send(0, K::Activate, 0).of(EnergyKind::ArrayRead), 16384.0 * 2.47);
+    send(50, K::Read, 3);
+    let after = send(60, K::Read, 4);
+    close(after.of(EnergyKind::BufferRead), 1024.0 * 0.93);
+    close(after.of(EnergyKind::ArrayRead), 16384.0 * 2.47);
+    send(70, K::Write, 4);
+    send(80, K::Write, 4);
+    send(90, K::Write, 5);
+    let closed = send(200, K::Precharge, 0);
+    close(closed.of(EnergyKind::BufferWrite), 3.0 * 512.0 * 1.02);
+    close(closed.of(EnergyKind::ArrayWrite), 2.0 * 512.0 * 16.82);
+    close(send(400, K::Activate, 0).of(EnergyKind::ArrayWrite), 2.0 * 512.0 * 16.82);
+    assert_eq!(closed.of(Activate) + closed.of(Precharge) + closed.of(Read), 0.0);
+}
