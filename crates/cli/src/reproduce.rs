@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// The paper
     #[arg(value_enum)]
     paper: Paper,
-    /// Only these figures, as `9`, `1b`, `table1` [default: all that the engine can make]
+    /// Only these figures, as `9`, `1b`, `table1` [default: all that can be simulated]
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     figure: Vec<String>,
     /// Where report.html and results.json go [default: reproduce-PAPER]
@@ -45,13 +45,14 @@ pub(crate) struct Paper(PaperName);
 
 impl clap::ValueEnum for Paper {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self(PaperName::Iabw), Self(PaperName::Hmmsched)]
+        &[Self(PaperName::Iabw), Self(PaperName::Hmmsched), Self(PaperName::Bpm)]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self.0 {
             PaperName::Iabw => "Xu, Wu, Yew: scheduling to the ideal average bandwidth, PACT 2010",
             PaperName::Hmmsched => "Hwang, Park: scheduling on hybrid main memory",
+            PaperName::Bpm => "Liu et al.: bank-level partitioning by page coloring, PACT 2012",
         };
         Some(PossibleValue::new(self.0.name()).help(help))
     }

@@ -1,6 +1,7 @@
 //! bpm: its figures on the machine at bank level.
 
 mod banks;
+pub(crate) mod crowd;
 mod evaluation;
 mod indicators;
 mod machine;

@@ -1,5 +1,6 @@
-//! hmmsched: its figures and tables on the flow engine.
+//! hmmsched: its figures and tables on the flow engine, and two of them at bank level.
 
+mod banks;
 mod media;
 mod mixes;
 mod nodes;
@@ -22,10 +23,12 @@ macro_rules! file {
 const PAPER: File = file!("hmmsched/paper.toml");
 
 /// In the order of the paper.
-const FIGURES: [File; 7] = [
+const FIGURES: [File; 9] = [
     file!("hmmsched/table-01.toml"),
     file!("hmmsched/figure-02.toml"),
+    file!("hmmsched/banks.toml"),
     file!("hmmsched/figure-03.toml"),
+    file!("hmmsched/writes.toml"),
     file!("hmmsched/figure-07.toml"),
     file!("hmmsched/ablation.toml"),
     file!("hmmsched/remote.toml"),
@@ -40,6 +43,7 @@ pub(crate) fn suite() -> Result<Suite, InputError> {
 /// The mixes on the machine, with each set of latencies.
 pub(crate) struct Lab {
     mixes: Mixes,
+    effort: Effort,
 }
 
 impl Lab {
@@ -52,7 +56,7 @@ impl Lab {
         let data = suite.figures.iter().find(|figure| figure.id == "7");
         let data = data.ok_or_else(|| InputError::new("experiments/hmmsched", "no figure `7`"))?;
         let mixes = Mixes::new(&data.parameters()?, effort)?;
-        Ok(Self { mixes })
+        Ok(Self { mixes, effort })
     }
 }
 
@@ -66,6 +70,8 @@ impl Laboratory for Lab {
                 "ablation" => 6 * each,
                 "remote" => 3 * each / 2,
                 "migration" => 4 * each,
+                "banks" => 450,
+                "writes" => 33,
                 _ => each / 16,
             })
             .sum()
@@ -76,6 +82,8 @@ impl Laboratory for Lab {
             "table1" => media::table_1(),
             "2" => media::figure_2(data, bench),
             "3" => media::figure_3(data),
+            "banks" => banks::figure_2(data, self.effort, bench),
+            "writes" => banks::figure_3(data, bench),
             "7" => mixes::figure_7(&self.mixes, bench),
             "ablation" => mixes::ablation(&self.mixes, bench),
             "remote" => nodes::remote(&self.mixes, bench),

@@ -55,10 +55,10 @@ fn performance(
 }
 
 /// The colors of so many banks: what the first of as many such programs as fit would be given.
-fn first(supply: &Supply, banks: u32) -> Result<ColorSet, Refusal> {
+pub(super) fn first(supply: &Supply, banks: u32) -> Result<ColorSet, Refusal> {
     let programs = (supply.colors() * supply.banks_per_color() / banks).max(1);
     let programs = vec![ProgramTraits::default(); programs as usize];
-    let sets = ColorAssignment::named("uniform")?.assign(&programs, supply, CacheUse::Keep)?;
+    let sets = ColorAssignment::named("uniform")?.assign(&programs, supply, CacheUse::Balance)?;
     Ok(sets.into_iter().next().unwrap_or_default())
 }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use memweir_core::address_map::AddressMap;
 use memweir_core::input::Refusal;
 use memweir_core::{Cycles, PhysAddr};
+use memweir_dram::command::Command;
 use memweir_dram::config::PagePolicy;
+use memweir_dram::energy::EnergyMeter;
 use memweir_dram::request::{Completion, Request};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
 use memweir_sim::bank::clock::{Clock, Time};
@@ -42,21 +44,29 @@ impl Energy {
     }
 }
 
-/// A memory system that is watched.
+/// A memory system and what it draws.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct Metered {
     system: MemorySystem,
+    meter: EnergyMeter,
 }
 
-struct Tell<'a>(&'a mut dyn FnMut(&Completion));
+struct Told<'a> {
+    done: &'a mut dyn FnMut(&Completion),
+    meter: &'a mut EnergyMeter,
+}
 
-impl Observer for Tell<'_> {
+impl Observer for Told<'_> {
     fn completed(&mut self, completion: &Completion) {
-        (self.0)(completion);
+        (self.done)(completion);
+    }
+
+    fn command(&mut self, command: &Command) {
+        self.meter.count(command);
     }
 }
 
-impl Memory for Watched {
+impl Memory for Metered {
     fn offer(&mut self, now: Cycles, request: Request) -> bool {
         self.system.enqueue(now, request).is_ok()
     }
@@ -66,41 +76,42 @@ impl Memory for Watched {
     }
 
     fn advance(&mut self, to: Cycles, done: &mut dyn FnMut(&Completion)) {
-        self.system.advance(to, &mut Tell(done));
+        self.system.advance(to, &mut Told { done, meter: &mut self.meter });
     }
 }
 
-fn spec(device: &str) -> Result<MemorySpec, Refusal> {
-    MemorySpec::shipped(device).or_else(|_| {
-        let text = std::fs::read_to_string(format!("/tmp/ddr3/{device}.toml")).unwrap();
-        MemorySpec::parse(device, &text).map_err(|e| Refusal::new(e.to_string(), ""))
-    })
-}
-
-/// The memory of the machine, made of `device`.
+/// The memory of the machine, made of `device`. One of another size than the paper's has a map of its
+/// own, in which lines alternate between channels; only its first part is used.
 ///
 /// # Errors
-/// If there is no such device, or the map is not of a memory made of it.
-pub(super) fn bay(device: &str, page: Page, map: &AddressMap) -> Result<Bay<Watched>, Refusal> {
-    let spec = Arc::new(spec(device)?);
+/// If there is no such device, or the map does not fit a memory of the paper's size made of it.
+pub(super) fn bay(device: &str, page: Page, map: &AddressMap) -> Result<Bay<Metered>, Refusal> {
+    let spec = Arc::new(MemorySpec::shipped(device)?);
     let clock = Clock::with_period(Time::from(spec.clock));
     let page = match page {
         Page::Open => PagePolicy::Open,
         Page::Closed => PagePolicy::Closed { accesses: 1 },
     };
-    let config = MemoryConfig {
-        map: map.clone(),
-        page,
-        ..MemoryConfig::of_ranks(vec![spec; RANKS], CHANNELS)
-    };
-    let memory = Watched { system: MemorySystem::new(&config)? };
+    let mut config = MemoryConfig::of_ranks(vec![spec; RANKS], CHANNELS);
+    config.page = page;
+    if config.capacity() == MEMORY {
+        config.map = map.clone();
+    }
+    let map = config.map.clone();
+    let meter = EnergyMeter::new(&config);
+    let memory = Metered { system: MemorySystem::new(&config)?, meter };
     let (base, size) = (PhysAddr(0), MEMORY);
-    Ok(Bay { name: "dram".to_owned(), memory, base, size, clock, map: map.clone() })
+    Ok(Bay { name: "dram".to_owned(), memory, base, size, clock, map })
 }
 
-/// What a memory took in a run of so many seconds.
-pub(super) fn energy(bay: &Bay<Watched>, seconds: f64) -> Energy {
-    Energy { joules: f64::NAN, seconds, requests: bay.memory.system.stats().requests() }
+/// What a memory took until all was answered.
+pub(super) fn energy(bay: &Bay<Metered>, drained: Time) -> Energy {
+    let report = bay.memory.meter.report(bay.clock.first_from(drained));
+    Energy {
+        joules: report.total() * 1e-12,
+        seconds: drained.as_secs_f64(),
+        requests: bay.memory.system.stats().requests(),
+    }
 }
 
 impl Add for Energy {

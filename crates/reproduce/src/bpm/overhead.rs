@@ -33,7 +33,7 @@ fn touch_all(rig: &Rig, entry: &Entry, kernel: Kernel) -> Result<Touched, Refusa
     if kernel == Kernel::Colored {
         let traits = [ProgramTraits::default(); 4];
         let uniform = ColorAssignment::named("uniform")?;
-        let sets: Vec<ColorSet> = uniform.assign(&traits, &rig.board.supply, CacheUse::Keep)?;
+        let sets: Vec<ColorSet> = uniform.assign(&traits, &rig.board.supply, CacheUse::Balance)?;
         os.allow(process, ZoneId(0), &sets[0])?;
     }
     let pages = (entry.footprint_mib.value * f64::from(1 << 20)) as u64 >> PAGE_BITS;

@@ -1,7 +1,7 @@
 //! The programs of SPEC CPU2006 as streams of accesses that behave like them.
 
 use memweir_core::Bytes;
-use memweir_core::input::Refusal;
+use memweir_core::input::{InputError, Refusal};
 use memweir_sim::bank::fit::{Characteristics, Fitted, Measured};
 use memweir_sim::bank::synthetic::{Resident, Structure};
 use memweir_sim::workload::catalog::{Catalog, Entry, Suite};
@@ -56,9 +56,13 @@ fn characteristics(entry: &Entry) -> Option<Characteristics> {
         rbl: entry.row_buffer_locality.as_ref()?.value,
         blp: entry.bank_level_parallelism.as_ref()?.value.max(1.0),
         write_share: entry.write_share.value.min(0.5),
-        footprint: Bytes((entry.footprint_mib.value * f64::from(1 << 20)) as u64),
+        footprint: Bytes((entry.footprint_mib.value * f64::from(1 << 20)) as u64).min(FOOTPRINT),
     })
 }
+
+/// The most memory that is mapped for a program: many times the cache, and more than it goes through
+/// while it is looked at.
+const FOOTPRINT: Bytes = Bytes(256 << 20);
 
 /// Misses that a run of the fit should have, and the most instructions that it takes for them.
 const FIT_MISSES: f64 = 4_000.0;
@@ -87,10 +91,26 @@ pub(super) fn profiles(rig: &Rig, bench: &Bench<'_>) -> Result<Vec<Profile>, Fai
     let entries = catalog.iter();
     let asked: Vec<(String, Characteristics)> =
         entries.filter_map(|entry| Some((entry.name.clone(), characteristics(entry)?))).collect();
-    bench.try_all(FIT_WORK, &asked, |(name, asked)| {
-        profile(name, asked, rig)
-            .map_err(|refusal| Failed::Input(refusal.written_in(&format!("program {name}"))))
-    })
+    bench.try_all(FIT_WORK, &asked, |(name, asked)| made(name, asked, rig))
+}
+
+/// Makes one program, by its name in the catalog.
+///
+/// # Errors
+/// If there is none of this name, or a run is refused.
+pub(super) fn named(name: &str, rig: &Rig) -> Result<Profile, Failed> {
+    let catalog = Catalog::shipped();
+    let entry = catalog.find(name).map_err(|refusal| refusal.written_in("experiments"))?;
+    let asked = characteristics(entry).ok_or_else(|| {
+        let reason = format!("row-buffer locality and bank parallelism of `{name}` are not known");
+        InputError::new("experiments", reason)
+    })?;
+    made(&entry.name, &asked, rig)
+}
+
+fn made(name: &str, asked: &Characteristics, rig: &Rig) -> Result<Profile, Failed> {
+    let refused = |refusal: Refusal| refusal.written_in(&format!("program {name}"));
+    Ok(profile(name, asked, rig).map_err(refused)?)
 }
 
 fn profile(name: &str, asked: &Characteristics, rig: &Rig) -> Result<Profile, Refusal> {

@@ -105,13 +105,23 @@ pub(super) struct Rig {
 }
 
 impl Rig {
+    /// The machine as the parameters have it.
+    ///
     /// # Errors
-    /// If the map of the machine is not what it should be.
+    /// If its map is not what it should be.
     pub(super) fn new(parameters: Parameters, effort: Effort) -> Result<Self, InputError> {
         let milliseconds = match effort {
             Effort::Full => parameters.milliseconds,
             Effort::Quick => parameters.quick_milliseconds,
         };
+        Self::lasting(parameters, milliseconds)
+    }
+
+    /// A machine on which each program executes for so long alone.
+    ///
+    /// # Errors
+    /// If its map is not what it should be.
+    pub(super) fn lasting(parameters: Parameters, milliseconds: f64) -> Result<Self, InputError> {
         let Parameters { held, run_pages: run, seed, .. } = parameters;
         let board = Board::new(Aging { held, run, seed })?;
         Ok(Self { parameters, seconds: milliseconds / 1e3, board })
@@ -144,9 +154,9 @@ impl Rig {
             let mut system = System::new(&machine(threads), vec![bay], programs, &mut os)?;
             system.warm()?;
             let run = system.run()?;
-            let seconds = run.drained.as_secs_f64();
-            let energy = system.memories().map(|bay| memory::energy(bay, seconds)).sum();
-            (run, energy)
+            let drained = run.drained;
+            let bays = system.into_bays();
+            (run, bays.iter().map(|bay| memory::energy(bay, drained)).sum())
         };
         Ok(Executed::new(run, jobs.len(), energy, &os))
     }
@@ -166,6 +176,14 @@ impl Rig {
                 if let Some((first, bytes)) = stream.regions().last().filter(|_| thread == 0) {
                     let page = |address: u64| VirtualPage(address >> PAGE_BITS);
                     os.place(process, page(first)..page(first + bytes), ZoneId(0), &sets[0])?;
+                }
+            }
+            // A program writes its arrays in order before it computes.
+            for (first, bytes) in stream.regions() {
+                for page in first >> PAGE_BITS..(first + bytes).div_ceil(1 << PAGE_BITS) {
+                    let touched = os.touch(process, ThreadId(thread), VirtualPage(page));
+                    let help = "a smaller footprint, or more colors";
+                    touched.map_err(|error| Refusal::new(error.to_string(), help))?;
                 }
             }
             threads.push(Box::new(stream));

@@ -28,10 +28,10 @@ pub(super) const ALONE_WORK: u64 = 1;
 pub(super) enum Partition {
     /// Not at all, by a kernel that knows no colors.
     None,
-    /// Evenly, the cache shared: BPM.
+    /// Evenly, the cache with the banks: BPM, which eliminates conflicts in both (section 6).
     Bpm,
-    /// Evenly, by cache colors.
-    Cache,
+    /// Evenly, the cache shared as far as the map allows.
+    Banks,
     /// By demanded banks.
     Demand,
     /// By memory intensity.
@@ -213,10 +213,10 @@ impl Rig {
     ) -> Result<Option<Vec<ColorSet>>, Refusal> {
         let (policy, cache) = match partition {
             Partition::None => return Ok(None),
-            Partition::Bpm => ("uniform", CacheUse::Keep),
-            Partition::Cache => ("uniform", CacheUse::Balance),
-            Partition::Demand => ("demand", CacheUse::Keep),
-            Partition::Intensity => ("intensity", CacheUse::Keep),
+            Partition::Bpm => ("uniform", CacheUse::Balance),
+            Partition::Banks => ("uniform", CacheUse::Keep),
+            Partition::Demand => ("demand", CacheUse::Balance),
+            Partition::Intensity => ("intensity", CacheUse::Balance),
         };
         let policy = ColorAssignment::named(policy)?;
         policy.assign(programs, &self.board.supply, cache).map(Some)

@@ -63,7 +63,7 @@ impl Parameters {
         };
         let traits = vec![ProgramTraits::default(); usize::from(run.threads)];
         let uniform = ColorAssignment::named("uniform")?;
-        let sets: Vec<ColorSet> = uniform.assign(&traits, &rig.board.supply, CacheUse::Keep)?;
+        let sets: Vec<ColorSet> = uniform.assign(&traits, &rig.board.supply, CacheUse::Balance)?;
         let colors = if run.colored { Colors::Threads(&sets) } else { Colors::None };
         let executed = rig.execute(&[job], colors, PAPER_MEMORY, Page::Open)?;
         Ok(executed.seconds[0])

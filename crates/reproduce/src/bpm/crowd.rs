@@ -1,0 +1,82 @@
+//! Instances of one program in the same banks of this machine (hmmsched Fig. 2).
+
+use std::fmt;
+
+use memweir_core::input::InputError;
+use memweir_core::metrics;
+
+use super::banks;
+use super::memory::PAPER_MEMORY;
+use super::programs::{self, Profile};
+use super::rig::{Colors, Job, Page, Parameters, Rig};
+use super::runs::refused;
+use crate::run::Failed;
+
+/// Where the instances live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// So many banks of the machine's DRAM.
+    Dram(u32),
+    /// All banks of a memory of another device in its place.
+    Instead(String),
+}
+
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dram(banks) => write!(f, "{banks} banks"),
+            Self::Instead(device) => write!(f, "all banks of {device}"),
+        }
+    }
+}
+
+/// The machine for it.
+pub(crate) struct Crowd {
+    rig: Rig,
+}
+
+/// A program of it.
+pub(crate) struct Member(Profile);
+
+impl Crowd {
+    /// The machine of the paper, each program executing for so long.
+    ///
+    /// # Errors
+    /// If a data file is not what it should be.
+    pub(crate) fn new(milliseconds: f64) -> Result<Self, InputError> {
+        let suite = super::suite()?;
+        let data = suite.figures.iter().find(|figure| figure.id == "4");
+        let data = data.ok_or_else(|| InputError::new("experiments/bpm", "no figure `4`"))?;
+        let parameters: Parameters = data.parameters()?;
+        Ok(Self { rig: Rig::lasting(parameters, milliseconds)? })
+    }
+
+    /// A program of the catalog, fitted.
+    ///
+    /// # Errors
+    /// If there is none of this name, or the machine refuses it.
+    pub(crate) fn program(&self, name: &str) -> Result<Member, Failed> {
+        Ok(Member(programs::named(name, &self.rig)?))
+    }
+
+    /// Mean seconds of so many instances in the same room.
+    ///
+    /// # Errors
+    /// If the machine refuses them.
+    pub(crate) fn time(&self, member: &Member, count: u32, room: &Room) -> Result<f64, Failed> {
+        let profile = &member.0;
+        let names: Vec<String> = (1..=count).map(|n| format!("{}#{n}", profile.name)).collect();
+        let job = |name| Job::single(name, &profile.fitted.structure, profile.instructions);
+        let jobs: Vec<Job<'_>> = names.iter().map(|name| job(name)).collect();
+        let executed = match room {
+            Room::Dram(banks) => {
+                let set = banks::first(&self.rig.board.supply, *banks).map_err(refused)?;
+                let sets = vec![set; jobs.len()];
+                self.rig.execute(&jobs, Colors::Programs(&sets), PAPER_MEMORY, Page::Open)
+            }
+            Room::Instead(device) => self.rig.execute(&jobs, Colors::None, device, Page::Open),
+        };
+        let executed = executed.map_err(refused)?;
+        Ok(metrics::mean(&executed.seconds).unwrap_or(f64::NAN))
+    }
+}
