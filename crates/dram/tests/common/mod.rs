@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     BgR,
     RandR,
     RandW,
+    /// Six streams, and four requests in ten anywhere; three in ten are writes.
+    Mix,
 }
 
 impl Kind {
@@ -35,7 +37,11 @@ fn splitmix64(state: &mut u64) -> u64 {
 
 /// Addresses with the lowest bit set for writes, as the binary format of the experiment has them.
 pub(crate) fn trace(kind: Kind) -> impl Iterator<Item = u64> {
-    let mut state = 1;
+    let mut state = if kind == Kind::Mix { 7 } else { 1 };
+    let mut streams = [0; 6];
+    if kind == Kind::Mix {
+        streams = streams.map(|_: u64| splitmix64(&mut state) >> 37);
+    }
     (0u64..).map(move |i| match kind {
         Kind::StreamR => (i & ((1 << 27) - 1)) << 6,
         Kind::StreamW => (i & ((1 << 27) - 1)) << 6 | u64::from(i % 3 == 2),
@@ -47,6 +53,18 @@ pub(crate) fn trace(kind: Kind) -> impl Iterator<Item = u64> {
             let x = splitmix64(&mut state);
             let writes = kind == Kind::RandW && ((x & 0xffff) * 100) >> 16 < 33;
             (x >> 37) << 6 | u64::from(writes)
+        }
+        Kind::Mix => {
+            let x = splitmix64(&mut state);
+            let writes = (x >> 8) % 100 < 30;
+            let line = match streams.get_mut((x % 10) as usize) {
+                Some(stream) => {
+                    *stream = (*stream + 1) & ((1 << 27) - 1);
+                    *stream
+                }
+                None => x >> 37,
+            };
+            line << 6 | u64::from(writes)
         }
     })
 }
