@@ -59,6 +59,10 @@ pub(crate) struct Args {
     /// Perf events, instead of the built-in table
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
+    /// Write the lines that the program moves between memory and its last-level cache, with threads
+    /// and instruction gaps, for `memweir dram replay`; needs the software meter
+    #[arg(long, value_name = "FILE.mwt", conflicts_with = "sample")]
+    addresses: Option<PathBuf>,
     /// Draw the rate at 1 ms and at 100 ms
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
@@ -87,7 +91,7 @@ impl From<ProfileError> for Failure {
 
 /// Profiles the program and shows what it did.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    for path in [&args.svg, &args.recording, &args.json] {
+    for path in [&args.svg, &args.recording, &args.json, &args.addresses] {
         output::writable(path.as_deref())?;
     }
     let input = input_of(io::stdin())?;
@@ -114,6 +118,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         perf_events: args.events.clone(),
         media,
         placement,
+        addresses: args.addresses.clone(),
     };
     let bar = spinner("");
     let profiled = profile(&invocation, &options, &mut |progress| show(&bar, progress));

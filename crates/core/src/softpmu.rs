@@ -5,6 +5,7 @@
 //! same zero-initialized file, so the structures here are `repr(C)` and made of atomics alone: all
 //! zeros is a valid, empty value of each of them. Mapping is left to the two sides.
 
+pub mod addresses;
 pub mod gate;
 pub mod heat;
 pub mod layout;
@@ -13,6 +14,7 @@ pub mod program;
 pub mod sampling;
 pub mod totals;
 
+pub use addresses::{AddressCell, LineAccess, LineBatch};
 pub use heat::HeatCell;
 pub use layout::{ChunkCell, JobPage, LlcHeader, Slot};
 pub use placed::PlacementWords;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use memweir_core::Counts;
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::placement::Placement;
+use memweir_core::softpmu::LineBatch;
 pub use memweir_core::softpmu::Sampling;
 use memweir_core::softpmu::totals::Unfinished;
 
@@ -167,9 +168,41 @@ const PROGRESS: Duration = Duration::from_millis(100);
 /// Runs a command in the emulator to its end and records what it does to memory. Processes that
 /// outlive the command's first one are recorded up to its end.
 pub fn record(
+    launch: Launch,
+    options: &RecordOptions,
+    progress: &mut dyn FnMut(RecordProgress),
+) -> Result<Recording, RecordError> {
+    run(launch, options, progress, None)
+}
+
+/// The same, and hands `sink` every line that comes from memory or goes there. The program waits
+/// where `sink` is slower than it; nothing is left out but what a thread that is killed has not
+/// handed over yet, and what runs on after the command's first process.
+///
+/// # Errors
+/// As [`record`]; sampling and accesses do not go together.
+pub fn record_accesses(
+    launch: Launch,
+    options: &RecordOptions,
+    progress: &mut dyn FnMut(RecordProgress),
+    sink: &mut dyn FnMut(&LineBatch),
+) -> Result<Recording, RecordError> {
+    if options.sampling != Sampling::All {
+        return Err(RecordError::Option(
+            "addresses are recorded of a program that is simulated as a whole".to_owned(),
+        ));
+    }
+    run(launch, options, progress, Some(sink))
+}
+
+/// Who is handed accesses.
+type Sink<'a> = Option<&'a mut dyn FnMut(&LineBatch)>;
+
+fn run(
     mut launch: Launch,
     options: &RecordOptions,
     progress: &mut dyn FnMut(RecordProgress),
+    mut sink: Sink<'_>,
 ) -> Result<Recording, RecordError> {
     options.caches.validate().map_err(|e| RecordError::Option(e.to_string()))?;
     if options.chunk_instructions < MIN_CHUNK {
@@ -186,13 +219,16 @@ pub fn record(
         chunk_instructions: Some(options.chunk_instructions),
     };
     let counters = JobCounters::new(&plan).map_err(os_error("cannot make the counters"))?;
+    if sink.is_some() {
+        counters.record_accesses();
+    }
     let last_level = LastLevel::new(&options.caches.llc)
         .map_err(os_error("cannot make the last-level cache"))?;
     qemu.emulate(&mut launch, &counters.path(), &last_level.path(), None)?;
     let name = launch.program.display().to_string();
     let mut child = spawn(launch).map_err(os_error(name))?;
     let mut course = Course::new(options.sampling, options.cost);
-    let status = follow(&mut child, &counters, &mut course, progress)
+    let status = follow(&mut child, &counters, &mut course, progress, &mut sink)
         .map_err(os_error("cannot wait for the program"))?;
     Ok(course.finish(status, options.caches, &counters))
 }
@@ -202,6 +238,7 @@ fn follow(
     counters: &JobCounters,
     course: &mut Course,
     progress: &mut dyn FnMut(RecordProgress),
+    sink: &mut Sink<'_>,
 ) -> io::Result<ExitStatus> {
     let mut told = Instant::now();
     loop {
@@ -209,6 +246,14 @@ fn follow(
         let unfinished = if status.is_some() { Unfinished::Skip } else { Unfinished::Wait };
         while let Some(chunk) = counters.take_chunk(unfinished) {
             course.push(chunk);
+        }
+        if let Some(sink) = sink {
+            if status.is_some() {
+                counters.end_accesses();
+            }
+            while let Some(batch) = counters.take_accesses(unfinished) {
+                sink(&batch);
+            }
         }
         if told.elapsed() >= PROGRESS || status.is_some() {
             told = Instant::now();

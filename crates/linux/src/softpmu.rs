@@ -16,7 +16,9 @@ use memweir_core::cache::{CacheGeometry, CacheHierarchy};
 use memweir_core::placement::Placement;
 use memweir_core::softpmu::layout::{JobHeader, MAGIC, VERSION};
 use memweir_core::softpmu::totals::Unfinished;
-use memweir_core::softpmu::{ChunkCell, JobPage, LlcHeader, RawChunk, Sampling, Totals};
+use memweir_core::softpmu::{
+    AddressCell, ChunkCell, JobPage, LineBatch, LlcHeader, RawChunk, Sampling, Totals,
+};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -127,6 +129,22 @@ impl JobCounters {
         ChunkCell::take(self.header(), &self.page().chunks, unfinished)
     }
 
+    /// From now on the job's processes record their accesses to memory, and wait where this
+    /// process does not [take](Self::take_accesses) them. Called before the job starts.
+    pub fn record_accesses(&self) {
+        self.header().recorder.store(std::process::id().into(), Relaxed);
+    }
+
+    /// Nobody takes accesses any more: what still runs of the job does not wait.
+    pub fn end_accesses(&self) {
+        self.header().recorder.store(0, Relaxed);
+    }
+
+    /// The next accesses that a thread has recorded.
+    pub fn take_accesses(&self, unfinished: Unfinished) -> Option<LineBatch> {
+        AddressCell::take(self.header(), &self.page().addresses, unfinished)
+    }
+
     /// What the user should know about this job's counts.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
@@ -135,6 +153,7 @@ impl JobCounters {
             (&header.uncounted, "processes ran uncounted: too many at the same time"),
             (&header.native_execs, "programs ran natively and uncounted: not fit for the emulator"),
             (&header.avx512, "AVX-512 instructions were met, which the emulator does not have"),
+            (&header.accesses_lost, "accesses to memory were not recorded: nobody took them"),
             (&header.placement.moved, "pages were moved between media, the hotter ones to DRAM"),
         ]
         .into_iter()

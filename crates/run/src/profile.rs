@@ -5,6 +5,7 @@
 //! the second on the first. A program must therefore bear being run twice, and its input must be
 //! a file or nothing ([`input_of`]). The phases are found in `profile/phases.rs`.
 
+mod addresses;
 mod emulated;
 mod input;
 mod native;
@@ -19,6 +20,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use memweir_core::input::InputError;
+use memweir_core::softpmu::Sampling;
 use memweir_core::{Media, Nanos};
 use memweir_linux::meter::perf::SampleIps;
 use memweir_linux::meter::{NativeOptions, native as native_meter};
@@ -53,6 +55,12 @@ pub fn profile(
     if options.interval < SHORTEST_INTERVAL {
         return Err(InputError::new("profile", "an interval lasts a millisecond or more")
             .key("interval")
+            .into());
+    }
+    if options.addresses.is_some() && options.sampling != Sampling::All {
+        return Err(InputError::new("profile", "addresses are recorded of all of a program")
+            .key("sample")
+            .help("leave `--sample` out, or `--addresses`")
             .into());
     }
     match choose_meter(options)? {
@@ -92,6 +100,15 @@ fn with_native_meter(
 
 /// The native meter to use; none for the software meter.
 fn choose_meter(options: &ProfileOptions) -> Result<Option<Box<dyn Meter>>, ProfileError> {
+    if options.addresses.is_some() {
+        return match options.meter {
+            None | Some(MeterKind::Software) => Ok(None),
+            Some(kind) => Err(InputError::new("profile", format!("{kind} knows no addresses"))
+                .key("meter")
+                .help("`--addresses` needs the software meter")
+                .into()),
+        };
+    }
     let choice = match options.meter {
         Some(MeterKind::Software) => return Ok(None),
         Some(MeterKind::Declared) => {

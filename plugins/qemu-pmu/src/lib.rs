@@ -16,6 +16,7 @@ mod mapping;
 pub mod model;
 mod plugin;
 mod process;
+mod recorder;
 mod regions;
 mod together;
 mod vcpus;

@@ -24,6 +24,7 @@ use crate::gate::{Caches, Gate, Turn, Work};
 use crate::helpers::may_access_memory;
 use crate::model::vcpu::{Room, VcpuCaches};
 use crate::process::{Phase, Process};
+use crate::recorder::Recorder;
 use crate::regions::Regions;
 use crate::together::{Group, Look, plan};
 use crate::vcpus::{TABLE, VCPUS, Vcpu, vcpu};
@@ -52,7 +53,9 @@ impl Plugin {
     /// Whether translated code counts instructions by itself while there is one thread.
     fn counts_inline(&self) -> bool {
         // In virtual time a turn ends at its instruction, like a phase of sampling.
-        let by_callback = self.process.is_sampled() || self.gate.is_some();
+        // Recorded accesses say at which instruction of their thread they were made.
+        let by_callback =
+            self.process.is_sampled() || self.gate.is_some() || self.process.records();
         self.api.on_execute_inline.is_some() && !by_callback
     }
 
@@ -173,11 +176,15 @@ unsafe extern "C" fn on_vcpu_start(_: PluginId, index: c_uint) {
         0 => gate.first(slot),
         _ => gate.further(slot),
     });
+    let recorder = plugin.process.records().then(|| Recorder::new(index));
+    let mut caches = VcpuCaches::new(&plugin.process.caches, llc);
+    caches.lines = recorder.is_some().then(Vec::new);
     let fresh = Vcpu {
-        caches: VcpuCaches::new(&plugin.process.caches, llc),
+        caches,
         instructions: 0,
         batch: if plugin.gate.is_some() { 1 } else { INSTRUCTION_BATCH },
         turn,
+        recorder,
         regions: [0; REGIONS],
     };
     let entry = &TABLE[index as usize % VCPUS];
@@ -190,16 +197,28 @@ unsafe extern "C" fn on_vcpu_start(_: PluginId, index: c_uint) {
 
 unsafe extern "C" fn on_vcpu_exit(_: PluginId, index: c_uint) {
     // SAFETY: called on the thread of that vCPU.
-    publish(unsafe { vcpu(index) });
+    publish_all(unsafe { vcpu(index) });
+}
+
+/// The thread ends or becomes another program: nothing of it may be left here.
+fn publish_all(vcpu: &mut Vcpu) {
+    publish(vcpu);
+    if let Some(recorder) = &mut vcpu.recorder {
+        recorder.flush(&plugin().process);
+    }
 }
 
 fn publish(vcpu: &mut Vcpu) {
     let Plugin { process, gate, .. } = plugin();
+    let events = vcpu.caches.take_events();
     let instructions = std::mem::take(&mut vcpu.instructions);
+    if let (Some(recorder), Some(lines)) = (&mut vcpu.recorder, &mut vcpu.caches.lines) {
+        recorder.take(process, lines, instructions);
+        recorder.publish(instructions);
+    }
     if instructions > 0 {
         process.publish_instructions(&mut vcpu.regions);
     }
-    let events = vcpu.caches.take_events();
     process.publish_events(events);
     if let Some(gate) = gate {
         gate.charge(&vcpu.turn, &Work { instructions: instructions.into(), events });
@@ -229,6 +248,9 @@ unsafe extern "C" fn after_fork() {
             vcpu.caches.clear();
             vcpu.caches.llc = llc;
             vcpu.instructions = 0;
+            if let Some(recorder) = &mut vcpu.recorder {
+                recorder.forget();
+            }
             vcpu.regions = [0; REGIONS];
             // Whichever vCPU it was that has forked, no other executes anything here.
             vcpu.turn = turn.in_child();
@@ -422,8 +444,22 @@ unsafe extern "C" fn on_memory_ask(index: c_uint, info: u32, address: u64, _: *m
 /// here, so that a callback can end with a jump here and needs no stack of its own.
 #[inline(never)]
 extern "C" fn access(vcpu: &mut Vcpu, line: u64, dirty: u64) {
-    if vcpu.caches.access(line, dirty) == Room::None {
+    let room = vcpu.caches.access(line, dirty);
+    if vcpu.recorder.is_some() {
+        record(vcpu);
+    } else if room == Room::None {
         keep(vcpu);
+    }
+}
+
+/// Takes the events of this very instruction.
+#[cold]
+#[inline(never)]
+fn record(vcpu: &mut Vcpu) {
+    let process = &plugin().process;
+    process.publish_events(vcpu.caches.take_events());
+    if let (Some(recorder), Some(lines)) = (&mut vcpu.recorder, &mut vcpu.caches.lines) {
+        recorder.take(process, lines, vcpu.instructions);
     }
 }
 
@@ -470,7 +506,7 @@ unsafe extern "C" fn on_syscall(
     match number {
         libc::SYS_execve | libc::SYS_execveat => {
             // SAFETY: called on the thread of that vCPU.
-            publish(unsafe { vcpu(index) });
+            publish_all(unsafe { vcpu(index) });
             plugin.process.finish();
             let (directory, path, argv, env, flags) = if number == libc::SYS_execve {
                 (libc::AT_FDCWD, a1, a2, a3, 0)
@@ -493,7 +529,7 @@ unsafe extern "C" fn on_syscall(
             }
         }
         // SAFETY: called on the thread of that vCPU.
-        libc::SYS_exit | libc::SYS_exit_group => publish(unsafe { vcpu(index) }),
+        libc::SYS_exit | libc::SYS_exit_group => publish_all(unsafe { vcpu(index) }),
         _ => {}
     }
 }
@@ -515,7 +551,7 @@ unsafe extern "C" fn on_exit(_: PluginId, _: *mut c_void) {
         let vcpu = entry.load(Relaxed);
         if !vcpu.is_null() {
             // SAFETY: the vCPU's thread is stopped or is this one.
-            publish(unsafe { &mut *vcpu });
+            publish_all(unsafe { &mut *vcpu });
         }
     }
     let process = &plugin().process;

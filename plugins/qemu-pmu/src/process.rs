@@ -7,10 +7,13 @@ use std::io;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+use std::time::Duration;
 
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::softpmu::layout::{MAGIC, REGIONS, SLOTS, VERSION};
-use memweir_core::softpmu::{BurstPlan, ChunkCell, JobPage, LlcHeader, Slot, Totals, claim};
+use memweir_core::softpmu::{
+    AddressCell, BurstPlan, ChunkCell, JobPage, LineAccess, LlcHeader, Slot, Totals, claim,
+};
 
 use crate::mapping::{map, map_nothing_over, map_over, window};
 use crate::model::placement::PageMap;
@@ -173,6 +176,24 @@ impl Process {
         &self.page.header
     }
 
+    /// Whether accesses to memory are recorded.
+    pub(crate) fn records(&self) -> bool {
+        self.page.header.recorder.load(Relaxed) != 0
+    }
+
+    /// Hands accesses of a thread to the recorder, and waits for it as long as it lives.
+    pub(crate) fn append_accesses(&self, thread: u32, accesses: &[LineAccess]) {
+        let (header, ring) = (&self.page.header, &self.page.addresses);
+        while !AddressCell::append(header, ring, thread, accesses) {
+            let recorder = header.recorder.load(Relaxed);
+            if recorder == 0 || !is_alive(recorder as u32) {
+                header.accesses_lost.fetch_add(accesses.len() as u64, Relaxed);
+                return;
+            }
+            std::thread::sleep(FULL_RING);
+        }
+    }
+
     /// What happens to memory accesses now.
     pub(crate) fn phase(&self) -> Phase {
         match self.phase.load(Relaxed) {
@@ -322,6 +343,9 @@ fn uneven(length: u64, seed: u64) -> u64 {
 
 /// Counts differ by less than this between runs of the same program, mostly.
 const INSTRUCTION_GRAIN: u32 = 20;
+
+/// Between two looks at a ring that is full.
+const FULL_RING: Duration = Duration::from_micros(200);
 
 fn is_alive(pid: u32) -> bool {
     // SAFETY: signal 0 only asks whether the process exists.

@@ -8,6 +8,7 @@ use memweir_core::softpmu::layout::REGIONS;
 
 use crate::gate::Turn;
 use crate::model::vcpu::VcpuCaches;
+use crate::recorder::Recorder;
 
 /// vCPUs that are told apart; further ones share, which spoils their counts a little.
 pub(crate) const VCPUS: usize = 1 << 14;
@@ -20,6 +21,8 @@ pub(crate) struct Vcpu {
     /// Instructions at which it publishes them and looks around.
     pub(crate) batch: u32,
     pub(crate) turn: Turn,
+    /// Present where accesses to memory are recorded.
+    pub(crate) recorder: Option<Recorder>,
     pub(crate) regions: [u32; REGIONS],
 }
 

@@ -1,10 +1,11 @@
 //! Layout of the shared files.
 //!
 //! Every field has one writer at a time or is only ever added to, so relaxed atomics are enough;
-//! the exceptions (the owner table and the chunk ring) say so.
+//! the exceptions (the owner table and the two rings) say so.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use super::addresses::{ADDRESS_CELLS, AddressCell};
 use super::heat::{HEAT_CELLS, HeatCell};
 use super::placed::PlacementWords;
 use crate::cache::{CacheGeometry, CacheHierarchy};
@@ -15,7 +16,7 @@ use crate::units::Bytes;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memweir\x01");
 
 /// Version of the layout. Reader and plugin of different versions refuse each other.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// Regions into which the text of the executable is divided evenly, the R of iabw section 4.2.
 pub const TEXT_REGIONS: usize = 32;
@@ -45,6 +46,8 @@ pub struct JobPage {
     pub chunks: [ChunkCell; CHUNKS],
     /// Heat of the job's pages, used where hot pages are placed in DRAM.
     pub heat: [HeatCell; HEAT_CELLS],
+    /// Ring of accesses to memory, used where `recorder` is set.
+    pub addresses: [AddressCell; ADDRESS_CELLS],
 }
 
 /// Lines read from and written to each medium but the local DRAM.
@@ -82,6 +85,14 @@ pub struct JobHeader {
     pub chunk_tail: AtomicU64,
     /// Processes that the job has had so far.
     pub processes: AtomicU64,
+    /// Process that records the job's accesses to memory; zero if nobody does (any more).
+    pub recorder: AtomicU64,
+    /// Next cell of accesses to write.
+    pub address_head: AtomicU64,
+    /// Next cell of accesses to read, written by the reader.
+    pub address_tail: AtomicU64,
+    /// Accesses that nobody was there to take any more.
+    pub accesses_lost: AtomicU64,
     /// Which pages lie in which medium.
     pub placement: PlacementWords,
 }

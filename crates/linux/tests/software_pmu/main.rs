@@ -1,5 +1,6 @@
 //! Real programs under the real emulator with the real plugin.
 
+mod addresses;
 mod common;
 mod meter;
 mod placed;

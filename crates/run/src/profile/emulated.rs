@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use memweir_core::cache::CacheHierarchy;
-use memweir_core::softpmu::Sampling;
+use memweir_core::softpmu::{LineBatch, Sampling};
 use memweir_core::{Counts, Nanos};
 use memweir_linux::MeterKind;
 use memweir_linux::qemu::Qemu;
@@ -14,6 +14,7 @@ use memweir_linux::topology;
 
 use nix::sys::signal::Signal;
 
+use super::addresses::Recorder;
 use super::timing::Slice;
 use super::types::{
     Check, ProfileError, ProfileOptions, ProfileProgress, Profiled, ProgramOutput, SamplingReport,
@@ -44,10 +45,16 @@ pub(super) fn profile(
         record_options.chunk_instructions /= 4;
     }
     let native = run.exit.code();
+    let mut addresses = options
+        .addresses
+        .as_deref()
+        .map(|path| Recorder::create(path, &name(invocation)))
+        .transpose()?;
     let recorded = emulate(
         invocation,
         &record_options,
         native,
+        addresses.as_mut(),
         &mut |RecordProgress { instructions, .. }| {
             progress(ProfileProgress::Emulated { instructions });
         },
@@ -67,6 +74,7 @@ pub(super) fn profile(
             invocation,
             &record_options,
             native,
+            None,
             &mut |RecordProgress { instructions, .. }| {
                 progress(ProfileProgress::Checking { instructions });
             },
@@ -77,6 +85,9 @@ pub(super) fn profile(
         run.notices.extend(here.notice);
     }
     run.notices.extend(recorded.notices);
+    if let Some(recorder) = addresses {
+        run.notices.push(told(recorder)?);
+    }
     run.notices.extend(different_end(native, recorded.status));
     run.slices = recorded.chunks.into_iter().map(slice).collect();
     let counted = report::Counted {
@@ -107,10 +118,17 @@ fn emulate(
     invocation: &Invocation,
     options: &RecordOptions,
     native: i32,
+    addresses: Option<&mut Recorder>,
     progress: &mut dyn FnMut(RecordProgress),
 ) -> Result<record::Recording, ProfileError> {
     let launch = command(invocation, ProgramOutput::Discard)?;
-    let recorded = record::record(launch, options, progress)?;
+    let recorded = match addresses {
+        Some(recorder) => {
+            let mut sink = |batch: &LineBatch| recorder.append(batch);
+            record::record_accesses(launch, options, progress, &mut sink)?
+        }
+        None => record::record(launch, options, progress)?,
+    };
     // Ctrl-C on a terminal reaches the emulator as well as memweir.
     match recorded.status.signal().and_then(|number| Signal::try_from(number).ok()) {
         Some(signal @ (Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP)) => {
@@ -123,6 +141,23 @@ fn emulate(
         }),
         _ => Ok(recorded),
     }
+}
+
+/// The command as one text.
+fn name(invocation: &Invocation) -> String {
+    let words = invocation.argv.iter().map(|word| word.to_string_lossy());
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Ends the trace, and says what is in it.
+fn told(recorder: Recorder) -> Result<String, ProfileError> {
+    let (path, totals) = recorder.finish()?;
+    Ok(format!(
+        "{} holds {} lines read and {} written back, with virtual addresses",
+        path.display(),
+        totals.reads,
+        totals.writes
+    ))
 }
 
 fn slice(chunk: Chunk) -> Slice {

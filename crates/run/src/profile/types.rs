@@ -41,6 +41,9 @@ pub struct ProfileOptions {
     pub media: Media,
     /// Where the software meter puts the program's pages; all in local DRAM if absent.
     pub placement: Option<Placement>,
+    /// Where to write the lines that the program moves between memory and its last-level cache, as a
+    /// trace; needs the software meter and a program that is simulated as a whole.
+    pub addresses: Option<PathBuf>,
 }
 
 impl Default for ProfileOptions {
@@ -56,6 +59,7 @@ impl Default for ProfileOptions {
             perf_events: None,
             media: Media::dram_only(),
             placement: None,
+            addresses: None,
         }
     }
 }

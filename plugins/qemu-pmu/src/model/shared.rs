@@ -56,6 +56,15 @@ pub enum Access {
     },
 }
 
+/// A modified line that left the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    /// Its address space.
+    pub space: u32,
+    /// Its number there.
+    pub line: u64,
+}
+
 impl<'a> SharedCache<'a> {
     /// The cache whose ways are `words`, seen from an address space. Spaces are numbered from one.
     #[must_use]
@@ -93,9 +102,21 @@ impl<'a> SharedCache<'a> {
         &self.words[set * self.ways..(set + 1) * self.ways]
     }
 
+    /// Number of the address space, from one.
+    #[must_use]
+    pub fn space(&self) -> u32 {
+        self.process.space as u32
+    }
+
     /// Accesses `line`; `dirty` is [`DIRTY`] where a private cache writes it back.
     #[inline]
     pub fn access(&self, line: u64, dirty: u64) -> Access {
+        self.exchange(line, dirty).0
+    }
+
+    /// The same, and the line that was written back, if one was.
+    #[inline]
+    pub fn exchange(&self, line: u64, dirty: u64) -> (Access, Option<Evicted>) {
         let line = line & ((1 << LINE_BITS) - 1);
         let set = self.set(line);
         let clean = self.process.space << SPACE_SHIFT | line << 1;
@@ -107,17 +128,22 @@ impl<'a> SharedCache<'a> {
                 if here != clean | dirty {
                     set[0].store(here | dirty, Relaxed);
                 }
-                return Access::Hit;
+                return (Access::Hit, None);
             }
             carried = here;
         }
-        match self.pages {
+        let access = match self.pages {
             None if carried & MEDIUM == 0 => match carried & DIRTY {
                 0 => Access::Miss,
                 _ => Access::MissWithWriteBack,
             },
             _ => self.place(set, clean | dirty, carried),
-        }
+        };
+        let evicted = Evicted {
+            space: (carried >> SPACE_SHIFT) as u32,
+            line: carried >> 1 & ((1 << LINE_BITS) - 1),
+        };
+        (access, (carried & DIRTY != 0).then_some(evicted))
     }
 
     /// Marks `word`, which has just come into the set, with the medium of its line, and tells what

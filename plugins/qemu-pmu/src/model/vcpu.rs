@@ -2,10 +2,11 @@
 
 use memweir_core::MAX_MEDIA;
 use memweir_core::cache::CacheHierarchy;
+use memweir_core::softpmu::LineAccess;
 
 use super::first::FirstLevel;
 use super::private::{DIRTY, Lookup, PrivateCache, Word};
-use super::shared::{Access, SharedCache};
+use super::shared::{Access, Evicted, SharedCache};
 
 /// Events since they were last taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +71,9 @@ pub struct VcpuCaches {
     /// The last level as this process sees it.
     pub llc: SharedCache<'static>,
     events: Events,
+    /// What went between memory and the last level since it was last taken; absent if nobody
+    /// asks.
+    pub lines: Option<Vec<LineAccess>>,
 }
 
 /// Whether the list of waiting words has room for another access.
@@ -93,6 +97,7 @@ impl VcpuCaches {
             l2: PrivateCache::new(&caches.l2),
             llc,
             events: Events::default(),
+            lines: None,
         }
     }
 
@@ -102,6 +107,9 @@ impl VcpuCaches {
         self.words = 0;
         self.l2.clear();
         self.events = Events::default();
+        if let Some(lines) = &mut self.lines {
+            lines.clear();
+        }
     }
 
     /// Another program has used these caches: what was modified goes down to the last level, and
@@ -159,7 +167,15 @@ impl VcpuCaches {
     }
 
     fn fetch(&mut self, line: u64) {
-        match self.llc.access(line, 0) {
+        let (access, evicted) = self.llc.exchange(line, 0);
+        if let Some(lines) = &mut self.lines {
+            if access != Access::Hit {
+                let space = self.llc.space();
+                lines.push(LineAccess { line, space, write: false, gap: 0 });
+            }
+            lines.extend(evicted.map(written_back));
+        }
+        match access {
             Access::Hit => {}
             Access::Miss => self.events.reads += 1,
             Access::MissWithWriteBack => {
@@ -175,12 +191,20 @@ impl VcpuCaches {
         if !is_dirty(victim) {
             return;
         }
-        match self.llc.access(victim >> 1, DIRTY) {
+        let (access, evicted) = self.llc.exchange(victim >> 1, DIRTY);
+        if let Some(lines) = &mut self.lines {
+            lines.extend(evicted.map(written_back));
+        }
+        match access {
             Access::Hit | Access::Miss => {}
             Access::MissWithWriteBack => self.events.writes += 1,
             Access::Placed { written_back, .. } => self.events.placed(None, written_back),
         }
     }
+}
+
+fn written_back(evicted: Evicted) -> LineAccess {
+    LineAccess { line: evicted.line, space: evicted.space, write: true, gap: 0 }
 }
 
 fn is_dirty(victim: Word) -> bool {
