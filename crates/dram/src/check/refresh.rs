@@ -16,6 +16,8 @@ pub(super) struct Covered {
     /// The cycle until which the refreshes so far suffice.
     until: u64,
     last: Option<Command>,
+    /// When that was, as if the time asleep had not passed.
+    since: u64,
 }
 
 impl Covered {
@@ -30,7 +32,7 @@ impl Covered {
         self.check(report, limits, command.at.0, command.to, Some(command));
         let pulled_in = command.at.0 + limits.postponed * interval;
         self.until = (self.until.max(self.floor(limits, command.at.0)) + interval).min(pulled_in);
-        self.last = Some(*command);
+        (self.last, self.since) = (Some(*command), command.at.0);
     }
 
     /// After a violation, which is told once, counting starts anew.
@@ -42,9 +44,7 @@ impl Covered {
     /// The device refreshed itself from `since` to `now`.
     pub(super) fn slept(&mut self, since: u64, now: u64) {
         self.until += now - since;
-        if let Some(last) = &mut self.last {
-            last.at += Cycles(now - since);
-        }
+        self.since += now - since;
     }
 
     /// Whether the bank is refreshed at `now`.
@@ -58,15 +58,14 @@ impl Covered {
     ) {
         let Some(interval) = limits.interval else { return };
         let longest = (limits.postponed + 1) * interval;
-        let last = self.last.map_or(0, |last| last.at.0);
-        if now > self.until + longest || now > last + longest {
+        if now > self.until + longest || now > self.since + longest {
             report.add(Violation {
                 rule: Rule::RefreshInterval,
                 place,
                 first: self.last,
                 second: second.copied(),
                 required: Cycles(longest),
-                actual: Cycles(now - self.until.min(last)),
+                actual: Cycles(now - self.until.min(self.since)),
             });
         }
     }

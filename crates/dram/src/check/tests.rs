@@ -1,1 +1,343 @@
+//! Each rule is broken by one cycle and by nothing else, and kept to the cycle; and the text format.
 
+mod text;
+
+use memweir_core::Cycles;
+
+use super::*;
+use crate::command::{BankAddress, CommandKind as K};
+use crate::spec::{MemorySpec, SHIPPED};
+
+/// A command: cycle, kind, rank, group, bank.
+type Line = (u64, K, u16, u16, u16);
+
+fn command((at, kind, rank, group, bank): Line) -> Command {
+    let row = u32::from(matches!(
+        kind,
+        K::Activate | K::Read | K::ReadAutoPrecharge | K::Write | K::WriteAutoPrecharge
+    ));
+    let to = BankAddress { channel: 0, rank, group, bank };
+    Command { at: Cycles(at), kind, to, row: row * 7, column: 0 }
+}
+
+/// The shipped memory with parameters of its file replaced, and two ranks.
+fn memory(name: &str, changes: &[(&str, &str)]) -> MemoryConfig {
+    let (_, text) = SHIPPED.iter().find(|(known, _)| *known == name).unwrap();
+    let text = changes.iter().fold((*text).to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replacen(from, to, 1)
+    });
+    let spec = std::sync::Arc::new(MemorySpec::parse(name, &text).unwrap());
+    MemoryConfig::of_ranks(vec![spec.clone(), spec], 1)
+}
+
+fn violations(config: &MemoryConfig, trace: &[Line]) -> Vec<Violation> {
+    let mut checker = Checker::new(config).unwrap();
+    trace.iter().for_each(|line| checker.check(&command(*line)));
+    assert_eq!(checker.count(), checker.violations().len() as u64);
+    checker.violations().to_vec()
+}
+
+/// The last command of `trace` is just in time; a cycle earlier it breaks `rule`, and no other.
+fn exact(config: &MemoryConfig, rule: Rule, trace: &[Line]) {
+    let found = violations(config, trace);
+    assert_eq!(found, [], "{} is kept", rule.name());
+    let mut early = trace.to_vec();
+    early.last_mut().unwrap().0 -= 1;
+    let found = violations(config, &early);
+    assert_eq!(found.len(), 1, "{}: {found:?}", rule.name());
+    assert_eq!(found[0].rule, rule, "{}", found[0]);
+    assert_eq!(found[0].actual.0 + 1, found[0].required.0, "{}", found[0]);
+    assert_eq!(found[0].second, early.last().map(|line| command(*line)));
+}
+
+/// The last command of `trace` breaks `rule`, and no other, whenever it comes; without it all is well.
+fn forbidden(config: &MemoryConfig, rule: Rule, trace: &[Line]) {
+    assert_eq!(violations(config, &trace[..trace.len() - 1]), []);
+    let found = violations(config, trace);
+    let rules: Vec<Rule> = found.iter().map(|violation| violation.rule).collect();
+    assert_eq!(rules, [rule], "{found:?}");
+}
+
+fn h() -> MemoryConfig {
+    memory("ddr4-2400", &[])
+}
+
+const ACT: Line = (0, K::Activate, 0, 0, 0);
+
+#[test]
+fn rows() {
+    exact(&h(), Rule::ActivateToColumn, &[ACT, (17, K::Read, 0, 0, 0)]);
+    exact(&h(), Rule::ActivateToColumn, &[ACT, (17, K::WriteAutoPrecharge, 0, 0, 0)]);
+    exact(&h(), Rule::RowActive, &[ACT, (39, K::Precharge, 0, 0, 0)]);
+    exact(&h(), Rule::RowActive, &[ACT, (39, K::PrechargeAll, 0, 0, 0)]);
+    let long_cycle = memory("ddr4-2400", &[("tRC = 56", "tRC = 60")]);
+    let trace = [ACT, (39, K::Precharge, 0, 0, 0), (60, K::Activate, 0, 0, 0)];
+    exact(&long_cycle, Rule::RowCycle, &trace);
+    let trace = [ACT, (45, K::Precharge, 0, 0, 0), (62, K::Activate, 0, 0, 0)];
+    exact(&h(), Rule::Precharge, &trace);
+    exact(&h(), Rule::Row, &[ACT, (4, K::Activate, 0, 1, 0)]);
+    exact(&h(), Rule::RowInGroup, &[ACT, (6, K::Activate, 0, 0, 1)]);
+    let window: Vec<Line> = (0..4).map(|i| (i * 4, K::Activate, 0, i as u16, 0)).collect();
+    let fifth = [(26, K::Activate, 0, 0, 1)];
+    exact(&h(), Rule::FourActivates, &[window.as_slice(), &fifth].concat());
+    let elsewhere = [(16, K::Activate, 1, 0, 1)];
+    assert_eq!(violations(&h(), &[window.as_slice(), &elsewhere].concat()), []);
+}
+
+#[test]
+fn precharges() {
+    let read = [ACT, (35, K::Read, 0, 0, 0), (44, K::Precharge, 0, 0, 0)];
+    exact(&h(), Rule::ReadToPrecharge, &read);
+    let write = [ACT, (17, K::Write, 0, 0, 0), (51, K::Precharge, 0, 0, 0)];
+    exact(&h(), Rule::WriteRecovery, &write);
+    // Automatic precharge waits for tRAS, tRTP and tWR itself.
+    let early = [ACT, (17, K::ReadAutoPrecharge, 0, 0, 0), (56, K::Activate, 0, 0, 0)];
+    let long = memory("ddr4-2400", &[("tRC = 56", "tRC = 50")]);
+    exact(&long, Rule::Precharge, &early);
+    let late = [ACT, (35, K::ReadAutoPrecharge, 0, 0, 0), (61, K::Activate, 0, 0, 0)];
+    exact(&h(), Rule::Precharge, &late);
+    let write = [ACT, (17, K::WriteAutoPrecharge, 0, 0, 0), (68, K::Activate, 0, 0, 0)];
+    exact(&h(), Rule::Precharge, &write);
+    let ddr5 = memory("ddr5-4800", &[]);
+    let both = [ACT, (20, K::Activate, 0, 1, 0)];
+    let closing = [(200, K::Precharge, 0, 0, 0), (202, K::Precharge, 0, 1, 0)];
+    exact(&ddr5, Rule::PrechargeToPrecharge, &[both.as_slice(), &closing].concat());
+    // All banks of LPDDR take longer.
+    let lpddr2 = memory("lpddr2-1066", &[]);
+    let one = [ACT, (40, K::Precharge, 0, 0, 0), (50, K::Activate, 0, 0, 0)];
+    exact(&lpddr2, Rule::Precharge, &one);
+    let all = [ACT, (40, K::PrechargeAll, 0, 0, 0), (52, K::Activate, 0, 0, 0)];
+    exact(&lpddr2, Rule::Precharge, &all);
+}
+
+/// Two banks of two groups, a third of the first group, and one of the other rank, all open.
+fn opened() -> Vec<Line> {
+    vec![ACT, (10, K::Activate, 0, 1, 0), (20, K::Activate, 0, 0, 1), (24, K::Activate, 1, 0, 0)]
+}
+
+fn then(lines: &[Line]) -> Vec<Line> {
+    [opened().as_slice(), lines].concat()
+}
+
+#[test]
+fn columns() {
+    let slow = memory("ddr4-2400", &[("tCCD_S = 4", "tCCD_S = 5")]);
+    for kind in [K::Read, K::Write] {
+        exact(&slow, Rule::Column, &then(&[(50, kind, 0, 0, 0), (55, kind, 0, 1, 0)]));
+        exact(&h(), Rule::ColumnInGroup, &then(&[(50, kind, 0, 0, 0), (56, kind, 0, 0, 1)]));
+    }
+    let ddr5 = memory("ddr5-4800", &[]);
+    let writes = then(&[(100, K::Write, 0, 0, 0), (124, K::Write, 0, 0, 1)]);
+    exact(&ddr5, Rule::ColumnInGroup, &writes);
+    let to_read = then(&[(50, K::Write, 0, 0, 0), (69, K::Read, 0, 1, 0)]);
+    exact(&h(), Rule::WriteToRead, &to_read);
+    let to_read = then(&[(50, K::Write, 0, 0, 0), (75, K::Read, 0, 0, 1)]);
+    exact(&h(), Rule::WriteToReadInGroup, &to_read);
+    let to_write = then(&[(50, K::Read, 0, 0, 0), (61, K::Write, 0, 1, 0)]);
+    exact(&h(), Rule::ReadToWrite, &to_write);
+    // LPDDR2: RL 8, tDQSCK 3, WL 4, a burst of 8 cycles.
+    let lpddr2 = memory("lpddr2-1066", &[]);
+    let lines = [ACT, (10, K::Activate, 0, 0, 1), (40, K::Read, 0, 0, 0), (56, K::Write, 0, 0, 1)];
+    exact(&lpddr2, Rule::ReadToWrite, &lines);
+    let lines = [ACT, (10, K::Activate, 0, 0, 1), (40, K::Write, 0, 0, 0), (57, K::Read, 0, 0, 1)];
+    exact(&lpddr2, Rule::WriteToReadInGroup, &lines);
+}
+
+#[test]
+fn buses() {
+    let switch = then(&[(50, K::Read, 0, 0, 0), (56, K::Read, 1, 0, 0)]);
+    exact(&h(), Rule::RankSwitch, &switch);
+    let switch = then(&[(50, K::Read, 0, 0, 0), (61, K::Write, 1, 0, 0)]);
+    exact(&h(), Rule::RankSwitch, &switch);
+    let close = memory("ddr4-2400", &[("tRTRS = 2", "tRTRS = 0")]);
+    let data = then(&[(50, K::Read, 0, 0, 0), (54, K::Read, 1, 0, 0)]);
+    exact(&close, Rule::DataBus, &data);
+    // A write's data comes sooner than a read's: it may pass before it, in part only on top of it.
+    let before = then(&[(50, K::Read, 0, 0, 0), (51, K::Write, 1, 0, 0)]);
+    assert_eq!(violations(&close, &before), []);
+    let on_top = then(&[(50, K::Read, 0, 0, 0), (52, K::Write, 1, 0, 0)]);
+    assert_eq!(violations(&close, &on_top)[0].rule, Rule::DataBus);
+    exact(&h(), Rule::CommandBus, &[(10, K::Activate, 0, 0, 0), (11, K::Activate, 1, 0, 0)]);
+    let lpddr4 = memory("lpddr4-3200", &[]);
+    exact(&lpddr4, Rule::CommandBus, &[(10, K::Activate, 0, 0, 0), (14, K::Activate, 1, 0, 0)]);
+    let ddr5 = memory("ddr5-4800", &[]);
+    exact(&ddr5, Rule::CommandBus, &[(10, K::Activate, 0, 0, 0), (12, K::Activate, 1, 0, 0)]);
+    let back = [(10, K::PowerDownEnter, 0, 0, 0), (9, K::PowerDownEnter, 1, 0, 0)];
+    forbidden(&h(), Rule::Order, &back);
+}
+
+#[test]
+fn refreshes() {
+    exact(&h(), Rule::Refresh, &[(100, K::Refresh, 0, 0, 0), (520, K::Activate, 0, 3, 3)]);
+    exact(&h(), Rule::Refresh, &[(100, K::Refresh, 0, 0, 0), (520, K::Refresh, 0, 0, 0)]);
+    let trace = [ACT, (39, K::Precharge, 0, 0, 0), (56, K::Refresh, 0, 0, 0)];
+    exact(&h(), Rule::Precharge, &trace);
+    forbidden(&h(), Rule::RefreshOfOpenBank, &[ACT, (500, K::Refresh, 0, 0, 0)]);
+    forbidden(&h(), Rule::NoSuchCommand, &[(500, K::RefreshBank, 0, 0, 0)]);
+    let lpddr4 = memory("lpddr4-3200", &[]);
+    let first = (100, K::RefreshBank, 0, 0, 0);
+    exact(&lpddr4, Rule::BankRefresh, &[first, (324, K::RefreshBank, 0, 0, 1)]);
+    exact(&lpddr4, Rule::BankRefresh, &[first, (324, K::Activate, 0, 0, 0)]);
+    exact(&lpddr4, Rule::BankRefresh, &[first, (324, K::Refresh, 0, 0, 0)]);
+    exact(&lpddr4, Rule::BankRefreshToRow, &[first, (116, K::Activate, 0, 0, 1)]);
+    exact(&lpddr4, Rule::BankRefreshToRow, &[ACT, (16, K::RefreshBank, 0, 0, 1)]);
+    forbidden(&lpddr4, Rule::RefreshTurn, &[first, (500, K::RefreshBank, 0, 0, 0)]);
+    forbidden(&lpddr4, Rule::RefreshOfOpenBank, &[ACT, (500, K::RefreshBank, 0, 0, 0)]);
+    // DDR5 takes the banks of one number in all groups: 130 ns, 30 ns for others.
+    let ddr5 = memory("ddr5-4800", &[]);
+    let same = (100, K::RefreshBank, 0, 0, 2);
+    exact(&ddr5, Rule::BankRefresh, &[same, (412, K::Activate, 0, 7, 2)]);
+    exact(&ddr5, Rule::BankRefreshToRow, &[same, (172, K::Activate, 0, 7, 1)]);
+    let open = [(0, K::Activate, 0, 5, 2), (500, K::RefreshBank, 0, 0, 2)];
+    forbidden(&ddr5, Rule::RefreshOfOpenBank, &open);
+    let turns: Vec<Line> =
+        (0..9).map(|i| (i * 1171, K::RefreshBank, 0, 0, (i % 4) as u16)).collect();
+    assert_eq!(violations(&ddr5, &turns), []);
+}
+
+/// Nine intervals of 9360 cycles may pass, then one, if eight were postponed.
+#[test]
+fn refresh_intervals() {
+    let h = h();
+    let one = |at| (at, K::Refresh, 0, 0, 0);
+    let rules = |trace: &[Line]| -> Vec<Rule> {
+        violations(&h, trace).iter().map(|violation| violation.rule).collect()
+    };
+    assert_eq!(rules(&[one(9 * 9360)]), []);
+    assert_eq!(rules(&[one(9 * 9360 + 1)]), [Rule::RefreshInterval; 16], "each bank of the rank");
+    assert_eq!(rules(&[one(9 * 9360), one(10 * 9360)]), []);
+    assert_eq!(rules(&[one(9 * 9360), one(10 * 9360 + 1)]), [Rule::RefreshInterval; 16]);
+    // Eight were pulled in, a ninth is for nothing.
+    let early: Vec<Line> = (0..9).map(|i| one(1000 + i * 420)).collect();
+    assert_eq!(rules(&[early.as_slice(), &[one(4360 + 9 * 9360)]].concat()), []);
+    let late = [early.as_slice(), &[one(4361 + 9 * 9360)]].concat();
+    assert_eq!(rules(&late), [Rule::RefreshInterval; 16]);
+    // While a rank refreshes itself, nothing falls due.
+    let asleep = [(1000, K::SelfRefreshEnter, 0, 0, 0), (1_001_000, K::SelfRefreshExit, 0, 0, 0)];
+    let due = 1_000_000 + 9 * 9360;
+    assert_eq!(rules(&[asleep.as_slice(), &[one(due)]].concat()), []);
+    assert_eq!(rules(&[asleep.as_slice(), &[one(due + 1)]].concat()), [Rule::RefreshInterval; 16]);
+}
+
+#[test]
+fn refreshes_that_never_come_are_missed_at_the_end() {
+    let mut config = h();
+    let at_end = |config: &MemoryConfig, end: u64| {
+        let mut checker = Checker::new(config).unwrap();
+        checker.finish(Cycles(end));
+        checker
+    };
+    assert_eq!(at_end(&config, 9 * 9360).count(), 0);
+    let missed = at_end(&config, 9 * 9360 + 1);
+    assert_eq!(missed.count(), 32);
+    assert_eq!(
+        missed.violations()[17].to_string(),
+        "at the end: channel 0 rank 1 group 0 bank 1: tREFI: 84241 cycles after the start, 84240 allowed"
+    );
+    config.refresh = RefreshPolicy::Off;
+    assert_eq!(at_end(&config, 1_000_000).count(), 0);
+    // One bank is left out.
+    let mut checker = Checker::new(&memory("lpddr4-3200", &[])).unwrap();
+    for turn in 0..100 {
+        let (at, bank) = (turn * 780, (turn % 7) as u16);
+        checker.check(&command((at, K::RefreshBank, 0, 0, bank)));
+    }
+    let first = checker.violations().first().unwrap();
+    assert_eq!(first.rule, Rule::RefreshTurn, "{first}");
+    checker.finish(Cycles(100 * 780));
+    let late = checker.violations().iter().filter(|late| late.rule == Rule::RefreshInterval);
+    let late: Vec<u16> =
+        late.filter(|late| late.place.rank == 0).map(|late| late.place.bank).collect();
+    assert_eq!(late, [7]);
+}
+
+#[test]
+fn sleep() {
+    let down = (100, K::PowerDownEnter, 0, 0, 0);
+    exact(&h(), Rule::PowerDown, &[down, (106, K::PowerDownExit, 0, 0, 0)]);
+    let up = (130, K::PowerDownExit, 0, 0, 0);
+    exact(&h(), Rule::PowerUp, &[down, up, (138, K::Activate, 0, 0, 0)]);
+    exact(&h(), Rule::PowerDown, &[down, up, (136, K::PowerDownEnter, 0, 0, 0)]);
+    let read = [ACT, (30, K::Read, 0, 0, 0), (52, K::PowerDownEnter, 0, 0, 0)];
+    exact(&h(), Rule::PowerDownEntry, &read);
+    let write = [ACT, (30, K::Write, 0, 0, 0), (64, K::PowerDownEnter, 0, 0, 0)];
+    exact(&h(), Rule::PowerDownEntry, &write);
+    exact(&h(), Rule::PowerDownEntry, &[ACT, (1, K::PowerDownEnter, 0, 0, 0)]);
+    let asleep = (100, K::SelfRefreshEnter, 0, 0, 0);
+    exact(&h(), Rule::SelfRefresh, &[asleep, (107, K::SelfRefreshExit, 0, 0, 0)]);
+    let awake = (200, K::SelfRefreshExit, 0, 0, 0);
+    let exit = h().spec().timing.get("tXS").unwrap().0;
+    let woken = [asleep, awake, (200 + exit, K::Activate, 0, 0, 0)];
+    exact(&h(), Rule::SelfRefreshExit, &woken);
+    let closed = [ACT, (40, K::Precharge, 0, 0, 0), (57, K::SelfRefreshEnter, 0, 0, 0)];
+    exact(&h(), Rule::Precharge, &closed);
+    forbidden(&h(), Rule::RefreshOfOpenBank, &[ACT, (900, K::SelfRefreshEnter, 0, 0, 0)]);
+    forbidden(&h(), Rule::Asleep, &[down, (500, K::Activate, 0, 0, 0)]);
+    forbidden(&h(), Rule::Asleep, &[asleep, (500, K::Refresh, 0, 0, 0)]);
+    forbidden(&h(), Rule::Awake, &[(500, K::PowerDownExit, 0, 0, 0)]);
+    forbidden(&h(), Rule::Awake, &[down, (500, K::SelfRefreshExit, 0, 0, 0)]);
+    assert_eq!(violations(&h(), &[down, (101, K::Activate, 1, 0, 0)]), [], "the other rank");
+}
+
+#[test]
+fn states_of_banks() {
+    forbidden(&h(), Rule::ClosedBank, &[(500, K::Read, 0, 0, 0)]);
+    let closed = [ACT, (60, K::ReadAutoPrecharge, 0, 0, 0), (500, K::Write, 0, 0, 0)];
+    forbidden(&h(), Rule::ClosedBank, &closed);
+    forbidden(&h(), Rule::OpenBank, &[ACT, (500, K::Activate, 0, 0, 0)]);
+    let mut checker = Checker::new(&h()).unwrap();
+    checker.check(&command(ACT));
+    checker.check(&Command { row: 8, ..command((60, K::Read, 0, 0, 0)) });
+    assert_eq!(checker.violations()[0].rule, Rule::OtherRow);
+    // A closed bank ignores a precharge.
+    assert_eq!(violations(&h(), &[(10, K::Precharge, 0, 0, 0), (11, K::Activate, 0, 0, 0)]), []);
+}
+
+#[test]
+fn places() {
+    forbidden(&h(), Rule::Address, &[(10, K::Activate, 2, 0, 0)]);
+    forbidden(&h(), Rule::Address, &[(10, K::Activate, 0, 4, 0)]);
+    forbidden(&h(), Rule::Address, &[(10, K::Activate, 0, 0, 4)]);
+    let mut checker = Checker::new(&h()).unwrap();
+    checker.check(&Command { row: 65536, ..command(ACT) });
+    checker.check(&Command { column: 128, ..command((100, K::Read, 0, 0, 0)) });
+    let mut elsewhere = command(ACT);
+    elsewhere.to.channel = 1;
+    checker.check(&elsewhere);
+    assert!(checker.violations().iter().all(|violation| violation.rule == Rule::Address));
+    assert_eq!(checker.count(), 3);
+}
+
+#[test]
+fn says_what_is_wrong() {
+    let found = violations(&h(), &[ACT, (16, K::Read, 0, 0, 0)]);
+    assert_eq!(
+        found[0].to_string(),
+        "cycle 16: read of channel 0 rank 0 group 0 bank 0: tRCD: 16 cycles after \
+         activate of channel 0 rank 0 group 0 bank 0 row 7 at 0, 17 required"
+    );
+    let found = violations(&h(), &[ACT, (500, K::Refresh, 0, 0, 0)]);
+    assert_eq!(
+        found[0].to_string(),
+        "cycle 500: refresh of channel 0 rank 0: refresh of an open bank, after \
+         activate of channel 0 rank 0 group 0 bank 0 row 7 at 0"
+    );
+}
+
+#[test]
+fn keeps_the_first_and_counts_all() {
+    let mut checker = Checker::new(&h()).unwrap();
+    for i in 0..1000 {
+        checker.check(&command((i * 10, K::Read, 0, 0, 0)));
+    }
+    assert_eq!((checker.count(), checker.violations().len()), (1000, Violation::KEPT));
+    assert_eq!((checker.commands(), checker.last()), (1000, Cycles(9990)));
+}
+
+#[test]
+fn knows_every_shipped_memory() {
+    for (name, _) in SHIPPED {
+        assert!(Checker::new(&memory(name, &[])).is_ok(), "{name}");
+    }
+}
