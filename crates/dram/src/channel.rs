@@ -3,25 +3,27 @@
 //! What is to be done next is chosen anew after each command and each request that changes the
 //! choice ([`select`]), issued when its time comes ([`issue`]), and never looked at in between.
 
+mod accept;
 mod issue;
+mod options;
 mod select;
 mod sleep;
+mod upkeep;
+mod want;
 
 use std::collections::VecDeque;
 
-use memweir_core::Cycles;
-
-use crate::command::CommandKind;
-use crate::config::{MemoryConfig, PagePolicy, RefreshPolicy, Scheduler};
-use crate::decode::Place;
-use crate::queue::{CLOSED, List, NIL, Slot, Slots};
-use crate::request::{Completion, Direction, Request, RowOutcome, Source};
+use crate::config::{MemoryConfig, PagePolicy, RefreshPolicy};
+use crate::queue::{CLOSED, List, NIL, Slots};
+use crate::request::{Completion, Direction, Source};
 use crate::spec::BankRefresh;
 use crate::stats::Stats;
-use crate::system::{Full, Observer};
+use crate::system::Observer;
 use crate::timer::{NEVER, Shape, Timer};
-use select::{Choice, Want};
+use options::Options;
+use select::Choice;
 use sleep::Sleep;
+use want::Want;
 
 /// A bank and what waits for it.
 #[derive(Clone, Debug)]
@@ -71,22 +73,6 @@ struct Rank {
     /// From a read or a write to the end of its data, by direction.
     latency: [u64; 2],
     burst: u64,
-}
-
-/// What a controller was told to do.
-#[derive(Clone, Copy, Debug)]
-struct Options {
-    scheduler: Scheduler,
-    age_limit: u64,
-    page: PagePolicy,
-    /// Requests that wait, by direction.
-    capacity: [u32; 2],
-    /// Writes that wait at which draining begins, and below which it ends.
-    high: u32,
-    low: u32,
-    per_bank_refresh: bool,
-    power_down_after: u64,
-    self_refresh_after: u64,
 }
 
 /// A channel, or half of one where channels are split.
@@ -199,86 +185,6 @@ impl Channel {
         bank - self.shape().rank_of(bank) * self.shape().banks_of_rank()
     }
 
-    /// Takes a request in cycle `now`.
-    #[inline]
-    pub(crate) fn enqueue(&mut self, now: u64, request: Request, place: Place) -> Result<(), Full> {
-        let bank = place.bank as usize;
-        if self.slots.write_may_wait(request.address) && self.write_waits(place) {
-            self.answer_from_queue(now, request);
-            return Ok(());
-        }
-        let way = index(request.direction);
-        let state = &mut self.banks[bank];
-        let (open, list) = (state.row, &mut state.lists[way]);
-        let is_full = if self.options.scheduler == Scheduler::PerBank && way == 0 {
-            u32::from(list.length) >= self.options.capacity[way]
-        } else {
-            self.waiting[way] >= self.options.capacity[way]
-        };
-        if is_full {
-            return Err(Full);
-        }
-        let slot = Slot::new(request, now, place.row, place.column);
-        self.slots.append(list, open, slot);
-        let (rank, bit) = (self.shape().rank_of(bank), self.bit(bank));
-        self.ranks[rank].work[way] |= 1 << bit;
-        self.ranks[rank].stale[way] |= 1 << bit;
-        self.ranks[rank].last_use = now;
-        self.waiting[way] += 1;
-        self.outstanding += 1;
-        match request.direction {
-            Direction::Read => self.stats.reads += 1,
-            Direction::Write => {
-                self.stats.writes += 1;
-                self.slots.write_waits(request.address);
-            }
-        }
-        self.floor = self.floor.max(now);
-        self.select_after_arrival(bank, way);
-        Ok(())
-    }
-
-    /// Whether a write to this line waits, in a list or as the request for which its row was opened.
-    fn write_waits(&self, place: Place) -> bool {
-        let bank = &self.banks[place.bank as usize];
-        let active = (bank.active != NIL).then(|| self.slots.get(bank.active));
-        let is_active = active.is_some_and(|slot| {
-            slot.request.direction == Direction::Write
-                && (slot.row, slot.column) == (place.row, place.column)
-        });
-        is_active || self.slots.holds(&bank.lists[1], place.row, place.column)
-    }
-
-    /// A read is answered with what a waiting write brought; a write replaces it.
-    fn answer_from_queue(&mut self, now: u64, request: Request) {
-        match request.direction {
-            Direction::Read => {
-                self.stats.reads += 1;
-                self.stats.forwarded += 1;
-            }
-            Direction::Write => {
-                self.stats.writes += 1;
-                self.stats.coalesced += 1;
-            }
-        }
-        self.stats.row_hits += 1;
-        self.outstanding += 1;
-        self.answer(Completion {
-            request,
-            accepted: Cycles(now),
-            done: Cycles(now + 1),
-            outcome: RowOutcome::Hit,
-            blamed: None,
-        });
-    }
-
-    /// Keeps answers in the order in which they are given.
-    fn answer(&mut self, completion: Completion) {
-        let later = self.answers.iter().rev().take_while(|other| other.done > completion.done);
-        let place = self.answers.len() - later.count();
-        self.answers.insert(place, completion);
-    }
-
     /// Lets what happens next happen, which is not before `now`.
     #[inline]
     pub(crate) fn step(&mut self, now: u64, observer: &mut impl Observer) {
@@ -319,46 +225,6 @@ impl Channel {
 
     fn find_due(&mut self) {
         self.due = self.ranks.iter().map(|rank| rank.due).min().unwrap_or(NEVER);
-    }
-}
-
-impl Options {
-    fn new(config: &MemoryConfig) -> Self {
-        let share = |share: f64| share * f64::from(config.write_queue);
-        let after = |after: Option<Cycles>| after.map_or(NEVER, |after| after.0);
-        Self {
-            scheduler: config.scheduler,
-            age_limit: after(config.age_limit),
-            page: config.page,
-            capacity: [config.read_queue, config.write_queue],
-            // Above the share, and below it.
-            high: (share(config.high_watermark).floor() as u32 + 1).min(config.write_queue),
-            low: share(config.low_watermark).ceil() as u32,
-            per_bank_refresh: config.refresh == RefreshPolicy::PerBank,
-            power_down_after: after(config.power.power_down_after),
-            self_refresh_after: after(config.power.self_refresh_after),
-        }
-    }
-
-    /// Whether ranks are ever put to sleep.
-    fn sleeps(&self) -> bool {
-        self.power_down_after != NEVER || self.self_refresh_after != NEVER
-    }
-
-    /// Whether a controller with these options ever sends `command`.
-    fn uses(&self, command: CommandKind) -> bool {
-        use CommandKind as C;
-        match command {
-            C::Activate | C::Precharge | C::Read | C::Write => true,
-            C::PrechargeAll => !self.per_bank_refresh || self.sleeps(),
-            C::Refresh => !self.per_bank_refresh,
-            C::RefreshBank => self.per_bank_refresh,
-            C::ReadAutoPrecharge | C::WriteAutoPrecharge => {
-                matches!(self.page, PagePolicy::Closed { .. })
-            }
-            C::PowerDownEnter | C::PowerDownExit => self.power_down_after != NEVER,
-            C::SelfRefreshEnter | C::SelfRefreshExit => self.self_refresh_after != NEVER,
-        }
     }
 }
 

@@ -5,10 +5,11 @@ mod common;
 
 use common::{Kind, machine_h, run, trace};
 use memweir_core::{Cycles, PhysAddr};
+use memweir_dram::command::{Command, CommandKind};
 use memweir_dram::config::{PagePolicy, PowerPolicy, RefreshPolicy, Scheduler};
 use memweir_dram::drive::Mode;
 use memweir_dram::request::{Completion, Direction, Request, RowOutcome, Source};
-use memweir_dram::{MemoryConfig, MemorySystem, Observer};
+use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
 use proptest::prelude::*;
 
 const ROW: u64 = 1 << 17;
@@ -199,4 +200,69 @@ proptest! {
         let run = run(&config, words, mode, &mut ());
         prop_assert_eq!(run.driven.requests(), count);
     }
+}
+
+#[derive(Default)]
+struct Refreshes(Vec<(u64, u16, u16)>);
+
+impl Observer for Refreshes {
+    fn command(&mut self, command: &Command) {
+        if command.kind == CommandKind::RefreshBank {
+            self.0.push((command.at.0, command.to.group, command.to.bank));
+        }
+    }
+}
+
+#[test]
+fn banks_are_refreshed_in_turn() {
+    for (name, turns) in [("lpddr4-3200", 8), ("ddr5-4800", 4)] {
+        let mut config = MemoryConfig::new(MemorySpec::shipped(name).unwrap());
+        config.refresh = RefreshPolicy::PerBank;
+        let interval = config.spec().bank_refresh_interval().unwrap().0;
+        let mut memory = MemorySystem::new(&config).unwrap();
+        let mut seen = Refreshes::default();
+        let controllers = u64::from(config.controllers());
+        memory.advance(Cycles(interval * 2 * turns), &mut seen);
+        assert_eq!(seen.0.len() as u64, 2 * turns * controllers, "{name}");
+        let last = seen.0.last().unwrap();
+        assert_eq!((last.0, last.2), (interval * 2 * turns, turns as u16 - 1), "{name}");
+        assert!(seen.0.iter().all(|(_, group, _)| *group == 0), "{name}");
+    }
+}
+
+#[test]
+fn the_other_banks_work_while_one_is_refreshed() {
+    let latency = |refresh| {
+        let mut config = MemoryConfig::new(MemorySpec::shipped("ddr5-4800").unwrap());
+        config.refresh = refresh;
+        // Refresh closes rows: with open pages it would spare random reads a conflict.
+        config.page = PagePolicy::Closed { accesses: 1 };
+        run(&config, trace(Kind::RandR).take(50_000), Mode::Pace(301), &mut ()).mean_latency()
+    };
+    let (off, all_bank) = (latency(RefreshPolicy::Off), latency(RefreshPolicy::AllBank));
+    let per_bank = latency(RefreshPolicy::PerBank);
+    // A read in all-bank refresh waits for half of tRFC, one in the refresh of its own bank for half
+    // of tRFCsb: in cycles, 710^2 / 2 / 9375 = 27 on average, and a quarter of 313^2 / 2 / 1171 = 10.
+    // The latter keeps rows of other banks from being opened for tREFSBRD: 72^2 / 2 / 1171 = 2 more.
+    assert!((15.0..35.0).contains(&(all_bank - off)), "{off} {all_bank}");
+    assert!((5.0..15.0).contains(&(per_bank - off)), "{off} {per_bank}");
+}
+
+#[test]
+fn dram_and_slower_cells_share_a_channel() {
+    let dram = include_str!("../data/ddr4-2400.toml");
+    let slow = dram
+        .replace("kind = \"dram\"", "kind = \"nvm\"")
+        .replace("tRCD = 17", "tRCD = 120")
+        .replace("tWR = 18", "tWR = 360")
+        .replace("tREFI = 9360\n", "");
+    let slow = MemorySpec::parse("slow", &slow).unwrap();
+    let dram = MemorySpec::shipped("ddr4-2400").unwrap();
+    let config = MemoryConfig::of_ranks(vec![dram.into(), slow.into()], 1);
+    let rank = 1 << 13;
+    let mut seen = Completions::default();
+    run(&config, [0, rank, 2 * ROW + rank + 64], Mode::Parallel(1), &mut seen);
+    let latencies: Vec<u64> = seen.0.iter().map(|c| c.done.0 - c.accepted.0).collect();
+    // 17 + 17 + 4; 120 + 17 + 4; and 17 more to close the other row.
+    assert_eq!(latencies, [38, 141, 158]);
 }

@@ -1,7 +1,7 @@
 //! Power-down and self-refresh of ranks for which nothing waits.
 
 use super::Channel;
-use super::select::{Choice, SLEEP, WAKE};
+use super::select::{Choice, HOUSEKEEPING, REFRESH};
 use crate::command::CommandKind;
 use crate::timer::NEVER;
 
@@ -30,25 +30,25 @@ impl Channel {
             Sleep::SelfRefresh => {
                 // Whatever refresh was owed is done by the rank itself.
                 if requests != 0 {
-                    offer(CommandKind::SelfRefreshExit, WAKE, 0);
+                    offer(CommandKind::SelfRefreshExit, REFRESH, 0);
                 }
                 true
             }
             Sleep::PowerDown => {
                 // Self-refresh is entered from wakefulness.
                 let at = if is_wanted { 0 } else { deep };
-                offer(CommandKind::PowerDownExit, WAKE, at);
+                offer(CommandKind::PowerDownExit, REFRESH, at);
                 true
             }
             Sleep::Awake if is_wanted => false,
             Sleep::Awake => {
                 let light = after(self.options.power_down_after);
                 if deep != NEVER {
-                    offer(rank.closing_or(CommandKind::SelfRefreshEnter), SLEEP, deep);
+                    offer(rank.closing_or(CommandKind::SelfRefreshEnter), HOUSEKEEPING, deep);
                 }
                 // Not when self-refresh is next.
                 if light < deep && self.floor < deep {
-                    offer(CommandKind::PowerDownEnter, SLEEP, light);
+                    offer(CommandKind::PowerDownEnter, HOUSEKEEPING, light);
                 }
                 true
             }
