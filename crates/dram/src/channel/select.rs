@@ -127,7 +127,7 @@ impl Channel {
                 self.draining = true;
             }
         } else if reads != 0 {
-            if writes < self.options.low {
+            if writes == 0 || writes < self.options.low {
                 self.draining = false;
             } else if self.floor.saturating_sub(self.drain_began) > self.options.age_limit {
                 self.draining = false;
