@@ -12,7 +12,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use common::{Kind, machine_h, trace};
-use memweir_core::PhysAddr;
+use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::MemorySystem;
 use memweir_dram::drive::{Mode, Offer, drive};
 use memweir_dram::request::{Direction, Source};
@@ -69,6 +69,7 @@ fn replay(path: &Path, mode: Mode) -> (f64, f64) {
                 address: PhysAddr(access.address),
                 direction: access.direction,
                 source: Source(0),
+                due: Cycles::ZERO,
             })
         })
     };

@@ -33,6 +33,8 @@ pub enum Mode {
     Parallel(u32),
     /// Request `i` not before cycle `i * K`, from which its latency counts; at least 1.
     Pace(u64),
+    /// Each request not before its own due cycle ([`Offer::due`]), from which its latency counts.
+    Due,
 }
 
 impl FromStr for Mode {
@@ -70,6 +72,7 @@ impl fmt::Display for Mode {
             Self::Saturate => f.write_str("sat"),
             Self::Parallel(reads) => write!(f, "mlp:{reads}"),
             Self::Pace(cycles) => write!(f, "pace:{cycles}"),
+            Self::Due => f.write_str("due"),
         }
     }
 }
@@ -83,6 +86,8 @@ pub struct Offer {
     pub direction: Direction,
     /// Who asks.
     pub source: Source,
+    /// Not before this cycle, where the mode is [`Mode::Due`]; not descending.
+    pub due: Cycles,
 }
 
 /// What was measured. `hits + misses + conflicts = reads + writes`, and every read is in
@@ -171,17 +176,15 @@ pub fn drive<E>(
     let mut now = 0;
     let mut next = source().map_err(DriveError::Source)?;
     while let Some(offer) = next {
-        if let Mode::Pace(pace) = mode
-            && let due = tally.offered * pace
-            && now < due
-        {
+        let due = tally.due(&offer);
+        if now < due {
             memory.advance(Cycles(due - 1), &mut tally);
             now = due;
         }
         let accepted = tally.may_offer(offer.direction)
             && memory.enqueue(Cycles(now), tally.request(offer)).is_ok();
         if accepted {
-            tally.accepted(offer.direction, now);
+            tally.accepted(&offer, now);
             memory.advance(Cycles(now), &mut tally);
             now += 1;
             next = source().map_err(DriveError::Source)?;
@@ -209,11 +212,27 @@ struct Tally<'a, O> {
     offered: u64,
     outstanding_reads: u32,
     driven: Driven,
+    /// The due cycles of the latest requests, by the end of their number; for [`Mode::Due`] alone.
+    dues: Vec<u64>,
 }
+
+/// More requests than any memory system holds: up to 64 controllers with queues of up to 4,096.
+const MOST_OUTSTANDING: usize = 1 << 20;
 
 impl<'a, O> Tally<'a, O> {
     fn new(mode: Mode, observer: &'a mut O) -> Self {
-        Self { mode, observer, offered: 0, outstanding_reads: 0, driven: Driven::default() }
+        let dues = if mode == Mode::Due { vec![0; MOST_OUTSTANDING] } else { Vec::new() };
+        let driven = Driven::default();
+        Self { mode, observer, offered: 0, outstanding_reads: 0, driven, dues }
+    }
+
+    /// The cycle before which `offer`, the next, is not made.
+    fn due(&self, offer: &Offer) -> u64 {
+        match self.mode {
+            Mode::Pace(pace) => self.offered * pace,
+            Mode::Due => offer.due.0,
+            Mode::Saturate | Mode::Parallel(_) => 0,
+        }
     }
 
     fn may_offer(&self, direction: Direction) -> bool {
@@ -233,9 +252,12 @@ impl<'a, O> Tally<'a, O> {
         }
     }
 
-    fn accepted(&mut self, direction: Direction, now: u64) {
+    fn accepted(&mut self, offer: &Offer, now: u64) {
+        if let Some(due) = self.dues.get_mut(self.offered as usize % MOST_OUTSTANDING) {
+            *due = offer.due.0;
+        }
         self.offered += 1;
-        self.outstanding_reads += u32::from(direction == Direction::Read);
+        self.outstanding_reads += u32::from(offer.direction == Direction::Read);
         self.driven.cycles = self.driven.cycles.max(Cycles(now + 1));
     }
 
@@ -247,7 +269,8 @@ impl<'a, O> Tally<'a, O> {
                 let behind = (self.offered as u32).wrapping_sub(completion.request.tag);
                 Cycles((self.offered - u64::from(behind)) * pace)
             }
-            _ => completion.accepted,
+            Mode::Due => Cycles(self.dues[completion.request.tag as usize % MOST_OUTSTANDING]),
+            Mode::Saturate | Mode::Parallel(_) => completion.accepted,
         }
     }
 

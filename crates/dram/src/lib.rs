@@ -11,6 +11,7 @@ mod channel;
 pub mod check;
 pub mod command;
 pub mod config;
+pub mod curve;
 mod decode;
 pub mod drive;
 pub mod energy;

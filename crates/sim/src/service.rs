@@ -1,6 +1,7 @@
 //! What a memory can carry, and how its latency grows on the way there.
 
 use memweir_core::BytesPerSec;
+use memweir_dram::curve::Fit;
 
 /// A point of the latency's growth below saturation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,6 +30,19 @@ pub struct ServiceCurve {
 }
 
 impl ServiceCurve {
+    /// The curve that was measured of `memory` at bank level, as the file called `name` has it.
+    #[must_use]
+    pub fn measured(name: &str, (memory, fit): (String, Fit)) -> Self {
+        let point = |[utilization, stretch]: [f64; 2]| GrowthPoint { utilization, stretch };
+        Self {
+            capacity: fit.capacity,
+            read_cost: 1.0,
+            write_cost: fit.write_cost,
+            growth: fit.growth.into_iter().map(point).collect(),
+            source: format!("measured at bank level: {memory}, {} ({name})", fit.pattern),
+        }
+    }
+
     /// A memory whose reads and writes cost alike, as fast as unloaded until it saturates.
     #[must_use]
     pub fn flat(capacity: BytesPerSec) -> Self {

@@ -75,6 +75,19 @@ struct Watermarks {
 }
 
 impl MemoryArgs {
+    /// One line that says what was measured.
+    pub(super) fn describe(&self, config: &MemoryConfig) -> String {
+        let mut names: Vec<&str> = config.ranks.iter().map(|spec| spec.name.as_str()).collect();
+        names.dedup();
+        format!(
+            "{}, {} channels of {} ranks, {} page",
+            names.join(" + "),
+            config.channels,
+            config.ranks.len(),
+            config.page
+        )
+    }
+
     /// The memory system, checked.
     pub(super) fn config(&self) -> Result<MemoryConfig, InputError> {
         let specs = specs(&self.memory)?;

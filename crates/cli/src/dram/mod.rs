@@ -1,6 +1,7 @@
 //! `memweir dram`: memories at bank level, driven by traces.
 
 mod convert;
+mod curve;
 mod list;
 mod memory;
 mod render;
@@ -24,6 +25,8 @@ pub(crate) struct Args {
 enum Action {
     /// Serve a trace of memory accesses and tell how long it took, and why
     Replay(Box<replay::Args>),
+    /// Measure bandwidth against latency, for people and for the flow model of `memweir sim`
+    Curve(Box<curve::Args>),
     /// Write a trace in another format
     Convert(convert::Args),
     /// List the memories that come with memweir
@@ -32,10 +35,11 @@ enum Action {
     Show(show::Args),
 }
 
-/// Replays, converts, lists or shows.
+/// Replays, measures, converts, lists or shows.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.action {
         Action::Replay(args) => replay::execute(args),
+        Action::Curve(args) => curve::execute(args),
         Action::Convert(args) => convert::execute(args),
         Action::List => list::execute(),
         Action::Show(args) => show::execute(args),

@@ -131,8 +131,11 @@ pub(super) fn report(config: &MemoryConfig, report: &Report, stats: &Stats) -> S
         }
     }
     if let (Some(energy), Some(power)) = (&report.energy_pj, report.average_power_mw) {
-        let kinds: Vec<String> =
-            energy.iter().map(|(kind, pj)| format!("{kind} {:.3}", pj * 1e-6)).collect();
+        let kinds: Vec<String> = energy
+            .iter()
+            .filter(|(_, pj)| **pj > 0.0)
+            .map(|(kind, pj)| format!("{kind} {:.3}", pj * 1e-6))
+            .collect();
         rows.push(("power", format!("{power:.1} mW mean")));
         rows.push(("energy in µJ", kinds.join(", ")));
     }

@@ -91,7 +91,7 @@ fn measure(
     let stats = memory.stats();
     driven.verify(requests.taken, &stats).map_err(Failure::Fault)?;
     let energy = watch.energy(driven.cycles);
-    Ok((Report::new(config, &driven, &stats, energy, cpu_s), stats))
+    Ok((Report::new(config, &driven, &stats, energy.as_ref(), cpu_s), stats))
 }
 
 /// CPU time of this process.

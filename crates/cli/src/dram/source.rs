@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use memweir_core::input::InputError;
-use memweir_core::{Bytes, PhysAddr};
+use memweir_core::{Bytes, Cycles, PhysAddr};
 use memweir_dram::drive::Offer;
 use memweir_dram::request::Source;
 use memweir_dram::trace::{AddressSpace, ThreadId, Trace};
@@ -56,7 +56,8 @@ impl Requests {
             Some((thread, source)) if thread == access.thread => source,
             _ => self.source(access.thread),
         };
-        Ok(Some(Offer { address: PhysAddr(address), direction: access.direction, source }))
+        let (address, direction) = (PhysAddr(address), access.direction);
+        Ok(Some(Offer { address, direction, source, due: Cycles::ZERO }))
     }
 
     fn source(&mut self, thread: ThreadId) -> Source {

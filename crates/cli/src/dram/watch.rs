@@ -1,6 +1,5 @@
 //! Who looks at the commands of a replay: the rule checker, the energy account, the command file.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::BufWriter;
@@ -9,12 +8,14 @@ use std::path::{Path, PathBuf};
 use memweir_core::Cycles;
 use memweir_dram::check::{Checker, text};
 use memweir_dram::command::Command;
+use memweir_dram::energy::{EnergyMeter, EnergyReport};
 use memweir_dram::{MemoryConfig, Observer};
 
 use crate::failure::Failure;
 
 /// Looks at commands in every way that was asked for.
 pub(super) struct Watch {
+    meter: EnergyMeter,
     checker: Option<Checker>,
     commands: Option<(PathBuf, text::Writer<BufWriter<File>>)>,
 }
@@ -42,13 +43,16 @@ impl Watch {
             Ok(file) => Ok((path.to_owned(), text::Writer::new(BufWriter::new(file)))),
             Err(error) => Err(Failure::write(path, error)),
         };
-        Ok(Self { checker, commands: commands.map(create).transpose()? })
+        Ok(Self {
+            meter: EnergyMeter::new(config),
+            checker,
+            commands: commands.map(create).transpose()?,
+        })
     }
 
-    /// Energy in pJ by kind up to `end`, where the device's currents are known.
-    pub(super) fn energy(&mut self, end: Cycles) -> Option<BTreeMap<String, f64>> {
-        let _ = end;
-        None
+    /// What was drawn up to `end`; nothing where a device's file says nothing of energy.
+    pub(super) fn energy(&self, end: Cycles) -> Option<EnergyReport> {
+        (!self.meter.is_partial()).then(|| self.meter.report(end))
     }
 
     /// Ends the command file and the check at the cycle `end`.
@@ -65,7 +69,9 @@ impl Watch {
 }
 
 impl Observer for Watch {
+    #[inline]
     fn command(&mut self, command: &Command) {
+        self.meter.count(command);
         if let Some(checker) = &mut self.checker {
             checker.check(command);
         }

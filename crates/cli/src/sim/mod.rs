@@ -75,7 +75,8 @@ fn simulate(args: &Args, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn cores() -> NonZeroUsize {
+/// Cores that this process may use.
+pub(crate) fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Bucket, Driven, Latencies};
 use crate::config::MemoryConfig;
+use crate::energy::EnergyReport;
 use crate::stats::Stats;
 
 /// The result of a replay. `dram replay --json` is this structure, field by field.
@@ -36,11 +37,9 @@ pub struct Report {
     pub bandwidth_bytes_per_s: f64,
     /// Share of the cycles in which data was on a bus, mean over the channels (their halves).
     pub bus_utilisation: f64,
-    /// Energy in pJ by kind; absent where the device's currents are not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Energy in pJ by kind; nothing where a device's file says nothing of energy.
     pub energy_pj: Option<BTreeMap<String, f64>>,
-    /// All energy over the time of all cycles, in mW; absent like it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// All energy over the time of all cycles, in mW; nothing like it.
     pub average_power_mw: Option<f64>,
     /// CPU time of the replay in seconds, reading the trace included.
     pub cpu_s: f64,
@@ -85,13 +84,12 @@ impl Report {
         config: &MemoryConfig,
         driven: &Driven,
         stats: &Stats,
-        energy_pj: Option<BTreeMap<String, f64>>,
+        energy: Option<&EnergyReport>,
         cpu_s: f64,
     ) -> Self {
         let cycles = driven.cycles.as_f64();
         let seconds = cycles * config.spec().clock.as_f64() * 1e-12;
         let bus_cycles = cycles * f64::from(config.controllers());
-        let total_pj = energy_pj.as_ref().map(|energy| energy.values().sum::<f64>());
         Self {
             requests: driven.requests(),
             reads: driven.reads,
@@ -105,8 +103,8 @@ impl Report {
             read_latency_cycles: (&driven.latencies).into(),
             bandwidth_bytes_per_s: (driven.requests() * LINE_BYTES) as f64 / seconds,
             bus_utilisation: stats.data_cycles as f64 / bus_cycles,
-            average_power_mw: total_pj.map(|pj| pj * 1e-9 / seconds),
-            energy_pj,
+            energy_pj: energy.map(|e| e.iter().map(|(k, pj)| (k.to_owned(), pj)).collect()),
+            average_power_mw: energy.map(EnergyReport::average_milliwatts),
             cpu_s,
             requests_per_cpu_s: driven.requests() as f64 / cpu_s,
         }

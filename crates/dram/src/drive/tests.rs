@@ -13,7 +13,7 @@ fn memory(change: impl FnOnce(&mut MemoryConfig)) -> MemorySystem {
 }
 
 fn offer(address: u64, direction: Direction) -> Offer {
-    Offer { address: PhysAddr(address), direction, source: Source(0) }
+    Offer { address: PhysAddr(address), direction, source: Source(0), due: Cycles::ZERO }
 }
 
 fn drive_all(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven {
@@ -30,11 +30,12 @@ fn naive(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven {
         if let Some(offer) = offers.get(tally.offered as usize) {
             let due = match mode {
                 Mode::Pace(pace) => tally.offered * pace,
+                Mode::Due => offer.due.0,
                 _ => 0,
             };
             let may = clock >= due && tally.may_offer(offer.direction);
             if may && memory.enqueue(Cycles(clock), tally.request(*offer)).is_ok() {
-                tally.accepted(offer.direction, clock);
+                tally.accepted(offer, clock);
             }
         }
         memory.advance(Cycles(clock), &mut tally);
@@ -86,7 +87,8 @@ fn any_mode() -> impl Strategy<Value = Mode> {
     prop_oneof![
         Just(Mode::Saturate),
         (1u32..40).prop_map(Mode::Parallel),
-        (1u64..300).prop_map(Mode::Pace)
+        (1u64..300).prop_map(Mode::Pace),
+        Just(Mode::Due)
     ]
 }
 
@@ -96,7 +98,14 @@ fn any_offers() -> impl Strategy<Value = Vec<Offer>> {
         let direction = if write == 0 { Direction::Write } else { Direction::Read };
         offer(column << 6 | bank << 13 | row << 17, direction)
     });
-    prop::collection::vec(one, 1..300)
+    prop::collection::vec((one, 0u64..60), 1..300).prop_map(|offers| {
+        let mut due = 0;
+        let at = |(offer, gap): (Offer, u64)| {
+            due += gap;
+            Offer { due: Cycles(due), ..offer }
+        };
+        offers.into_iter().map(at).collect()
+    })
 }
 
 proptest! {

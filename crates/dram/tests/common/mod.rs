@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 
-use memweir_core::PhysAddr;
+use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::drive::{Driven, Mode, Offer, drive};
 use memweir_dram::request::{Direction, Source};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer, Stats};
@@ -100,6 +100,7 @@ pub(crate) fn run(
             address: PhysAddr(word & !1),
             direction: if word & 1 == 1 { Direction::Write } else { Direction::Read },
             source: Source(0),
+            due: Cycles::ZERO,
         });
         offered += u64::from(offer.is_some());
         Ok::<_, Infallible>(offer)

@@ -6,6 +6,7 @@ use memweir_core::input::{InputError, Section, Value};
 use memweir_core::medium::MediumKind;
 use memweir_core::medium::data::{MediumData, cost, latency, source};
 use memweir_core::{BytesPerSec, MAX_MEDIA, Picos};
+use memweir_dram::curve::Fit;
 
 use super::{DEFAULT_CORE_INSTRUCTIONS, Hardware};
 use crate::machine::{Interconnect, Machine, Memory, Node};
@@ -25,11 +26,12 @@ const MACHINE_KEYS: [&str; 9] = [
 ];
 
 /// Keys of one memory.
-const MEMORY_KEYS: [&str; 10] = [
+const MEMORY_KEYS: [&str; 11] = [
     "name",
     "medium",
     "node",
     "capacity",
+    "curve",
     "read_latency_ns",
     "write_latency_ns",
     "read_cost",
@@ -221,13 +223,32 @@ impl MemoryReader<'_> {
         medium: &MediumData,
     ) -> Result<ServiceCurve, InputError> {
         let given = section.map("source", |v| v.string().map(str::to_owned))?;
+        let base = match section.map("curve", |v| self.measured(&v))? {
+            Some(measured) => measured,
+            None => ServiceCurve {
+                capacity: rate(&section.require("capacity")?)?,
+                read_cost: medium.read_cost,
+                write_cost: medium.write_cost,
+                growth: Vec::new(),
+                source: format!("{}; {}", self.source, medium.source),
+            },
+        };
         Ok(ServiceCurve {
-            capacity: rate(&section.require("capacity")?)?,
-            read_cost: section.map("read_cost", |v| cost(&v))?.unwrap_or(medium.read_cost),
-            write_cost: section.map("write_cost", |v| cost(&v))?.unwrap_or(medium.write_cost),
-            growth: section.map("growth", |v| growth(&v))?.unwrap_or_default(),
-            source: given.unwrap_or_else(|| format!("{}; {}", self.source, medium.source)),
+            capacity: section.map("capacity", |v| rate(&v))?.unwrap_or(base.capacity),
+            read_cost: section.map("read_cost", |v| cost(&v))?.unwrap_or(base.read_cost),
+            write_cost: section.map("write_cost", |v| cost(&v))?.unwrap_or(base.write_cost),
+            growth: section.map("growth", |v| growth(&v))?.unwrap_or(base.growth),
+            source: given.unwrap_or(base.source),
         })
+    }
+
+    /// What `memweir dram curve` has measured and written into a file.
+    fn measured(&self, value: &Value<'_>) -> Result<ServiceCurve, InputError> {
+        let path = self.directory.join(value.string()?);
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| value.refuse(format!("{name} cannot be read: {error}")))?;
+        Ok(ServiceCurve::measured(&name, Fit::parse(&name, &text)?))
     }
 }
 

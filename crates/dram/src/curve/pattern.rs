@@ -1,0 +1,123 @@
+//! Requests as programs of different row locality make them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use memweir_core::input::Refusal;
+use memweir_core::names::suggestion;
+use memweir_core::{Bytes, Cycles, LINE_BYTES, PhysAddr};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::{Serialize, Serializer};
+
+use super::Task;
+use crate::drive::Offer;
+use crate::request::{Direction, Source};
+
+/// How addresses follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Line after line.
+    Streaming,
+    /// Eight streams in turn, each of which goes elsewhere after 16 lines on average.
+    Mixed,
+    /// Any line.
+    Random,
+}
+
+impl Pattern {
+    /// Every pattern and its name.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("streaming", Self::Streaming), ("mixed", Self::Mixed), ("random", Self::Random)];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, pattern)| *pattern == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let known = Self::ALL.iter().find(|(name, _)| *name == text);
+        known.map(|(_, pattern)| *pattern).ok_or_else(|| {
+            let names = Self::ALL.map(|(name, _)| name);
+            Refusal::new(format!("unknown pattern `{text}`"), suggestion(text, names))
+        })
+    }
+}
+
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Streams of [`Pattern::Mixed`].
+const STREAMS: usize = 8;
+/// The mean number of lines before a stream goes elsewhere.
+const RUN: u32 = 16;
+
+/// Endless requests, the same for the same seed.
+pub(super) struct Requests {
+    task: Task,
+    lines: u64,
+    /// Mean cycles between arrivals; absent where requests do not wait for their time.
+    gap: Option<f64>,
+    random: ChaCha8Rng,
+    now: f64,
+    streams: Vec<u64>,
+    turn: usize,
+}
+
+impl Requests {
+    pub(super) fn new(task: Task, capacity: Bytes, gap: Option<f64>, seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let lines = capacity.0 / LINE_BYTES;
+        let streams = match task.pattern {
+            Pattern::Mixed => STREAMS,
+            Pattern::Streaming | Pattern::Random => 1,
+        };
+        let streams = (0..streams).map(|_| random.random_range(0..lines)).collect();
+        Self { task, lines, gap, random, now: 0.0, streams, turn: 0 }
+    }
+
+    fn line(&mut self) -> u64 {
+        self.turn = (self.turn + 1) % self.streams.len();
+        let stream = &mut self.streams[self.turn];
+        *stream = match self.task.pattern {
+            Pattern::Random => self.random.random_range(0..self.lines),
+            Pattern::Mixed if self.random.random_ratio(1, RUN) => {
+                self.random.random_range(0..self.lines)
+            }
+            Pattern::Streaming | Pattern::Mixed => (*stream + 1) % self.lines,
+        };
+        *stream
+    }
+}
+
+impl Iterator for Requests {
+    type Item = Offer;
+
+    fn next(&mut self) -> Option<Offer> {
+        let address = PhysAddr(self.line() * LINE_BYTES);
+        let reads = self.random.random_bool(self.task.read_share);
+        if let Some(gap) = self.gap {
+            self.now -= gap * (1.0 - self.random.random::<f64>()).ln();
+        }
+        Some(Offer {
+            address,
+            direction: if reads { Direction::Read } else { Direction::Write },
+            source: Source(0),
+            due: Cycles(self.now as u64),
+        })
+    }
+}
