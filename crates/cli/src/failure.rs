@@ -12,7 +12,8 @@ use memweir_sim::SimError;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything ended well
-    1  a job failed; a replay decided differently under the same policy; a memory broke a rule
+    1  a job failed; a replay decided differently under the same policy; a memory broke a rule;
+       no map was found
     2  wrong usage or wrong input; nothing was started
     3  this machine cannot do it: no such meter, mechanism or permission
     4  a result could not be written
@@ -30,6 +31,10 @@ pub(crate) enum Outcome {
     Different,
     /// A memory's commands broke a rule of its standard.
     Violation,
+    /// No map was found.
+    Refused,
+    /// The machine cannot do it, and the result says so.
+    Impossible,
     /// A signal ended the work.
     Interrupted,
 }
@@ -101,7 +106,8 @@ impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         Self::from(match outcome {
             Outcome::Success => 0,
-            Outcome::JobFailed | Outcome::Different | Outcome::Violation => 1,
+            Outcome::JobFailed | Outcome::Different | Outcome::Violation | Outcome::Refused => 1,
+            Outcome::Impossible => 3,
             Outcome::Interrupted => 130,
         })
     }

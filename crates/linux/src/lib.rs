@@ -5,6 +5,7 @@
 //! [`Blocker`] and [`Meter`], each of which has a fake that injects faults. Nothing here decides
 //! who runs.
 
+pub mod arena;
 pub mod blocker;
 mod cgroup;
 pub mod fake;

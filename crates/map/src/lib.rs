@@ -7,6 +7,7 @@
 pub mod detect;
 mod hash;
 pub mod import;
+pub mod live;
 pub mod oracle;
 pub mod published;
 pub mod synthetic;

@@ -1,6 +1,7 @@
 //! `memweir map`: address maps of memory controllers.
 
 mod decode;
+mod detect;
 mod import;
 mod show;
 
@@ -21,6 +22,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// Find the map of this machine, or of a simulated one, from latencies alone
+    Detect(detect::Args),
     /// Show a map: its functions, a picture of them, and the page colors that it allows
     Show(show::Args),
     /// Tell where addresses lie: channel, rank, bank, row, column and page color
@@ -32,6 +35,7 @@ enum Action {
 /// Shows, decodes or imports.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.action {
+        Action::Detect(args) => detect::execute(args),
         Action::Show(args) => show::execute(args),
         Action::Decode(args) => decode::execute(args),
         Action::Import(args) => import::execute(args),

@@ -39,7 +39,7 @@ pub(crate) fn show(map: &AddressMap, pages: &[PageView]) -> String {
 }
 
 /// Functions with their roles, in the order of the map.
-fn functions(map: &AddressMap) -> String {
+pub(crate) fn functions(map: &AddressMap) -> String {
     let row = |(number, set): (usize, &memweir_core::address_map::SetFunction)| {
         vec![
             number.to_string(),

@@ -1,0 +1,135 @@
+//! `memweir map detect`.
+
+mod oracle;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use memweir_core::Nanos;
+use memweir_map::detect::{Detection, Options, Progress, bpm, detect};
+use memweir_map::oracle::LatencyOracle;
+use memweir_map::synthetic::Noise;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::value::duration;
+use oracle::Source;
+use report::Report;
+
+/// Options of `memweir map detect`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How to look for the map: `memweir` (hashed maps, offsets, odd channel counts), or `bpm`
+    /// (Algorithm 1 of the paper as written: functions of one or two bits)
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Algorithm::Memweir)]
+    algorithm: Algorithm,
+    /// What to measure: `live`, this machine's memory; or `map:FILE`, a simulated machine with the map
+    /// of FILE (a map file, or a JSON collection of which `FILE#ID` names an entry)
+    #[arg(long, value_name = "live|map:FILE", default_value = "live")]
+    oracle: Source,
+    /// How much disturbs a simulated machine's latencies
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = NoiseName::Server)]
+    noise: NoiseName,
+    /// Seed of what is chosen at random, and of a simulated machine
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Time that measuring may take; simulated time on a simulated machine [default: 60s, or 30m with
+    /// bpm, which reads each pair a million times]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    budget: Option<Nanos>,
+    /// Where a found map goes
+    #[arg(long, short, value_name = "FILE.toml")]
+    output: Option<PathBuf>,
+    /// Write the result as JSON (without FILE or with `-`: to standard output)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Algorithm {
+    Memweir,
+    Bpm,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum NoiseName {
+    Quiet,
+    Server,
+    Vm,
+}
+
+impl From<NoiseName> for Noise {
+    fn from(name: NoiseName) -> Self {
+        match name {
+            NoiseName::Quiet => Self::QUIET,
+            NoiseName::Server => Self::SERVER,
+            NoiseName::Vm => Self::VM,
+        }
+    }
+}
+
+/// Detects, shows the result, and writes the map if there is one.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    output::writable(args.json.as_deref())?;
+    creatable(args.output.as_deref())?;
+    let noise = Noise::from(args.noise);
+    let opened = args.oracle.open(noise, args.seed)?;
+    let report = match opened {
+        Ok(mut oracle) => Report::new(&run(args, oracle.as_mut())),
+        Err(reason) => Report::impossible(&reason),
+    };
+    if let (Some(path), Some(map)) = (&args.output, report.map()) {
+        std::fs::write(path, map.to_toml()).map_err(|error| Failure::write(path, error))?;
+    }
+    if let Some(path) = &args.json {
+        output::json(path, &report.json())?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&report.text(args.output.as_deref()))?;
+    }
+    Ok(report.outcome())
+}
+
+impl Args {
+    fn budget(&self) -> Duration {
+        let default = match self.algorithm {
+            Algorithm::Memweir => Duration::from_secs(60),
+            Algorithm::Bpm => Duration::from_secs(30 * 60),
+        };
+        self.budget.map_or(default, Duration::from)
+    }
+}
+
+fn run(args: &Args, oracle: &mut dyn LatencyOracle) -> Detection {
+    let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
+    if let Ok(style) =
+        ProgressStyle::with_template("{wide_bar} {percent:>3} % of the time {msg:<24}")
+    {
+        bar.set_style(style);
+    }
+    let mut show = |progress: Progress| {
+        bar.set_position((progress.spent * 1000.0) as u64);
+        bar.set_message(progress.step.to_string());
+    };
+    let options = Options { seed: args.seed, budget: args.budget() };
+    let name = args.oracle.name();
+    let detection = match args.algorithm {
+        Algorithm::Memweir => detect(oracle, &name, &options, &mut show),
+        Algorithm::Bpm => bpm::detect(oracle, &name, &options, &mut show),
+    };
+    bar.finish_and_clear();
+    detection
+}
+
+/// Refuses a file that cannot be written, and leaves none behind: a map may not be found.
+fn creatable(path: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    let is_new = !path.exists();
+    output::writable(Some(path))?;
+    if is_new {
+        std::fs::remove_file(path).map_err(|error| Failure::write(path, error))?;
+    }
+    Ok(())
+}

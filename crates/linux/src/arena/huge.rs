@@ -1,0 +1,90 @@
+//! Memory in huge pages.
+
+use std::fs;
+use std::io;
+
+use memmap2::{Advice, MmapMut, MmapOptions};
+use memweir_core::Bytes;
+
+use super::HUGE;
+
+const POOL: &str = "/proc/sys/vm/nr_hugepages";
+const PAGE: usize = 4096;
+/// The share of available memory that is taken at most.
+const SHARE: u64 = 4;
+
+/// Where huge pages come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Given by the kernel where it can, for an advice.
+    Transparent,
+    /// From the pool of the administrator, which is raised for the moment.
+    Reserved,
+}
+
+/// A mapping whose bytes from a huge page's boundary on have all been written.
+#[derive(Debug)]
+pub(super) struct HugePages {
+    mapping: MmapMut,
+    start: usize,
+    length: usize,
+}
+
+impl HugePages {
+    pub(super) fn new(bytes: Bytes, kind: Kind) -> io::Result<Self> {
+        let pages = bytes.0.min(available()? / SHARE) / HUGE.0;
+        let length = (pages * HUGE.0) as usize;
+        let mapping = match kind {
+            Kind::Transparent => {
+                let mapping = MmapOptions::new().len(length + HUGE.0 as usize).map_anon()?;
+                mapping.advise(Advice::HugePage)?;
+                mapping
+            }
+            Kind::Reserved => {
+                let _pool = Pool::raise(pages)?;
+                let bits = HUGE.0.trailing_zeros() as u8;
+                // Populated before the pool shrinks again: pages in use leave it when they are freed.
+                MmapOptions::new().len(length).huge(Some(bits)).populate().map_anon()?
+            }
+        };
+        let start = mapping.as_ptr().align_offset(HUGE.0 as usize);
+        let mut pages = Self { mapping, start, length };
+        for byte in pages.mapping[start..start + length].iter_mut().step_by(PAGE) {
+            *byte = 1;
+        }
+        Ok(pages)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.mapping[self.start..self.start + self.length]
+    }
+}
+
+/// The raised pool of huge pages.
+struct Pool {
+    before: u64,
+}
+
+impl Pool {
+    fn raise(pages: u64) -> io::Result<Self> {
+        let before: u64 = fs::read_to_string(POOL)?.trim().parse().map_err(io::Error::other)?;
+        fs::write(POOL, (before + pages).to_string())?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(POOL, self.before.to_string()) {
+            eprintln!("memweir: {POOL} could not be put back to {}: {error}", self.before);
+        }
+    }
+}
+
+/// Bytes that programs can have without swapping.
+fn available() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::other("no MemAvailable in /proc/meminfo"))
+}
