@@ -25,7 +25,7 @@ use memweir_core::address_map::AddressMap;
 use memweir_core::{LINE_BYTES, PhysAddr};
 
 use crate::oracle::{LatencyOracle, Reach};
-use conflicts::Threshold;
+use conflicts::Conflicts;
 use functions::Search;
 use model::Model;
 use probe::Probe;
@@ -33,8 +33,10 @@ use shape::{Known, Shape};
 use verify::Trial;
 pub use verify::{Score, Share};
 
-/// The lower end of the intervals of precision and recall that a map must reach to be found.
-const VERIFIED: f64 = 0.98;
+/// The lower ends of the intervals of precision and recall that a map must reach to be found. A
+/// function too few halves precision, one too many halves recall, which has fewer pairs.
+const PRECISE: f64 = 0.98;
+const COMPLETE: f64 = 0.85;
 /// Explanations that are tried when fresh pairs refute one.
 const ATTEMPTS: u32 = 3;
 /// Lines below which there is nothing to find.
@@ -139,7 +141,7 @@ fn find(probe: &mut Probe<'_>, name: &str) -> Result<Found, Refused> {
     for attempt in 1.. {
         let mut model = search.find(probe)?;
         model.rows = rows::find(probe, &model, &conflicts.threshold)?;
-        match verified(probe, &model, &conflicts.threshold, name)? {
+        match verified(probe, &model, &conflicts, name)? {
             Ok(found) => return Ok(found),
             Err(refuted) if attempt == ATTEMPTS => return Err(refuted.refusal),
             Err(refuted) => search.refute(&model, refuted.trials),
@@ -158,14 +160,15 @@ struct Refuted {
 fn verified(
     probe: &mut Probe<'_>,
     model: &Model,
-    threshold: &Threshold,
+    conflicts: &Conflicts,
     name: &str,
 ) -> Result<Result<Found, Refuted>, Refused> {
     probe.enter(Step::Verification);
+    let threshold = &conflicts.threshold;
     let mut trials = verify::try_model(probe, model, threshold)?;
     trials.extend(verify::try_model(probe, model, threshold)?);
-    let score = Score::of(model, &trials);
-    if score.precision.low < VERIFIED || score.recall.low < VERIFIED {
+    let score = Score::of(model, &trials, &conflicts.held);
+    if score.precision.low < PRECISE || score.recall.low < COMPLETE {
         let refusal = probe.refuse(format!(
             "of {} fresh pairs, {:.1} % of predicted conflicts were conflicts and {:.1} % of \
              conflicts were predicted",

@@ -1,6 +1,7 @@
 //! End-to-end tests: the real command, real processes, real cgroups where root allows them.
 
 mod batches;
+mod detection;
 mod emulated;
 mod faults;
 mod kills;

@@ -21,7 +21,7 @@ use crate::oracle::LatencyOracle;
 /// "Repeat at least 1000000 times."
 const REPEATS: u32 = 1_000_000;
 /// Two clusters must be further apart than this many times the mean width of both.
-const APART: f64 = 3.0;
+const APART: f64 = 4.0;
 
 /// Runs Algorithm 1 and verifies what it says.
 pub fn detect(
@@ -39,8 +39,8 @@ fn find(probe: &mut Probe<'_>, name: &str) -> Result<Found, Refused> {
     contiguous(probe)?;
     let model = algorithm_1(probe)?;
     // The algorithm has no threshold for single pairs; the verification needs one.
-    let threshold = conflicts::find(probe)?.threshold;
-    verified(probe, &model, &threshold, name)?.map_err(|refuted| refuted.refusal)
+    let conflicts = conflicts::find(probe)?;
+    verified(probe, &model, &conflicts, name)?.map_err(|refuted| refuted.refusal)
 }
 
 fn algorithm_1(probe: &mut Probe<'_>) -> Result<Model, Refused> {
@@ -50,15 +50,17 @@ fn algorithm_1(probe: &mut Probe<'_>) -> Result<Model, Refused> {
     probe.enter(Step::Rows);
     let single: Vec<u64> = bits.iter().map(|bit| 1 << bit).collect();
     let latencies = latencies(probe, &single)?;
-    let Some(slow) = two_clusters(&latencies) else {
+    let Some(Clusters { slow, gap }) = two_clusters(&latencies, 0.0) else {
         return Err(probe.refuse("step 1: latencies of single bits form no two groups"));
     };
+    // What is slow by much less is slow for another reason than a row miss.
+    let least = gap / 2.0;
     let (row, remain) = split(&single, &slow);
 
     let partner = row[row.len() - 1];
     let with_row: Vec<u64> = remain.iter().map(|bit| bit | partner).collect();
     let latencies = self::latencies(probe, &with_row)?;
-    let Some(slow) = two_clusters(&latencies) else {
+    let Some(Clusters { slow, .. }) = two_clusters(&latencies, least) else {
         return Err(probe.refuse("step 2: latencies with a row bit form no two groups"));
     };
     let (column, mut remain) = split(&remain, &slow);
@@ -70,7 +72,8 @@ fn algorithm_1(probe: &mut Probe<'_>) -> Result<Model, Refused> {
         .collect();
     let latencies = self::latencies(probe, &pairs)?;
     // "Clustered into one or two groups": with one, no exclusive or is employed.
-    let slow = two_clusters(&latencies).unwrap_or_else(|| vec![false; pairs.len()]);
+    let slow = two_clusters(&latencies, least)
+        .map_or_else(|| vec![false; pairs.len()], |clusters| clusters.slow);
     let (xors, _) = split(&pairs, &slow);
     let used = xors.iter().fold(0, |used, xor| used | xor);
     remain.retain(|bit| bit & used == 0);
@@ -122,9 +125,18 @@ fn split(values: &[u64], slow: &[bool]) -> (Vec<u64>, Vec<u64>) {
     (chosen(true), chosen(false))
 }
 
-/// Which latencies belong to the higher of two clusters: cut where the variance within is least.
-/// Nothing if the two are hardly further apart than wide.
-fn two_clusters(latencies: &[f64]) -> Option<Vec<bool>> {
+/// Two groups of latencies.
+#[derive(Debug, PartialEq)]
+struct Clusters {
+    /// Which belong to the higher.
+    slow: Vec<bool>,
+    /// The distance of the means.
+    gap: f64,
+}
+
+/// Two clusters, cut where the variance within is least. Nothing if they are closer than `least`, or
+/// hardly further apart than wide.
+fn two_clusters(latencies: &[f64], least: f64) -> Option<Clusters> {
     let mut sorted = latencies.to_vec();
     sorted.sort_by(f64::total_cmp);
     let spread = |part: &[f64]| {
@@ -135,11 +147,13 @@ fn two_clusters(latencies: &[f64]) -> Option<Vec<bool>> {
     let cut = (1..sorted.len()).min_by(|a, b| within(a).total_cmp(&within(b)))?;
     let (low, high) = (spread(&sorted[..cut]).0, spread(&sorted[cut..]).0);
     let width = (within(&cut) / sorted.len() as f64).sqrt();
-    if high - low <= APART * width.max(f64::EPSILON) {
+    let gap = high - low;
+    if gap <= least.max(APART * width.max(f64::EPSILON)) {
         return None;
     }
     let limit = (sorted[cut - 1] + sorted[cut]) / 2.0;
-    Some(latencies.iter().map(|latency| *latency > limit).collect())
+    let slow = latencies.iter().map(|latency| *latency > limit).collect();
+    Some(Clusters { slow, gap })
 }
 
 #[cfg(test)]
@@ -165,10 +179,12 @@ mod tests {
 
     #[test]
     fn clusters() {
-        let slow = two_clusters(&[540.0, 631.0, 541.0, 629.0]).unwrap();
-        assert_eq!(slow, [false, true, false, true]);
-        assert_eq!(two_clusters(&[540.0, 541.0, 542.0, 543.0, 544.0, 545.0]), None);
-        assert_eq!(two_clusters(&[540.0]), None);
+        let clusters = two_clusters(&[540.0, 631.0, 541.0, 629.0], 0.0).unwrap();
+        assert_eq!(clusters.slow, [false, true, false, true]);
+        assert_eq!(clusters.gap, 89.5);
+        assert_eq!(two_clusters(&[540.0, 631.0, 541.0, 629.0], 90.0), None);
+        assert_eq!(two_clusters(&[540.0, 541.0, 542.0, 543.0, 544.0, 545.0], 0.0), None);
+        assert_eq!(two_clusters(&[540.0], 0.0), None);
     }
 
     #[test]
@@ -181,7 +197,7 @@ mod tests {
 
     #[test]
     fn refuses_what_it_gets_wrong() {
-        for id in ["zenhammer-amd_zen_3-1r4bg4b-samsung", "rhohammer-readme-5f"] {
+        for id in ["zenhammer-amd_zen_3-1r4bg4b-samsung", "rhohammer-readme-5f", "dramapp-9900x"] {
             let refused = run(id, Noise::QUIET).verdict.unwrap_err();
             assert!(refused.step != Step::Threshold, "{id}: {refused}");
         }

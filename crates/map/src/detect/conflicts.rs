@@ -6,6 +6,7 @@
 //! base, or they are merely slow.
 
 use memweir_core::PhysAddr;
+use rand::seq::SliceRandom;
 
 use super::probe::{Probe, lower_part, quantile};
 use super::{Refused, Step};
@@ -15,10 +16,10 @@ const BASES: usize = 6;
 /// Random addresses read with all bases between two looks at the results.
 const BATCH: usize = 256;
 /// Standard deviations by which a pair must stand out to be read again, at first and after that.
-const FIRST: f64 = 2.6;
+const FIRST: f64 = 2.4;
 const AGAIN: f64 = 2.3;
 /// Candidates that are read again together, so that time passes between two readings of one.
-const TOGETHER: usize = 64;
+const TOGETHER: usize = 192;
 /// Random addresses among candidates, which tell what is usual.
 const REFERENCES: usize = 48;
 /// Passes whose median decides.
@@ -26,9 +27,9 @@ const PASSES: usize = 5;
 /// Conflicts that are looked for, those that a base may contribute, and the fewest that suffice.
 const WANTED: usize = 150;
 const PER_BASE: usize = 60;
-const FEWEST: usize = 24;
+const FEWEST: usize = 72;
 /// Share of the budget after which looking stops.
-const SHARE: f64 = 0.6;
+const SHARE: f64 = 0.75;
 /// Standard deviations of medians between both groups, at least.
 const APART: f64 = 5.0;
 /// Share of the upper group that may lie between the groups.
@@ -49,24 +50,21 @@ pub(super) struct Threshold {
 
 /// Addresses that conflict with one.
 #[derive(Clone, Debug)]
-pub(super) struct BankSet {
-    pub(super) base: PhysAddr,
-    pub(super) members: Vec<PhysAddr>,
+struct BankSet {
+    base: PhysAddr,
+    members: Vec<PhysAddr>,
 }
 
 /// What was found.
 #[derive(Clone, Debug)]
 pub(super) struct Conflicts {
     pub(super) threshold: Threshold,
-    pub(super) sets: Vec<BankSet>,
+    /// Pairs that conflict, to find functions with.
+    pub(super) pairs: Vec<(PhysAddr, PhysAddr)>,
+    /// Others, kept to see whether a map that was found without them predicts them.
+    pub(super) held: Vec<(PhysAddr, PhysAddr)>,
     /// Pairs tried for one conflict: near the number of banks, above it where conflicts are missed.
     pub(super) pairs_per_conflict: f64,
-}
-
-impl Conflicts {
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (PhysAddr, PhysAddr)> {
-        self.sets.iter().flat_map(|set| set.members.iter().map(|member| (set.base, *member)))
-    }
 }
 
 /// A pair that stands out.
@@ -118,7 +116,13 @@ pub(super) fn find(probe: &mut Probe<'_>) -> Result<Conflicts, Refused> {
         )));
     }
     let sets = cliques(probe, &found, &threshold)?;
-    Ok(Conflicts { threshold, sets, pairs_per_conflict: tried as f64 / count as f64 })
+    let of = |set: &BankSet| set.members.iter().map(|member| (set.base, *member)).collect();
+    let mut held: Vec<(PhysAddr, PhysAddr)> =
+        sets.iter().flat_map(of as fn(&BankSet) -> Vec<_>).collect();
+    held.shuffle(&mut probe.random);
+    let pairs = held.split_off(held.len() / 3);
+    let pairs_per_conflict = tried as f64 / count as f64;
+    Ok(Conflicts { threshold, pairs, held, pairs_per_conflict })
 }
 
 impl Search {
@@ -174,7 +178,7 @@ impl Search {
         let noise = sd.max(quantum / 12f64.sqrt()).max(1.0);
         let mut upper: Vec<f64> = self.confirmed.iter().map(|c| c.excess - center).collect();
         upper.retain(|excess| *excess > 3.0 * noise);
-        if upper.len() < FEWEST / 2 {
+        if upper.len() < FEWEST / 6 {
             return Err("no group of slow pairs".to_owned());
         }
         // The upper half of the group: what is between the groups is never more than half of it.

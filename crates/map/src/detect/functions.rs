@@ -99,7 +99,7 @@ fn solve(probe: &mut Probe<'_>, shape: Shape, pairs: &[Pair]) -> Option<Model> {
 
 impl<'a> Search<'a> {
     pub(super) fn new(probe: &mut Probe<'_>, conflicts: &'a Conflicts) -> Self {
-        let pairs: Vec<Pair> = conflicts.pairs().collect();
+        let pairs = conflicts.pairs.clone();
         let samples = samples(probe, &pairs);
         Self { conflicts, pairs, samples, trials: Vec::new(), refuted: Vec::new() }
     }
@@ -236,7 +236,7 @@ fn same_banks(probe: &mut Probe<'_>, model: &Model, other: &Model) -> bool {
 
 /// Why nothing explains the pairs.
 fn unexplained(plain: Option<&Model>, conflicts: &Conflicts) -> String {
-    let (pairs, per_conflict) = (conflicts.pairs().count(), conflicts.pairs_per_conflict);
+    let (pairs, per_conflict) = (conflicts.pairs.len(), conflicts.pairs_per_conflict);
     let (found, highest) = plain.map_or((0, 0), |plain| {
         let highest = plain.banks.basis().iter().map(|f| u64::BITS - f.0.leading_zeros()).max();
         (plain.banks.dimension(), highest.unwrap_or(0))

@@ -68,7 +68,8 @@ impl Share {
 pub struct Score {
     /// The share of predicted conflicts that are.
     pub precision: Share,
-    /// The share of conflicts that were predicted.
+    /// The share of conflicts that were predicted, of those that were found without the map and
+    /// those that came up when it was tried.
     pub recall: Share,
     /// The harmonic mean of both; its interval is that of both lower and both upper ends.
     pub f1: Share,
@@ -77,17 +78,21 @@ pub struct Score {
 }
 
 impl Score {
-    pub(super) fn of(model: &Model, trials: &[Trial]) -> Self {
+    pub(super) fn of(model: &Model, trials: &[Trial], held: &[(PhysAddr, PhysAddr)]) -> Self {
         let Tally { pairs, right, wrong, missed } = Tally::of(model, trials);
         let precision = Share::of(right, right + wrong);
-        let recall = Share::of(right, right + missed);
+        let conflict = |(a, b): &&(PhysAddr, PhysAddr)| {
+            model.relation(*a, *b).is_none_or(|relation| relation == Relation::Conflict)
+        };
+        let (held, predicted) = (held.len() as u64, held.iter().filter(conflict).count() as u64);
+        let recall = Share::of(predicted, held + missed);
         let harmonic = |p: f64, r: f64| if p + r > 0.0 { 2.0 * p * r / (p + r) } else { 0.0 };
         let f1 = Share {
             value: harmonic(precision.value, recall.value),
             low: harmonic(precision.low, recall.low),
             high: harmonic(precision.high, recall.high),
         };
-        Self { precision, recall, f1, pairs }
+        Self { precision, recall, f1, pairs: pairs + held }
     }
 }
 
