@@ -107,8 +107,8 @@ impl Laboratory for Lab {
     }
 
     fn precision(&self) -> String {
-        "A quarter of the time per run: programs that seldom miss have few misses in it, and \
-         improvements move by about a percent."
+        "A twelfth of the time per run: programs that seldom miss have a few dozen misses in it, and \
+         improvements move by some percent."
             .to_owned()
     }
 }

@@ -9,7 +9,7 @@ use crate::source::{FigureData, Item, Paper, Statement, Suite, Value};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// The item, `X1` to `X15` or `H1` to `H12`.
+    /// The item, `X1` to `X15`, `H1` to `H12` or `B1` to `B13`.
     pub item: String,
     /// The figure, table or equation: `9`, `1b`, `table1`.
     pub figure: String,
@@ -200,7 +200,7 @@ impl Report {
         tally
     }
 
-    /// The items of which something, or everything, is not for this engine.
+    /// The items of which something, or everything, is not for a simulation.
     pub fn elsewhere(&self) -> impl Iterator<Item = (&Item, &str)> {
         self.paper.items.iter().filter_map(|item| Some((item, item.elsewhere.as_deref()?)))
     }

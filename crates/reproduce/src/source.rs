@@ -35,14 +35,14 @@ pub struct Paper {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// `X1` to `X15`, `H1` to `H12`.
+    /// `X1` to `X15`, `H1` to `H12`, `B1` to `B13`.
     pub id: String,
     /// What it is.
     pub what: String,
     /// The figures of this report that show it.
     #[serde(default)]
     pub figures: Vec<String>,
-    /// Why a part of it, or all of it, is not for the flow engine, and where it is.
+    /// Why a part of it, or all of it, is not for a simulation, and where it is.
     pub elsewhere: Option<String>,
 }
 

@@ -26,6 +26,19 @@ fn writes_a_report_and_the_results() {
 }
 
 #[test]
+fn a_figure_of_the_bank_level_machine() {
+    let world = World::new();
+    let figure = ["reproduce", "bpm", "--figure", "streamcluster", "--quick", "--out", "results"];
+    let output = world.memweir().args(figure).assert().code(0).get_output().clone();
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("4 threads: less time"), "{text}");
+    let lines: Value = serde_json::from_str(&world.read("results/results.json")).expect("JSON");
+    let lines = lines.as_array().expect("an array");
+    assert!(lines.iter().all(|line| line["item"] == "B8" && line["ours"].is_number()), "{lines:?}");
+    assert!(world.read("results/report.html").contains("Streamcluster"));
+}
+
+#[test]
 fn lists_the_figures() {
     let world = World::new();
     let output =
