@@ -9,8 +9,8 @@ use memweir_plot::{Chart, Level, PALETTE, Panel, Series, Style};
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits, Supply};
 use serde::Deserialize;
 
-use super::memory::PAPER_MEMORY;
 use super::programs::Profile;
+use super::rig::Conditions;
 use super::runs::{ALONE_WORK, Runs, refused};
 use crate::report::{Found, Plot, Table, untitled};
 use crate::run::Failed;
@@ -41,10 +41,10 @@ fn performance(
         .map_err(refused)?;
     let inputs: Vec<(&Profile, &ColorSet)> =
         profiles.iter().flat_map(|profile| sets.iter().map(move |set| (profile, set))).collect();
-    let rig = &runs.rig;
+    let (rig, on) = (&runs.rig, Conditions::of_paper());
     let speeds = bench
         .try_all(ALONE_WORK, &inputs, |(profile, set)| {
-            rig.alone(&profile.job(), Some(set), PAPER_MEMORY).map(|alone| 1.0 / alone.seconds)
+            rig.alone(&profile.job(), Some(set), &on).map(|alone| 1.0 / alone.seconds)
         })
         .map_err(refused)?;
     let over_best = |speeds: &[f64]| -> Vec<f64> {

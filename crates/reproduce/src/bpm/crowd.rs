@@ -3,14 +3,17 @@
 use std::fmt;
 
 use memweir_core::input::InputError;
-use memweir_core::metrics;
+use memweir_core::{Bytes, metrics};
 
 use super::banks;
-use super::memory::PAPER_MEMORY;
 use super::programs::{self, Profile};
-use super::rig::{Colors, Job, Page, Parameters, Rig};
+use super::rig::{Colors, Conditions, Job, Parameters, Rig};
 use super::runs::refused;
 use crate::run::Failed;
+
+/// Memory of an instance: so much that the cache holds little of it, and so little that four fit into
+/// the four banks that are the fewest.
+const FOOTPRINT: Bytes = Bytes(112 << 20);
 
 /// Where the instances live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +42,8 @@ pub(crate) struct Crowd {
 pub(crate) struct Member(Profile);
 
 impl Crowd {
-    /// The machine of the paper, each program executing for so long.
+    /// The machine of the paper, all of its memory free, each program executing for so long. Nothing
+    /// is reused in the cache, of which pages in few colors would have little.
     ///
     /// # Errors
     /// If a data file is not what it should be.
@@ -48,7 +52,7 @@ impl Crowd {
         let data = suite.figures.iter().find(|figure| figure.id == "4");
         let data = data.ok_or_else(|| InputError::new("experiments/bpm", "no figure `4`"))?;
         let parameters: Parameters = data.parameters()?;
-        Ok(Self { rig: Rig::lasting(parameters, milliseconds)? })
+        Ok(Self { rig: Rig::lasting(parameters.with_all_memory_and_no_reuse(), milliseconds)? })
     }
 
     /// A program of the catalog, fitted.
@@ -56,7 +60,9 @@ impl Crowd {
     /// # Errors
     /// If there is none of this name, or the machine refuses it.
     pub(crate) fn program(&self, name: &str) -> Result<Member, Failed> {
-        Ok(Member(programs::named(name, &self.rig)?))
+        let mut profile = programs::named(name, &self.rig)?;
+        profile.fitted.structure.footprint = FOOTPRINT;
+        Ok(Member(profile))
     }
 
     /// Mean seconds of so many instances in the same room.
@@ -72,9 +78,11 @@ impl Crowd {
             Room::Dram(banks) => {
                 let set = banks::first(&self.rig.board.supply, *banks).map_err(refused)?;
                 let sets = vec![set; jobs.len()];
-                self.rig.execute(&jobs, Colors::Programs(&sets), PAPER_MEMORY, Page::Open)
+                self.rig.execute(&jobs, Colors::Programs(&sets), &Conditions::of_paper())
             }
-            Room::Instead(device) => self.rig.execute(&jobs, Colors::None, device, Page::Open),
+            Room::Instead(device) => {
+                self.rig.execute(&jobs, Colors::None, &Conditions::with_memory(device))
+            }
         };
         let executed = executed.map_err(refused)?;
         Ok(metrics::mean(&executed.seconds).unwrap_or(f64::NAN))

@@ -1,6 +1,6 @@
 //! The machine of section 4.1: a Core i7-860 with 8 GB of DDR3.
 
-use memweir_core::address_map::AddressMap;
+use memweir_core::address_map::{AddressMap, Coloring, XorFunction};
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::{Bytes, PhysAddr};
@@ -48,15 +48,45 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// Boots both kernels, the one that knows colors and the one that does not, on memory that has
-    /// been in use in the same way.
+    /// The machine of the paper, its pages colored by their banks.
     ///
     /// # Errors
     /// If the map is not what it should be.
-    pub(super) fn new(aging: Aging) -> Result<Self, InputError> {
+    pub(super) fn of_paper(aging: Aging) -> Result<Self, InputError> {
         let map = AddressMap::parse(MAP.0, MAP.1)?;
         let coloring = map.coloring(PAGE_BITS);
-        let boot = |palette| {
+        let supply = Supply::of_map(&map, PAGE_BITS, Some(&llc()));
+        Self::boot(map, &coloring, supply, aging)
+    }
+
+    /// A machine on which bits 17 to 19 choose what 13 to 15 choose on that of the paper, and the
+    /// other way round; its pages are colored by the cache as there. Cache colors choose no bank.
+    ///
+    /// # Errors
+    /// If the map is not what it should be.
+    pub(super) fn apart(aging: Aging) -> Result<Self, InputError> {
+        let mut map = AddressMap::parse(MAP.0, MAP.1)?;
+        let sets = map.functions.iter_mut().map(|set| &mut set.function);
+        for function in sets.chain(&mut map.row).chain(&mut map.column) {
+            let low = function.0 >> 13 & 7;
+            let high = function.0 >> 17 & 7;
+            function.0 = function.0 & !(7 << 13 | 7 << 17) | low << 17 | high << 13;
+        }
+        let span = [13, 14, 15].into_iter().map(|bit| XorFunction(1 << bit)).collect();
+        let coloring = Coloring::of_span(&span, PAGE_BITS, 0);
+        let supply = Supply::new(coloring.colors(), 64);
+        Self::boot(map, &coloring, supply, aging)
+    }
+
+    /// Boots both kernels, the one that knows colors and the one that does not, on memory that has
+    /// been in use in the same way.
+    fn boot(
+        map: AddressMap,
+        coloring: &Coloring,
+        supply: Supply,
+        aging: Aging,
+    ) -> Result<Self, InputError> {
+        let kernel = |palette| {
             let zone = ZoneConfig {
                 name: "dram".to_owned(),
                 base: PhysAddr(0),
@@ -70,9 +100,9 @@ impl Board {
         };
         let refused = |refusal: Refusal| refusal.written_in(MAP.0);
         Ok(Self {
-            supply: Supply::of_map(&map, PAGE_BITS, Some(&llc())),
-            plain: boot(Palette::plain(PAGE_BITS)).map_err(refused)?,
-            colored: boot(Palette::banks(&coloring)).map_err(refused)?,
+            supply,
+            plain: kernel(Palette::plain(PAGE_BITS)).map_err(refused)?,
+            colored: kernel(Palette::banks(coloring)).map_err(refused)?,
             map,
         })
     }
@@ -104,6 +134,16 @@ pub(super) fn machine(threads: usize) -> MachineConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_cache_colors_choose_no_bank_the_map_is_complete_too() {
+        let board = Board::apart(Aging::default()).unwrap();
+        board.map.validate().unwrap();
+        let banks = board.map.coloring(PAGE_BITS);
+        let bits: Vec<u32> = banks.span().basis().iter().map(|f| f.lowest()).collect();
+        assert_eq!(bits, [17, 18, 19, 21, 22]);
+        assert_eq!(board.supply.colors(), 8);
+    }
 
     #[test]
     fn the_map_is_that_of_the_paper() {

@@ -6,8 +6,7 @@ use memweir_sim::bank::fit::{Characteristics, Fitted, Measured};
 use memweir_sim::bank::synthetic::{Resident, Structure};
 use memweir_sim::workload::catalog::{Catalog, Entry, Suite};
 
-use super::memory::PAPER_MEMORY;
-use super::rig::{Alone, Job, Parameters, Rig};
+use super::rig::{Alone, Conditions, Job, Parameters, Rig};
 use super::runs::FIT_WORK;
 use crate::run::Failed;
 use crate::work::Bench;
@@ -79,7 +78,8 @@ pub(super) fn base(parameters: &Parameters) -> Structure {
         bytes: Bytes(parameters.resident_kib << 10),
         intensity: parameters.resident_accesses,
     };
-    Structure { resident: Some(resident), ..Structure::default() }
+    let resident = Some(resident).filter(|resident| resident.intensity > 0.0);
+    Structure { resident, ..Structure::default() }
 }
 
 /// Makes all programs.
@@ -114,15 +114,16 @@ fn made(name: &str, asked: &Characteristics, rig: &Rig) -> Result<Profile, Faile
 }
 
 fn profile(name: &str, asked: &Characteristics, rig: &Rig) -> Result<Profile, Refusal> {
+    let on = Conditions::of_paper();
     let instructions = fit_instructions(asked.mpki);
     let mut rate = 0.0;
     let fitted = asked.fit(&base(&rig.parameters), |structure| {
-        let alone = rig.alone(&Job::single(name, structure, instructions), None, PAPER_MEMORY)?;
+        let alone = rig.alone(&Job::single(name, structure, instructions), None, &on)?;
         rate = instructions as f64 / alone.seconds;
         Ok(Measured { mpki: alone.mpki, rbl: alone.rbl, blp: alone.blp })
     })?;
     let instructions = (rate * rig.seconds).max(1e4) as u64;
     let job = Job::single(name, &fitted.structure, instructions);
-    let alone = rig.alone(&job, None, PAPER_MEMORY)?;
+    let alone = rig.alone(&job, None, &on)?;
     Ok(Profile { name: name.to_owned(), asked: *asked, fitted, instructions, alone })
 }

@@ -12,7 +12,7 @@ use memweir_sim::bank::tally::RowCounts;
 use serde::Deserialize;
 
 use super::machine::{Board, Kernel, PAGE_BITS, machine};
-use super::memory::{self, Energy};
+use super::memory::{self, Energy, PAPER_MEMORY};
 use crate::report::Effort;
 
 /// What all runs have in common.
@@ -29,6 +29,13 @@ pub(super) struct Parameters {
     run_pages: f64,
 }
 
+impl Parameters {
+    /// The same for programs that have all of memory, and reuse nothing in the cache.
+    pub(super) fn with_all_memory_and_no_reuse(self) -> Self {
+        Self { held: 0.0, resident_accesses: 0.0, ..self }
+    }
+}
+
 /// When rows are closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Page {
@@ -36,6 +43,36 @@ pub(super) enum Page {
     Open,
     /// After each access.
     Closed,
+}
+
+/// Which bits choose what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Layout {
+    /// As in the paper.
+    Paper,
+    /// Cache colors choose no bank.
+    Apart,
+}
+
+/// The hardware of a run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Conditions {
+    /// The device.
+    pub(super) memory: String,
+    pub(super) page: Page,
+    pub(super) layout: Layout,
+}
+
+impl Conditions {
+    /// The machine of the paper with memory made of this device.
+    pub(super) fn with_memory(memory: &str) -> Self {
+        Self { memory: memory.to_owned(), page: Page::Open, layout: Layout::Paper }
+    }
+
+    /// The machine of the paper.
+    pub(super) fn of_paper() -> Self {
+        Self::with_memory(PAPER_MEMORY)
+    }
 }
 
 /// A program of a run: what it is made of, and how much of it is executed.
@@ -101,7 +138,10 @@ pub(super) struct Rig {
     pub(super) parameters: Parameters,
     /// Time that each program executes alone.
     pub(super) seconds: f64,
+    /// The machine of the paper.
     pub(super) board: Board,
+    /// One on which cache colors choose no bank.
+    apart: Board,
 }
 
 impl Rig {
@@ -123,11 +163,20 @@ impl Rig {
     /// If its map is not what it should be.
     pub(super) fn lasting(parameters: Parameters, milliseconds: f64) -> Result<Self, InputError> {
         let Parameters { held, run_pages: run, seed, .. } = parameters;
-        let board = Board::new(Aging { held, run, seed })?;
-        Ok(Self { parameters, seconds: milliseconds / 1e3, board })
+        let aging = Aging { held, run, seed };
+        let (board, apart) = (Board::of_paper(aging)?, Board::apart(aging)?);
+        Ok(Self { parameters, seconds: milliseconds / 1e3, board, apart })
     }
 
-    /// Executes programs together, on the memory that is called `memory`.
+    /// The machine with this map.
+    pub(super) fn board(&self, layout: Layout) -> &Board {
+        match layout {
+            Layout::Paper => &self.board,
+            Layout::Apart => &self.apart,
+        }
+    }
+
+    /// Executes programs together, under these conditions.
     ///
     /// # Errors
     /// If the machine refuses them.
@@ -135,11 +184,11 @@ impl Rig {
         &self,
         jobs: &[Job<'_>],
         colors: Colors<'_>,
-        memory: &str,
-        page: Page,
+        on: &Conditions,
     ) -> Result<Executed, Refusal> {
+        let board = self.board(on.layout);
         let kernel = if let Colors::None = colors { Kernel::Plain } else { Kernel::Colored };
-        let mut os = self.board.os(kernel);
+        let mut os = board.os(kernel);
         let mut programs = Vec::new();
         for (place, job) in jobs.iter().enumerate() {
             let process = os.spawn();
@@ -149,7 +198,7 @@ impl Rig {
             programs.push(self.program(job, process, colors, &mut os)?);
         }
         let threads = jobs.iter().map(|job| usize::from(job.threads)).sum();
-        let bay = memory::bay(memory, page, &self.board.map)?;
+        let bay = memory::bay(&on.memory, on.page, &board.map)?;
         let (run, energy) = {
             let mut system = System::new(&machine(threads), vec![bay], programs, &mut os)?;
             system.warm()?;
@@ -214,11 +263,11 @@ impl Rig {
         &self,
         job: &Job<'_>,
         colors: Option<&ColorSet>,
-        memory: &str,
+        on: &Conditions,
     ) -> Result<Alone, Refusal> {
         let sets: Vec<ColorSet> = colors.cloned().into_iter().collect();
         let colors = if sets.is_empty() { Colors::None } else { Colors::Programs(&sets) };
-        let executed = self.execute(std::slice::from_ref(job), colors, memory, Page::Open)?;
+        let executed = self.execute(std::slice::from_ref(job), colors, on)?;
         let tally = &executed.run.threads[0].tally;
         Ok(Alone {
             seconds: executed.seconds[0],

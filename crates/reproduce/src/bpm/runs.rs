@@ -9,9 +9,8 @@ use memweir_core::address_map::ColorSet;
 use memweir_core::input::{InputError, Refusal};
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
 
-use super::memory::PAPER_MEMORY;
 use super::programs::{self, Profile};
-use super::rig::{Alone, Colors, Executed, Job, Page, Parameters, Rig};
+use super::rig::{Alone, Colors, Conditions, Executed, Job, Page, Parameters, Rig};
 use super::workloads::{self, Workload};
 use crate::report::Effort;
 use crate::run::Failed;
@@ -41,16 +40,14 @@ pub(super) enum Partition {
 /// Everything in which runs of a workload differ.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Case {
-    /// The device.
-    pub(super) memory: String,
-    pub(super) page: Page,
+    pub(super) on: Conditions,
     pub(super) partition: Partition,
 }
 
 impl Case {
     /// The machine of the paper, its banks divided like this.
     pub(super) fn of(partition: Partition) -> Self {
-        Self { memory: PAPER_MEMORY.to_owned(), page: Page::Open, partition }
+        Self { on: Conditions::of_paper(), partition }
     }
 }
 
@@ -79,8 +76,8 @@ pub(super) struct Runs {
     pub(super) rig: Rig,
     pub(super) workloads: Vec<Workload>,
     profiles: OnceCell<Vec<Profile>>,
-    /// By memory, in the order of the profiles.
-    alone: RefCell<BTreeMap<String, Rc<Vec<Alone>>>>,
+    /// By hardware, in the order of the profiles.
+    alone: RefCell<BTreeMap<Conditions, Rc<Vec<Alone>>>>,
     outcomes: RefCell<BTreeMap<Case, Rc<Vec<Outcome>>>>,
 }
 
@@ -111,24 +108,25 @@ impl Runs {
         Ok(self.profiles.get().map_or(&[], Vec::as_slice))
     }
 
-    /// How the programs run alone on a memory, in the order of the profiles.
+    /// How the programs run alone with open page, in the order of the profiles.
     ///
     /// # Errors
     /// If a run is refused.
-    pub(super) fn alone(&self, memory: &str, bench: &Bench<'_>) -> Result<Rc<Vec<Alone>>, Failed> {
-        if let Some(known) = self.alone.borrow().get(memory) {
+    fn alone(&self, on: &Conditions, bench: &Bench<'_>) -> Result<Rc<Vec<Alone>>, Failed> {
+        let on = Conditions { page: Page::Open, ..on.clone() };
+        if let Some(known) = self.alone.borrow().get(&on) {
             return Ok(Rc::clone(known));
         }
         let profiles = self.profiles(bench)?;
-        let alone = if memory == PAPER_MEMORY {
+        let alone = if on == Conditions::of_paper() {
             profiles.iter().map(|profile| profile.alone).collect()
         } else {
             let rig = &self.rig;
-            let run = |profile: &Profile| rig.alone(&profile.job(), None, memory);
+            let run = |profile: &Profile| rig.alone(&profile.job(), None, &on);
             bench.try_all(ALONE_WORK, profiles, run).map_err(refused)?
         };
         let alone = Rc::new(alone);
-        self.alone.borrow_mut().insert(memory.to_owned(), Rc::clone(&alone));
+        self.alone.borrow_mut().insert(on, Rc::clone(&alone));
         Ok(alone)
     }
 
@@ -159,7 +157,7 @@ impl Runs {
             return Ok(Rc::clone(known));
         }
         let profiles = self.profiles(bench)?;
-        let alone = self.alone(&case.memory, bench)?;
+        let alone = self.alone(&case.on, bench)?;
         let (rig, alone) = (&self.rig, alone.as_slice());
         let run = |workload: &Workload| rig.workload(workload, case, profiles, alone, demands);
         let outcomes = Rc::new(bench.try_all(WORK, &self.workloads, run).map_err(refused)?);
@@ -197,9 +195,9 @@ impl Rig {
                 demanded_banks: demands.get(&profile.name).copied(),
             })
             .collect();
-        let sets = self.colors(case.partition, &traits)?;
+        let sets = self.colors(case, &traits)?;
         let colors = sets.as_deref().map_or(Colors::None, Colors::Programs);
-        let executed = self.execute(&jobs, colors, &case.memory, case.page)?;
+        let executed = self.execute(&jobs, colors, &case.on)?;
         let times = executed.seconds.iter().zip(&members);
         let slowdowns = times.map(|(seconds, (_, alone))| seconds / alone.seconds).collect();
         Ok(Outcome { slowdowns, executed })
@@ -208,10 +206,10 @@ impl Rig {
     /// The colors of each program; `None` without partition.
     fn colors(
         &self,
-        partition: Partition,
+        case: &Case,
         programs: &[ProgramTraits],
     ) -> Result<Option<Vec<ColorSet>>, Refusal> {
-        let (policy, cache) = match partition {
+        let (policy, cache) = match case.partition {
             Partition::None => return Ok(None),
             Partition::Bpm => ("uniform", CacheUse::Balance),
             Partition::Banks => ("uniform", CacheUse::Keep),
@@ -219,7 +217,7 @@ impl Rig {
             Partition::Intensity => ("intensity", CacheUse::Balance),
         };
         let policy = ColorAssignment::named(policy)?;
-        policy.assign(programs, &self.board.supply, cache).map(Some)
+        policy.assign(programs, &self.board(case.on.layout).supply, cache).map(Some)
     }
 }
 
@@ -236,7 +234,7 @@ pub(super) fn work<'a>(figures: impl Iterator<Item = &'a str> + Clone) -> u64 {
         + of(evaluated, all_workloads)
         + of(any(&["4", "5", "7", "8", "9", "10", "power"]), all_workloads)
         + of(has("8"), all_workloads)
-        + of(has("9"), all_workloads)
+        + of(has("9"), 3 * all_workloads + programs * ALONE_WORK)
         + of(has("10"), 2 * (2 * all_workloads + programs * ALONE_WORK))
         + of(has("assignment"), 2 * all_workloads)
         + of(has("streamcluster"), 6 * WORK)

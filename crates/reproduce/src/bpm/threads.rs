@@ -8,8 +8,7 @@ use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
 use memweir_sim::bank::synthetic::{Shared, Structure};
 use serde::Deserialize;
 
-use super::memory::PAPER_MEMORY;
-use super::rig::{Colors, Job, Page, Rig};
+use super::rig::{Colors, Conditions, Job, Rig};
 use super::runs::{Runs, WORK, refused};
 use crate::report::{Found, Plot, untitled};
 use crate::run::Failed;
@@ -65,7 +64,7 @@ impl Parameters {
         let uniform = ColorAssignment::named("uniform")?;
         let sets: Vec<ColorSet> = uniform.assign(&traits, &rig.board.supply, CacheUse::Balance)?;
         let colors = if run.colored { Colors::Threads(&sets) } else { Colors::None };
-        let executed = rig.execute(&[job], colors, PAPER_MEMORY, Page::Open)?;
+        let executed = rig.execute(&[job], colors, &Conditions::of_paper())?;
         Ok(executed.seconds[0])
     }
 }

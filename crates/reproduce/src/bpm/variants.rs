@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::evaluation::{Gains, bars, mean};
 use super::memory::PAPER_MEMORY;
-use super::rig::Page;
+use super::rig::{Conditions, Layout, Page};
 use super::runs::{Case, Outcome, Partition, Runs};
 use crate::report::{Found, Plot, Table, untitled};
 use crate::run::Failed;
@@ -17,7 +17,8 @@ use crate::work::Bench;
 /// Fig. 8.
 pub(super) fn figure_8(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
     let normal = Case::of(Partition::None);
-    let closed = runs.outcomes(&Case { page: Page::Closed, ..normal.clone() }, bench)?;
+    let on = Conditions { page: Page::Closed, ..Conditions::of_paper() };
+    let closed = runs.outcomes(&Case { on, ..normal.clone() }, bench)?;
     let open = Gains::of(&runs.outcomes(&normal, bench)?, &closed).speedup;
     let bpm = Gains::of(&runs.outcomes(&Case::of(Partition::Bpm), bench)?, &closed).speedup;
     Ok(Found {
@@ -41,7 +42,13 @@ pub(super) fn figure_9(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
         Ok(Gains::of(&runs.outcomes(&Case::of(partition), bench)?, &without))
     };
     let (bpm, banks) = (gains(Partition::Bpm)?, gains(Partition::Banks)?);
+    let apart = |partition| {
+        let on = Conditions { layout: Layout::Apart, ..Conditions::of_paper() };
+        runs.outcomes(&Case { on, partition }, bench)
+    };
+    let cache = Gains::of(&apart(Partition::Bpm)?, &apart(Partition::None)?);
     let means = |gains: &Gains| [mean(&gains.speedup), mean(&gains.fairness)];
+    let [cache_ws, cache_ms] = means(&cache);
     let ([bpm_ws, bpm_ms], [banks_ws, banks_ms]) = (means(&bpm), means(&banks));
     let set = |name: &str, values: [f64; 2], color| BarSet {
         name: name.to_owned(),
@@ -53,31 +60,38 @@ pub(super) fn figure_9(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
         y_label: "improvement (%)".to_owned(),
         categories: ["weighted speedup", "fairness"].map(str::to_owned).to_vec(),
         sets: vec![
-            set("cache with the banks", [bpm_ws, bpm_ms], PALETTE[0]),
-            set("cache shared", [banks_ws, banks_ms], PALETTE[1]),
+            set("cache alone", [cache_ws, cache_ms], PALETTE[0]),
+            set("banks alone", [banks_ws, banks_ms], PALETTE[1]),
+            set("both (BPM)", [bpm_ws, bpm_ms], PALETTE[2]),
         ],
         ..Bars::default()
     };
     let each = bars(
         "weighted speedup",
         "improvement (%)",
-        &[("cache with the banks", &bpm.speedup), ("cache shared", &banks.speedup)],
+        &[
+            ("cache alone", &cache.speedup),
+            ("banks alone", &banks.speedup),
+            ("both (BPM)", &bpm.speedup),
+        ],
     );
     Ok(Found {
         plots: vec![Plot {
-            caption: "Improvement by colors that divide the cache with the banks (BPM, and the \
-                      partition by cache colors alone) and by colors that leave it shared."
-                .to_owned(),
+            caption:
+                "Improvement by dividing the cache alone (on a map on which its colors choose \
+                      no bank), the banks alone, and both."
+                    .to_owned(),
             figure: untitled(vec![Panel::Bars(means), each]),
         }],
         values: vec![
-            // The same colors for the same programs: one run stands for both.
-            ("cache-ws", bpm_ws),
-            ("cache-ms", bpm_ms),
+            ("cache-ws", cache_ws),
+            ("cache-ms", cache_ms),
             ("bpm-ws", bpm_ws),
             ("bpm-ms", bpm_ms),
             ("banks-ws", banks_ws),
             ("banks-ms", banks_ms),
+            ("more-ws", bpm_ws - cache_ws),
+            ("more-ms", bpm_ms - cache_ms),
         ],
         ..Found::default()
     })
@@ -107,7 +121,7 @@ pub(super) fn figure_10(
     let parameters: Memories = data.parameters()?;
     let mut points = Vec::new();
     for memory in &parameters.memories {
-        let case = |partition| Case { memory: memory.clone(), ..Case::of(partition) };
+        let case = |partition| Case { on: Conditions::with_memory(memory), partition };
         let without = runs.outcomes(&case(Partition::None), bench)?;
         let with = runs.outcomes(&case(Partition::Bpm), bench)?;
         let gains = Gains::of(&with, &without);
