@@ -46,7 +46,7 @@ test:
 bench: build
 	scripts/setup.sh bench
 	$(CARGO) bench --locked --workspace --bench decision --bench switch --bench rotation --bench budgets \
-		--bench engine --bench replay --bench detect </dev/null
+		--bench engine --bench replay --bench detect --bench bank </dev/null
 
 docs:
 	scripts/setup.sh docs

@@ -17,6 +17,7 @@
 //! | [`experiment`] | a machine, programs, and who may use which pages |
 //! | [`characteristics`] | published figures of real programs |
 //! | [`fit`] | the structure of a program that behaves as asked |
+//! | [`observed`] | memory systems whose commands somebody looks at |
 //! | [`outcome`] | what came of it: slowdowns, conflicts, metrics |
 //! | [`indicators`] | what tells how much bank partitioning gains |
 //! | [`scenario`] | files that say all of this, sweeps, and what came of them |
@@ -32,6 +33,7 @@ pub mod indicators;
 pub mod instructions;
 pub mod machine;
 pub mod misses;
+pub mod observed;
 pub mod os;
 pub mod outcome;
 mod packed;

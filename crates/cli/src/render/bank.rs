@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use memweir_sim::bank::outcome::Improvement;
-use memweir_sim::bank::scenario::study::{BankPoint, BankReport, PartitionRun};
+use memweir_sim::bank::scenario::report::{BankPoint, BankReport, PartitionRun};
 
 use super::text::{Align, count, percent, rate, table};
 

@@ -3,6 +3,7 @@
 use memweir_core::medium::data::{MEDIA, MediumData};
 use memweir_run::options::PINNED;
 use memweir_sim::Hardware;
+use memweir_sim::bank;
 use memweir_sim::hardware::MACHINES;
 use memweir_sim::workload::catalog::{Catalog, Entry, Suite};
 use memweir_sim::workload::mix::iabw::TABLE_1;
@@ -18,6 +19,8 @@ pub(super) fn text() -> String {
     section(&mut text, "Media (in machine files)", &media());
     section(&mut text, "Programs (program = \"NAME\", mix.programs)", &programs());
     section(&mut text, "Mixes of the papers (mix.paper = \"NAME\")", &mixes());
+    section(&mut text, "Machines at bank level (machine = \"NAME\")", &bank_machines());
+    section(&mut text, "Programs at bank level (program = \"NAME\")", &bank_programs());
     section(&mut text, "Policies (policies = [\"NAME\", ...])", &policies());
     section(&mut text, "Options of policies (\"NAME:OPTION:...\")", &names::policy_options());
     section(&mut text, "Predictors (predictor = \"NAME\")", &names::predictors());
@@ -40,6 +43,25 @@ fn programs() -> Vec<(String, String)> {
         (entry.name.clone(), about)
     };
     Catalog::shipped().iter().map(row).collect()
+}
+
+fn bank_machines() -> Vec<(String, String)> {
+    let about = |text: &str| text.lines().next().unwrap_or("").trim_start_matches("# ").to_owned();
+    bank::scenario::MACHINES.iter().map(|(name, text)| ((*name).to_owned(), about(text))).collect()
+}
+
+/// The table of characteristics.
+fn bank_programs() -> Vec<(String, String)> {
+    let row = |(name, is): (String, bank::fit::Characteristics)| {
+        let about = format!(
+            "{} misses per 1,000 instructions, {:.1} % row hits, {} banks at once",
+            is.mpki,
+            100.0 * is.rbl,
+            is.blp
+        );
+        (name, about)
+    };
+    bank::characteristics::all().into_iter().map(row).collect()
 }
 
 fn mixes() -> Vec<(String, String)> {

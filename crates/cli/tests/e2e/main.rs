@@ -1,5 +1,6 @@
 //! End-to-end tests: the real command, real processes, real cgroups where root allows them.
 
+mod bank_level;
 mod batches;
 mod detection;
 mod emulated;

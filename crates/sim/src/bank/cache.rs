@@ -71,7 +71,7 @@ impl Cache {
         let last = set[set.len() - 1];
         set.copy_within(..set.len() - 1, 1);
         set[0] = line << (OWNER_BITS + 1) | u64::from(owner) << 1 | u64::from(dirty);
-        (last != EMPTY).then(|| Victim {
+        (last != EMPTY).then_some(Victim {
             line: last >> (OWNER_BITS + 1),
             owner: (last >> 1) as u16 & ((1 << OWNER_BITS) - 1),
             dirty: last & DIRTY != 0,

@@ -5,35 +5,28 @@ use memweir_core::input::Refusal;
 use memweir_core::names::suggestion;
 
 use super::fit::Characteristics;
-use crate::workload::catalog::Catalog;
 
 /// The table, with its caveat.
 pub const SPEC2006: &str = include_str!("../../data/characteristics/spec2006.csv");
-
-/// The share of writes of programs of which the catalog says nothing.
-const WRITE_SHARE: f64 = 0.25;
 
 /// The memory that a program goes through: a multiple of every cache is enough, and a program's whole
 /// footprint would be mapped in vain.
 const FOOTPRINT: Bytes = Bytes(256 << 20);
 
-/// Every program of the table. Intensity, locality and parallelism are the table's; the share of
-/// writes is that of the catalog of workloads, which estimates it.
+/// Every program of the table. It says nothing of writes, so there are none: draining them closes
+/// rows, and the localities would not be those of the table.
 #[must_use]
 pub fn all() -> Vec<(String, Characteristics)> {
-    let catalog = Catalog::shipped();
     let lines = SPEC2006.lines().filter(|line| !line.starts_with('#')).skip(1);
-    lines.filter_map(|line| row(line, &catalog)).collect()
+    lines.filter_map(row).collect()
 }
 
-fn row(line: &str, catalog: &Catalog) -> Option<(String, Characteristics)> {
+fn row(line: &str) -> Option<(String, Characteristics)> {
     let mut fields = line.split(',').map(str::trim);
     let name = fields.next()?.to_owned();
     let mut number = || fields.next()?.parse::<f64>().ok();
     let (mpki, rbl, blp) = (number()?, number()? / 100.0, number()?);
-    let entry = catalog.iter().find(|entry| entry.name == name);
-    let write_share = entry.map_or(WRITE_SHARE, |entry| entry.write_share.value).min(0.5);
-    Some((name, Characteristics { mpki, rbl, blp, write_share, footprint: FOOTPRINT }))
+    Some((name, Characteristics { mpki, rbl, blp, write_share: 0.0, footprint: FOOTPRINT }))
 }
 
 /// The program of this name.

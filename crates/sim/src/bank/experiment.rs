@@ -5,9 +5,7 @@ use std::sync::Arc;
 use memweir_core::address_map::{AddressMap, ColorSet, Coloring};
 use memweir_core::input::Refusal;
 use memweir_core::{Bytes, Cycles, PhysAddr};
-use memweir_dram::command::Command;
 use memweir_dram::config::MemoryConfig;
-use memweir_dram::request::{Completion, Request};
 use memweir_dram::stats::Stats;
 use memweir_dram::{MemorySystem, Observer};
 
@@ -15,6 +13,7 @@ use super::clock::Clock;
 use super::instructions::{InstructionStream, InstructionTrace};
 use super::machine::{Addressing, Bay, CacheLevel, CoreConfig, MachineConfig, Memory, Program};
 use super::misses::{MissStream, MissTrace};
+use super::observed::Observed;
 use super::os::{
     Exhausted, FaultCosts, Os, OsConfig, OsStats, Palette, ProcessId, Start, ThreadId, VirtualPage,
     ZoneConfig, ZoneId,
@@ -131,57 +130,6 @@ pub struct Execution {
     pub memories: Vec<(Cycles, Stats)>,
     /// The operating system.
     pub os: OsStats,
-}
-
-impl Memory for MemorySystem {
-    fn offer(&mut self, now: Cycles, request: Request) -> bool {
-        self.enqueue(now, request).is_ok()
-    }
-
-    fn next_event(&self) -> Option<Cycles> {
-        Self::next_event(self)
-    }
-
-    fn advance(&mut self, to: Cycles, done: &mut dyn FnMut(&Completion)) {
-        Self::advance(self, to, &mut Told { done, observer: &mut () });
-    }
-}
-
-/// A memory system whose commands somebody looks at.
-#[derive(Debug)]
-pub struct Observed<O> {
-    system: MemorySystem,
-    observer: O,
-}
-
-struct Told<'a, O> {
-    done: &'a mut dyn FnMut(&Completion),
-    observer: &'a mut O,
-}
-
-impl<O: Observer> Observer for Told<'_, O> {
-    fn completed(&mut self, completion: &Completion) {
-        (self.done)(completion);
-        self.observer.completed(completion);
-    }
-
-    fn command(&mut self, command: &Command) {
-        self.observer.command(command);
-    }
-}
-
-impl<O: Observer> Memory for Observed<O> {
-    fn offer(&mut self, now: Cycles, request: Request) -> bool {
-        self.system.enqueue(now, request).is_ok()
-    }
-
-    fn next_event(&self) -> Option<Cycles> {
-        self.system.next_event()
-    }
-
-    fn advance(&mut self, to: Cycles, done: &mut dyn FnMut(&Completion)) {
-        self.system.advance(to, &mut Told { done, observer: &mut self.observer });
-    }
 }
 
 impl Machine {
@@ -324,7 +272,9 @@ impl Machine {
         for (place, spec) in specs.iter().enumerate() {
             let process = os.spawn();
             spec.allow(&mut os, process)?;
-            let seed = conditions.seed.wrapping_add(place as u64 * 0x9E37_79B9_7F4A_7C15);
+            // Programs that are alike do not walk alike.
+            let own = (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let seed = conditions.seed.wrapping_add(own);
             if conditions.warm {
                 spec.initialize(&mut os, process, seed)?;
             }

@@ -66,6 +66,10 @@ pub struct Fitted {
 
 /// Runs before a fit gives up.
 const ROUNDS: u32 = 16;
+/// Row-buffer localities below this are those of objects of some lines, not of arrays.
+const OBJECTS: f64 = 0.7;
+/// The lines of an object that are asked together.
+const OBJECT_LINES: u32 = 8;
 /// Misses per 1,000 instructions within a burst of a program that has fewer on average.
 const BURST_INTENSITY: f64 = 20.0;
 
@@ -91,12 +95,22 @@ struct Knobs {
 }
 
 impl Knobs {
-    fn structure(self, asked: &Characteristics, base: &Structure) -> Structure {
+    /// Where the search begins.
+    fn first(asked: &Characteristics) -> Self {
+        Self {
+            intensity: asked.mpki,
+            jumps: (1.0 - asked.rbl).clamp(1e-6, 1.0),
+            parallelism: asked.blp,
+        }
+    }
+
+    fn structure(self, asked: &Characteristics, base: &Structure, together: u32) -> Structure {
         let stores = asked.write_share / (1.0 - asked.write_share);
         Structure {
             intensity: self.intensity,
             run: 1.0 / self.jumps,
             streams: self.parallelism.max(1.0),
+            together,
             chained: (1.0 - self.parallelism).clamp(0.0, 1.0),
             burst_intensity: self.intensity.max(BURST_INTENSITY),
             stores: stores.clamp(0.0, 1.0),
@@ -134,24 +148,28 @@ impl Characteristics {
         base: &Structure,
         mut measure: impl FnMut(&Structure) -> Result<Measured, Refusal>,
     ) -> Result<Fitted, Refusal> {
-        let mut knobs = Knobs {
-            intensity: self.mpki,
-            jumps: (1.0 - self.rbl).clamp(1e-6, 1.0),
-            parallelism: self.blp,
-        };
         let mut best: Option<(f64, Fitted)> = None;
-        for _ in 0..ROUNDS {
-            let structure = knobs.structure(self, base);
-            let measured = measure(&structure)?;
-            let distance = measured.distance(self, &TOLERANCE);
-            if best.as_ref().is_none_or(|(nearest, _)| distance < *nearest) {
-                let reached = distance <= 1.0;
-                best = Some((distance, Fitted { structure, measured, reached }));
+        // Objects whose lines are asked together take registers from the other streams: where that
+        // leaves too few banks, the streams take turns line by line.
+        let objects = (self.rbl < OBJECTS).then_some(base.together.max(OBJECT_LINES));
+        for together in objects.into_iter().chain([base.together]) {
+            let mut knobs = Knobs::first(self);
+            for _ in 0..ROUNDS {
+                let structure = knobs.structure(self, base, together);
+                let measured = measure(&structure)?;
+                let distance = measured.distance(self, &TOLERANCE);
+                if best.as_ref().is_none_or(|(nearest, _)| distance < *nearest) {
+                    let reached = distance <= 1.0;
+                    best = Some((distance, Fitted { structure, measured, reached }));
+                }
+                if distance <= 1.0 {
+                    break;
+                }
+                knobs = knobs.corrected(self, &measured);
             }
-            if distance <= 1.0 {
+            if best.as_ref().is_some_and(|(_, fitted)| fitted.reached) {
                 break;
             }
-            knobs = knobs.corrected(self, &measured);
         }
         best.map(|(_, fitted)| fitted).ok_or_else(|| Refusal::new("nothing was measured", ""))
     }

@@ -5,10 +5,12 @@
 //! |---|---|
 //! | `machine` | what a file says of a machine |
 //! | `programs` | what it says of programs |
+//! | [`report`] | what came of it |
 //! | [`study`] | all runs, at every point of a sweep |
 
 mod machine;
 mod programs;
+pub mod report;
 pub mod study;
 #[cfg(test)]
 mod tests;
@@ -96,11 +98,22 @@ impl BankScenario {
     /// # Errors
     /// Names file, line, key and reason of the first thing that is wrong, or the option.
     pub fn read(text: &ScenarioText, replacements: &[Replacement]) -> Result<Self, InputError> {
-        let replaced = text.replaced(replacements);
+        // Values below `machine` go into the file of a machine that is named.
+        let (inside, own): (Vec<_>, Vec<_>) =
+            replacements.iter().cloned().partition(|r| r.below("machine").is_some());
+        let all = text.replaced(replacements);
+        let replaced = text.replaced(&own);
         let mut root = replaced.parse()?;
+        let mut inside: Vec<_> = inside.iter().filter_map(|r| r.below("machine")).collect();
+        if root.require("machine")?.is_table() {
+            (root, inside) = (all.parse()?, Vec::new());
+        } else {
+            root = replaced.parse()?;
+        }
         root.only(&KEYS)?;
         let _ = root.take("fidelity");
-        let (machine_name, machine) = machine::read(root.require("machine")?, text.directory())?;
+        let machine = root.require("machine")?;
+        let (machine_name, machine) = machine::read(machine, text.directory(), &inside)?;
         let whole = |v: Value<'_>| whole(&v, 0..=i64::MAX);
         let seed = root.map("seed", whole)?.unwrap_or(1) as u64;
         let instructions = root.map("instructions", |v| self::whole(&v, 1..=i64::MAX))?;

@@ -39,6 +39,9 @@ pub struct Structure {
     /// Mean number of streams that are walked along at the same time, at least one. A fraction is
     /// made up for by bursts with one stream more.
     pub streams: f64,
+    /// Lines of a run that are asked together, before the next stream's turn; at least one. Objects of
+    /// some lines are read at once, arrays line by line.
+    pub together: u32,
     /// Share of the accesses within a run that need the data of the one before them, 0 to 1.
     pub chained: f64,
     /// Accesses of a burst.
@@ -83,6 +86,7 @@ impl Default for Structure {
             intensity: 20.0,
             run: f64::INFINITY,
             streams: 1.0,
+            together: 1,
             chained: 0.0,
             burst: 64,
             burst_intensity: 20.0,
@@ -130,6 +134,10 @@ pub struct Synthetic {
     /// Streams of this burst, and the one whose turn it is.
     active: usize,
     turn: usize,
+    /// Lines that it may still ask for in this turn.
+    of_turn: u32,
+    /// Instructions that belong before the next round of turns.
+    owed: f64,
     /// Accesses that are left of the burst.
     left: u32,
     /// Accesses with an instruction so far.
@@ -158,6 +166,8 @@ impl Synthetic {
             walks: vec![Walk::default(); count],
             active: 1,
             turn: 0,
+            of_turn: 0,
+            owed: 0.0,
             left: 0,
             count: 0,
             debt: 0.0,
@@ -208,25 +218,30 @@ impl Synthetic {
 
     /// The next access to a stream.
     fn walk(&mut self) -> Step {
-        let mut gap = 0.0;
         if self.left == 0 {
-            gap += self.begin_burst();
+            self.owed += self.begin_burst();
         }
         self.left -= 1;
-        // The streams of a round are asked together; the instructions between two accesses come
+        // The streams of a round are asked together: the instructions between their accesses come
         // before the round.
-        if self.turn == 0 {
-            let round = self.active.min(self.left as usize + 1) as f64;
-            gap += round * 1_000.0 / self.structure.burst_intensity.max(self.structure.intensity);
+        if self.turn == 0 && self.of_turn == 0 {
+            self.debt += std::mem::take(&mut self.owed);
         }
-        self.debt += gap;
+        self.owed += 1_000.0 / self.structure.burst_intensity.max(self.structure.intensity);
         let instructions = self.debt.round().max(1.0);
         self.debt -= instructions;
         let place = self.turn;
-        self.turn = if self.left == 0 { 0 } else { (self.turn + 1) % self.active };
+        if self.of_turn == 0 {
+            self.of_turn = self.structure.together.max(1);
+        }
         let jumps = self.walks[place].left == 0;
         if jumps {
             self.jump(place);
+        }
+        self.of_turn -= 1;
+        if self.of_turn == 0 || self.walks[place].left == 1 || self.left == 0 {
+            self.of_turn = 0;
+            self.turn = if self.left == 0 { 0 } else { (self.turn + 1) % self.active };
         }
         let chained = jumps || self.random.random_bool(self.structure.chained);
         let written = self.random.random_bool(self.structure.stores);
@@ -338,7 +353,7 @@ mod tests {
         for pair in accesses.chunks(4) {
             assert_eq!(pair[2].address, pair[0].address + 64);
             assert_eq!(pair[3].address, pair[1].address + 64);
-            assert_eq!((pair[0].instructions, pair[1].instructions), (20, 1));
+            assert!((18..=19).contains(&pair[2].instructions) && pair[3].instructions == 1);
             assert_eq!((pair[0].needs, pair[1].needs), (0, 0));
         }
     }
@@ -347,6 +362,14 @@ mod tests {
     fn jumps_need_the_access_before_them_on_their_stream() {
         let structure = Structure { run: 1.0, streams: 3.0, ..Structure::default() };
         assert!(first(&structure, 60)[3..].iter().all(|access| access.needs == 3));
+    }
+
+    #[test]
+    fn lines_of_a_run_are_asked_together() {
+        let structure = Structure { run: 3.0, streams: 2.0, together: 100, ..Structure::default() };
+        let accesses = first(&structure, 64);
+        let follows = |pair: &&[Access]| pair[1].address == pair[0].address + 64;
+        assert!(accesses.windows(2).filter(follows).count() > 30);
     }
 
     #[test]

@@ -92,7 +92,9 @@ impl ScenarioText {
     /// # Errors
     /// If the file cannot be understood, or names another one.
     pub fn fidelity(&self, replacements: &[Replacement]) -> Result<Fidelity, InputError> {
-        let replaced = self.replaced(replacements);
+        let own: Vec<_> =
+            replacements.iter().filter(|r| r.below("machine").is_none()).cloned().collect();
+        let replaced = self.replaced(&own);
         let read = |value: Value<'_>| {
             Ok(match value.one_of("fidelity", &["flow", "bank"])? {
                 "bank" => Fidelity::Bank,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use memweir_core::address_map::AddressMap;
 use memweir_core::cache::CacheGeometry;
-use memweir_core::input::{Document, InputError, Section, Value};
+use memweir_core::input::{Document, InputError, Replaced, Replacement, Section, Value};
 use memweir_core::names::suggestion;
 use memweir_core::{Bytes, Cycles, Nanos};
 use memweir_dram::MemoryConfig;
@@ -41,15 +41,21 @@ const KEYS: [&str; 15] = [
     "os",
 ];
 
-/// The name of a machine, a file, or a table; what it is called and is.
-pub(super) fn read(value: Value<'_>, directory: &Path) -> Result<(String, Machine), InputError> {
+/// The name of a machine, a file, or a table; what it is called and is. `inside` replaces values of
+/// the machine that is named.
+pub(super) fn read(
+    value: Value<'_>,
+    directory: &Path,
+    inside: &[Replacement],
+) -> Result<(String, Machine), InputError> {
     if value.is_table() {
         return of_section(value.section()?, directory);
     }
     let given =
         value.text().ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
     if let Some((name, text)) = MACHINES.iter().find(|(name, _)| *name == given) {
-        return of_section(Document { name, text }.parse()?, directory);
+        let replaced = Replaced::new(Document { name, text }, inside);
+        return of_section(replaced.parse()?, directory);
     }
     if !given.ends_with(".toml") {
         let help = suggestion(given, MACHINES.iter().map(|(name, _)| *name));
@@ -59,10 +65,8 @@ pub(super) fn read(value: Value<'_>, directory: &Path) -> Result<(String, Machin
     let text = std::fs::read_to_string(&path)
         .map_err(|error| value.refuse(format!("{} cannot be read: {error}", path.display())))?;
     let name = path.display().to_string();
-    of_section(
-        Document { name: &name, text: &text }.parse()?,
-        path.parent().unwrap_or(Path::new("")),
-    )
+    let replaced = Replaced::new(Document { name: &name, text: &text }, inside);
+    of_section(replaced.parse()?, path.parent().unwrap_or(Path::new("")))
 }
 
 fn of_section(mut section: Section<'_>, directory: &Path) -> Result<(String, Machine), InputError> {

@@ -42,8 +42,15 @@ const KEYS: [&str; 20] = [
 ];
 
 const SYNTHETIC: [&str; 5] = ["mpki", "rbl", "blp", "write_share", "footprint_mib"];
-const STRUCTURE: [&str; 6] =
-    ["burst", "burst_mpki", "resident_kib", "resident_apki", "shared_mib", "shared_share"];
+const STRUCTURE: [&str; 7] = [
+    "burst",
+    "burst_mpki",
+    "together",
+    "resident_kib",
+    "resident_apki",
+    "shared_mib",
+    "shared_share",
+];
 
 /// Reads the programs of one scenario.
 pub(super) struct Reader<'a> {
@@ -143,7 +150,7 @@ impl Reader<'_> {
                     mpki: 20.0,
                     rbl: 0.5,
                     blp: 2.0,
-                    write_share: 0.25,
+                    write_share: 0.0,
                     footprint: Bytes(256 << 20),
                 };
                 let behavior = changed(&mut inner, behavior)?;
@@ -262,6 +269,9 @@ fn structure(value: Value<'_>) -> Result<Structure, InputError> {
     let mut structure = Structure::default();
     if let Some(burst) = section.map("burst", |v| whole(&v, 1..=1 << 20))? {
         structure.burst = burst as u32;
+    }
+    if let Some(lines) = section.map("together", |v| whole(&v, 1..=1 << 20))? {
+        structure.together = lines as u32;
     }
     let rate = |v: Value<'_>| v.number_in(0.001..=1000.0, "rate per 1,000 instructions");
     if let Some(rate) = section.map("burst_mpki", rate)? {

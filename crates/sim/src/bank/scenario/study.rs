@@ -9,8 +9,8 @@ use memweir_core::address_map::ColorSet;
 use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_dram::config::PagePolicy;
 use memweir_policy::colors::{ProgramTraits, Supply};
-use serde::Serialize;
 
+use super::report::{Alone, BankPoint, BankReport, Fit, PartitionRun};
 use super::{BankScenario, Partition, Wanted};
 use crate::bank::experiment::{ColoredBy, Conditions, Machine, PAGE_BITS, ProgramSpec, Source};
 use crate::bank::fit::{Characteristics, Fitted, Measured};
@@ -18,7 +18,6 @@ use crate::bank::outcome::{Improvement, Outcome, ProgramRun};
 use crate::bank::synthetic::Structure;
 use crate::scenario::ScenarioText;
 use crate::scenario::parallel::for_each;
-use crate::scenario::report::as_object;
 use crate::scenario::sweep::Grid;
 
 /// Misses by which a structure is measured while it is fitted.
@@ -30,73 +29,6 @@ pub struct BankStudy {
     name: String,
     grid: Grid,
     points: Vec<BankScenario>,
-}
-
-/// Everything that came of a study.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BankReport {
-    /// The scenario's file.
-    pub scenario: String,
-    /// `bank`.
-    pub fidelity: &'static str,
-    /// Every point of the sweep; one without a sweep.
-    pub points: Vec<BankPoint>,
-}
-
-/// One point of a sweep.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BankPoint {
-    /// The swept keys and their values here.
-    #[serde(serialize_with = "as_object")]
-    pub at: Vec<(String, String)>,
-    /// The machine.
-    pub machine: String,
-    /// Seed of everything random.
-    pub seed: u64,
-    /// Colors that pages can have.
-    pub colors: u32,
-    /// What each program does alone, anywhere in memory.
-    pub alone: Vec<Alone>,
-    /// The partitions, the baseline first.
-    pub partitions: Vec<PartitionRun>,
-}
-
-/// A program alone.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Alone {
-    /// What it did.
-    #[serde(flatten)]
-    pub run: ProgramRun,
-    /// What was asked of it and how near its structure came.
-    pub fit: Option<Fit>,
-}
-
-/// How near a synthetic program is to what was asked, under the conditions of the fit: alone, open
-/// page.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Fit {
-    /// Misses per 1,000 instructions that were asked for, and those measured.
-    pub mpki: [f64; 2],
-    /// The same of the row-buffer locality.
-    pub rbl: [f64; 2],
-    /// The same of the bank parallelism.
-    pub blp: [f64; 2],
-    /// Whether all are within the tolerance.
-    pub reached: bool,
-}
-
-/// All programs together under one partition.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PartitionRun {
-    /// Its name.
-    pub partition: String,
-    /// The colors of each program, `0-3,8`; absent for any.
-    pub colors: Vec<Option<String>>,
-    /// What came of it.
-    #[serde(flatten)]
-    pub outcome: Outcome,
-    /// How much better than the baseline it is; absent for the baseline.
-    pub improvement: Option<Improvement>,
 }
 
 /// A program that is ready to be executed.
@@ -136,59 +68,63 @@ impl BankStudy {
         mut done: impl FnMut(),
     ) -> Result<BankReport, InputError> {
         let refused = |refusal: Refusal| refusal.written_in(&self.name);
-        let programs = self.pieces(|point| point.programs.len());
-        let mut ready: Vec<Vec<Option<Ready>>> =
-            self.points.iter().map(|point| vec![None; point.programs.len()]).collect();
-        let mut failed: Option<(usize, Refusal)> = None;
         let known = Mutex::new(Vec::new());
-        for_each(
-            programs.len(),
-            threads,
-            |index| {
-                let (point, program) = programs[index];
-                self.points[point].alone(program, &known)
-            },
-            |index, result| {
-                done();
-                let (point, program) = programs[index];
-                match result {
-                    Ok(alone) => ready[point][program] = Some(alone),
-                    Err(refusal) => keep_first(&mut failed, index, refusal),
-                }
-            },
-        );
-        if let Some((_, refusal)) = failed {
-            return Err(refused(refusal));
-        }
-        let ready: Vec<Vec<Ready>> =
-            ready.into_iter().map(|point| point.into_iter().flatten().collect()).collect();
-        let partitions = self.pieces(|point| point.partitions.len());
-        let mut runs: Vec<Vec<Option<PartitionRun>>> =
-            self.points.iter().map(|point| vec![None; point.partitions.len()]).collect();
-        for_each(
-            partitions.len(),
-            threads,
-            |index| {
-                let (point, partition) = partitions[index];
-                let scenario = &self.points[point];
-                scenario.together(&scenario.partitions[partition], &ready[point])
-            },
-            |index, result| {
-                done();
-                let (point, partition) = partitions[index];
-                match result {
-                    Ok(run) => runs[point][partition] = Some(run),
-                    Err(refusal) => keep_first(&mut failed, index, refusal),
-                }
-            },
-        );
-        if let Some((_, refusal)) = failed {
-            return Err(refused(refusal));
-        }
+        let ready = self
+            .all(
+                threads,
+                |point| point.programs.len(),
+                |point, program| self.points[point].alone(program, &known),
+                &mut done,
+            )
+            .map_err(refused)?;
+        let runs = self
+            .all(
+                threads,
+                |point| point.partitions.len(),
+                |point, partition| self.points[point].together(partition, &ready[point]),
+                &mut done,
+            )
+            .map_err(refused)?;
         let points = runs.into_iter().zip(ready).enumerate();
-        let points = points
-            .map(|(at, (runs, ready))| self.point(at, runs.into_iter().flatten().collect(), ready));
-        Ok(BankReport { scenario: self.name.clone(), fidelity: "bank", points: points.collect() })
+        let points = points.map(|(at, (runs, ready))| self.point(at, runs, ready)).collect();
+        Ok(BankReport { scenario: self.name.clone(), fidelity: "bank", points })
+    }
+
+    /// Does so many pieces of work of every point; what came of them by point, or the refusal of the
+    /// first that was refused.
+    fn all<T: Send + Clone>(
+        &self,
+        threads: NonZeroUsize,
+        count: impl Fn(&BankScenario) -> usize,
+        work: impl Fn(usize, usize) -> Result<T, Refusal> + Sync,
+        done: &mut impl FnMut(),
+    ) -> Result<Vec<Vec<T>>, Refusal> {
+        let pieces = self.pieces(&count);
+        let empty = |point| vec![None; count(point)];
+        let mut results: Vec<Vec<Option<T>>> = self.points.iter().map(empty).collect();
+        let mut failed: Option<(usize, Refusal)> = None;
+        for_each(
+            pieces.len(),
+            threads,
+            |index| work(pieces[index].0, pieces[index].1),
+            |index, result| {
+                done();
+                let (point, piece) = pieces[index];
+                match result {
+                    Ok(result) => results[point][piece] = Some(result),
+                    Err(refusal) if failed.as_ref().is_none_or(|(first, _)| index < *first) => {
+                        failed = Some((index, refusal));
+                    }
+                    Err(_) => {}
+                }
+            },
+        );
+        match failed {
+            Some((_, refusal)) => Err(refusal),
+            None => {
+                Ok(results.into_iter().map(|point| point.into_iter().flatten().collect()).collect())
+            }
+        }
     }
 
     /// Point and number of every piece of work.
@@ -214,13 +150,6 @@ impl BankStudy {
             alone: ready.into_iter().map(|(_, alone)| alone).collect(),
             partitions: runs,
         }
-    }
-}
-
-/// Of several refusals that of the first piece counts, whichever came first.
-fn keep_first(failed: &mut Option<(usize, Refusal)>, index: usize, refusal: Refusal) {
-    if failed.as_ref().is_none_or(|(first, _)| index < *first) {
-        *failed = Some((index, refusal));
     }
 }
 
@@ -285,7 +214,8 @@ impl BankScenario {
     }
 
     /// All programs together.
-    fn together(&self, partition: &Partition, ready: &[Ready]) -> Result<PartitionRun, Refusal> {
+    fn together(&self, partition: usize, ready: &[Ready]) -> Result<PartitionRun, Refusal> {
+        let partition = &self.partitions[partition];
         let colors = self.colors(partition, ready)?;
         let programs: Vec<ProgramSpec> = ready
             .iter()

@@ -1,0 +1,76 @@
+//! Scenarios at bank level: what is printed and written, what sweeps, what is refused.
+
+use serde_json::Value;
+
+use crate::support::{World, json, refusal};
+
+const MIX: &str = r#"
+fidelity = "bank"
+machine = "simple-o3"
+instructions = 50_000
+partitions = ["none", "uniform"]
+programs = [{ trace = "core.txt" }, { synthetic = { mpki = 30, rbl = 0.8, blp = 1.5 } }]
+"#;
+
+/// A mix, and the trace that one of its programs is.
+fn mix(world: &World) -> std::path::PathBuf {
+    let lines = (0..2_000u64).map(|load| format!("9 {}\n", load * 8_192 % (1 << 27)));
+    world.file("core.txt", &lines.collect::<String>());
+    world.file("mix.toml", MIX)
+}
+
+#[test]
+fn the_report_has_programs_conflicts_and_partitions() {
+    let world = World::new();
+    let file = mix(&world);
+    let report: Value = json(world.memweir().args(["sim", "--json", "-"]).arg(&file), 0);
+    assert_eq!(report["fidelity"], "bank");
+    let point = &report["points"][0];
+    assert_eq!(point["alone"].as_array().map(Vec::len), Some(2));
+    assert!(point["alone"][1]["fit"]["reached"].is_boolean());
+    let [plain, uniform] = &point["partitions"].as_array().expect("partitions")[..] else {
+        panic!("two partitions: {point}")
+    };
+    assert_eq!((&plain["colors"][0], &uniform["colors"][0]), (&Value::Null, &"0-7".into()));
+    for field in ["weighted_speedup", "maximum_slowdown", "harmonic_speedup", "row_miss_rate"] {
+        assert!(uniform[field].is_number(), "{field} is missing in {uniform}");
+    }
+    assert!(uniform["improvement"]["weighted_speedup"].is_number());
+    assert_eq!(uniform["conflicts"][0][1], 0);
+    for field in
+        ["ipc", "ipc_alone", "slowdown", "mpki", "row_hit_rate", "bank_parallelism", "bandwidth"]
+    {
+        assert!(plain["programs"][0][field].is_number(), "{field} is missing in {plain}");
+    }
+    assert_eq!(plain["programs"][0]["instructions"], 50_000);
+}
+
+#[test]
+fn a_person_reads_tables_and_a_sweep_has_a_row_per_point() {
+    let world = World::new();
+    let file = mix(&world);
+    let text = |arguments: &[&str]| {
+        let output = world.memweir().arg("sim").args(arguments).arg(&file).output().expect("runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let one = text(&[]);
+    for needle in ["partition uniform", "row conflicts, by who", "weighted speedup", "Sum(BW)"] {
+        assert!(one.contains(needle), "{needle} is missing in\n{one}");
+    }
+    let swept = text(&["--sweep", "machine.mshrs=1,16", "--set", "machine.name=own"]);
+    assert!(swept.contains("machine.mshrs"), "{swept}");
+    assert_eq!(swept.lines().filter(|line| line.contains("uniform")).count(), 2, "{swept}");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_before_it_starts() {
+    let world = World::new();
+    let file = mix(&world);
+    let refused =
+        |arguments: &[&str]| refusal(world.memweir().arg("sim").args(arguments).arg(&file), 2);
+    assert!(refused(&["--out", "rows.csv"]).contains("fidelity"));
+    assert!(refused(&["--set", "fidelity=banks"]).contains("did you mean `bank`"));
+    let message = refused(&["--set", "programs[0].trace=missing.txt"]);
+    assert!(message.contains("missing.txt: cannot be read"), "{message}");
+}
