@@ -1,0 +1,70 @@
+//! The counters that every process of a colored program adds to.
+
+/// Words of the counters' file; a counter's place is its discriminant.
+pub const COUNTERS: usize = 32;
+
+/// Entries that follow the counters: process id, start and end of its pool, start and end of the
+/// memory that it searches. A process takes the entry of its id modulo this number.
+pub const POOLS: usize = 1024;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// What is counted. The file holds one little-endian word of 64 bits for each.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(usize)]
+        pub enum Counter { $($(#[$doc])* $variant,)* }
+
+        impl Counter {
+            /// Every counter and its name in JSON.
+            pub const ALL: &[(&'static str, Self)] = &[$(($name, Self::$variant),)*];
+        }
+    };
+}
+
+counters! {
+    /// Processes whose pages were placed, forked ones included.
+    Processes = "processes",
+    /// Forks that gave a child pages of its own to place.
+    Forks = "forks",
+    /// Processes that the library was loaded into but could not place (no privilege left).
+    Uncolored = "uncolored",
+    /// Page faults that were answered.
+    Faults = "faults",
+    /// Pages of the asked colors given to the program at its page faults.
+    Placed = "placed",
+    /// Pages of other colors given to it because the pool was short.
+    Spilled = "spilled",
+    /// Page faults that had to wait for a page of the asked colors.
+    Waited = "waited",
+    /// Microseconds that they waited.
+    WaitMicros = "wait_us",
+    /// Page faults that were refused, which ended the program.
+    Refused = "refused",
+    /// Pages touched before they could be watched, and moved into the asked colors afterwards.
+    Adopted = "adopted",
+    /// Pages that a copy after fork took out of the asked colors, and that were moved back.
+    MendedAfterFork = "mended_after_fork",
+    /// Pages that the kernel moved out of the asked colors, and that were moved back.
+    MendedDrift = "mended_drift",
+    /// Times that a page could not be moved now: shared with a forked process, or pinned.
+    Busy = "busy",
+    /// Pages that could not be placed for another reason.
+    Failed = "failed",
+    /// Pages of the asked colors that were put into the pool.
+    Gathered = "gathered",
+    /// Pages that were populated to find them.
+    Populated = "populated",
+    /// Microseconds of gathering.
+    GatherMicros = "gather_us",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_its_place() {
+        assert!(Counter::ALL.len() <= COUNTERS);
+        assert!(Counter::ALL.iter().enumerate().all(|(i, (_, counter))| *counter as usize == i));
+    }
+}

@@ -1,0 +1,180 @@
+//! The order to place a program's pages, as text: `key=value` separated by `;`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::address_map::{ColorSet, Coloring, Span, XorFunction};
+use crate::input::Refusal;
+
+/// The most colors that the library tells apart.
+pub const MAX_PRELOAD_COLORS: u32 = 4096;
+
+/// What to do when no page of the asked colors can be found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shortage {
+    /// The access is refused, which ends the program.
+    Refuse,
+    /// A page of another color is given.
+    #[default]
+    Spill,
+    /// The access waits until a page is found.
+    Wait,
+}
+
+impl Shortage {
+    /// Every way and its name.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("refuse", Self::Refuse), ("spill", Self::Spill), ("wait", Self::Wait)];
+}
+
+/// How pages are brought to their place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gather {
+    /// `UFFDIO_MOVE` (Linux 6.8 or later).
+    #[default]
+    Move,
+    /// `mremap`, which costs a mapping for each page.
+    Remap,
+}
+
+impl Gather {
+    /// Every way and its name.
+    pub const ALL: [(&'static str, Self); 2] = [("move", Self::Move), ("mremap", Self::Remap)];
+}
+
+/// Which pages a program shall get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// What tells bank colors apart.
+    pub coloring: Coloring,
+    /// The bank colors that the program may use.
+    pub colors: ColorSet,
+    /// What tells cache colors apart, and those that it may use, if they matter.
+    pub cache: Option<(Coloring, ColorSet)>,
+    /// What to do when the pool is short.
+    pub shortage: Shortage,
+    /// How pages are brought to their place.
+    pub gather: Gather,
+    /// Pages gathered before the program starts.
+    pub pool_pages: u64,
+    /// The most pages of the asked colors that a process may have; zero for no limit.
+    pub limit_pages: u64,
+    /// The file of counters; empty if nothing is counted.
+    pub counters: String,
+}
+
+fn masks(coloring: &Coloring) -> String {
+    let masks: Vec<String> = coloring.span().basis().iter().map(|f| format!("{:x}", f.0)).collect();
+    masks.join(",")
+}
+
+fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
+    table.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "offset={:x};bank={};colors={};shortage={};gather={};pool={};limit={}",
+            self.coloring.offset(),
+            masks(&self.coloring),
+            self.colors,
+            name_of(&Shortage::ALL, &self.shortage),
+            name_of(&Gather::ALL, &self.gather),
+            self.pool_pages,
+            self.limit_pages,
+        )?;
+        if let Some((coloring, colors)) = &self.cache {
+            write!(f, ";cache={};cache-colors={colors}", masks(coloring))?;
+        }
+        write!(f, ";counters={}", self.counters)
+    }
+}
+
+impl FromStr for Order {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let refuse = |what: &str| {
+            Refusal::new(
+                format!("`{what}` is missing or wrong in the order to the preload library"),
+                "start the program through `memweir color run` of the same version",
+            )
+        };
+        let find = |key: &str| {
+            let values = text.split(';').filter_map(|part| part.split_once('='));
+            values.into_iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+        };
+        let need = |key: &str| find(key).ok_or_else(|| refuse(key));
+        let number = |key: &str| need(key)?.parse::<u64>().map_err(|_| refuse(key));
+        let offset = u64::from_str_radix(need("offset")?, 16).map_err(|_| refuse("offset"))?;
+        let coloring = |key: &str, offset: u64| {
+            let functions = need(key)?.split(',').filter(|mask| !mask.is_empty());
+            let functions = functions.map(|mask| u64::from_str_radix(mask, 16).map(XorFunction));
+            let span: Span = functions.collect::<Result<_, _>>().map_err(|_| refuse(key))?;
+            Ok::<_, Refusal>(Coloring::of_span(&span, 12, offset))
+        };
+        let named = |key: &str, value: &str| refuse(&format!("{key}={value}"));
+        let shortage = need("shortage")?;
+        let gather = need("gather")?;
+        let pick = |(name, value): &(&str, Shortage)| (*name == shortage).then_some(*value);
+        let way = |(name, value): &(&str, Gather)| (*name == gather).then_some(*value);
+        Ok(Self {
+            coloring: coloring("bank", offset)?,
+            colors: need("colors")?.parse()?,
+            cache: match find("cache-colors") {
+                Some(colors) => Some((coloring("cache", 0)?, colors.parse()?)),
+                None => None,
+            },
+            shortage: Shortage::ALL
+                .iter()
+                .find_map(pick)
+                .ok_or_else(|| named("shortage", shortage))?,
+            gather: Gather::ALL.iter().find_map(way).ok_or_else(|| named("gather", gather))?,
+            pool_pages: number("pool")?,
+            limit_pages: number("limit")?,
+            counters: need("counters")?.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn orders_read_what_they_write(
+            bank in prop::collection::vec(any::<u64>(), 1..8),
+            colors in prop::collection::btree_set(0u32..64, 1..20),
+            cache in prop::option::of(prop::collection::vec(any::<u64>(), 1..8)),
+            shortage in prop::sample::select(Shortage::ALL.to_vec()),
+            gather in prop::sample::select(Gather::ALL.to_vec()),
+            (offset, pool_pages, limit_pages): (u64, u64, u64),
+        ) {
+            let of = |masks: &[u64], offset| {
+                Coloring::of_span(&Span::new(masks.iter().copied().map(XorFunction)), 12, offset)
+            };
+            let colors: ColorSet = colors.into_iter().map(crate::address_map::Color).collect();
+            let order = Order {
+                coloring: of(&bank, offset),
+                cache: cache.map(|masks| (of(&masks, 0), colors.clone())),
+                colors,
+                shortage: shortage.1,
+                gather: gather.1,
+                pool_pages,
+                limit_pages,
+                counters: "/run/memweir/x".to_owned(),
+            };
+            prop_assert_eq!(order.to_string().parse::<Order>(), Ok(order));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "(offset|bank|colors|=|;|[0-9a-f]|,|-){0,60}") {
+            let _ = text.parse::<Order>();
+        }
+    }
+}

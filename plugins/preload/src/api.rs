@@ -1,0 +1,158 @@
+//! What programs that place data themselves call (B8); see `include/memweir_color.h`.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use memweir_core::address_map::ColorSet;
+
+use crate::control::{self, Ask, Control, SET_WORDS};
+use crate::sys::{self, Errno};
+use crate::uffd::PAGE;
+
+/// Colors of the map; zero while pages are not placed.
+pub(crate) static COLORS: AtomicU32 = AtomicU32::new(0);
+
+fn fail(errno: i32) -> c_int {
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() = errno };
+    -1
+}
+
+/// The number of the set that `colors` names. `EINVAL` if it is no set, or goes beyond what the
+/// program was given; `ENOSPC` if too many sets are in use.
+///
+/// # Safety
+/// `colors` must be null or a string.
+unsafe fn set_of(control: &Control, colors: *const c_char) -> Result<usize, Errno> {
+    if colors.is_null() {
+        return Ok(0);
+    }
+    // SAFETY: as the caller says.
+    let text = unsafe { CStr::from_ptr(colors) }.to_str().map_err(|_| Errno(libc::EINVAL))?;
+    let set = ColorSet::from_str(text).map_err(|_| Errno(libc::EINVAL))?;
+    let mut words = [0u64; SET_WORDS];
+    for color in set.iter() {
+        let word = words.get_mut(color.0 as usize / 64).ok_or(Errno(libc::EINVAL))?;
+        *word |= 1 << (color.0 % 64);
+    }
+    let given = &control.sets[0];
+    if words.iter().zip(given).any(|(word, given)| word & !given.load(Ordering::Relaxed) != 0) {
+        return Err(Errno(libc::EINVAL));
+    }
+    let same = |number: usize| {
+        let known = &control.sets[number];
+        words.iter().zip(known).all(|(word, known)| *word == known.load(Ordering::Relaxed))
+    };
+    let used = control.sets_used.load(Ordering::Acquire) as usize;
+    if let Some(number) = (0..used).find(|number| same(*number)) {
+        return Ok(number);
+    }
+    let free = control.sets_used.fetch_add(1, Ordering::AcqRel) as usize;
+    let Some(set) = control.sets.get(free) else {
+        control.sets_used.fetch_sub(1, Ordering::AcqRel);
+        return Err(Errno(libc::ENOSPC));
+    };
+    words.iter().zip(set).for_each(|(word, place)| place.store(*word, Ordering::Release));
+    Ok(free)
+}
+
+fn ready() -> Result<&'static Control, Errno> {
+    control::get().filter(|control| control.is_ready()).ok_or(Errno(libc::ENOSYS))
+}
+
+/// How many colors the map has; 0 if pages are not placed.
+#[unsafe(no_mangle)]
+pub extern "C" fn memweir_color_count() -> u32 {
+    if ready().is_ok() { COLORS.load(Ordering::Relaxed) } else { 0 }
+}
+
+/// Memory of `size` bytes whose pages have these colors (`"0-3,8"`; null: all of the program's).
+/// Null with `errno` `ENOSYS` if pages are not placed, `EINVAL` for colors that the program was
+/// not given, `ENOMEM`, `ENOSPC`.
+///
+/// # Safety
+/// `colors` must be null or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memweir_color_alloc(size: usize, colors: *const c_char) -> *mut c_void {
+    // SAFETY: as the caller says.
+    match unsafe { allocate(size, colors) } {
+        Ok(start) => start as *mut c_void,
+        Err(Errno(errno)) => {
+            fail(errno);
+            ptr::null_mut()
+        }
+    }
+}
+
+unsafe fn allocate(size: usize, colors: *const c_char) -> Result<usize, Errno> {
+    let control = ready()?;
+    // SAFETY: as the caller says.
+    let set = unsafe { set_of(control, colors) }?;
+    let length = size.max(1).checked_next_multiple_of(PAGE).ok_or(Errno(libc::ENOMEM))?;
+    let start = sys::map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE)?;
+    let order = (Ordering::AcqRel, Ordering::Relaxed);
+    let free = control
+        .regions
+        .iter()
+        .find(|region| region[0].compare_exchange(0, 1, order.0, order.1).is_ok());
+    let Some(region) = free else {
+        // SAFETY: the mapping is new.
+        let _ = unsafe { sys::sys!(libc::SYS_munmap, start, length) };
+        return Err(Errno(libc::ENOSPC));
+    };
+    region[1].store(start + length, Ordering::Relaxed);
+    region[2].store(set, Ordering::Relaxed);
+    region[0].store(start, Ordering::Release);
+    control.ask(Ask::Watch, start, length);
+    Ok(start)
+}
+
+/// Gives back what [`memweir_color_alloc`] returned, with the same size.
+///
+/// # Safety
+/// The memory must be used no longer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memweir_color_free(memory: *mut c_void, size: usize) {
+    let start = memory as usize;
+    if start == 0 {
+        return;
+    }
+    if let Some(control) = control::get() {
+        let ours = control.regions.iter().find(|region| region[0].load(Ordering::Acquire) == start);
+        ours.inspect(|region| region[0].store(0, Ordering::Release));
+    }
+    // SAFETY: as the caller says. The replaced munmap of libc keeps the helper at bay.
+    unsafe { libc::munmap(memory, size.max(1).next_multiple_of(PAGE)) };
+}
+
+/// From now on, pages that the calling thread touches first have these colors (null: all of the
+/// program's). 0, or -1 with `errno` as [`memweir_color_alloc`].
+///
+/// # Safety
+/// `colors` must be null or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memweir_thread_colors(colors: *const c_char) -> c_int {
+    // SAFETY: as the caller says.
+    let set =
+        ready().and_then(|control| unsafe { set_of(control, colors) }.map(|set| (control, set)));
+    let (control, set) = match set {
+        Ok(found) => found,
+        Err(Errno(errno)) => return fail(errno),
+    };
+    let thread = (sys::thread_id() as u64) << 32;
+    let entry = thread | set as u64;
+    let place = |wanted: &dyn Fn(u64) -> bool| {
+        control.threads.iter().find(|place| {
+            let old = place.load(Ordering::Relaxed);
+            wanted(old)
+                && place.compare_exchange(old, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })
+    };
+    let mine = place(&|old| old != 0 && old >> 32 == thread >> 32);
+    match mine.or_else(|| place(&|old| old == 0)) {
+        Some(_) => 0,
+        None => fail(libc::ENOSPC),
+    }
+}

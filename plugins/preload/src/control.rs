@@ -1,0 +1,209 @@
+//! What the program's threads and the helper say to each other, in the program's memory.
+//!
+//! The pages are wiped in a forked child (`MADV_WIPEONFORK`), so a child sees at once, however it
+//! was forked, that it has no helper.
+
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use memweir_core::preload::MAX_PRELOAD_COLORS;
+
+use crate::sys::{self, Errno, sys};
+use crate::uffd::PAGE;
+
+/// Requests that can wait at the same time.
+pub(crate) const REQUESTS: usize = 64;
+/// Threads that can have colors of their own.
+pub(crate) const THREADS: usize = 1024;
+/// Ranges of memory that can have colors of their own.
+pub(crate) const REGIONS: usize = 1024;
+/// Different sets of colors; the first is that of the process.
+pub(crate) const SETS: usize = 64;
+/// Words of a set.
+pub(crate) const SET_WORDS: usize = MAX_PRELOAD_COLORS as usize / 64;
+
+/// What a thread asks the helper for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Ask {
+    /// Place the pages of this range.
+    Watch = 1,
+    /// Leave this range alone, it has another userfaultfd.
+    Leave = 2,
+}
+
+/// One request.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Request {
+    pub(crate) ask: AtomicU32,
+    pub(crate) start: AtomicUsize,
+    pub(crate) length: AtomicUsize,
+}
+
+/// The helper has started and closed the program's files.
+pub(crate) const STARTED: u32 = 1;
+/// The helper answers.
+pub(crate) const READY: u32 = 2;
+/// The helper gave up.
+pub(crate) const GONE: u32 = 3;
+
+/// The shared words. All zero: nothing has started.
+#[repr(C)]
+pub(crate) struct Control {
+    /// [`STARTED`], [`READY`] or [`GONE`].
+    pub(crate) state: AtomicU32,
+    /// The helper changes pages while [`MENDING`] is set; below it, how many threads change
+    /// mappings.
+    pub(crate) gate: AtomicU32,
+    pub(crate) helper: AtomicI32,
+    /// Forks since the helper last looked.
+    pub(crate) forks: AtomicU32,
+    /// A number of this helper's own.
+    pub(crate) cookie: AtomicU64,
+    /// Pages whose fault is a request; see [`ask`].
+    pub(crate) doorbells: AtomicUsize,
+    /// Requests in use.
+    pub(crate) busy: AtomicU64,
+    pub(crate) requests: [Request; REQUESTS],
+    /// Thread id in the upper half, number of the set in the lower; zero: free.
+    pub(crate) threads: [AtomicU64; THREADS],
+    /// Start, end and set of ranges with colors of their own; start zero: free.
+    pub(crate) regions: [[AtomicUsize; 3]; REGIONS],
+    pub(crate) sets_used: AtomicU32,
+    pub(crate) sets: [[AtomicU64; SET_WORDS]; SETS],
+}
+
+/// Bit of [`Control::gate`] that the helper sets.
+pub(crate) const MENDING: u32 = 1 << 31;
+
+static CONTROL: AtomicPtr<Control> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The control pages, once they exist.
+pub(crate) fn get() -> Option<&'static Control> {
+    // SAFETY: the mapping is never removed, zero is valid for every field, and all are atomic.
+    unsafe { CONTROL.load(Ordering::Acquire).as_ref() }
+}
+
+/// Makes the control pages.
+pub(crate) fn create() -> Result<&'static Control, Errno> {
+    const MADV_WIPEONFORK: i32 = 18;
+    let length = size_of::<Control>().next_multiple_of(PAGE);
+    let start = sys::map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE)?;
+    sys::advise(start, length, MADV_WIPEONFORK)?;
+    CONTROL.store(start as *mut Control, Ordering::Release);
+    get().ok_or(Errno(libc::ENOMEM))
+}
+
+impl Control {
+    /// Whether a helper answers.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state.load(Ordering::Acquire) == READY
+    }
+
+    /// Sets the state and wakes who waits for it.
+    pub(crate) fn announce(&self, state: u32) {
+        self.state.store(state, Ordering::Release);
+        let all = i32::MAX;
+        // SAFETY: wakes waiters of a word of ours.
+        let _ = unsafe {
+            sys!(
+                libc::SYS_futex,
+                self.state.as_ptr(),
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                all
+            )
+        };
+    }
+
+    /// Waits until the state is at least `wanted`, or the helper is dead.
+    pub(crate) fn await_state(&self, wanted: u32) {
+        loop {
+            let state = self.state.load(Ordering::Acquire);
+            if state >= wanted || !self.helper_lives() {
+                return;
+            }
+            let time = libc::timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+            let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+            // SAFETY: waits on a word of ours.
+            let _ =
+                unsafe { sys!(libc::SYS_futex, self.state.as_ptr(), wait, state, &raw const time) };
+        }
+    }
+
+    fn helper_lives(&self) -> bool {
+        let helper = self.helper.load(Ordering::Acquire);
+        let mut info = [0u64; 16];
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+        // SAFETY: the kernel writes at most 128 bytes of information.
+        let result =
+            unsafe { sys!(libc::SYS_waitid, libc::P_PID, helper, info.as_mut_ptr(), options, 0) };
+        helper == 0 || (result.is_ok() && info[0] as u32 == 0)
+    }
+
+    /// Keeps the helper from moving pages while a mapping changes: a page that is away for a
+    /// microsecond must neither be forked without its content, nor come back after it was given up.
+    /// Returns whether [`leave`](Self::leave) is due.
+    pub(crate) fn enter(&self) -> bool {
+        if !self.is_ready() {
+            return false;
+        }
+        let mut waited = 0u32;
+        loop {
+            let gate = self.gate.load(Ordering::Relaxed);
+            if gate & MENDING == 0 {
+                let next = gate + 1;
+                let order = (Ordering::Acquire, Ordering::Relaxed);
+                if self.gate.compare_exchange_weak(gate, next, order.0, order.1).is_ok() {
+                    return true;
+                }
+                continue;
+            }
+            sys::sleep_micros(10);
+            waited += 1;
+            if waited.is_multiple_of(1000) && !self.helper_lives() {
+                self.announce(GONE);
+                return false;
+            }
+        }
+    }
+
+    /// Ends what [`enter`](Self::enter) began.
+    pub(crate) fn leave(&self) {
+        self.gate.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Asks the helper and waits for the answer, by touching a page that only it can provide. When
+    /// the helper is dead the kernel provides the page, so nobody waits for ever.
+    pub(crate) fn ask(&self, ask: Ask, start: usize, length: usize) {
+        if !self.is_ready() {
+            return;
+        }
+        let doorbells = self.doorbells.load(Ordering::Acquire);
+        let Some(slot) = self.claim() else { return };
+        let request = &self.requests[slot];
+        request.start.store(start, Ordering::Relaxed);
+        request.length.store(length, Ordering::Relaxed);
+        request.ask.store(ask as u32, Ordering::Release);
+        let bell = doorbells + slot * PAGE;
+        // SAFETY: the page is mapped, readable, and this slot's alone.
+        unsafe { std::ptr::read_volatile(bell as *const u8) };
+        let _ = sys::advise(bell, PAGE, libc::MADV_DONTNEED);
+        self.busy.fetch_and(!(1 << slot), Ordering::Release);
+    }
+
+    /// A free request; none if all are taken, which the helper finds out by itself later.
+    fn claim(&self) -> Option<usize> {
+        loop {
+            let busy = self.busy.load(Ordering::Relaxed);
+            let slot = (!busy).trailing_zeros() as usize;
+            if slot >= REQUESTS {
+                return None;
+            }
+            let taken = busy | 1 << slot;
+            let order = (Ordering::Acquire, Ordering::Relaxed);
+            if self.busy.compare_exchange_weak(busy, taken, order.0, order.1).is_ok() {
+                return Some(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The mappings of the program, from `/proc/self/maps`, without allocating.
+
+use crate::sys;
+
+/// Room for the text. Programs have hundreds of mappings of about a hundred bytes.
+const TEXT: usize = 1 << 20;
+
+/// One mapping.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) writable: bool,
+    pub(crate) executable: bool,
+    pub(crate) readable: bool,
+    /// Private memory without a file.
+    pub(crate) anonymous: bool,
+}
+
+/// Reads one line of the file.
+pub(crate) fn parse(line: &[u8]) -> Option<Mapping> {
+    let mut fields = line.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+    let mut range = fields.next()?.split(|byte| *byte == b'-');
+    let (start, end) = (hexadecimal(range.next()?)?, hexadecimal(range.next()?)?);
+    let flags = fields.next()?;
+    let inode = fields.nth(2)?;
+    let name = fields.next().unwrap_or(b"");
+    let own =
+        name.is_empty() || name == b"[heap]" || name == b"[stack]" || name.starts_with(b"[anon:");
+    Some(Mapping {
+        start,
+        end,
+        readable: flags.first() == Some(&b'r'),
+        writable: flags.get(1) == Some(&b'w'),
+        executable: flags.get(2) == Some(&b'x'),
+        anonymous: flags.get(3) == Some(&b'p') && inode == b"0" && own,
+    })
+}
+
+fn hexadecimal(text: &[u8]) -> Option<usize> {
+    let digit =
+        |number: usize, byte: &u8| Some(number << 4 | (*byte as char).to_digit(16)? as usize);
+    text.iter().try_fold(0, digit)
+}
+
+/// The text of the file, read at once.
+#[repr(C)]
+pub(crate) struct Maps {
+    text: [u8; TEXT],
+    length: usize,
+}
+
+impl Maps {
+    /// Reads the mappings as they are now.
+    pub(crate) fn read(&mut self) {
+        self.length = 0;
+        let Ok(fd) = sys::open(c"/proc/self/maps", libc::O_RDONLY) else { return };
+        while let Ok(bytes @ 1..) =
+            sys::read_at(fd, &mut self.text[self.length..], self.length as u64)
+        {
+            self.length += bytes;
+        }
+        sys::close(fd);
+    }
+
+    /// The mapping that begins at or after the byte `at` of the text, and where the next begins.
+    pub(crate) fn next(&self, at: usize) -> Option<(Mapping, usize)> {
+        let rest = self.text.get(at..self.length)?;
+        let end = rest.iter().position(|byte| *byte == b'\n')?;
+        Some((parse(&rest[..end]).unwrap_or_default(), at + end + 1))
+    }
+
+    /// The mapping that holds `address`.
+    pub(crate) fn find(&self, address: usize) -> Option<Mapping> {
+        let mut at = 0;
+        while let Some((mapping, next)) = self.next(at) {
+            if (mapping.start..mapping.end).contains(&address) {
+                return Some(mapping);
+            }
+            at = next;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_lines() {
+        let heap = parse(
+            b"55d0c2a00000-55d0c2a21000 rw-p 00000000 00:00 0                          [heap]",
+        );
+        let heap = heap.unwrap();
+        assert_eq!((heap.start, heap.end), (0x55d0_c2a0_0000, 0x55d0_c2a2_1000));
+        assert!(heap.anonymous && heap.writable && !heap.executable);
+        let anonymous = |line: &[u8]| parse(line).unwrap().anonymous;
+        assert!(anonymous(b"7f0000000000-7f0000001000 ---p 00000000 00:00 0 "));
+        assert!(!anonymous(b"7f0000000000-7f0000001000 rw-s 00000000 00:01 5 /dev/zero (deleted)"));
+        assert!(!anonymous(b"7f0000000000-7f0000001000 rw-p 00000000 08:01 5 /lib/x.so"));
+        assert!(!anonymous(b"7f0000000000-7f0000001000 r-xp 00000000 00:00 0 [vdso]"));
+        assert_eq!(parse(b"nonsense"), None);
+    }
+}

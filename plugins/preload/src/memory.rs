@@ -1,0 +1,58 @@
+//! How much memory there is, and whether the kernel moved pages: from /proc, without allocating.
+
+use crate::sys;
+use std::ffi::CStr;
+
+/// Reads a small file into `buffer`.
+fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
+    let Ok(fd) = sys::open(path, libc::O_RDONLY) else { return &[] };
+    let mut length = 0;
+    while let Ok(bytes @ 1..) = sys::read_at(fd, &mut buffer[length..], length as u64) {
+        length += bytes;
+    }
+    sys::close(fd);
+    &buffer[..length]
+}
+
+fn number(text: &[u8]) -> u64 {
+    let digits = text.iter().skip_while(|b| !b.is_ascii_digit()).take_while(|b| b.is_ascii_digit());
+    digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
+}
+
+/// The number in the line that starts with `key`.
+fn field(text: &[u8], key: &[u8]) -> u64 {
+    let mut lines = text.split(|byte| *byte == b'\n');
+    lines.find_map(|line| line.strip_prefix(key)).map_or(0, number)
+}
+
+/// A count that changes whenever the kernel may have moved a page of any process.
+pub(crate) fn moved_by_kernel() -> u64 {
+    let mut buffer = [0; 8192];
+    let text = read(c"/proc/vmstat", &mut buffer);
+    let keys: [&[u8]; 4] = [b"pgmigrate_success ", b"pswpin ", b"thp_collapse_alloc ", b"cow_ksm "];
+    keys.iter().map(|key| field(text, key)).sum()
+}
+
+/// Pages of address space and of data, which change with the mappings.
+pub(crate) fn sizes() -> [u64; 2] {
+    let mut buffer = [0; 256];
+    let text = read(c"/proc/self/statm", &mut buffer);
+    let mut words = text.split(|byte| *byte == b' ').map(number);
+    [words.next().unwrap_or(0), words.nth(4).unwrap_or(0)]
+}
+
+/// Pages that a search may hold: half of what is available, and nothing for a process that has as
+/// many pages as it may.
+pub(crate) fn searchable_pages(limit: usize) -> usize {
+    let mut buffer = [0; 4096];
+    if limit > 0 {
+        let text = read(c"/proc/self/statm", &mut buffer);
+        let mut words = text.split(|byte| *byte == b' ').skip(1).map(number);
+        let (resident, shared) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
+        if resident.saturating_sub(shared) as usize >= limit {
+            return 0;
+        }
+    }
+    let text = read(c"/proc/meminfo", &mut buffer);
+    (field(text, b"MemAvailable:") / 4 / 2) as usize
+}

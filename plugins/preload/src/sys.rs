@@ -1,0 +1,158 @@
+//! System calls without libc. The helper shares the program's memory and with it the thread-local
+//! storage of the thread that started it, so it must never touch `errno` or anything else that libc
+//! or std keep there; and the hooks stand where libc's own calls stood.
+
+use std::arch::asm;
+use std::ffi::CStr;
+
+/// The number of an error that a system call returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+/// Calls the kernel.
+///
+/// # Safety
+/// As the system call: what it does to memory must suit those who use that memory.
+pub(crate) unsafe fn call(number: i64, args: [usize; 6]) -> Result<usize, Errno> {
+    let result: isize;
+    // SAFETY: the convention of x86-64: rcx and r11 are lost, memory may change.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
+            in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }
+}
+
+/// Calls the kernel with fewer than six arguments.
+macro_rules! sys {
+    ($number:expr $(, $arg:expr)*) => {{
+        let mut args = [0usize; 6];
+        let given = [$($arg as usize),*];
+        args[..given.len()].copy_from_slice(&given);
+        $crate::sys::call($number, args)
+    }};
+}
+pub(crate) use sys;
+
+/// Starts a process that shares this one's memory and nothing else: `run(argument)` on the stack
+/// that ends at `stack_end`. It gets a copy of the open files, no thread-local storage of its own,
+/// and ends without a signal to its parent, so that `wait` does not see it.
+///
+/// # Safety
+/// `stack_end` must be the 16-byte aligned end of memory that nobody else uses; `run` must not
+/// return, nor touch thread-local storage.
+pub(crate) unsafe fn spawn_sharing(
+    stack_end: usize,
+    run: extern "C" fn(usize) -> !,
+    argument: usize,
+) -> Result<i32, Errno> {
+    let result: isize;
+    // SAFETY: the parent returns as from any system call. The child has only registers, among them
+    // r12 and r13, and its own stack, and leaves this code for good.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") libc::SYS_clone as isize => result,
+            in("rdi") libc::CLONE_VM, in("rsi") stack_end, in("rdx") 0, in("r10") 0, in("r8") 0,
+            in("r12") argument, in("r13") run as *const () as usize,
+            lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    if result < 0 { Err(Errno(-result as i32)) } else { Ok(result as i32) }
+}
+
+/// Memory of this process that nobody has, to be shared with no other process.
+pub(crate) fn map(length: usize, protection: i32, flags: i32) -> Result<usize, Errno> {
+    // SAFETY: without MAP_FIXED the kernel takes free addresses.
+    unsafe {
+        sys!(libc::SYS_mmap, 0, length, protection, flags | libc::MAP_ANONYMOUS, usize::MAX, 0)
+    }
+}
+
+pub(crate) fn open(path: &CStr, flags: i32) -> Result<i32, Errno> {
+    // SAFETY: the path ends with a zero byte.
+    unsafe { sys!(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags | libc::O_CLOEXEC) }
+        .map(|fd| fd as i32)
+}
+
+pub(crate) fn close(fd: i32) {
+    // SAFETY: only descriptors that the caller opened are closed.
+    let _ = unsafe { sys!(libc::SYS_close, fd) };
+}
+
+pub(crate) fn read_at(fd: i32, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    // SAFETY: the kernel writes into the buffer only.
+    unsafe { sys!(libc::SYS_pread64, fd, buffer.as_mut_ptr(), buffer.len(), offset) }
+}
+
+/// `pread` of whole words.
+pub(crate) fn read_words_at(fd: i32, words: &mut [u64], offset: u64) -> Result<usize, Errno> {
+    // SAFETY: the kernel writes into the buffer only, and any bytes are words.
+    unsafe { sys!(libc::SYS_pread64, fd, words.as_mut_ptr(), words.len() * 8, offset) }
+        .map(|bytes| bytes / 8)
+}
+
+pub(crate) fn advise(address: usize, length: usize, advice: i32) -> Result<(), Errno> {
+    // SAFETY: callers name memory that is theirs.
+    unsafe { sys!(libc::SYS_madvise, address, length, advice) }.map(drop)
+}
+
+pub(crate) fn protect(address: usize, length: usize, protection: i32) -> Result<(), Errno> {
+    // SAFETY: callers name memory that is theirs.
+    unsafe { sys!(libc::SYS_mprotect, address, length, protection) }.map(drop)
+}
+
+/// Locks pages as they are touched. Locked pages are not moved by compaction where
+/// `vm.compact_unevictable_allowed` is 0.
+pub(crate) fn lock_on_fault(address: usize, length: usize) -> Result<(), Errno> {
+    const MLOCK_ONFAULT: usize = 1;
+    // SAFETY: locking changes no memory.
+    unsafe { sys!(libc::SYS_mlock2, address, length, MLOCK_ONFAULT) }.map(drop)
+}
+
+pub(crate) fn process_id() -> i32 {
+    // SAFETY: asks for a number.
+    unsafe { sys!(libc::SYS_getpid) }.map_or(0, |id| id as i32)
+}
+
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: asks for a number.
+    unsafe { sys!(libc::SYS_gettid) }.map_or(0, |id| id as i32)
+}
+
+/// Microseconds of a clock that only goes forward.
+pub(crate) fn micros() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes the time.
+    let _ = unsafe { sys!(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
+}
+
+pub(crate) fn sleep_micros(micros: u64) {
+    let time = libc::timespec {
+        tv_sec: (micros / 1_000_000) as i64,
+        tv_nsec: (micros % 1_000_000 * 1000) as i64,
+    };
+    // SAFETY: the kernel reads the time.
+    let _ = unsafe { sys!(libc::SYS_nanosleep, &raw const time, 0) };
+}
+
+pub(crate) fn exit() -> ! {
+    loop {
+        // SAFETY: ends this process.
+        let _ = unsafe { sys!(libc::SYS_exit_group, 0) };
+    }
+}
