@@ -31,7 +31,8 @@ pub struct MemoryConfig {
     pub age_limit: Option<Cycles>,
     /// When rows are closed.
     pub page: PagePolicy,
-    /// Reads that a channel holds before their rows are opened.
+    /// Reads that a channel holds before their rows are opened; with [`Scheduler::PerBank`], that
+    /// each bank holds.
     pub read_queue: u32,
     /// The same for writes.
     pub write_queue: u32,
@@ -44,6 +45,9 @@ pub struct MemoryConfig {
     /// When idle ranks are put to sleep.
     pub power: PowerPolicy,
 }
+
+/// The most reads that a channel can hold where each bank has a queue of its own.
+const MAX_READS: u32 = 32_768;
 
 /// Cycles after which a request goes before all others, unless the configuration says otherwise.
 const AGE_LIMIT: Cycles = Cycles(10_000);
@@ -154,6 +158,13 @@ impl MemoryConfig {
                     "from 1 to 4096 requests",
                 ));
             }
+        }
+        let banks = self.spec().organization.banks_of_rank() * self.ranks.len() as u32;
+        if self.scheduler == Scheduler::PerBank && self.read_queue * banks > MAX_READS {
+            return Err(Refusal::new(
+                format!("{banks} banks with read queues of {}", self.read_queue),
+                format!("at most {MAX_READS} reads in all"),
+            ));
         }
         let (low, high) = (self.low_watermark, self.high_watermark);
         if !(0.0..=1.0).contains(&low) || !(low..=1.0).contains(&high) {

@@ -266,3 +266,17 @@ fn dram_and_slower_cells_share_a_channel() {
     // 17 + 17 + 4; 120 + 17 + 4; and 17 more to close the other row.
     assert_eq!(latencies, [38, 141, 158]);
 }
+
+#[test]
+fn queues_that_cannot_be_held_are_refused() {
+    let mut config = machine_h();
+    config.read_queue = 4096;
+    config.validate().unwrap();
+    config.scheduler = Scheduler::PerBank;
+    assert!(config.validate().unwrap_err().reason.contains("16 banks"));
+    config.read_queue = 0;
+    assert!(config.validate().unwrap_err().reason.contains("a read queue of 0"));
+    config.read_queue = 32;
+    config.low_watermark = 0.9;
+    assert!(config.validate().unwrap_err().reason.contains("watermarks"));
+}
