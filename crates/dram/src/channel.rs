@@ -66,6 +66,10 @@ struct Rank {
     interval: u64,
     /// The bank whose turn it is to be refreshed.
     turn: usize,
+    /// The turn after that of the last bank refresh.
+    next_turn: usize,
+    /// Bank refreshes that are due, but the bank whose turn it is still waits for its last one.
+    late_turns: u32,
     bank_refresh: BankRefresh,
     sleep: Sleep,
     /// When something was last done for a request.
@@ -213,7 +217,8 @@ impl Channel {
                 continue;
             }
             if self.options.per_bank_refresh {
-                rank.refreshing |= rank.banks_of_turn(self.timer.shape());
+                rank.late_turns += 1;
+                rank.begin_turns(self.timer.shape());
             } else {
                 rank.owed += 1;
             }
@@ -254,11 +259,42 @@ impl Rank {
             due: first,
             interval,
             turn: 0,
+            next_turn: 0,
+            late_turns: 0,
             bank_refresh: spec.bank_refresh,
             sleep: Sleep::Awake,
             last_use: 0,
             latency: [spec.read_latency.0 + burst, spec.write_latency.0 + burst],
             burst,
+        }
+    }
+
+    /// The turn of a bank, given by its bit, and how many turns there are.
+    fn turn_of(&self, bit: usize, shape: Shape) -> (usize, usize) {
+        match self.bank_refresh {
+            BankRefresh::SameNumber => (bit % shape.banks, shape.banks),
+            _ => (bit, shape.banks_of_rank()),
+        }
+    }
+
+    /// How many turns after the one that comes next that of a bank is. Banks are refreshed in turn
+    /// even when they are late: none twice before all others.
+    fn turns_until(&self, bit: usize, shape: Shape) -> usize {
+        let (turn, turns) = self.turn_of(bit, shape);
+        (turn + turns - self.next_turn) % turns
+    }
+
+    /// Lets banks wait for the refreshes that are due, as far as none would have to wait for two.
+    fn begin_turns(&mut self, shape: Shape) {
+        while self.late_turns > 0 {
+            let turn = self.turn;
+            let banks = self.banks_of_turn(shape);
+            if self.refreshing & banks != 0 {
+                self.turn = turn;
+                return;
+            }
+            self.refreshing |= banks;
+            self.late_turns -= 1;
         }
     }
 

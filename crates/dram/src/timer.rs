@@ -117,7 +117,37 @@ impl Timer {
                 timer.compile(rank, constraint);
             }
         }
+        timer.share_data_bus(ranks);
         timer
+    }
+
+    /// Ranks of different latencies meet on the data bus at other times than the rules of the one or
+    /// the other say, which know one latency.
+    fn share_data_bus(&mut self, ranks: &[impl AsRef<MemorySpec>]) {
+        use CommandKind as C;
+        let latency = |spec: &MemorySpec, command| match command {
+            C::Read | C::ReadAutoPrecharge => spec.read_latency.0,
+            _ => spec.write_latency.0,
+        };
+        let columns = [C::Read, C::ReadAutoPrecharge, C::Write, C::WriteAutoPrecharge];
+        for (rank, first) in ranks.iter().map(AsRef::as_ref).enumerate() {
+            let unlike = ranks.iter().map(AsRef::as_ref).filter(|other| {
+                (other.read_latency, other.write_latency)
+                    != (first.read_latency, first.write_latency)
+            });
+            let gap = first.timing.get("tRTRS").unwrap_or_default().0;
+            for second in unlike {
+                for (from, to) in columns.iter().flat_map(|from| columns.map(|to| (*from, to))) {
+                    let end = latency(first, from) + first.burst.0 + gap;
+                    let wait = end.saturating_sub(latency(second, to));
+                    let list = &mut self.effects[rank][from as usize].other_ranks;
+                    match list.iter_mut().find(|(known, _)| *known == to as u8) {
+                        Some((_, known)) => *known = wait.max(*known),
+                        None => list.push((to as u8, wait)),
+                    }
+                }
+            }
+        }
     }
 
     fn compile(&mut self, rank: usize, constraint: &Constraint) {

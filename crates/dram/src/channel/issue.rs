@@ -206,6 +206,8 @@ impl Channel {
     fn refresh_bank(&mut self, bank: usize) {
         self.stats.refreshes += 1;
         let (rank, bit) = (self.shape().rank_of(bank), self.bit(bank));
+        let (turn, turns) = self.ranks[rank].turn_of(bit, self.shape());
+        self.ranks[rank].next_turn = (turn + 1) % turns;
         let together = match self.ranks[rank].bank_refresh {
             crate::spec::BankRefresh::SameNumber => {
                 let banks = self.shape().banks;
@@ -215,6 +217,7 @@ impl Channel {
             _ => 1 << bit,
         };
         self.ranks[rank].refreshing &= !together;
+        self.ranks[rank].begin_turns(self.timer.shape());
     }
 
     fn access(&mut self, command: CommandKind, bank: usize, slot: u16, now: u64) {

@@ -57,16 +57,24 @@ impl Channel {
 
     /// Notes that a command put a rank to sleep or woke it.
     pub(super) fn fall_asleep_or_wake(&mut self, command: CommandKind, number: usize, now: u64) {
+        let all_banks = u64::MAX >> (u64::BITS - self.shape().banks_of_rank() as u32);
         let rank = &mut self.ranks[number];
         match command {
             CommandKind::PowerDownEnter => rank.sleep = Sleep::PowerDown,
             CommandKind::SelfRefreshEnter => {
                 rank.sleep = Sleep::SelfRefresh;
-                (rank.owed, rank.refreshing) = (0, 0);
+                (rank.owed, rank.refreshing, rank.late_turns) = (0, 0, 0);
             }
             CommandKind::SelfRefreshExit if rank.interval != NEVER => {
                 rank.sleep = Sleep::Awake;
                 rank.due = now + rank.interval;
+                // Between two self-refreshes lies a refresh (JESD79-4, section 4.27), or a rank that
+                // is often woken for a short time would get none.
+                if self.options.per_bank_refresh {
+                    (rank.refreshing, rank.turn) = (all_banks, rank.next_turn);
+                } else {
+                    rank.owed = 1;
+                }
                 self.find_due();
             }
             _ => rank.sleep = Sleep::Awake,

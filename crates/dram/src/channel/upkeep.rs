@@ -46,13 +46,15 @@ impl Channel {
             }
             return;
         }
-        let Some(bank) = banks().next() else { return };
-        let together = match rank.bank_refresh {
-            BankRefresh::SameNumber => usize::MAX,
-            _ => 1,
+        let Some(bank) = banks().min_by_key(|bank| rank.turns_until(bank - first, self.shape()))
+        else {
+            return;
         };
-        let times = banks().take(together);
-        let times = times.map(|bank| self.timer.for_bank(CommandKind::RefreshBank, bank));
+        let together = banks().filter(|other| match rank.bank_refresh {
+            BankRefresh::SameNumber => other % self.shape().banks == bank % self.shape().banks,
+            _ => *other == bank,
+        });
+        let times = together.map(|bank| self.timer.for_bank(CommandKind::RefreshBank, bank));
         offer(times.max().unwrap_or(0), CommandKind::RefreshBank, bank, best);
     }
 

@@ -53,8 +53,10 @@ impl Buses {
         let start = command.at.0 + latency;
         let burst = Burst { command: *command, start, end: start + limits.burst };
         for earlier in self.bursts.iter().flatten() {
-            let other_rank = earlier.command.to.rank != command.to.rank;
-            let gap = if other_rank { limits.rank_switch } else { 0 };
+            // The controller drives the bus for writes to whatever rank.
+            let changes_driver = earlier.command.to.rank != command.to.rank
+                && !(is_write(earlier.command.kind) && is_write(command.kind));
+            let gap = if changes_driver { limits.rank_switch } else { 0 };
             if burst.start < earlier.end + gap && earlier.start < burst.end + gap {
                 let overlap = burst.start < earlier.end && earlier.start < burst.end;
                 let rule = if overlap { Rule::DataBus } else { Rule::RankSwitch };
@@ -66,4 +68,8 @@ impl Buses {
         self.bursts[self.next] = Some(burst);
         self.next = (self.next + 1) % ON_THEIR_WAY;
     }
+}
+
+fn is_write(kind: CommandKind) -> bool {
+    matches!(kind, CommandKind::Write | CommandKind::WriteAutoPrecharge)
 }

@@ -328,6 +328,7 @@ impl Rank {
             let last = self.bank_refresh.as_ref();
             report.distance(Rule::BankRefresh, last, bank_limits.busy, command);
         }
+        self.turn = 0;
         self.sleep = Some(*command);
     }
 

@@ -39,7 +39,7 @@ pub enum Rule {
     WriteToReadInGroup,
     /// From a read to a write of the rank: the data bus changes its direction.
     ReadToWrite,
-    /// tRTRS (tCS): between data of different ranks.
+    /// tRTRS (tCS): between data of different ranks, unless both are written.
     RankSwitch,
     /// tRFC: from a refresh of all banks to the next command but power-down.
     Refresh,

@@ -150,6 +150,8 @@ fn buses() {
     exact(&h(), Rule::RankSwitch, &switch);
     let switch = then(&[(50, K::Read, 0, 0, 0), (61, K::Write, 1, 0, 0)]);
     exact(&h(), Rule::RankSwitch, &switch);
+    let writes = then(&[(50, K::Write, 0, 0, 0), (54, K::Write, 1, 0, 0)]);
+    exact(&h(), Rule::DataBus, &writes);
     let close = memory("ddr4-2400", &[("tRTRS = 2", "tRTRS = 0")]);
     let data = then(&[(50, K::Read, 0, 0, 0), (54, K::Read, 1, 0, 0)]);
     exact(&close, Rule::DataBus, &data);
