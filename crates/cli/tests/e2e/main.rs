@@ -3,6 +3,7 @@
 mod bank_level;
 mod batches;
 mod detection;
+mod dram;
 mod emulated;
 mod faults;
 mod kills;

@@ -1,0 +1,239 @@
+//! `memweir dram` from outside: traces in, results out.
+
+use serde_json::Value;
+
+use crate::support::World;
+
+/// So many lines in order, every `writes`th a write, in Ramulator 2's format.
+fn stream(lines: u64, writes: u64) -> String {
+    let line = |i: u64| {
+        let operation = if i % writes == writes - 1 { "ST" } else { "LD" };
+        format!("{operation} {:#x}\n", i * 64)
+    };
+    (0..lines).map(line).collect()
+}
+
+fn replayed(world: &World, arguments: &[&str]) -> Value {
+    let output = world
+        .memweir()
+        .args(["dram", "replay", "--memory", "ddr4-2400", "--json", "-"])
+        .args(arguments)
+        .assert()
+        .success();
+    serde_json::from_slice(&output.get_output().stdout).expect("JSON on standard output")
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("{key} in {value}"))
+}
+
+#[test]
+fn a_replay_reports_every_field_and_its_sums_agree() {
+    let world = World::new();
+    world.file("t.txt", &stream(20_000, 3));
+    let result = replayed(&world, &["t.txt", "--mode", "sat", "--check"]);
+    assert_eq!(number(&result, "requests"), 20_000);
+    assert_eq!(number(&result, "reads") + number(&result, "writes"), 20_000);
+    let rows = ["row_hits", "row_misses", "row_conflicts"].map(|key| number(&result, key));
+    assert_eq!(rows.iter().sum::<u64>(), 20_000);
+    let latency = &result["read_latency_cycles"];
+    let in_histogram = latency["histogram"].as_array().expect("an array").iter();
+    let in_histogram: u64 = in_histogram.map(|bucket| number(bucket, "count")).sum();
+    assert_eq!(in_histogram, number(&result, "reads"));
+    let seconds = number(&result, "cycles") as f64 * 0.833e-9;
+    let close = |found: &Value, wanted: f64| {
+        let found = found.as_f64().unwrap_or_else(|| panic!("no number in {result}"));
+        assert!((found / wanted - 1.0).abs() < 1e-9, "{found} {wanted}");
+    };
+    close(&result["bandwidth_bytes_per_s"], 20_000.0 * 64.0 / seconds);
+    close(&result["bus_utilisation"], 20_000.0 * 4.0 / number(&result, "cycles") as f64);
+    let energy = result["energy_pj"].as_object().expect("energies").values();
+    let energy: f64 = energy.map(|pj| pj.as_f64().expect("a number")).sum();
+    close(&result["average_power_mw"], energy * 1e-9 / seconds);
+    for key in ["p50", "p90", "p99", "max"] {
+        assert!(latency[key].is_u64(), "{key} in {latency}");
+    }
+    for key in ["activates", "refreshes"] {
+        assert!(number(&result, key) > 0, "{key}");
+    }
+    assert!(result["cpu_s"].as_f64() > Some(0.0) && result["requests_per_cpu_s"].is_f64());
+}
+
+#[test]
+fn unloaded_reads_take_what_the_data_sheet_says() {
+    let world = World::new();
+    for (trace, latency) in [("LD 0\n", 38), ("LD 0\nLD 64\n", 21), ("LD 0\nLD 0x20000\n", 55)] {
+        world.file("t.txt", trace);
+        let result = replayed(&world, &["t.txt", "--mode", "pace:1000"]);
+        let histogram = result["read_latency_cycles"]["histogram"].as_array().expect("an array");
+        let holds =
+            |bucket: &Value| (number(bucket, "from")..=number(bucket, "to")).contains(&latency);
+        assert!(histogram.iter().any(holds), "{latency}: {result}");
+    }
+}
+
+#[test]
+fn a_trace_says_the_same_in_every_format() {
+    let world = World::new();
+    world.file("t.txt", &stream(3_000, 4));
+    let wanted = replayed(&world, &["t.txt", "--mode", "mlp:8"]);
+    for (name, format) in [
+        ("t.mwt", "memweir"),
+        ("t.bin", "bin"),
+        ("t.r1", "ramulator1"),
+        ("t.d3", "dramsim3"),
+        ("t.r2", "ramulator2"),
+    ] {
+        let converted = ["dram", "convert", "t.txt", name, "--to", format];
+        world.memweir().args(converted).assert().success();
+        let result = replayed(&world, &[name, "--mode", "mlp:8"]);
+        for key in ["cycles", "row_hits", "reads", "writes", "read_latency_cycles"] {
+            assert_eq!(result[key], wanted[key], "{name}: {key}");
+        }
+    }
+}
+
+#[test]
+fn wrong_traces_are_refused_with_line_and_field() {
+    let world = World::new();
+    for (content, needle) in [
+        ("LD 0x40\nLD 0x4q\n", "t.txt:2: address: `0x4q`"),
+        ("LD 0x40\nXX 0x40\n", "t.txt:2: operation: `XX`"),
+        ("", "the trace is empty"),
+        ("LD 0x40\nLD 0x200000000\n", "t.txt:2: address: 0x200000000 lies outside"),
+        ("LD 99999999999999999999999\n", "does not fit into 64 bits"),
+    ] {
+        world.file("t.txt", content);
+        let output = world
+            .memweir()
+            .args(["dram", "replay", "t.txt", "--memory", "ddr4-2400"])
+            .assert()
+            .code(2);
+        let stderr = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        assert!(stderr.contains(needle), "{content:?}: {stderr}");
+    }
+    world.file("t.txt", "LD 0x200000040\n");
+    assert_eq!(number(&replayed(&world, &["t.txt", "--wrap"]), "requests"), 1);
+}
+
+#[test]
+fn wrong_options_name_the_valid_ones() {
+    let world = World::new();
+    world.file("t.txt", "LD 0\n");
+    for (arguments, needle) in [
+        (["--memory", "ddr4-2401"], "did you mean `ddr4-2400`"),
+        (["--mode", "mlp"], "`mlp` lacks a number"),
+        (["--scheduler", "frfcfs"], "fr-fcfs"),
+        (["--page", "opne"], "open"),
+        (["--ranks", "3"], "1, 2, 4, 8 or 16"),
+    ] {
+        let mut command = world.memweir();
+        command.args(["dram", "replay", "t.txt"]).args(arguments);
+        if arguments[0] != "--memory" {
+            command.args(["--memory", "ddr4-2400"]);
+        }
+        let output = command.assert().code(2);
+        let stderr = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        assert!(stderr.contains(needle), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_report_shows_the_map_the_results_and_the_latencies() {
+    let world = World::new();
+    world.file("t.txt", &stream(1_000, 5));
+    let output = world
+        .memweir()
+        .args(["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--commands", "c.txt"])
+        .assert()
+        .success();
+    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    for needle in ["bank-group    bits 13-14", "row hits", "read latency in cycles: mean", "█"] {
+        assert!(text.contains(needle), "{needle} is missing in\n{text}");
+    }
+    let commands = world.read("c.txt");
+    assert!(commands.lines().count() > 1_000 && commands.contains("activate"), "{commands}");
+}
+
+#[test]
+fn every_shipped_memory_is_listed_and_shown() {
+    let world = World::new();
+    let output = world.memweir().args(["dram", "list"]).assert().success();
+    let list = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let names: Vec<&str> =
+        list.lines().skip(2).filter_map(|l| l.split_whitespace().next()).collect();
+    assert!(names.contains(&"ddr4-2400") && names.len() > 1, "{list}");
+    let output = world.memweir().args(["dram", "show", "ddr4-2400"]).assert().success();
+    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    for needle in ["tRCD", "row hit 21 cycles", "idd4r", "source: "] {
+        assert!(text.contains(needle), "{needle} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn a_curve_becomes_the_memory_of_a_simulated_machine() {
+    let world = World::new();
+    let arguments = [
+        "dram",
+        "curve",
+        "--memory",
+        "ddr4-2400",
+        "--read-shares",
+        "50,100",
+        "--patterns",
+        "random",
+        "--requests",
+        "5000",
+        "--out",
+        "curve.toml",
+        "--svg",
+        "curve.svg",
+        "--json",
+        "-",
+    ];
+    let output = world.memweir().args(arguments).assert().success();
+    let result: Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+    assert_eq!(result["lines"].as_array().map(Vec::len), Some(2));
+    assert!(world.read("curve.svg").contains("latency"));
+    let machine = "name = \"m\"\nsource = \"test\"\ncore_peak = 5e9\nnodes = [{ cores = 2 }]\n\
+                   memories = [{ medium = \"dram\", curve = \"curve.toml\" }]\n";
+    world.file("m.toml", machine);
+    let example = world.memweir().args(["sim", "--example"]).assert().success();
+    let scenario = String::from_utf8_lossy(&example.get_output().stdout).into_owned();
+    world.file("s.toml", &scenario);
+    let simulated =
+        ["sim", "s.toml", "--set", "machine=\"m.toml\"", "--set", "cores=2", "--json", "-"];
+    let output = world.memweir().args(simulated).assert().success();
+    let report: Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+    let peak = report["points"][0]["peak_bandwidth"].as_f64().expect("a peak");
+    let capacity = result["service"]["capacity"].as_f64().expect("a capacity");
+    assert!((peak / capacity - 1.0).abs() < 1e-3, "{peak} {capacity}");
+}
+
+#[test]
+fn a_real_program_is_recorded_and_replayed() {
+    let world = World::new();
+    let profile = world
+        .memweir()
+        .args(["profile", "--no-store", "--addresses", "dd.mwt", "--json", "-", "--"])
+        .args(["dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=2"])
+        .output()
+        .expect("memweir runs");
+    let stderr = String::from_utf8_lossy(&profile.stderr).into_owned();
+    if profile.status.code() == Some(3) {
+        eprintln!("SKIPPED: {stderr}");
+        return;
+    }
+    assert!(profile.status.success(), "{stderr}");
+    let report: Value = serde_json::from_slice(&profile.stdout).expect("JSON");
+    let result = replayed(&world, &["dd.mwt", "--wrap", "--check"]);
+    assert!(number(&result, "requests") > 0);
+    // The profile spreads what was counted over its intervals, to the line.
+    let counted = number(&report, "memory_reads");
+    assert_eq!(number(&result, "reads"), counted, "{report}");
+    assert_eq!(number(&result, "writes"), number(&report, "memory_writes"));
+    let refused = ["dram", "replay", "dd.mwt", "--memory", "ddr4-2400"];
+    let output = world.memweir().args(refused).assert().code(2);
+    let stderr = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    assert!(stderr.contains("virtual addresses; `--wrap`"), "{stderr}");
+}
