@@ -125,3 +125,57 @@ impl Stream for MissStream {
         (self.reader, self.before) = (Reader::default(), 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use memweir_dram::trace::{Format, Header, Writer};
+
+    use super::*;
+
+    const READ: Direction = Direction::Read;
+
+    /// A recording of two threads, in a file.
+    fn recorded(accesses: &[(u32, u64, u64, Direction)]) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let header = Header { name: "p".to_owned(), addresses: AddressSpace::Virtual };
+        let mut writer = Writer::start(file, Format::Memweir, &header).unwrap();
+        for (thread, gap, address, direction) in accesses {
+            let thread = ThreadId { process: 7, thread: *thread };
+            let (gap, address, direction) = (*gap, *address, *direction);
+            writer.push(&Recorded { address, gap, thread, direction }).unwrap();
+        }
+        writer.finish().unwrap().0
+    }
+
+    #[test]
+    fn each_thread_goes_through_its_own_misses() {
+        let file = recorded(&[
+            (0, 10, 0x7f00_0000_1000, READ),
+            (1, 30, 0x2000, READ),
+            (0, 0, 0x40, Direction::Write),
+            (1, 5, 0x1000, READ),
+            (0, 20, 0x7f00_0000_1040, READ),
+            (0, 20, 0x9000, READ),
+        ]);
+        // Behind 30 instructions nothing more is kept.
+        let trace = Arc::new(MissTrace::read(file.path(), 30).unwrap());
+        assert_eq!((trace.threads(), trace.addressing()), (2, Addressing::Virtual));
+        let access = |instructions, address, kind| Access { instructions, address, kind, needs: 0 };
+        let mut first = MissStream::new(Arc::clone(&trace), 0);
+        for _ in 0..2 {
+            assert_eq!(first.next(), access(10, 0x7f00_0000_1000, AccessKind::Load));
+            assert_eq!(first.next(), access(0, 0x40, AccessKind::WriteBack));
+            assert_eq!(first.next(), access(20, 0x7f00_0000_1040, AccessKind::Load));
+        }
+        let mut second = MissStream::new(trace, 1);
+        assert_eq!(second.next(), access(30, 0x2000, AccessKind::Load));
+        assert_eq!(second.next(), access(30, 0x2000, AccessKind::Load));
+    }
+
+    #[test]
+    fn a_trace_without_instructions_is_refused() {
+        let file = recorded(&[(0, 0, 64, READ)]);
+        let error = MissTrace::read(file.path(), 30).unwrap_err().to_string();
+        assert!(error.contains("how many instructions"), "{error}");
+    }
+}
