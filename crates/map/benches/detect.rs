@@ -8,11 +8,11 @@ use memweir_map::published;
 use memweir_map::synthetic::{Noise, Synthetic};
 
 /// The fewest and the most banks, and the widest functions.
-const MAPS: [&str; 4] =
-    ["dramapp-pi4", "bpm-i7-860", "dramapp-orin-nano", "dramapp-9900x"];
+const MAPS: [&str; 4] = ["dramapp-pi4", "bpm-i7-860", "dramapp-orin-nano", "dramapp-9900x"];
 
 fn detection(criterion: &mut Criterion) {
-    let entries = published::parse("published_maps.json", published::SHIPPED).expect("our own data");
+    let entries =
+        published::parse("published_maps.json", published::SHIPPED).expect("our own data");
     let mut group = criterion.benchmark_group("detect (budget 1 s)");
     group.sample_size(10);
     for id in MAPS {

@@ -12,7 +12,9 @@ fn main() {
     let seeds: u64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1);
     let entries = published::parse("published_maps.json", published::SHIPPED)
         .unwrap_or_else(|error| panic!("{error}"));
-    println!("| map | banks | quiet | server | vm | measured, vm | computed, longest | Algorithm 1, quiet |");
+    println!(
+        "| map | banks | quiet | server | vm | measured, vm | computed, longest | Algorithm 1, quiet |"
+    );
     println!("|---|---|---|---|---|---|---|---|");
     for entry in &entries {
         let mut row = Row::default();
@@ -64,7 +66,8 @@ impl Row {
 /// Whether the map that was found is the machine's: banks, and rows within banks, by span.
 fn is_right(map: &AddressMap, detection: &Detection) -> Option<bool> {
     let found = &detection.verdict.as_ref().ok()?.map;
-    let rows = |banks: Span, rows: &[_]| banks.basis().iter().chain(rows).copied().collect::<Span>();
+    let rows =
+        |banks: Span, rows: &[_]| banks.basis().iter().chain(rows).copied().collect::<Span>();
     let truth = rows(map.span(), Machine::of(map).rows());
     Some(found.span() == map.span() && rows(found.span(), &found.row) == truth)
 }

@@ -54,9 +54,8 @@ fn algorithm_1_finds_what_it_assumes_and_is_refused_elsewhere() {
 #[test]
 fn wrong_oracles_are_refused_with_a_way_out() {
     let world = World::new();
-    let refused = |oracle: &str| {
-        refusal(world.memweir().args(["map", "detect", "--oracle", oracle]), 2)
-    };
+    let refused =
+        |oracle: &str| refusal(world.memweir().args(["map", "detect", "--oracle", oracle]), 2);
     let path = published().display().to_string();
     assert!(refused(&format!("map:{path}")).contains("one of: zenhammer"));
     assert!(refused(&format!("map:{path}#bpm-i7-680")).contains("did you mean `bpm-i7-860`"));

@@ -45,7 +45,7 @@ fn places(entries: &[u64]) -> Result<Vec<(PhysAddr, usize)>, ArenaError> {
             .iter()
             .zip(first..)
             .all(|(entry, frame)| entry & PRESENT != 0 && entry & FRAME == frame);
-        let aligned = first * PAGE % HUGE.0 == 0;
+        let aligned = (first * PAGE).is_multiple_of(HUGE.0);
         (in_a_row && aligned).then_some((PhysAddr(first * PAGE), number * HUGE.0 as usize))
     };
     Ok(entries.chunks_exact(per_huge).enumerate().filter_map(start).collect())

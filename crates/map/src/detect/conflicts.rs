@@ -255,7 +255,8 @@ fn cliques(
     let left: usize = sets.iter().map(|set| set.members.len()).sum();
     if left < FEWEST || (conflicts as f64) < CLIQUE * pairs as f64 {
         return Err(probe.refuse(format!(
-            "the sets are no cliques: {conflicts} of {pairs} pairs inside them conflict"
+            "the sets are no cliques, so what is slow is not a bank: {conflicts} of {pairs} pairs \
+             inside them conflict"
         )));
     }
     Ok(sets)

@@ -227,7 +227,7 @@ fn same_banks(probe: &mut Probe<'_>, model: &Model, other: &Model) -> bool {
     (0..COMPARISONS as u64).all(|i| {
         let base = probe.anywhere();
         let draw = if i % 4 < 2 { Draw::Anywhere } else { Draw::NearEdge };
-        let pattern = if i % 2 == 0 { 0 } else { i / 4 };
+        let pattern = if i.is_multiple_of(2) { 0 } else { i / 4 };
         let Some(partner) = model.partner(probe, base, pattern, draw) else { return true };
         let apart = |model: &Model| model.relation(base, partner) == Some(Relation::OtherBank);
         apart(model) == apart(other)

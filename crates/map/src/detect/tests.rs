@@ -107,7 +107,7 @@ fn equivalent(truth: &AddressMap, found: &AddressMap, seed: u64) -> bool {
     for i in 0..20_000u32 {
         let a = PhysAddr(truth.offset + (random.random_range(0..memory) & !63));
         // Half of the pairs conflict: a row function is flipped, and the banks' put right.
-        let b = if i % 2 == 0 {
+        let b = if i.is_multiple_of(2) {
             let (way, inner) = truth.enter(a);
             let mut other = random.random_range(0..1u64 << truth.bits) & !63;
             for function in truth.span().basis() {
@@ -186,7 +186,7 @@ impl LatencyOracle for Scattered {
     fn measure(&mut self, a: PhysAddr, b: PhysAddr, rounds: u32) -> Result<Latency, OracleError> {
         let memory = self.0.reach().end().0;
         let host = |address: PhysAddr| {
-            PhysAddr(scramble(address.0 >> 12) % memory & !0xfff | address.0 & 0xfff)
+            PhysAddr(((scramble(address.0 >> 12) % memory) & !0xfff) | (address.0 & 0xfff))
         };
         self.0.measure(host(a), host(b), rounds)
     }

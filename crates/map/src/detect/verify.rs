@@ -187,7 +187,7 @@ fn again(
 
 fn partners(probe: &mut Probe<'_>, model: &Model, base: PhysAddr) -> Vec<PhysAddr> {
     let mut partners = Vec::with_capacity(CONFLICTS + OTHER_BANKS + SAME_ROW);
-    let draw = |i: usize| if i % 2 == 0 { Draw::Anywhere } else { Draw::NearEdge };
+    let draw = |i: usize| if i.is_multiple_of(2) { Draw::Anywhere } else { Draw::NearEdge };
     for i in 0..CONFLICTS {
         partners.extend(model.partner(probe, base, 0, draw(i)));
     }
