@@ -245,7 +245,8 @@ fn unexplained(plain: Option<&Model>, conflicts: &Conflicts) -> String {
     if highest <= PAGE_BITS && per_conflict > 3.0 * f64::from(1 << found) {
         return format!(
             "no physical contiguity behind the guest's memory: {seen}, but they agree in {found} \
-             functions of bits below {PAGE_BITS} and in none of higher bits"
+             functions of bits below {PAGE_BITS} and in none of higher bits; on a machine that is no \
+             guest, its channels are interleaved in a way that was not searched"
         );
     }
     format!(
