@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::World;
+use crate::support::{MEMWEIR, World};
 
 /// So many lines in order, every `writes`th a write, in Ramulator 2's format.
 fn stream(lines: u64, writes: u64) -> String {
@@ -213,10 +213,14 @@ fn a_curve_becomes_the_memory_of_a_simulated_machine() {
 #[test]
 fn a_real_program_is_recorded_and_replayed() {
     let world = World::new();
-    let profile = world
-        .memweir()
-        .args(["profile", "--no-store", "--addresses", "dd.mwt", "--json", "-", "--"])
-        .args(["dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=2"])
+    // More than any first and second level holds: it comes from memory at least once.
+    let numbers: String = (0..400_000u64).map(|i| format!("{}\n", i * 7919 % 1_000_003)).collect();
+    world.file("numbers", &numbers);
+    let profile = std::process::Command::new(MEMWEIR)
+        .current_dir(world.path())
+        .args(["profile", "--no-store", "--addresses", "sort.mwt", "--json", "-", "--"])
+        .args(["sort", "-n", "numbers"])
+        .stdin(std::process::Stdio::null())
         .output()
         .expect("memweir runs");
     let stderr = String::from_utf8_lossy(&profile.stderr).into_owned();
@@ -226,13 +230,13 @@ fn a_real_program_is_recorded_and_replayed() {
     }
     assert!(profile.status.success(), "{stderr}");
     let report: Value = serde_json::from_slice(&profile.stdout).expect("JSON");
-    let result = replayed(&world, &["dd.mwt", "--wrap", "--check"]);
-    assert!(number(&result, "requests") > 0);
+    let result = replayed(&world, &["sort.mwt", "--wrap", "--check"]);
+    assert!(number(&result, "requests") > numbers.len() as u64 / 64);
     // The profile spreads what was counted over its intervals, to the line.
     let counted = number(&report, "memory_reads");
     assert_eq!(number(&result, "reads"), counted, "{report}");
     assert_eq!(number(&result, "writes"), number(&report, "memory_writes"));
-    let refused = ["dram", "replay", "dd.mwt", "--memory", "ddr4-2400"];
+    let refused = ["dram", "replay", "sort.mwt", "--memory", "ddr4-2400"];
     let output = world.memweir().args(refused).assert().code(2);
     let stderr = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
     assert!(stderr.contains("virtual addresses; `--wrap`"), "{stderr}");

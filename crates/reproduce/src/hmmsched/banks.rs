@@ -1,9 +1,9 @@
 //! Fig. 2 and Fig. 3 on memories at bank level.
 
-use memweir_core::{Cycles, PhysAddr};
 use memweir_core::input::Refusal;
 use memweir_core::medium::data::MediumData;
 use memweir_core::units::LINE_BYTES;
+use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::drive::{Mode, Offer, drive};
 use memweir_dram::request::{Direction, Source};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem};
@@ -151,7 +151,12 @@ fn rate(device: &str, write_share: f64, requests: u64) -> Result<f64, Refusal> {
         let address = PhysAddr(random.random_range(0..1_u64 << 24) * LINE_BYTES);
         let write = random.random_bool(write_share);
         let direction = if write { Direction::Write } else { Direction::Read };
-        Ok((left > 0).then_some(Offer { address, direction, source: Source::default(), due: Cycles::ZERO }))
+        Ok((left > 0).then_some(Offer {
+            address,
+            direction,
+            source: Source::default(),
+            due: Cycles::ZERO,
+        }))
     };
     let driven = drive(&mut memory, Mode::Saturate, offer, &mut ())
         .map_err(|error| Refusal::new(error.to_string(), "a device that serves requests"))?;
