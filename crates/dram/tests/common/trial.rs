@@ -289,6 +289,7 @@ impl Witness {
                         && is_read(burst) == reads
                         && (u64::from(burst.row), u64::from(burst.column))
                             == (place.row, place.column >> 6)
+                        && burst.to.rank == value(Role::Rank)
                         && burst.to.bank == value(Role::Bank)
                         && burst.to.group == value(Role::BankGroup)
                 };
