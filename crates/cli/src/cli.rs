@@ -56,7 +56,7 @@ pub(crate) enum Command {
     Calibrate(calibrate::Args),
     /// Show and convert address maps: which bits of an address choose a bank
     Map(map::Args),
-    /// Give programs banks of their own, by the colors of their pages
+    /// Run programs in banks of their own, and tell where their pages are
     Color(color::Args),
     /// Page to byte-addressable memory: what it costs in energy
     Page(page::Args),

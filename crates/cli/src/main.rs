@@ -54,6 +54,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Run(args) => run::execute(*args),
         Command::Sim(args) => sim::execute(&args),
+        Command::Color(args) => color::execute(&args),
         Command::Emulate(args) => emulate::execute(&args),
         Command::Replay(args) => replay::execute(&args),
         Command::Store(args) => store::execute(args),

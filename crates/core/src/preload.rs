@@ -5,7 +5,7 @@ mod counters;
 mod order;
 
 pub use counters::{COUNTERS, Counter, POOLS};
-pub use order::{Gather, MAX_PRELOAD_COLORS, Order, Shortage};
+pub use order::{MAX_PRELOAD_COLORS, Order, Shortage};
 
 /// Variable of the environment that holds the [`Order`].
 pub const ORDER_VARIABLE: &str = "MEMWEIR_COLOR";

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use memweir_core::preload::{Counter, Gather, Order, Shortage};
+use memweir_core::preload::{Counter, Order, Shortage};
 
 use crate::control::{Ask, Control, GONE, MENDING, READY, REQUESTS, SET_WORDS, STARTED};
 use crate::counters::Counters;
@@ -30,7 +30,6 @@ const KNOWN: usize = 8192;
 pub(crate) struct Start {
     pub(crate) palette: Palette,
     pub(crate) shortage: Shortage,
-    pub(crate) gather: Gather,
     pub(crate) pool_pages: usize,
     pub(crate) limit_pages: usize,
     pub(crate) counters: Counters,
@@ -634,7 +633,6 @@ pub(crate) fn start_of(
     Some(Start {
         palette: Palette::of(order)?,
         shortage: order.shortage,
-        gather: order.gather,
         pool_pages: order.pool_pages as usize,
         limit_pages: order.limit_pages as usize,
         counters,

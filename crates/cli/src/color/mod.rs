@@ -1,8 +1,12 @@
 //! `memweir color`: programs in banks of their own.
 
+mod audit;
 mod plan;
+mod run;
 
 use clap::Subcommand;
+use memweir_color::ColorError;
+use memweir_core::address_map::ColorSet;
 
 use crate::failure::{Failure, Outcome};
 
@@ -15,13 +19,34 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// Run a program whose memory lies in pages of chosen colors
+    Run(run::Args),
+    /// Tell which colors the pages of a process have, now
+    Audit(audit::Args),
     /// Assign page colors to the jobs of a batch
     Plan(Box<plan::Args>),
 }
 
-/// Plans.
+/// Runs, audits or plans.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.action {
+        Action::Run(args) => run::execute(args),
+        Action::Audit(args) => audit::execute(args),
         Action::Plan(args) => plan::execute(args),
+    }
+}
+
+/// Colors such as `0-3,8`.
+fn colors(text: &str) -> Result<ColorSet, String> {
+    text.parse::<ColorSet>().map_err(|refusal| match refusal.help {
+        Some(help) => format!("{}; {help}", refusal.reason),
+        None => refusal.reason,
+    })
+}
+
+fn failure(error: ColorError) -> Failure {
+    match error {
+        ColorError::Wish(refusal) => Failure::Input(refusal.written_in("command line")),
+        machine @ ColorError::Machine { .. } => Failure::Machine(machine.to_string()),
     }
 }

@@ -27,21 +27,6 @@ impl Shortage {
         [("refuse", Self::Refuse), ("spill", Self::Spill), ("wait", Self::Wait)];
 }
 
-/// How pages are brought to their place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Gather {
-    /// `UFFDIO_MOVE` (Linux 6.8 or later).
-    #[default]
-    Move,
-    /// `mremap`, which costs a mapping for each page.
-    Remap,
-}
-
-impl Gather {
-    /// Every way and its name.
-    pub const ALL: [(&'static str, Self); 2] = [("move", Self::Move), ("mremap", Self::Remap)];
-}
-
 /// Which pages a program shall get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
@@ -53,8 +38,6 @@ pub struct Order {
     pub cache: Option<(Coloring, ColorSet)>,
     /// What to do when the pool is short.
     pub shortage: Shortage,
-    /// How pages are brought to their place.
-    pub gather: Gather,
     /// Pages gathered before the program starts.
     pub pool_pages: u64,
     /// The most pages of the asked colors that a process may have; zero for no limit.
@@ -76,12 +59,11 @@ impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "offset={:x};bank={};colors={};shortage={};gather={};pool={};limit={}",
+            "offset={:x};bank={};colors={};shortage={};pool={};limit={}",
             self.coloring.offset(),
             masks(&self.coloring),
             self.colors,
             name_of(&Shortage::ALL, &self.shortage),
-            name_of(&Gather::ALL, &self.gather),
             self.pool_pages,
             self.limit_pages,
         )?;
@@ -117,9 +99,7 @@ impl FromStr for Order {
         };
         let named = |key: &str, value: &str| refuse(&format!("{key}={value}"));
         let shortage = need("shortage")?;
-        let gather = need("gather")?;
         let pick = |(name, value): &(&str, Shortage)| (*name == shortage).then_some(*value);
-        let way = |(name, value): &(&str, Gather)| (*name == gather).then_some(*value);
         Ok(Self {
             coloring: coloring("bank", offset)?,
             colors: need("colors")?.parse()?,
@@ -131,7 +111,6 @@ impl FromStr for Order {
                 .iter()
                 .find_map(pick)
                 .ok_or_else(|| named("shortage", shortage))?,
-            gather: Gather::ALL.iter().find_map(way).ok_or_else(|| named("gather", gather))?,
             pool_pages: number("pool")?,
             limit_pages: number("limit")?,
             counters: need("counters")?.to_owned(),
@@ -152,8 +131,9 @@ mod tests {
             colors in prop::collection::btree_set(0u32..64, 1..20),
             cache in prop::option::of(prop::collection::vec(any::<u64>(), 1..8)),
             shortage in prop::sample::select(Shortage::ALL.to_vec()),
-            gather in prop::sample::select(Gather::ALL.to_vec()),
-            (offset, pool_pages, limit_pages): (u64, u64, u64),
+            offset: u64,
+            pool_pages: u64,
+            limit_pages: u64,
         ) {
             let of = |masks: &[u64], offset| {
                 Coloring::of_span(&Span::new(masks.iter().copied().map(XorFunction)), 12, offset)
@@ -164,7 +144,6 @@ mod tests {
                 cache: cache.map(|masks| (of(&masks, 0), colors.clone())),
                 colors,
                 shortage: shortage.1,
-                gather: gather.1,
                 pool_pages,
                 limit_pages,
                 counters: "/run/memweir/x".to_owned(),

@@ -1,0 +1,111 @@
+//! `memweir color audit`.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use memweir_color::audit::{Audit, Kind, Pages, audit, order_of};
+use memweir_core::address_map::ColorSet;
+use memweir_core::input::InputError;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::text::{Align, table};
+
+/// Columns of the longest bar.
+const BAR: u64 = 40;
+
+/// Options of `memweir color audit`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The process
+    #[arg(value_name = "PID")]
+    pid: u32,
+    /// The map of this machine; not needed for what `memweir color run` started
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+    /// The colors that it should use; not needed for what `memweir color run` started
+    #[arg(long, value_name = "COLORS", value_parser = super::colors)]
+    colors: Option<ColorSet>,
+    /// Look again every so many seconds until the process ends
+    #[arg(long, value_name = "SECONDS")]
+    watch: Option<f64>,
+    /// Write the audit as JSON (`-`: to standard output instead of the table)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Looks at the process.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    output::writable(args.json.as_deref())?;
+    let order = order_of(args.pid);
+    let coloring = match (&args.map, &order) {
+        (Some(path), _) => crate::map::read(path)?.coloring(12),
+        (None, Some(order)) => order.coloring.clone(),
+        (None, None) => {
+            let reason = format!("process {} was not started by `memweir color run`", args.pid);
+            return Err(InputError::new("command line", reason)
+                .help("name the map with --map")
+                .into());
+        }
+    };
+    let given = order.filter(|order| order.coloring == coloring).map(|order| order.colors);
+    let asked = args.colors.clone().or(given).unwrap_or_else(|| ColorSet::all(coloring.colors()));
+    let refuse = |refusal: memweir_core::input::Refusal| refusal.written_in("command line");
+    asked.within(coloring.colors()).map_err(refuse)?;
+    let mut seen = false;
+    loop {
+        let found = match audit(args.pid, &coloring, &asked) {
+            Ok(found) => found,
+            Err(_) if seen => return Ok(Outcome::Success),
+            Err(error) => return Err(super::failure(error)),
+        };
+        seen = true;
+        if let Some(path) = &args.json {
+            output::json(path, &found)?;
+        }
+        if !output::is_stdout(args.json.as_deref()) {
+            output::print(&text(&found))?;
+        }
+        match args.watch {
+            Some(seconds) => {
+                std::thread::sleep(Duration::from_secs_f64(seconds.clamp(0.01, 86_400.0)))
+            }
+            None => return Ok(Outcome::Success),
+        }
+    }
+}
+
+/// The audit as a table by kind and a histogram by color.
+fn text(audit: &Audit) -> String {
+    let share = |pages: u64, inside: u64| match pages {
+        0 => "-".to_owned(),
+        _ => format!("{:.2} %", inside as f64 * 100.0 / pages as f64),
+    };
+    let row = |name: String, pages: u64, inside: u64| {
+        vec![name, pages.to_string(), inside.to_string(), share(pages, inside)]
+    };
+    let of_kind = |(kind, pages): (&Kind, &Pages)| {
+        row(format!("{kind:?}").to_lowercase(), pages.pages, pages.inside)
+    };
+    let mut rows: Vec<Vec<String>> = audit.kinds.iter().map(of_kind).collect();
+    rows.push(row("own (heap, anonymous, stack)".to_owned(), audit.own.pages, audit.own.inside));
+    let columns = [
+        ("memory", Align::Left),
+        ("pages", Align::Right),
+        ("inside", Align::Right),
+        ("share", Align::Right),
+    ];
+    let table = table(&columns, rows);
+    let mut text = format!(
+        "process {}, colors {} of {}\n{table}\n\n",
+        audit.pid, audit.asked, audit.color_count
+    );
+    let most = audit.own.colors.values().copied().max().unwrap_or(1).max(1);
+    for (color, pages) in &audit.own.colors {
+        let bar = "#".repeat((pages * BAR).div_ceil(most) as usize);
+        writeln!(text, "color {color:>4} {pages:>9} {bar}")
+            .unwrap_or_else(|_| unreachable!("a string takes every line"));
+    }
+    text
+}

@@ -1,0 +1,203 @@
+//! Which colors a process really uses, page by page.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use memweir_core::PhysAddr;
+use memweir_core::address_map::{ColorSet, Coloring};
+use memweir_core::preload::{COUNTERS, ORDER_VARIABLE, Order, POOLS};
+use serde::Serialize;
+
+use crate::run::privileged;
+use crate::{ColorError, machine};
+
+const PAGE: u64 = 4096;
+
+/// What a mapping is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// What `brk` gives.
+    Heap,
+    /// Private memory without a file: large allocations, thread stacks, zeroed data.
+    Anonymous,
+    /// The stack of the first thread.
+    Stack,
+    /// Files, their private copies included, and memory that is shared.
+    File,
+    /// Pages that the preload library holds for the program, not yet its own.
+    Pool,
+}
+
+/// Present pages of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Pages {
+    /// All of them.
+    pub pages: u64,
+    /// Those of the asked colors.
+    pub inside: u64,
+    /// Pages of each color.
+    pub colors: BTreeMap<u32, u64>,
+}
+
+/// An audit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Audit {
+    /// The process.
+    pub pid: u32,
+    /// How many colors there are.
+    pub color_count: u32,
+    /// The colors that the process should use; all of them if nobody gave it any.
+    pub asked: String,
+    /// By kind.
+    pub kinds: BTreeMap<Kind, Pages>,
+    /// Pages of the program's own memory: heap, anonymous, stack.
+    pub own: Pages,
+    /// Part of [`own`](Self::own) that is inside, from 0 to 1; 1 if there is none.
+    pub inside_share: f64,
+}
+
+/// What the process was started with, if `memweir color run` started it.
+#[must_use]
+pub fn order_of(pid: u32) -> Option<Order> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let prefix = format!("{ORDER_VARIABLE}=");
+    let mut variables = environment.split(|byte| *byte == 0);
+    let value = variables.find_map(|v| v.strip_prefix(prefix.as_bytes()))?;
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// Looks at every present page of process `pid`.
+///
+/// # Errors
+/// Says why the process cannot be looked at.
+pub fn audit(pid: u32, coloring: &Coloring, asked: &ColorSet) -> Result<Audit, ColorError> {
+    privileged()?;
+    let unreadable =
+        |e: std::io::Error| machine(format!("process {pid}: {e}"), "name a process that runs");
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(unreadable)?;
+    let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(unreadable)?;
+    let flags = File::open("/proc/kpageflags").ok();
+    let pools = pools_of(pid);
+    let mut kinds: BTreeMap<Kind, Pages> = BTreeMap::new();
+    for line in maps.lines() {
+        let Some((start, end, mut kind)) = mapping(line) else { continue };
+        if pools.iter().any(|(from, to)| *from <= start && end <= *to) {
+            kind = Kind::Pool;
+        }
+        let pages = kinds.entry(kind).or_default();
+        frames(&pagemap, start, end, |frame| {
+            if !is_zero_page(flags.as_ref(), frame) {
+                pages.count(coloring, asked, frame);
+            }
+        });
+    }
+    let mut own = Pages::default();
+    for kind in [Kind::Heap, Kind::Anonymous, Kind::Stack] {
+        kinds.entry(kind).or_default();
+        own.join(&kinds[&kind]);
+    }
+    let inside_share = if own.pages == 0 { 1.0 } else { own.inside as f64 / own.pages as f64 };
+    Ok(Audit {
+        pid,
+        color_count: coloring.colors(),
+        asked: asked.to_string(),
+        kinds,
+        own,
+        inside_share,
+    })
+}
+
+impl Pages {
+    fn count(&mut self, coloring: &Coloring, asked: &ColorSet, frame: u64) {
+        let color = coloring.color_of(PhysAddr(frame * PAGE));
+        self.pages += 1;
+        self.inside += u64::from(asked.contains(color));
+        *self.colors.entry(color.0).or_default() += 1;
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.pages += other.pages;
+        self.inside += other.inside;
+        for (color, pages) in &other.colors {
+            *self.colors.entry(*color).or_default() += pages;
+        }
+    }
+}
+
+/// One line of `/proc/PID/maps`: start, end and kind; nothing for the kernel's own pages.
+fn mapping(line: &str) -> Option<(u64, u64, Kind)> {
+    let mut fields = line.split_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let flags = fields.next()?;
+    let inode = fields.nth(2)?;
+    let kind = match (fields.next().unwrap_or(""), flags.ends_with('p') && inode == "0") {
+        ("[vvar]" | "[vdso]" | "[vsyscall]" | "[vvar_vclock]" | "[uprobes]", _) => return None,
+        (_, false) => Kind::File,
+        ("[heap]", _) => Kind::Heap,
+        ("[stack]", _) => Kind::Stack,
+        _ => Kind::Anonymous,
+    };
+    Some((number(start)?, number(end)?, kind))
+}
+
+/// Calls `each` with the frames of the present pages.
+fn frames(pagemap: &File, start: u64, end: u64, mut each: impl FnMut(u64)) {
+    let mut buffer = vec![0u8; 1 << 16];
+    let mut at = start / PAGE * 8;
+    while at < end / PAGE * 8 {
+        let want = buffer.len().min((end / PAGE * 8 - at) as usize);
+        let Ok(read @ 1..) = pagemap.read_at(&mut buffer[..want], at) else { return };
+        for entry in buffer[..read].chunks_exact(8) {
+            let entry = u64::from_le_bytes(std::array::from_fn(|i| entry[i]));
+            let frame = entry & ((1 << 55) - 1);
+            if entry >> 63 == 1 && frame != 0 {
+                each(frame);
+            }
+        }
+        at += read as u64;
+    }
+}
+
+/// Whether the frame is the kernel's page of zeros, which belongs to nobody.
+fn is_zero_page(flags: Option<&File>, frame: u64) -> bool {
+    const ZERO_PAGE: u64 = 1 << 24;
+    let mut word = [0; 8];
+    let read = flags.map(|file| file.read_exact_at(&mut word, frame * 8));
+    matches!(read, Some(Ok(()))) && u64::from_le_bytes(word) & ZERO_PAGE != 0
+}
+
+/// The memory that the library of process `pid` holds as its pool.
+fn pools_of(pid: u32) -> Vec<(u64, u64)> {
+    let Some(order) = order_of(pid) else { return Vec::new() };
+    let Ok(file) = File::open(&order.counters) else { return Vec::new() };
+    let mut bytes = [0; 40];
+    let entry = (COUNTERS + pid as usize % POOLS * 5) * 8;
+    if file.read_exact_at(&mut bytes, entry as u64).is_err() {
+        return Vec::new();
+    }
+    let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|b| bytes[i * 8 + b]));
+    if word(0) != u64::from(pid) {
+        Vec::new()
+    } else {
+        vec![(word(1), word(2)), (word(3), word(4))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_mappings_apart() {
+        let kind = |line: &str| mapping(line).map(|(_, _, kind)| kind);
+        assert_eq!(kind("1000-2000 rw-p 00000000 00:00 0   [heap]"), Some(Kind::Heap));
+        assert_eq!(kind("1000-2000 rw-p 00000000 00:00 0"), Some(Kind::Anonymous));
+        assert_eq!(kind("1000-2000 rw-p 00000000 00:00 0   [stack]"), Some(Kind::Stack));
+        assert_eq!(kind("1000-2000 rw-s 00000000 00:01 7   /dev/zero (deleted)"), Some(Kind::File));
+        assert_eq!(kind("1000-2000 r-xp 00000000 00:00 0   [vdso]"), None);
+        assert_eq!(kind("1000-2000 rw-p 00000000 08:01 9   /lib/x.so"), Some(Kind::File));
+    }
+}

@@ -1,0 +1,179 @@
+//! From a map and the colors that somebody asks for to the order for the preload library.
+
+use memweir_core::address_map::{AddressMap, ColorSet, Coloring, Span};
+use memweir_core::cache::CacheGeometry;
+use memweir_core::input::Refusal;
+use memweir_core::preload::{MAX_PRELOAD_COLORS, Order, Shortage};
+
+/// Bits of the offset in a page.
+const PAGE_BITS: u32 = 12;
+
+/// Cache colors that a program may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheColors {
+    /// The cache.
+    pub cache: CacheGeometry,
+    /// Its colors.
+    pub colors: ColorSet,
+}
+
+/// What somebody asks for.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The map of the machine.
+    pub map: AddressMap,
+    /// The bank colors.
+    pub colors: ColorSet,
+    /// Cache colors, if they matter.
+    pub cache: Option<CacheColors>,
+    /// What to do when the pool is short.
+    pub shortage: Shortage,
+    /// Pages to gather before the program starts.
+    pub pool_pages: u64,
+    /// The most colored pages of a process; zero for no limit.
+    pub limit_pages: u64,
+}
+
+impl Wish {
+    /// The order for the preload library.
+    ///
+    /// # Errors
+    /// Refuses maps that are not valid or allow one color only, colors outside the map, and bank
+    /// and cache colors that no page has both of.
+    pub fn order(&self, counters: String) -> Result<Order, Refusal> {
+        self.map.validate()?;
+        let coloring = self.map.coloring(PAGE_BITS);
+        if coloring.colors() == 1 {
+            return Err(Refusal::new(
+                format!("the map `{}` allows one color only for pages of 4 KiB", self.map.name),
+                "every page reaches every bank, so nothing can be kept apart; `memweir map show` tells why",
+            ));
+        }
+        if coloring.colors() > MAX_PRELOAD_COLORS {
+            return Err(Refusal::new(
+                format!(
+                    "{} colors are more than the {MAX_PRELOAD_COLORS} that can be told apart",
+                    coloring.colors()
+                ),
+                "leave functions out of the map until fewer colors remain",
+            ));
+        }
+        self.colors.within(coloring.colors())?;
+        let cache = self.cache.as_ref().map(|cache| cache.coloring()).transpose()?;
+        if let Some((cache_coloring, cache_colors)) = &cache {
+            meet(&coloring, &self.colors, cache_coloring, cache_colors)?;
+        }
+        Ok(Order {
+            coloring,
+            colors: self.colors.clone(),
+            cache,
+            shortage: self.shortage,
+            pool_pages: self.pool_pages,
+            limit_pages: self.limit_pages,
+            counters,
+        })
+    }
+}
+
+impl CacheColors {
+    fn coloring(&self) -> Result<(Coloring, ColorSet), Refusal> {
+        let coloring = Coloring::of_cache(&self.cache, PAGE_BITS);
+        if coloring.colors() == 1 || coloring.colors() > MAX_PRELOAD_COLORS {
+            return Err(Refusal::new(
+                format!("a cache with {} page colors cannot be divided by them", coloring.colors()),
+                "leave --cache-colors out",
+            ));
+        }
+        self.colors.within(coloring.colors()).map_err(|refusal| {
+            Refusal::new(
+                refusal.reason.replace("the map", "the cache"),
+                format!("the cache has colors 0 to {}", coloring.colors() - 1),
+            )
+        })?;
+        Ok((coloring, self.colors.clone()))
+    }
+}
+
+/// Refuses sets of bank and cache colors that exclude each other: where the spans overlap (bpm
+/// Fig. 3), a bank color fixes bits of the cache color.
+fn meet(
+    bank: &Coloring,
+    banks: &ColorSet,
+    cache: &Coloring,
+    caches: &ColorSet,
+) -> Result<(), Refusal> {
+    let shared: Span = bank.span().intersection(cache.span());
+    // A color as the value of each shared function: a sum of the coloring's own functions.
+    let part = |coloring: &Coloring, color: u32| -> u64 {
+        let value = |function: u64| {
+            let mut rest = function;
+            let mut value = 0;
+            for (i, own) in coloring.span().basis().iter().enumerate() {
+                if rest >> own.lowest() & 1 == 1 {
+                    rest ^= own.0;
+                    value ^= u64::from(color >> i & 1);
+                }
+            }
+            value
+        };
+        shared.basis().iter().enumerate().map(|(i, f)| value(f.0) << i).sum()
+    };
+    let of_banks: std::collections::BTreeSet<u64> = banks.iter().map(|c| part(bank, c.0)).collect();
+    if caches.iter().any(|color| of_banks.contains(&part(cache, color.0))) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        format!("no page has one of the bank colors {banks} and one of the cache colors {caches}"),
+        format!(
+            "{} functions of the address decide both; choose cache colors that agree in them",
+            shared.dimension()
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_core::Bytes;
+
+    use super::*;
+
+    fn wish(colors: &str) -> Wish {
+        let text = include_str!("../../core/data/maps/i7-860.toml");
+        Wish {
+            map: AddressMap::parse("i7-860.toml", text).unwrap(),
+            colors: colors.parse().unwrap(),
+            cache: None,
+            shortage: Shortage::Spill,
+            pool_pages: 0,
+            limit_pages: 0,
+        }
+    }
+
+    #[test]
+    fn refuses_what_the_map_does_not_have() {
+        assert_eq!(wish("0-31").order(String::new()).unwrap().coloring.colors(), 32);
+        let refusal = wish("32").order(String::new()).unwrap_err();
+        assert_eq!(refusal.reason, "color 32 is outside the map");
+        let mut one = wish("0");
+        one.map.functions.clear();
+        assert!(one.order(String::new()).unwrap_err().reason.contains("allows one color only"));
+        let mut twice = wish("0");
+        twice.map.functions.push(twice.map.functions[0]);
+        assert!(twice.order(String::new()).is_err());
+    }
+
+    #[test]
+    fn bank_colors_fix_a_part_of_the_cache_color() {
+        let cache = |colors: &str| {
+            let cache = CacheGeometry::new(Bytes(8 << 20), 16);
+            Some(CacheColors { cache, colors: colors.parse().unwrap() })
+        };
+        // Bank color 0 has zeros in bits 13 to 15, which are bits 1 to 3 of the cache color.
+        let fits =
+            |colors: &str| Wish { cache: cache(colors), ..wish("0") }.order(String::new()).is_ok();
+        assert!(fits("0"));
+        assert!(fits("16"));
+        assert!(!fits("2"));
+        assert!(!fits("200"));
+    }
+}
