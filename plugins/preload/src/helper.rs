@@ -483,7 +483,7 @@ impl Helper {
         while at < to {
             let Ok((count, end)) = Pagemap(self.pagemap).scan(at, to, &mut found) else { return };
             for range in found.iter().take(count) {
-                self.sweep_range(start, range.start as usize, range.end as usize, reason, mapping);
+                self.sweep_range(start, *range, reason, mapping);
             }
             if end <= at {
                 return;
@@ -492,14 +492,8 @@ impl Helper {
         }
     }
 
-    fn sweep_range(
-        &mut self,
-        start: &Start,
-        from: usize,
-        to: usize,
-        reason: Reason,
-        mapping: Mapping,
-    ) {
+    fn sweep_range(&mut self, start: &Start, range: Found, reason: Reason, mapping: Mapping) {
+        let (from, to) = (range.start as usize, range.end as usize);
         let mut at = from;
         while at < to {
             let pages = ((to - at) / PAGE).min(self.frames.len());
@@ -508,7 +502,8 @@ impl Helper {
             for (i, frame) in frames[..known].iter().enumerate().filter(|(_, frame)| **frame != 0) {
                 let page = at + i * PAGE;
                 let set = chosen(start.control, page, 0);
-                let right = start.palette.color(*frame).is_some_and(|color| has(&set, color));
+                let right = !range.is_zero()
+                    && start.palette.color(*frame).is_some_and(|color| has(&set, color));
                 if !right {
                     self.mend(start, page, &set, reason, mapping);
                 }

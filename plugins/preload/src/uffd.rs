@@ -134,8 +134,17 @@ pub(crate) struct Found {
     categories: u64,
 }
 
+impl Found {
+    /// Whether it is the shared page of zeros, which a write would replace by any page, without a
+    /// word to the helper.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.categories & Pagemap::ZERO != 0
+    }
+}
+
 impl Pagemap {
     const SCAN: usize = (3 << 30) | (96 << 16) | ((b'f' as usize) << 8) | 16;
+    const SCAN_SIZE: u64 = 96;
     const FILE: u64 = 1 << 2;
     const PRESENT: u64 = 1 << 3;
     const ZERO: u64 = 1 << 5;
@@ -148,9 +157,9 @@ impl Pagemap {
         end: usize,
         found: &mut [Found],
     ) -> Result<(usize, usize), Errno> {
-        let without = Self::FILE | Self::ZERO;
+        let (own, told) = (Self::FILE | Self::PRESENT, Self::PRESENT | Self::ZERO);
         let mut argument = [
-            96,
+            Self::SCAN_SIZE,
             0,
             start as u64,
             end as u64,
@@ -158,10 +167,10 @@ impl Pagemap {
             found.as_mut_ptr() as u64,
             found.len() as u64,
             0,
-            without,
-            without | Self::PRESENT,
+            Self::FILE,
+            own,
             0,
-            Self::PRESENT,
+            told,
         ];
         // SAFETY: the argument has the layout of `struct pm_scan_arg` and names the buffer.
         let count = unsafe { sys!(libc::SYS_ioctl, self.0, Self::SCAN, argument.as_mut_ptr()) }?;
