@@ -66,7 +66,6 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Reproduce(args) => reproduce::execute(&args),
         Command::Doctor(args) => doctor::execute(&args),
         Command::Completions(args) => completions::execute(&args),
-        Command::Color(args) => color::execute(&args),
         Command::Page(args) => page::execute(&args),
         Command::Map(args) => map::execute(&args),
         Command::Man(args) => man::execute(&args),

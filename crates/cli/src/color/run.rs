@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COLORS", value_parser = super::colors, requires = "cache")]
     cache_colors: Option<ColorSet>,
     /// The last-level cache, as its size and ways
-    #[arg(long, value_name = "SIZE:WAYS", value_parser = crate::map::cache)]
+    #[arg(long, value_name = "SIZE:WAYS", value_parser = crate::value::cache)]
     cache: Option<CacheGeometry>,
     /// What to do when no page of these colors can be found
     #[arg(long, value_name = "HOW", default_value = "spill")]

@@ -9,7 +9,6 @@ use std::path::Path;
 
 use clap::Subcommand;
 use memweir_core::address_map::AddressMap;
-use memweir_core::cache::CacheGeometry;
 use memweir_core::input::InputError;
 
 use crate::failure::{Failure, Outcome};
@@ -51,16 +50,4 @@ pub(crate) fn read(path: &Path) -> Result<AddressMap, InputError> {
 fn text_of(path: &Path) -> Result<String, InputError> {
     std::fs::read_to_string(path)
         .map_err(|error| InputError::new(path.display().to_string(), error.to_string()))
-}
-
-/// A cache such as `8M:16`.
-pub(crate) fn cache(text: &str) -> Result<CacheGeometry, String> {
-    let refuse = || format!("`{text}` is no cache: write its size and ways, as `8M:16`");
-    let (size, ways) = text.split_once(':').ok_or_else(refuse)?;
-    let ways: u32 = ways.parse().ok().filter(|ways| (1..=64).contains(ways)).ok_or_else(refuse)?;
-    let geometry = CacheGeometry::new(crate::value::size(size)?, ways);
-    match geometry.sets() {
-        0 => Err(format!("{size} is less than one set of {ways} ways")),
-        _ => Ok(geometry),
-    }
 }
