@@ -112,6 +112,16 @@ fn bandwidth_per_program(outcomes: &[Outcome]) -> f64 {
     mean(&each.collect::<Vec<f64>>())
 }
 
+/// What one memory gives in Fig. 10.
+struct Point {
+    memory: String,
+    /// Bandwidth of one program in GB/s.
+    per_core: f64,
+    /// Improvements in percent.
+    speedup: f64,
+    fairness: f64,
+}
+
 /// Fig. 10.
 pub(super) fn figure_10(
     data: &FigureData,
@@ -126,14 +136,15 @@ pub(super) fn figure_10(
         let with = runs.outcomes(&case(Partition::Bpm), bench)?;
         let gains = Gains::of(&with, &without);
         let per_core = bandwidth_per_program(&without);
-        points.push((memory.clone(), per_core, mean(&gains.speedup), mean(&gains.fairness)));
+        let (speedup, fairness) = (mean(&gains.speedup), mean(&gains.fairness));
+        points.push(Point { memory: memory.clone(), per_core, speedup, fairness });
     }
-    let gain = |place: usize| points.get(place).map_or(f64::NAN, |point| point.2);
-    let per_core = |place: usize| points.get(place).map_or(f64::NAN, |point| point.1);
+    let gain = |place: usize| points.get(place).map_or(f64::NAN, |point| point.speedup);
+    let per_core = |place: usize| points.get(place).map_or(f64::NAN, |point| point.per_core);
     let last = points.len().saturating_sub(1);
-    let series = |name: &str, color, value: &dyn Fn(&(String, f64, f64, f64)) -> f64| Series {
+    let series = |name: &str, color, value: fn(&Point) -> f64| Series {
         name: name.to_owned(),
-        points: points.iter().map(|point| (point.1, value(point))).collect(),
+        points: points.iter().map(|point| (point.per_core, value(point))).collect(),
         style: Style::Line,
         color,
     };
@@ -142,14 +153,15 @@ pub(super) fn figure_10(
         x_label: "GB/s per program".to_owned(),
         y_label: "improvement (%)".to_owned(),
         series: vec![
-            series("weighted speedup", PALETTE[0], &|point| point.2),
-            series("fairness", PALETTE[1], &|point| point.3),
+            series("weighted speedup", PALETTE[0], |point| point.speedup),
+            series("fairness", PALETTE[1], |point| point.fairness),
         ],
         ..Chart::default()
     };
-    let row = |(memory, per_core, speedup, fairness): &(String, f64, f64, f64)| {
-        let number = |value: &f64| format!("{value:.2}");
-        vec![memory.clone(), number(per_core), number(speedup), number(fairness)]
+    let row = |point: &Point| {
+        let number = |value: f64| format!("{value:.2}");
+        let values = [point.per_core, point.speedup, point.fairness].map(number);
+        std::iter::once(point.memory.clone()).chain(values).collect()
     };
     let header = ["memory", "GB/s per program", "weighted speedup, %", "fairness, %"];
     Ok(Found {
