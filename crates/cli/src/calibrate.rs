@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
     /// Write the calibration as JSON (`-`: to standard output instead of the text)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
 }
 

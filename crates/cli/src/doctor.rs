@@ -15,7 +15,7 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Write the report as JSON (`-`: to standard output instead of the text)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// The qemu-x86_64 of the software meter [default: from PATH]
     #[arg(long, value_name = "FILE")]

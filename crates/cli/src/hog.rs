@@ -44,7 +44,7 @@ pub(crate) struct Common {
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     cpus: Vec<usize>,
     /// Write the report as JSON (`-`: to standard output instead of the table)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.parquet")]
     recording: Option<PathBuf>,
     /// Write the report as JSON (`-`: to standard output instead of the text)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// The profile store, instead of the one in the XDG data directory
     #[arg(long, value_name = "FILE")]

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
     /// Write every difference as JSON (`-`: to standard output instead of the table)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
 }
 

@@ -27,7 +27,7 @@ enum Action {
     /// List the recorded profiles, the latest first
     List {
         /// Also write the list as JSON (`-`: to standard output instead of the table)
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
         json: Option<PathBuf>,
     },
     /// Show one profile

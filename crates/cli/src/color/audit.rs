@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS")]
     watch: Option<f64>,
     /// Write the audit as JSON (`-`: to standard output instead of the table)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
 }
 

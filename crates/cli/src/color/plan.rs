@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
     /// Write the plan as JSON (`-`: to standard output instead of the table)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
 }
 

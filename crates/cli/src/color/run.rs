@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = crate::value::size)]
     limit: Option<Bytes>,
     /// Write what was counted as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]

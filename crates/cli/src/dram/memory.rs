@@ -35,7 +35,7 @@ pub(super) struct MemoryArgs {
     /// Cycles after which a request goes before all others (`none`: never)
     #[arg(long, value_name = "CYCLES", value_parser = age_limit, help_heading = "Controller")]
     age_limit: Option<AgeLimit>,
-    /// When rows are closed: open, closed[:ACCESSES], adaptive[:CYCLES]
+    /// When rows are closed: `open`, `closed`, `closed:ACCESSES`, `adaptive` or `adaptive:CYCLES`
     #[arg(long, value_name = "POLICY", default_value = "open", help_heading = "Controller")]
     #[arg(value_parser = |text: &str| text.parse::<PagePolicy>().map_err(refused))]
     page: PagePolicy,

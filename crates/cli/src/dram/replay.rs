@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     commands: Option<PathBuf>,
     /// Write the result as JSON (`-`: to standard output instead of the report)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     json: Option<PathBuf>,
 }
 

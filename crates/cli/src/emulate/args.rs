@@ -101,7 +101,7 @@ pub(crate) struct Args {
     results: Option<PathBuf>,
 
     /// Write the report as JSON (`-`: to standard output instead of the tables)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(super) json: Option<PathBuf>,
     /// Write one row per job and quantum, as Parquet or CSV by the ending
     #[arg(long, value_name = "FILE", help_heading = "Output")]

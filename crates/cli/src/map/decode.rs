@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ADDR", required = true)]
     addresses: Vec<String>,
     /// Write the places as JSON (`-`: to standard output instead of the table)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
 }
 

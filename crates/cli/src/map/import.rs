@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "FILE.toml")]
     output: Option<PathBuf>,
     /// Write the functions and what was left out as JSON (`-`: to standard output)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
 }
 

@@ -56,7 +56,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MEDIUM", default_value = "emmc-flash")]
     flash: String,
     /// Write the energies as JSON (`-`: to standard output instead of the tables)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     pub(super) threads: Option<NonZeroUsize>,
 
     /// Write everything as JSON (`-`: to standard output instead of the table)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(super) json: Option<PathBuf>,
     /// Write one row per run, as Parquet or CSV by the ending
     #[arg(long, value_name = "FILE", help_heading = "Output")]

@@ -174,7 +174,7 @@ impl Limits {
         })
     }
 
-    /// Cycles for which `kind` holds the command bus: JESD79-5 table 30 and JESD209-4 table 63 spread
+    /// Cycles for which `kind` holds the command bus: JESD79-5 and JESD209-4 spread
     /// some commands over several; power-down is told by CKE or CS elsewhere.
     pub(super) fn command_cycles(&self, kind: CommandKind) -> u64 {
         use CommandKind as K;
@@ -207,8 +207,8 @@ struct Data {
 }
 
 impl Data {
-    /// From a write to where its recovery begins: WL + BL/2, in LPDDR one cycle more (JESD209-2
-    /// table 44, JESD209-4 table 75).
+    /// From a write to where its recovery begins: WL + BL/2, in LPDDR one cycle more (JESD209-2,
+    /// JESD209-4).
     fn after_write(&self) -> u64 {
         let late = matches!(self.standard, Standard::Lpddr2 | Standard::Lpddr4);
         self.latencies.1 + self.burst + u64::from(late)
@@ -224,9 +224,9 @@ impl Data {
         }
     }
 
-    /// The write's data follows the read's after the turnaround of the bus: 2 cycles (JESD79-3
-    /// figure 31, JESD79-4 figure 104), 4 (JESD79-5 table 329 with a write preamble of 2), 1
-    /// (JESD209-2 section 4.5.1), or the write preamble of 2 (JESD209-4 table 75).
+    /// The write's data follows the read's after the turnaround of the bus: 2 cycles (JESD79-3,
+    /// JESD79-4), 4 (JESD79-5 with a write preamble of 2), 1
+    /// (JESD209-2), or the write preamble of 2 (JESD209-4).
     fn read_to_write(&self) -> u64 {
         let turn = match self.standard {
             Standard::Ddr | Standard::Lpddr4 => 2,
@@ -267,7 +267,7 @@ fn refresh(
         from_row: rrd_long,
         interval: maybe("tREFI_B").map_or(interval.unwrap_or(0), |one| one * turns),
     });
-    // JESD79-5 section 4.13.4; eight in JESD79-3, -4, JESD209-2 and -4.
+    // JESD79-5; eight in JESD79-3, -4, JESD209-2 and -4.
     let postponed = if spec.family == "ddr5" { 4 } else { 8 };
     Ok(Some(Refresh { all, bank, interval: interval.filter(|_| refreshed), postponed }))
 }
