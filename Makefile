@@ -7,6 +7,7 @@ MDBOOK_VERSION := 0.5.2
 
 bindir := $(DESTDIR)$(PREFIX)/bin
 plugindir := $(DESTDIR)$(PREFIX)/lib/memweir
+includedir := $(DESTDIR)$(PREFIX)/include
 mandir := $(DESTDIR)$(PREFIX)/share/man/man1
 bashdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zshdir := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
@@ -14,11 +15,13 @@ fishdir := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
 memweir := target/release/memweir
 plugin := target/release/libmemweir_qemu_pmu.so
+preload := target/release/libmemweir_preload.so
+header := plugins/preload/include/memweir_color.h
 
 .PHONY: help build demo test bench docs man install uninstall clean
 
 help:
-	@echo 'make build      release build: $(memweir) and the plugin of the software meter'
+	@echo 'make build      release build: $(memweir), the plugin of the software meter, the preload library'
 	@echo 'make demo       a batch of real programs under three policies (under three minutes)'
 	@echo 'make test       format, lints, documentation, every test'
 	@echo 'make bench      the figures of docs/performance.md, measured here'
@@ -29,7 +32,7 @@ help:
 
 build:
 	scripts/setup.sh build
-	$(CARGO) build --release --locked -p memweir -p memweir-qemu-pmu
+	$(CARGO) build --release --locked -p memweir -p memweir-qemu-pmu -p memweir-preload
 
 demo: build
 	scripts/setup.sh demo
@@ -40,7 +43,7 @@ test:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
-	$(CARGO) build --locked -p memweir-qemu-pmu
+	$(CARGO) build --locked -p memweir-qemu-pmu -p memweir-preload
 	$(CARGO) test --workspace --locked --no-fail-fast </dev/null
 
 bench: build
@@ -62,6 +65,8 @@ man: build
 install: man
 	install -D -m 755 $(memweir) $(bindir)/memweir
 	install -D -m 755 $(plugin) $(plugindir)/libmemweir_qemu_pmu.so
+	install -D -m 755 $(preload) $(plugindir)/libmemweir_preload.so
+	install -D -m 644 $(header) $(includedir)/memweir_color.h
 	install -d $(mandir) $(bashdir) $(zshdir) $(fishdir)
 	install -m 644 target/man/*.1 $(mandir)
 	$(memweir) completions bash > $(bashdir)/memweir
@@ -70,6 +75,7 @@ install: man
 
 uninstall:
 	rm -f $(bindir)/memweir $(plugindir)/libmemweir_qemu_pmu.so $(mandir)/memweir*.1
+	rm -f $(plugindir)/libmemweir_preload.so $(includedir)/memweir_color.h
 	rm -f $(bashdir)/memweir $(zshdir)/_memweir $(fishdir)/memweir.fish
 	-rmdir $(plugindir)
 

@@ -32,6 +32,7 @@ programs() {
     need sqlite3 sqlite3
     need openssl openssl
     need python3 python3
+    need redis-server redis-server redis-tools
 }
 
 linters() {

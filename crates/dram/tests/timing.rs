@@ -185,9 +185,11 @@ fn self_refresh_takes_the_place_of_refresh() {
     memory.advance(Cycles(100_000), &mut seen);
     assert_eq!(seen.0, [(1000, C::SelfRefreshEnter)]);
     memory.enqueue(Cycles(100_001), read(0)).unwrap();
-    memory.advance(Cycles(100_600), &mut seen);
-    // tXS = 360 ns, 433 cycles (432.17, rounded up).
-    assert_eq!(seen.0[1..3], [(100_001, C::SelfRefreshExit), (100_434, C::Activate)]);
+    memory.advance(Cycles(100_900), &mut seen);
+    // tXS = 360 ns, 433 cycles (432.17, rounded up); then the refresh that must lie between two
+    // self-refreshes, tRFC = 420 cycles.
+    let woken = [(100_001, C::SelfRefreshExit), (100_434, C::Refresh), (100_854, C::Activate)];
+    assert_eq!(seen.0[1..4], woken);
 }
 
 #[test]

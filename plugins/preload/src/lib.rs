@@ -86,6 +86,7 @@ fn remember_set(control: &Control, start: &Start) {
 
 /// Starts the helper and waits until it has let go of the program's files.
 fn launch(start: Start) -> Result<(), Errno> {
+    start.control.provide()?;
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let shared = libc::MAP_SHARED | libc::MAP_NORESERVE;
     // Shared memory, so that it is none of the memory that is placed.

@@ -2,6 +2,7 @@
 
 mod bank_level;
 mod batches;
+mod colors;
 mod detection;
 mod dram;
 mod emulated;

@@ -1,0 +1,226 @@
+//! Programs in pages of chosen colors. The map is that of the paper, whose colors are bits of the
+//! page frame; in a virtual machine they are the guest's, which is all that these tests need.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::World;
+
+const MAP: &str = include_str!("../../../core/data/maps/i7-860.toml");
+
+/// Whether pages can be placed here; says so if not.
+fn possible() -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
+    let recent = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 8);
+    if !(root && recent) {
+        eprintln!("SKIPPED: placing pages needs root and Linux 6.8");
+    }
+    root && recent
+}
+
+fn exists(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let found = found.is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("SKIPPED: {program} is not installed");
+    }
+    found
+}
+
+/// Runs a program plainly and in colors 0 to 3; what it says must be the same.
+fn same(world: &World, command: &[&str]) {
+    if !exists(command[0]) {
+        return;
+    }
+    let run = |mut to_run: Command| {
+        let output = to_run.current_dir(world.path()).output().expect("the program starts");
+        (output.status.code(), output.stdout, output.stderr)
+    };
+    let mut plain = Command::new(command[0]);
+    plain.args(&command[1..]);
+    let mut colored = Command::new(crate::support::MEMWEIR);
+    colored
+        .args(["color", "run", "--map", "map.toml", "--colors", "0-3", "--json", "run.json", "--"]);
+    colored.args(command);
+    let (plain, colored) = (run(plain), run(colored));
+    let stderr = String::from_utf8_lossy(&colored.2).into_owned();
+    assert!(plain.1 == colored.1, "{command:?}: {stderr}");
+    let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+    assert_eq!(report["exit_code"].as_i64(), plain.0.map(i64::from), "{command:?}: {stderr}");
+    let counters = &report["counters"];
+    assert!(counters["placed"].as_u64().unwrap() + counters["adopted"].as_u64().unwrap() > 0);
+    for none in ["spilled", "waited", "refused", "uncolored", "failed"] {
+        assert_eq!(counters[none], 0, "{none}: {report}");
+    }
+}
+
+#[test]
+fn programs_say_the_same() {
+    if !possible() {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let lines: String = (0..100_000u64).map(|i| format!("{}\n", i * 7_919 % 100_003)).collect();
+    world.file("lines", &lines);
+    world.file("m.c", "int main(void) { return 0; }\n");
+    same(&world, &["sort", "lines"]);
+    same(&world, &["sort", "--parallel=4", "lines"]);
+    same(&world, &["xz", "-T2", "-c", "lines"]);
+    same(&world, &["gcc", "-O1", "-S", "-o", "-", "m.c"]);
+    same(&world, &["sh", "-c", "for i in 1 2 3; do echo $i | cat; done; exit 3"]);
+    let sum = "with recursive c(x) as (select 1 union all select x + 1 from c where x < 50000) \
+               select sum(x), count(distinct x % 1000) from c;";
+    same(&world, &["sqlite3", ":memory:", sum]);
+    let forks = "import os\nx = list(range(50000))\np = os.fork()\n\
+                 if p == 0:\n    x[0] = 5; print(sum(x), flush=True); os._exit(3)\n\
+                 print(os.waitpid(p, 0)[1], sum(x))";
+    same(&world, &["python3", "-c", forks]);
+    let mappings = "import mmap\nm = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE)\n\
+                    m[0:3] = b'abc'; m.madvise(mmap.MADV_DONTNEED); print(m[0:3])\n\
+                    m[4096:4099] = b'xyz'; m.resize(1 << 22); print(m[4096:4099], m[1 << 21]); m.close()";
+    same(&world, &["python3", "-c", mappings]);
+}
+
+#[test]
+fn every_page_is_inside() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let program = "import os, sys, threading, time\n\
+        done = threading.Event()\n\
+        ts = [threading.Thread(target=lambda: (list(range(20000)), done.wait())) for _ in range(3)]\n\
+        [t.start() for t in ts]\n\
+        x = [str(i) for i in range(50000)]\n\
+        time.sleep(0.5); open('pid', 'w').write(str(os.getpid())); os.rename('pid', 'ready')\n\
+        sys.stdin.read(); done.set()";
+    let mut run = Command::new(crate::support::MEMWEIR)
+        .args([
+            "color", "run", "--map", "map.toml", "--colors", "4-7", "--", "python3", "-c", program,
+        ])
+        .current_dir(world.path())
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("memweir starts");
+    for _ in 0..600 {
+        if world.has("ready") {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let pid = world.read("ready");
+    let output = world.memweir().args(["color", "audit", &pid, "--json", "-"]).output().unwrap();
+    let audit: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    drop(run.stdin.take());
+    assert!(run.wait().unwrap().success());
+    assert_eq!(audit["asked"], "4-7");
+    assert!(audit["own"]["pages"].as_u64().unwrap() > 500, "{audit}");
+    assert_eq!(audit["inside_share"], 1.0, "{audit}");
+}
+
+#[test]
+fn a_short_pool_spills_or_refuses() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let run = |how: &str| {
+        let arguments = [
+            "color",
+            "run",
+            "--map",
+            "map.toml",
+            "--colors",
+            "0-3",
+            "--limit",
+            "16M",
+            "--on-shortage",
+            how,
+            "--json",
+            "run.json",
+            "--",
+            "python3",
+            "-c",
+            "x = bytearray(b'1') * (64 << 20); print(len(x))",
+        ];
+        let output = world.memweir().args(arguments).output().unwrap();
+        let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+        (output, report)
+    };
+    let (output, report) = run("spill");
+    assert_eq!(output.stdout, b"67108864\n");
+    assert!(report["counters"]["spilled"].as_u64().unwrap() > 1000, "{report}");
+    let (output, report) = run("refuse");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(report["signal"], 7, "{report}");
+    assert!(report["counters"]["refused"].as_u64().unwrap() > 0, "{report}");
+}
+
+#[test]
+fn refuses_before_anything_starts() {
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let refused = |arguments: &[&str], reason: &str| {
+        let output =
+            world.memweir().args(["color", "run", "--map"]).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(reason), "{said}");
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(output.stdout.is_empty());
+    };
+    refused(&["map.toml", "--colors", "32", "--", "echo", "x"], "color 32 is outside the map");
+    refused(&["map.toml", "--colors", "0", "--", "no-such-program"], "no such program in PATH");
+    world.file(
+        "one.toml",
+        "name = \"one\"\nbits = 33\nfunction = [{ bits = [6] }, { bits = [7, 13] }]\n",
+    );
+    refused(&["one.toml", "--colors", "0", "--", "echo", "x"], "allows one color only");
+    let cached =
+        ["map.toml", "--colors", "0", "--cache", "8M:16", "--cache-colors", "2", "--", "echo", "x"];
+    refused(&cached, "no page has one of the bank colors 0");
+    if let Some(program) = compile(&world, "int main(void) { return 0; }", "static", &["-static"]) {
+        refused(&["map.toml", "--colors", "0", "--", &program], "it is a static program");
+    }
+}
+
+#[test]
+fn a_program_chooses_colors_for_its_own_data() {
+    if !possible() {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../plugins/preload/include");
+    let source = include_str!("../../../../plugins/preload/examples/colors.c");
+    let Some(program) = compile(&world, source, "colors", &[include, "-pthread"]) else { return };
+    let arguments = ["color", "run", "--map", "map.toml", "--colors", "0-7", "--", &program];
+    let output = world.memweir().args(arguments).output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "colors 32\nrange: 1\nthread: 1\nbeyond: refused\n"
+    );
+    let alone = Command::new(&program).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&alone.stdout), "not placed\n");
+}
+
+/// The path of the compiled program; nothing where there is no compiler.
+fn compile(world: &World, source: &str, name: &str, options: &[&str]) -> Option<String> {
+    if !exists("gcc") {
+        return None;
+    }
+    let file = world.file(&format!("{name}.c"), source);
+    let program = world.path().join(name);
+    let status = Command::new("gcc").args(options).arg("-o").arg(&program).arg(file).status();
+    let compiled = status.is_ok_and(|status| status.success()) && Path::new(&program).exists();
+    if !compiled {
+        eprintln!("SKIPPED: gcc {options:?} does not work here");
+    }
+    compiled.then(|| program.display().to_string())
+}
