@@ -21,7 +21,8 @@ pub(crate) struct Cli {
 const LONG_ABOUT: &str = "\
 memweir runs a batch of jobs so that those which share the memory bus fit beside each other. \
 It measures (or looks up) the memory bandwidth of every job, and each quantum of 100 ms it \
-decides which of them run next to each other and blocks the rest.";
+decides which of them run next to each other and blocks the rest. It also finds the address \
+bits that choose a DRAM bank, gives programs banks of their own, and simulates all of it.";
 
 const AFTER: &str = "\
 Examples:
@@ -30,6 +31,8 @@ Examples:
   memweir run --compare os,ideal-average --repeat 5 --profile-first jobs.toml
   memweir profile --svg gzip.svg -- gzip -c big     memory behavior of one program
   memweir sim --example > s.toml; memweir sim s.toml    the policies on another machine
+  memweir map detect -o map.toml                    which address bits choose a DRAM bank
+  memweir color run --map map.toml --colors 0-7 -- CMD  a program in banks of its own
 
 The manual: `memweir help COMMAND`, and docs/ in the sources.";
 

@@ -115,9 +115,9 @@ impl Uffd {
     /// Reads the faults that wait.
     pub(crate) fn read(self, messages: &mut [Message]) -> usize {
         let size = size_of::<Message>();
-        let room = size_of_val(messages);
-        // SAFETY: the kernel writes messages into the buffer, as many as there is room for.
-        let read = unsafe { sys!(libc::SYS_read, self.0, messages.as_mut_ptr(), room) };
+        // SAFETY: the kernel writes messages into the buffer.
+        let read =
+            unsafe { sys!(libc::SYS_read, self.0, messages.as_mut_ptr(), size_of_val(messages)) };
         read.map_or(0, |bytes| bytes / size)
     }
 }
