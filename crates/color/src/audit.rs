@@ -6,10 +6,10 @@ use std::os::unix::fs::FileExt;
 
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{ColorSet, Coloring};
-use memweir_core::preload::{COUNTERS, ORDER_VARIABLE, Order, POOLS};
+use memweir_core::preload::{COUNTERS, Order, POOLS};
 use serde::Serialize;
 
-use crate::run::privileged;
+use crate::run::{COUNTERS_DIRECTORY, COUNTERS_PREFIX, privileged};
 use crate::{ColorError, machine};
 
 const PAGE: u64 = 4096;
@@ -58,14 +58,31 @@ pub struct Audit {
     pub inside_share: f64,
 }
 
-/// What the process was started with, if `memweir color run` started it.
+/// What the process was started with, if it was started by `memweir color run`, which still runs:
+/// by the entry that its library made in the counters. (Programs overwrite their environment.)
 #[must_use]
 pub fn order_of(pid: u32) -> Option<Order> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let prefix = format!("{ORDER_VARIABLE}=");
-    let mut variables = environment.split(|byte| *byte == 0);
-    let value = variables.find_map(|v| v.strip_prefix(prefix.as_bytes()))?;
-    std::str::from_utf8(value).ok()?.parse().ok()
+    pool_entry(pid).map(|(order, _)| order)
+}
+
+/// The order, and the ranges of the pool.
+fn pool_entry(pid: u32) -> Option<(Order, [u64; 4])> {
+    let entry = COUNTERS + pid as usize % POOLS * 5;
+    let files = fs::read_dir(COUNTERS_DIRECTORY).ok()?.flatten();
+    let counters = files.filter(|f| f.file_name().to_string_lossy().starts_with(COUNTERS_PREFIX));
+    counters.into_iter().find_map(|file| {
+        let bytes = fs::read(file.path()).ok()?;
+        let word = |i: usize| {
+            let at = (entry + i) * 8;
+            bytes.get(at..at + 8).map(|word| u64::from_le_bytes(std::array::from_fn(|b| word[b])))
+        };
+        if word(0)? != u64::from(pid) {
+            return None;
+        }
+        let text = bytes.get((COUNTERS + POOLS * 5) * 8..)?;
+        let order = std::str::from_utf8(text).ok()?.parse().ok()?;
+        Some((order, [word(1)?, word(2)?, word(3)?, word(4)?]))
+    })
 }
 
 /// Looks at every present page of process `pid`.
@@ -79,11 +96,11 @@ pub fn audit(pid: u32, coloring: &Coloring, asked: &ColorSet) -> Result<Audit, C
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(unreadable)?;
     let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(unreadable)?;
     let flags = File::open("/proc/kpageflags").ok();
-    let pools = pools_of(pid);
+    let pools = pool_entry(pid).map_or([0; 4], |(_, ranges)| ranges);
     let mut kinds: BTreeMap<Kind, Pages> = BTreeMap::new();
     for line in maps.lines() {
         let Some((start, end, mut kind)) = mapping(line) else { continue };
-        if pools.iter().any(|(from, to)| *from <= start && end <= *to) {
+        if pools.chunks(2).any(|range| range[0] <= start && end <= range[1]) {
             kind = Kind::Pool;
         }
         let pages = kinds.entry(kind).or_default();
@@ -167,23 +184,6 @@ fn is_zero_page(flags: Option<&File>, frame: u64) -> bool {
     let mut word = [0; 8];
     let read = flags.map(|file| file.read_exact_at(&mut word, frame * 8));
     matches!(read, Some(Ok(()))) && u64::from_le_bytes(word) & ZERO_PAGE != 0
-}
-
-/// The memory that the library of process `pid` holds as its pool.
-fn pools_of(pid: u32) -> Vec<(u64, u64)> {
-    let Some(order) = order_of(pid) else { return Vec::new() };
-    let Ok(file) = File::open(&order.counters) else { return Vec::new() };
-    let mut bytes = [0; 40];
-    let entry = (COUNTERS + pid as usize % POOLS * 5) * 8;
-    if file.read_exact_at(&mut bytes, entry as u64).is_err() {
-        return Vec::new();
-    }
-    let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|b| bytes[i * 8 + b]));
-    if word(0) != u64::from(pid) {
-        Vec::new()
-    } else {
-        vec![(word(1), word(2)), (word(3), word(4))]
-    }
 }
 
 #[cfg(test)]

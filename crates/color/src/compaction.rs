@@ -8,7 +8,7 @@ use nix::fcntl::{Flock, FlockArg};
 /// Whether compaction moves locked pages.
 const SETTING: &str = "/proc/sys/vm/compact_unevictable_allowed";
 
-/// Who shares the setting: how many, and what it was before the first.
+/// Who shares the setting: what it was before the first, and the processes that want it at 0.
 const SHARED: &str = "/run/memweir-compaction";
 
 /// Compaction leaves locked pages alone while this lives; the last one puts the setting back.
@@ -20,13 +20,13 @@ pub(crate) struct Quiet {
 impl Quiet {
     /// Changes the setting, if it can be changed.
     pub(crate) fn begin() -> Self {
-        let held = share(|users, before| match users {
-            0 => {
-                let now = fs::read_to_string(SETTING).ok()?.trim().to_owned();
+        let held = share(|users, before| {
+            if users.is_empty() {
+                *before = fs::read_to_string(SETTING).ok()?.trim().to_owned();
                 fs::write(SETTING, "0").ok()?;
-                Some((1, now))
             }
-            _ => Some((users + 1, before)),
+            users.push(std::process::id());
+            Some(())
         });
         Self { held: held.is_some() }
     }
@@ -43,30 +43,35 @@ impl Drop for Quiet {
             return;
         }
         share(|users, before| {
-            if users <= 1 {
-                fs::write(SETTING, &before).ok()?;
+            if let Some(mine) = users.iter().position(|user| *user == std::process::id()) {
+                users.swap_remove(mine);
             }
-            Some((users.saturating_sub(1), before))
+            if users.is_empty() {
+                fs::write(SETTING, before.as_str()).ok()?;
+            }
+            Some(())
         });
     }
 }
 
-/// Changes the shared file under its lock. A count that a killed process left behind keeps the
-/// setting at 0, which is safe, until the machine starts anew.
-fn share(change: impl FnOnce(u32, String) -> Option<(u32, String)>) -> Option<()> {
-    let file = fs::File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(SHARED)
-        .ok()?;
-    let mut file = Flock::lock(file, FlockArg::LockExclusive).ok()?;
+/// Changes the shared file under its lock. Users that were killed are forgotten; if the last one
+/// was, the next puts back what was before.
+fn share(change: impl FnOnce(&mut Vec<u32>, &mut String) -> Option<()>) -> Option<()> {
+    let options = fs::File::options().read(true).write(true).create(true).truncate(false).clone();
+    let mut file = Flock::lock(options.open(SHARED).ok()?, FlockArg::LockExclusive).ok()?;
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
-    let (users, before) = text.split_once(' ').unwrap_or(("0", "1"));
-    let (users, before) = change(users.parse().unwrap_or(0), before.to_owned())?;
+    let mut words = text.split_whitespace();
+    let mut before = words.next().unwrap_or("1").to_owned();
+    let known: Vec<u32> = words.filter_map(|word| word.parse().ok()).collect();
+    let lives = |user: &u32| fs::exists(format!("/proc/{user}")).unwrap_or(false);
+    let mut users: Vec<u32> = known.iter().copied().filter(lives).collect();
+    if users.is_empty() && !known.is_empty() {
+        fs::write(SETTING, before.as_str()).ok()?;
+    }
+    change(&mut users, &mut before)?;
     file.set_len(0).ok()?;
     file.rewind().ok()?;
-    write!(file, "{users} {before}").ok()
+    let users: Vec<String> = users.iter().map(u32::to_string).collect();
+    write!(file, "{before} {}", users.join(" ")).ok()
 }

@@ -19,6 +19,12 @@ const LIBRARY: &str = "libmemweir_preload.so";
 /// Variable that names the library.
 const LIBRARY_VARIABLE: &str = "MEMWEIR_PRELOAD";
 
+/// Where the counters of running programs are.
+pub(crate) const COUNTERS_DIRECTORY: &str = "/dev/shm";
+
+/// How their files' names begin.
+pub(crate) const COUNTERS_PREFIX: &str = "memweir-color-";
+
 /// The capability without which pagemap hides page frames.
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 
@@ -39,16 +45,17 @@ impl Colored {
     /// Refuses wrong wishes, and machines without what is needed.
     pub fn prepare(wish: &Wish) -> Result<Self, ColorError> {
         let counters = tempfile::Builder::new()
-            .prefix("memweir-color-")
-            .tempfile_in("/dev/shm")
+            .prefix(COUNTERS_PREFIX)
+            .tempfile_in(COUNTERS_DIRECTORY)
             .map_err(|e| machine(format!("/dev/shm: {e}"), "mount a tmpfs there"))?;
         let order = wish.order(counters.path().display().to_string())?;
         privileged()?;
         recent_kernel()?;
         let library = library()?;
-        counters
-            .as_file()
-            .set_len(((COUNTERS + POOLS * 5) * 8) as u64)
+        // The words, all zero, and the order, for who audits.
+        let mut content = vec![0; (COUNTERS + POOLS * 5) * 8];
+        content.extend_from_slice(order.to_string().as_bytes());
+        std::fs::write(counters.path(), content)
             .map_err(|e| machine(format!("{}: {e}", counters.path().display()), "free memory"))?;
         let mut preload = library.into_os_string();
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {

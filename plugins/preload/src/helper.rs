@@ -22,6 +22,8 @@ use crate::uffd::{Found, Message, PAGE, Pagemap, Uffd, copy_page};
 const LEAST: usize = 256;
 /// Pages that the pool holds ahead at most.
 const MOST: usize = 65_536;
+/// Microseconds after which a search that found enough gives back what it holds.
+const REST: u64 = 300_000;
 /// Ranges that are known to be watched.
 const KNOWN: usize = 8192;
 
@@ -68,6 +70,7 @@ pub(crate) struct Helper {
     sweep_due: u64,
     fork_pause: u64,
     releasing: bool,
+    last_step: u64,
     dry_until: u64,
 }
 
@@ -105,7 +108,6 @@ impl Helper {
         start.counters.add(Counter::Processes, 1);
         self.fill(start, start.pool_pages.max(LEAST), None);
         self.rescan(start, Reason::New);
-        while self.pool.searching() && !self.pool.release() {}
         start.control.announce(READY);
         self.serve(start);
     }
@@ -198,10 +200,14 @@ impl Helper {
         // search finds as much as all before.
         let target = (self.placed / 4).clamp(LEAST, MOST).max(start.pool_pages.min(LEAST));
         if self.pool.searching() {
-            if self.pool.free >= target || !self.step(start) {
-                self.releasing = true;
+            if self.pool.free < target {
+                self.releasing = !self.step(start);
+                return true;
             }
-            return true;
+            // While the program grows the search only rests: begun anew, it would first be given
+            // the very pages that did not fit.
+            self.releasing = sys::micros() - self.last_step > REST;
+            return self.releasing;
         }
         if self.pool.free < target / 2 && sys::micros() >= self.dry_until {
             return self.begin(start);
@@ -210,7 +216,7 @@ impl Helper {
     }
 
     fn begin(&mut self, start: &Start) -> bool {
-        let pages = memory::searchable_pages(start.limit_pages);
+        let pages = memory::searchable_pages();
         let begun = pages >= LEAST && self.pool.begin(pages).is_ok();
         if !begun {
             self.dry_until = sys::micros() + 50_000;
@@ -220,8 +226,12 @@ impl Helper {
     }
 
     fn step(&mut self, start: &Start) -> bool {
+        self.last_step = sys::micros();
         let set = set_of(start.control, 0);
-        let more = self.pool.step(&start.palette, &set, start.counters);
+        // What the search holds is given back and does not count.
+        let limit = start.limit_pages;
+        let full = limit > 0 && memory::own_pages().saturating_sub(self.pool.held) >= limit;
+        let more = !full && self.pool.step(&start.palette, &set, start.counters);
         if !more {
             self.dry_until = sys::micros() + 50_000;
         }

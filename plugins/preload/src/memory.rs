@@ -41,18 +41,18 @@ pub(crate) fn sizes() -> [u64; 2] {
     [words.next().unwrap_or(0), words.nth(4).unwrap_or(0)]
 }
 
-/// Pages that a search may hold: half of what is available, and nothing for a process that has as
-/// many pages as it may.
-pub(crate) fn searchable_pages(limit: usize) -> usize {
+/// Pages of memory without a file that are present.
+pub(crate) fn own_pages() -> usize {
+    let mut buffer = [0; 256];
+    let text = read(c"/proc/self/statm", &mut buffer);
+    let mut words = text.split(|byte| *byte == b' ').skip(1).map(number);
+    let (resident, shared) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
+    resident.saturating_sub(shared) as usize
+}
+
+/// Pages that a search may hold: half of what is available.
+pub(crate) fn searchable_pages() -> usize {
     let mut buffer = [0; 4096];
-    if limit > 0 {
-        let text = read(c"/proc/self/statm", &mut buffer);
-        let mut words = text.split(|byte| *byte == b' ').skip(1).map(number);
-        let (resident, shared) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
-        if resident.saturating_sub(shared) as usize >= limit {
-            return 0;
-        }
-    }
     let text = read(c"/proc/meminfo", &mut buffer);
     (field(text, b"MemAvailable:") / 4 / 2) as usize
 }

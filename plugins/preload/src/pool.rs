@@ -95,6 +95,8 @@ pub(crate) struct Pool {
     next: usize,
     /// Pages in the pool.
     pub(crate) free: usize,
+    /// Pages that the search holds.
+    pub(crate) held: usize,
     turn: usize,
     raw: usize,
     raw_pages: usize,
@@ -213,6 +215,7 @@ impl Pool {
             return false;
         }
         self.raw_used += pages;
+        self.held += pages;
         counters.add(Counter::Populated, pages as u64);
         let mut frames = self.frames;
         let known = Pagemap(self.pagemap).frames(start, &mut frames[..pages]);
@@ -257,6 +260,7 @@ impl Pool {
                     None => self.in_use[slot / SEGMENT] -= 1,
                 }
             }
+            self.held -= moved;
             counters.add(Counter::Gathered, moved as u64);
             done += count;
         }
@@ -273,7 +277,7 @@ impl Pool {
             return false;
         }
         unmap(self.raw, self.raw_pages * PAGE);
-        (self.raw, self.raw_pages) = (0, 0);
+        (self.raw, self.raw_pages, self.held) = (0, 0, 0);
         true
     }
 }
