@@ -44,7 +44,8 @@ fn colors(text: &str) -> Result<ColorSet, String> {
     })
 }
 
-fn failure(error: ColorError) -> Failure {
+/// A refusal as the input's, anything else as the machine's.
+pub(crate) fn failure(error: ColorError) -> Failure {
     match error {
         ColorError::Wish(refusal) => Failure::Input(refusal.written_in("command line")),
         machine @ ColorError::Machine { .. } => Failure::Machine(machine.to_string()),

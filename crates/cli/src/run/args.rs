@@ -44,6 +44,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N|auto[:N]", help_heading = "Scheduling", value_parser = cores)]
     #[arg(allow_negative_numbers = true)]
     cores: Option<Cores>,
+    /// The machine's address map, for jobs that have `colors`
+    #[arg(long, value_name = "FILE", help_heading = "Jobs")]
+    pub(super) map: Option<PathBuf>,
     /// Bind each chosen job to a core of its own
     #[arg(long, help_heading = "Scheduling")]
     pin: bool,

@@ -1,6 +1,7 @@
 //! `memweir run`: a batch of jobs, or the same batch under several policies.
 
 mod args;
+mod colored;
 mod first;
 pub(crate) mod groups;
 pub(crate) mod help;
@@ -24,7 +25,7 @@ use watcher::Watcher;
 
 /// Runs the batch and shows what it did.
 pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
-    let plan = args.plan()?;
+    let mut plan = args.plan()?;
     for path in [&args.json, &args.plot, &args.results, &args.record] {
         output::writable(path.as_deref())?;
     }
@@ -32,11 +33,16 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
         true => first::profile(&plan.batch, &plan.options, args.sample)?,
         false => Vec::new(),
     };
+    let colored = colored::prepare(&mut plan.batch, args.map.as_deref(), &plan.options)?;
     block_signals()?;
-    match &plan.compare {
+    let outcome = match &plan.compare {
         None => once(&args, &plan, notes),
         Some(compare) => several(&args, &plan, compare, notes),
+    };
+    for notice in colored::notices(&colored) {
+        eprintln!("memweir: {notice}");
     }
+    outcome
 }
 
 fn once(args: &Args, plan: &Plan, mut notes: Vec<String>) -> Result<Outcome, Failure> {

@@ -224,3 +224,32 @@ fn compile(world: &World, source: &str, name: &str, options: &[&str]) -> Option<
     }
     compiled.then(|| program.display().to_string())
 }
+
+#[test]
+fn jobs_of_a_batch_have_colors_of_their_own() {
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let job = |name: &str, colors: &str| {
+        format!(
+            "[[jobs]]\nname = \"{name}\"\ncommand = \"seq 200000 | sort -R | md5sum\"\n{colors}\n"
+        )
+    };
+    let jobs = [job("a", "colors = \"0-3\""), job("b", "colors = \"4-7\""), job("c", "")].concat();
+    let jobs = world.file("jobs.toml", &jobs);
+    let run = |more: &[&str]| {
+        let mut run = world.memweir();
+        run.arg("run").args(more).args(["--policy", "round-robin"]).arg(&jobs);
+        run
+    };
+    let unnamed = crate::support::refusal(&mut run(&[]), 2);
+    assert!(unnamed.contains("job `a`: has colors") && unnamed.contains("--map"), "{unnamed}");
+    if !possible() {
+        return;
+    }
+    let output = run(&["--map", "map.toml"]).assert().code(0).get_output().clone();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("pages of 2 jobs were placed in their colors"), "{told}");
+    let metered =
+        crate::support::refusal(&mut run(&["--map", "map.toml", "--meter", "software"]), 2);
+    assert!(metered.contains("emulator"), "{metered}");
+}

@@ -1,0 +1,88 @@
+//! Jobs of a batch whose memory lies in pages of chosen colors.
+
+use std::path::Path;
+
+use memweir_color::{Colored, Wish};
+use memweir_core::input::InputError;
+use memweir_core::preload::Shortage;
+use memweir_linux::meter::{MeterChoice, MeterKind};
+use memweir_run::jobs::{Batch, Command};
+use memweir_run::options::{self, RunOptions};
+
+use crate::failure::Failure;
+
+/// Pages that are gathered for each colored job before it starts: 1 MiB.
+const POOL_PAGES: u64 = 256;
+
+/// Prepares what the jobs with `colors` need, and puts it into their environment. What is returned
+/// is to be kept until the batch has ended.
+pub(super) fn prepare(
+    batch: &mut Batch,
+    map: Option<&Path>,
+    choices: &RunOptions,
+) -> Result<Vec<Colored>, Failure> {
+    let Some(first) = batch.jobs.iter().find(|job| job.colors.is_some()) else {
+        return Ok(Vec::new());
+    };
+    let refuse = |reason: String, help: &str| {
+        InputError::new("command line", format!("job `{}`: {reason}", first.name)).help(help)
+    };
+    let Some(map) = map else {
+        return Err(
+            refuse("has colors".to_owned(), "name the machine's map with --map FILE").into()
+        );
+    };
+    if choices.meter == MeterChoice::Only(MeterKind::Software) {
+        let reason =
+            "the software meter runs it in an emulator, whose pages would be colored".to_owned();
+        return Err(refuse(reason, "choose another --meter, or leave `colors` out").into());
+    }
+    let map = crate::map::read(map)?;
+    let mut colored = Vec::new();
+    for job in &mut batch.jobs {
+        let Some(colors) = job.colors.clone() else { continue };
+        let wrong = |refusal: memweir_core::input::Refusal| {
+            refusal.written_in("job").key(job.name.as_str())
+        };
+        if let Command::Exec(argv) = &job.command {
+            let directory = job.directory.as_deref().unwrap_or(Path::new("."));
+            let program = options::program(&argv[0], directory).map_err(wrong)?;
+            memweir_color::check_program(program.as_os_str()).map_err(wrong)?;
+        }
+        let wish = Wish {
+            map: map.clone(),
+            colors,
+            cache: None,
+            shortage: Shortage::Spill,
+            pool_pages: POOL_PAGES,
+            limit_pages: 0,
+        };
+        let prepared = Colored::prepare(&wish).map_err(crate::color::failure)?;
+        for (name, value) in prepared.environment() {
+            if job.env.insert(name.clone(), value.clone()).is_some() {
+                let name = name.to_string_lossy();
+                return Err(wrong(memweir_core::input::Refusal::new(
+                    format!("sets {name}, which coloring needs"),
+                    "leave it out of `env`, or the job without colors",
+                ))
+                .into());
+            }
+        }
+        colored.push(prepared);
+    }
+    Ok(colored)
+}
+
+/// What the user should know of the colored jobs, when they have ended.
+pub(super) fn notices(colored: &[Colored]) -> Vec<String> {
+    use memweir_core::preload::Counter;
+    let sum = |counter| colored.iter().map(|job| job.totals().get(counter)).sum::<u64>();
+    let (placed, spilled) = (sum(Counter::Placed), sum(Counter::Spilled));
+    match (colored.len(), spilled) {
+        (0, _) => Vec::new(),
+        (jobs, 0) => vec![format!("{placed} pages of {jobs} jobs were placed in their colors")],
+        (jobs, _) => vec![format!(
+            "{placed} pages of {jobs} jobs were placed in their colors, {spilled} in others: there were too few"
+        )],
+    }
+}
