@@ -9,6 +9,8 @@ pub use replace::{KeyPath, Replaced, Replacement, values};
 use std::fmt;
 use std::ops::Range;
 
+use crate::names::suggestion;
+
 /// Input that was refused before any work started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct InputError {
@@ -110,6 +112,25 @@ impl Refusal {
             None => error,
         }
     }
+}
+
+/// The text of the data file that comes with memweir under `name`; `what` says what it is: `medium`.
+///
+/// # Errors
+/// If there is none: with the nearest name.
+pub fn shipped(
+    what: &str,
+    name: &str,
+    files: &[(&'static str, &'static str)],
+) -> Result<&'static str, Refusal> {
+    let found = files.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| *text);
+    found.ok_or_else(|| {
+        let names = suggestion(name, files.iter().map(|(name, _)| *name));
+        Refusal::new(
+            format!("unknown {what} `{name}`"),
+            format!("{names}; or a file that ends in `.toml`"),
+        )
+    })
 }
 
 #[cfg(test)]

@@ -64,9 +64,8 @@ pub use link::Link;
 pub use organization::Organization;
 pub use timing::{Rounding, Timing};
 
-use memweir_core::input::Refusal;
+use memweir_core::input::{Refusal, shipped};
 use memweir_core::medium::MediumKind;
-use memweir_core::names::suggestion;
 use memweir_core::{Cycles, Picos};
 
 /// Which banks one bank refresh takes.
@@ -140,11 +139,7 @@ impl MemorySpec {
     /// # Errors
     /// If there is none: with the nearest name.
     pub fn shipped(name: &str) -> Result<Self, Refusal> {
-        let names = SHIPPED.iter().map(|(name, _)| *name);
-        let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) else {
-            let help = format!("{}; or a file that ends in `.toml`", suggestion(name, names));
-            return Err(Refusal::new(format!("unknown memory `{name}`"), help));
-        };
+        let text = shipped("memory", name, SHIPPED)?;
         Ok(Self::parse(name, text)
             .unwrap_or_else(|error| unreachable!("a shipped memory: {error}")))
     }

@@ -129,8 +129,18 @@ pub fn detect(
     options: &Options,
     observer: &mut dyn FnMut(Progress),
 ) -> Detection {
+    search(oracle, options, observer, |probe| find(probe, name))
+}
+
+/// What one way to find a map comes to, and what it took.
+fn search(
+    oracle: &mut dyn LatencyOracle,
+    options: &Options,
+    observer: &mut dyn FnMut(Progress),
+    find: impl FnOnce(&mut Probe<'_>) -> Result<Found, Refused>,
+) -> Detection {
     let mut probe = Probe::new(oracle, options.budget, options.seed, observer);
-    let verdict = find(&mut probe, name);
+    let verdict = find(&mut probe);
     Detection { verdict, measurements: probe.measurements(), elapsed: probe.elapsed() }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The program's memory is watched with userfaultfd. A helper process that shares the memory keeps
 //! a pool of pages whose colors it read from pagemap, and answers each page fault by moving one
-//! into place (`UFFDIO_MOVE`). Without [`ORDER_VARIABLE`](memweir_core::preload::ORDER_VARIABLE) in
+//! into place (`UFFDIO_MOVE`). Without [`ORDER_VARIABLE`] in
 //! the environment the library does nothing at all.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]

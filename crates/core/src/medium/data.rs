@@ -2,8 +2,7 @@
 //! time for the memory. How much a memory of it can carry is the machine's business.
 
 use super::{Distance, Media, Medium, MediumKind};
-use crate::input::{Document, InputError, Refusal, Section, Value};
-use crate::names::suggestion;
+use crate::input::{Document, InputError, Refusal, Section, Value, shipped};
 use crate::units::Picos;
 
 /// Media that come with memweir: their names and the texts of their files.
@@ -56,11 +55,7 @@ impl MediumData {
     /// # Errors
     /// If there is none: with the nearest name.
     pub fn shipped(name: &str) -> Result<Self, Refusal> {
-        let names = MEDIA.iter().map(|(name, _)| *name);
-        let Some((_, text)) = MEDIA.iter().find(|(shipped, _)| *shipped == name) else {
-            let help = format!("{}; or a file that ends in `.toml`", suggestion(name, names));
-            return Err(Refusal::new(format!("unknown medium `{name}`"), help));
-        };
+        let text = shipped("medium", name, &MEDIA)?;
         Ok(Self::parse(name, text)
             .unwrap_or_else(|error| unreachable!("a shipped medium: {error}")))
     }

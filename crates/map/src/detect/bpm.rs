@@ -30,9 +30,7 @@ pub fn detect(
     options: &Options,
     observer: &mut dyn FnMut(Progress),
 ) -> Detection {
-    let mut probe = Probe::new(oracle, options.budget, options.seed, observer);
-    let verdict = find(&mut probe, name);
-    Detection { verdict, measurements: probe.measurements(), elapsed: probe.elapsed() }
+    super::search(oracle, options, observer, |probe| find(probe, name))
 }
 
 fn find(probe: &mut Probe<'_>, name: &str) -> Result<Found, Refused> {

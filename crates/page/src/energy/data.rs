@@ -1,7 +1,6 @@
 //! Media of swap areas as data files (drswap Table II).
 
-use memweir_core::input::{Document, InputError, Refusal, Section};
-use memweir_core::names::suggestion;
+use memweir_core::input::{Document, InputError, Refusal, Section, shipped};
 use memweir_core::{Bytes, Seconds, Watts};
 
 use super::{BackgroundPower, BusMemory, Flash, OperatingPower};
@@ -70,11 +69,7 @@ impl Medium {
     /// # Errors
     /// If there is none: with the nearest name.
     pub fn shipped(name: &str) -> Result<Self, Refusal> {
-        let names = MEDIA.iter().map(|(name, _)| *name);
-        let Some((_, text)) = MEDIA.iter().find(|(shipped, _)| *shipped == name) else {
-            let help = format!("{}; or a file that ends in `.toml`", suggestion(name, names));
-            return Err(Refusal::new(format!("unknown medium `{name}`"), help));
-        };
+        let text = shipped("medium", name, &MEDIA)?;
         Ok(Self::parse(name, text)
             .unwrap_or_else(|error| unreachable!("a shipped medium: {error}")))
     }

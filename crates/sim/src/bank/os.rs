@@ -1,7 +1,7 @@
 //! The operating system of the simulated machine: memory with colored pages (bpm section 3).
 //!
 //! A process owns a set of colors; when it first touches a page, it is given a frame of one of
-//! them. Physical memory is one or more [`Zone`]s (DRAM, NVM), each with a [`Buddy`] allocator of its
+//! them. Physical memory is one or more zones (DRAM, NVM), each with a [`Buddy`] allocator of its
 //! own whose free lists are split by color. Threads may have colors of their own, and ranges of a
 //! process may be [placed](Os::place), which is the API of section 3.4 for programmers.
 //!
