@@ -20,6 +20,9 @@ pub use gf2::{Span, XorFunction};
 
 use crate::units::{Bytes, PhysAddr};
 
+/// Bits of the offset within a base page of 4 KiB, what live programs are given.
+pub const BASE_PAGE_BITS: u32 = 12;
+
 /// What a function of the address chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {

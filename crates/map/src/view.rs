@@ -2,7 +2,7 @@
 //! page size, and how bank colors and cache colors overlap (bpm Fig. 3). Drawing is done elsewhere.
 
 use memweir_core::Bytes;
-use memweir_core::address_map::{AddressMap, Coloring, Span};
+use memweir_core::address_map::{AddressMap, Coloring};
 use memweir_core::cache::CacheGeometry;
 use serde::Serialize;
 
@@ -75,13 +75,6 @@ fn banks_touched(map: &AddressMap, page: Bytes) -> u64 {
     let span = map.span();
     let above = span.above(inner.0.trailing_zeros());
     channels << (span.dimension() - above.dimension())
-}
-
-/// The functions that every page of `page` bytes decides alone, lowest bit first: bit `i` of a
-/// color is the value of the `i`th.
-#[must_use]
-pub fn color_functions(map: &AddressMap, page: Bytes) -> Span {
-    map.coloring(page.0.trailing_zeros()).span().clone()
 }
 
 #[cfg(test)]

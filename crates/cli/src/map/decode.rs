@@ -4,16 +4,14 @@ use std::io::BufRead;
 use std::path::PathBuf;
 
 use memweir_core::PhysAddr;
-use memweir_core::address_map::{AddressMap, Coloring, Role};
+use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, Coloring, Role};
 use memweir_core::input::InputError;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::text::{Align, table};
-
-/// Bits of the offset within the base page, whose color is told.
-const PAGE_BITS: u32 = 12;
+use crate::value;
 
 /// Options of `memweir map decode`.
 #[derive(Debug, clap::Args)]
@@ -34,7 +32,7 @@ pub(crate) struct Args {
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let map = super::read(&args.map)?;
-    let coloring = map.coloring(PAGE_BITS);
+    let coloring = map.coloring(BASE_PAGE_BITS);
     let addresses = addresses(&args.addresses)?;
     let places: Vec<Place> = addresses
         .into_iter()
@@ -64,13 +62,8 @@ fn addresses(given: &[String]) -> Result<Vec<PhysAddr>, InputError> {
 }
 
 fn address(source: &str, line: Option<usize>, text: &str) -> Result<PhysAddr, InputError> {
-    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    };
-    parsed.map(PhysAddr).ok_or_else(|| {
-        let error = InputError::new(source, format!("`{text}` is no address"))
-            .help("hexadecimal with `0x`, or decimal");
+    value::address(text).map_err(|wrong| {
+        let error = InputError::new(source, wrong).help("hexadecimal with `0x`, or decimal");
         match line {
             Some(line) => error.line(line),
             None => error,

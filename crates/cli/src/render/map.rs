@@ -2,14 +2,11 @@
 
 use std::fmt::Write;
 
-use memweir_core::address_map::{AddressMap, Role, XorFunction};
+use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, Role, XorFunction};
 use memweir_map::view::{self, PageView};
 use memweir_plot::{Figure, Grid, GridRow, Panel};
 
 use super::text::{Align, table};
-
-/// Bits of the offset within the base page; the picture has a line there.
-const PAGE_BITS: u32 = 12;
 
 /// The whole text of `memweir map show`.
 pub(crate) fn show(map: &AddressMap, pages: &[PageView]) -> String {
@@ -113,7 +110,7 @@ fn picture(map: &AddressMap) -> String {
     let bits = (0..map.bits).rev();
     let cells = |cell: &dyn Fn(u32) -> String| {
         bits.clone().fold(String::new(), |row, bit| {
-            let border = if bit + 1 == PAGE_BITS { " │" } else { "" };
+            let border = if bit + 1 == BASE_PAGE_BITS { " │" } else { "" };
             format!("{row}{border}{:>3}", cell(bit))
         })
     };
@@ -136,7 +133,7 @@ pub(crate) fn figure(map: &AddressMap) -> Figure {
         title: "which address bits choose what".to_owned(),
         columns: bits.iter().map(u32::to_string).collect(),
         rows: lines(map).into_iter().map(row).collect(),
-        border: bits.iter().position(|bit| *bit < PAGE_BITS),
+        border: bits.iter().position(|bit| *bit < BASE_PAGE_BITS),
     };
     Figure {
         title: map.name.clone(),

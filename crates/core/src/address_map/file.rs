@@ -41,13 +41,7 @@ impl AddressMap {
             row: root.map("row", |value| functions(&value, bits))?.unwrap_or_default(),
             column: root.map("column", |value| functions(&value, bits))?.unwrap_or_default(),
         };
-        map.validate().map_err(|refusal| {
-            let error = root.refuse(refusal.reason);
-            match refusal.help {
-                Some(help) => error.help(help),
-                None => error,
-            }
-        })?;
+        root.checked(map.validate())?;
         Ok(map)
     }
 }

@@ -153,6 +153,14 @@ impl<'a> Section<'a> {
         self.take(key).map(read).transpose()
     }
 
+    /// The result of a check, a refusal placed at this table.
+    ///
+    /// # Errors
+    /// That refusal.
+    pub fn checked<T>(&self, result: Result<T, Refusal>) -> Result<T, InputError> {
+        result.map_err(|refusal| with_help(self.refuse(refusal.reason), refusal.help))
+    }
+
     /// A refusal of this table.
     #[must_use]
     pub fn refuse(&self, reason: impl Into<String>) -> InputError {
@@ -177,13 +185,7 @@ impl<'a> Value<'a> {
     /// # Errors
     /// That refusal.
     pub fn checked<T>(&self, result: Result<T, Refusal>) -> Result<T, InputError> {
-        result.map_err(|refusal| {
-            let error = self.refuse(refusal.reason);
-            match refusal.help {
-                Some(help) => error.help(help),
-                None => error,
-            }
-        })
+        result.map_err(|refusal| with_help(self.refuse(refusal.reason), refusal.help))
     }
 
     /// The string, if it is one.
@@ -327,6 +329,13 @@ impl<'a> Value<'a> {
     #[must_use]
     pub fn expected(&self, what: &str) -> InputError {
         self.refuse(format!("must be {what}, not {}", article(self.value.type_str())))
+    }
+}
+
+fn with_help(error: InputError, help: Option<String>) -> InputError {
+    match help {
+        Some(help) => error.help(help),
+        None => error,
     }
 }
 

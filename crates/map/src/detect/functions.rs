@@ -6,7 +6,7 @@
 //! offset shows. What a trial refutes stays known, so the next candidate must explain it.
 
 use memweir_core::PhysAddr;
-use memweir_core::address_map::Interleave;
+use memweir_core::address_map::{BASE_PAGE_BITS, Interleave};
 use rand::seq::IndexedRandom;
 
 use super::conflicts::Conflicts;
@@ -37,9 +37,6 @@ const TRIED: usize = 12;
 const STRAYS: usize = 4;
 /// Computed pairs on which two explanations are compared.
 const COMPARISONS: usize = 4000;
-/// Bits of an address within a page of 4 KiB, which virtual machines keep contiguous.
-const PAGE_BITS: u32 = 12;
-
 type Pair = (PhysAddr, PhysAddr);
 
 /// Candidates of a kind: in the order of the kinds, those that explain the most banks.
@@ -242,10 +239,10 @@ fn unexplained(plain: Option<&Model>, conflicts: &Conflicts) -> String {
         (plain.banks.dimension(), highest.unwrap_or(0))
     });
     let seen = format!("{pairs} pairs conflict, one of {per_conflict:.0} tried");
-    if highest <= PAGE_BITS && per_conflict > 3.0 * f64::from(1 << found) {
+    if highest <= BASE_PAGE_BITS && per_conflict > 3.0 * f64::from(1 << found) {
         return format!(
             "no physical contiguity behind the guest's memory: {seen}, but they agree in {found} \
-             functions of bits below {PAGE_BITS} and in none of higher bits; on a machine that is no \
+             functions of bits below {BASE_PAGE_BITS} and in none of higher bits; on a machine that is no \
              guest, its channels are interleaved in a way that was not searched"
         );
     }
