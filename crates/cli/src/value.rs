@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use memweir_core::cache::CacheGeometry;
-use memweir_core::{Bytes, BytesPerSec, Nanos};
+use memweir_core::{Bytes, BytesPerSec, Nanos, PhysAddr};
 use memweir_run::options::Refusal;
 
 /// A time with its unit, more than nothing.
@@ -26,6 +26,23 @@ pub(crate) fn size(text: &str) -> Result<Bytes, String> {
         return Err("a size must be more than nothing".to_owned());
     }
     Ok(Bytes(bytes))
+}
+
+/// An address, hexadecimal with `0x` or decimal.
+pub(crate) fn address(text: &str) -> Result<PhysAddr, String> {
+    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    parsed.map(PhysAddr).ok_or_else(|| format!("`{text}` is no address"))
+}
+
+/// An address, or the size of what lies before it.
+pub(crate) fn place(text: &str) -> Result<PhysAddr, String> {
+    address(text).or_else(|wrong| match size(text) {
+        Ok(bytes) => Ok(PhysAddr(bytes.0)),
+        Err(_) => Err(format!("{wrong}: write `0x200000000`, `8589934592` or `8G`")),
+    })
 }
 
 /// A rate such as `4GB/s` or `800MB/s`, with decimal prefixes as bandwidth is quoted.

@@ -21,6 +21,8 @@ pub mod text;
 
 pub use rule::{Rule, Violation};
 
+use std::collections::BTreeMap;
+
 use memweir_core::Cycles;
 use memweir_core::input::Refusal;
 
@@ -50,6 +52,10 @@ struct Channel {
 }
 
 impl Checker {
+    /// The last cycle that a command can have: five hundred years at 300 MHz, and far enough from
+    /// the end of numbers for every distance.
+    pub const LAST_CYCLE: Cycles = Cycles(1 << 62);
+
     /// A checker for the memory that `config` describes, all of whose banks are closed at cycle zero
     /// and were refreshed until then. Of the controller's options it looks at one: whether there is
     /// refresh at all.
@@ -70,7 +76,8 @@ impl Checker {
         })
     }
 
-    /// Checks the next command.
+    /// Checks the next command, whose time is below [`Checker::LAST_CYCLE`]. One that is before the
+    /// command before it on its channel is a violation, and nothing more is asked of it.
     pub fn check(&mut self, command: &Command) {
         self.commands += 1;
         self.last = self.last.max(command.at);
@@ -81,6 +88,9 @@ impl Checker {
         let Some(rank) = ranks.get_mut(usize::from(command.to.rank)) else {
             return self.report.state(Rule::Address, None, command);
         };
+        if !buses.check_order(&mut self.report, command) {
+            return;
+        }
         buses.check(&mut self.report, rank.limits(), command);
         rank.check(&mut self.report, command);
     }
@@ -110,6 +120,12 @@ impl Checker {
     #[must_use]
     pub fn count(&self) -> u64 {
         self.report.count()
+    }
+
+    /// How many of them break each rule; a rule that is kept is not among them.
+    #[must_use]
+    pub fn counts(&self) -> &BTreeMap<Rule, u64> {
+        self.report.counts()
     }
 
     /// The first of them, at most [`Violation::KEPT`].

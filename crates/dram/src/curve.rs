@@ -1,8 +1,11 @@
 //! Bandwidth against latency: what a memory carries and how long reads take at every load and share
 //! of reads. The flow model's service curves are made of this.
 //!
-//! Requests arrive at random (independently of each other, so that their number in a span of time
-//! is Poisson distributed) and latency counts from their arrival, waiting before the queue included.
+//! That is measured in two ways. Requests that arrive at random (independently of each other, so that
+//! their number in a span of time is Poisson distributed) show the latency at a load that nothing holds
+//! back; it counts from the arrival, waiting before the queue included. Programs that each wait for one
+//! read after another show what a load is held back by: their number is fixed, and what each waits is
+//! what the flow model stretches.
 
 mod file;
 mod fit;
@@ -10,17 +13,18 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 
-pub use fit::Fit;
+pub use fit::{Fit, Growth};
 pub use pattern::Pattern;
 
 use std::convert::Infallible;
 
 use memweir_core::input::Refusal;
-use memweir_core::{BytesPerSec, LINE_BYTES};
+use memweir_core::{BytesPerSec, LINE_BYTES, PhysAddr};
 use serde::Serialize;
 
 use crate::config::MemoryConfig;
-use crate::drive::{DriveError, Driven, Mode, drive};
+use crate::drive::{DriveError, Driven, DrivenParts, Mode, drive, drive_parts};
+use crate::hybrid::Hybrid;
 use crate::system::MemorySystem;
 use pattern::Requests;
 
@@ -33,6 +37,8 @@ pub struct Plan {
     pub patterns: Vec<Pattern>,
     /// Offered loads, as shares of what the memory carries with the same pattern and reads.
     pub loads: Vec<f64>,
+    /// Numbers of programs that wait for reads at the same time.
+    pub programs: Vec<u32>,
     /// Requests of each run.
     pub requests: u64,
     /// Of the random numbers.
@@ -45,6 +51,7 @@ impl Default for Plan {
             read_shares: vec![0.0, 0.25, 0.5, 0.75, 1.0],
             patterns: Pattern::ALL.map(|(_, pattern)| pattern).to_vec(),
             loads: vec![0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95],
+            programs: vec![1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128],
             requests: 50_000,
             seed: 1,
         }
@@ -61,7 +68,7 @@ pub struct Task {
 }
 
 /// What was measured at one load.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// Load that was offered, in bytes per second.
     pub offered: BytesPerSec,
@@ -71,6 +78,31 @@ pub struct Point {
     pub latency_ns: Option<f64>,
     /// What 99 in a hundred reads did not exceed, in nanoseconds.
     pub p99_ns: Option<f64>,
+    /// Each memory, where several are side by side.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartPoint>,
+}
+
+/// What one of several memories carried meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PartPoint {
+    /// In bytes per second.
+    pub bandwidth: BytesPerSec,
+    /// Mean latency of its reads in nanoseconds; absent where nothing was read.
+    pub latency_ns: Option<f64>,
+    /// What 99 in a hundred of them did not exceed, in nanoseconds.
+    pub p99_ns: Option<f64>,
+}
+
+/// What programs got of which each waits for one read after another; writes are posted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Waiting {
+    /// How many there were.
+    pub programs: u32,
+    /// What they moved together, in bytes per second.
+    pub bandwidth: BytesPerSec,
+    /// Mean time from read to read of one of them, in nanoseconds.
+    pub wait_ns: f64,
 }
 
 /// A measured line: the bandwidth at saturation, and the loads below.
@@ -84,6 +116,8 @@ pub struct Line {
     pub saturated: BytesPerSec,
     /// In ascending order of load.
     pub points: Vec<Point>,
+    /// In ascending order of programs; nothing where nothing is read.
+    pub waiting: Vec<Waiting>,
 }
 
 /// Bandwidth against latency of one memory.
@@ -111,37 +145,60 @@ impl Plan {
     /// # Errors
     /// If the memory cannot work.
     pub fn measure(&self, config: &MemoryConfig, task: Task) -> Result<Line, Refusal> {
-        let full = self.run(config, task, None)?;
-        let saturated = bandwidth(config, &full);
+        self.measure_on(&Site::of(config.clone()), task)
+    }
+
+    /// Measures one line on memories side by side, or on one alone.
+    ///
+    /// # Errors
+    /// If a memory cannot work, or two share addresses.
+    pub fn measure_on(&self, site: &Site, task: Task) -> Result<Line, Refusal> {
+        let full = self.run(site, task, Load::Saturated)?;
+        let saturated = bandwidth(site, &full.whole);
         let point = |load: &f64| {
             let offered = BytesPerSec(saturated.0 * load);
-            let driven = self.run(config, task, Some(offered))?;
-            let nanos = |cycles: f64| cycles * config.spec().clock.as_f64() * 1e-3;
-            Ok(Point {
-                offered,
-                bandwidth: bandwidth(config, &driven),
-                latency_ns: driven.latencies.mean().map(nanos),
-                p99_ns: driven.latencies.percentile(0.99).map(|cycles| nanos(cycles as f64)),
+            let DrivenParts { whole, parts } = self.run(site, task, Load::Offered(offered))?;
+            let (bandwidth, latency_ns, p99_ns) = figures(site, &whole);
+            let part = |driven: &Driven| {
+                let (bandwidth, latency_ns, p99_ns) = figures(site, driven);
+                PartPoint { bandwidth, latency_ns, p99_ns }
+            };
+            let parts = parts.iter().map(part).collect();
+            Ok(Point { offered, bandwidth, latency_ns, p99_ns, parts })
+        };
+        let waiting = |programs: &u32| {
+            let driven = self.run(site, task, Load::Waiting(*programs))?.whole;
+            let per_read = driven.cycles.as_f64() / driven.reads.max(1) as f64;
+            Ok(Waiting {
+                programs: *programs,
+                bandwidth: bandwidth(site, &driven),
+                wait_ns: f64::from(*programs) * per_read * site.clock_ns(),
             })
         };
         let points = self.loads.iter().map(point).collect::<Result<Vec<_>, Refusal>>()?;
-        Ok(Line { pattern: task.pattern, read_share: task.read_share, saturated, points })
+        let programs = if task.read_share > 0.0 { self.programs.as_slice() } else { &[] };
+        let waiting = programs.iter().map(waiting).collect::<Result<Vec<_>, Refusal>>()?;
+        let Task { pattern, read_share } = task;
+        Ok(Line { pattern, read_share, saturated, points, waiting })
     }
 
-    /// Drives the memory with `offered` bytes per second, or with all that it takes.
-    fn run(
-        &self,
-        config: &MemoryConfig,
-        task: Task,
-        offered: Option<BytesPerSec>,
-    ) -> Result<Driven, Refusal> {
-        let mut memory = MemorySystem::new(config)?;
-        let gap =
-            offered.map(|rate| LINE_BYTES as f64 / rate.0 / (config.spec().clock.as_f64() * 1e-12));
-        let mut requests =
-            Requests::new(task, config.capacity(), gap, self.seed).take(self.requests as usize);
-        let mode = if gap.is_some() { Mode::Due } else { Mode::Saturate };
-        match drive(&mut memory, mode, || Ok::<_, Infallible>(requests.next()), &mut ()) {
+    /// Drives the memories with this load.
+    fn run(&self, site: &Site, task: Task, load: Load) -> Result<DrivenParts, Refusal> {
+        let (mode, gap) = match load {
+            Load::Saturated => (Mode::Saturate, None),
+            Load::Waiting(programs) => (Mode::Parallel(programs), None),
+            Load::Offered(rate) => {
+                (Mode::Due, Some(LINE_BYTES as f64 / rate.0 / (site.clock_ns() * 1e-9)))
+            }
+        };
+        let mut requests = Requests::new(task, site, gap, self.seed).take(self.requests as usize);
+        let source = || Ok::<_, Infallible>(requests.next());
+        let driven = match site.systems.as_slice() {
+            [(_, config)] => drive(&mut MemorySystem::new(config)?, mode, source, &mut ())
+                .map(|whole| DrivenParts { whole, parts: Vec::new() }),
+            systems => drive_parts(&mut Hybrid::new(systems)?, mode, source, &mut ()),
+        };
+        match driven {
             Ok(driven) => Ok(driven),
             Err(DriveError::Source(never)) => match never {},
             Err(fault) => Err(Refusal::new(fault.to_string(), "a fault of memweir")),
@@ -149,7 +206,54 @@ impl Plan {
     }
 }
 
-fn bandwidth(config: &MemoryConfig, driven: &Driven) -> BytesPerSec {
-    let seconds = driven.cycles.as_f64() * config.spec().clock.as_f64() * 1e-12;
+/// What is measured: a memory, or two side by side.
+#[derive(Clone, Debug)]
+pub struct Site {
+    systems: Vec<(PhysAddr, MemoryConfig)>,
+    second_share: f64,
+}
+
+impl Site {
+    /// One memory.
+    #[must_use]
+    pub fn of(config: MemoryConfig) -> Self {
+        Self { systems: vec![(PhysAddr(0), config)], second_share: 0.0 }
+    }
+
+    /// A second memory beside it, from the address `from`, to which this share of the requests goes
+    /// (0 to 1).
+    #[must_use]
+    pub fn beside(mut self, from: PhysAddr, config: MemoryConfig, share: f64) -> Self {
+        self.systems.push((from, config));
+        self.second_share = share;
+        self
+    }
+
+    /// The clock in whose cycles requests arrive, in nanoseconds.
+    fn clock_ns(&self) -> f64 {
+        self.systems[0].1.spec().clock.as_f64() * 1e-3
+    }
+}
+
+/// What a memory is driven with.
+#[derive(Clone, Copy, Debug)]
+enum Load {
+    /// All that it takes.
+    Saturated,
+    /// Arrivals at random, so many bytes per second.
+    Offered(BytesPerSec),
+    /// So many programs of which each waits for one read after another.
+    Waiting(u32),
+}
+
+/// Bandwidth, mean latency and its 99th percentile in nanoseconds.
+fn figures(site: &Site, driven: &Driven) -> (BytesPerSec, Option<f64>, Option<f64>) {
+    let nanos = |cycles: f64| cycles * site.clock_ns();
+    let p99 = driven.latencies.percentile(0.99).map(|cycles| nanos(cycles as f64));
+    (bandwidth(site, driven), driven.latencies.mean().map(nanos), p99)
+}
+
+fn bandwidth(site: &Site, driven: &Driven) -> BytesPerSec {
+    let seconds = driven.cycles.as_f64() * site.clock_ns() * 1e-9;
     BytesPerSec((driven.requests() * LINE_BYTES) as f64 / seconds)
 }

@@ -7,11 +7,13 @@
 
 mod latency;
 mod report;
+mod target;
 #[cfg(test)]
 mod tests;
 
 pub use latency::{Bucket, Latencies};
-pub use report::{LatencyReport, Report};
+pub use report::{LatencyReport, Measured, PartReport, Report, Served};
+pub use target::PartObserver;
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,9 +22,11 @@ use memweir_core::input::Refusal;
 use memweir_core::{Cycles, PhysAddr};
 
 use crate::command::Command;
+use crate::hybrid::Hybrid;
 use crate::request::{Completion, Direction, Request, RowOutcome, Source};
 use crate::stats::Stats;
 use crate::system::{MemorySystem, Observer};
+use target::{Alone, SideBySide, Target, Whole};
 
 /// When requests are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +121,23 @@ impl Driven {
         self.reads + self.writes
     }
 
+    /// Counts an answer, and its latency if it is that of a read.
+    fn count(&mut self, completion: &Completion, latency: Option<u64>) {
+        match latency {
+            Some(latency) => {
+                self.reads += 1;
+                self.latencies.record(latency);
+            }
+            None => self.writes += 1,
+        }
+        match completion.outcome {
+            RowOutcome::Hit => self.hits += 1,
+            RowOutcome::Miss => self.misses += 1,
+            RowOutcome::Conflict => self.conflicts += 1,
+        }
+        self.cycles = self.cycles.max(Cycles(completion.done.0 + 1));
+    }
+
     /// Holds the sums against each other and against what the memory itself has counted.
     ///
     /// # Errors
@@ -169,10 +190,47 @@ pub enum DriveError<E> {
 pub fn drive<E>(
     memory: &mut MemorySystem,
     mode: Mode,
-    mut source: impl FnMut() -> Result<Option<Offer>, E>,
+    source: impl FnMut() -> Result<Option<Offer>, E>,
     observer: &mut impl Observer,
 ) -> Result<Driven, DriveError<E>> {
-    let mut tally = Tally::new(mode, observer);
+    let starts = if mode == Mode::Due { MOST_OUTSTANDING } else { 0 };
+    let tally = Tally::new(mode, starts, 0, Whole(observer));
+    Ok(run(&mut Alone(memory), source, tally)?.driven)
+}
+
+/// What was measured of memories side by side.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrivenParts {
+    /// All of them together.
+    pub whole: Driven,
+    /// Each of them, in the cycles of the whole.
+    pub parts: Vec<Driven>,
+}
+
+/// Drives memories side by side, all at time zero, in cycles of the clock of the first. `observer` is
+/// told everything.
+///
+/// # Errors
+/// Those of the source.
+pub fn drive_parts<E>(
+    memory: &mut Hybrid,
+    mode: Mode,
+    source: impl FnMut() -> Result<Option<Offer>, E>,
+    observer: &mut impl PartObserver,
+) -> Result<DrivenParts, DriveError<E>> {
+    let parts = memory.clocks().count();
+    let tally = Tally::new(mode, MOST_OUTSTANDING, parts, observer);
+    let Tally { driven: whole, mut parts, .. } = run(&mut SideBySide::new(memory), source, tally)?;
+    parts.iter_mut().for_each(|part| part.cycles = whole.cycles);
+    Ok(DrivenParts { whole, parts })
+}
+
+/// The driver's loop.
+fn run<E, O: PartObserver>(
+    memory: &mut impl Target,
+    mut source: impl FnMut() -> Result<Option<Offer>, E>,
+    mut tally: Tally<O>,
+) -> Result<Tally<O>, DriveError<E>> {
     let mut now = 0;
     let mut next = source().map_err(DriveError::Source)?;
     while let Some(offer) = next {
@@ -201,29 +259,38 @@ pub fn drive<E>(
     if tally.outstanding() > 0 {
         return Err(tally.hangs(now));
     }
-    Ok(tally.driven)
+    Ok(tally)
 }
 
 /// What is outstanding and what has happened.
-struct Tally<'a, O> {
+struct Tally<O> {
     mode: Mode,
-    observer: &'a mut O,
+    observer: O,
     /// Requests that were accepted.
     offered: u64,
     outstanding_reads: u32,
     driven: Driven,
-    /// The due cycles of the latest requests, by the end of their number; for [`Mode::Due`] alone.
-    dues: Vec<u64>,
+    /// Of each part, where there are several.
+    parts: Vec<Driven>,
+    /// The cycles from which the latencies of the latest requests count, by the end of their number, where
+    /// their completion does not tell.
+    starts: Vec<u64>,
 }
 
 /// More requests than any memory system holds: up to 64 controllers with queues of up to 4,096.
 const MOST_OUTSTANDING: usize = 1 << 20;
 
-impl<'a, O> Tally<'a, O> {
-    fn new(mode: Mode, observer: &'a mut O) -> Self {
-        let dues = if mode == Mode::Due { vec![0; MOST_OUTSTANDING] } else { Vec::new() };
-        let driven = Driven::default();
-        Self { mode, observer, offered: 0, outstanding_reads: 0, driven, dues }
+impl<O> Tally<O> {
+    fn new(mode: Mode, starts: usize, parts: usize, observer: O) -> Self {
+        Self {
+            mode,
+            observer,
+            offered: 0,
+            outstanding_reads: 0,
+            driven: Driven::default(),
+            parts: vec![Driven::default(); parts],
+            starts: vec![0; starts],
+        }
     }
 
     /// The cycle before which `offer`, the next, is not made.
@@ -253,8 +320,12 @@ impl<'a, O> Tally<'a, O> {
     }
 
     fn accepted(&mut self, offer: &Offer, now: u64) {
-        if let Some(due) = self.dues.get_mut(self.offered as usize % MOST_OUTSTANDING) {
-            *due = offer.due.0;
+        let start = match self.mode {
+            Mode::Saturate | Mode::Parallel(_) => now,
+            Mode::Pace(_) | Mode::Due => self.due(offer),
+        };
+        if let Some(known) = self.starts.get_mut(self.offered as usize % MOST_OUTSTANDING) {
+            *known = start;
         }
         self.offered += 1;
         self.outstanding_reads += u32::from(offer.direction == Direction::Read);
@@ -263,14 +334,16 @@ impl<'a, O> Tally<'a, O> {
 
     /// When the latency of `completion` begins.
     fn start(&self, completion: &Completion) -> Cycles {
+        if let Some(start) = self.starts.get(completion.request.tag as usize % MOST_OUTSTANDING) {
+            return Cycles(*start);
+        }
         match self.mode {
             Mode::Pace(pace) => {
                 // Fewer than 2^32 requests are outstanding, so the end of its number tells it.
                 let behind = (self.offered as u32).wrapping_sub(completion.request.tag);
                 Cycles((self.offered - u64::from(behind)) * pace)
             }
-            Mode::Due => Cycles(self.dues[completion.request.tag as usize % MOST_OUTSTANDING]),
-            Mode::Saturate | Mode::Parallel(_) => completion.accepted,
+            Mode::Saturate | Mode::Parallel(_) | Mode::Due => completion.accepted,
         }
     }
 
@@ -283,26 +356,23 @@ impl<'a, O> Tally<'a, O> {
     }
 }
 
-impl<O: Observer> Observer for Tally<'_, O> {
-    fn completed(&mut self, completion: &Completion) {
-        match completion.request.direction {
+impl<O: PartObserver> PartObserver for Tally<O> {
+    fn completed(&mut self, part: usize, completion: &Completion) {
+        let latency = match completion.request.direction {
             Direction::Read => {
-                self.driven.reads += 1;
                 self.outstanding_reads -= 1;
-                self.driven.latencies.record(completion.done.0 - self.start(completion).0);
+                Some(completion.done.0 - self.start(completion).0)
             }
-            Direction::Write => self.driven.writes += 1,
+            Direction::Write => None,
+        };
+        self.driven.count(completion, latency);
+        if let Some(part) = self.parts.get_mut(part) {
+            part.count(completion, latency);
         }
-        match completion.outcome {
-            RowOutcome::Hit => self.driven.hits += 1,
-            RowOutcome::Miss => self.driven.misses += 1,
-            RowOutcome::Conflict => self.driven.conflicts += 1,
-        }
-        self.driven.cycles = self.driven.cycles.max(Cycles(completion.done.0 + 1));
-        self.observer.completed(completion);
+        self.observer.completed(part, completion);
     }
 
-    fn command(&mut self, command: &Command) {
-        self.observer.command(command);
+    fn command(&mut self, part: usize, command: &Command) {
+        self.observer.command(part, command);
     }
 }

@@ -122,6 +122,11 @@ impl Hybrid {
         self.parts.iter().all(|part| part.system.is_idle())
     }
 
+    /// The clock of each part.
+    pub fn clocks(&self) -> impl Iterator<Item = Picos> + '_ {
+        self.parts.iter().map(|part| Picos(part.clock))
+    }
+
     /// What each part has counted.
     #[must_use]
     pub fn stats(&self) -> Vec<Stats> {

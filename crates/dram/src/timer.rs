@@ -66,7 +66,10 @@ struct Window {
     level: Level,
     /// The number of the part among those of the level.
     part: usize,
-    to: u8,
+    /// The rank whose device has the rule, and the rule.
+    owner: (usize, u16),
+    /// Commands that wait, as bits.
+    to: u16,
     wait: u64,
     length: usize,
     next: usize,
@@ -178,17 +181,27 @@ impl Timer {
             Level::BankGroup => self.shape.groups_in(rank),
             Level::Bank => self.shape.banks_in(rank),
         };
+        let owner = (rank, constraint.rule);
         for part in parts {
-            self.effects[rank][constraint.from as usize].windows.push(self.windows.len());
-            self.windows.push(Window {
-                level: constraint.level,
-                part,
-                to: constraint.to as u8,
-                wait: constraint.wait.0,
-                length: constraint.window as usize,
-                next: 0,
-                times: [0; MAX_WINDOW],
-            });
+            let known = self.windows.iter().position(|w| (w.owner, w.part) == (owner, part));
+            let number = known.unwrap_or(self.windows.len());
+            if known.is_none() {
+                self.windows.push(Window {
+                    level: constraint.level,
+                    part,
+                    owner,
+                    to: 0,
+                    wait: constraint.wait.0,
+                    length: constraint.window as usize,
+                    next: 0,
+                    times: [0; MAX_WINDOW],
+                });
+            }
+            self.windows[number].to |= 1 << constraint.to as u8;
+            let counted = &mut self.effects[rank][constraint.from as usize].windows;
+            if !counted.contains(&number) {
+                counted.push(number);
+            }
         }
     }
 
@@ -275,8 +288,12 @@ impl Timer {
             window.next = if window.next + 1 == window.length { 0 } else { window.next + 1 };
             let oldest = window.times[window.next];
             if oldest > 0 {
-                let earliest = &mut times[window.to as usize];
-                *earliest = (*earliest).max(oldest - 1 + window.wait);
+                let mut to = window.to;
+                while to != 0 {
+                    let earliest = &mut times[to.trailing_zeros() as usize];
+                    *earliest = (*earliest).max(oldest - 1 + window.wait);
+                    to &= to - 1;
+                }
             }
         }
     }

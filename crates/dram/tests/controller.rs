@@ -280,3 +280,93 @@ fn queues_that_cannot_be_held_are_refused() {
     config.low_watermark = 0.9;
     assert!(config.validate().unwrap_err().reason.contains("watermarks"));
 }
+
+/// LPDDR2: four rows take 18 of the 27 cycles of tFAW, and a refresh of a bank counts like one.
+#[test]
+fn rows_wait_for_refreshes_of_banks_in_the_window_of_four() {
+    #[derive(Default)]
+    struct Opened(Vec<(u64, CommandKind)>);
+    impl Observer for Opened {
+        fn command(&mut self, command: &Command) {
+            if matches!(command.kind, CommandKind::Activate | CommandKind::RefreshBank) {
+                self.0.push((command.at.0, command.kind));
+            }
+        }
+    }
+    let mut config = MemoryConfig::new(MemorySpec::shipped("lpddr2-1066").unwrap());
+    config.refresh = RefreshPolicy::PerBank;
+    let mut seen = Opened::default();
+    run(
+        &config,
+        trace(Kind::RandR).map(|word| word & ((1 << 29) - 1)).take(20_000),
+        Mode::Saturate,
+        &mut seen,
+    );
+    let fourth = |kind: CommandKind| {
+        let windows = seen.0.windows(5).filter(|w| w.iter().any(|(_, known)| *known == kind));
+        windows.map(|w| w[4].0 - w[0].0).min().unwrap()
+    };
+    assert_eq!(fourth(CommandKind::Activate), 27);
+    assert_eq!(fourth(CommandKind::RefreshBank), 27);
+}
+
+/// Latencies of the reads of one source.
+struct Waits(Vec<u64>);
+
+impl Observer for Waits {
+    fn completed(&mut self, completion: &Completion) {
+        if completion.request.source == Source(1) && completion.request.direction == Direction::Read
+        {
+            self.0.push(completion.done.0 - completion.accepted.0);
+        }
+    }
+}
+
+/// The longest wait of reads here and there, among row hits and writes that never end.
+fn longest_wait(config: &MemoryConfig, seed: u64) -> u64 {
+    let mut memory = MemorySystem::new(config).unwrap();
+    let mut seen = Waits(Vec::new());
+    let (mut now, mut state) = (0, seed);
+    for i in 0..30_000u64 {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let chance = state >> 33;
+        // One in 64 asks for another row of the bank through which the others stream.
+        let (address, direction, source) = match chance % 64 {
+            0 => ((chance >> 8) % 512 * ROW, Direction::Read, 1),
+            1..20 => (chance % 128 * 64, Direction::Write, 0),
+            _ => (i % 128 * 64, Direction::Read, 0),
+        };
+        let request = request(address, direction, source, 0);
+        while memory.enqueue(Cycles(now), request).is_err() {
+            let next = memory.next_event().expect("it is full").0;
+            memory.advance(Cycles(next), &mut seen);
+            now = next + 1;
+        }
+        memory.advance(Cycles(now), &mut seen);
+        now += 1;
+    }
+    while let Some(next) = memory.next_event() {
+        memory.advance(next, &mut seen);
+    }
+    seen.0.into_iter().max().expect("there are such reads")
+}
+
+/// A read that has waited for the limit is served before all younger ones: what is left are the reads
+/// that are as old, at most the queue's 32 of one bank (tRC 56 each), writes that are under way, and a
+/// refresh. Without a limit it waits for as long as others want the row in its way.
+#[test]
+fn whoever_starves_is_served_within_the_age_limit() {
+    const OLDER: u64 = 32 * 56 + 420 + 200;
+    for scheduler in [Scheduler::FrFcfs, Scheduler::FrFcfsHit, Scheduler::PerBank] {
+        for seed in 0..4 {
+            for limit in [300, 1_000, 4_000] {
+                let mut config = machine_h();
+                config.scheduler = scheduler;
+                config.age_limit = Some(Cycles(limit));
+                let longest = longest_wait(&config, seed);
+                assert!(longest <= limit + OLDER, "{scheduler:?} {seed}: {longest} of {limit}");
+            }
+        }
+    }
+}

@@ -74,14 +74,14 @@ fn copy(
     if header.name.is_empty() {
         header = Header { name: trace.name().to_owned(), ..header };
     }
-    let mut progress = Progress::new(trace);
+    let mut progress = Progress::new(trace.progress().size);
     let mut writer = Writer::start(BufWriter::new(out), format, &header).map_err(fail)?;
     let mut taken = 0u64;
     while let Some(access) = trace.next_access()? {
         writer.push(&access).map_err(fail)?;
         taken += 1;
         if taken.is_multiple_of(1 << 14) {
-            progress.show(trace);
+            progress.show(trace.progress().taken);
         }
     }
     progress.finish();

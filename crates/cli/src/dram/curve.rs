@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use memweir_core::PhysAddr;
 use memweir_core::input::{InputError, Refusal};
 use memweir_dram::MemoryConfig;
-use memweir_dram::curve::{Curve, Fit, Line, Pattern, Plan, Task};
+use memweir_dram::curve::{Curve, Fit, Growth, Line, Pattern, Plan, Point, Site, Task};
 use serde::Serialize;
 
-use super::memory::MemoryArgs;
+use super::memory::{self, MemoryArgs};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::plot::{Chart, Figure, PALETTE, Panel, Series, Style};
@@ -39,6 +40,10 @@ pub(crate) struct Args {
     /// The pattern of the service curve that the flow model reads [default: mixed, or the first]
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     service: Option<Pattern>,
+    /// Share of the requests that goes to the second memory, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, requires = "nvm")]
+    #[arg(value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "Second memory")]
+    nvm_share: u8,
     /// Requests of each run
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
@@ -68,7 +73,8 @@ fn pattern(text: &str) -> Result<Pattern, String> {
 #[derive(Serialize)]
 struct Report<'a> {
     memory: &'a str,
-    service: Service<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<Service<'a>>,
     lines: &'a [Line],
 }
 
@@ -78,7 +84,7 @@ struct Service<'a> {
     capacity: f64,
     read_cost: f64,
     write_cost: f64,
-    growth: &'a [[f64; 2]],
+    growth: &'a [Growth],
     unloaded_read_ns: f64,
     error: f64,
 }
@@ -87,7 +93,12 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     for path in [&args.out, &args.svg, &args.json] {
         output::writable(path.as_deref())?;
     }
-    let config = args.memory.config()?;
+    let systems = args.memory.systems()?;
+    if let (Some(_), [_, _, ..]) = (&args.out, systems.as_slice()) {
+        let error = InputError::new("command line", "a service curve is that of one memory");
+        let help = "measure each by itself: without `--nvm`, and with the second as `--memory`";
+        return Err(error.key("--out").help(help).into());
+    }
     let plan = Plan {
         read_shares: args.read_shares.iter().map(|share| f64::from(*share) / 100.0).collect(),
         patterns: args.patterns.clone(),
@@ -97,26 +108,45 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     };
     let service = chosen(args)?;
     let threads = args.threads.unwrap_or_else(crate::sim::cores);
-    let lines = measure(&plan, &config, threads).map_err(|r| r.written_in("command line"))?;
-    let curve = Curve { memory: args.memory.describe(&config), lines };
-    let fit = curve.fit(service).ok_or_else(|| {
-        InputError::new("command line", "nothing was read, so no latency is known")
-            .key("--read-shares")
-            .help("at least one share above 0")
-    })?;
-    if let Some(path) = &args.out {
-        std::fs::write(path, curve.to_toml(&fit)).map_err(|error| Failure::write(path, error))?;
+    let site = site(&systems, f64::from(args.nvm_share) / 100.0);
+    let lines = measure(&plan, &site, threads).map_err(|r| r.written_in("command line"))?;
+    let names: Vec<String> = systems.iter().map(|(_, config)| memory::describe(config)).collect();
+    let curve = Curve { memory: names.join(" beside "), lines };
+    let fit = match systems.as_slice() {
+        [_] => Some(curve.fit(service).ok_or_else(|| {
+            InputError::new("command line", "nothing was read, so no latency is known")
+                .key("--read-shares")
+                .help("at least one share above 0")
+        })?),
+        _ => None,
+    };
+    tell(args, &curve, fit.as_ref())
+}
+
+/// Writes what was asked for.
+fn tell(args: &Args, curve: &Curve, fit: Option<&Fit>) -> Result<Outcome, Failure> {
+    if let (Some(path), Some(fit)) = (&args.out, fit) {
+        std::fs::write(path, curve.to_toml(fit)).map_err(|error| Failure::write(path, error))?;
     }
     if let Some(path) = &args.svg {
-        figure(&curve).write(path)?;
+        figure(curve).write(path)?;
     }
     if let Some(path) = &args.json {
-        output::json(path, &report(&curve, &fit))?;
+        output::json(path, &report(curve, fit))?;
     }
     if !output::is_stdout(args.json.as_deref()) {
-        output::print(&text(&curve, &fit))?;
+        output::print(&text(curve, fit))?;
     }
     Ok(Outcome::Success)
+}
+
+/// One memory, or two of which the second gets this share of the requests.
+fn site(systems: &[(PhysAddr, MemoryConfig)], share: f64) -> Site {
+    let (first, others) = systems.split_first().expect("there is a first memory");
+    let beside = |site: Site, (from, config): &(PhysAddr, MemoryConfig)| {
+        site.beside(*from, config.clone(), share)
+    };
+    others.iter().fold(Site::of(first.1.clone()), beside)
 }
 
 /// The pattern of the service curve, which must be one of those that are measured.
@@ -134,11 +164,7 @@ fn chosen(args: &Args) -> Result<Pattern, InputError> {
 }
 
 /// Measures all lines on `threads` threads; the result does not depend on their number.
-fn measure(
-    plan: &Plan,
-    config: &MemoryConfig,
-    threads: NonZeroUsize,
-) -> Result<Vec<Line>, Refusal> {
+fn measure(plan: &Plan, site: &Site, threads: NonZeroUsize) -> Result<Vec<Line>, Refusal> {
     let tasks: Vec<Task> = plan.tasks();
     let counter = Counter::new("lines", tasks.len() as u64);
     let next = AtomicUsize::new(0);
@@ -150,7 +176,7 @@ fn measure(
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     tasks.get(index).map(|task| (index, *task))
                 } {
-                    let line = plan.measure(config, task);
+                    let line = plan.measure_on(site, task);
                     if let Ok(mut done) = done.lock() {
                         done[index] = Some(line);
                     }
@@ -164,10 +190,10 @@ fn measure(
     done.into_iter().flatten().collect()
 }
 
-fn report<'a>(curve: &'a Curve, fit: &'a Fit) -> Report<'a> {
+fn report<'a>(curve: &'a Curve, fit: Option<&'a Fit>) -> Report<'a> {
     Report {
         memory: &curve.memory,
-        service: Service {
+        service: fit.map(|fit| Service {
             pattern: fit.pattern,
             capacity: fit.capacity.0,
             read_cost: 1.0,
@@ -175,13 +201,13 @@ fn report<'a>(curve: &'a Curve, fit: &'a Fit) -> Report<'a> {
             growth: &fit.growth,
             unloaded_read_ns: fit.unloaded_ns,
             error: fit.error,
-        },
+        }),
         lines: &curve.lines,
     }
 }
 
-/// Each line in a row, then the service curve.
-fn text(curve: &Curve, fit: &Fit) -> String {
+/// Each line in a row, then the service curve if it is of one memory.
+fn text(curve: &Curve, fit: Option<&Fit>) -> String {
     let columns = [
         ("pattern", Align::Left),
         ("reads", Align::Right),
@@ -190,16 +216,20 @@ fn text(curve: &Curve, fit: &Fit) -> String {
         ("at 50 %", Align::Right),
         ("at 80 %", Align::Right),
         ("at 95 %", Align::Right),
+        ("one waits", Align::Right),
+        ("16 wait", Align::Right),
     ];
     let row = |line: &Line| {
         let at = |load: f64| {
             let point = line.points.iter().min_by(|a, b| {
-                let far =
-                    |p: &memweir_dram::curve::Point| (p.offered.0 / line.saturated.0 - load).abs();
+                let far = |p: &Point| (p.offered.0 / line.saturated.0 - load).abs();
                 far(a).total_cmp(&far(b))
             });
-            let latency = point.and_then(|point| point.latency_ns);
-            latency.map_or("-".to_owned(), |latency| format!("{latency:.1}"))
+            point.map_or_else(String::new, latencies)
+        };
+        let waits = |programs: u32| {
+            let seen = line.waiting.iter().find(|seen| seen.programs == programs);
+            seen.map_or("-".to_owned(), |seen| format!("{:.1}", seen.wait_ns))
         };
         vec![
             line.pattern.to_string(),
@@ -209,19 +239,36 @@ fn text(curve: &Curve, fit: &Fit) -> String {
             at(0.5),
             at(0.8),
             at(0.95),
+            waits(1),
+            waits(16),
         ]
     };
-    format!(
-        "{}\n\n{}\n\nservice curve ({}): capacity {}, a line written costs {:.2} lines read, \
-         {:.1} ns unloaded; the costs meet the saturated bandwidths within {}\n",
-        curve.memory,
-        table(&columns, curve.lines.iter().map(row).collect()),
-        fit.pattern,
-        rate(fit.capacity.0),
-        fit.write_cost,
-        fit.unloaded_ns,
-        percent(fit.error)
-    )
+    let lines = table(&columns, curve.lines.iter().map(row).collect());
+    let service = match fit {
+        None => "latencies of the first / the second memory".to_owned(),
+        Some(fit) => format!(
+            "service curve ({}): capacity {}, a line written costs {:.2} lines read, \
+             who waits alone for each read waits {:.1} ns; the costs meet the saturated bandwidths within {}",
+            fit.pattern,
+            rate(fit.capacity.0),
+            fit.write_cost,
+            fit.unloaded_ns,
+            percent(fit.error)
+        ),
+    };
+    format!("{}\n\n{lines}\n\n{service}\n", curve.memory)
+}
+
+/// The mean latencies of a point in nanoseconds: of each memory, if there are several.
+fn latencies(point: &Point) -> String {
+    let shown = |latency: Option<f64>| latency.map_or("-".to_owned(), |ns| format!("{ns:.1}"));
+    match point.parts.as_slice() {
+        [] => shown(point.latency_ns),
+        parts => {
+            let parts = parts.iter().map(|part| shown(part.latency_ns));
+            parts.collect::<Vec<_>>().join(" / ")
+        }
+    }
 }
 
 /// A panel for each pattern, a line for each share of reads.

@@ -1,7 +1,9 @@
 //! `memweir dram`: memories at bank level, driven by traces.
 
+mod check;
 mod convert;
 mod curve;
+mod devices;
 mod list;
 mod memory;
 mod render;
@@ -27,6 +29,8 @@ enum Action {
     Replay(Box<replay::Args>),
     /// Measure bandwidth against latency, for people and for the flow model of `memweir sim`
     Curve(Box<curve::Args>),
+    /// Hold a command trace against the rules of its standard
+    Check(check::Args),
     /// Write a trace in another format
     Convert(convert::Args),
     /// List the memories that come with memweir
@@ -40,6 +44,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.action {
         Action::Replay(args) => replay::execute(args),
         Action::Curve(args) => curve::execute(args),
+        Action::Check(args) => check::execute(args),
         Action::Convert(args) => convert::execute(args),
         Action::List => list::execute(),
         Action::Show(args) => show::execute(args),

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use memweir_core::address_map::{AddressMap, Role, XorFunction};
-use memweir_dram::drive::{Bucket, Mode, Report};
+use memweir_core::{PhysAddr, Picos};
+use memweir_dram::drive::{Bucket, Mode, Report, Served};
 use memweir_dram::trace::Trace;
 use memweir_dram::{MemoryConfig, Stats};
 
@@ -11,23 +12,21 @@ use crate::failure::Failure;
 use crate::render::bars::bar;
 use crate::render::text::{count, percent, rate, seconds};
 
-/// Memory, trace and mode, and the address map as the controllers read it.
-pub(super) fn head(config: &MemoryConfig, trace: &Trace, mode: Mode) -> Result<String, Failure> {
-    let map = config.complete_map().map_err(|refusal| refusal.written_in("command line"))?;
-    let names: Vec<&str> = config.ranks.iter().map(|spec| spec.name.as_str()).collect();
-    let ranks = match names.as_slice() {
-        [name, others @ ..] if others.iter().all(|other| other == name) => {
-            format!("{name}, {} per channel", plural(names.len() as u64, "rank"))
-        }
-        names => format!("ranks {}", names.join(" + ")),
-    };
+/// Memories, trace and mode, and the address maps as the controllers read them.
+pub(super) fn head(
+    systems: &[(PhysAddr, MemoryConfig)],
+    trace: &Trace,
+    mode: Mode,
+) -> Result<String, Failure> {
     let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "memory       {ranks}, {}, {}",
-        plural(u64::from(config.channels), "channel"),
-        config.capacity()
-    );
+    for (number, (from, config)) in systems.iter().enumerate() {
+        let name = if number == 0 { "memory" } else { "second" };
+        let place = if number == 0 { String::new() } else { format!(", from {from}") };
+        let channels = plural(u64::from(config.channels), "channel");
+        let devices = devices(config);
+        let _ = writeln!(text, "{name:<12} {devices}, {channels}, {}{place}", config.capacity());
+    }
+    let config = &systems[0].1;
     let _ = writeln!(
         text,
         "controller   {}, {} page, {} refresh, queues of {} reads and {} writes",
@@ -48,7 +47,22 @@ pub(super) fn head(config: &MemoryConfig, trace: &Trace, mode: Mode) -> Result<S
         trace.format().name(),
         trace.header().addresses.name()
     );
-    Ok(text + &address_map(&map) + "\n")
+    for (_, config) in systems {
+        let map = config.complete_map().map_err(|refusal| refusal.written_in("command line"))?;
+        text += &address_map(&map);
+    }
+    Ok(text + "\n")
+}
+
+/// The devices of a memory's ranks.
+pub(super) fn devices(config: &MemoryConfig) -> String {
+    let names: Vec<&str> = config.ranks.iter().map(|spec| spec.name.as_str()).collect();
+    match names.as_slice() {
+        [name, others @ ..] if others.iter().all(|other| other == name) => {
+            format!("{name}, {} per channel", plural(names.len() as u64, "rank"))
+        }
+        names => format!("ranks {}", names.join(" + ")),
+    }
 }
 
 fn name_of<T: PartialEq>(all: &[(&'static str, T)], value: T) -> &'static str {
@@ -99,45 +113,13 @@ fn listed(functions: &[XorFunction]) -> String {
     parts.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// The results.
-pub(super) fn report(config: &MemoryConfig, report: &Report, stats: &Stats) -> String {
-    let cycles = report.cycles as f64;
-    let time = cycles * config.spec().clock.as_f64() * 1e-12;
-    let of_requests = |part: u64| {
-        format!("{} ({})", count(part), percent(part as f64 / report.requests.max(1) as f64))
-    };
-    let mut rows = vec![
-        (
-            "requests",
-            format!(
-                "{}: {} reads, {} writes",
-                count(report.requests),
-                count(report.reads),
-                count(report.writes)
-            ),
-        ),
-        ("cycles", format!("{} ({:.6} s)", count(report.cycles), time)),
-        ("row hits", of_requests(report.row_hits)),
-        ("row misses", of_requests(report.row_misses)),
-        ("row conflicts", of_requests(report.row_conflicts)),
-        ("activates", count(report.activates)),
-        ("refreshes", count(report.refreshes)),
-        ("bandwidth", rate(report.bandwidth_bytes_per_s)),
-        ("bus in use", percent(report.bus_utilisation)),
-    ];
+/// The results, in cycles of `clock`; `stats` are those of all memories.
+pub(super) fn report(report: &Report, clock: Picos, stats: &Stats) -> String {
+    let mut rows = served(&report.served, clock);
     for (name, value) in [("from writes", stats.forwarded), ("merged writes", stats.coalesced)] {
         if value > 0 {
             rows.push((name, count(value)));
         }
-    }
-    if let (Some(energy), Some(power)) = (&report.energy_pj, report.average_power_mw) {
-        let kinds: Vec<String> = energy
-            .iter()
-            .filter(|(_, pj)| **pj > 0.0)
-            .map(|(kind, pj)| format!("{kind} {:.3}", pj * 1e-6))
-            .collect();
-        rows.push(("power", format!("{power:.1} mW mean")));
-        rows.push(("energy in µJ", kinds.join(", ")));
     }
     rows.push((
         "CPU time",
@@ -147,16 +129,59 @@ pub(super) fn report(config: &MemoryConfig, report: &Report, stats: &Stats) -> S
             count(report.requests_per_cpu_s as u64)
         ),
     ));
-    let mut text = String::new();
-    for (name, value) in rows {
-        let _ = writeln!(text, "{name:<14} {value}");
+    let mut text = listed_rows(rows) + &latencies(&report.served);
+    for part in &report.parts {
+        let _ = writeln!(text, "\n{}, from {}", part.memory, PhysAddr(part.from));
+        text += &listed_rows(served(&part.served, clock));
+        text += &latencies(&part.served);
     }
-    text + &latencies(report)
+    text
+}
+
+fn listed_rows(rows: Vec<(&str, String)>) -> String {
+    rows.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()
+}
+
+/// What was served.
+fn served(served: &Served, clock: Picos) -> Vec<(&'static str, String)> {
+    let time = served.cycles as f64 * clock.as_f64() * 1e-12;
+    let of_requests = |part: u64| {
+        format!("{} ({})", count(part), percent(part as f64 / served.requests.max(1) as f64))
+    };
+    let mut rows = vec![
+        (
+            "requests",
+            format!(
+                "{}: {} reads, {} writes",
+                count(served.requests),
+                count(served.reads),
+                count(served.writes)
+            ),
+        ),
+        ("cycles", format!("{} ({:.6} s)", count(served.cycles), time)),
+        ("row hits", of_requests(served.row_hits)),
+        ("row misses", of_requests(served.row_misses)),
+        ("row conflicts", of_requests(served.row_conflicts)),
+        ("activates", count(served.activates)),
+        ("refreshes", count(served.refreshes)),
+        ("bandwidth", rate(served.bandwidth_bytes_per_s)),
+        ("bus in use", percent(served.bus_utilisation)),
+    ];
+    if let (Some(energy), Some(power)) = (&served.energy_pj, served.average_power_mw) {
+        let kinds: Vec<String> = energy
+            .iter()
+            .filter(|(_, pj)| **pj > 0.0)
+            .map(|(kind, pj)| format!("{kind} {:.3}", pj * 1e-6))
+            .collect();
+        rows.push(("power", format!("{power:.1} mW mean")));
+        rows.push(("energy in µJ", kinds.join(", ")));
+    }
+    rows
 }
 
 /// Mean, percentiles, and a bar for each range of latencies.
-fn latencies(report: &Report) -> String {
-    let latency = &report.read_latency_cycles;
+fn latencies(served: &Served) -> String {
+    let latency = &served.read_latency_cycles;
     let (Some(mean), Some(p50), Some(p90), Some(p99), Some(max)) =
         (latency.mean, latency.p50, latency.p90, latency.p99, latency.max)
     else {
@@ -168,7 +193,7 @@ fn latencies(report: &Report) -> String {
     let most = latency.histogram.iter().map(|bucket| bucket.count).max().unwrap_or(1);
     for Bucket { from, to, count: number } in &latency.histogram {
         let range = if from == to { from.to_string() } else { format!("{from}-{to}") };
-        let share = *number as f64 / report.reads as f64;
+        let share = *number as f64 / served.reads as f64;
         let bar = bar(*number as f64 / most as f64, BAR);
         let _ = writeln!(text, "{range:>13}  {:>7}  {bar}", percent(share));
     }

@@ -2,16 +2,20 @@
 
 use std::path::PathBuf;
 
-use memweir_dram::drive::{self, DriveError, Mode, Report};
+use memweir_core::input::{InputError, Refusal};
+use memweir_core::{Cycles, PhysAddr};
+use memweir_dram::drive::{
+    self, DriveError, DrivenParts, Measured, Mode, PartReport, Report, Served,
+};
 use memweir_dram::trace::{Format, Trace};
-use memweir_dram::{MemoryConfig, MemorySystem};
+use memweir_dram::{Hybrid, MemoryConfig, MemorySystem, Stats};
 use nix::time::{ClockId, clock_gettime};
 
 use super::convert::format;
 use super::memory::MemoryArgs;
 use super::render;
-use super::source::{Beyond, Requests};
-use super::watch::{Verdict, Watch};
+use super::source::{Beyond, Requests, Space};
+use super::watch::{Verdict, Watch, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::value::refused;
@@ -42,6 +46,9 @@ pub(crate) struct Args {
     /// Write every command, one per line
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     commands: Option<PathBuf>,
+    /// Write every command of the second memory, in cycles of its own clock
+    #[arg(long, value_name = "FILE", requires = "nvm", help_heading = "Output")]
+    nvm_commands: Option<PathBuf>,
     /// Write the result as JSON (`-`: to standard output instead of the report)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     json: Option<PathBuf>,
@@ -49,49 +56,106 @@ pub(crate) struct Args {
 
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
-    let config = args.memory.config()?;
+    let systems = args.memory.systems()?;
     let trace = Trace::open(&args.trace, args.format)?;
-    let mut watch = Watch::new(&config, args.check, args.commands.as_deref())?;
+    let files = [args.commands.as_deref(), args.nvm_commands.as_deref()];
+    let watches = systems.iter().zip(files);
+    let watches = watches.map(|((_, config), file)| Watch::new(config, args.check, file));
+    let mut watches = watches.collect::<Result<Vec<_>, _>>()?;
     let for_people = !output::is_stdout(args.json.as_deref());
     if for_people {
-        output::print(&render::head(&config, &trace, args.mode)?)?;
+        output::print(&render::head(&systems, &trace, args.mode)?)?;
     }
     let beyond = if args.wrap { Beyond::Wrap } else { Beyond::Refuse };
-    let mut requests = Requests::new(trace, config.capacity(), beyond);
-    let (report, stats) = measure(&config, args.mode, &mut requests, &mut watch)?;
+    let mut requests = Requests::new(trace, Space::of(&systems), beyond);
+    let start = cpu_seconds()?;
+    let (driven, stats) = drive_all(&systems, args.mode, &mut requests, &mut watches)?;
+    let cpu_s = cpu_seconds()? - start;
+    let (report, ends) = measured(&systems, &driven, &stats, &watches, cpu_s);
     let trace = requests.finish();
-    let verdict = watch.finish(memweir_core::Cycles(report.cycles))?;
+    let verdicts = watches.into_iter().zip(ends).map(|(watch, end)| watch.finish(end));
+    let verdicts = verdicts.collect::<Result<Vec<_>, _>>()?;
     if let Some(path) = &args.json {
         output::json(path, &report)?;
     }
     if for_people {
-        output::print(&render::report(&config, &report, &stats))?;
+        let mut all = Stats::default();
+        stats.iter().for_each(|part| all += *part);
+        output::print(&render::report(&report, systems[0].1.spec().clock, &all))?;
     }
     if let Some(cut) = trace.cut() {
         eprintln!("memweir: {}: {cut}", trace.name());
     }
-    Ok(conclude(verdict))
+    Ok(conclude(&systems, &verdicts))
 }
 
-/// Replays, and holds the sums against each other.
-fn measure(
-    config: &MemoryConfig,
+/// Replays, and holds the sums against each other; what each memory counted.
+fn drive_all(
+    systems: &[(PhysAddr, MemoryConfig)],
     mode: Mode,
     requests: &mut Requests,
-    watch: &mut Watch,
-) -> Result<(Report, memweir_dram::Stats), Failure> {
-    let mut memory = MemorySystem::new(config).map_err(|r| r.written_in("command line"))?;
-    let start = cpu_seconds()?;
-    let driven = drive::drive(&mut memory, mode, || requests.next_offer(), watch);
-    let driven = driven.map_err(|error| match error {
+    watches: &mut [Watch],
+) -> Result<(DrivenParts, Vec<Stats>), Failure> {
+    let on_command_line = |refusal: Refusal| refusal.written_in("command line");
+    let (driven, stats) = if let ([(_, config)], [watch]) = (systems, &mut *watches) {
+        let mut memory = MemorySystem::new(config).map_err(on_command_line)?;
+        let driven = drive::drive(&mut memory, mode, || requests.next_offer(), watch);
+        let whole = driven.map_err(failed)?;
+        (DrivenParts { parts: vec![whole.clone()], whole }, vec![memory.stats()])
+    } else {
+        let mut memory = Hybrid::new(systems).map_err(on_command_line)?;
+        let mut watches = Watches(watches);
+        let driven = drive::drive_parts(&mut memory, mode, || requests.next_offer(), &mut watches);
+        (driven.map_err(failed)?, memory.stats())
+    };
+    let mut all = Stats::default();
+    stats.iter().for_each(|part| all += *part);
+    driven.whole.verify(requests.taken, &all).map_err(Failure::Fault)?;
+    for (part, stats) in driven.parts.iter().zip(&stats) {
+        part.verify(part.requests(), stats).map_err(Failure::Fault)?;
+    }
+    Ok((driven, stats))
+}
+
+fn failed(error: DriveError<InputError>) -> Failure {
+    match error {
         DriveError::Source(input) => Failure::Input(input),
         fault @ DriveError::Hangs { .. } => Failure::Fault(fault.to_string()),
-    })?;
-    let cpu_s = cpu_seconds()? - start;
-    let stats = memory.stats();
-    driven.verify(requests.taken, &stats).map_err(Failure::Fault)?;
-    let energy = watch.energy(driven.cycles);
-    Ok((Report::new(config, &driven, &stats, energy.as_ref(), cpu_s), stats))
+    }
+}
+
+/// The report, and the cycle of each memory's own clock in which the replay ended.
+fn measured(
+    systems: &[(PhysAddr, MemoryConfig)],
+    driven: &DrivenParts,
+    stats: &[Stats],
+    watches: &[Watch],
+    cpu_s: f64,
+) -> (Report, Vec<Cycles>) {
+    let clock = systems[0].1.spec().clock;
+    let end = driven.whole.cycles.0 * clock.0;
+    let end_of =
+        |(_, config): &(PhysAddr, MemoryConfig)| Cycles(end.div_ceil(config.spec().clock.0));
+    let ends: Vec<Cycles> = systems.iter().map(end_of).collect();
+    let energies = watches.iter().zip(&ends).map(|(watch, end)| watch.energy(*end));
+    let energies: Vec<_> = energies.collect();
+    let measured = systems
+        .iter()
+        .zip(stats)
+        .zip(&energies)
+        .map(|(((_, config), stats), energy)| Measured { config, stats, energy: energy.as_ref() });
+    let measured: Vec<_> = measured.collect();
+    let of_part = |(part, (from, config)): (usize, &(PhysAddr, MemoryConfig))| PartReport {
+        memory: render::devices(config),
+        from: from.0,
+        bytes: config.capacity().0,
+        clock_ps: config.spec().clock.0,
+        served: Served::new(&measured[part..=part], clock, &driven.parts[part]),
+    };
+    let several = systems.iter().enumerate().filter(|_| systems.len() > 1);
+    let served = Served::new(&measured, clock, &driven.whole);
+    let requests_per_cpu_s = served.requests as f64 / cpu_s;
+    (Report { served, cpu_s, requests_per_cpu_s, parts: several.map(of_part).collect() }, ends)
 }
 
 /// CPU time of this process.
@@ -101,8 +165,17 @@ fn cpu_seconds() -> Result<f64, Failure> {
     Ok(now.tv_sec() as f64 + now.tv_nsec() as f64 * 1e-9)
 }
 
-fn conclude(verdict: Option<Verdict>) -> Outcome {
-    let Some(verdict) = verdict else { return Outcome::Success };
-    eprintln!("memweir: {verdict}");
-    if verdict.violations == 0 { Outcome::Success } else { Outcome::Violation }
+fn conclude(systems: &[(PhysAddr, MemoryConfig)], verdicts: &[Option<Verdict>]) -> Outcome {
+    let mut outcome = Outcome::Success;
+    for ((_, config), verdict) in systems.iter().zip(verdicts) {
+        let Some(verdict) = verdict else { continue };
+        match systems {
+            [_] => eprintln!("memweir: {verdict}"),
+            _ => eprintln!("memweir: {}: {verdict}", render::devices(config)),
+        }
+        if verdict.violations > 0 {
+            outcome = Outcome::Violation;
+        }
+    }
+    outcome
 }

@@ -6,8 +6,8 @@ use memweir_core::Cycles;
 use memweir_dram::MemorySpec;
 use memweir_dram::spec::{ArrayEnergy, Currents};
 
+use super::devices;
 use super::list::peak;
-use super::memory;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::text::{Align, rate, table};
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    let spec = memory::spec(&args.memory)?;
+    let spec = devices::spec(&args.memory, "NAME|FILE.toml")?;
     output::print(&text(&spec))?;
     Ok(Outcome::Success)
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use memweir_core::input::InputError;
 use memweir_core::{Bytes, Cycles, PhysAddr};
+use memweir_dram::MemoryConfig;
 use memweir_dram::drive::Offer;
 use memweir_dram::request::Source;
 use memweir_dram::trace::{AddressSpace, ThreadId, Trace};
@@ -19,10 +20,45 @@ pub(super) enum Beyond {
     Wrap,
 }
 
+/// The addresses that memories side by side have.
+pub(super) struct Space {
+    /// Where each begins, and its bytes; ascending.
+    parts: Vec<(u64, u64)>,
+}
+
+impl Space {
+    pub(super) fn of(systems: &[(PhysAddr, MemoryConfig)]) -> Self {
+        let parts = systems.iter().map(|(from, config)| (from.0, config.capacity().0));
+        Self { parts: parts.collect() }
+    }
+
+    /// All bytes.
+    fn size(&self) -> Bytes {
+        Bytes(self.parts.iter().map(|(_, bytes)| bytes).sum())
+    }
+
+    #[inline]
+    fn holds(&self, address: u64) -> bool {
+        self.parts.iter().any(|(from, bytes)| address.wrapping_sub(*from) < *bytes)
+    }
+
+    /// The place of `address` modulo the bytes of all, the memories one after another.
+    fn wrapped(&self, address: u64) -> u64 {
+        let mut rest = address % self.size().0;
+        for (from, bytes) in &self.parts {
+            match rest.checked_sub(*bytes) {
+                Some(behind) => rest = behind,
+                None => return from + rest,
+            }
+        }
+        rest
+    }
+}
+
 /// The requests of a trace.
 pub(super) struct Requests {
     trace: Trace,
-    capacity: Bytes,
+    space: Space,
     beyond: Beyond,
     sources: HashMap<ThreadId, Source>,
     last: Option<(ThreadId, Source)>,
@@ -32,10 +68,10 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn new(trace: Trace, capacity: Bytes, beyond: Beyond) -> Self {
-        let progress = Progress::new(&trace);
+    pub(super) fn new(trace: Trace, space: Space, beyond: Beyond) -> Self {
+        let progress = Progress::new(trace.progress().size);
         let sources = HashMap::new();
-        Self { trace, capacity, beyond, sources, last: None, progress, taken: 0 }
+        Self { trace, space, beyond, sources, last: None, progress, taken: 0 }
     }
 
     /// The next request; nothing behind the last.
@@ -43,13 +79,13 @@ impl Requests {
         let Some(access) = self.trace.next_access()? else { return Ok(None) };
         self.taken += 1;
         if self.taken.is_multiple_of(LOOK_EVERY) {
-            self.progress.show(&self.trace);
+            self.progress.show(self.trace.progress().taken);
         }
         let mut address = access.address;
-        if address >= self.capacity.0 {
+        if !self.space.holds(address) {
             match self.beyond {
                 Beyond::Refuse => return Err(self.outside(address)),
-                Beyond::Wrap => address %= self.capacity.0,
+                Beyond::Wrap => address = self.space.wrapped(address),
             }
         }
         let source = match self.last {
@@ -68,7 +104,7 @@ impl Requests {
     }
 
     fn outside(&self, address: u64) -> InputError {
-        let reason = format!("{address:#x} lies outside the memory of {}", self.capacity);
+        let reason = format!("{address:#x} lies outside the memory of {}", self.space.size());
         let help = match self.trace.header().addresses {
             AddressSpace::Virtual => {
                 "the trace has virtual addresses; `--wrap` takes them modulo the memory's size"
@@ -88,7 +124,7 @@ impl Requests {
 }
 
 /// Requests between two looks at the clock.
-const LOOK_EVERY: u64 = 1 << 14;
+pub(super) const LOOK_EVERY: u64 = 1 << 14;
 /// Work that is over sooner shows no progress.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two updates.
@@ -97,26 +133,28 @@ const UPDATE: Duration = Duration::from_millis(200);
 /// A bar at the foot of the terminal after two seconds; nothing where standard error is none.
 pub(super) struct Progress {
     bar: ProgressBar,
+    size: Option<u64>,
     start: Instant,
     shown: Instant,
 }
 
 impl Progress {
-    pub(super) fn new(trace: &Trace) -> Self {
+    /// Through so many bytes, if that is known.
+    pub(super) fn new(size: Option<u64>) -> Self {
         let now = Instant::now();
-        let target = ProgressDrawTarget::hidden();
-        let bar = ProgressBar::with_draw_target(trace.progress().size, target);
-        Self { bar, start: now, shown: now }
+        let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::hidden());
+        Self { bar, size, start: now, shown: now }
     }
 
-    pub(super) fn show(&mut self, trace: &Trace) {
+    /// So many bytes are done.
+    pub(super) fn show(&mut self, taken: u64) {
         let now = Instant::now();
         if now - self.start < PATIENCE || now - self.shown < UPDATE {
             return;
         }
         if self.bar.is_hidden() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
-            let template = match trace.progress().size {
+            let template = match self.size {
                 Some(_) => "{wide_bar} {percent:>3} %  {bytes} of {total_bytes}, {eta} left",
                 None => "{spinner} {bytes} read, {elapsed}",
             };
@@ -125,7 +163,7 @@ impl Progress {
             }
         }
         self.shown = now;
-        self.bar.set_position(trace.progress().taken);
+        self.bar.set_position(taken);
     }
 
     pub(super) fn finish(self) {

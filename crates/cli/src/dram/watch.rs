@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use memweir_core::Cycles;
 use memweir_dram::check::{Checker, text};
 use memweir_dram::command::Command;
+use memweir_dram::drive::PartObserver;
 use memweir_dram::energy::{EnergyMeter, EnergyReport};
 use memweir_dram::{MemoryConfig, Observer};
 
@@ -78,6 +79,15 @@ impl Observer for Watch {
         if let Some((_, writer)) = &mut self.commands {
             writer.write(command);
         }
+    }
+}
+
+/// Those who look at memories side by side, each at its own.
+pub(super) struct Watches<'a>(pub(super) &'a mut [Watch]);
+
+impl PartObserver for Watches<'_> {
+    fn command(&mut self, part: usize, command: &Command) {
+        self.0[part].command(command);
     }
 }
 

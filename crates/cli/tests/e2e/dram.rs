@@ -195,6 +195,10 @@ fn a_curve_becomes_the_memory_of_a_simulated_machine() {
     let result: Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
     assert_eq!(result["lines"].as_array().map(Vec::len), Some(2));
     assert!(world.read("curve.svg").contains("latency"));
+    assert_eq!(result["service"]["growth"][0]["read_share"], 0.5);
+    assert_eq!(result["lines"][1]["waiting"][0]["programs"], 1);
+    let alone = result["service"]["unloaded_read_ns"].as_f64().expect("a latency");
+    assert_eq!(result["lines"][1]["waiting"][0]["wait_ns"].as_f64(), Some(alone));
     let machine = "name = \"m\"\nsource = \"test\"\ncore_peak = 5e9\nnodes = [{ cores = 2 }]\n\
                    memories = [{ medium = \"dram\", curve = \"curve.toml\" }]\n";
     world.file("m.toml", machine);

@@ -27,13 +27,19 @@ struct Burst {
 }
 
 impl Buses {
-    pub(super) fn check(&mut self, report: &mut Report, limits: &Limits, command: &Command) {
+    /// Whether `command` is not before the one before it, which is a violation of its own.
+    pub(super) fn check_order(&mut self, report: &mut Report, command: &Command) -> bool {
         if let Some(last) = &self.last
             && command.at < last.at
         {
             report.state(Rule::Order, Some(last), command);
+            return false;
         }
         self.last = Some(*command);
+        true
+    }
+
+    pub(super) fn check(&mut self, report: &mut Report, limits: &Limits, command: &Command) {
         let cycles = limits.command_cycles(command.kind);
         if cycles > 0 {
             if let Some((issued, free)) = &self.issued {

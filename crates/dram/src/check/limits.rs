@@ -98,6 +98,9 @@ pub(super) struct BankLimits {
     pub(super) from_row: u64,
     /// The time for which one lasts for its bank.
     pub(super) interval: u64,
+    /// "No more than 4 banks may be activated (or refreshed, in the case of REFpb) in a rolling tFAW
+    /// window" (JESD209-2, -4); JESD79-5 says nothing of the kind.
+    pub(super) counts_as_activate: bool,
 }
 
 /// What power-down and self-refresh ask for.
@@ -260,12 +263,14 @@ fn refresh(
         BankRefresh::SameNumber => u64::from(spec.organization.banks),
     };
     let bank = maybe("tRFCpb").or_else(|| maybe("tRFCsb")).filter(|_| turns > 0);
+    let lpddr = matches!(Standard::of(spec)?, Standard::Lpddr2 | Standard::Lpddr4);
     let bank = bank.map(|busy| BankLimits {
         kind: spec.bank_refresh,
         busy,
         to_row: maybe("tREFSBRD").unwrap_or(rrd),
         from_row: rrd_long,
         interval: maybe("tREFI_B").map_or(interval.unwrap_or(0), |one| one * turns),
+        counts_as_activate: lpddr,
     });
     // JESD79-5; eight in JESD79-3, -4, JESD209-2 and -4.
     let postponed = if spec.family == "ddr5" { 4 } else { 8 };

@@ -17,7 +17,8 @@ pub(super) struct Rank {
     banks: Vec<Bank>,
     last: Last,
     any: Option<Command>,
-    /// The last four activates, the oldest at `oldest`.
+    /// The last four activates, and refreshes of single banks where they count (LPDDR), the oldest at
+    /// `oldest`.
     activates: [Option<Command>; 4],
     oldest: usize,
     precharge: Option<Command>,
@@ -189,8 +190,6 @@ impl Rank {
         }
         let in_group = limits.row_to_row_in_group;
         report.distance(Rule::RowInGroup, group.activate.as_ref(), in_group, command);
-        let fourth = self.activates[self.oldest].as_ref();
-        report.distance(Rule::FourActivates, fourth, limits.four_activates, command);
         if let Some(bank_limits) = limits.bank_limits() {
             report.distance(Rule::BankRefresh, bank.refresh.as_ref(), bank_limits.busy, command);
             let any = self.bank_refresh.as_ref();
@@ -200,6 +199,13 @@ impl Rank {
         bank.last = Last { activate: Some(*command), ..Last::default() };
         group.activate = Some(*command);
         self.last.activate = Some(*command);
+        self.check_window(report, command);
+    }
+
+    /// tFAW: no more than four banks may be activated (LPDDR: or refreshed one by one) in it.
+    fn check_window(&mut self, report: &mut Report, command: &Command) {
+        let fourth = self.activates[self.oldest].as_ref();
+        report.distance(Rule::FourActivates, fourth, self.limits.four_activates, command);
         self.activates[self.oldest] = Some(*command);
         self.oldest = (self.oldest + 1) % self.activates.len();
     }
@@ -293,6 +299,7 @@ impl Rank {
         let last = self.last.activate.as_ref();
         report.distance(Rule::BankRefreshToRow, last, of_bank.from_row, command);
         let taken = Taken::by(command, of_bank, &self.limits);
+        let counts = of_bank.counts_as_activate;
         if self.turn & taken.mask() != 0 {
             report.state(Rule::RefreshTurn, last_of(&self.banks, &taken), command);
             self.turn = 0;
@@ -308,6 +315,9 @@ impl Rank {
             self.turn = 0;
         }
         self.bank_refresh = Some(*command);
+        if counts {
+            self.check_window(report, command);
+        }
     }
 
     fn power_down(&mut self, report: &mut Report, command: &Command) {

@@ -1,5 +1,6 @@
 //! The rules, and what is said of commands that break them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use memweir_core::Cycles;
@@ -214,12 +215,16 @@ impl fmt::Display for Named<'_> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {
     kept: Vec<Violation>,
-    count: u64,
+    counts: BTreeMap<Rule, u64>,
 }
 
 impl Report {
     pub(super) fn count(&self) -> u64 {
-        self.count
+        self.counts.values().sum()
+    }
+
+    pub(super) fn counts(&self) -> &BTreeMap<Rule, u64> {
+        &self.counts
     }
 
     pub(super) fn kept(&self) -> &[Violation] {
@@ -227,7 +232,7 @@ impl Report {
     }
 
     pub(super) fn add(&mut self, violation: Violation) {
-        self.count += 1;
+        *self.counts.entry(violation.rule).or_default() += 1;
         if self.kept.len() < Violation::KEPT {
             self.kept.push(violation);
         }

@@ -186,6 +186,16 @@ fn refreshes() {
     exact(&lpddr4, Rule::BankRefreshToRow, &[ACT, (16, K::RefreshBank, 0, 0, 1)]);
     forbidden(&lpddr4, Rule::RefreshTurn, &[first, (500, K::RefreshBank, 0, 0, 0)]);
     forbidden(&lpddr4, Rule::RefreshOfOpenBank, &[ACT, (500, K::RefreshBank, 0, 0, 0)]);
+    // In LPDDR, four activates are activates and refreshes of banks.
+    let lpddr2 = memory("lpddr2-1066", &[]);
+    let rows = |first, from| -> Vec<Line> {
+        (0..3u64).map(|i| (first + 6 * i, K::Activate, 0, 0, from + i as u16)).collect()
+    };
+    let refreshed = [&[(100, K::RefreshBank, 0, 0, 0)], rows(106, 1).as_slice()].concat();
+    let fifth = (127, K::Activate, 0, 0, 4);
+    exact(&lpddr2, Rule::FourActivates, &[refreshed.as_slice(), &[fifth]].concat());
+    let opened = [&[ACT], rows(6, 1).as_slice(), &[(27, K::RefreshBank, 0, 0, 4)]].concat();
+    exact(&lpddr2, Rule::FourActivates, &opened);
     // DDR5 takes the banks of one number in all groups: 130 ns, 30 ns for others.
     let ddr5 = memory("ddr5-4800", &[]);
     let same = (100, K::RefreshBank, 0, 0, 2);

@@ -10,7 +10,7 @@
 //! the commands are those of [`CommandKind::ALL`]. Lines that begin with `#` and empty lines say
 //! nothing.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 
 use memweir_core::Cycles;
 use memweir_core::input::InputError;
@@ -18,6 +18,11 @@ use memweir_core::names::suggestion;
 
 use crate::command::{BankAddress, Command, CommandKind};
 use crate::system::Observer;
+
+use super::Checker;
+
+/// No line is longer; what is longer is no command trace.
+const LONGEST: u64 = 4096;
 
 /// The fields of a line.
 const FIELDS: [&str; 8] = ["cycle", "command", "channel", "rank", "group", "bank", "row", "column"];
@@ -77,12 +82,19 @@ pub struct Reader<R> {
     name: String,
     line: usize,
     text: String,
+    taken: u64,
 }
 
 impl<R: BufRead> Reader<R> {
     /// Reads from `input`, which messages call `name`.
     pub fn new(name: impl Into<String>, input: R) -> Self {
-        Self { input, name: name.into(), line: 0, text: String::new() }
+        Self { input, name: name.into(), line: 0, text: String::new(), taken: 0 }
+    }
+
+    /// Bytes that were read so far.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     fn refuse(&self, field: &str, reason: impl Into<String>) -> InputError {
@@ -114,7 +126,7 @@ impl<R: BufRead> Reader<R> {
         let number = |field: usize, most: u64| self.number(FIELDS[field], fields[field], most);
         let (short, long) = (u64::from(u16::MAX), u64::from(u32::MAX));
         Ok(Some(Command {
-            at: Cycles(number(0, u64::MAX)?),
+            at: Cycles(number(0, Checker::LAST_CYCLE.0)?),
             kind: *kind,
             to: BankAddress {
                 channel: number(2, short)? as u16,
@@ -145,9 +157,12 @@ impl<R: BufRead> Iterator for Reader<R> {
         loop {
             self.text.clear();
             self.line += 1;
-            match self.input.read_line(&mut self.text) {
+            match self.input.by_ref().take(LONGEST).read_line(&mut self.text) {
                 Ok(0) => return None,
-                Ok(_) => {}
+                Ok(bytes) if bytes as u64 == LONGEST => {
+                    return Some(Err(self.refuse("line", "is too long for a command")));
+                }
+                Ok(bytes) => self.taken += bytes as u64,
                 Err(error) => {
                     let error = InputError::new(self.name.as_str(), error.to_string());
                     return Some(Err(error.line(self.line)));

@@ -1,7 +1,11 @@
-//! A curve as the flow model wants it: one capacity, the cost of a line read and written, and how
-//! latency grows below saturation.
+//! A curve as the flow model wants it: one capacity, the cost of a line read and written, and for
+//! each share of reads how the time that reads are waited for grows below saturation.
+//!
+//! Growth is that of programs that wait, not that of requests that arrive at any time: those meet
+//! refreshes and each other as no program does that cannot go on before its data is there.
 
 use memweir_core::BytesPerSec;
+use serde::Serialize;
 
 use super::{Curve, Line, Pattern};
 
@@ -14,36 +18,44 @@ pub struct Fit {
     pub capacity: BytesPerSec,
     /// Time of the memory that a line written takes, over that of a line read.
     pub write_cost: f64,
-    /// Pairs of utilization and latency over the unloaded one, both ascending.
-    pub growth: Vec<[f64; 2]>,
-    /// Mean latency of a read at the lowest load, in nanoseconds.
+    /// Growth of latency at each share of reads, in ascending order of it.
+    pub growth: Vec<Growth>,
+    /// Mean time from read to read of a program that waits for each and is alone, at the largest share
+    /// of reads, in nanoseconds.
     pub unloaded_ns: f64,
     /// The largest error of the bandwidth at saturation over the shares of reads, relative: a line of
     /// costs cannot follow that turning the bus costs most at even shares.
     pub error: f64,
 }
 
-/// Above this share of its time the memory is saturated, and what grows is the queue.
-const SATURATED: f64 = 0.96;
+/// Growth of latency below saturation, at one share of reads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Growth {
+    /// The share of reads among the lines that are moved, from 0 to 1.
+    pub read_share: f64,
+    /// Pairs of utilization and latency over the unloaded one, both ascending.
+    pub points: Vec<[f64; 2]>,
+}
 
 impl Curve {
     /// The service curve of `pattern`; nothing if it was not measured with reads.
     #[must_use]
     pub fn fit(&self, pattern: Pattern) -> Option<Fit> {
-        let lines: Vec<&Line> = self.lines.iter().filter(|line| line.pattern == pattern).collect();
+        let mut lines: Vec<&Line> =
+            self.lines.iter().filter(|line| line.pattern == pattern).collect();
+        lines.sort_by(|a, b| a.read_share.total_cmp(&b.read_share));
+        lines.dedup_by(|a, b| a.read_share == b.read_share);
         let (read, write) = costs(&lines)?;
-        let capacity = BytesPerSec(1.0 / read);
         let busy = |line: &Line| line.read_share * read + (1.0 - line.read_share) * write;
         let errors = lines.iter().map(|line| (line.saturated.0 * busy(line) - 1.0).abs());
         let error = errors.fold(0.0, f64::max);
-        let unloaded: Vec<f64> =
-            lines.iter().filter_map(|line| line.points.first()?.latency_ns).collect();
-        let unloaded_ns = mean(&unloaded)?;
+        let unloaded_ns = lines.last()?.waiting.first()?.wait_ns;
+        let growth = |line: &&Line| growth(line, busy(line), unloaded_ns);
         Some(Fit {
             pattern,
-            capacity,
+            capacity: BytesPerSec(1.0 / read),
             write_cost: write / read,
-            growth: growth(&lines),
+            growth: lines.iter().filter_map(growth).collect(),
             unloaded_ns,
             error,
         })
@@ -63,25 +75,19 @@ pub(super) fn costs(lines: &[&Line]) -> Option<(f64, f64)> {
     Some((y + slope * (1.0 - x), y - slope * x)).filter(|(read, write)| *read > 0.0 && *write > 0.0)
 }
 
-/// Stretch of the latency by load, mean over the shares of reads that read anything. Measurements
-/// scatter, so no point lies below the one before.
-fn growth(lines: &[&Line]) -> Vec<[f64; 2]> {
-    let loads = lines.iter().map(|line| line.points.len()).min().unwrap_or(0);
-    let mut growth: Vec<[f64; 2]> = Vec::new();
-    for load in 0..loads {
-        let stretch = |line: &&Line| {
-            let unloaded = line.points.first()?.latency_ns?;
-            let point = &line.points[load];
-            Some((point.offered.0 / line.saturated.0, point.latency_ns? / unloaded))
-        };
-        let (loads, stretches): (Vec<f64>, Vec<f64>) = lines.iter().filter_map(stretch).unzip();
-        let (Some(load), Some(stretch)) = (mean(&loads), mean(&stretches)) else { continue };
-        let before = growth.last().copied().unwrap_or([0.0, 1.0]);
-        if load > before[0] && load <= SATURATED {
-            growth.push([load, stretch.max(before[1])]);
+/// How the wait of programs grows with their number, over the busy share that the costs give to what
+/// they move: `busy` seconds per byte. So where the costs are wrong about the capacity, growth is
+/// right about the programs. Measurements scatter, so no point lies below the one before.
+fn growth(line: &Line, busy: f64, unloaded_ns: f64) -> Option<Growth> {
+    let mut points: Vec<[f64; 2]> = Vec::new();
+    for seen in &line.waiting {
+        let before = points.last().copied().unwrap_or([0.0, 1.0]);
+        let utilization = seen.bandwidth.0 * busy;
+        if utilization > before[0] && utilization < 1.0 {
+            points.push([utilization, (seen.wait_ns / unloaded_ns).max(before[1])]);
         }
     }
-    growth
+    (!points.is_empty()).then_some(Growth { read_share: line.read_share, points })
 }
 
 fn mean(values: &[f64]) -> Option<f64> {

@@ -10,7 +10,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Serialize, Serializer};
 
-use super::Task;
+use super::{Site, Task};
+use crate::config::MemoryConfig;
 use crate::drive::Offer;
 use crate::request::{Direction, Source};
 
@@ -69,38 +70,54 @@ const RUN: u32 = 16;
 /// Endless requests, the same for the same seed.
 pub(super) struct Requests {
     task: Task,
-    lines: u64,
+    areas: Vec<Area>,
+    /// The share of the second area, where there are two.
+    second_share: f64,
     /// Mean cycles between arrivals; absent where requests do not wait for their time.
     gap: Option<f64>,
     random: ChaCha8Rng,
     now: f64,
+}
+
+/// A memory in which requests go on.
+struct Area {
+    from: u64,
+    lines: u64,
     streams: Vec<u64>,
     turn: usize,
 }
 
-impl Requests {
-    pub(super) fn new(task: Task, capacity: Bytes, gap: Option<f64>, seed: u64) -> Self {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
+impl Area {
+    fn new(task: Task, from: PhysAddr, capacity: Bytes, random: &mut ChaCha8Rng) -> Self {
         let lines = capacity.0 / LINE_BYTES;
         let streams = match task.pattern {
             Pattern::Mixed => STREAMS,
             Pattern::Streaming | Pattern::Random => 1,
         };
         let streams = (0..streams).map(|_| random.random_range(0..lines)).collect();
-        Self { task, lines, gap, random, now: 0.0, streams, turn: 0 }
+        Self { from: from.0, lines, streams, turn: 0 }
     }
 
-    fn line(&mut self) -> u64 {
+    fn address(&mut self, pattern: Pattern, random: &mut ChaCha8Rng) -> PhysAddr {
         self.turn = (self.turn + 1) % self.streams.len();
         let stream = &mut self.streams[self.turn];
-        *stream = match self.task.pattern {
-            Pattern::Random => self.random.random_range(0..self.lines),
-            Pattern::Mixed if self.random.random_ratio(1, RUN) => {
-                self.random.random_range(0..self.lines)
-            }
+        *stream = match pattern {
+            Pattern::Random => random.random_range(0..self.lines),
+            Pattern::Mixed if random.random_ratio(1, RUN) => random.random_range(0..self.lines),
             Pattern::Streaming | Pattern::Mixed => (*stream + 1) % self.lines,
         };
-        *stream
+        PhysAddr(self.from + *stream * LINE_BYTES)
+    }
+}
+
+impl Requests {
+    pub(super) fn new(task: Task, site: &Site, gap: Option<f64>, seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let area = |(from, config): &(PhysAddr, MemoryConfig)| {
+            Area::new(task, *from, config.capacity(), &mut random)
+        };
+        let areas = site.systems.iter().map(area).collect();
+        Self { task, areas, second_share: site.second_share, gap, random, now: 0.0 }
     }
 }
 
@@ -108,7 +125,9 @@ impl Iterator for Requests {
     type Item = Offer;
 
     fn next(&mut self) -> Option<Offer> {
-        let address = PhysAddr(self.line() * LINE_BYTES);
+        let second = self.areas.len() > 1 && self.random.random_bool(self.second_share);
+        let area = &mut self.areas[usize::from(second)];
+        let address = area.address(self.task.pattern, &mut self.random);
         let reads = self.random.random_bool(self.task.read_share);
         if let Some(gap) = self.gap {
             self.now -= gap * (1.0 - self.random.random::<f64>()).ln();

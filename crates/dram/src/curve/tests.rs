@@ -14,6 +14,7 @@ fn plan() -> Plan {
     Plan {
         read_shares: vec![0.5, 1.0],
         loads: vec![0.02, 0.5, 0.9],
+        programs: vec![1, 4, 32],
         requests: 20_000,
         ..Plan::default()
     }
@@ -49,6 +50,7 @@ fn a_memory_carries_what_is_offered_and_takes_longer_the_more_it_is() {
 fn an_unloaded_random_read_takes_between_a_closed_bank_and_a_conflict() {
     let mut plan = plan();
     plan.loads = vec![0.001];
+    plan.programs = vec![1];
     plan.read_shares = vec![1.0];
     plan.requests = 5000;
     plan.patterns = vec![Pattern::Random];
@@ -60,12 +62,18 @@ fn an_unloaded_random_read_takes_between_a_closed_bank_and_a_conflict() {
 fn the_file_reads_as_it_is_written() {
     let curve = measured(&plan());
     let fit = curve.fit(Pattern::Random).unwrap();
-    assert!(fit.growth.len() == 3 && fit.growth[2][1] > 1.2, "{fit:?}");
+    let shares: Vec<f64> = fit.growth.iter().map(|growth| growth.read_share).collect();
+    assert_eq!(shares, [0.5, 1.0]);
     let (memory, read) = Fit::parse("c.toml", &curve.to_toml(&fit)).unwrap();
     assert_eq!(memory, "a memory");
     assert!((read.capacity.0 / fit.capacity.0 - 1.0).abs() < 1e-5);
     assert!((read.write_cost - fit.write_cost).abs() < 1e-3);
-    assert_eq!(read.growth.len(), fit.growth.len());
+    for (read, fitted) in read.growth.iter().zip(&fit.growth) {
+        assert_eq!((read.read_share, read.points.len()), (fitted.read_share, fitted.points.len()));
+        for (read, fitted) in read.points.iter().flatten().zip(fitted.points.iter().flatten()) {
+            assert!((read - fitted).abs() <= 1e-4, "{read} {fitted}");
+        }
+    }
 }
 
 #[test]
@@ -74,7 +82,7 @@ fn files_are_refused_with_line_and_key() {
     let error = Fit::parse("c.toml", text).unwrap_err();
     assert_eq!((error.line, error.key.as_deref()), (Some(4), Some("service.pattern")));
     assert!(error.help.unwrap().contains("mixed"));
-    assert!(Fit::parse("c.toml", "curve = 2\n").unwrap_err().reason.contains("format 1"));
+    assert!(Fit::parse("c.toml", "curve = 3\n").unwrap_err().reason.contains("formats 1 to 2"));
 }
 
 #[test]
@@ -82,9 +90,103 @@ fn costs_are_those_of_the_lines() {
     let line = |read_share: f64| {
         // A read takes 1 ns per byte, a write 3.
         let saturated = BytesPerSec(1e9 / (read_share + 3.0 * (1.0 - read_share)));
-        Line { pattern: Pattern::Mixed, read_share, saturated, points: Vec::new() }
+        Line {
+            pattern: Pattern::Mixed,
+            read_share,
+            saturated,
+            points: Vec::new(),
+            waiting: Vec::new(),
+        }
     };
     let lines = [line(0.0), line(0.5), line(1.0)];
     let fitted = fit::costs(&lines.iter().collect::<Vec<_>>()).unwrap();
     assert!((fitted.0 - 1e-9).abs() < 1e-15 && (fitted.1 - 3e-9).abs() < 1e-15, "{fitted:?}");
+}
+
+#[test]
+fn programs_that_wait_get_more_together_and_wait_longer_the_more_they_are() {
+    let mut plan = plan();
+    plan.patterns = vec![Pattern::Random];
+    let curve = measured(&plan);
+    for line in &curve.lines {
+        let [one, four, many] = line.waiting.as_slice() else { panic!("{line:?}") };
+        assert!(one.bandwidth < four.bandwidth && four.bandwidth < many.bandwidth, "{line:?}");
+        assert!(one.wait_ns < four.wait_ns && four.wait_ns < many.wait_ns, "{line:?}");
+        // Little's law, with the reads' share of the bandwidth; a seeded share is nearly that asked.
+        let reads = many.bandwidth.0 * line.read_share / 64.0;
+        assert!((32.0 / reads * 1e9 / many.wait_ns - 1.0).abs() < 0.02, "{line:?}");
+    }
+    // Alone, with all reads: from a closed bank to a conflict, and the cycle until the next read, and
+    // the share of the time that refreshes take.
+    let alone = curve.lines[1].waiting[0].wait_ns * (1.0 - 420.0 / 9360.0);
+    assert!((39.0 * 0.833..57.0 * 0.833).contains(&alone), "{alone}");
+}
+
+#[test]
+fn growth_is_by_what_the_costs_make_of_the_load() {
+    // A read takes 1 ns per byte, a write 3; at half a share a byte takes 2.
+    let waiting =
+        |programs, rate: f64, wait_ns| Waiting { programs, bandwidth: BytesPerSec(rate), wait_ns };
+    let line = |read_share: f64, waiting| {
+        let saturated = BytesPerSec(1e9 / (read_share + 3.0 * (1.0 - read_share)));
+        Line { pattern: Pattern::Mixed, read_share, saturated, points: Vec::new(), waiting }
+    };
+    let half = vec![waiting(1, 1e8, 44.0), waiting(4, 3e8, 60.0), waiting(64, 5e8, 900.0)];
+    let reads = vec![waiting(1, 2e8, 40.0), waiting(4, 8e8, 39.0)];
+    let lines = vec![line(1.0, reads), line(0.5, half), line(0.0, Vec::new())];
+    let fit = Curve { memory: "m".to_owned(), lines }.fit(Pattern::Mixed).unwrap();
+    assert_eq!(fit.unloaded_ns, 40.0);
+    let close = |growth: &Growth, expected: &[[f64; 2]]| {
+        let found = growth.points.iter().flatten();
+        growth.points.len() == expected.len()
+            && found.zip(expected.iter().flatten()).all(|(a, b)| (a - b).abs() < 1e-9)
+    };
+    // What saturates says nothing of the growth before, and what scatters does not shrink.
+    assert!(close(&fit.growth[0], &[[0.2, 1.1], [0.6, 1.5]]), "{fit:?}");
+    assert!(close(&fit.growth[1], &[[0.2, 1.0], [0.8, 1.0]]), "{fit:?}");
+}
+
+const FIRST_FORMAT: &str = "curve = 1\nmemory = \"x\"\n[service]\npattern = \"mixed\"\n\
+    capacity = 1e10\nread_cost = 1.0\nwrite_cost = 1.2\ngrowth = [[0.1, 1.0], [0.9, 2.5]]\n\
+    unloaded_read_ns = 40\nerror = 0.01\n";
+
+#[test]
+fn files_of_the_first_format_are_read() {
+    let (_, fit) = Fit::parse("c.toml", FIRST_FORMAT).unwrap();
+    assert_eq!(fit.growth, [Growth { read_share: 1.0, points: vec![[0.1, 1.0], [0.9, 2.5]] }]);
+    let descending = FIRST_FORMAT.replace("0.9, 2.5", "0.05, 2.5");
+    let error = Fit::parse("c.toml", &descending).unwrap_err();
+    assert!(error.reason.contains("both ascending"), "{error}");
+}
+
+#[test]
+fn shares_of_reads_must_ascend() {
+    let curve = measured(&Plan { requests: 2000, patterns: vec![Pattern::Mixed], ..plan() });
+    let text = curve.to_toml(&curve.fit(Pattern::Mixed).unwrap());
+    let turned = text.replacen("read_share = 0.5", "read_share = 1.0", 1);
+    let error = Fit::parse("c.toml", &turned).unwrap_err();
+    assert_eq!(error.key.as_deref(), Some("service.growth[1].read_share"), "{error}");
+}
+
+/// Random reads, nine in ten of DRAM: each memory has the latency that it has alone at that load, and
+/// the memory that gets nothing has none.
+#[test]
+fn media_side_by_side_have_latencies_of_their_own() {
+    let nvm = MemoryConfig::new(MemorySpec::shipped("nvm-2400").unwrap());
+    let from = memweir_core::PhysAddr(config().capacity().0);
+    let plan = Plan { loads: vec![0.02], requests: 20_000, ..plan() };
+    let task = Task { pattern: Pattern::Random, read_share: 1.0 };
+    let point = |share| {
+        let site = Site::of(config()).beside(from, nvm.clone(), share);
+        plan.measure_on(&site, task).unwrap().points.remove(0)
+    };
+    let alone =
+        |config: &MemoryConfig| plan.measure(config, task).unwrap().points[0].latency_ns.unwrap();
+    let both = point(0.1);
+    let latency = |part: usize| both.parts[part].latency_ns.unwrap();
+    assert!((latency(0) / alone(&config()) - 1.0).abs() < 0.05, "{both:?}");
+    assert!((latency(1) / alone(&nvm) - 1.0).abs() < 0.05, "{both:?}");
+    let sum: f64 = both.parts.iter().map(|part| part.bandwidth.0).sum();
+    assert!((sum / both.bandwidth.0 - 1.0).abs() < 1e-9);
+    assert_eq!(point(0.0).parts[1].latency_ns, None);
 }

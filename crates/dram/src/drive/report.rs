@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memweir_core::LINE_BYTES;
+use memweir_core::{LINE_BYTES, Picos};
 use serde::Serialize;
 
 use super::{Bucket, Driven, Latencies};
@@ -13,6 +13,37 @@ use crate::stats::Stats;
 /// The result of a replay. `dram replay --json` is this structure, field by field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
+    /// All that was served.
+    #[serde(flatten)]
+    pub served: Served,
+    /// CPU time of the replay in seconds, reading the trace included.
+    pub cpu_s: f64,
+    /// Requests over that.
+    pub requests_per_cpu_s: f64,
+    /// Each memory, where several are side by side.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartReport>,
+}
+
+/// What one of several memories served, in the cycles of the whole.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PartReport {
+    /// Its devices.
+    pub memory: String,
+    /// The address at which it begins.
+    pub from: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// A cycle of its own clock in picoseconds.
+    pub clock_ps: u64,
+    /// What it served.
+    #[serde(flatten)]
+    pub served: Served,
+}
+
+/// What memories served, and what that took.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Served {
     /// Requests: reads and writes.
     pub requests: u64,
     /// Reads.
@@ -35,16 +66,23 @@ pub struct Report {
     pub read_latency_cycles: LatencyReport,
     /// Bytes of all requests over the time of all cycles.
     pub bandwidth_bytes_per_s: f64,
-    /// Share of the cycles in which data was on a bus, mean over the channels (their halves).
+    /// Share of the time in which data was on a bus, mean over the channels (their halves).
     pub bus_utilisation: f64,
     /// Energy in pJ by kind; nothing where a device's file says nothing of energy.
     pub energy_pj: Option<BTreeMap<String, f64>>,
     /// All energy over the time of all cycles, in mW; nothing like it.
     pub average_power_mw: Option<f64>,
-    /// CPU time of the replay in seconds, reading the trace included.
-    pub cpu_s: f64,
-    /// Requests over that.
-    pub requests_per_cpu_s: f64,
+}
+
+/// What a memory was, and what it counted itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<'a> {
+    /// The memory.
+    pub config: &'a MemoryConfig,
+    /// Its counts.
+    pub stats: &'a Stats,
+    /// Its energy, if its devices' files tell it.
+    pub energy: Option<&'a EnergyReport>,
 }
 
 /// Latencies in memory cycles; absent where nothing was read.
@@ -77,19 +115,18 @@ impl From<&Latencies> for LatencyReport {
     }
 }
 
-impl Report {
-    /// The report of a replay on the memory of `config` that took `cpu_s` seconds of CPU time.
+impl Served {
+    /// What `memories` served together, by the cycles of `clock`.
     #[must_use]
-    pub fn new(
-        config: &MemoryConfig,
-        driven: &Driven,
-        stats: &Stats,
-        energy: Option<&EnergyReport>,
-        cpu_s: f64,
-    ) -> Self {
-        let cycles = driven.cycles.as_f64();
-        let seconds = cycles * config.spec().clock.as_f64() * 1e-12;
-        let bus_cycles = cycles * f64::from(config.controllers());
+    pub fn new(memories: &[Measured<'_>], clock: Picos, driven: &Driven) -> Self {
+        let seconds = driven.cycles.as_f64() * clock.as_f64() * 1e-12;
+        let sum = |of: fn(&Stats) -> u64| memories.iter().map(|memory| of(memory.stats)).sum();
+        let busy = |memory: &Measured<'_>| {
+            memory.stats.data_cycles as f64 * memory.config.spec().clock.as_f64() * 1e-12
+        };
+        let buses: u32 = memories.iter().map(|memory| memory.config.controllers()).sum();
+        let energy = energy(memories);
+        let total = energy.as_ref().map(|energy| energy.values().sum::<f64>());
         Self {
             requests: driven.requests(),
             reads: driven.reads,
@@ -98,15 +135,24 @@ impl Report {
             row_hits: driven.hits,
             row_misses: driven.misses,
             row_conflicts: driven.conflicts,
-            activates: stats.activates,
-            refreshes: stats.refreshes,
+            activates: sum(|stats| stats.activates),
+            refreshes: sum(|stats| stats.refreshes),
             read_latency_cycles: (&driven.latencies).into(),
             bandwidth_bytes_per_s: (driven.requests() * LINE_BYTES) as f64 / seconds,
-            bus_utilisation: stats.data_cycles as f64 / bus_cycles,
-            energy_pj: energy.map(|e| e.iter().map(|(k, pj)| (k.to_owned(), pj)).collect()),
-            average_power_mw: energy.map(EnergyReport::average_milliwatts),
-            cpu_s,
-            requests_per_cpu_s: driven.requests() as f64 / cpu_s,
+            bus_utilisation: memories.iter().map(busy).sum::<f64>() / seconds / f64::from(buses),
+            energy_pj: energy,
+            average_power_mw: total.map(|picojoules| picojoules * 1e-9 / seconds),
         }
     }
+}
+
+/// Energies of all memories by kind; nothing if that of one is not known.
+fn energy(memories: &[Measured<'_>]) -> Option<BTreeMap<String, f64>> {
+    let mut sum = BTreeMap::new();
+    for memory in memories {
+        for (kind, picojoules) in memory.energy?.iter() {
+            *sum.entry(kind.to_owned()).or_default() += picojoules;
+        }
+    }
+    Some(sum)
 }

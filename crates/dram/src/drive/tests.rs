@@ -23,8 +23,9 @@ fn drive_all(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven 
 
 /// The loop as it is defined, cycle by cycle.
 fn naive(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven {
-    let mut observer = ();
-    let mut tally = Tally::new(mode, &mut observer);
+    let mut memory = Alone(memory);
+    let starts = if mode == Mode::Due { MOST_OUTSTANDING } else { 0 };
+    let mut tally = Tally::new(mode, starts, 0, ());
     let mut clock = 0;
     while tally.driven.requests() < offers.len() as u64 {
         if let Some(offer) = offers.get(tally.offered as usize) {
@@ -127,5 +128,133 @@ proptest! {
         };
         let jumped = drive_all(&mut memory(change), mode, &offers);
         prop_assert_eq!(jumped, naive(&mut memory(change), mode, &offers));
+    }
+}
+
+mod parts {
+    use super::*;
+    use crate::hybrid::Hybrid;
+    use crate::request::Direction;
+
+    fn shipped(name: &str) -> MemoryConfig {
+        MemoryConfig::new(MemorySpec::shipped(name).unwrap())
+    }
+
+    /// Requests of two media in turn, random in each, every third a write, and when they are due.
+    fn offers(second: u64, count: u64) -> Vec<Offer> {
+        let mut state = 7u64;
+        let offer = |i: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let within = (state >> 37) % (1 << 20) * 64;
+            Offer {
+                address: PhysAddr(within + if i % 2 == 1 { second } else { 0 }),
+                direction: if i % 3 == 2 { Direction::Write } else { Direction::Read },
+                source: Source(0),
+                due: Cycles(i * 40),
+            }
+        };
+        (0..count).map(offer).collect()
+    }
+
+    fn of_part(offers: &[Offer], second: u64, wanted: bool) -> Vec<Offer> {
+        let chosen = offers.iter().filter(|offer| (offer.address.0 >= second) == wanted);
+        let within = |offer: &Offer| {
+            let address = PhysAddr(offer.address.0 - if wanted { second } else { 0 });
+            Offer { address, ..*offer }
+        };
+        chosen.map(within).collect()
+    }
+
+    fn alone(config: &MemoryConfig, offers: &[Offer], mode: Mode) -> (Driven, Stats) {
+        let mut memory = MemorySystem::new(config).unwrap();
+        let mut offers = offers.iter().copied();
+        let source = || Ok::<_, std::convert::Infallible>(offers.next());
+        let driven = drive(&mut memory, mode, source, &mut ()).unwrap();
+        (driven, memory.stats())
+    }
+
+    fn together(
+        parts: &[(PhysAddr, MemoryConfig)],
+        offers: &[Offer],
+        mode: Mode,
+    ) -> (DrivenParts, Vec<Stats>) {
+        let mut memory = Hybrid::new(parts).unwrap();
+        let mut offers = offers.iter().copied();
+        let source = || Ok::<_, std::convert::Infallible>(offers.next());
+        let driven = drive_parts(&mut memory, mode, source, &mut ()).unwrap();
+        (driven, memory.stats())
+    }
+
+    /// Memories of one clock that share nothing do side by side what each does alone.
+    #[test]
+    fn media_side_by_side_do_what_each_does_alone() {
+        let configs = [shipped("ddr4-2400"), shipped("nvm-2400")];
+        let second = configs[0].capacity().0;
+        let offers = offers(second, 20_000);
+        let parts = [(PhysAddr(0), configs[0].clone()), (PhysAddr(second), configs[1].clone())];
+        let (found, stats) = together(&parts, &offers, Mode::Due);
+        let mut sum = Driven::default();
+        for (part, wanted) in [(0, false), (1, true)] {
+            let (mut by_itself, mut counts) =
+                alone(&configs[part], &of_part(&offers, second, wanted), Mode::Due);
+            sum.reads += by_itself.reads;
+            sum.writes += by_itself.writes;
+            sum.hits += by_itself.hits;
+            sum.misses += by_itself.misses;
+            sum.conflicts += by_itself.conflicts;
+            by_itself.cycles = found.whole.cycles;
+            // Alone, its refreshes end with its last answer.
+            counts.refreshes = stats[part].refreshes;
+            counts.precharges = stats[part].precharges;
+            assert_eq!(found.parts[part], by_itself);
+            assert_eq!(stats[part], counts);
+        }
+        let whole = &found.whole;
+        assert_eq!((whole.reads, whole.writes), (sum.reads, sum.writes));
+        assert_eq!(
+            (whole.hits, whole.misses, whole.conflicts),
+            (sum.hits, sum.misses, sum.conflicts)
+        );
+        assert_eq!(whole.latencies.count(), whole.reads);
+    }
+
+    /// Where all goes to the first, the second changes nothing, whatever its clock.
+    #[test]
+    fn a_second_memory_that_nobody_uses_changes_nothing() {
+        let first = shipped("ddr4-2400");
+        let second = first.capacity().0;
+        let offers = of_part(&offers(second, 20_000), second, false);
+        for name in ["pcm-lpddr2", "nvm-2400", "ddr5-4800", "cxl-ddr4"] {
+            let parts = [(PhysAddr(0), first.clone()), (PhysAddr(second), shipped(name))];
+            for mode in [Mode::Saturate, Mode::Parallel(16), Mode::Pace(50), Mode::Due] {
+                let (found, stats) = together(&parts, &offers, mode);
+                let (by_itself, counts) = alone(&first, &offers, mode);
+                assert_eq!((&found.whole, stats[0]), (&by_itself, counts), "{name} {mode}");
+                assert_eq!(found.parts[0], by_itself);
+                assert_eq!(found.parts[1].requests(), 0);
+            }
+        }
+    }
+
+    /// Unloaded reads of PCM at 2.5 ns beside DRAM at 0.833 ns: tRCD 48, CL 6, tDQSCK 3 and a burst of 8 take
+    /// 162.5 ns after the first cycle that is not before the offer.
+    #[test]
+    fn a_slower_clock_keeps_its_time_beside_a_faster() {
+        let first = shipped("ddr4-2400");
+        let second = first.capacity().0;
+        let parts = [(PhysAddr(0), first), (PhysAddr(second), shipped("pcm-lpddr2"))];
+        let read = |due| Offer {
+            address: PhysAddr(second + due * 4096 * 64),
+            direction: Direction::Read,
+            source: Source(0),
+            due: Cycles(due),
+        };
+        for due in 0..7 {
+            let (found, _) = together(&parts, &[read(due)], Mode::Due);
+            let taken = (due * 833).div_ceil(2500);
+            let done = ((taken + 48 + 6 + 3 + 8) * 2500).div_ceil(833);
+            assert_eq!(found.whole.latencies.max(), Some(done - due), "{due}");
+            assert_eq!(found.whole.cycles, Cycles(done + 1));
+        }
     }
 }

@@ -61,10 +61,15 @@ pub(super) struct Rank {
     ending: u64,
     next_end: u64,
     sleep: Sleep,
+    /// The cycle from which what was begun is over: only then does a rank that was put to sleep draw as
+    /// little (JESD79-3, -4: "power-down IDD spec will not be applied until finishing those operations").
+    settled: u64,
     now: u64,
     row_active: u64,
     read_to_precharge: u64,
     write_to_precharge: u64,
+    precharge: u64,
+    activate: u64,
     refresh: u64,
     bank_refresh: u64,
 }
@@ -80,10 +85,13 @@ impl Rank {
             ending: 0,
             next_end: OPEN,
             sleep: Sleep::Awake,
+            settled: 0,
             now: 0,
             row_active: get("tRAS"),
             read_to_precharge: get("tRTP"),
             write_to_precharge: after_write + get("tWR"),
+            precharge: get("tRP"),
+            activate: get("tRCD"),
             refresh: get("tRFC"),
             bank_refresh: get("tRFCpb").max(get("tRFCsb")),
             spec: Arc::clone(spec),
@@ -110,6 +118,7 @@ impl Rank {
                 self.banks[number].until = OPEN;
                 self.active |= 1 << number;
                 self.ending &= !(1 << number);
+                self.settled = self.settled.max(at + self.activate);
             }
             K::Precharge => self.close(number, at),
             K::PrechargeAll => (0..self.banks.len()).for_each(|bank| self.close(bank, at)),
@@ -142,10 +151,12 @@ impl Rank {
 
     fn refresh_all(&mut self, at: u64) {
         self.counts.refreshes += 1;
+        self.settled = self.settled.max(at + self.refresh);
         (0..self.banks.len()).for_each(|bank| self.hold(bank, at + self.refresh));
     }
 
     fn refresh_some(&mut self, number: usize, until: u64) {
+        self.settled = self.settled.max(until);
         if self.spec.bank_refresh == BankRefresh::SameNumber {
             let banks = self.spec.organization.banks as usize;
             (number % banks..self.banks.len())
@@ -174,6 +185,7 @@ impl Rank {
         self.counts.written_back += u64::from(bank.dirty.count_ones());
         bank.dirty = 0;
         let at = at.max(bank.activated + if at > self.now { self.row_active } else { 0 });
+        self.settled = self.settled.max(at + self.precharge);
         if at > self.now {
             self.hold(number, at);
         } else {
@@ -204,19 +216,25 @@ impl Rank {
     /// Counts the cycles up to `to`, in which no bank changes.
     #[inline]
     fn stay(&mut self, to: u64) {
+        if self.sleep == Sleep::PowerDown && self.now < self.settled {
+            self.spend(Sleep::Awake, self.settled.min(to));
+        }
+        self.spend(self.sleep, to);
+    }
+
+    /// Counts the cycles up to `to` in this state.
+    #[inline]
+    fn spend(&mut self, state: Sleep, to: u64) {
         let cycles = to.saturating_sub(self.now);
         self.now = self.now.max(to);
         let counts = &mut self.counts;
-        let open = self.active.count_ones();
-        match (self.sleep, open) {
+        match (state, self.active.count_ones()) {
             (Sleep::SelfRefresh, 0) => counts.self_refresh += cycles,
             (Sleep::PowerDown, 0) => counts.precharged_power_down += cycles,
+            (Sleep::PowerDown, _) => counts.active_power_down += cycles,
+            (Sleep::Awake, 0) => counts.precharged += cycles,
             // What a refresh draws until its end counts as standby (DRAMPower), asleep or not.
-            (Sleep::PowerDown, _) if self.active != self.ending => {
-                counts.active_power_down += cycles;
-            }
-            (_, 0) => counts.precharged += cycles,
-            _ => {
+            (Sleep::Awake | Sleep::SelfRefresh, open) => {
                 counts.active += cycles;
                 counts.active_banks += cycles * u64::from(open);
             }

@@ -36,7 +36,7 @@ pub enum Scope {
     Others,
 }
 
-/// After `window` commands `from`, counted from the oldest, `to` waits for `wait` cycles.
+/// After `window` commands `from` (or any other that its rule names), counted from the oldest, `to` waits for `wait` cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constraint {
     /// Where it holds.
@@ -51,4 +51,6 @@ pub struct Constraint {
     pub wait: Cycles,
     /// How many commands back: 1, except for a window of activations (tFAW: 4).
     pub window: u8,
+    /// The line of the table that it comes from: a window counts all commands of its line.
+    pub rule: u16,
 }

@@ -19,7 +19,7 @@
 //! ```
 //!
 //! *Levels* are `channel`, `rank`, `bank-group` and `bank`; scope `others` binds the other ranks of
-//! the channel. A window of n counts from the n-th command back. Commands: `activate`, `precharge`,
+//! the channel. A window of n counts from the n-th command back, of all those that `from` names. Commands: `activate`, `precharge`,
 //! `precharge-all`, `read`, `read-auto`, `write`, `write-auto` (with automatic precharge),
 //! `refresh`, `refresh-bank`, `power-down`, `power-up`, `self-refresh`, `self-refresh-exit`.
 //! Formulas know the parameters and `BL`, `+ - * / max( , )` and brackets; division rounds up, and
@@ -113,13 +113,14 @@ impl Family {
 }
 
 impl Rule {
-    /// The constraints that this line makes for a device, none if it speaks of optional parameters
+    /// The constraints that this line, the `number`th, makes for a device, none if it speaks of optional parameters
     /// that the device lacks; the error is a sentence.
     pub(super) fn constraints(
         &self,
         organization: &Organization,
         timing: &Timing,
         optional: &[String],
+        number: u16,
     ) -> Result<Vec<Constraint>, String> {
         let lacking = std::cell::Cell::new(false);
         let known = value_of(organization, timing);
@@ -141,6 +142,7 @@ impl Rule {
             to,
             wait: Cycles(wait as u64),
             window: self.window,
+            rule: number,
         };
         let pairs = self.from.iter().flat_map(|from| self.to.iter().map(move |to| (*from, *to)));
         Ok(pairs.map(|(from, to)| pair(from, to)).collect())

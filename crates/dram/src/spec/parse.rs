@@ -173,8 +173,8 @@ fn constraints(
 ) -> Result<Vec<Constraint>, InputError> {
     let own = root.map("constraint", rules)?.unwrap_or_default();
     let mut all = Vec::new();
-    for rule in family.rules.iter().chain(&own) {
-        let made = rule.constraints(organization, timing, &family.optional);
+    for (number, rule) in (0..).zip(family.rules.iter().chain(&own)) {
+        let made = rule.constraints(organization, timing, &family.optional, number);
         all.extend(made.map_err(|reason| root.refuse(format!("a constraint: {reason}")))?);
     }
     Ok(all)

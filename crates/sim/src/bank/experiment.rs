@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memweir_core::address_map::{AddressMap, ColorSet, Coloring};
+use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring};
 use memweir_core::input::Refusal;
 use memweir_core::{Bytes, Cycles, PhysAddr};
 use memweir_dram::config::MemoryConfig;
@@ -21,9 +21,6 @@ use super::os::{
 use super::stream::{Level, Stream};
 use super::synthetic::{Structure, Synthetic};
 use super::system::{MachineRun, System};
-
-/// Bits of the offset within a page of 4 KiB.
-pub const PAGE_BITS: u32 = 12;
 
 /// What pages are colored by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,8 +149,8 @@ impl Machine {
     pub fn palette(&self, memory: usize) -> Palette {
         let cache = self.llc.filter(|_| self.colored_by == ColoredBy::Cache);
         match cache {
-            Some(llc) => Palette::caches(&Coloring::of_cache(&llc.geometry, PAGE_BITS)),
-            None => Palette::banks(&self.memories[memory].config.map.coloring(PAGE_BITS)),
+            Some(llc) => Palette::caches(&Coloring::of_cache(&llc.geometry, BASE_PAGE_BITS)),
+            None => Palette::banks(&self.memories[memory].config.map.coloring(BASE_PAGE_BITS)),
         }
     }
 
@@ -175,7 +172,7 @@ impl Machine {
             name: self.memories[place].name.clone(),
             base,
             size: self.memories[place].config.capacity(),
-            palette: if colored { self.palette(place) } else { Palette::plain(PAGE_BITS) },
+            palette: if colored { self.palette(place) } else { Palette::plain(BASE_PAGE_BITS) },
             start: self.start,
         };
         let zones = self.bases().into_iter().enumerate().map(zone).collect();
@@ -365,7 +362,7 @@ impl ProgramSpec {
         let Source::Synthetic(structure) = &self.source else { return Ok(()) };
         for thread in 0..self.threads {
             for (first, size) in Synthetic::new(structure, thread, seed).regions() {
-                for page in first >> PAGE_BITS..(first + size).div_ceil(1 << PAGE_BITS) {
+                for page in first >> BASE_PAGE_BITS..(first + size).div_ceil(1 << BASE_PAGE_BITS) {
                     os.touch(process, ThreadId(thread), VirtualPage(page)).map_err(|error| {
                         let reason = format!("`{}`: {error}", self.name);
                         Refusal::new(reason, "a smaller footprint, or more colors")

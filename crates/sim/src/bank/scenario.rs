@@ -162,7 +162,7 @@ fn partitions(value: &Value<'_>) -> Result<Vec<Partition>, InputError> {
     Ok(all)
 }
 
-pub(super) fn whole(
+pub(crate) fn whole(
     value: &Value<'_>,
     range: std::ops::RangeInclusive<i64>,
 ) -> Result<i64, InputError> {
@@ -177,7 +177,7 @@ pub(super) fn whole(
 }
 
 /// A whole number below a key, or its default.
-fn count(
+pub(crate) fn count(
     section: &mut Section<'_>,
     key: &str,
     range: std::ops::RangeInclusive<i64>,

@@ -10,7 +10,7 @@ use memweir_dram::curve::Fit;
 
 use super::{DEFAULT_CORE_INSTRUCTIONS, Hardware};
 use crate::machine::{Interconnect, Machine, Memory, Node};
-use crate::service::{GrowthPoint, ServiceCurve};
+use crate::service::{Growth, GrowthPoint, ServiceCurve};
 
 /// Keys of a machine file.
 const MACHINE_KEYS: [&str; 9] = [
@@ -229,7 +229,7 @@ impl MemoryReader<'_> {
                 capacity: rate(&section.require("capacity")?)?,
                 read_cost: medium.read_cost,
                 write_cost: medium.write_cost,
-                growth: Vec::new(),
+                growth: Growth::default(),
                 source: format!("{}; {}", self.source, medium.source),
             },
         };
@@ -237,7 +237,7 @@ impl MemoryReader<'_> {
             capacity: section.map("capacity", |v| rate(&v))?.unwrap_or(base.capacity),
             read_cost: section.map("read_cost", |v| cost(&v))?.unwrap_or(base.read_cost),
             write_cost: section.map("write_cost", |v| cost(&v))?.unwrap_or(base.write_cost),
-            growth: section.map("growth", |v| growth(&v))?.unwrap_or(base.growth),
+            growth: section.map("growth", |v| growth(&v))?.map_or(base.growth, Growth::from),
             source: given.unwrap_or(base.source),
         })
     }

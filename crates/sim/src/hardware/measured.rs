@@ -62,7 +62,7 @@ pub(super) fn parse(name: &str, mut root: Section<'_>) -> Result<Hardware, Input
                     capacity: peak,
                     read_cost: 1.0,
                     write_cost: 1.0,
-                    growth,
+                    growth: growth.into(),
                     source: format!("measured: {name}"),
                 },
             }],

@@ -79,7 +79,10 @@ fn latencies_of_a_medium_follow_the_machines_dram() {
     // PRAM is 2.7 and 8.6 times as slow as DRAM.
     assert_eq!((memory.read_latency, memory.write_latency), (Picos(270_000), Picos(860_000)));
     assert_eq!((memory.service.read_cost, memory.service.write_cost), (2.7, 8.6));
-    assert_eq!(memory.service.growth[1], GrowthPoint { utilization: 0.9, stretch: 2.0 });
+    assert_eq!(
+        memory.service.growth.lines[0].points[1],
+        GrowthPoint { utilization: 0.9, stretch: 2.0 }
+    );
 }
 
 #[test]
@@ -185,7 +188,8 @@ fn a_calibration_is_a_machine() {
     // At half the peak each hog demands 10 of 25 GB/s, so it waits 0.4 of its time, and takes
     // 2 / 1.6 = 1.25 times as long: 1 + 0.25 / 0.4. The saturated point is no growth.
     let expected = [(0.25, 1.0), (0.5, 1.625)];
-    let growth: Vec<_> = service.growth.iter().map(|p| (p.utilization, p.stretch)).collect();
+    let growth: Vec<_> =
+        service.growth.lines[0].points.iter().map(|p| (p.utilization, p.stretch)).collect();
     assert_eq!(growth, expected);
 }
 

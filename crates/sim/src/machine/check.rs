@@ -4,7 +4,7 @@ use memweir_core::MAX_MEDIA;
 use memweir_core::medium::MediumKind;
 
 use super::{Machine, Memory};
-use crate::service::ServiceCurve;
+use crate::service::{GrowthLine, ServiceCurve};
 
 /// Why there can be no such machine, or no such task on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,9 +100,24 @@ impl ServiceCurve {
         for (key, value) in figures {
             require(is_positive(value), key, "must be more than zero")?;
         }
+        let mut share = None;
+        for (place, line) in self.growth.lines.iter().enumerate() {
+            let key = format!("growth[{place}]");
+            let follows = (0.0..=1.0).contains(&line.read_share) && share < Some(line.read_share);
+            require(follows, format!("{key}.read_share"), "must ascend from 0 to at most 1")?;
+            share = Some(line.read_share);
+            line.check(&key)?;
+        }
+        Ok(())
+    }
+}
+
+impl GrowthLine {
+    /// Whether latency can grow like this; `key` is where it stands.
+    fn check(&self, key: &str) -> Result<(), Impossible> {
         let mut last = (0.0, 1.0);
-        for (place, point) in self.growth.iter().enumerate() {
-            let key = |field: &str| format!("growth[{place}].{field}");
+        for (place, point) in self.points.iter().enumerate() {
+            let key = |field: &str| format!("{key}.points[{place}].{field}");
             let range = (last.0..=1.0).contains(&point.utilization);
             require(range, key("utilization"), "must ascend from 0 to at most 1")?;
             let grows = point.stretch >= last.1 && point.stretch.is_finite();

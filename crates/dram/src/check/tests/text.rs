@@ -2,8 +2,11 @@
 
 use proptest::prelude::*;
 
+use super::super::Checker;
 use super::super::text::{Reader, Writer};
+use crate::MemoryConfig;
 use crate::command::{BankAddress, Command, CommandKind};
+use crate::spec::{MemorySpec, SHIPPED};
 use memweir_core::Cycles;
 
 fn read(text: &str) -> Result<Vec<Command>, String> {
@@ -13,7 +16,7 @@ fn read(text: &str) -> Result<Vec<Command>, String> {
 
 prop_compose! {
     fn commands()(
-        at: u64, kind in 0..CommandKind::COUNT, to: (u16, u16, u16, u16), row: u32, column: u32,
+        at in 0..=Checker::LAST_CYCLE.0, kind in 0..CommandKind::COUNT, to: (u16, u16, u16, u16), row: u32, column: u32,
     ) -> Command {
         let (channel, rank, group, bank) = to;
         let to = BankAddress { channel, rank, group, bank };
@@ -55,4 +58,41 @@ fn refuses_with_line_and_field() {
     assert!(refused("-1 read 0 0 0 0 0 0").starts_with("x.txt:1: cycle: `-1` is no number"));
     assert!(refused("1 read 0 70000 0 0 0 0").starts_with("x.txt:1: rank: "));
     assert!(refused("1 read 0 0 0 0 0 0 0").contains("`0` follows the last field"));
+}
+
+#[test]
+fn what_is_no_text_is_refused_without_being_read_to_its_end() {
+    let error = read(&"7".repeat(1 << 20)).unwrap_err();
+    assert!(error.starts_with("x.txt:1: line: is too long"), "{error}");
+    let lines = Reader::new("x.txt", &b"1 read\xff 0 0 0 0 0 0\n"[..]);
+    assert!(lines.collect::<Result<Vec<_>, _>>().unwrap_err().to_string().contains("UTF-8"));
+}
+
+fn lines() -> impl Strategy<Value = String> {
+    let kind = prop::sample::select(CommandKind::ALL.map(|(name, _)| name).to_vec());
+    let cycle = prop_oneof![0u64..2000, Just(0), (0u64..=Checker::LAST_CYCLE.0)];
+    (cycle, kind, 0u16..3, 0u16..3, 0u16..9, 0u16..9, 0u32..3, 0u32..3).prop_map(
+        |(at, kind, channel, rank, group, bank, row, column)| {
+            format!("{at} {kind} {channel} {rank} {group} {bank} {row} {column}\n")
+        },
+    )
+}
+
+proptest! {
+    /// Whatever commands come in whatever order, the checker tells of each rule how often it was
+    /// broken, and nothing overflows.
+    #[test]
+    fn no_commands_make_the_checker_fall(
+        text in prop::collection::vec(lines(), 0..60),
+        memory in prop::sample::select(SHIPPED.iter().map(|(name, _)| *name).collect::<Vec<_>>()),
+    ) {
+        let config = MemoryConfig::new(MemorySpec::shipped(memory).unwrap());
+        let mut checker = Checker::new(&config).unwrap();
+        for command in read(&text.concat()).unwrap() {
+            checker.check(&command);
+        }
+        checker.finish(checker.last());
+        prop_assert_eq!(checker.count(), checker.counts().values().sum::<u64>());
+        prop_assert_eq!(checker.commands(), text.len() as u64);
+    }
 }

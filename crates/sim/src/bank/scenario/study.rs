@@ -5,14 +5,14 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
 use memweir_core::BytesPerSec;
-use memweir_core::address_map::ColorSet;
+use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_dram::config::PagePolicy;
 use memweir_policy::colors::{ProgramTraits, Supply};
 
 use super::report::{Alone, BankPoint, BankReport, Fit, PartitionRun};
 use super::{BankScenario, Partition, Wanted};
-use crate::bank::experiment::{ColoredBy, Conditions, Machine, PAGE_BITS, ProgramSpec, Source};
+use crate::bank::experiment::{ColoredBy, Conditions, Machine, ProgramSpec, Source};
 use crate::bank::fit::{Characteristics, Fitted, Measured};
 use crate::bank::outcome::{Improvement, Outcome, ProgramRun};
 use crate::bank::synthetic::Structure;
@@ -258,7 +258,7 @@ impl BankScenario {
             ColoredBy::Cache => Supply::new(self.machine.palette(0).colors(), 1),
             ColoredBy::Banks => {
                 let cache = self.machine.llc.map(|llc| llc.geometry);
-                Supply::of_map(self.machine.map(), PAGE_BITS, cache.as_ref())
+                Supply::of_map(self.machine.map(), BASE_PAGE_BITS, cache.as_ref())
             }
         };
         let sets = policy.assign(&traits, &supply, self.cache_use)?;

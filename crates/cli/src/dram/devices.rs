@@ -1,0 +1,162 @@
+//! Options that say which devices there are. How their controllers behave is said in
+//! [`memory`](super::memory).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use memweir_core::PhysAddr;
+use memweir_core::input::{InputError, Refusal};
+use memweir_core::units::LINE_BYTES;
+use memweir_dram::config::RefreshPolicy;
+use memweir_dram::{MemoryConfig, MemorySpec};
+
+use super::memory::named;
+use crate::value::place;
+
+/// The memory: its devices, and whether they are refreshed.
+#[derive(Debug, clap::Args)]
+pub(super) struct DeviceArgs {
+    /// A shipped memory (see `memweir dram list`) or a device file; `A+B` puts devices into the
+    /// ranks of a channel
+    #[arg(long, value_name = "NAME|FILE.toml", help_heading = "Memory")]
+    memory: String,
+    /// Channels
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Memory")]
+    channels: u32,
+    /// Ranks of each channel [default: the device file's]
+    #[arg(long, value_name = "N", help_heading = "Memory")]
+    ranks: Option<u32>,
+    /// How DRAM is refreshed: all-bank, staggered, per-bank, off
+    #[arg(long, value_name = "NAME", default_value = "all-bank", value_parser = refresh)]
+    #[arg(help_heading = "Memory")]
+    refresh: RefreshPolicy,
+}
+
+/// A second memory, on channels of its own.
+#[derive(Debug, clap::Args)]
+pub(super) struct NvmArgs {
+    /// A second memory on channels of its own, NVM or any other: a shipped memory or a device file
+    #[arg(long, value_name = "NAME|FILE.toml", help_heading = "Second memory")]
+    nvm: Option<String>,
+    /// The address at which it begins [default: where the first memory ends]
+    #[arg(long, value_name = "ADDRESS", value_parser = place, requires = "nvm")]
+    #[arg(help_heading = "Second memory")]
+    nvm_from: Option<PhysAddr>,
+    /// Its channels
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "nvm")]
+    #[arg(help_heading = "Second memory")]
+    nvm_channels: u32,
+    /// Ranks of each of them [default: the device file's]
+    #[arg(long, value_name = "N", requires = "nvm", help_heading = "Second memory")]
+    nvm_ranks: Option<u32>,
+    /// Its address map, over addresses that count from its beginning
+    #[arg(long, value_name = "FILE", requires = "nvm", help_heading = "Second memory")]
+    nvm_map: Option<PathBuf>,
+}
+
+impl DeviceArgs {
+    /// The devices with controllers as they are unless told otherwise, not checked yet.
+    pub(super) fn config(&self) -> Result<MemoryConfig, InputError> {
+        let mut config = built(&self.memory, self.channels, self.ranks, Side::First)?;
+        config.refresh = self.refresh;
+        Ok(config)
+    }
+}
+
+impl NvmArgs {
+    /// The second memory and where it begins behind `first`; nothing without `--nvm`. Its
+    /// controllers are as they are unless told otherwise, and not checked yet.
+    pub(super) fn config(
+        &self,
+        first: &MemoryConfig,
+    ) -> Result<Option<(PhysAddr, MemoryConfig)>, InputError> {
+        let Some(nvm) = &self.nvm else { return Ok(None) };
+        let mut config = built(nvm, self.nvm_channels, self.nvm_ranks, Side::Second)?;
+        if let Some(path) = &self.nvm_map {
+            config.map = crate::map::read(path)?;
+        }
+        let end = PhysAddr(first.capacity().0);
+        let from = self.nvm_from.unwrap_or(end);
+        let wrong = |reason: String| {
+            let help = format!("from {end} on, where the first memory ends, in whole lines");
+            InputError::new("command line", reason).key("--nvm-from").help(help)
+        };
+        if from < end {
+            return Err(wrong(format!("{from} lies in the first memory")));
+        }
+        if !from.0.is_multiple_of(LINE_BYTES) {
+            return Err(wrong(format!("{from} lies within a line of {LINE_BYTES} bytes")));
+        }
+        if from.0.checked_add(config.capacity().0).is_none() {
+            return Err(wrong(format!("{} do not fit behind {from}", config.capacity())));
+        }
+        Ok(Some((from, config)))
+    }
+}
+
+/// Of which memory an option speaks.
+#[derive(Clone, Copy)]
+enum Side {
+    First,
+    Second,
+}
+
+impl Side {
+    fn devices(self) -> &'static str {
+        match self {
+            Self::First => "--memory",
+            Self::Second => "--nvm",
+        }
+    }
+
+    fn ranks(self) -> &'static str {
+        match self {
+            Self::First => "--ranks",
+            Self::Second => "--nvm-ranks",
+        }
+    }
+}
+
+/// A memory of these devices.
+fn built(
+    devices: &str,
+    channels: u32,
+    ranks: Option<u32>,
+    side: Side,
+) -> Result<MemoryConfig, InputError> {
+    let specs = devices.split('+').map(|one| spec(one, side.devices()).map(Arc::new));
+    let specs = specs.collect::<Result<Vec<_>, _>>()?;
+    let refused = |reason: String, help: &str| {
+        Refusal::new(reason, help).written_in("command line").key(side.ranks())
+    };
+    let ranks = match (specs.as_slice(), ranks) {
+        (_, Some(0)) => return Err(refused("no ranks".to_owned(), "at least one")),
+        ([spec], ranks) => {
+            vec![Arc::clone(spec); ranks.unwrap_or(spec.organization.ranks) as usize]
+        }
+        (specs, Some(ranks)) if ranks as usize != specs.len() => {
+            let reason = format!("{} devices are named, one for each rank", specs.len());
+            return Err(refused(reason, "leave the number of ranks out"));
+        }
+        (specs, _) => specs.to_vec(),
+    };
+    // A number of channels that is refused later has no map.
+    let mut config = MemoryConfig::of_ranks(ranks, channels.max(1));
+    config.channels = channels;
+    Ok(config)
+}
+
+/// A shipped memory, or that of a file, which `option` names.
+pub(super) fn spec(name: &str, option: &str) -> Result<MemorySpec, InputError> {
+    if !name.ends_with(".toml") {
+        let shipped = MemorySpec::shipped(name);
+        return shipped.map_err(|refusal| refusal.written_in("command line").key(option));
+    }
+    let text =
+        std::fs::read_to_string(name).map_err(|error| InputError::new(name, error.to_string()))?;
+    MemorySpec::parse(name, &text)
+}
+
+fn refresh(text: &str) -> Result<RefreshPolicy, String> {
+    named("refresh policy", &RefreshPolicy::ALL, text)
+}

@@ -1,0 +1,139 @@
+//! What can be driven: one memory system, or several side by side, in cycles of one clock.
+
+use memweir_core::{Cycles, Picos};
+
+use crate::command::Command;
+use crate::hybrid::{Hybrid, HybridObserver};
+use crate::request::{Completion, Request};
+use crate::system::{Full, MemorySystem, Observer};
+
+/// Who is told what happens in the parts of what is driven. A memory alone is part 0.
+pub trait PartObserver {
+    /// Part `part` is done with a request. Cycles are those of the driver's clock: the one in which the
+    /// part took it, and the first that is not before its last data beat.
+    fn completed(&mut self, part: usize, completion: &Completion) {
+        let _ = (part, completion);
+    }
+
+    /// A command was issued in part `part`, in a cycle of that part's clock.
+    fn command(&mut self, part: usize, command: &Command) {
+        let _ = (part, command);
+    }
+}
+
+/// What the driver needs of a memory. In each cycle it first offers, then lets the cycle happen.
+pub(super) trait Target {
+    fn enqueue(&mut self, now: Cycles, request: Request) -> Result<(), Full>;
+    fn next_event(&self) -> Option<Cycles>;
+    fn advance(&mut self, to: Cycles, observer: &mut impl PartObserver);
+}
+
+/// One memory, whose clock is the driver's.
+pub(super) struct Alone<'a>(pub(super) &'a mut MemorySystem);
+
+impl Target for Alone<'_> {
+    #[inline]
+    fn enqueue(&mut self, now: Cycles, request: Request) -> Result<(), Full> {
+        self.0.enqueue(now, request)
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<Cycles> {
+        self.0.next_event()
+    }
+
+    #[inline]
+    fn advance(&mut self, to: Cycles, observer: &mut impl PartObserver) {
+        self.0.advance(to, &mut OnlyPart(observer));
+    }
+}
+
+/// The only part.
+struct OnlyPart<'a, O>(&'a mut O);
+
+impl<O: PartObserver> Observer for OnlyPart<'_, O> {
+    #[inline]
+    fn completed(&mut self, completion: &Completion) {
+        self.0.completed(0, completion);
+    }
+
+    #[inline]
+    fn command(&mut self, command: &Command) {
+        self.0.command(0, command);
+    }
+}
+
+/// An observer of the only part.
+pub(super) struct Whole<'a, O>(pub(super) &'a mut O);
+
+impl<O: Observer> PartObserver for Whole<'_, O> {
+    #[inline]
+    fn completed(&mut self, _: usize, completion: &Completion) {
+        self.0.completed(completion);
+    }
+
+    #[inline]
+    fn command(&mut self, _: usize, command: &Command) {
+        self.0.command(command);
+    }
+}
+
+/// Several memories, each with a clock of its own, beside the driver's, which is that of the first.
+pub(super) struct SideBySide<'a> {
+    hybrid: &'a mut Hybrid,
+    clocks: Vec<u64>,
+}
+
+impl<'a> SideBySide<'a> {
+    pub(super) fn new(hybrid: &'a mut Hybrid) -> Self {
+        let clocks = hybrid.clocks().map(|clock| clock.0).collect();
+        Self { hybrid, clocks }
+    }
+}
+
+impl Target for SideBySide<'_> {
+    fn enqueue(&mut self, now: Cycles, request: Request) -> Result<(), Full> {
+        self.hybrid.enqueue(Picos(now.0 * self.clocks[0]), request)
+    }
+
+    fn next_event(&self) -> Option<Cycles> {
+        self.hybrid.next_event().map(|at| Cycles(at.0 / self.clocks[0]))
+    }
+
+    /// A cycle lasts until the next begins: what happens in parts of other clocks meanwhile has
+    /// happened when the next request is offered.
+    fn advance(&mut self, to: Cycles, observer: &mut impl PartObserver) {
+        let mut told = InCycles { clocks: &self.clocks, observer };
+        self.hybrid.advance(Picos((to.0 + 1) * self.clocks[0] - 1), &mut told);
+    }
+}
+
+/// What happens in parts, in cycles of the driver.
+struct InCycles<'a, O> {
+    clocks: &'a [u64],
+    observer: &'a mut O,
+}
+
+impl<O: PartObserver> HybridObserver for InCycles<'_, O> {
+    fn completed(&mut self, part: usize, at: Picos, completion: &Completion) {
+        let accepted = Cycles(completion.accepted.0 * self.clocks[part] / self.clocks[0]);
+        let done = Cycles(at.0.div_ceil(self.clocks[0]));
+        self.observer.completed(part, &Completion { accepted, done, ..*completion });
+    }
+
+    fn command(&mut self, part: usize, command: &Command) {
+        self.observer.command(part, command);
+    }
+}
+
+impl<O: PartObserver + ?Sized> PartObserver for &mut O {
+    fn completed(&mut self, part: usize, completion: &Completion) {
+        (**self).completed(part, completion);
+    }
+
+    fn command(&mut self, part: usize, command: &Command) {
+        (**self).command(part, command);
+    }
+}
+
+impl PartObserver for () {}
