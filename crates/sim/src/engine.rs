@@ -30,16 +30,19 @@ use classes::Classes;
 use contention::{Contention, Piece};
 pub(crate) use execution::{Execution, Reading};
 use lanes::Lanes;
-use state::{Doing, State, flows};
+use state::{AHEAD, Doing, State, flows};
 pub(crate) use track::Point;
-use track::{Row, Score, Track};
+use track::{FIGURES, Row, Score, Track};
 
 /// The execution of these tasks on this machine, which both have been checked.
 pub(crate) fn execution(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
-    match (machine.memories.len(), machine.interconnect) {
-        (1, None) => engine::<1>(machine, tasks),
-        (2, None) => engine::<2>(machine, tasks),
-        _ => engine::<RESOURCES>(machine, tasks),
+    let minds_writes = machine.memories.iter().any(|memory| memory.service.growth.lines.len() > 1);
+    match (machine.memories.len(), machine.interconnect, minds_writes) {
+        (1, None, false) => engine::<1>(machine, tasks),
+        (2, None, false) => engine::<2>(machine, tasks),
+        (_, _, false) => engine::<RESOURCES>(machine, tasks),
+        (1, None, true) => minding_engine::<1>(machine, tasks),
+        (_, _, true) => minding_engine::<RESOURCES>(machine, tasks),
     }
 }
 
@@ -47,10 +50,20 @@ pub(crate) fn execution(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution>
 /// up to 24 each is looked at whenever anything changes, above that classes of them are.
 fn engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
     match machine.cores() {
-        0..=4 => Box::new(Engine::<R, Lanes<R, 4>>::new(machine, tasks)),
-        5..=8 => Box::new(Engine::<R, Lanes<R, 8>>::new(machine, tasks)),
-        9..=24 => Box::new(Engine::<R, Lanes<R, 24>>::new(machine, tasks)),
-        _ => Box::new(Engine::<R, Classes<R>>::new(machine, tasks)),
+        0..=4 => Box::new(Engine::<R, 0, Lanes<R, 0, 4>>::new(machine, tasks)),
+        5..=8 => Box::new(Engine::<R, 0, Lanes<R, 0, 8>>::new(machine, tasks)),
+        9..=24 => Box::new(Engine::<R, 0, Lanes<R, 0, 24>>::new(machine, tasks)),
+        _ => Box::new(Engine::<R, 0, Classes<R, 0>>::new(machine, tasks)),
+    }
+}
+
+/// The same where writes are told from reads. Finding the stretches costs more than looking at idle
+/// cores there, so fewer sizes do.
+fn minding_engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
+    match machine.cores() {
+        0..=8 => Box::new(Engine::<R, R, Lanes<R, R, 8>>::new(machine, tasks)),
+        9..=24 => Box::new(Engine::<R, R, Lanes<R, R, 24>>::new(machine, tasks)),
+        _ => Box::new(Engine::<R, R, Classes<R, R>>::new(machine, tasks)),
     }
 }
 
@@ -66,22 +79,23 @@ enum Step {
     Complete,
 }
 
-/// The engine: `R` resources, and a model of how cores contend for them.
-struct Engine<const R: usize, C> {
+/// The engine: `R` resources, in which writes are told from reads or not (`W`), and a model of how cores
+/// contend for them.
+struct Engine<const R: usize, const W: usize, C> {
     solver: Solver,
     view: View,
     /// What one core draws from memory when it copies pages.
     copy_rate: f64,
     nodes: Vec<usize>,
     programs: Vec<(Arc<Program>, Score)>,
-    tracks: HashMap<TrackKey, Track<R>>,
-    tasks: Vec<State<R>>,
+    tracks: HashMap<TrackKey, Track<R, W>>,
+    tasks: Vec<State<R, W>>,
     on: Vec<Option<usize>>,
     contention: C,
     now: f64,
 }
 
-impl<const R: usize, C: Contention<R>> Engine<R, C> {
+impl<const R: usize, const W: usize, C: Contention<R, W>> Engine<R, W, C> {
     fn new(machine: &Machine, tasks: &[Task]) -> Self {
         let solver = Solver::new(machine);
         let cores = machine.cores() as usize;
@@ -112,19 +126,20 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
         engine
     }
 
-    fn state(&mut self, machine: &Machine, task: &Task, program: usize) -> State<R> {
+    fn state(&mut self, machine: &Machine, task: &Task, program: usize) -> State<R, W> {
         let home = home(machine, &self.programs[program].1, &task.placement);
         self.track(program, &task.placement, home);
         let track = &self.tracks[&key(program, &task.placement, home)];
         let score = &self.programs[program].1;
         let start = score.beginning_at(task.offset);
         let end = score.ending_at(task.offset + task.work);
-        State {
+        let mut state = State {
             rows: Some(track.rows.clone()),
             alone: track.alone_at(score, end) - track.alone_at(score, start),
             at: start,
             piece_end: start.into,
-            next: track.rows[start.span],
+            ahead: [track.rows[start.span]; AHEAD],
+            place: 0,
             boundaries: score.boundaries(start, end),
             doing: Doing::Work,
             pending: Vec::new(),
@@ -142,11 +157,13 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
             start,
             end,
             home,
-        }
+        };
+        state.look(&self.solver, &task.program);
+        state
     }
 
     /// The program, laid out; made when it is first asked for.
-    fn track(&mut self, program: usize, placement: &Placement, node: usize) -> &Track<R> {
+    fn track(&mut self, program: usize, placement: &Placement, node: usize) -> &Track<R, W> {
         let (solver, spans) = (&self.solver, &self.programs[program].0);
         self.tracks
             .entry(key(program, placement, node))
@@ -154,15 +171,14 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
     }
 
     /// The piece with which a task goes on from where it is.
-    fn piece(&mut self, task: usize) -> Piece<R> {
+    fn piece(&mut self, task: usize) -> Piece<R, W> {
         let state = &mut self.tasks[task];
         if let Some(overhead) = state.pending.pop() {
             state.doing = Doing::Overhead(overhead);
             return overhead;
         }
         state.doing = Doing::Work;
-        state.look_ahead(&self.solver, &self.programs[state.program].0);
-        let row = state.row(&self.solver, &self.programs[state.program].0);
+        let row = *state.here();
         state.piece_end = if state.boundaries == 0 { state.end.into } else { row.length() };
         Piece { time: (state.piece_end - state.at.into) * row.slowness, group: row.group }
     }
@@ -186,42 +202,63 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
             return Step::Complete;
         }
         state.boundaries -= 1;
-        state.at.into = 0.0;
-        state.at.span += 1;
-        if state.at.span == state.spans {
-            state.at.span = 0;
-            state.at.lap += 1;
-        }
+        state.advance(&self.solver, &self.programs[state.program].0);
         if state.boundaries == 0 {
             self.begin(core, task);
             return Step::Next;
         }
         // The whole span; how long it is follows when somebody asks.
         state.piece_end = f64::NAN;
-        let piece = Piece { time: state.next.time, group: state.next.group };
-        state.look_ahead(&self.solver, &self.programs[state.program].0);
+        let here = state.here();
+        let piece = Piece { time: here.time, group: here.group };
         self.contention.begin(self.now, core, &piece);
         Step::Next
+    }
+
+    /// Fetches what a task will do, after its pages or its node have changed.
+    fn look(&mut self, task: usize) {
+        let state = &mut self.tasks[task];
+        state.look(&self.solver, &self.programs[state.program].0);
     }
 
     /// Where a task is at the moment.
     fn point(&self, task: usize) -> Point {
         let state = &self.tasks[task];
-        let (Some(core), Doing::Work) = (state.core, state.doing) else { return state.at };
-        let row = state.row(&self.solver, &self.programs[state.program].0);
-        let left = self.contention.left(self.now, core) / row.slowness;
-        let end = if state.piece_end.is_nan() { row.length() } else { state.piece_end };
-        Point { into: (end - left).clamp(state.at.into, end), ..state.at }
+        match (state.core, state.doing) {
+            (Some(core), Doing::Work) => state.point(self.contention.left(self.now, core)),
+            _ => state.at,
+        }
+    }
+
+    /// Takes what the task on a core is doing away from it, which leaves the core to be given
+    /// something else to do.
+    fn suspend(&mut self, core: usize) -> usize {
+        let task = self.on[core].take().expect("a task is taken off a core that has one");
+        let left = self.contention.left(self.now, core);
+        let state = &mut self.tasks[task];
+        match state.doing {
+            Doing::Work => state.at = state.point(left),
+            Doing::Overhead(piece) => state.pending.push(Piece { time: left, ..piece }),
+        }
+        state.doing = Doing::Work;
+        state.core = None;
+        state.cpu_time += self.now - state.since;
+        task
+    }
+
+    /// What of a task's program is behind it at a point.
+    fn totals(&self, task: usize, at: Point) -> [f64; FIGURES] {
+        self.programs[self.tasks[task].program].1.totals(at)
     }
 
     /// Attributes what a task did since that was last done to memories and media.
     fn attribute(&mut self, task: usize, at: Point) {
-        let totals = self.programs[self.tasks[task].program].1.totals(at);
+        let totals = self.totals(task, at);
         self.tasks[task].attribute(totals, &self.view);
     }
 
     /// [`Execution::ahead`] for a program that is not laid out: span by span.
-    fn walk(&self, state: &State<R>, from: Point, time: f64) -> (f64, f64) {
+    fn walk(&self, state: &State<R, W>, from: Point, time: f64) -> (f64, f64) {
         let (program, score) = &self.programs[state.program];
         let (mut at, mut left) = (from, time);
         loop {
@@ -242,7 +279,7 @@ impl<const R: usize, C: Contention<R>> Engine<R, C> {
 
     /// The time that copying pages takes where nothing contends, and what it asks for: one core
     /// reads and writes as fast as it can.
-    fn copying(&self, copy: &PageCopy, node: usize) -> Piece<R> {
+    fn copying(&self, copy: &PageCopy, node: usize) -> Piece<R, W> {
         let mut demand = Demand { stall: 1.0, ..Demand::default() };
         let rate = BytesPerSec(self.copy_rate / 2.0);
         demand.flows[copy.from].reads += rate;
@@ -270,7 +307,7 @@ fn home(machine: &Machine, score: &Score, placement: &Placement) -> usize {
     lines.iter().position(|share| *share == most).unwrap_or(0)
 }
 
-impl<const R: usize, C: Contention<R>> Processor for Engine<R, C> {
+impl<const R: usize, const W: usize, C: Contention<R, W>> Processor for Engine<R, W, C> {
     fn now(&self) -> f64 {
         self.now
     }
@@ -285,6 +322,7 @@ impl<const R: usize, C: Contention<R>> Processor for Engine<R, C> {
                 let rows = self.track(program, &placement, node).rows.clone();
                 self.tasks[task].rows = Some(rows);
             }
+            self.look(task);
         }
         let state = &mut self.tasks[task];
         (state.core, state.since) = (Some(core), self.now);
@@ -296,29 +334,24 @@ impl<const R: usize, C: Contention<R>> Processor for Engine<R, C> {
     }
 
     fn take(&mut self, core: usize) -> usize {
-        let task = self.on[core].take().expect("a task is taken off a core that has one");
-        let at = self.point(task);
-        let left = self.contention.left(self.now, core);
+        let task = self.suspend(core);
         self.contention.end(self.now, core);
-        let state = &mut self.tasks[task];
-        if let Doing::Overhead(piece) = state.doing {
-            state.pending.push(Piece { time: left, ..piece });
-        }
-        state.at = at;
-        state.doing = Doing::Work;
-        state.core = None;
-        state.cpu_time += self.now - state.since;
         task
+    }
+
+    fn exchange(&mut self, core: usize, task: usize, pause: Nanos) -> usize {
+        let before = self.suspend(core);
+        self.put(core, task, pause);
+        before
     }
 
     fn run(&mut self, until: f64) -> Option<usize> {
         loop {
-            let (time, core) = self.contention.next(self.now);
-            if time > until {
+            let Some((time, core)) = self.contention.next(self.now, until) else {
                 // Never back, even if that moment has passed already.
                 self.now = until.max(self.now);
                 return None;
-            }
+            };
             self.now = time.max(self.now);
             let task = self.on[core].expect("a piece belongs to a task");
             if self.step(core, task) == Step::Complete {
@@ -333,12 +366,26 @@ impl<const R: usize, C: Contention<R>> Processor for Engine<R, C> {
     }
 }
 
-impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
+impl<const R: usize, const W: usize, C: Contention<R, W>> Execution for Engine<R, W, C> {
     fn read(&mut self, task: usize) -> Reading {
         let at = self.point(task);
         self.attribute(task, at);
-        let state = &self.tasks[task];
-        state.reading(self.now, at)
+        self.tasks[task].reading(self.now, at)
+    }
+
+    fn read_all(&mut self, tasks: &[usize]) -> Vec<Reading> {
+        let behind = |task: &usize| {
+            let at = self.point(*task);
+            (at, self.totals(*task, at))
+        };
+        // First all that has to be fetched from where programs are kept: so it comes at once.
+        let behind: Vec<_> = tasks.iter().map(behind).collect();
+        let reading = |(task, (at, totals)): (&usize, _)| {
+            let state = &mut self.tasks[*task];
+            state.attribute(totals, &self.view);
+            state.reading(self.now, at)
+        };
+        tasks.iter().zip(behind).map(reading).collect()
     }
 
     fn ahead(&self, task: usize, from: Point, time: Nanos) -> (f64, f64) {
@@ -370,7 +417,7 @@ impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
         let at = self.point(task);
         self.attribute(task, at);
         let node = self.tasks[task].node;
-        let pieces: Vec<Piece<R>> = copies
+        let pieces: Vec<Piece<R, W>> = copies
             .iter()
             .filter(|copy| copy.bytes.0 > 0)
             .map(|copy| self.copying(copy, node))
@@ -378,6 +425,7 @@ impl<const R: usize, C: Contention<R>> Execution for Engine<R, C> {
         let state = &mut self.tasks[task];
         (state.rows, state.placement) = (None, placement);
         state.pending.extend(pieces);
+        self.look(task);
     }
 
     fn node(&self, task: usize) -> usize {

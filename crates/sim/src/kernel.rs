@@ -18,9 +18,7 @@
 
 mod balance;
 mod cores;
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod timers;
 
 use memweir_core::Nanos;
 use rand::seq::SliceRandom;
@@ -29,16 +27,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::engine::Execution;
 use crate::experiment::{Experiment, KernelConfig};
-use cores::{Core, Cores};
-
-/// What a core's timer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    /// The slice of the task that runs is over, if the core has not armed another since.
-    Slice(u32),
-    /// Look around for a longer queue.
-    Balance,
-}
+use cores::Cores;
+use timers::{Timer, Timers};
 
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +66,13 @@ pub trait Processor {
     /// Takes the task off a core.
     fn take(&mut self, core: usize) -> usize;
 
+    /// Puts a task in the place of the one on a core, which is taken off.
+    fn exchange(&mut self, core: usize, task: usize, pause: Nanos) -> usize {
+        let before = self.take(core);
+        self.put(core, task, pause);
+        before
+    }
+
     /// Lets time pass until then, or until a task is complete or can run no more; on which core
     /// that was. The task is off its core then.
     fn run(&mut self, until: f64) -> Option<usize>;
@@ -91,7 +88,7 @@ pub struct Kernel<P: Processor + ?Sized> {
     context_switch: Nanos,
     cores: Cores,
     threads: Vec<Thread>,
-    timers: BinaryHeap<Reverse<(Nanos, usize, Timer)>>,
+    timers: Timers,
     /// Tasks in queues.
     queued: usize,
     random: ChaCha8Rng,
@@ -126,11 +123,11 @@ impl<P: Processor + ?Sized> Kernel<P> {
     ) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut cores = Cores::new(nodes);
-        let mut timers = BinaryHeap::new();
+        let mut timers = Timers::new(cores.len());
         for core in 0..cores.len() {
             cores[core].first_slice = Nanos(random.random_range(1..=config.slice.0));
             let look = Nanos(random.random_range(1..=config.balance.0));
-            timers.push(Reverse((look, core, Timer::Balance)));
+            timers.set(core, Timer::Balance, look);
         }
         Self {
             threads: Vec::new(),
@@ -200,21 +197,18 @@ impl<P: Processor + ?Sized> Kernel<P> {
     /// Lets time pass until then, or until a task is complete.
     pub fn run(&mut self, until: Nanos) -> Option<usize> {
         loop {
-            let timer = self.timers.peek().map_or(Nanos(u64::MAX), |Reverse((time, ..))| *time);
-            let stop = timer.min(until);
-            if let Some(core) = self.execution.run(stop.as_f64()) {
+            let (time, core, timer) = self.timers.next();
+            if let Some(core) = self.execution.run(time.min(until).as_f64()) {
                 let task = self.completed(core);
                 self.fill(core);
                 return Some(task);
             }
-            if timer > until {
+            if time > until {
                 return None;
             }
-            if let Some(Reverse((_, core, timer))) = self.timers.pop() {
-                match timer {
-                    Timer::Slice(stamp) => self.slice_over(core, stamp),
-                    Timer::Balance => self.look_around(core),
-                }
+            match timer {
+                Timer::Slice => self.slice_over(core),
+                Timer::Balance => self.look_around(core),
             }
         }
     }
@@ -297,41 +291,36 @@ impl<P: Processor + ?Sized> Kernel<P> {
         thread.dispatched = self.execution.now();
         self.queued -= 1;
         self.execution.put(core, task, pause);
-        self.cores[core].armed = false;
+        self.timers.clear(core, Timer::Slice);
         self.arm(core);
     }
 
-    /// Sets the end of the slice of the task on a core, if others wait for it.
+    /// Sets the end of the slice of the task on a core, if others wait for it and it is not set.
     fn arm(&mut self, core: usize) {
-        let now = self.now();
-        if self.cores[core].armed || self.cores[core].idle_or_alone() {
-            return;
+        if !self.timers.is_set(core, Timer::Slice) && !self.cores[core].idle_or_alone() {
+            self.begin_slice(core);
         }
-        let Core { armed, stamp, first_slice, .. } = &mut self.cores[core];
-        let slice = std::mem::replace(first_slice, self.config.slice);
-        *armed = true;
-        *stamp = stamp.wrapping_add(1);
-        self.timers.push(Reverse((now + slice, core, Timer::Slice(*stamp))));
     }
 
-    fn slice_over(&mut self, core: usize, stamp: u32) {
-        if self.cores[core].stamp != stamp || !std::mem::take(&mut self.cores[core].armed) {
-            return;
-        }
+    fn begin_slice(&mut self, core: usize) {
+        let slice = std::mem::replace(&mut self.cores[core].first_slice, self.config.slice);
+        self.timers.set(core, Timer::Slice, self.now() + slice);
+    }
+
+    fn slice_over(&mut self, core: usize) {
         let (Some(running), Some(first)) = (self.cores[core].current, self.cores[core].first())
         else {
+            self.timers.clear(core, Timer::Slice);
             return;
         };
-        if self.threads[first].vruntime > self.vruntime(running) {
-            self.arm(core);
-            return;
+        if self.threads[first].vruntime <= self.vruntime(running) {
+            self.rotate(core, running, first);
         }
-        self.rotate(core, running, first);
+        self.begin_slice(core);
     }
 
     /// Puts the first of a core's queue in place of the task that is on it, which then waits.
     fn rotate(&mut self, core: usize, running: usize, first: usize) {
-        self.execution.take(core);
         let vruntime = self.vruntime(running);
         let thread = &mut self.threads[running];
         thread.vruntime = vruntime;
@@ -342,7 +331,6 @@ impl<P: Processor + ?Sized> Kernel<P> {
         thread.whereabouts = Whereabouts::Running(core);
         thread.dispatched = self.execution.now();
         thread.fresh = false;
-        self.execution.put(core, first, self.context_switch);
-        self.arm(core);
+        self.execution.exchange(core, first, self.context_switch);
     }
 }

@@ -32,7 +32,7 @@ use crate::program::Demand;
 use crate::task::Placement;
 pub(crate) use curve::Curve;
 pub(crate) use moments::asked;
-pub(crate) use solve::{Group, Groups, saturate, settle};
+pub(crate) use solve::{Group, Groups, saturate, settle, time_of};
 
 /// Resources that tasks can contend for: the memories, then the interconnect.
 pub(crate) const RESOURCES: usize = MAX_MEDIA + 1;
@@ -63,6 +63,8 @@ pub struct Response {
     pub(crate) slowness: f64,
     /// Busy share that it causes at each resource where nothing contends.
     pub(crate) rate: [f64; RESOURCES],
+    /// What of that busy share is by writes.
+    pub(crate) writes: [f64; RESOURCES],
     /// Share of that time for which it waits for each resource.
     pub(crate) share: [f64; RESOURCES],
 }
@@ -140,8 +142,8 @@ impl Solver {
         let interconnect =
             machine.interconnect.map(|joint| (joint.latency.ratio(dram), joint.capacity.0));
         let curve = |resource: usize| match machine.memories.get(resource) {
-            Some(memory) => Curve::new(&memory.service.growth),
-            None => Curve::new(&[]),
+            Some(memory) => Curve::new(&memory.service),
+            None => Curve::flat(),
         };
         let curves: [Curve; RESOURCES] = std::array::from_fn(curve);
         let flat = curves.iter().all(Curve::is_flat);
@@ -153,8 +155,8 @@ impl Solver {
     pub fn response(&self, demand: &Demand, placement: &Placement, node: usize) -> Response {
         let flows = placement.apply(&demand.flows);
         let lines: f64 = flows.iter().map(|flow| flow.reads.0 + flow.writes.0).sum();
-        let mut response =
-            Response { slowness: 1.0, rate: [0.0; RESOURCES], share: [0.0; RESOURCES] };
+        let none = [0.0; RESOURCES];
+        let mut response = Response { slowness: 1.0, rate: none, writes: none, share: none };
         if lines <= 0.0 {
             return response;
         }
@@ -170,7 +172,8 @@ impl Solver {
             let local = reads * first.read + writes * first.write;
             let wait = part * (reads * memory.read + writes * memory.write) / local;
             response.share[place] = wait;
-            response.rate[place] = reads * memory.read_cost + writes * memory.write_cost;
+            response.writes[place] = writes * memory.write_cost;
+            response.rate[place] = reads * memory.read_cost + response.writes[place];
             response.slowness += wait;
             if let Some((latency, capacity)) = self.interconnect.filter(|_| memory.node != node) {
                 let wait = part * latency * (reads + writes) / local;
@@ -179,8 +182,10 @@ impl Solver {
                 response.slowness += wait;
             }
         }
-        for value in response.share.iter_mut().chain(&mut response.rate) {
-            *value /= response.slowness;
+        for values in [&mut response.share, &mut response.rate, &mut response.writes] {
+            for value in values {
+                *value /= response.slowness;
+            }
         }
         response
     }
@@ -192,16 +197,19 @@ impl Solver {
     /// tasks give equal results.
     #[must_use]
     pub fn solve(&self, running: &[Response]) -> Stretch {
-        let rates: [Vec<f64>; RESOURCES] =
-            std::array::from_fn(|place| running.iter().map(|task| task.rate[place]).collect());
-        let shares: [Vec<f64>; RESOURCES] =
-            std::array::from_fn(|place| running.iter().map(|task| task.share[place]).collect());
-        let groups = Groups {
-            rates: rates.each_ref().map(Vec::as_slice),
-            shares: shares.each_ref().map(Vec::as_slice),
+        let columns = |of: fn(&Response) -> &[f64; RESOURCES]| -> [Vec<f64>; RESOURCES] {
+            std::array::from_fn(|place| running.iter().map(|task| of(task)[place]).collect())
         };
+        let (rates, shares) = (columns(|task| &task.rate), columns(|task| &task.share));
+        let (rates, shares) = (slices(&rates), slices(&shares));
         let mut stretch = [1.0; RESOURCES];
-        settle(&groups, &self.curves, &mut stretch);
+        if self.curves.iter().any(Curve::minds_writes) {
+            let writes = columns(|task| &task.writes);
+            let groups = Groups { rates, shares, writes: slices(&writes) };
+            settle(&groups, &self.curves, &mut stretch);
+        } else {
+            settle(&Groups { rates, shares, writes: [] }, &self.curves, &mut stretch);
+        }
         Stretch(stretch)
     }
 
@@ -215,6 +223,10 @@ impl Solver {
         }
         response.speed(&self.solve(std::slice::from_ref(response)))
     }
+}
+
+fn slices(columns: &[Vec<f64>; RESOURCES]) -> [&[f64]; RESOURCES] {
+    columns.each_ref().map(Vec::as_slice)
 }
 
 /// Progress per time of each of these tasks while they run together, in their order: what the

@@ -52,11 +52,11 @@ pub(crate) struct Args {
     pub(super) svg: Option<PathBuf>,
 }
 
-fn sweep(text: &str) -> Result<Sweep, String> {
+pub(crate) fn sweep(text: &str) -> Result<Sweep, String> {
     text.parse().map_err(refused)
 }
 
-fn replacement(text: &str) -> Result<Replacement, String> {
+pub(crate) fn replacement(text: &str) -> Result<Replacement, String> {
     let (key, value) = text
         .split_once('=')
         .ok_or_else(|| "write `KEY=VALUE`, for example `cores=8`".to_owned())?;

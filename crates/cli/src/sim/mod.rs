@@ -1,6 +1,6 @@
 //! `memweir sim`: the policies on a machine that one does not have.
 
-mod args;
+pub(crate) mod args;
 mod bank;
 pub(crate) mod help;
 mod list;

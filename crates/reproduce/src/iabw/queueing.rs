@@ -49,8 +49,9 @@ pub(super) fn queueing(
     let memory = &mut workloads.hardware.machine.memories[0];
     let per_transaction = TRANSACTION / 1e6 / memory.service.capacity.0 * 1e12;
     let service = Picos(per_transaction.round() as u64);
-    memory.service.growth = growth(service, memory.read_latency, &parameters);
-    let points = memory.service.growth.iter().map(|point| (point.utilization, point.stretch));
+    let growth = growth(service, memory.read_latency, &parameters);
+    memory.service.growth = growth.clone().into();
+    let points = growth.iter().map(|point| (point.utilization, point.stretch));
     let latency = Chart {
         title: "latency over that of the unloaded bus".to_owned(),
         x_label: "utilization".to_owned(),

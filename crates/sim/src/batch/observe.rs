@@ -15,11 +15,10 @@ impl Driver<'_> {
         let now = self.now();
         let elapsed = now - self.quantum_start;
         let mut readings = std::mem::take(&mut self.ended);
-        for place in 0..self.present.len() {
-            let task = self.present[place];
-            if self.slots[task].resumed.is_some() {
-                readings.push(self.read(task, now));
-            }
+        let mut resumed = self.present.clone();
+        resumed.retain(|task| self.slots[*task].resumed.is_some());
+        for (task, reading) in resumed.iter().zip(self.kernel.execution().read_all(&resumed)) {
+            readings.push(self.note(*task, now, reading));
         }
         readings.sort_by_key(|(seen, _)| seen.task);
         let (tasks, observations): (Vec<_>, Vec<_>) = readings.into_iter().unzip();
@@ -48,8 +47,13 @@ impl Driver<'_> {
 
     /// What a task did since it was last read.
     pub(super) fn read(&mut self, task: usize, now: Nanos) -> (TaskQuantum, Observation) {
+        let reading = self.kernel.execution().read(task);
+        self.note(task, now, reading)
+    }
+
+    /// What a task did since it was last read, if it has done this by now.
+    fn note(&mut self, task: usize, now: Nanos, reading: Reading) -> (TaskQuantum, Observation) {
         let execution = self.kernel.execution();
-        let reading = execution.read(task);
         let slot = &mut self.slots[task];
         let before = std::mem::replace(&mut slot.before, reading);
         let counts = reading.counts.since(&before.counts);

@@ -15,7 +15,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::contention::{Contention, Piece};
-use crate::stretch::{Curve, Group, Groups, LEAST_STALL, RESOURCES, asked, saturate, settle};
+use crate::stretch::{
+    Curve, Group, Groups, LEAST_STALL, RESOURCES, asked, saturate, settle, time_of,
+};
 
 /// Busy shares are summed as integers in units of 2^-40, so that no rounding adds up however
 /// often pieces come and go.
@@ -69,7 +71,7 @@ impl OrderedTime {
 
 /// Pieces that respond alike.
 #[derive(Debug)]
-struct Class<const R: usize> {
+struct Class<const R: usize, const W: usize> {
     /// The shares of waiting, in steps.
     key: [u8; R],
     /// Where in the list of used classes it is, if it has members.
@@ -77,27 +79,31 @@ struct Class<const R: usize> {
     members: u32,
     /// Sums of the busy shares that they cause where nothing contends.
     load: [u64; R],
+    /// What of that is by writes, where that matters.
+    writes: [u64; W],
     queue: BinaryHeap<Entry>,
 }
 
 /// What a core does.
 #[derive(Clone, Copy, Debug)]
-struct Member<const R: usize> {
+struct Member<const R: usize, const W: usize> {
     /// The class of its piece, if it has one.
     class: Option<usize>,
     /// When the piece is over by the clock of its class.
     end: f64,
     stamp: u32,
     load: [u64; R],
+    writes: [u64; W],
 }
 
 /// Classes with members, column by column.
 #[derive(Debug)]
-struct Used<const R: usize> {
+struct Used<const R: usize, const W: usize> {
     classes: Vec<usize>,
     /// What the solver is told of each, per resource.
     rates: [Vec<f64>; R],
     shares: [Vec<f64>; R],
+    writes: [Vec<f64>; W],
     /// How fast its clock goes, 1 where nothing contends, and the inverse of that.
     speeds: Vec<f64>,
     times: Vec<f64>,
@@ -109,14 +115,14 @@ struct Used<const R: usize> {
 
 /// Classes of cores.
 #[derive(Debug)]
-pub(super) struct Classes<const R: usize> {
+pub(super) struct Classes<const R: usize, const W: usize> {
     curves: [Curve; RESOURCES],
     /// Whether every resource is as fast as unloaded until it saturates.
     flat: bool,
-    members: Vec<Member<R>>,
-    classes: Vec<Class<R>>,
+    members: Vec<Member<R, W>>,
+    classes: Vec<Class<R, W>>,
     by_key: HashMap<[u8; R], usize>,
-    used: Used<R>,
+    used: Used<R, W>,
     stretch: [f64; R],
     /// The clocks show what belongs to this time.
     at: f64,
@@ -124,7 +130,7 @@ pub(super) struct Classes<const R: usize> {
     stale: bool,
 }
 
-impl<const R: usize> Classes<R> {
+impl<const R: usize, const W: usize> Classes<R, W> {
     /// Lets the clocks advance to `now`.
     fn advance(&mut self, now: f64) {
         let elapsed = now - self.at;
@@ -148,33 +154,42 @@ impl<const R: usize> Classes<R> {
             }
         } else if R == 1 && self.flat {
             let (rates, shares) = (&used.rates[0], &used.shares[0]);
-            self.stretch[0] = saturate(rates, shares, &mut used.speeds, self.stretch[0]);
+            let delay = saturate(rates, shares, &mut used.speeds);
             for (time, share) in used.times.iter_mut().zip(shares) {
-                *time = 1.0 + share * (self.stretch[0] - 1.0);
+                *time = 1.0 + share * delay;
             }
+            self.stretch[0] = 1.0 + delay;
             return;
         } else {
             let groups = Groups {
                 rates: used.rates.each_ref().map(Vec::as_slice),
                 shares: used.shares.each_ref().map(Vec::as_slice),
+                writes: used.writes.each_ref().map(Vec::as_slice),
             };
             settle(&groups, &self.curves, &mut self.stretch);
         }
         for (number, (speed, time)) in used.speeds.iter_mut().zip(&mut used.times).enumerate() {
             let share = used.shares.each_ref().map(|shares| shares[number]);
-            *time = Group { rate: [0.0; R], share }.time(&self.stretch);
+            *time = time_of(&share, &self.stretch);
             *speed = 1.0 / *time;
         }
     }
 
     /// The class of pieces that respond like this one, in use from now on.
-    fn class_of(&mut self, group: &Group<R>) -> usize {
+    fn class_of(&mut self, group: &Group<R, W>) -> usize {
         let key = group.share.map(step::<R>);
         let next = self.classes.len();
         let class = *self.by_key.entry(key).or_insert(next);
         if class == next {
             let queue = BinaryHeap::new();
-            self.classes.push(Class { key, place: 0, members: 0, load: [0; R], queue });
+            self.classes.push(Class {
+                key,
+                place: 0,
+                members: 0,
+                load: [0; R],
+                writes: [0; W],
+                queue,
+            });
         }
         if self.classes[class].members == 0 {
             self.use_class(class);
@@ -185,15 +200,14 @@ impl<const R: usize> Classes<R> {
     fn use_class(&mut self, class: usize) {
         let used = &mut self.used;
         let share = self.classes[class].key.map(share::<R>);
-        let group = Group { rate: [0.0; R], share };
+        let time = time_of(&share, &self.stretch);
         self.classes[class].place = used.classes.len();
         used.classes.push(class);
-        used.times.push(group.time(&self.stretch));
-        used.speeds.push(1.0 / group.time(&self.stretch));
-        for place in 0..R {
-            used.rates[place].push(group.rate[place]);
-            used.shares[place].push(group.share[place]);
-        }
+        used.times.push(time);
+        used.speeds.push(1.0 / time);
+        used.rates.iter_mut().for_each(|rates| rates.push(0.0));
+        used.shares.iter_mut().zip(share).for_each(|(shares, share)| shares.push(share));
+        used.writes.iter_mut().for_each(|writes| writes.push(0.0));
         used.clocks.push(0.0);
         used.firsts.push(f64::INFINITY);
     }
@@ -204,7 +218,7 @@ impl<const R: usize> Classes<R> {
         self.classes[class].queue.clear();
         let used = &mut self.used;
         used.classes.swap_remove(place);
-        for column in used.rates.iter_mut().chain(&mut used.shares) {
+        for column in used.rates.iter_mut().chain(&mut used.shares).chain(&mut used.writes) {
             column.swap_remove(place);
         }
         used.speeds.swap_remove(place);
@@ -234,6 +248,9 @@ impl<const R: usize> Classes<R> {
         for (rates, load) in self.used.rates.iter_mut().zip(entry.load) {
             rates[entry.place] = load as f64 / UNIT;
         }
+        for (writes, load) in self.used.writes.iter_mut().zip(entry.writes) {
+            writes[entry.place] = load as f64 / UNIT;
+        }
     }
 
     /// Takes a core's piece out of its class.
@@ -242,7 +259,8 @@ impl<const R: usize> Classes<R> {
         let Some(class) = member.class.take() else { return };
         let entry = &mut self.classes[class];
         entry.members -= 1;
-        for (sum, load) in entry.load.iter_mut().zip(member.load) {
+        let sums = entry.load.iter_mut().chain(&mut entry.writes);
+        for (sum, load) in sums.zip(member.load.into_iter().chain(member.writes)) {
             *sum -= load;
         }
         match entry.members {
@@ -252,9 +270,10 @@ impl<const R: usize> Classes<R> {
     }
 }
 
-impl<const R: usize> Contention<R> for Classes<R> {
+impl<const R: usize, const W: usize> Contention<R, W> for Classes<R, W> {
     fn new(cores: usize, curves: [Curve; RESOURCES]) -> Self {
-        let idle = Member { class: None, end: f64::INFINITY, stamp: 0, load: [0; R] };
+        let idle =
+            Member { class: None, end: f64::INFINITY, stamp: 0, load: [0; R], writes: [0; W] };
         Self {
             flat: curves.iter().all(Curve::is_flat),
             curves,
@@ -265,6 +284,7 @@ impl<const R: usize> Contention<R> for Classes<R> {
                 classes: Vec::new(),
                 rates: [const { Vec::new() }; R],
                 shares: [const { Vec::new() }; R],
+                writes: [const { Vec::new() }; W],
                 speeds: Vec::new(),
                 times: Vec::new(),
                 clocks: Vec::new(),
@@ -276,7 +296,7 @@ impl<const R: usize> Contention<R> for Classes<R> {
         }
     }
 
-    fn begin(&mut self, now: f64, core: usize, piece: &Piece<R>) {
+    fn begin(&mut self, now: f64, core: usize, piece: &Piece<R, W>) {
         self.advance(now);
         self.leave(core);
         let class = self.class_of(&piece.group);
@@ -285,9 +305,11 @@ impl<const R: usize> Contention<R> for Classes<R> {
         member.class = Some(class);
         member.end = self.used.clocks[entry.place] + piece.time;
         member.stamp = member.stamp.wrapping_add(1);
-        member.load = piece.group.rate.map(|rate| (rate * UNIT).round() as u64);
+        let units = |rate: f64| (rate * UNIT).round() as u64;
+        (member.load, member.writes) = (piece.group.rate.map(units), piece.group.writes.map(units));
         entry.members += 1;
-        for (sum, load) in entry.load.iter_mut().zip(member.load) {
+        let sums = entry.load.iter_mut().chain(&mut entry.writes);
+        for (sum, load) in sums.zip(member.load.into_iter().chain(member.writes)) {
             *sum += load;
         }
         entry.queue.push(Reverse((OrderedTime::new(member.end), core as u32, member.stamp)));
@@ -309,7 +331,7 @@ impl<const R: usize> Contention<R> for Classes<R> {
         (member.end - clock).max(0.0)
     }
 
-    fn next(&mut self, now: f64) -> (f64, usize) {
+    fn next(&mut self, now: f64, until: f64) -> Option<(f64, usize)> {
         if self.stale {
             self.advance(now);
             self.settle();
@@ -323,8 +345,11 @@ impl<const R: usize> Contention<R> for Classes<R> {
                 next = (end, place);
             }
         }
+        if next.0 > until {
+            return None;
+        }
         let first = used.classes.get(next.1).and_then(|class| self.classes[*class].queue.peek());
-        (next.0, first.map_or(0, |Reverse((_, core, _))| *core as usize))
+        first.map(|Reverse((_, core, _))| (next.0, *core as usize))
     }
 }
 

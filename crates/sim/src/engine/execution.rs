@@ -25,6 +25,9 @@ pub(crate) trait Execution: Processor {
     /// What a task has done so far.
     fn read(&mut self, task: usize) -> Reading;
 
+    /// What each of these tasks has done so far.
+    fn read_all(&mut self, tasks: &[usize]) -> Vec<Reading>;
+
     /// What a task will do from a point on in so much time, alone on the machine: lines, and the
     /// time until then, which is less if the task ends before.
     fn ahead(&self, task: usize, from: Point, time: Nanos) -> (f64, f64);

@@ -1,24 +1,20 @@
 //! Contention of few cores: each is looked at whenever anything changes.
 //!
-//! This is the inner loop of most experiments. Everything is in arrays of fixed length, so that on
-//! few cores it stays in registers.
+//! This is the inner loop of most experiments. Everything is in arrays of fixed length, and what is
+//! written at once is read at once: a processor would wait for parts that it has to put together.
 
 use super::contention::{Contention, Piece};
 use crate::stretch::{Curve, Group, Groups, RESOURCES, asked, saturate, settle};
 
 /// Up to `N` cores side by side.
 #[derive(Debug)]
-pub(super) struct Lanes<const R: usize, const N: usize> {
+pub(super) struct Lanes<const R: usize, const W: usize, const N: usize> {
     curves: [Curve; RESOURCES],
     /// Whether every resource is as fast as unloaded until it saturates.
     flat: bool,
     /// What the pieces ask of each resource.
-    rates: [[f64; N]; R],
-    shares: [[f64; N]; R],
-    /// When each piece is over, at the present stretch; never, for an idle core.
-    ends: [f64; N],
-    /// How fast each piece goes, 1 where nothing contends.
-    speeds: [f64; N],
+    groups: [Group<R, W>; N],
+    paces: [Pace; N],
     stretch: [f64; R],
     /// Whether every stretch is 1.
     calm: bool,
@@ -26,12 +22,32 @@ pub(super) struct Lanes<const R: usize, const N: usize> {
     stale: bool,
 }
 
-impl<const R: usize, const N: usize> Lanes<R, N> {
+/// How a core's piece gets on at the present stretch.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// When it is over; never, for an idle core.
+    end: f64,
+    /// How fast it goes, 1 where nothing contends.
+    speed: f64,
+}
+
+impl Pace {
+    const IDLE: Self = Self { end: f64::INFINITY, speed: 1.0 };
+
+    /// What is left of it, in time where nothing contends.
+    #[inline(always)]
+    fn left(&self, now: f64) -> f64 {
+        (self.end - now) * self.speed
+    }
+}
+
+impl<const R: usize, const W: usize, const N: usize> Lanes<R, W, N> {
     /// Finds the stretches that belong to what the cores do, and moves the ends accordingly.
     #[inline(always)]
     fn settle(&mut self, now: f64) {
         self.stale = false;
-        if self.flat && self.rates.iter().all(|rates| asked(rates) <= 1.0) {
+        let rates: [[f64; N]; R] = self.columns(|group| &group.rate);
+        if self.flat && rates.iter().all(|rates| asked(rates) <= 1.0) {
             if !self.calm {
                 self.calm = true;
                 self.stretch = [1.0; R];
@@ -40,82 +56,67 @@ impl<const R: usize, const N: usize> Lanes<R, N> {
             return;
         }
         self.calm = false;
+        let shares: [[f64; N]; R] = self.columns(|group| &group.share);
         if R == 1 && self.flat {
-            // What is left of each piece follows from its speed before.
-            let left: [f64; N] =
-                std::array::from_fn(|lane| (self.ends[lane] - now) * self.speeds[lane]);
-            let (rates, shares) = (&self.rates[0], &self.shares[0]);
-            let stretch = saturate(rates, shares, &mut self.speeds, self.stretch[0]);
-            for lane in 0..N {
-                self.ends[lane] = now + left[lane] * (1.0 + shares[lane] * (stretch - 1.0));
+            let mut speeds = [1.0; N];
+            let delay = saturate(&rates[0], &shares[0], &mut speeds);
+            for (lane, pace) in self.paces.iter_mut().enumerate() {
+                let end = now + pace.left(now) * (1.0 + shares[0][lane] * delay);
+                *pace = Pace { end, speed: speeds[lane] };
             }
-            self.stretch[0] = stretch;
+            self.stretch[0] = 1.0 + delay;
         } else {
+            let writes: [[f64; N]; W] = self.columns(|group| &group.writes);
             let groups = Groups {
-                rates: self.rates.each_ref().map(|rates| &rates[..]),
-                shares: self.shares.each_ref().map(|shares| &shares[..]),
+                rates: rates.each_ref().map(|rates| &rates[..]),
+                shares: shares.each_ref().map(|shares| &shares[..]),
+                writes: writes.each_ref().map(|writes| &writes[..]),
             };
             settle(&groups, &self.curves, &mut self.stretch);
             self.rescale(now);
         }
     }
 
-    fn rescale(&mut self, now: f64) {
-        for lane in 0..N {
-            let left = (self.ends[lane] - now) * self.speeds[lane];
-            let time = self.time(lane);
-            self.speeds[lane] = 1.0 / time;
-            self.ends[lane] = now + left * time;
-        }
-    }
-
-    /// Time that a core's piece takes over that where nothing contends.
-    fn time(&self, lane: usize) -> f64 {
-        let mut time = 1.0;
-        for place in 0..R {
-            time += self.shares[place][lane] * (self.stretch[place] - 1.0);
-        }
-        time
-    }
-
-    /// Puts a piece that ends at a time in a core's lane.
+    /// A figure of all pieces, resource by resource.
     #[inline(always)]
-    fn fill(&mut self, core: usize, group: &Group<R>, end: f64, speed: f64) {
-        for place in 0..R {
-            put(&mut self.rates[place], core, group.rate[place]);
-            put(&mut self.shares[place], core, group.share[place]);
+    fn columns<const P: usize>(&self, of: impl Fn(&Group<R, W>) -> &[f64; P]) -> [[f64; N]; P] {
+        std::array::from_fn(|place| self.groups.each_ref().map(|group| of(group)[place]))
+    }
+
+    fn rescale(&mut self, now: f64) {
+        for (pace, group) in self.paces.iter_mut().zip(&self.groups) {
+            let time = group.time(&self.stretch);
+            *pace = Pace { end: now + pace.left(now) * time, speed: 1.0 / time };
         }
-        put(&mut self.ends, core, end);
-        put(&mut self.speeds, core, speed);
-        self.stale = true;
+    }
+
+    /// When the first piece is over, and on which core.
+    #[inline(always)]
+    fn first(&self) -> (f64, usize) {
+        let (fours, _) = self.paces.as_chunks::<4>();
+        let mut next = first_of(&fours[0]);
+        for (number, paces) in fours.iter().enumerate().skip(1) {
+            let (end, place) = first_of(paces);
+            next = sooner(next, (end, 4 * number + place));
+        }
+        next
+    }
+
+    /// The same if it is over by then.
+    #[cold]
+    #[inline(never)]
+    fn first_until(&self, until: f64) -> Option<(f64, usize)> {
+        Some(self.first()).filter(|(end, _)| *end <= until)
     }
 }
 
-/// All bits of one of four lanes.
-const LANE: [[u64; 4]; 4] =
-    [[u64::MAX, 0, 0, 0], [0, u64::MAX, 0, 0], [0, 0, u64::MAX, 0], [0, 0, 0, u64::MAX]];
-
-/// Writes one figure of a column, and its neighbors again: whoever reads several at once right
-/// afterwards would have to wait for one that was written alone.
-#[inline(always)]
-fn put<const N: usize>(column: &mut [f64; N], core: usize, value: f64) {
-    let (fours, _) = column.as_chunks_mut::<4>();
-    let (four, mask) = (&mut fours[core / 4], &LANE[core % 4]);
-    *four = std::array::from_fn(|lane| {
-        let (old, new) = (four[lane].to_bits() & !mask[lane], value.to_bits() & mask[lane]);
-        f64::from_bits(old | new)
-    });
-}
-
-impl<const R: usize, const N: usize> Contention<R> for Lanes<R, N> {
+impl<const R: usize, const W: usize, const N: usize> Contention<R, W> for Lanes<R, W, N> {
     fn new(_cores: usize, curves: [Curve; RESOURCES]) -> Self {
         Self {
             flat: curves.iter().all(Curve::is_flat),
             curves,
-            rates: [[0.0; N]; R],
-            shares: [[0.0; N]; R],
-            ends: [f64::INFINITY; N],
-            speeds: [1.0; N],
+            groups: [Piece::pause(0.0).group; N],
+            paces: [Pace::IDLE; N],
             stretch: [1.0; R],
             calm: true,
             stale: false,
@@ -123,39 +124,52 @@ impl<const R: usize, const N: usize> Contention<R> for Lanes<R, N> {
     }
 
     #[inline(always)]
-    fn begin(&mut self, now: f64, core: usize, piece: &Piece<R>) {
-        let time = if self.calm { 1.0 } else { piece.group.time(&self.stretch) };
-        self.fill(core, &piece.group, now + piece.time * time, 1.0 / time);
+    fn begin(&mut self, now: f64, core: usize, piece: &Piece<R, W>) {
+        let time = piece.group.time(&self.stretch);
+        self.groups[core] = piece.group;
+        self.paces[core] = Pace { end: now + piece.time * time, speed: 1.0 / time };
+        self.stale = true;
     }
 
     fn end(&mut self, _now: f64, core: usize) {
-        self.fill(core, &Piece::pause(0.0).group, f64::INFINITY, 1.0);
+        self.groups[core] = Piece::pause(0.0).group;
+        self.paces[core] = Pace::IDLE;
+        self.stale = true;
     }
 
     fn left(&self, now: f64, core: usize) -> f64 {
-        ((self.ends[core] - now) * self.speeds[core]).max(0.0)
+        self.paces[core].left(now).max(0.0)
     }
 
+    /// Who comes first is guessed from the stretch before, and checked. The guess is nearly always right,
+    /// and it is a branch: so a processor takes the next steps, and solves for what runs then, while
+    /// it still works on this stretch.
     #[inline(always)]
-    fn next(&mut self, now: f64) -> (f64, usize) {
+    fn next(&mut self, now: f64, until: f64) -> Option<(f64, usize)> {
+        let (guess, core) = self.first();
         if self.stale {
             self.settle(now);
         }
-        let (fours, _) = self.ends.as_chunks::<4>();
-        let mut next = first_of(&fours[0]);
-        for (number, ends) in fours.iter().enumerate().skip(1) {
-            let (end, place) = first_of(ends);
-            next = sooner(next, (end, 4 * number + place));
+        if guess > until {
+            if self.paces.iter().all(|pace| pace.end > until) {
+                return None;
+            }
+        } else {
+            let end = self.paces[core].end;
+            if end <= until && self.paces.iter().all(|other| end <= other.end) {
+                return Some((end, core));
+            }
         }
-        next
+        self.first_until(until)
     }
 }
 
-/// The earliest of four times, and which that is; of equals the first. Which it will be cannot be
+/// The earliest of four ends, and which that is; of equals the first. Which it will be cannot be
 /// guessed: so without branches, and in pairs, for the shortest way to the result.
 #[inline(always)]
-fn first_of(times: &[f64; 4]) -> (f64, usize) {
-    sooner(sooner((times[0], 0), (times[1], 1)), sooner((times[2], 2), (times[3], 3)))
+fn first_of(paces: &[Pace; 4]) -> (f64, usize) {
+    let end = |place: usize| (paces[place].end, place);
+    sooner(sooner(end(0), end(1)), sooner(end(2), end(3)))
 }
 
 #[inline(always)]

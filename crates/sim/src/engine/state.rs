@@ -12,31 +12,36 @@ use crate::program::{Flow, Program};
 use crate::stretch::Solver;
 use crate::task::Placement;
 
+/// Spans that are fetched at once: from where programs are kept each takes longer to come than
+/// anything else in a step, but several come together.
+pub(super) const AHEAD: usize = 32;
+
 /// What a core does for a task.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Doing<const R: usize> {
+pub(super) enum Doing<const R: usize, const W: usize> {
     /// Its program.
     Work,
     /// Something that takes time without progress.
-    Overhead(Piece<R>),
+    Overhead(Piece<R, W>),
 }
 
 /// One task while the experiment runs.
 #[derive(Debug)]
-pub(super) struct State<const R: usize> {
+pub(super) struct State<const R: usize, const W: usize> {
     /// The program, laid out; absent once the pages have moved, for then they may move often.
-    pub(super) rows: Option<Arc<[Row<R>]>>,
+    pub(super) rows: Option<Arc<[Row<R, W>]>>,
     pub(super) at: Point,
     /// Progress in the span of `at` at which the piece at hand ends.
     pub(super) piece_end: f64,
-    /// The span after the one at hand, fetched ahead: from where programs are kept it takes longer to
-    /// come than anything else in a step.
-    pub(super) next: Row<R>,
+    /// The span at hand and those after it, up to the last that is fetched.
+    pub(super) ahead: [Row<R, W>; AHEAD],
+    /// The place of the span at hand there.
+    pub(super) place: usize,
     /// Ends of spans that are still to be passed.
     pub(super) boundaries: u64,
-    pub(super) doing: Doing<R>,
+    pub(super) doing: Doing<R, W>,
     /// Overheads that come before the program goes on; the next one last.
-    pub(super) pending: Vec<Piece<R>>,
+    pub(super) pending: Vec<Piece<R, W>>,
     pub(super) core: Option<usize>,
     /// Since when it has been on it.
     pub(super) since: f64,
@@ -61,21 +66,45 @@ pub(super) struct State<const R: usize> {
     pub(super) home: usize,
 }
 
-impl<const R: usize> State<R> {
-    /// The span at hand with the pages where they are.
-    pub(super) fn row(&self, solver: &Solver, program: &Program) -> Row<R> {
-        self.row_of(self.at.span, solver, program)
+impl<const R: usize, const W: usize> State<R, W> {
+    /// Fetches the span at hand and those after it, with the pages where they are.
+    pub(super) fn look(&mut self, solver: &Solver, program: &Program) {
+        self.place = 0;
+        let mut span = self.at.span;
+        let whole = self.rows.as_ref().and_then(|rows| rows.get(span..span + AHEAD));
+        if let Some(rows) = whole {
+            self.ahead.copy_from_slice(rows);
+            return;
+        }
+        for place in 0..AHEAD {
+            self.ahead[place] = self.row_of(span, solver, program);
+            span = if span + 1 == self.spans { 0 } else { span + 1 };
+        }
     }
 
-    /// Fetches the span after the one at hand.
-    #[inline]
-    pub(super) fn look_ahead(&mut self, solver: &Solver, program: &Program) {
-        let next = if self.at.span + 1 == self.spans { 0 } else { self.at.span + 1 };
-        self.next = self.row_of(next, solver, program);
+    /// The span at hand. The remainder changes nothing, and spares the check of the place.
+    #[inline(always)]
+    pub(super) fn here(&self) -> &Row<R, W> {
+        &self.ahead[self.place % AHEAD]
     }
 
-    #[inline]
-    fn row_of(&self, span: usize, solver: &Solver, program: &Program) -> Row<R> {
+    /// Goes on to the start of the next span.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, solver: &Solver, program: &Program) {
+        self.at.into = 0.0;
+        self.at.span += 1;
+        if self.at.span == self.spans {
+            self.at.span = 0;
+            self.at.lap += 1;
+        }
+        self.place += 1;
+        if self.place == AHEAD {
+            self.look(solver, program);
+        }
+    }
+
+    #[inline(always)]
+    fn row_of(&self, span: usize, solver: &Solver, program: &Program) -> Row<R, W> {
         match &self.rows {
             Some(rows) => rows[span],
             None => {
@@ -84,6 +113,13 @@ impl<const R: usize> State<R> {
                 Row::new(&response, program.spans[span].length)
             }
         }
+    }
+
+    /// Where it is if so much time is left of its piece where nothing contends.
+    pub(super) fn point(&self, left: f64) -> Point {
+        let here = self.here();
+        let end = if self.piece_end.is_nan() { here.length() } else { self.piece_end };
+        Point { into: (end - left / here.slowness).clamp(self.at.into, end), ..self.at }
     }
 
     /// Attributes what it did until its program's totals were these, since that was last done, to
@@ -104,7 +140,7 @@ impl<const R: usize> State<R> {
     /// What it has done, if that has been attributed, and it is here.
     pub(super) fn reading(&self, now: f64, at: Point) -> Reading {
         let on_core = if self.core.is_some() { now - self.since } else { 0.0 };
-        let instructions = (self.attributed[0] - self.begun).round() as u64;
+        let instructions = (self.attributed[0] - self.begun + 0.5) as u64;
         Reading {
             cpu_time: self.cpu_time + on_core,
             counts: Counts::by_medium(instructions, self.counted.map(rounded)),
@@ -123,5 +159,6 @@ pub(super) fn flows(totals: &[f64; FIGURES]) -> [Flow; MAX_MEDIA] {
 }
 
 fn rounded(lines: [f64; 2]) -> Traffic {
-    Traffic { reads: Lines(lines[0].round() as u64), writes: Lines(lines[1].round() as u64) }
+    let [reads, writes] = lines.map(|lines| Lines((lines + 0.5) as u64));
+    Traffic { reads, writes }
 }

@@ -14,21 +14,22 @@ pub(crate) const FIGURES: usize = 1 + 2 * MAX_MEDIA;
 
 /// One span of a program with its pages somewhere, on some node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<const R: usize> {
+pub(crate) struct Row<const R: usize, const W: usize> {
     /// How long it takes where nothing contends.
     pub(crate) time: f64,
     /// That time per progress.
     pub(crate) slowness: f64,
     /// What it asks of each resource.
-    pub(crate) group: Group<R>,
+    pub(crate) group: Group<R, W>,
 }
 
-impl<const R: usize> Row<R> {
+impl<const R: usize, const W: usize> Row<R, W> {
     /// Progress of this length by a task that responds like this.
     pub(crate) fn new(response: &Response, length: Nanos) -> Self {
         let group = Group {
             rate: std::array::from_fn(|place| response.rate[place]),
             share: std::array::from_fn(|place| response.share[place]),
+            writes: std::array::from_fn(|place| response.writes[place]),
         };
         let slowness = response.slowness;
         Self { time: length.as_f64() * slowness, slowness, group }
@@ -42,13 +43,13 @@ impl<const R: usize> Row<R> {
 
 /// A program as it executes with its pages somewhere, on some node.
 #[derive(Debug)]
-pub(crate) struct Track<const R: usize> {
-    pub(crate) rows: Arc<[Row<R>]>,
+pub(crate) struct Track<const R: usize, const W: usize> {
+    pub(crate) rows: Arc<[Row<R, W>]>,
     /// Time that passes before each span, and at the end, when the task is alone on the machine.
     alone: Vec<f64>,
 }
 
-impl<const R: usize> Track<R> {
+impl<const R: usize, const W: usize> Track<R, W> {
     /// Lays a program out.
     pub(crate) fn new(
         solver: &Solver,
@@ -105,7 +106,8 @@ pub(crate) struct Score {
     starts: Vec<u64>,
     /// Flows with traffic, by memory: the others have no place in `totals`.
     flows: Vec<usize>,
-    /// Instructions, then lines read and written per flow: before each span, and at the end.
+    /// Instructions, then lines read and written per flow, before each span, and its length; at
+    /// last the same at the end, and zero.
     totals: Vec<f64>,
 }
 
@@ -118,12 +120,13 @@ impl Score {
             })
         };
         let flows: Vec<usize> = (0..MAX_MEDIA).filter(used).collect();
-        let stride = 1 + 2 * flows.len();
+        let stride = 2 + 2 * flows.len();
         let mut starts = Vec::with_capacity(program.spans.len() + 1);
         let mut totals = Vec::with_capacity(stride * (program.spans.len() + 1));
         let (mut progress, mut sums) = (0, vec![0.0; stride]);
         for span in &program.spans {
             starts.push(progress);
+            sums[stride - 1] = span.length.as_f64();
             totals.extend_from_slice(&sums);
             progress += span.length.0;
             let seconds = span.length.as_secs_f64();
@@ -135,6 +138,7 @@ impl Score {
             }
         }
         starts.push(progress);
+        sums[stride - 1] = 0.0;
         totals.extend_from_slice(&sums);
         Self { starts, flows, totals }
     }
@@ -145,7 +149,13 @@ impl Score {
 
     /// Progress of one span.
     fn length(&self, span: usize) -> f64 {
-        (self.starts[span + 1] - self.starts[span]) as f64
+        let stride = self.stride();
+        self.totals[span * stride + stride - 1]
+    }
+
+    /// Figures per span in `totals`.
+    fn stride(&self) -> usize {
+        2 + 2 * self.flows.len()
     }
 
     /// How much of its span is behind a point, from 0 to 1.
@@ -185,7 +195,7 @@ impl Score {
     /// Everything from the program's first start to a point: instructions, then lines read and
     /// written per flow.
     pub(crate) fn totals(&self, at: Point) -> [f64; FIGURES] {
-        let stride = 1 + 2 * self.flows.len();
+        let stride = self.stride();
         let row = |span: usize| &self.totals[span * stride..(span + 1) * stride];
         let (before, after, all) = (row(at.span), row(at.span + 1), row(self.spans()));
         let (part, lap) = (self.part(at), at.lap as f64);
@@ -248,7 +258,7 @@ mod tests {
         let machine = Machine::uniform("slow", 1, BytesPerSec(32e6));
         let (program, solver) = (program(), Solver::new(&machine));
         let score = Score::new(&program);
-        let track = Track::<1>::new(&solver, &program, &Placement::default(), 0);
+        let track = Track::<1, 0>::new(&solver, &program, &Placement::default(), 0);
         // The second span gets half of what it asks for and takes 2 ms.
         let end = score.ending_at(Nanos(3_000_000));
         assert!((track.alone_at(&score, end) - 4e6).abs() < 1e-3);

@@ -1,7 +1,5 @@
 //! Load balancing: which core a task comes to, and who takes from whom.
 
-use std::cmp::Reverse;
-
 use super::{Kernel, Processor, Timer};
 
 /// Looks around in vain after which a core takes a task from a queue that is longer by one: the
@@ -33,7 +31,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
     /// A core looks for a queue that is longer than its own.
     pub(super) fn look_around(&mut self, core: usize) {
         let next = self.now() + self.config.balance;
-        self.timers.push(Reverse((next, core, Timer::Balance)));
+        self.timers.set(core, Timer::Balance, next);
         let (node, load) = (self.cores[core].node, self.cores.load(core));
         if self.queued > 0 {
             if let Some(busiest) = self.cores.busiest(node, load + 2) {

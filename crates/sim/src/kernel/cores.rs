@@ -18,9 +18,6 @@ pub(super) struct Core {
     queue: VecDeque<(i64, usize)>,
     /// Virtual runtime that every task of the queue has reached; never goes back.
     floor: i64,
-    /// Whether the end of the present slice is set, and the number of that timer.
-    pub(super) armed: bool,
-    pub(super) stamp: u32,
     /// Length of the next slice, for the first one on this core: cores do not tick together.
     pub(super) first_slice: Nanos,
     /// Looks around since it last took a task.
@@ -66,6 +63,10 @@ impl Core {
 
     /// Puts a task in the queue.
     fn join(&mut self, vruntime: i64, task: usize) {
+        if self.queue.back().is_none_or(|last| *last < (vruntime, task)) {
+            self.queue.push_back((vruntime, task));
+            return;
+        }
         let place = self.queue.partition_point(|other| *other < (vruntime, task));
         self.queue.insert(place, (vruntime, task));
     }
@@ -96,8 +97,6 @@ impl Cores {
             last: None,
             queue: VecDeque::new(),
             floor: 0,
-            armed: false,
-            stamp: 0,
             first_slice: Nanos::ZERO,
             failures: 0,
         };

@@ -1,19 +1,31 @@
-//! A service curve from the other side: how busy a resource is when it stretches by so much.
+//! A service curve as the solver needs it: how far a resource stretches when it is so busy, and with
+//! which share of that being writes.
 
-use crate::service::GrowthPoint;
+use crate::service::{GrowthPoint, ServiceCurve};
 
 /// Latency over utilization, ascending, from an idle resource to a saturated one.
 ///
-/// Above the last point's stretch the resource is saturated: any stretch goes with utilization 1.
+/// Above [`saturated`](Self::saturated) the resource is saturated: any stretch goes with
+/// utilization 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Curve {
+    /// In ascending order of the share of writes; at least one, and a single one stands for all.
+    lines: Vec<Line>,
+    /// The last stretch of the line that rises highest.
+    saturated: f64,
+}
+
+/// Latency over utilization where writes take so much of the busy time.
+#[derive(Clone, Debug, PartialEq)]
+struct Line {
+    write_part: f64,
     /// From utilization 0 to 1; at least two.
     points: Vec<GrowthPoint>,
 }
 
-impl Curve {
-    /// The curve through these points, flat beyond the first and the last.
-    pub(crate) fn new(growth: &[GrowthPoint]) -> Self {
+impl Line {
+    /// The line through these points, flat beyond the first and the last.
+    fn new(write_part: f64, growth: &[GrowthPoint]) -> Self {
         let first = GrowthPoint { utilization: 0.0, stretch: 1.0 };
         let mut points = vec![first];
         points.extend(growth.iter().filter(|point| point.utilization > 0.0));
@@ -21,12 +33,45 @@ impl Curve {
         if last.utilization < 1.0 {
             points.push(GrowthPoint { utilization: 1.0, ..last });
         }
-        Self { points }
+        Self { write_part, points }
     }
 
-    /// The stretch from which on the resource is saturated.
-    pub(crate) fn saturated(&self) -> f64 {
+    fn last(&self) -> f64 {
         self.points[self.points.len() - 1].stretch
+    }
+
+    fn at(&self, utilization: f64) -> f64 {
+        let next = self.points.partition_point(|point| point.utilization <= utilization);
+        let Some(to) = self.points.get(next) else { return self.last() };
+        let from = self.points[next - 1];
+        let part = (utilization - from.utilization) / (to.utilization - from.utilization);
+        from.stretch + part * (to.stretch - from.stretch)
+    }
+}
+
+impl Curve {
+    /// That of a resource which is as fast as unloaded until it saturates.
+    pub(crate) fn flat() -> Self {
+        Self::of(vec![Line::new(0.0, &[])])
+    }
+
+    /// That of a memory.
+    pub(crate) fn new(service: &ServiceCurve) -> Self {
+        let line = |line: &crate::service::GrowthLine| {
+            Line::new(service.write_part(line.read_share), &line.points)
+        };
+        let lines: Vec<Line> = service.growth.lines.iter().rev().map(line).collect();
+        if lines.is_empty() { Self::flat() } else { Self::of(lines) }
+    }
+
+    fn of(lines: Vec<Line>) -> Self {
+        let saturated = lines.iter().map(Line::last).fold(1.0, f64::max);
+        Self { lines, saturated }
+    }
+
+    /// The stretch from which on the resource is saturated, whatever is read and written.
+    pub(crate) fn saturated(&self) -> f64 {
+        self.saturated
     }
 
     /// Whether the resource is as fast as unloaded until it saturates.
@@ -34,8 +79,61 @@ impl Curve {
         self.saturated() <= 1.0
     }
 
-    /// The pieces of the curve, in ascending order.
+    /// Whether the share of writes matters.
+    pub(crate) fn minds_writes(&self) -> bool {
+        self.lines.len() > 1
+    }
+
+    /// The pieces of the curve where the share of writes does not matter, in ascending order.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = (GrowthPoint, GrowthPoint)> + '_ {
-        self.points.windows(2).map(|pair| (pair[0], pair[1]))
+        self.lines[0].points.windows(2).map(|pair| (pair[0], pair[1]))
+    }
+
+    /// The stretch at a utilization up to 1, of which `write_part` is by writes.
+    pub(crate) fn stretch(&self, utilization: f64, write_part: f64) -> f64 {
+        let next = self.lines.partition_point(|line| line.write_part <= write_part);
+        let (Some(from), to) =
+            (next.checked_sub(1).map(|before| &self.lines[before]), self.lines.get(next))
+        else {
+            return self.lines[0].at(utilization);
+        };
+        let Some(to) = to else { return from.at(utilization) };
+        let part = (write_part - from.write_part) / (to.write_part - from.write_part);
+        let (less, more) = (from.at(utilization), to.at(utilization));
+        less + part * (more - less)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::{Growth, GrowthLine};
+    use memweir_core::BytesPerSec;
+
+    fn line(read_share: f64, points: &[(f64, f64)]) -> GrowthLine {
+        let point = |(utilization, stretch): &(f64, f64)| GrowthPoint {
+            utilization: *utilization,
+            stretch: *stretch,
+        };
+        GrowthLine { read_share, points: points.iter().map(point).collect() }
+    }
+
+    #[test]
+    fn growth_lies_between_the_measured_shares_by_the_time_of_writes() {
+        let lines = vec![line(0.5, &[(0.4, 3.0)]), line(1.0, &[(0.5, 1.0), (0.9, 2.0)])];
+        let mut service = ServiceCurve::flat(BytesPerSec(1e9));
+        (service.write_cost, service.growth) = (3.0, Growth { lines });
+        let curve = Curve::new(&service);
+        assert!(curve.minds_writes() && !curve.is_flat());
+        assert_eq!(curve.saturated(), 3.0);
+        let close = |found: f64, expected: f64| (found - expected).abs() < 1e-12;
+        // With all reads: 1 at half, 1.5 in the middle of the rise, 2 up to saturation.
+        assert!(close(curve.stretch(0.7, 0.0), 1.5) && close(curve.stretch(1.0, 0.0), 2.0));
+        // With half of the lines read, writes at three times the cost are 3/4 of the busy time.
+        assert!(close(curve.stretch(0.2, 0.75), 2.0) && close(curve.stretch(1.0, 0.75), 3.0));
+        // Halfway between, in time, and beyond the last share that is known.
+        assert!(close(curve.stretch(0.7, 0.375), (1.5 + 3.0) / 2.0));
+        assert!(close(curve.stretch(0.7, 0.9), 3.0));
+        assert!(!Curve::flat().minds_writes() && Curve::flat().is_flat());
     }
 }

@@ -10,42 +10,52 @@ use super::moments::{Moments, asked};
 
 /// A task, or tasks that respond alike: alone, the sums are those of one task.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Group<const R: usize> {
+pub(crate) struct Group<const R: usize, const W: usize> {
     /// Busy share that they cause at each resource where nothing contends.
     pub(crate) rate: [f64; R],
     /// Share of their time for which they wait for each resource where nothing contends.
     pub(crate) share: [f64; R],
+    /// What of the busy share is by writes, where that matters (`W` is `R`, else zero).
+    pub(crate) writes: [f64; W],
 }
 
-impl<const R: usize> Group<R> {
+impl<const R: usize, const W: usize> Group<R, W> {
     /// Time over that where nothing contends.
     #[inline]
     pub(crate) fn time(&self, stretch: &[f64; R]) -> f64 {
-        let mut time = 1.0;
-        for (share, stretch) in self.share.iter().zip(stretch) {
-            time += share * (stretch - 1.0);
-        }
-        time
+        time_of(&self.share, stretch)
     }
+}
+
+/// Time over that where nothing contends, of who waits for each resource in these shares of it.
+#[inline]
+pub(crate) fn time_of<const R: usize>(shares: &[f64; R], stretch: &[f64; R]) -> f64 {
+    let mut time = 1.0;
+    for (share, stretch) in shares.iter().zip(stretch) {
+        time += share * (stretch - 1.0);
+    }
+    time
 }
 
 /// Groups that run together, column by column: each figure of [`Group`] of all of them, per resource.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Groups<'a, const R: usize> {
+pub(crate) struct Groups<'a, const R: usize, const W: usize> {
     pub(crate) rates: [&'a [f64]; R],
     pub(crate) shares: [&'a [f64]; R],
+    pub(crate) writes: [&'a [f64]; W],
 }
 
-impl<const R: usize> Groups<'_, R> {
+impl<const R: usize, const W: usize> Groups<'_, R, W> {
     fn len(&self) -> usize {
         self.rates[0].len()
     }
 
     #[inline]
-    fn group(&self, number: usize) -> Group<R> {
+    fn group(&self, number: usize) -> Group<R, W> {
         Group {
             rate: self.rates.map(|rates| rates[number]),
             share: self.shares.map(|shares| shares[number]),
+            writes: self.writes.map(|writes| writes[number]),
         }
     }
 }
@@ -64,12 +74,15 @@ const MOST_STEPS: usize = 60;
 /// Rounds over all resources end when no stretch moves by more than this share of itself.
 const SETTLED: f64 = 1e-11;
 
+/// A difference of stretches that is nothing but rounding, as a share of them.
+const EXACT: f64 = 1e-14;
+
 /// Rounds at most.
 const MOST_ROUNDS: usize = 1_000;
 
 /// Moves `stretch` from wherever it is to the solution.
-pub(crate) fn settle<const R: usize>(
-    groups: &Groups<'_, R>,
+pub(crate) fn settle<const R: usize, const W: usize>(
+    groups: &Groups<'_, R, W>,
     curves: &[Curve],
     stretch: &mut [f64; R],
 ) {
@@ -94,22 +107,24 @@ pub(crate) fn settle<const R: usize>(
     }
 }
 
-/// The same for the only resource, if it is saturated and the groups' speeds belong to `stretch`, and
-/// so they do to the solution afterwards. Two steps do nearly always.
+/// The same for the only resource, if it is saturated: sets the groups' speeds, and says by how much
+/// the stretch exceeds 1. It starts from there and not from the last solution, which may not be known
+/// yet: so a processor works on several of these at once. Two steps do nearly always.
 #[inline(always)]
-pub(crate) fn saturate(rates: &[f64], shares: &[f64], speeds: &mut [f64], stretch: f64) -> f64 {
-    let mut x = (stretch + moments(rates, shares, speeds).leap_to_capacity()).max(1.0);
+pub(crate) fn saturate(rates: &[f64], shares: &[f64], speeds: &mut [f64]) -> f64 {
+    let unloaded = Moments::new(rates.len(), |number| (rates[number], shares[number], 1.0));
+    let mut delay = unloaded.leap_to_capacity().max(0.0);
     for _ in 0..MOST_STEPS {
-        set_speeds(shares, speeds, x);
-        let next = (x + moments(rates, shares, speeds).step_to_capacity()).max(1.0);
-        let step = next - x;
-        x = next;
-        if step.abs() <= SMALL * x {
+        set_speeds(shares, speeds, delay);
+        let next = (delay + moments(rates, shares, speeds).step_to_capacity()).max(0.0);
+        let step = next - delay;
+        delay = next;
+        if step.abs() <= SMALL * (1.0 + delay) {
             break;
         }
     }
-    set_speeds(shares, speeds, x);
-    x
+    set_speeds(shares, speeds, delay);
+    delay
 }
 
 #[inline(always)]
@@ -120,21 +135,24 @@ fn moments(rates: &[f64], shares: &[f64], speeds: &[f64]) -> Moments {
 }
 
 #[inline(always)]
-fn set_speeds(shares: &[f64], speeds: &mut [f64], stretch: f64) {
+fn set_speeds(shares: &[f64], speeds: &mut [f64], delay: f64) {
     for (speed, share) in speeds.iter_mut().zip(shares) {
-        *speed = 1.0 / (1.0 + share * (stretch - 1.0));
+        *speed = 1.0 / (1.0 + share * delay);
     }
 }
 
 /// The stretch of one resource while the others stay.
 #[inline]
-fn root<const R: usize>(
-    groups: &Groups<'_, R>,
+fn root<const R: usize, const W: usize>(
+    groups: &Groups<'_, R, W>,
     curve: &Curve,
     stretch: &[f64; R],
     place: usize,
 ) -> f64 {
     let busy = Busy { groups, stretch, place };
+    if W > 0 && curve.minds_writes() {
+        return busy.mixed(curve, stretch[place]);
+    }
     let saturated = curve.saturated();
     if busy.exceeds_capacity(saturated) {
         return busy.saturated(stretch[place].max(saturated), saturated);
@@ -155,13 +173,13 @@ fn root<const R: usize>(
 }
 
 /// The busy share of one resource as a function of its own stretch.
-struct Busy<'a, const R: usize> {
-    groups: &'a Groups<'a, R>,
+struct Busy<'a, const R: usize, const W: usize> {
+    groups: &'a Groups<'a, R, W>,
     stretch: &'a [f64; R],
     place: usize,
 }
 
-impl<const R: usize> Busy<'_, R> {
+impl<const R: usize, const W: usize> Busy<'_, R, W> {
     #[inline]
     fn at(&self, stretch: f64) -> Moments {
         let (place, mut stretches) = (self.place, *self.stretch);
@@ -213,4 +231,60 @@ impl<const R: usize> Busy<'_, R> {
         }
         x.max(start)
     }
+
+    /// The same where growth depends on what is read and written, which changes with the stretch: who
+    /// waits more asks for less. `start` is a guess of the saturated stretch.
+    fn mixed(&self, curve: &Curve, start: f64) -> f64 {
+        let grown = falling_zero(1.0, curve.saturated(), |stretch| {
+            let (busy, writes) = self.load(stretch);
+            let grown = if busy > 0.0 { curve.stretch(busy.min(1.0), writes / busy) } else { 1.0 };
+            grown - stretch
+        });
+        match self.exceeds_capacity(grown) {
+            true => self.saturated(start.max(grown), grown),
+            false => grown,
+        }
+    }
+
+    /// The busy share, and what of it is by writes.
+    fn load(&self, stretch: f64) -> (f64, f64) {
+        let (place, mut stretches) = (self.place, *self.stretch);
+        stretches[place] = stretch;
+        let mut load = (0.0, 0.0);
+        for number in 0..self.groups.len() {
+            let group = self.groups.group(number);
+            let speed = 1.0 / group.time(&stretches);
+            load.0 += group.rate[place] * speed;
+            load.1 += group.writes.get(place).map_or(0.0, |writes| writes * speed);
+        }
+        load
+    }
+}
+
+/// Where a continuous function is zero that is not negative at `low` and not positive at `high`: by
+/// the secant, of which an end that stays twice is weighed half (the Illinois rule).
+fn falling_zero(low: f64, high: f64, function: impl Fn(f64) -> f64) -> f64 {
+    let (mut low, mut high) = ((low, function(low)), (high, function(high)));
+    if low.1 <= 0.0 {
+        return low.0;
+    }
+    let mut last = None;
+    for _ in 0..MOST_STEPS {
+        if high.1 >= 0.0 || high.0 - low.0 <= SETTLED * low.0 {
+            return high.0;
+        }
+        let x = (low.0 * high.1 - high.0 * low.1) / (high.1 - low.1);
+        let value = function(x);
+        if value.abs() <= EXACT * x {
+            return x;
+        }
+        let left = value > 0.0;
+        if left {
+            (low, high.1) = ((x, value), if last == Some(left) { 0.5 * high.1 } else { high.1 });
+        } else {
+            (high, low.1) = ((x, value), if last == Some(left) { 0.5 * low.1 } else { low.1 });
+        }
+        last = Some(left);
+    }
+    0.5 * (low.0 + high.0)
 }

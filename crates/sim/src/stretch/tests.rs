@@ -1,7 +1,7 @@
 use super::*;
 use crate::machine::{Interconnect, Memory, Node};
 use crate::program::Flow;
-use crate::service::{GrowthPoint, ServiceCurve};
+use crate::service::{Growth, GrowthLine, GrowthPoint, ServiceCurve};
 use memweir_core::medium::MediumKind;
 use memweir_core::{BytesPerSec, Picos};
 use proptest::prelude::*;
@@ -110,7 +110,8 @@ fn latency_grows_below_saturation_as_the_curve_says() {
     machine.memories[0].service.growth = vec![
         GrowthPoint { utilization: 0.5, stretch: 1.0 },
         GrowthPoint { utilization: 1.0, stretch: 2.0 },
-    ];
+    ]
+    .into();
     assert_eq!(speeds(&machine, &[reader(4.0, 1.0)]), [1.0]);
     // One task that always waits: 0.8 / x busy, and x = 1 + 2 (0.8 / x - 0.5), so x^2 = 1.6.
     let alone = speeds(&machine, &[reader(8.0, 1.0)]);
@@ -127,6 +128,36 @@ fn a_task_that_hides_all_its_latency_still_yields_at_the_peak() {
     assert!(close(speeds[0] * 15.0, 10.0));
 }
 
+/// DRAM of 10 GB/s on which latency grows with the share of writes: not at all where all is read, to
+/// three times where half is.
+fn minding() -> Machine {
+    let mut machine = Machine::uniform("minding", 4, gb(10.0));
+    let line = |read_share, stretch| GrowthLine {
+        read_share,
+        points: vec![GrowthPoint { utilization: 1.0, stretch }],
+    };
+    machine.memories[0].service.growth = Growth { lines: vec![line(0.5, 3.0), line(1.0, 1.0)] };
+    machine
+}
+
+/// 4 GB/s read by one and 2 written by another, who always wait: a third of the load is written, two
+/// thirds of the way to half. So x = 1 + 2/3 * 2 u with u = 0.6 / x, and x^2 - x - 0.8 = 0.
+#[test]
+fn growth_follows_what_is_read_and_written() {
+    let mut writer = reader(0.0, 1.0);
+    writer.demand.flows[0].writes = gb(2.0);
+    let machine = minding();
+    let mixed = speeds(&machine, &[reader(4.0, 1.0), writer]);
+    let x = (1.0 + 4.2f64.sqrt()) / 2.0;
+    assert!(close(mixed[0], 1.0 / x) && close(mixed[1], 1.0 / x), "{mixed:?} {x}");
+    // Readers alone wait for nothing up to the peak, and share it beyond.
+    assert_eq!(speeds(&machine, &[reader(4.0, 1.0), reader(5.0, 0.5)]), [1.0, 1.0]);
+    let saturated = speeds(&machine, &[reader(8.0, 0.5), reader(8.0, 0.5), writer]);
+    let served = 8.0 * (saturated[0] + saturated[1]) + 2.0 * saturated[2];
+    assert!(close(served, 10.0), "{saturated:?}");
+    assert_eq!(speeds(&machine, &[reader(0.0, 0.3)]), [1.0], "no traffic, nothing to wait for");
+}
+
 /// Two nodes with DRAM and NVM each, every memory and the way between them with costs of its own.
 fn full() -> Machine {
     let mut machine = hybrid();
@@ -137,7 +168,8 @@ fn full() -> Machine {
     slow.growth = vec![
         GrowthPoint { utilization: 0.3, stretch: 1.1 },
         GrowthPoint { utilization: 0.9, stretch: 3.0 },
-    ];
+    ]
+    .into();
     machine.memories.push(nvm(1, 120, 60, slow));
     machine.interconnect = Some(Interconnect { latency: Picos::from_nanos(10), capacity: gb(5.0) });
     machine
@@ -169,8 +201,13 @@ fn residual(machine: &Machine, tasks: &[Contender]) -> f64 {
         let busy: f64 =
             responses.iter().map(|r| r.rate[place] * r.slowness * r.speed(&stretch)).sum();
         let (curve, x) = (&solver.curves[place], stretch.0[place]);
-        let wrong = if x > curve.saturated() {
+        let wrong = if x > curve.saturated() || curve.minds_writes() && busy > 1.0 - 1e-9 {
             (busy - 1.0).abs()
+        } else if curve.minds_writes() {
+            let writes: f64 =
+                responses.iter().map(|r| r.writes[place] * r.slowness * r.speed(&stretch)).sum();
+            let part = if busy > 0.0 { writes / busy } else { 0.0 };
+            (x - curve.stretch(busy, part)).abs()
         } else {
             // On the curve, or on a vertical piece of its inverse.
             let fits = |(from, to): (GrowthPoint, GrowthPoint)| {
@@ -198,9 +235,28 @@ proptest! {
         one in contenders(1, 40), two in contenders(2, 20), four in contenders(4, 20),
     ) {
         let dram = Machine::uniform("one", 4, gb(10.0));
-        for (machine, tasks) in [(dram, one), (hybrid(), two), (full(), four)] {
+        let mut both = full();
+        both.memories[0].service.growth = minding().memories[0].service.growth.clone();
+        let cases =
+            [(dram, one.clone()), (minding(), one), (hybrid(), two), (full(), four.clone()), (both, four)];
+        for (machine, tasks) in cases {
             let residual = residual(&machine, &tasks);
             prop_assert!(residual < 1e-8, "{} off by {residual}", machine.name);
+        }
+    }
+
+    #[test]
+    fn what_saturates_one_memory_is_served_to_its_capacity(
+        groups in prop::collection::vec((0.0..3.0f64, LEAST_STALL..1.0), 1..12),
+    ) {
+        let (rates, shares): (Vec<f64>, Vec<f64>) = groups.into_iter().unzip();
+        prop_assume!(asked(&rates) > 1.0);
+        let mut speeds = vec![1.0; rates.len()];
+        let delay = saturate(&rates, &shares, &mut speeds);
+        let busy: f64 = rates.iter().zip(&speeds).map(|(rate, speed)| rate * speed).sum();
+        prop_assert!((busy - 1.0).abs() < 1e-8, "{busy}");
+        for (share, speed) in shares.iter().zip(&speeds) {
+            prop_assert!((speed * (1.0 + share * delay) - 1.0).abs() < 1e-12);
         }
     }
 
@@ -221,7 +277,8 @@ proptest! {
             GrowthPoint { utilization: 0.2, stretch: 1.0 },
             GrowthPoint { utilization: 0.7, stretch: 1.3 },
             GrowthPoint { utilization: 0.95, stretch: 4.0 },
-        ];
+        ]
+        .into();
         let (all, fewer) = (speeds(&machine, &tasks), speeds(&machine, &tasks[1..]));
         for (with, without) in all[1..].iter().zip(&fewer) {
             prop_assert!(*with <= without * (1.0 + 1e-9));

@@ -176,7 +176,7 @@ proptest! {
         if grows {
             let point = |utilization, stretch| GrowthPoint { utilization, stretch };
             machine.memories[0].service.growth =
-                vec![point(0.5, 1.0), point(0.8, 1.2), point(1.0, 2.0)];
+                vec![point(0.5, 1.0), point(0.8, 1.2), point(1.0, 2.0)].into();
         }
         let turnaround = |first: f64, second: f64| {
             let spans = vec![span(ms(a), first), span(ms(b), second)];

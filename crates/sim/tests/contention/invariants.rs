@@ -30,7 +30,8 @@ fn two_nodes(cores: u32) -> Machine {
     machine.memories.push(memory("pram-0", MediumKind::Nvm, 0, 68, 215, 4.0));
     machine.memories.push(memory("dram-1", MediumKind::Dram, 1, 25, 25, 10.0));
     machine.memories.push(memory("pram-1", MediumKind::Nvm, 1, 68, 215, 4.0));
-    machine.memories[1].service.growth = vec![GrowthPoint { utilization: 0.8, stretch: 1.5 }];
+    machine.memories[1].service.growth =
+        vec![GrowthPoint { utilization: 0.8, stretch: 1.5 }].into();
     machine.interconnect = Some(Interconnect { latency: Picos::from_nanos(15), capacity: gb(8.0) });
     machine
 }
@@ -98,7 +99,7 @@ fn run(machine: &Machine, tasks: &[Task], policy: &str, seed: u64) -> Outcome {
 /// All of the tasks at once, each with a core of its own.
 fn at_once(capacity: f64, growth: &[GrowthPoint], tasks: &[Task]) -> Outcome {
     let mut machine = machine(tasks.len() as u32, capacity);
-    machine.memories[0].service.growth = growth.to_vec();
+    machine.memories[0].service.growth = growth.to_vec().into();
     run(&machine, tasks, "os", 0)
 }
 

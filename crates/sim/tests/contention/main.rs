@@ -4,5 +4,6 @@
 mod bursts;
 mod common;
 mod driver;
+mod growth;
 mod invariants;
 mod kernel;

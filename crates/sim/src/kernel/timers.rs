@@ -1,0 +1,103 @@
+//! When the timers of the cores fire, and which is the next.
+
+use memweir_core::Nanos;
+
+/// What a core's timer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// The slice of the task that runs is over.
+    Slice,
+    /// Look around for a longer queue.
+    Balance,
+}
+
+const TIMERS: [Timer; 2] = [Timer::Slice, Timer::Balance];
+
+/// A timer that is not set.
+const NEVER: Nanos = Nanos(u64::MAX);
+
+/// The timers of all cores in a tournament: neighbors meet, then the winners, and the earliest is at
+/// the root. One that is set, whether it was or not, meets one other in each round.
+#[derive(Debug)]
+pub(super) struct Timers {
+    /// Who won: the root is at 1, those who met for a place are at twice that and next to it. The
+    /// second half are the timers themselves, core by core.
+    rounds: Vec<(Nanos, usize)>,
+}
+
+impl Timers {
+    /// None of them set.
+    pub(super) fn new(cores: usize) -> Self {
+        let leaves = (cores * TIMERS.len()).next_power_of_two();
+        // With equal times the first of two wins, so all are won by the first leaf below.
+        let leaf = |place: usize| place << (leaves.ilog2() - place.max(1).ilog2());
+        Self { rounds: (0..2 * leaves).map(|place| (NEVER, leaf(place))).collect() }
+    }
+
+    fn leaf(&self, core: usize, timer: Timer) -> usize {
+        self.rounds.len() / 2 + core * TIMERS.len() + timer as usize
+    }
+
+    /// Lets a timer fire at that time and not when it would have.
+    pub(super) fn set(&mut self, core: usize, timer: Timer, time: Nanos) {
+        let mut place = self.leaf(core, timer);
+        self.rounds[place].0 = time;
+        while place > 1 {
+            let (one, other) = (place & !1, place | 1);
+            // Who wins cannot be guessed: so without a branch.
+            let second = usize::from(self.rounds[other].0 < self.rounds[one].0);
+            place /= 2;
+            self.rounds[place] = self.rounds[one + second];
+        }
+    }
+
+    /// Lets a timer not fire.
+    pub(super) fn clear(&mut self, core: usize, timer: Timer) {
+        self.set(core, timer, NEVER);
+    }
+
+    pub(super) fn is_set(&self, core: usize, timer: Timer) -> bool {
+        self.rounds[self.leaf(core, timer)].0 != NEVER
+    }
+
+    /// The timer that fires next: of several at once the first core's, and of that its slice. In the
+    /// end of all time if none is set.
+    pub(super) fn next(&self) -> (Nanos, usize, Timer) {
+        let (time, leaf) = self.rounds[1];
+        let number = leaf - self.rounds.len() / 2;
+        (time, number / TIMERS.len(), TIMERS[number % TIMERS.len()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_fire_in_the_order_of_time_core_and_kind() {
+        let mut timers = Timers::new(3);
+        assert_eq!(timers.next().0, NEVER);
+        timers.set(2, Timer::Slice, Nanos(5));
+        timers.set(1, Timer::Balance, Nanos(5));
+        timers.set(1, Timer::Slice, Nanos(5));
+        timers.set(0, Timer::Balance, Nanos(9));
+        timers.set(0, Timer::Slice, Nanos(1));
+        timers.set(0, Timer::Slice, Nanos(7));
+        let mut order = Vec::new();
+        while timers.next().0 != NEVER {
+            let (time, core, timer) = timers.next();
+            assert!(timers.is_set(core, timer));
+            timers.clear(core, timer);
+            assert!(!timers.is_set(core, timer));
+            order.push((time.0, core, timer));
+        }
+        let expected = [
+            (5, 1, Timer::Slice),
+            (5, 1, Timer::Balance),
+            (5, 2, Timer::Slice),
+            (7, 0, Timer::Slice),
+            (9, 0, Timer::Balance),
+        ];
+        assert_eq!(order, expected);
+    }
+}
