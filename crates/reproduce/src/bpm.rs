@@ -1,6 +1,7 @@
 //! bpm: its figures on the machine at bank level.
 
 mod banks;
+mod causes;
 pub(crate) mod crowd;
 mod evaluation;
 mod indicators;
@@ -35,7 +36,7 @@ const PAPER: File = file!("bpm/paper.toml");
 const MAP: File = file!("bpm/i7-860.toml");
 
 /// In the order of the paper.
-const FIGURES: [File; 11] = [
+const FIGURES: [File; 12] = [
     file!("bpm/figure-01.toml"),
     file!("bpm/figure-04.toml"),
     file!("bpm/figure-05.toml"),
@@ -47,6 +48,7 @@ const FIGURES: [File; 11] = [
     file!("bpm/power.toml"),
     file!("bpm/overhead.toml"),
     file!("bpm/assignment.toml"),
+    file!("bpm/causes.toml"),
 ];
 
 /// What the paper states.
@@ -59,6 +61,7 @@ pub(crate) struct Lab {
     runs: Runs,
     /// The figure in whose file the numbers of banks of Fig. 1 are.
     banks: banks::Parameters,
+    streamcluster: threads::Parameters,
 }
 
 impl Lab {
@@ -73,7 +76,11 @@ impl Lab {
             found.ok_or_else(|| InputError::new("experiments/bpm", format!("no figure `{id}`")))
         };
         let parameters: Parameters = data("4")?.parameters()?;
-        Ok(Self { runs: Runs::new(parameters, effort)?, banks: data("1")?.parameters()? })
+        Ok(Self {
+            runs: Runs::new(parameters, effort)?,
+            banks: data("1")?.parameters()?,
+            streamcluster: data("streamcluster")?.parameters()?,
+        })
     }
 }
 
@@ -99,6 +106,7 @@ impl Laboratory for Lab {
                 let demands = banks::demands(&self.banks, runs, bench)?;
                 variants::assignment(&demands, runs, bench)
             }
+            "causes" => causes::causes(&self.streamcluster, runs, bench),
             other => {
                 let reason = format!("nobody knows how to make figure `{other}`");
                 Err(InputError::new("experiments/bpm", reason).into())

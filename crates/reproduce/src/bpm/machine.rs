@@ -1,6 +1,6 @@
 //! The machine of section 4.1: a Core i7-860 with 8 GB of DDR3.
 
-use memweir_core::address_map::{AddressMap, Coloring, XorFunction};
+use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, Coloring, XorFunction};
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::{Bytes, PhysAddr};
@@ -12,9 +12,6 @@ use memweir_sim::bank::os::{
 };
 
 use super::MAP;
-
-/// Bits of the offset in a page.
-pub(super) const PAGE_BITS: u32 = 12;
 
 /// Cores of the machine; each can execute two threads.
 pub(super) const CORES: usize = 4;
@@ -54,8 +51,8 @@ impl Board {
     /// If the map is not what it should be.
     pub(super) fn of_paper(aging: Aging) -> Result<Self, InputError> {
         let map = AddressMap::parse(MAP.0, MAP.1)?;
-        let coloring = map.coloring(PAGE_BITS);
-        let supply = Supply::of_map(&map, PAGE_BITS, Some(&llc()));
+        let coloring = map.coloring(BASE_PAGE_BITS);
+        let supply = Supply::of_map(&map, BASE_PAGE_BITS, Some(&llc()));
         Self::boot(map, &coloring, supply, aging)
     }
 
@@ -73,7 +70,7 @@ impl Board {
             function.0 = function.0 & !(7 << 13 | 7 << 17) | low << 17 | high << 13;
         }
         let span = [13, 14, 15].into_iter().map(|bit| XorFunction(1 << bit)).collect();
-        let coloring = Coloring::of_span(&span, PAGE_BITS, 0);
+        let coloring = Coloring::of_span(&span, BASE_PAGE_BITS, 0);
         let supply = Supply::new(coloring.colors(), 64);
         Self::boot(map, &coloring, supply, aging)
     }
@@ -101,7 +98,7 @@ impl Board {
         let refused = |refusal: Refusal| refusal.written_in(MAP.0);
         Ok(Self {
             supply,
-            plain: kernel(Palette::plain(PAGE_BITS)).map_err(refused)?,
+            plain: kernel(Palette::plain(BASE_PAGE_BITS)).map_err(refused)?,
             colored: kernel(Palette::banks(coloring)).map_err(refused)?,
             map,
         })
@@ -139,7 +136,7 @@ mod tests {
     fn where_cache_colors_choose_no_bank_the_map_is_complete_too() {
         let board = Board::apart(Aging::default()).unwrap();
         board.map.validate().unwrap();
-        let banks = board.map.coloring(PAGE_BITS);
+        let banks = board.map.coloring(BASE_PAGE_BITS);
         let bits: Vec<u32> = banks.span().basis().iter().map(|f| f.lowest()).collect();
         assert_eq!(bits, [17, 18, 19, 21, 22]);
         assert_eq!(board.supply.colors(), 8);
@@ -149,10 +146,10 @@ mod tests {
     fn the_map_is_that_of_the_paper() {
         let map = AddressMap::parse(MAP.0, MAP.1).unwrap();
         assert!(map.is_complete());
-        let coloring = map.coloring(PAGE_BITS);
+        let coloring = map.coloring(BASE_PAGE_BITS);
         let bits: Vec<u32> = coloring.span().basis().iter().map(|f| f.lowest()).collect();
         assert_eq!(bits, [13, 14, 15, 21, 22]);
-        let supply = Supply::of_map(&map, PAGE_BITS, Some(&llc()));
+        let supply = Supply::of_map(&map, BASE_PAGE_BITS, Some(&llc()));
         assert_eq!((supply.colors(), supply.banks_per_color()), (32, 2));
     }
 }

@@ -8,7 +8,7 @@ use memweir_core::address_map::AddressMap;
 use memweir_core::input::Refusal;
 use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::command::Command;
-use memweir_dram::config::PagePolicy;
+use memweir_dram::config::{PagePolicy, RefreshPolicy};
 use memweir_dram::energy::EnergyMeter;
 use memweir_dram::request::{Completion, Request};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
@@ -16,7 +16,7 @@ use memweir_sim::bank::clock::{Clock, Time};
 use memweir_sim::bank::machine::{Bay, Memory};
 
 use super::machine::MEMORY;
-use super::rig::Page;
+use super::rig::{Conditions, Page, Refresh};
 
 /// The device of the paper's machine.
 pub(super) const PAPER_MEMORY: &str = "ddr3-1333";
@@ -80,20 +80,23 @@ impl Memory for Metered {
     }
 }
 
-/// The memory of the machine, made of `device`. One of another size than the paper's has a map of its
+/// The memory of the machine under these conditions. One of another size than the paper's has a map of its
 /// own, in which lines alternate between channels; only its first part is used.
 ///
 /// # Errors
 /// If there is no such device, or the map does not fit a memory of the paper's size made of it.
-pub(super) fn bay(device: &str, page: Page, map: &AddressMap) -> Result<Bay<Metered>, Refusal> {
-    let spec = Arc::new(MemorySpec::shipped(device)?);
+pub(super) fn bay(on: &Conditions, map: &AddressMap) -> Result<Bay<Metered>, Refusal> {
+    let spec = Arc::new(MemorySpec::shipped(&on.memory)?);
     let clock = Clock::with_period(Time::from(spec.clock));
-    let page = match page {
+    let page = match on.page {
         Page::Open => PagePolicy::Open,
         Page::Closed => PagePolicy::Closed { accesses: 1 },
     };
     let mut config = MemoryConfig::of_ranks(vec![spec; RANKS], CHANNELS);
     config.page = page;
+    if on.refresh == Refresh::Off {
+        config.refresh = RefreshPolicy::Off;
+    }
     if config.capacity() == MEMORY {
         config.map = map.clone();
     }

@@ -1,14 +1,14 @@
 //! What colored allocation costs the kernel (section 3.4, B13), as far as a simulated one can say.
 
 use memweir_core::Nanos;
-use memweir_core::address_map::ColorSet;
+use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::input::Refusal;
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
 use memweir_sim::bank::os::{FaultCosts, Os, ThreadId, VirtualPage, ZoneId};
 use memweir_sim::workload::catalog::{Catalog, Entry};
 
 use super::evaluation::mean;
-use super::machine::{Kernel, PAGE_BITS};
+use super::machine::Kernel;
 use super::programs;
 use super::rig::Rig;
 use super::runs::{ALONE_WORK, Runs, refused};
@@ -36,7 +36,7 @@ fn touch_all(rig: &Rig, entry: &Entry, kernel: Kernel) -> Result<Touched, Refusa
         let sets: Vec<ColorSet> = uniform.assign(&traits, &rig.board.supply, CacheUse::Balance)?;
         os.allow(process, ZoneId(0), &sets[0])?;
     }
-    let pages = (entry.footprint_mib.value * f64::from(1 << 20)) as u64 >> PAGE_BITS;
+    let pages = (entry.footprint_mib.value * f64::from(1 << 20)) as u64 >> BASE_PAGE_BITS;
     for page in 0..pages {
         let touched = os.touch(process, ThreadId(0), VirtualPage(page));
         touched.map_err(|error| Refusal::new(error.to_string(), "a smaller footprint"))?;

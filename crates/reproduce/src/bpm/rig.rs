@@ -1,6 +1,6 @@
 //! One run of programs on the machine.
 
-use memweir_core::address_map::ColorSet;
+use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::units::LINE_BYTES;
 use memweir_sim::bank::machine::{Addressing, Program};
@@ -11,7 +11,7 @@ use memweir_sim::bank::system::{MachineRun, System};
 use memweir_sim::bank::tally::RowCounts;
 use serde::Deserialize;
 
-use super::machine::{Board, Kernel, PAGE_BITS, machine};
+use super::machine::{Board, Kernel, machine};
 use super::memory::{self, Energy, PAPER_MEMORY};
 use crate::report::Effort;
 
@@ -54,6 +54,15 @@ pub(super) enum Layout {
     Apart,
 }
 
+/// Whether the memory is refreshed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Refresh {
+    /// As its data sheet asks.
+    On,
+    /// Never, to see what refresh has to do with a result.
+    Off,
+}
+
 /// The hardware of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Conditions {
@@ -61,12 +70,18 @@ pub(super) struct Conditions {
     pub(super) memory: String,
     pub(super) page: Page,
     pub(super) layout: Layout,
+    pub(super) refresh: Refresh,
 }
 
 impl Conditions {
     /// The machine of the paper with memory made of this device.
     pub(super) fn with_memory(memory: &str) -> Self {
-        Self { memory: memory.to_owned(), page: Page::Open, layout: Layout::Paper }
+        Self {
+            memory: memory.to_owned(),
+            page: Page::Open,
+            layout: Layout::Paper,
+            refresh: Refresh::On,
+        }
     }
 
     /// The machine of the paper.
@@ -101,9 +116,8 @@ pub(super) enum Colors<'a> {
     None,
     /// A set for each program.
     Programs(&'a [ColorSet]),
-    /// A set for each thread of the only program, in which its own data is; what all share is in
-    /// those of the first.
-    Threads(&'a [ColorSet]),
+    /// A set for each thread of the only program, in which its own data is, and one for what all share.
+    Threads { own: &'a [ColorSet], shared: &'a ColorSet },
 }
 
 /// A program that had the machine to itself.
@@ -123,8 +137,10 @@ pub(super) struct Alone {
 pub(super) struct Executed {
     /// Time of each program.
     pub(super) seconds: Vec<f64>,
-    /// Rows of all reads and writes.
+    /// Rows of all reads and writes, and of each.
     pub(super) rows: RowCounts,
+    pub(super) read_rows: RowCounts,
+    pub(super) write_rows: RowCounts,
     /// Bytes that the programs moved per second, each over its own time.
     pub(super) bandwidth: f64,
     pub(super) energy: Energy,
@@ -198,7 +214,7 @@ impl Rig {
             programs.push(self.program(job, process, colors, &mut os)?);
         }
         let threads = jobs.iter().map(|job| usize::from(job.threads)).sum();
-        let bay = memory::bay(&on.memory, on.page, &board.map)?;
+        let bay = memory::bay(on, &board.map)?;
         let (run, energy) = {
             let mut system = System::new(&machine(threads), vec![bay], programs, &mut os)?;
             system.warm()?;
@@ -220,16 +236,16 @@ impl Rig {
         let mut threads: Vec<Box<dyn Stream>> = Vec::new();
         for thread in 0..job.threads {
             let stream = Synthetic::new(job.structure, thread, self.seed_of(job.name));
-            if let Colors::Threads(sets) = colors {
-                os.allow_thread(process, ThreadId(thread), ZoneId(0), &sets[usize::from(thread)])?;
+            if let Colors::Threads { own, shared } = colors {
+                os.allow_thread(process, ThreadId(thread), ZoneId(0), &own[usize::from(thread)])?;
                 if let Some((first, bytes)) = stream.regions().last().filter(|_| thread == 0) {
-                    let page = |address: u64| VirtualPage(address >> PAGE_BITS);
-                    os.place(process, page(first)..page(first + bytes), ZoneId(0), &sets[0])?;
+                    let page = |address: u64| VirtualPage(address >> BASE_PAGE_BITS);
+                    os.place(process, page(first)..page(first + bytes), ZoneId(0), shared)?;
                 }
             }
             // A program writes its arrays in order before it computes.
             for (first, bytes) in stream.regions() {
-                for page in first >> PAGE_BITS..(first + bytes).div_ceil(1 << PAGE_BITS) {
+                for page in first >> BASE_PAGE_BITS..(first + bytes).div_ceil(1 << BASE_PAGE_BITS) {
                     let touched = os.touch(process, ThreadId(thread), VirtualPage(page));
                     let help = "a smaller footprint, or more colors";
                     touched.map_err(|error| Refusal::new(error.to_string(), help))?;
@@ -282,23 +298,44 @@ impl Rig {
 impl Executed {
     fn new(run: MachineRun, programs: usize, energy: Energy, os: &Os) -> Self {
         let mut seconds = vec![0.0_f64; programs];
-        let mut rows = RowCounts::default();
+        let [mut rows, mut read_rows, mut write_rows] = [RowCounts::default(); 3];
         let mut bandwidth = 0.0;
         for thread in &run.threads {
             let time = thread.finished.as_secs_f64();
             seconds[thread.program] = seconds[thread.program].max(time);
             rows = rows.and(thread.tally.read_rows).and(thread.tally.write_rows);
+            read_rows = read_rows.and(thread.tally.read_rows);
+            write_rows = write_rows.and(thread.tally.write_rows);
             let lines = thread.tally.reads + thread.tally.writes;
             bandwidth += (lines * LINE_BYTES) as f64 / time;
         }
         let stats = os.stats().processes;
         let spilled = stats.iter().map(|process| process.spilled).sum();
         let pages = stats.iter().map(|process| process.faults).sum();
-        Self { seconds, rows, bandwidth, energy, spilled: (spilled, pages), run }
+        Self {
+            seconds,
+            rows,
+            read_rows,
+            write_rows,
+            bandwidth,
+            energy,
+            spilled: (spilled, pages),
+            run,
+        }
     }
 
     /// The share of requests that do not find their row open.
     pub(super) fn miss_rate(&self) -> f64 {
         1.0 - self.rows.hit_rate().unwrap_or(1.0)
+    }
+
+    /// The same of the reads.
+    pub(super) fn read_miss_rate(&self) -> f64 {
+        1.0 - self.read_rows.hit_rate().unwrap_or(1.0)
+    }
+
+    /// The same of the write-backs.
+    pub(super) fn write_miss_rate(&self) -> f64 {
+        1.0 - self.write_rows.hit_rate().unwrap_or(1.0)
     }
 }

@@ -228,13 +228,15 @@ pub(super) fn work<'a>(figures: impl Iterator<Item = &'a str> + Clone) -> u64 {
     let has = |id: &str| figures.clone().any(|figure| figure == id);
     let any = |ids: &[&str]| ids.iter().any(|id| has(id));
     let of = |needed: bool, work: u64| if needed { work } else { 0 };
-    let evaluated = any(&["4", "5", "7", "8", "9", "10", "power", "assignment"]);
+    let evaluated = any(&["4", "5", "7", "8", "9", "10", "power", "assignment", "causes"]);
     of(evaluated || has("1"), programs * FIT_WORK)
         + of(any(&["1", "assignment"]), 4 * programs * ALONE_WORK)
         + of(evaluated, all_workloads)
-        + of(any(&["4", "5", "7", "8", "9", "10", "power"]), all_workloads)
+        + of(any(&["4", "5", "7", "8", "9", "10", "power", "causes"]), all_workloads)
         + of(has("8"), all_workloads)
-        + of(has("9"), 3 * all_workloads + programs * ALONE_WORK)
+        + of(any(&["9", "causes"]), all_workloads)
+        + of(has("9"), 2 * all_workloads + programs * ALONE_WORK)
+        + of(has("causes"), 3 * all_workloads + 7 * programs * ALONE_WORK + 4 * WORK)
         + of(has("10"), 2 * (2 * all_workloads + programs * ALONE_WORK))
         + of(has("assignment"), 2 * all_workloads)
         + of(has("streamcluster"), 6 * WORK)

@@ -15,9 +15,10 @@ use crate::run::Failed;
 use crate::source::FigureData;
 use crate::work::Bench;
 
-#[derive(Deserialize)]
+/// What the program does.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Parameters {
+pub(super) struct Parameters {
     mpki: f64,
     /// Mean lines that a thread goes through in a row.
     run_lines: f64,
@@ -63,7 +64,13 @@ impl Parameters {
         let traits = vec![ProgramTraits::default(); usize::from(run.threads)];
         let uniform = ColorAssignment::named("uniform")?;
         let sets: Vec<ColorSet> = uniform.assign(&traits, &rig.board.supply, CacheUse::Balance)?;
-        let colors = if run.colored { Colors::Threads(&sets) } else { Colors::None };
+        let all = ColorSet::all(rig.board.supply.colors());
+        let own = sets.as_slice();
+        let colors = match run.colors {
+            Assigned::None => Colors::None,
+            Assigned::SharedWithFirst => Colors::Threads { own, shared: &own[0] },
+            Assigned::SharedEverywhere => Colors::Threads { own, shared: &all },
+        };
         let executed = rig.execute(&[job], colors, &Conditions::of_paper())?;
         Ok(executed.seconds[0])
     }
@@ -72,7 +79,17 @@ impl Parameters {
 struct Setting {
     threads: u16,
     shared_share: f64,
-    colored: bool,
+    colors: Assigned,
+}
+
+/// Who has which colors.
+#[derive(Clone, Copy)]
+enum Assigned {
+    None,
+    /// Each thread its own; what all share is in those of the first.
+    SharedWithFirst,
+    /// Each thread its own; what all share is in all colors.
+    SharedEverywhere,
 }
 
 /// The program with 4 and 8 threads, with and without colors for threads.
@@ -87,7 +104,11 @@ pub(super) fn streamcluster(
         .iter()
         .flat_map(|(threads, shared_share)| {
             let (threads, shared_share) = (*threads, *shared_share);
-            [false, true].map(|colored| Setting { threads, shared_share, colored })
+            [Assigned::None, Assigned::SharedWithFirst].map(|colors| Setting {
+                threads,
+                shared_share,
+                colors,
+            })
         })
         .collect();
     let rig = &runs.rig;
@@ -110,4 +131,28 @@ pub(super) fn streamcluster(
         values: vec![("four", less[0]), ("eight", less[1]), ("all-own", less[2])],
         ..Found::default()
     })
+}
+
+/// By how much less time 4 and 8 threads take with colors if what they share is in all colors, %.
+pub(super) fn shared_everywhere(
+    parameters: &Parameters,
+    runs: &Runs,
+    bench: &Bench<'_>,
+) -> Result<[f64; 2], Failed> {
+    let shared_share = parameters.shared_share;
+    let settings: Vec<Setting> = [4, 8]
+        .into_iter()
+        .flat_map(|threads| {
+            [Assigned::None, Assigned::SharedEverywhere].map(|colors| Setting {
+                threads,
+                shared_share,
+                colors,
+            })
+        })
+        .collect();
+    let rig = &runs.rig;
+    let run = |setting: &Setting| parameters.time(rig, setting);
+    let times = bench.try_all(WORK, &settings, run).map_err(refused)?;
+    let less = |place: usize| 100.0 * (1.0 - times[place + 1] / times[place]);
+    Ok([less(0), less(2)])
 }

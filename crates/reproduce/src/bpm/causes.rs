@@ -1,0 +1,164 @@
+//! Why some of our figures are not the paper's: one thing is taken away at a time, and all else stays.
+
+use memweir_core::address_map::ColorSet;
+use memweir_core::metrics;
+use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
+
+use super::evaluation::{Gains, mean};
+use super::programs::Profile;
+use super::rig::{Alone, Conditions, Refresh};
+use super::runs::{ALONE_WORK, Case, Partition, Runs, refused};
+use super::threads::{self, Parameters};
+use crate::report::{Found, Table};
+use crate::run::Failed;
+use crate::work::Bench;
+
+/// Banks of Fig. 1 that are looked at, of 64.
+const BANKS: u32 = 16;
+
+/// All experiments.
+pub(super) fn causes(
+    streamcluster: &Parameters,
+    runs: &Runs,
+    bench: &Bench<'_>,
+) -> Result<Found, Failed> {
+    let mut found = Found::default();
+    few_banks(runs, bench, &mut found)?;
+    one_rank(runs, bench, &mut found)?;
+    write_backs(runs, bench, &mut found)?;
+    let [four, eight] = threads::shared_everywhere(streamcluster, runs, bench)?;
+    found.values.extend([("shared-four", four), ("shared-eight", eight)]);
+    Ok(found)
+}
+
+/// Fig. 1 with all of the cache, and without refresh besides.
+fn few_banks(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Failed> {
+    let (profiles, rig) = (runs.profiles(bench)?, &runs.rig);
+    let refreshed = Conditions::of_paper();
+    let still = Conditions { refresh: Refresh::Off, ..Conditions::of_paper() };
+    let all = ColorSet::all(runs.rig.board.supply.colors());
+    let share = first(runs, CacheUse::Balance)?;
+    let whole = first(runs, CacheUse::Keep)?;
+    let cases = [
+        (&all, &refreshed),
+        (&share, &refreshed),
+        (&whole, &refreshed),
+        (&all, &still),
+        (&share, &still),
+        (&whole, &still),
+    ];
+    let inputs: Vec<(&Profile, (&ColorSet, &Conditions))> =
+        profiles.iter().flat_map(|profile| cases.map(|case| (profile, case))).collect();
+    let run = |(profile, (set, on)): &(&Profile, (&ColorSet, &Conditions))| {
+        rig.alone(&profile.job(), Some(set), on)
+    };
+    let alone = bench.try_all(ALONE_WORK, &inputs, run).map_err(refused)?;
+    let rows: Vec<&[Alone]> = alone.chunks(cases.len()).collect();
+    let speed = |row: &[Alone], case: usize| 100.0 * row[case / 3 * 3].seconds / row[case].seconds;
+    let misses = |row: &[Alone], case: usize| 100.0 * (row[case].mpki / row[0].mpki - 1.0);
+    let mcf = profiles.iter().position(|profile| profile.short() == "mcf");
+    let of_mcf = |value: &dyn Fn(&[Alone]) -> f64| mcf.map_or(f64::NAN, |place| value(rows[place]));
+    let lowest = |case| rows.iter().map(|row| speed(row, case)).fold(f64::INFINITY, f64::min);
+    let mean_of = |value: &dyn Fn(&[Alone]) -> f64| {
+        metrics::mean(
+            &rows
+                .iter()
+                .map(|row| value(row))
+                .filter(|value| value.is_finite())
+                .collect::<Vec<_>>(),
+        )
+        .unwrap_or(f64::NAN)
+    };
+    found.values.extend([
+        ("mcf-share", of_mcf(&|row| speed(row, 1))),
+        ("mcf-whole", of_mcf(&|row| speed(row, 2))),
+        ("mcf-still", of_mcf(&|row| speed(row, 4))),
+        ("mcf-misses", of_mcf(&|row| misses(row, 1))),
+        ("lowest-share", lowest(1)),
+        ("lowest-whole", lowest(2)),
+        ("lowest-still", lowest(4)),
+        ("mean-misses", mean_of(&|row| misses(row, 1))),
+    ]);
+    found.tables.push(table(profiles, &rows, &speed, &misses));
+    Ok(())
+}
+
+fn table(
+    profiles: &[Profile],
+    rows: &[&[Alone]],
+    speed: &dyn Fn(&[Alone], usize) -> f64,
+    misses: &dyn Fn(&[Alone], usize) -> f64,
+) -> Table {
+    let row = |(profile, row): (&Profile, &&[Alone])| {
+        let cells = [
+            speed(row, 1),
+            misses(row, 1),
+            speed(row, 2),
+            misses(row, 2),
+            speed(row, 4),
+            speed(row, 5),
+        ];
+        std::iter::once(profile.name.clone())
+            .chain(cells.map(|cell| format!("{cell:.1}")))
+            .collect()
+    };
+    let header = [
+        "program",
+        "with a quarter of the cache",
+        "more misses",
+        "with all of it, in one rank",
+        "more misses",
+        "quarter, no refresh",
+        "all, no refresh",
+    ];
+    Table {
+        caption: format!("Performance in {BANKS} of 64 banks, and misses, % of those in all"),
+        header: header.map(str::to_owned).to_vec(),
+        rows: profiles.iter().zip(rows).map(row).collect(),
+    }
+}
+
+/// The colors of the first of as many programs as fit.
+fn first(runs: &Runs, cache: CacheUse) -> Result<ColorSet, Failed> {
+    let supply = &runs.rig.board.supply;
+    let programs = supply.colors() * supply.banks_per_color() / BANKS;
+    let programs = vec![ProgramTraits::default(); programs as usize];
+    let uniform = ColorAssignment::named("uniform").map_err(refused)?;
+    let sets = uniform.assign(&programs, supply, cache).map_err(refused)?;
+    Ok(sets.into_iter().next().unwrap_or_default())
+}
+
+/// What the two ways of dividing the banks gain without refresh: those that keep the cache whole have
+/// each program in one rank.
+fn one_rank(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Failed> {
+    let gains = |partition, refresh| -> Result<f64, Failed> {
+        let on = Conditions { refresh, ..Conditions::of_paper() };
+        let case = |partition| Case { on: on.clone(), partition };
+        let without = runs.outcomes(&case(Partition::None), bench)?;
+        Ok(mean(&Gains::of(&runs.outcomes(&case(partition), bench)?, &without).speedup))
+    };
+    found.values.extend([
+        ("keep", gains(Partition::Banks, Refresh::On)?),
+        ("keep-still", gains(Partition::Banks, Refresh::Off)?),
+        ("balance", gains(Partition::Bpm, Refresh::On)?),
+        ("balance-still", gains(Partition::Bpm, Refresh::Off)?),
+    ]);
+    Ok(())
+}
+
+/// Fig. 5 without the write-backs.
+fn write_backs(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Failed> {
+    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
+    let with = runs.outcomes(&Case::of(Partition::Bpm), bench)?;
+    let less = |rows: fn(&super::rig::Executed) -> f64| {
+        let pairs = without.iter().zip(with.iter());
+        let each = pairs.map(|(without, with)| rows(&without.executed) - rows(&with.executed));
+        mean(&each.map(|less| 100.0 * less).collect::<Vec<_>>())
+    };
+    found.values.extend([
+        ("misses-less", less(|run| run.miss_rate())),
+        ("read-misses-less", less(|run| run.read_miss_rate())),
+        ("write-misses-less", less(|run| run.write_miss_rate())),
+    ]);
+    Ok(())
+}
