@@ -20,6 +20,7 @@
 //! | [`colors`] | which program may use which banks, bpm section 3 |
 //! | [`ebw`] | effective bandwidth on hybrid memory, hmmsched eq. (6), (7) |
 //! | [`migration`] | which pages belong into DRAM |
+//! | [`paging`] | which page leaves DRAM next, drswap section III |
 //! | [`record`] | records of decisions, and their replay |
 //!
 //! # A policy of your own
@@ -91,6 +92,7 @@ pub mod ebw;
 pub mod fitness;
 pub mod iabw;
 pub mod migration;
+pub mod paging;
 pub mod policies;
 pub mod policy;
 pub mod predictor;

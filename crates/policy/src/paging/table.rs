@@ -1,0 +1,145 @@
+//! The table of victim policies: what can be named, in the order in which help lists it.
+
+use memweir_core::input::Refusal;
+use memweir_core::names::suggestion;
+
+use super::{Clock, Entry, Fifo, Node, Nodes, Page, Scan, Seen, VictimPolicy};
+
+/// What a policy has to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LearnsBy {
+    /// Which pages come and go.
+    Faults,
+    /// What scans of all pages see, besides.
+    Scans,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct VictimEntry {
+    /// What the user writes.
+    pub name: &'static str,
+    /// One line for `--help`.
+    pub summary: &'static str,
+    /// What it has to be told.
+    pub learns_by: LearnsBy,
+    rule: Rule,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    Fifo,
+    Clock,
+    Scan,
+}
+
+/// Every victim policy.
+pub const VICTIM_POLICIES: &[VictimEntry] = &[
+    VictimEntry {
+        name: "fifo",
+        summary: "the page that came to DRAM longest ago",
+        learns_by: LearnsBy::Faults,
+        rule: Rule::Fifo,
+    },
+    VictimEntry {
+        name: "clock",
+        summary: "the same, but a page that a fault brought back is passed once",
+        learns_by: LearnsBy::Faults,
+        rule: Rule::Clock,
+    },
+    VictimEntry {
+        name: "scan",
+        summary: "the page that was written, or else read, longest ago, as scans see it",
+        learns_by: LearnsBy::Scans,
+        rule: Rule::Scan,
+    },
+];
+
+/// The policy with this name.
+///
+/// ```
+/// use memweir_policy::paging::{Entry, Node, VictimPolicy, find};
+///
+/// let mut victims = find("clock")?.build(vec![Node::default(); 2]);
+/// victims.enter(0, Entry::Returned);
+/// victims.enter(1, Entry::New);
+/// assert_eq!(victims.victim(), Some(1), "page 0 has come back before");
+/// # Ok::<(), memweir_core::input::Refusal>(())
+/// ```
+///
+/// # Errors
+/// If the table has none: with the nearest.
+pub fn find(name: &str) -> Result<&'static VictimEntry, Refusal> {
+    VICTIM_POLICIES.iter().find(|entry| entry.name == name).ok_or_else(|| {
+        let names = VICTIM_POLICIES.iter().map(|entry| entry.name);
+        Refusal::new(format!("unknown victim policy `{name}`"), suggestion(name, names))
+    })
+}
+
+impl VictimEntry {
+    /// The policy for as many pages as there are nodes, all of them [`Node::default`]. Nothing is
+    /// allocated, now or later.
+    ///
+    /// # Panics
+    /// If there are more than [`MOST_PAGES`](super::MOST_PAGES).
+    #[must_use]
+    pub fn build<S: Nodes>(&self, nodes: S) -> Victims<S> {
+        match self.rule {
+            Rule::Fifo => Victims::Fifo(Fifo::new(nodes)),
+            Rule::Clock => Victims::Clock(Clock::new(nodes)),
+            Rule::Scan => Victims::Scan(Scan::new(nodes)),
+        }
+    }
+}
+
+/// Any policy of the table, without a pointer to it.
+#[derive(Clone, Debug)]
+pub enum Victims<S = Vec<Node>> {
+    /// `fifo`
+    Fifo(Fifo<S>),
+    /// `clock`
+    Clock(Clock<S>),
+    /// `scan`
+    Scan(Scan<S>),
+}
+
+/// `$call` of whichever policy it is.
+macro_rules! each {
+    ($victims:expr, $policy:ident => $call:expr) => {
+        match $victims {
+            Victims::Fifo($policy) => $call,
+            Victims::Clock($policy) => $call,
+            Victims::Scan($policy) => $call,
+        }
+    };
+}
+
+impl<S: Nodes> VictimPolicy for Victims<S> {
+    fn enter(&mut self, page: Page, why: Entry) {
+        each!(self, policy => policy.enter(page, why));
+    }
+
+    fn see(&mut self, page: Page, seen: Seen) {
+        each!(self, policy => policy.see(page, seen));
+    }
+
+    fn leave(&mut self, page: Page) {
+        each!(self, policy => policy.leave(page));
+    }
+
+    fn victim(&mut self) -> Option<Page> {
+        each!(self, policy => policy.victim())
+    }
+
+    fn resident(&self) -> u32 {
+        each!(self, policy => policy.resident())
+    }
+
+    fn wants_scan(&self) -> bool {
+        each!(self, policy => policy.wants_scan())
+    }
+
+    fn scanned(&mut self) {
+        each!(self, policy => policy.scanned());
+    }
+}
