@@ -1,8 +1,9 @@
-//! What `memweir color run` and the preload library say to each other: the order to place a
-//! program's pages, which travels in the environment, and the counters that come back.
+//! What memweir and its preload library say to each other: the orders to place a program's pages,
+//! and to page it, which travel in the environment, and the counters that come back.
 
 mod counters;
 mod order;
+pub mod page;
 
 pub use counters::{COUNTERS, Counter, POOLS};
 pub use order::{MAX_PRELOAD_COLORS, Order, Shortage};

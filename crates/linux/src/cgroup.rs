@@ -153,9 +153,17 @@ pub(crate) fn cpu_time(files: &dyn Files, group: &Path) -> io::Result<Nanos> {
     Ok(Nanos(micros.saturating_mul(1000)))
 }
 
-/// The number in the line `key number` of a flat keyed file.
+/// The lines `key number` of a flat keyed file.
+pub(crate) fn flat_keyed(text: &str) -> impl Iterator<Item = (&str, u64)> {
+    text.lines().filter_map(|line| {
+        let (key, number) = line.split_once(' ')?;
+        Some((key, number.trim().parse().ok()?))
+    })
+}
+
+/// The number in the line of a flat keyed file that has this key.
 fn value_of(text: &str, key: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+    flat_keyed(text).find(|(name, _)| *name == key).map(|(_, number)| number)
 }
 
 /// Sends SIGKILL to every process of a group, those forked meanwhile included.

@@ -131,7 +131,7 @@ impl<F: Files> Sysfs<'_, F> {
 
     /// A node with memory; those that may be plugged in have none.
     fn node(&self, path: &Path, name: &str) -> Option<MemoryNode> {
-        let size = total(&self.text(path, "meminfo")?).filter(|size| size.0 > 0)?;
+        let size = amount(&self.text(path, "meminfo")?, "MemTotal").filter(|size| size.0 > 0)?;
         let cpus = parse_cpu_list(&self.text(path, "cpulist")?)?;
         let number = name.strip_prefix("node")?.parse().ok()?;
         Some(MemoryNode { number, size, has_cpus: !cpus.is_empty() })
@@ -172,11 +172,24 @@ impl<F: Files> Sysfs<'_, F> {
     }
 }
 
-/// From the line `Node 1 MemTotal:  24684100 kB`.
-fn total(meminfo: &str) -> Option<Bytes> {
+/// Memory of a node of this machine that holds nothing.
+#[must_use]
+pub fn free_on(node: usize) -> Option<Bytes> {
+    let meminfo = format!("/sys/devices/system/node/node{node}/meminfo");
+    amount(&std::fs::read_to_string(meminfo).ok()?, "MemFree")
+}
+
+/// Memory of this machine that programs could get now.
+#[must_use]
+pub fn available() -> Option<Bytes> {
+    amount(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
+}
+
+/// From lines such as `Node 1 MemTotal:  24684100 kB` and `MemAvailable:   24145208 kB`.
+fn amount(meminfo: &str, what: &str) -> Option<Bytes> {
     let kib = meminfo.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
-        name.ends_with(" MemTotal").then(|| value.trim().strip_suffix("kB"))?
+        (name.split(' ').next_back() == Some(what)).then(|| value.trim().strip_suffix("kB"))?
     })?;
     kib.trim().parse::<u64>().ok()?.checked_mul(1024).map(Bytes)
 }

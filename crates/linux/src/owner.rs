@@ -104,10 +104,13 @@ fn start_time(proc: &impl Proc, pid: i32) -> io::Result<u64> {
     stat.map(|stat| stat.start).ok_or_else(|| odd(&path))
 }
 
-/// From `pid:[4026531836]`.
+/// From `pid:[4026531836]`; zero under a kernel without namespaces, where all processes are of one.
 fn pid_namespace(proc: &impl Proc) -> io::Result<u64> {
     let path = Path::new("self/ns/pid");
-    let link = proc.read_link(path)?;
+    let link = match proc.read_link(path) {
+        Err(error) if is_gone(&error) => return Ok(0),
+        link => link?,
+    };
     let number = link.to_str().and_then(|text| text.strip_prefix("pid:[")?.strip_suffix(']'));
     number.and_then(|number| number.parse().ok()).ok_or_else(|| odd(path))
 }

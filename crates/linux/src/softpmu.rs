@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -44,6 +45,13 @@ impl SharedFile {
     /// The first byte of the mapping.
     pub(crate) fn as_ptr(&self) -> *const u8 {
         self.map.as_ptr()
+    }
+
+    /// What is in it now.
+    pub(crate) fn content(&self) -> io::Result<Vec<u8>> {
+        let mut content = vec![0; self.map.len()];
+        self.file.read_exact_at(&mut content, 0)?;
+        Ok(content)
     }
 
     /// Where other processes of this user can open it.

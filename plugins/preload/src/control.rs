@@ -29,7 +29,19 @@ pub(crate) enum Ask {
     Watch = 1,
     /// Leave this range alone, it has another userfaultfd.
     Leave = 2,
+    /// Give this range zeros: the program dropped its content.
+    Discard = 3,
+    /// Make this range plain memory without a file, for good.
+    Restore = 4,
+    /// Make mappings of this range as few as they can be.
+    Settle = 5,
+    /// Move this range: its new length, flags of `mremap` and the new address follow. The answer is
+    /// the new address, or an error as the kernel would return it.
+    Move = 6,
 }
+
+/// Nothing is asked for, or the helper has taken the request.
+const NOTHING: u32 = 0;
 
 /// One request.
 #[repr(C)]
@@ -38,7 +50,19 @@ pub(crate) struct Request {
     pub(crate) ask: AtomicU32,
     pub(crate) start: AtomicUsize,
     pub(crate) length: AtomicUsize,
+    pub(crate) more: [AtomicUsize; 3],
+    pub(crate) answer: AtomicUsize,
 }
+
+impl Request {
+    /// What is asked for, once: whoever locks all memory rings every bell again. For the helper.
+    pub(crate) fn take(&self) -> u32 {
+        self.ask.swap(NOTHING, Ordering::AcqRel)
+    }
+}
+
+/// No answer: no address and no error has this value.
+const UNANSWERED: usize = usize::MAX - 8192;
 
 /// The helper has started and closed the program's files.
 pub(crate) const STARTED: u32 = 1;
@@ -60,7 +84,7 @@ pub(crate) struct Control {
     pub(crate) forks: AtomicU32,
     /// A number of this helper's own.
     pub(crate) cookie: AtomicU64,
-    /// Pages whose fault is a request; see [`ask`].
+    /// Pages whose fault is a request; see [`Control::ask`].
     pub(crate) doorbells: AtomicUsize,
     /// Requests in use.
     pub(crate) busy: AtomicU64,
@@ -86,10 +110,9 @@ pub(crate) fn get() -> Option<&'static Control> {
 
 /// Makes the control pages.
 pub(crate) fn create() -> Result<&'static Control, Errno> {
-    const MADV_WIPEONFORK: i32 = 18;
     let length = size_of::<Control>().next_multiple_of(PAGE);
     let start = sys::map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE)?;
-    sys::advise(start, length, MADV_WIPEONFORK)?;
+    sys::advise(start, length, libc::MADV_WIPEONFORK)?;
     CONTROL.store(start as *mut Control, Ordering::Release);
     get().ok_or(Errno(libc::ENOMEM))
 }
@@ -180,23 +203,68 @@ impl Control {
         self.gate.fetch_sub(1, Ordering::Release);
     }
 
+    /// Waits a moment until no thread changes mappings, and keeps them from it; false if some do for
+    /// longer. For the helper.
+    pub(crate) fn close_gate(&self) -> bool {
+        self.gate.fetch_or(MENDING, Ordering::AcqRel);
+        for _ in 0..100 {
+            if self.gate.load(Ordering::Acquire) == MENDING {
+                return true;
+            }
+            sys::sleep_micros(10);
+        }
+        self.open_gate();
+        false
+    }
+
+    /// Ends what [`close_gate`](Self::close_gate) began.
+    pub(crate) fn open_gate(&self) {
+        self.gate.fetch_and(!MENDING, Ordering::Release);
+    }
+
     /// Asks the helper and waits for the answer, by touching a page that only it can provide. When
     /// the helper is dead the kernel provides the page, so nobody waits for ever.
     pub(crate) fn ask(&self, ask: Ask, start: usize, length: usize) {
+        self.ask_more(ask, start, length, [0; 3]);
+    }
+
+    /// The same, with more to say; returns the answer. None if nobody answers, or too many ask at
+    /// the same time.
+    pub(crate) fn ask_more(
+        &self,
+        ask: Ask,
+        start: usize,
+        length: usize,
+        more: [usize; 3],
+    ) -> Option<usize> {
         if !self.is_ready() {
-            return;
+            return None;
         }
         let doorbells = self.doorbells.load(Ordering::Acquire);
-        let Some(slot) = self.claim() else { return };
+        let slot = self.claim()?;
         let request = &self.requests[slot];
         request.start.store(start, Ordering::Relaxed);
         request.length.store(length, Ordering::Relaxed);
+        request
+            .more
+            .iter()
+            .zip(more)
+            .for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        request.answer.store(UNANSWERED, Ordering::Relaxed);
         request.ask.store(ask as u32, Ordering::Release);
         let bell = doorbells + slot * PAGE;
-        // SAFETY: the page is mapped, readable, and this slot's alone.
-        unsafe { std::ptr::read_volatile(bell as *const u8) };
-        let _ = sys::advise(bell, PAGE, libc::MADV_DONTNEED);
+        // Twice if the page was there already, as it is when the program has locked all its memory.
+        for _ in 0..2 {
+            // SAFETY: the page is mapped, readable, and this slot's alone.
+            unsafe { std::ptr::read_volatile(bell as *const u8) };
+            let _ = sys::advise(bell, PAGE, sys::MADV_DONTNEED_LOCKED);
+            if request.ask.load(Ordering::Acquire) == NOTHING {
+                break;
+            }
+        }
+        let answer = request.answer.load(Ordering::Acquire);
         self.busy.fetch_and(!(1 << slot), Ordering::Release);
+        (answer != UNANSWERED).then_some(answer)
     }
 
     /// A free request; none if all are taken, which the helper finds out by itself later.

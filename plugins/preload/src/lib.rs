@@ -1,21 +1,31 @@
-//! The preload library of `memweir color run`: the heap, the anonymous mappings and the stacks of
-//! an unmodified program come to lie in pages of chosen colors.
+//! The preload library of `memweir color run` and `memweir page run`.
 //!
-//! The program's memory is watched with userfaultfd. A helper process that shares the memory keeps
-//! a pool of pages whose colors it read from pagemap, and answers each page fault by moving one
-//! into place (`UFFDIO_MOVE`). Without [`ORDER_VARIABLE`] in
-//! the environment the library does nothing at all.
+//! Colored: the heap, the anonymous mappings and the stacks of an unmodified program come to lie in
+//! pages of chosen colors. Its memory is watched with userfaultfd. A helper process that shares the
+//! memory keeps a pool of pages whose colors it read from pagemap, and answers each page fault by
+//! moving one into place (`UFFDIO_MOVE`).
+//!
+//! Paged: cold pages leave DRAM; see `page.rs`, which also argues
+//! why no write is lost.
+//!
+//! Without [`ORDER_VARIABLE`] or [`PAGE_ORDER_VARIABLE`] in the environment the library does nothing
+//! at all.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("the preload library knows the system calls of Linux on x86-64 only");
 
 mod api;
+mod choice;
 mod control;
 mod counters;
+mod groups;
 mod helper;
 mod hooks;
+mod launch;
 mod maps;
 mod memory;
+mod page;
+mod patch;
 mod pool;
 mod sys;
 mod uffd;
@@ -28,15 +38,13 @@ use std::ffi::CString;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
+use memweir_core::preload::page::PAGE_ORDER_VARIABLE;
 use memweir_core::preload::{Counter, ORDER_VARIABLE, Order};
 
-use control::{Control, READY, STARTED};
+use control::{Control, READY};
 use counters::Counters;
 use helper::{Helper, Start};
 use sys::{Errno, sys};
-
-/// Bytes of the helper's stack.
-const STACK: usize = 256 << 10;
 
 /// What a forked child starts its helper from.
 static START: OnceLock<Start> = OnceLock::new();
@@ -47,6 +55,9 @@ static START: OnceLock<Start> = OnceLock::new();
 static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
+    if let Ok(text) = std::env::var(PAGE_ORDER_VARIABLE) {
+        return page::start(&text);
+    }
     let Ok(text) = std::env::var(ORDER_VARIABLE) else { return };
     let Ok(order) = text.parse::<Order>() else { return };
     let Ok(control) = control::create() else { return };
@@ -86,34 +97,9 @@ fn remember_set(control: &Control, start: &Start) {
 
 /// Starts the helper and waits until it has let go of the program's files.
 fn launch(start: Start) -> Result<(), Errno> {
-    start.control.provide()?;
-    let both = libc::PROT_READ | libc::PROT_WRITE;
-    let shared = libc::MAP_SHARED | libc::MAP_NORESERVE;
-    // Shared memory, so that it is none of the memory that is placed.
-    let length = size_of::<Helper>().next_multiple_of(uffd::PAGE) + STACK;
-    let memory = sys::map(length, both, shared)?;
-    sys::advise(memory, length, libc::MADV_DONTFORK)?;
-    // SAFETY: fresh memory, all zero, which is valid for a helper that has not started.
-    unsafe { (*(memory as *mut Helper)).start = Some(start) };
-    let control = start.control;
-    control.cookie.store(sys::micros() << 20 | start.main as u64, Ordering::Relaxed);
-    let mut before = 0u64;
-    let all = u64::MAX;
-    // SAFETY: no signal may run a handler of the program's in the helper, whose mask is ours.
-    unsafe {
-        let _ =
-            sys!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, &raw mut before, 8);
-    }
-    // SAFETY: the stack is the end of the new memory.
-    let helper = unsafe { sys::spawn_sharing(memory + length, helper::run, memory) };
-    if let Ok(id) = helper {
-        control.helper.store(id, Ordering::Release);
-    }
-    // SAFETY: puts the mask back.
-    unsafe {
-        let _ = sys!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
-    }
-    helper.map(|_| control.await_state(STARTED))
+    let fill = |helper: &mut Helper| helper.start = Some(start);
+    // SAFETY: all zero is a helper that has not started.
+    unsafe { launch::launch(start.control, start.main, fill, helper::run) }
 }
 
 extern "C" fn before_fork() {

@@ -70,6 +70,18 @@ impl Maps {
         Some((parse(&rest[..end]).unwrap_or_default(), at + end + 1))
     }
 
+    /// The mapping that holds `address`, or the next one.
+    pub(crate) fn find_next(&self, address: usize) -> Option<Mapping> {
+        let mut at = 0;
+        while let Some((mapping, next)) = self.next(at) {
+            if mapping.end > address {
+                return Some(mapping);
+            }
+            at = next;
+        }
+        None
+    }
+
     /// The mapping that holds `address`.
     pub(crate) fn find(&self, address: usize) -> Option<Mapping> {
         let mut at = 0;

@@ -1,10 +1,13 @@
 //! How much memory there is, and whether the kernel moved pages: from /proc, without allocating.
 
-use crate::sys;
 use std::ffi::CStr;
 
+use crate::groups::Groups;
+use crate::sys;
+use crate::uffd::PAGE;
+
 /// Reads a small file into `buffer`.
-fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
+pub(crate) fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     let Ok(fd) = sys::open(path, libc::O_RDONLY) else { return &[] };
     let mut length = 0;
     while let Ok(bytes @ 1..) = sys::read_at(fd, &mut buffer[length..], length as u64) {
@@ -14,13 +17,14 @@ fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     &buffer[..length]
 }
 
-fn number(text: &[u8]) -> u64 {
+/// The first number of the text; 0 if there is none.
+pub(crate) fn number(text: &[u8]) -> u64 {
     let digits = text.iter().skip_while(|b| !b.is_ascii_digit()).take_while(|b| b.is_ascii_digit());
     digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
 }
 
 /// The number in the line that starts with `key`.
-fn field(text: &[u8], key: &[u8]) -> u64 {
+pub(crate) fn field(text: &[u8], key: &[u8]) -> u64 {
     let mut lines = text.split(|byte| *byte == b'\n');
     lines.find_map(|line| line.strip_prefix(key)).map_or(0, number)
 }
@@ -44,15 +48,20 @@ pub(crate) fn sizes() -> [u64; 2] {
 /// Pages of memory without a file that are present.
 pub(crate) fn own_pages() -> usize {
     let mut buffer = [0; 256];
-    let text = read(c"/proc/self/statm", &mut buffer);
+    anonymous_of(read(c"/proc/self/statm", &mut buffer))
+}
+
+/// The same, from the text of `statm`.
+pub(crate) fn anonymous_of(text: &[u8]) -> usize {
     let mut words = text.split(|byte| *byte == b' ').skip(1).map(number);
     let (resident, shared) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
     resident.saturating_sub(shared) as usize
 }
 
-/// Pages that a search may hold: half of what is available.
-pub(crate) fn searchable_pages() -> usize {
+/// Pages that are available, to the machine and to the groups.
+pub(crate) fn available_pages(groups: &Groups) -> usize {
     let mut buffer = [0; 4096];
     let text = read(c"/proc/meminfo", &mut buffer);
-    (field(text, b"MemAvailable:") / 4 / 2) as usize
+    let available = field(text, b"MemAvailable:") * 1024;
+    available.min(groups.headroom()) as usize / PAGE
 }

@@ -6,6 +6,7 @@
 
 use memweir_core::preload::{Counter, Order};
 
+use crate::choice::{Set, has, next_common};
 use crate::counters::Counters;
 use crate::sys::{self, Errno};
 use crate::uffd::{PAGE, Pagemap, Uffd};
@@ -26,7 +27,9 @@ const COLORS: usize = 1 << MASKS;
 pub(crate) struct Palette {
     offset: u64,
     bank: [u64; MASKS],
+    banks: usize,
     cache: [u64; 32],
+    caches: usize,
     /// Cache colors that are in, if they matter.
     cache_set: Option<[u64; 64]>,
 }
@@ -42,7 +45,9 @@ impl Palette {
         let mut palette = Self {
             offset: order.coloring.offset(),
             bank: [0; MASKS],
+            banks: order.coloring.span().dimension(),
             cache: [0; 32],
+            caches: order.cache.as_ref().map_or(0, |(coloring, _)| coloring.span().dimension()),
             cache_set: None,
         };
         let basis = order.coloring.span().basis();
@@ -65,18 +70,24 @@ impl Palette {
     pub(crate) fn color(&self, frame: u64) -> Option<usize> {
         let address = frame * PAGE as u64;
         if let Some(set) = &self.cache_set {
-            let color = value(&self.cache, address);
+            let color = value(&self.cache[..self.caches], address);
             if set.get(color / 64).is_none_or(|word| word >> (color % 64) & 1 == 0) {
                 return None;
             }
         }
-        Some(value(&self.bank, address.wrapping_sub(self.offset)))
+        Some(value(&self.bank[..self.banks], address.wrapping_sub(self.offset)))
     }
 }
 
-/// Whether a set, as words, has the color.
-pub(crate) fn has(set: &[u64], color: usize) -> bool {
-    set.get(color / 64).is_some_and(|word| word >> (color % 64) & 1 == 1)
+/// A page of the lane, in the queue of its color.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Slot {
+    next: u32,
+    previous: u32,
+    color: u32,
+    /// Whether it is in the pool: zero or one.
+    pooled: u32,
 }
 
 /// The pool. It lives in memory that is zero at first; see [`Pool::prepare`].
@@ -90,18 +101,23 @@ pub(crate) struct Pool {
     used_in_segment: usize,
     /// Slots in use of each segment.
     in_use: [u32; 4096],
+    /// Colors that the pool has pages of.
+    stocked: Set,
     head: [u32; COLORS],
     tail: [u32; COLORS],
-    next: usize,
+    slots: usize,
     /// Pages in the pool.
     pub(crate) free: usize,
     /// Pages that the search holds.
     pub(crate) held: usize,
+    /// Color that was taken last.
     turn: usize,
     raw: usize,
     raw_pages: usize,
     raw_used: usize,
     frames: [u64; STEP],
+    /// Colors of the frames; [`NONE`] for those that are not wanted.
+    colors: [u32; STEP],
 }
 
 impl Pool {
@@ -118,9 +134,9 @@ impl Pool {
         self.lane = reserve(self.segments * SEGMENT * PAGE, libc::PROT_READ | libc::PROT_WRITE)?;
         uffd.register(self.lane, self.segments * SEGMENT * PAGE)?;
         let shared = libc::MAP_SHARED | libc::MAP_NORESERVE;
-        let length = self.segments * SEGMENT * size_of::<u32>();
-        self.next = sys::map(length, libc::PROT_READ | libc::PROT_WRITE, shared)?;
-        sys::advise(self.next, length, libc::MADV_DONTFORK)?;
+        let length = self.segments * SEGMENT * size_of::<Slot>();
+        self.slots = sys::map(length, libc::PROT_READ | libc::PROT_WRITE, shared)?;
+        sys::advise(self.slots, length, libc::MADV_DONTFORK)?;
         self.head.fill(NONE);
         self.tail.fill(NONE);
         Ok(())
@@ -132,38 +148,79 @@ impl Pool {
         [self.lane, lane, self.raw, self.raw + self.raw_pages * PAGE]
     }
 
-    fn next_of(&mut self, slot: u32) -> &mut u32 {
+    fn slot(&mut self, slot: u32) -> &mut Slot {
         // SAFETY: the array has one entry for each slot, and only the helper uses it.
-        unsafe { &mut *(self.next as *mut u32).add(slot as usize) }
+        unsafe { &mut *(self.slots as *mut Slot).add(slot as usize) }
     }
 
+    /// Puts a page at the end of the queue of its color.
     fn put(&mut self, slot: u32, color: usize) {
-        *self.next_of(slot) = NONE;
-        match self.tail[color] {
+        let tail = self.tail[color];
+        *self.slot(slot) = Slot { next: NONE, previous: tail, color: color as u32, pooled: 1 };
+        match tail {
             NONE => self.head[color] = slot,
-            tail => *self.next_of(tail) = slot,
+            tail => self.slot(tail).next = slot,
         }
         self.tail[color] = slot;
+        self.stocked[color / 64] |= 1 << (color % 64);
         self.free += 1;
+    }
+
+    /// Takes a page, wherever it is in its queue.
+    fn remove(&mut self, slot: u32) {
+        let Slot { next, previous, color, .. } = *self.slot(slot);
+        let color = color as usize;
+        match previous {
+            NONE => self.head[color] = next,
+            previous => self.slot(previous).next = next,
+        }
+        match next {
+            NONE => self.tail[color] = previous,
+            next => self.slot(next).previous = previous,
+        }
+        if self.head[color] == NONE {
+            self.stocked[color / 64] &= !(1 << (color % 64));
+        }
+        self.slot(slot).pooled = 0;
+        self.turn = color;
+        self.free -= 1;
+        self.in_use[slot as usize / SEGMENT] -= 1;
     }
 
     /// Takes a page out of the pool whose color is in `set`, the colors in turn; the caller moves
     /// it away. Returns its address.
-    pub(crate) fn take(&mut self, set: &[u64]) -> Option<usize> {
-        if self.free == 0 {
-            return None;
-        }
-        let color = (1..=COLORS).map(|step| (self.turn + step) % COLORS);
-        let color = color.into_iter().find(|c| self.head[*c] != NONE && has(set, *c))?;
-        self.turn = color;
+    pub(crate) fn take(&mut self, set: &Set) -> Option<usize> {
+        let color = next_common(set, &self.stocked, (self.turn + 1) % COLORS)?;
         let slot = self.head[color];
-        self.head[color] = *self.next_of(slot);
-        if self.head[color] == NONE {
-            self.tail[color] = NONE;
-        }
-        self.free -= 1;
-        self.in_use[slot as usize / SEGMENT] -= 1;
+        self.remove(slot);
         Some(self.lane + slot as usize * PAGE)
+    }
+
+    /// Takes up to `wanted` pages that stand behind `page`, which was taken just now, so that all
+    /// can be moved at once. Returns how many.
+    pub(crate) fn take_behind(&mut self, page: usize, set: &Set, wanted: usize) -> usize {
+        let first = (page - self.lane) / PAGE;
+        let last = (first / SEGMENT + 1) * SEGMENT - 1;
+        let fits = |slot: &Slot| slot.pooled == 1 && has(set, slot.color as usize);
+        let mut taken = 0;
+        for slot in (first + 1..=last).take(wanted) {
+            if !fits(self.slot(slot as u32)) {
+                break;
+            }
+            self.remove(slot as u32);
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Puts back pages that were taken and not moved away.
+    pub(crate) fn put_back(&mut self, page: usize, count: usize) {
+        let first = (page - self.lane) / PAGE;
+        for slot in first..first + count {
+            let color = self.slot(slot as u32).color as usize;
+            self.in_use[slot / SEGMENT] += 1;
+            self.put(slot as u32, color);
+        }
     }
 
     /// Gives up a page that was taken but not moved away.
@@ -172,7 +229,7 @@ impl Pool {
     }
 
     /// Consecutive free slots, at most `wanted`.
-    fn slots(&mut self, wanted: usize) -> Option<(usize, usize)> {
+    fn room(&mut self, wanted: usize) -> Option<(usize, usize)> {
         if self.used_in_segment == SEGMENT || self.in_use[self.segment] == 0 {
             let empty = |segment: &usize| self.in_use[*segment] == 0;
             let candidates = (0..self.segments).map(|step| (self.segment + step) % self.segments);
@@ -201,65 +258,55 @@ impl Pool {
     }
 
     /// One step of the search. Returns false when it cannot go on.
-    pub(crate) fn step(&mut self, palette: &Palette, set: &[u64], counters: Counters) -> bool {
+    pub(crate) fn step(&mut self, palette: &Palette, set: &Set, counters: Counters) -> bool {
         let pages = STEP.min(self.raw_pages - self.raw_used);
-        if pages == 0 {
-            return false;
-        }
-        const MADV_POPULATE_WRITE: i32 = 23;
-        let begun = sys::micros();
+        let begun = sys::cpu_micros();
         let start = self.raw + self.raw_used * PAGE;
-        let populated = sys::protect(start, pages * PAGE, libc::PROT_READ | libc::PROT_WRITE)
-            .and_then(|()| sys::advise(start, pages * PAGE, MADV_POPULATE_WRITE));
-        if populated.is_err() {
+        if pages == 0 || populate(start, pages * PAGE).is_err() {
             return false;
         }
         self.raw_used += pages;
         self.held += pages;
         counters.add(Counter::Populated, pages as u64);
-        let mut frames = self.frames;
-        let known = Pagemap(self.pagemap).frames(start, &mut frames[..pages]);
-        self.frames = frames;
+        let known = self.look(palette, set, start, pages);
+        let found = sys::cpu_micros();
         let mut page = 0;
         while page < known {
-            let wanted =
-                |frame: u64| frame != 0 && palette.color(frame).is_some_and(|c| has(set, c));
-            let run = self.frames[page..known].iter().take_while(|frame| wanted(**frame)).count();
-            if run == 0 {
-                page += 1;
-            } else if !self.gather(palette, start, page, run, counters) {
+            let run = self.colors[page..known].iter().take_while(|color| **color != NONE).count();
+            if run > 0 && !self.gather(start, page, run, counters) {
                 return false;
-            } else {
-                page += run;
             }
+            page += run.max(1);
         }
-        counters.add(Counter::GatherMicros, sys::micros() - begun);
+        let now = sys::cpu_micros();
+        counters.add(Counter::GatherMicros, now - begun);
+        counters.add(Counter::MoveMicros, now - found);
         true
     }
 
+    /// Finds the colors of pages; returns of how many.
+    fn look(&mut self, palette: &Palette, set: &Set, start: usize, pages: usize) -> usize {
+        let known = Pagemap(self.pagemap).frames(start, &mut self.frames[..pages]);
+        for (color, frame) in self.colors.iter_mut().zip(&self.frames[..known]) {
+            let wanted = (*frame != 0).then(|| palette.color(*frame)).flatten();
+            *color = wanted.filter(|color| has(set, *color)).map_or(NONE, |color| color as u32);
+        }
+        known
+    }
+
     /// Moves a run of wanted pages into the lane. False when the lane is full.
-    fn gather(
-        &mut self,
-        palette: &Palette,
-        start: usize,
-        page: usize,
-        run: usize,
-        counters: Counters,
-    ) -> bool {
+    fn gather(&mut self, start: usize, page: usize, run: usize, counters: Counters) -> bool {
         let mut done = 0;
         while done < run {
-            let Some((slot, count)) = self.slots(run - done) else { return false };
+            let Some((slot, count)) = self.room(run - done) else { return false };
             let (to, from) = (self.lane + slot * PAGE, start + (page + done) * PAGE);
             let moved = match Uffd(self.uffd).shift(to, from, count * PAGE) {
                 Ok(bytes) | Err((bytes, _)) => bytes / PAGE,
             };
-            for i in 0..count {
-                let color = palette.color(self.frames[page + done + i]);
-                match color.filter(|_| i < moved) {
-                    Some(color) => self.put((slot + i) as u32, color),
-                    None => self.in_use[slot / SEGMENT] -= 1,
-                }
+            for i in 0..moved {
+                self.put((slot + i) as u32, self.colors[page + done + i] as usize);
             }
+            self.in_use[slot / SEGMENT] -= (count - moved) as u32;
             self.held -= moved;
             counters.add(Counter::Gathered, moved as u64);
             done += count;
@@ -282,9 +329,14 @@ impl Pool {
     }
 }
 
+fn populate(start: usize, length: usize) -> Result<(), Errno> {
+    const MADV_POPULATE_WRITE: i32 = 23;
+    sys::protect(start, length, libc::PROT_READ | libc::PROT_WRITE)?;
+    sys::advise(start, length, MADV_POPULATE_WRITE)
+}
+
 fn give_back(start: usize, length: usize) {
-    const MADV_DONTNEED_LOCKED: i32 = 24;
-    let _ = sys::advise(start, length, MADV_DONTNEED_LOCKED);
+    let _ = sys::advise(start, length, sys::MADV_DONTNEED_LOCKED);
 }
 
 fn unmap(start: usize, length: usize) {
@@ -298,4 +350,65 @@ pub(crate) fn reserve(length: usize, protection: i32) -> Result<usize, Errno> {
     sys::lock_on_fault(start, length)?;
     sys::advise(start, length, libc::MADV_DONTFORK)?;
     Ok(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::SET_WORDS;
+
+    const LANE: usize = 1 << 30;
+
+    fn set(colors: &[usize]) -> Set {
+        let mut set = [0; SET_WORDS];
+        colors.iter().for_each(|color| set[color / 64] |= 1 << (color % 64));
+        set
+    }
+
+    /// A pool whose first slots have these colors. Nothing is where its lane is.
+    fn pool(colors: &[usize]) -> Box<Pool> {
+        // SAFETY: zero is valid for all fields, which are numbers.
+        let mut pool = unsafe { Box::<Pool>::new_zeroed().assume_init() };
+        let length = 8 * SEGMENT * size_of::<Slot>();
+        pool.slots =
+            sys::map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE).unwrap();
+        (pool.lane, pool.segments) = (LANE, 8);
+        pool.head.fill(NONE);
+        pool.tail.fill(NONE);
+        let (first, count) = pool.room(colors.len()).unwrap();
+        assert_eq!((first, count), (0, colors.len()));
+        colors.iter().enumerate().for_each(|(slot, color)| pool.put(slot as u32, *color));
+        pool
+    }
+
+    fn slot(page: Option<usize>) -> Option<usize> {
+        page.map(|page| (page - LANE) / PAGE)
+    }
+
+    #[test]
+    fn colors_are_taken_in_turn_and_oldest_first() {
+        let mut pool = pool(&[1, 1, 2, 3, 2, 1]);
+        let slots: Vec<_> = (0..7).map(|_| slot(pool.take(&set(&[1, 2])))).collect();
+        assert_eq!(slots, [Some(0), Some(2), Some(1), Some(4), Some(5), None, None]);
+        assert_eq!((pool.free, pool.in_use[0]), (1, 1));
+        assert_eq!(slot(pool.take(&set(&[3]))), Some(3));
+    }
+
+    #[test]
+    fn pages_side_by_side_are_taken_together_and_put_back() {
+        let mut pool = pool(&[1, 2, 1, 2, 3, 1]);
+        let page = pool.take(&set(&[1, 2])).unwrap();
+        assert_eq!(slot(Some(page)), Some(0));
+        assert_eq!(pool.take_behind(page, &set(&[1, 2]), 15), 3, "up to the other color");
+        assert_eq!(pool.free, 2);
+        pool.put_back(page + 2 * PAGE, 2);
+        assert_eq!((pool.free, pool.in_use[0]), (4, 4));
+        // What was put back comes last.
+        let slots: Vec<_> = (0..3).map(|_| slot(pool.take(&set(&[1])))).collect();
+        assert_eq!(slots, [Some(5), Some(2), None]);
+        assert_eq!(slot(pool.take(&set(&[2]))), Some(3));
+        let page = pool.take(&set(&[3])).unwrap();
+        assert_eq!(pool.take_behind(page, &set(&[1, 3]), 15), 0, "it is taken already");
+        assert_eq!((pool.free, pool.in_use[0]), (0, 0));
+    }
 }

@@ -105,6 +105,9 @@ pub(crate) fn read_words_at(fd: i32, words: &mut [u64], offset: u64) -> Result<u
         .map(|bytes| bytes / 8)
 }
 
+/// `MADV_DONTNEED` for memory that may be locked (Linux 5.18).
+pub(crate) const MADV_DONTNEED_LOCKED: i32 = 24;
+
 pub(crate) fn advise(address: usize, length: usize, advice: i32) -> Result<(), Errno> {
     // SAFETY: callers name memory that is theirs.
     unsafe { sys!(libc::SYS_madvise, address, length, advice) }.map(drop)
@@ -135,10 +138,24 @@ pub(crate) fn thread_id() -> i32 {
 
 /// Microseconds of a clock that only goes forward.
 pub(crate) fn micros() -> u64 {
+    nanos() / 1000
+}
+
+/// Nanoseconds of the same clock.
+pub(crate) fn nanos() -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+/// Microseconds of CPU time of this thread.
+pub(crate) fn cpu_micros() -> u64 {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID) / 1000
+}
+
+fn clock(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes the time.
-    let _ = unsafe { sys!(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
+    let _ = unsafe { sys!(libc::SYS_clock_gettime, clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 pub(crate) fn sleep_micros(micros: u64) {

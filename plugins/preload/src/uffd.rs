@@ -13,7 +13,24 @@ const WAKE: usize = (2 << 30) | (16 << 16) | (0xaa << 8) | 2;
 const COPY: usize = ioctl(3, 40);
 const ZEROPAGE: usize = ioctl(4, 32);
 const MOVE: usize = ioctl(5, 40);
+const WRITEPROTECT: usize = ioctl(6, 24);
 const POISON: usize = ioctl(8, 32);
+
+/// Mode of registration: accesses to pages that are not there.
+pub(crate) const MISSING: u64 = 1;
+/// Mode of registration: writes to protected pages.
+pub(crate) const WRITES: u64 = 2;
+/// Mode of registration: accesses to pages that are in the file and not mapped.
+pub(crate) const MINOR: u64 = 4;
+
+/// Tells of forks, before the child runs.
+pub(crate) const FEATURE_FORK: u64 = 1 << 1;
+/// Tells of accesses to pages that are in the file and not mapped.
+pub(crate) const FEATURE_MINOR_SHMEM: u64 = 1 << 10;
+/// Protects pages of shared memory files.
+pub(crate) const FEATURE_WRITES_SHMEM: u64 = 1 << 12;
+/// Protects pages that are not there.
+pub(crate) const FEATURE_WRITES_UNPOPULATED: u64 = 1 << 13;
 
 const FEATURE_THREAD_ID: u64 = 1 << 8;
 const FEATURE_POISON: u64 = 1 << 14;
@@ -22,6 +39,19 @@ pub(crate) const FEATURE_MOVE: u64 = 1 << 16;
 
 const fn ioctl(number: usize, size: usize) -> usize {
     (3 << 30) | (size << 16) | (0xaa << 8) | number
+}
+
+/// The start and length that a program registers with a userfaultfd of its own, if that is what its
+/// `ioctl` asks for.
+///
+/// # Safety
+/// `argument` is what the program passes with `request`.
+pub(crate) unsafe fn registered(request: usize, argument: *const u64) -> Option<(usize, usize)> {
+    if request != REGISTER || argument.is_null() {
+        return None;
+    }
+    // SAFETY: the program passes a `struct uffdio_register`, which begins with the range.
+    unsafe { Some((*argument as usize, *argument.add(1) as usize)) }
 }
 
 /// A page fault, as the kernel tells it.
@@ -39,6 +69,10 @@ pub(crate) struct Message {
 impl Message {
     /// The event of a page fault.
     pub(crate) const FAULT: u8 = 0x12;
+    /// The event of a fork; [`flags`](Self::flags) hold the child's descriptor.
+    pub(crate) const FORK: u8 = 0x13;
+    /// It was one to a protected page.
+    pub(crate) const FLAG_PROTECTED: u64 = 2;
 }
 
 /// A userfaultfd.
@@ -65,6 +99,15 @@ impl Uffd {
         Ok((uffd, known & FEATURE_MOVE != 0))
     }
 
+    /// Opens one with exactly these features.
+    pub(crate) fn open_with(features: u64) -> Result<Self, Errno> {
+        // SAFETY: makes a descriptor.
+        let fd = unsafe { sys!(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) }?;
+        let uffd = Self(fd as i32);
+        uffd.ioctl(API, &mut [UFFD_API, features, 0])?;
+        Ok(uffd)
+    }
+
     fn ioctl<const N: usize>(self, request: usize, words: &mut [u64; N]) -> Result<(), Errno> {
         // SAFETY: the size of the array is the size that the request's number names.
         unsafe { sys!(libc::SYS_ioctl, self.0, request, words.as_mut_ptr()) }.map(drop)
@@ -73,6 +116,21 @@ impl Uffd {
     /// Asks for the faults on missing pages of the range.
     pub(crate) fn register(self, start: usize, length: usize) -> Result<(), Errno> {
         self.ioctl(REGISTER, &mut [start as u64, length as u64, 1, 0])
+    }
+
+    /// Asks for faults of these modes ([`MISSING`], [`WRITES`], [`MINOR`]).
+    pub(crate) fn register_for(self, start: usize, length: usize, modes: u64) -> Result<(), Errno> {
+        self.ioctl(REGISTER, &mut [start as u64, length as u64, modes, 0])
+    }
+
+    /// Makes writes to the range wait.
+    pub(crate) fn protect(self, start: usize, length: usize) -> Result<(), Errno> {
+        self.ioctl(WRITEPROTECT, &mut [start as u64, length as u64, 1])
+    }
+
+    /// Lets them go on.
+    pub(crate) fn unprotect(self, start: usize, length: usize) -> Result<(), Errno> {
+        self.ioctl(WRITEPROTECT, &mut [start as u64, length as u64, 0])
     }
 
     pub(crate) fn unregister(self, start: usize, length: usize) -> Result<(), Errno> {
@@ -108,6 +166,11 @@ impl Uffd {
         self.ioctl(POISON, &mut [page as u64, PAGE as u64, 0, 0])
     }
 
+    /// Lets who waits for the range look again.
+    pub(crate) fn wake_range(self, start: usize, length: usize) {
+        let _ = self.ioctl(WAKE, &mut [start as u64, length as u64]);
+    }
+
     pub(crate) fn wake(self, page: usize) {
         let _ = self.ioctl(WAKE, &mut [page as u64, PAGE as u64]);
     }
@@ -123,6 +186,7 @@ impl Uffd {
 }
 
 /// Finds pages by what they are, without looking at holes.
+#[derive(Clone, Copy)]
 pub(crate) struct Pagemap(pub(crate) i32);
 
 /// One range that [`Pagemap::scan`] found.
@@ -135,6 +199,11 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// Whether its pages are the file's, not copies of them.
+    pub(crate) const fn is_file(&self) -> bool {
+        self.categories & Pagemap::FILE != 0
+    }
+
     /// Whether it is the shared page of zeros, which a write would replace by any page, without a
     /// word to the helper.
     pub(crate) fn is_zero(&self) -> bool {
@@ -147,7 +216,15 @@ impl Pagemap {
     const SCAN_SIZE: u64 = 96;
     const FILE: u64 = 1 << 2;
     const PRESENT: u64 = 1 << 3;
+    const SWAPPED: u64 = 1 << 4;
     const ZERO: u64 = 1 << 5;
+    /// Of [`scan_populated`](Self::scan_populated); see [`scan_for`](Self::scan_for).
+    const POPULATED: [u64; 4] = [
+        Self::FILE | Self::ZERO,
+        Self::FILE | Self::ZERO,
+        Self::PRESENT | Self::SWAPPED,
+        Self::PRESENT,
+    ];
 
     /// Pages of the program's own memory between the addresses; how many ranges were found, and
     /// where the search ended.
@@ -158,18 +235,74 @@ impl Pagemap {
         found: &mut [Found],
     ) -> Result<(usize, usize), Errno> {
         let (own, told) = (Self::FILE | Self::PRESENT, Self::PRESENT | Self::ZERO);
+        self.scan_for(start, end, found, [Self::FILE, own, 0, told])
+    }
+
+    /// Pages that are present, and whether they are the file's ([`Found::is_file`]).
+    pub(crate) fn scan_present(
+        self,
+        start: usize,
+        end: usize,
+        found: &mut [Found],
+    ) -> Result<(usize, usize), Errno> {
+        let told = Self::PRESENT | Self::FILE;
+        self.scan_for(start, end, found, [0, Self::PRESENT, 0, told])
+    }
+
+    /// Pages with content of the program's own, present or in the kernel's swap.
+    pub(crate) fn scan_populated(
+        self,
+        start: usize,
+        end: usize,
+        found: &mut [Found],
+    ) -> Result<(usize, usize), Errno> {
+        self.scan_for(start, end, found, Self::POPULATED)
+    }
+
+    /// The first of the pages that [`scan_populated`](Self::scan_populated) finds. It looks no
+    /// further, however many follow.
+    pub(crate) fn first_populated(self, start: usize, end: usize) -> Result<Option<usize>, Errno> {
+        let mut found = [Found::default(); 1];
+        let (count, _) = self.scan_up_to(1, start, end, &mut found, Self::POPULATED)?;
+        Ok((count > 0).then_some(found[0].start as usize))
+    }
+
+    /// `which`: the categories that are inverted, wanted, of which one is wanted, and told.
+    fn scan_for(
+        self,
+        start: usize,
+        end: usize,
+        found: &mut [Found],
+        which: [u64; 4],
+    ) -> Result<(usize, usize), Errno> {
+        const ALL: u64 = 0;
+        self.scan_up_to(ALL, start, end, found, which)
+    }
+
+    /// The same, until it has found that many pages.
+    fn scan_up_to(
+        self,
+        pages: u64,
+        start: usize,
+        end: usize,
+        found: &mut [Found],
+        which: [u64; 4],
+    ) -> Result<(usize, usize), Errno> {
+        let [inverted, wanted, any, told] = which;
+        let (buffer, length) = (found.as_mut_ptr() as u64, found.len() as u64);
+        let range = [start as u64, end as u64];
         let mut argument = [
             Self::SCAN_SIZE,
             0,
-            start as u64,
-            end as u64,
+            range[0],
+            range[1],
             0,
-            found.as_mut_ptr() as u64,
-            found.len() as u64,
-            0,
-            Self::FILE,
-            own,
-            0,
+            buffer,
+            length,
+            pages,
+            inverted,
+            wanted,
+            any,
             told,
         ];
         // SAFETY: the argument has the layout of `struct pm_scan_arg` and names the buffer.

@@ -54,8 +54,10 @@ counters! {
     Gathered = "gathered",
     /// Pages that were populated to find them.
     Populated = "populated",
-    /// Microseconds of gathering.
+    /// Microseconds of CPU time of gathering.
     GatherMicros = "gather_us",
+    /// Those of them in which pages were moved into the pool.
+    MoveMicros = "move_us",
 }
 
 #[cfg(test)]

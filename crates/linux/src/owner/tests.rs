@@ -4,6 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// What kernels without namespaces say of them.
+const WITHOUT: &str = "nothing";
+
 /// Processes with their start times, and the namespace that they are seen from.
 struct FakeProc {
     processes: BTreeMap<i32, io::Result<u64>>,
@@ -25,7 +28,10 @@ impl Proc for FakeProc {
 
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         assert_eq!(path, Path::new("self/ns/pid"));
-        Ok(self.namespace.into())
+        match self.namespace {
+            WITHOUT => Err(io::Error::from_raw_os_error(libc::ENOENT)),
+            namespace => Ok(namespace.into()),
+        }
     }
 }
 
@@ -44,6 +50,17 @@ fn owners_are_told_by_pid_start_and_namespace() {
     assert_eq!(reused.state(&proc), OwnerState::Dead);
     assert_eq!(Owner { pid: 8, ..owner }.state(&proc), OwnerState::Dead);
     assert_eq!(Owner { pid: 9, ..owner }.state(&proc), OwnerState::Unknown);
+}
+
+#[test]
+fn without_namespaces_processes_are_told_apart_all_the_same() {
+    let proc = proc(WITHOUT);
+    let owner = Owner::of_process(&proc, 7).unwrap();
+    assert_eq!(
+        (owner.to_string().as_str(), owner.state(&proc)),
+        ("memweir-7-900-0", OwnerState::Alive)
+    );
+    assert_eq!(Owner { pid: 8, ..owner }.state(&proc), OwnerState::Dead);
 }
 
 #[test]

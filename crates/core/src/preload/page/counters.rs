@@ -1,0 +1,259 @@
+//! The counters that every process of a paged program adds to: a page of words, times as
+//! histograms, and an entry for each process.
+
+use super::PAGE_PROCESSES;
+
+/// Words of the counters; a counter's place is its discriminant.
+const COUNTERS: usize = 64;
+
+/// Buckets of a histogram: bucket `i` holds times from 2^i ns to less than twice that; the first
+/// holds zero, too, and the last everything longer.
+pub const BUCKETS: usize = 36;
+
+/// Words of a process's entry.
+const ENTRY: usize = 4;
+
+/// Where the entries of the processes begin.
+const PROCESSES: usize = COUNTERS + Timed::ALL.len() * BUCKETS;
+
+/// Length of the file of counters, in bytes: little-endian words of 64 bits.
+pub const PAGE_COUNTERS_BYTES: usize = (PROCESSES + PAGE_PROCESSES * ENTRY) * 8;
+
+macro_rules! table {
+    ($(#[$enum_doc:meta])* $kind:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }) => {
+        $(#[$enum_doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(usize)]
+        pub enum $kind { $($(#[$doc])* $variant,)* }
+
+        impl $kind {
+            /// All of them and their names in JSON.
+            pub const ALL: &[(&'static str, Self)] = &[$(($name, Self::$variant),)*];
+        }
+    };
+}
+
+table! {
+    /// What is counted. Accesses that the kernel resolves by itself are seen by scans of the page
+    /// table afterwards, so what happens to one page several times between two scans counts once.
+    PageCounter {
+        /// Processes that were paged, one for each program that a process started.
+        Processes = "processes",
+        /// Processes that the library was loaded into but could not page.
+        Unpaged = "unpaged",
+        /// Pages that left DRAM.
+        Evictions = "evictions",
+        /// Batches in which they left.
+        Batches = "eviction_batches",
+        /// Nanoseconds that those took, with finding out what is in DRAM.
+        EvictionNanos = "eviction_ns",
+        /// Evicted pages that were read in place.
+        DirectReads = "direct_reads",
+        /// Evicted pages that a write brought back after they had been read in place.
+        Upgrades = "upgrades",
+        /// Evicted pages that a write brought back straight away; in copying mode, those that any
+        /// access brought back. Copies in are these and [`Upgrades`](Self::Upgrades).
+        StraightCopies = "straight_copies",
+        /// Pages that the program touched first while memory was short, and got by credit.
+        FirstTouches = "first_touches",
+        /// Bytes of address space that were made evictable.
+        ConvertedBytes = "converted_bytes",
+        /// Bytes in NVM now, of all processes.
+        NvmUsedBytes = "nvm_used_bytes",
+        /// The most that were there.
+        NvmPeakBytes = "nvm_peak_bytes",
+        /// Anonymous memory in DRAM now, of all processes that page, in bytes.
+        DramResidentBytes = "dram_resident_bytes",
+        /// The most that was there when a process looked, in bytes.
+        DramPeakBytes = "dram_peak_bytes",
+        /// Times that nothing could be evicted because NVM was full.
+        NvmFull = "nvm_full",
+        /// Pages that were chosen but locked, pinned by a request, or otherwise not to be moved.
+        Skipped = "skipped",
+        /// Forked children that stopped eviction until they ended or started another program.
+        ForkPauses = "fork_pauses",
+        /// Nanoseconds that eviction stood still for them.
+        ForkPauseNanos = "fork_pause_ns",
+        /// Times that writers were held until there was room in DRAM.
+        Holds = "holds",
+        /// Nanoseconds that they were held.
+        HoldNanos = "hold_ns",
+        /// Accesses that waited for a page that was being evicted, or for room.
+        Waits = "waits",
+        /// Bytes that were copied because the program moved memory or asked for what only memory
+        /// without a file gives.
+        MovedBytes = "moved_bytes",
+        /// Nanoseconds that were spent to emulate a slower medium.
+        DelayNanos = "delay_ns",
+        /// Scans of the page table.
+        Scans = "scans",
+        /// Nanoseconds that they took.
+        ScanNanos = "scan_ns",
+        /// Errors of the kernel that made the library leave memory as it was.
+        Failures = "failures",
+    }
+}
+
+table! {
+    /// What is timed, one in many, by the process that evicts: an access of its own to a page that
+    /// it has just evicted. The accesses of the program are resolved by the kernel unseen, on the
+    /// same path.
+    Timed {
+        /// A read that maps the page in place.
+        DirectRead = "direct_read",
+        /// A write to a page that is mapped in place.
+        Upgrade = "upgrade",
+        /// Answering an access in copying mode.
+        Copy = "copy",
+        /// A batch of evictions, per page.
+        Eviction = "eviction",
+    }
+}
+
+/// The bucket of a time in nanoseconds.
+#[must_use]
+pub const fn bucket_of(nanos: u64) -> usize {
+    let bucket = (nanos | 1).ilog2() as usize;
+    if bucket < BUCKETS { bucket } else { BUCKETS - 1 }
+}
+
+/// The word of a bucket of a histogram.
+#[must_use]
+pub const fn timed_word(timed: Timed, bucket: usize) -> usize {
+    COUNTERS + timed as usize * BUCKETS + bucket
+}
+
+/// The first word of a process's entry: its id (zero: free), its bytes in DRAM, its bytes in NVM,
+/// its [`PagedState`].
+#[must_use]
+pub const fn process_word(entry: usize) -> usize {
+    PROCESSES + entry * ENTRY
+}
+
+/// What a paged process is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum PagedState {
+    /// It has more than enough DRAM.
+    Ample = 0,
+    /// It evicts.
+    Pressed = 1,
+    /// It would evict, and NVM is full.
+    Full = 2,
+    /// It would evict, and a forked child keeps it from doing so.
+    Forked = 3,
+}
+
+impl PagedState {
+    /// The state that a word says.
+    #[must_use]
+    pub fn of(word: u64) -> Self {
+        let states = [Self::Ample, Self::Pressed, Self::Full, Self::Forked];
+        states.into_iter().find(|state| *state as u64 == word).unwrap_or(Self::Ample)
+    }
+}
+
+/// A process that is paged now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageProcess {
+    /// Its id.
+    pub process: u32,
+    /// Its anonymous memory in DRAM.
+    pub resident: crate::Bytes,
+    /// Its pages in NVM.
+    pub nvm: crate::Bytes,
+    /// What it is doing.
+    pub state: PagedState,
+}
+
+/// The counters' file as it was read at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageCounters(Vec<u64>);
+
+impl PageCounters {
+    /// Reads the content of the file; what is missing at its end is zero.
+    #[must_use]
+    pub fn of(content: &[u8]) -> Self {
+        let chunks = content.chunks_exact(8).take(PAGE_COUNTERS_BYTES / 8);
+        let word = |bytes: &[u8]| u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
+        let mut words: Vec<u64> = chunks.map(word).collect();
+        words.resize(PAGE_COUNTERS_BYTES / 8, 0);
+        Self(words)
+    }
+
+    /// One counter.
+    #[must_use]
+    pub fn get(&self, counter: PageCounter) -> u64 {
+        self.0[counter as usize]
+    }
+
+    /// Pages that were copied back to DRAM.
+    #[must_use]
+    pub fn copies_in(&self) -> u64 {
+        self.get(PageCounter::Upgrades) + self.get(PageCounter::StraightCopies)
+    }
+
+    /// Pages that were read in place and not written since: a swap area without direct read would
+    /// have copied them in vain.
+    #[must_use]
+    pub fn copies_avoided(&self) -> u64 {
+        self.get(PageCounter::DirectReads).saturating_sub(self.get(PageCounter::Upgrades))
+    }
+
+    /// The histogram of times of one kind; see [`bucket_of`].
+    #[must_use]
+    pub fn histogram(&self, timed: Timed) -> &[u64] {
+        let start = timed_word(timed, 0);
+        &self.0[start..start + BUCKETS]
+    }
+
+    /// The processes that are paged now. None are left when all have ended and everything is
+    /// counted.
+    pub fn processes(&self) -> impl Iterator<Item = PageProcess> {
+        let entries = self.0[PROCESSES..].chunks_exact(ENTRY).filter(|entry| entry[0] != 0);
+        entries.map(|entry| PageProcess {
+            process: entry[0] as u32,
+            resident: crate::Bytes(entry[1]),
+            nvm: crate::Bytes(entry[2]),
+            state: PagedState::of(entry[3]),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_has_its_place() {
+        assert!(PageCounter::ALL.len() <= COUNTERS);
+        assert!(PageCounter::ALL.iter().enumerate().all(|(i, (_, c))| *c as usize == i));
+        assert_eq!(timed_word(Timed::Eviction, BUCKETS - 1) + 1, process_word(0));
+        assert_eq!(process_word(PAGE_PROCESSES) * 8, PAGE_COUNTERS_BYTES);
+    }
+
+    #[test]
+    fn times_fall_into_powers_of_two() {
+        let cases = [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (1023, 9), (1024, 10)];
+        assert!(cases.iter().all(|(nanos, bucket)| bucket_of(*nanos) == *bucket));
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn reads_a_file() {
+        let mut words = vec![0u64; PAGE_COUNTERS_BYTES / 8];
+        words[PageCounter::Upgrades as usize] = 3;
+        words[PageCounter::StraightCopies as usize] = 4;
+        words[timed_word(Timed::Upgrade, 11)] = 5;
+        words[process_word(7)..][..4].copy_from_slice(&[42, 8192, 4096, 2]);
+        let content: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let counters = PageCounters::of(&content);
+        assert_eq!(counters.copies_in(), 7);
+        assert_eq!(counters.histogram(Timed::Upgrade)[11], 5);
+        let process = counters.processes().collect::<Vec<_>>();
+        assert_eq!(process.len(), 1);
+        assert_eq!((process[0].process, process[0].state), (42, PagedState::Full));
+        assert_eq!((process[0].resident.0, process[0].nvm.0), (8192, 4096));
+        assert_eq!(PageCounters::of(&content[..8]).processes().count(), 0);
+    }
+}

@@ -1,0 +1,256 @@
+//! The order to page a program, as text: `key=value` separated by `;`.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::Bytes;
+use crate::input::Refusal;
+
+/// Where evicted pages live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NvmPlace {
+    /// In shared memory that belongs to no file: DRAM that stands in for a slower memory.
+    Memfd,
+    /// In nameless files of the tmpfs that holds `path`, a directory or a file in one. Other file
+    /// systems refuse to protect pages from writes.
+    File {
+        /// The directory or file.
+        path: PathBuf,
+    },
+    /// In shared memory on a NUMA node of slow memory.
+    Node {
+        /// The node's number.
+        node: u32,
+    },
+}
+
+/// What a read of an evicted page does (drswap section III-B).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DirectRead {
+    /// The page is mapped where it lies, read-only; a write copies it to DRAM.
+    #[default]
+    InPlace,
+    /// It is copied to DRAM as for a write.
+    Copy,
+}
+
+impl DirectRead {
+    /// Every way and its name.
+    pub const ALL: [(&'static str, Self); 2] = [("in-place", Self::InPlace), ("copy", Self::Copy)];
+}
+
+/// What happens when evicted pages have no room left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Nothing is evicted until room is given back; the kernel's limits act.
+    #[default]
+    Stop,
+    /// The same, and whoever reads the counters ends the largest process, as a low-memory killer
+    /// does (drswap section II). The library itself ends nobody.
+    EndLargest,
+}
+
+impl WhenFull {
+    /// Every way and its name.
+    pub const ALL: [(&'static str, Self); 2] =
+        [("stop", Self::Stop), ("end-largest", Self::EndLargest)];
+}
+
+/// How many times slower than DRAM the medium is to be (drswap section IV-A: 2 and 12). One leaves
+/// the stand-in as it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slowdown {
+    /// Reads of a page, at least 1.
+    pub read: f64,
+    /// Writes of a page, at least 1.
+    pub write: f64,
+}
+
+/// How to page a program and everything that it starts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PageOrder {
+    /// Anonymous memory in DRAM that all processes may have together.
+    pub dram: Bytes,
+    /// Where evicted pages live.
+    pub nvm: NvmPlace,
+    /// Room for them, of all processes together.
+    pub nvm_size: Bytes,
+    /// What a read of an evicted page does.
+    pub direct_read: DirectRead,
+    /// Name of the policy that chooses victims, of those in `memweir_policy::paging`.
+    pub victims: String,
+    /// The medium that is emulated, if it is to be slower than what stands in for it.
+    pub delay: Option<Slowdown>,
+    /// What happens when evicted pages have no room left.
+    pub when_full: WhenFull,
+    /// The file of counters, [`PAGE_COUNTERS_BYTES`](super::PAGE_COUNTERS_BYTES) long and zero at
+    /// first; empty if nothing is counted.
+    pub counters: String,
+}
+
+fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
+    table.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    let pair = |at| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    (0..text.len()).step_by(2).map(pair).collect()
+}
+
+impl fmt::Display for PageOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "dram={};nvm=", self.dram.0)?;
+        match &self.nvm {
+            NvmPlace::Memfd => f.write_str("memfd")?,
+            // A path holds any byte, the separators among them.
+            NvmPlace::File { path } => {
+                write!(f, "file:{}", hexadecimal(path.as_os_str().as_bytes()))?;
+            }
+            NvmPlace::Node { node } => write!(f, "node:{node}")?,
+        }
+        write!(
+            f,
+            ";size={};direct-read={};victims={};when-full={}",
+            self.nvm_size.0,
+            name_of(&DirectRead::ALL, &self.direct_read),
+            self.victims,
+            name_of(&WhenFull::ALL, &self.when_full),
+        )?;
+        if let Some(Slowdown { read, write }) = self.delay {
+            write!(f, ";delay={read},{write}")?;
+        }
+        write!(f, ";counters={}", self.counters)
+    }
+}
+
+/// The values of an order by their keys.
+struct Fields<'a>(&'a str);
+
+impl Fields<'_> {
+    fn refuse(what: &str) -> Refusal {
+        Refusal::new(
+            format!("`{what}` is missing or wrong in the order to the preload library"),
+            "start the program through `memweir page run` of the same version",
+        )
+    }
+
+    fn find(&self, key: &str) -> Option<&str> {
+        let mut values = self.0.split(';').filter_map(|part| part.split_once('='));
+        values.find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+
+    fn need(&self, key: &str) -> Result<&str, Refusal> {
+        self.find(key).ok_or_else(|| Self::refuse(key))
+    }
+
+    fn bytes(&self, key: &str) -> Result<Bytes, Refusal> {
+        self.need(key)?.parse().map(Bytes).map_err(|_| Self::refuse(key))
+    }
+
+    fn named<T: Copy>(&self, key: &str, table: &[(&str, T)]) -> Result<T, Refusal> {
+        let name = self.need(key)?;
+        let found = table.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| *value).ok_or_else(|| Self::refuse(key))
+    }
+
+    fn place(&self) -> Result<NvmPlace, Refusal> {
+        let wrong = || Self::refuse("nvm");
+        match self.need("nvm")?.split_once(':') {
+            None if self.need("nvm")? == "memfd" => Ok(NvmPlace::Memfd),
+            Some(("file", path)) => {
+                let path = bytes_of(path).filter(|path| !path.is_empty()).ok_or_else(wrong)?;
+                Ok(NvmPlace::File { path: OsString::from_vec(path).into() })
+            }
+            Some(("node", node)) => Ok(NvmPlace::Node { node: node.parse().map_err(|_| wrong())? }),
+            _ => Err(wrong()),
+        }
+    }
+
+    fn delay(&self) -> Result<Option<Slowdown>, Refusal> {
+        let Some(text) = self.find("delay") else { return Ok(None) };
+        let times = |text: &str| text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 1.0);
+        let pair = text.split_once(',').and_then(|(r, w)| times(r).zip(times(w)));
+        let (read, write) = pair.ok_or_else(|| Self::refuse("delay"))?;
+        Ok(Some(Slowdown { read, write }))
+    }
+}
+
+impl FromStr for PageOrder {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let fields = Fields(text);
+        Ok(Self {
+            dram: fields.bytes("dram")?,
+            nvm: fields.place()?,
+            nvm_size: fields.bytes("size")?,
+            direct_read: fields.named("direct-read", &DirectRead::ALL)?,
+            victims: fields.need("victims")?.to_owned(),
+            delay: fields.delay()?,
+            when_full: fields.named("when-full", &WhenFull::ALL)?,
+            counters: fields.need("counters")?.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn places() -> impl Strategy<Value = NvmPlace> {
+        let file = prop::collection::vec(1u8.., 1..40)
+            .prop_map(|path| NvmPlace::File { path: OsString::from_vec(path).into() });
+        prop_oneof![
+            Just(NvmPlace::Memfd),
+            file,
+            any::<u32>().prop_map(|node| NvmPlace::Node { node }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn orders_read_what_they_write(
+            dram: u64,
+            nvm in places(),
+            size: u64,
+            direct_read in prop::sample::select(DirectRead::ALL.to_vec()),
+            victims in "[a-z-]{1,10}",
+            delay in prop::option::of((1.0..1e6f64, 1.0..1e6f64)),
+            when_full in prop::sample::select(WhenFull::ALL.to_vec()),
+        ) {
+            let order = PageOrder {
+                dram: Bytes(dram),
+                nvm,
+                nvm_size: Bytes(size),
+                direct_read: direct_read.1,
+                victims,
+                delay: delay.map(|(read, write)| Slowdown { read, write }),
+                when_full: when_full.1,
+                counters: "/dev/shm/memweir-page-x".to_owned(),
+            };
+            prop_assert_eq!(order.to_string().parse::<PageOrder>(), Ok(order));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "(dram|nvm|file:|node:|=|;|[0-9a-f.]|,|-){0,60}") {
+            let _ = text.parse::<PageOrder>();
+        }
+    }
+
+    #[test]
+    fn a_medium_faster_than_dram_is_refused() {
+        let text = "dram=1;nvm=memfd;size=1;direct-read=copy;victims=fifo;when-full=stop;\
+            counters=;delay=0.5,12";
+        assert!(text.parse::<PageOrder>().unwrap_err().reason.contains("delay"));
+        assert!(text.replace("0.5", "2").parse::<PageOrder>().is_ok());
+    }
+}

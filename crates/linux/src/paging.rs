@@ -1,0 +1,282 @@
+//! What paging with direct read asks of this machine, found out by trying it: write protection by
+//! userfaultfd, private mappings of a file or device, and searching the page table. And the file of
+//! counters that the preload library adds to.
+//!
+//! What follows from the answers, and the paging itself, is not here.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use memweir_core::Bytes;
+use memweir_core::preload::page::{PAGE_COUNTERS_BYTES, PageCounters};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use crate::preload::Lack;
+use crate::softpmu::SharedFile;
+
+/// The page that is tried.
+const PAGE: usize = 4096;
+
+/// `UFFD_API` and ioctls of linux/userfaultfd.h, which libc does not declare.
+const UFFD_API: u64 = 0xaa;
+const UFFDIO_API: u64 = ioctl(b'\xaa', 0x3f, 24);
+const UFFDIO_REGISTER: u64 = ioctl(b'\xaa', 0, 32);
+const UFFDIO_WRITEPROTECT: u64 = ioctl(b'\xaa', 6, 24);
+
+/// `UFFDIO_REGISTER_MODE_WP`, `UFFDIO_WRITEPROTECT_MODE_WP`.
+const REGISTER_WRITES: u64 = 2;
+const PROTECT: u64 = 1;
+
+/// Telling of forks before the child runs (`UFFD_FEATURE_EVENT_FORK`), for CAP_SYS_PTRACE alone.
+const FEATURE_FORK: u64 = 1 << 1;
+/// Faults on pages that the file has (`UFFD_FEATURE_MINOR_SHMEM`, Linux 5.14).
+const FEATURE_MINOR: u64 = 1 << 10;
+/// Protection of shared memory files (`UFFD_FEATURE_WP_HUGETLBFS_SHMEM`, Linux 5.19).
+const FEATURE_SHMEM: u64 = 1 << 12;
+/// Protection of pages that are not there (`UFFD_FEATURE_WP_UNPOPULATED`, Linux 6.4).
+const FEATURE_UNPOPULATED: u64 = 1 << 13;
+
+/// `PAGEMAP_SCAN` of linux/fs.h and the size of its argument.
+const PAGEMAP_SCAN: u64 = ioctl(b'f', 16, PAGEMAP_SCAN_WORDS as u64 * 8);
+const PAGEMAP_SCAN_WORDS: usize = 12;
+
+/// `_IOWR(kind, number, size)`.
+const fn ioctl(kind: u8, number: u64, size: u64) -> u64 {
+    3 << 30 | size << 16 | (kind as u64) << 8 | number
+}
+
+/// What was tried when it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A userfaultfd that sees faults inside system calls, too.
+    Open,
+    /// What it must do: protect files' pages and pages that are not there, and tell of forks.
+    Features,
+    /// A private mapping.
+    Map,
+    /// Watching the writes to it, and protecting it.
+    Protect,
+}
+
+/// Why paging to something does not work.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Obstacle {
+    /// What was tried.
+    pub step: Step,
+    /// What the kernel said.
+    pub error: io::Error,
+}
+
+impl Obstacle {
+    /// What the machine lacks so that `what` cannot be paged to, and what would help.
+    #[must_use]
+    pub fn lack(&self, what: &str) -> Lack {
+        let error = &self.error;
+        let denied = error.kind() == io::ErrorKind::PermissionDenied;
+        match self.step {
+            Step::Open | Step::Features if denied => Lack::new(
+                format!(
+                    "userfaultfd that sees faults inside system calls, and forks, is for CAP_SYS_PTRACE \
+                     only: {error}"
+                ),
+                "run as root, or give that capability (`sysctl vm.unprivileged_userfaultfd=1` gives only \
+                 a part of it)",
+            ),
+            Step::Open => Lack::new(
+                format!("this kernel has no userfaultfd: {error}"),
+                "a kernel with CONFIG_USERFAULTFD is needed",
+            ),
+            Step::Features => Lack::new(
+                "this kernel's userfaultfd does not protect shared memory, or pages that are not \
+                 there, from writes",
+                "Linux 6.4 or later is needed",
+            ),
+            Step::Map | Step::Protect => Lack::new(
+                format!("{what} cannot be protected from writes by userfaultfd: {error}"),
+                "a kernel with CONFIG_PTE_MARKER_UFFD_WP is needed",
+            ),
+        }
+    }
+}
+
+/// Whether memory can be paged to shared memory that belongs to no file.
+///
+/// # Errors
+/// The first step that failed.
+pub fn try_memfd() -> Result<(), Obstacle> {
+    let blocked = |error: io::Error| Obstacle { step: Step::Map, error };
+    let memory = memfd_create("memweir-try", MFdFlags::MFD_CLOEXEC);
+    let file = File::from(memory.map_err(|errno| blocked(errno.into()))?);
+    file.set_len(PAGE as u64).map_err(blocked)?;
+    try_protection(&file)
+}
+
+/// Whether the first page of `file` can be mapped privately and protected from writes, as the
+/// eviction of a page needs it. Nothing is written.
+///
+/// # Errors
+/// The first step that failed.
+pub fn try_protection(file: &File) -> Result<(), Obstacle> {
+    let watch = open_userfaultfd().map_err(|error| Obstacle { step: Step::Open, error })?;
+    let features = FEATURE_FORK | FEATURE_MINOR | FEATURE_SHMEM | FEATURE_UNPOPULATED;
+    let mut api = [UFFD_API, features, 0];
+    request(&watch, UFFDIO_API, &mut api)
+        .map_err(|error| Obstacle { step: Step::Features, error })?;
+    let mapping = Mapping::of(file).map_err(|error| Obstacle { step: Step::Map, error })?;
+    let (start, length) = (mapping.0 as u64, PAGE as u64);
+    request(&watch, UFFDIO_REGISTER, &mut [start, length, REGISTER_WRITES, 0])
+        .and_then(|()| request(&watch, UFFDIO_WRITEPROTECT, &mut [start, length, PROTECT]))
+        .map_err(|error| Obstacle { step: Step::Protect, error })
+}
+
+fn open_userfaultfd() -> io::Result<OwnedFd> {
+    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
+    // SAFETY: makes a descriptor; touches no memory.
+    let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+fn request<const N: usize>(fd: &impl AsRawFd, number: u64, words: &mut [u64; N]) -> io::Result<()> {
+    // SAFETY: each number that is passed here names the size of its array.
+    let done = unsafe { libc::ioctl(fd.as_raw_fd(), number as libc::Ioctl, words.as_mut_ptr()) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// One page of a file, mapped privately.
+struct Mapping(*mut libc::c_void);
+
+impl Mapping {
+    fn of(file: &File) -> io::Result<Self> {
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping, where the kernel likes it.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), PAGE, both, flags, file.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self(start)) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `of` made; nothing refers into it.
+        unsafe { libc::munmap(self.0, PAGE) };
+    }
+}
+
+/// Whether the page table can be searched (`PAGEMAP_SCAN`, Linux 6.7).
+///
+/// # Errors
+/// What the kernel said.
+pub fn try_pagemap_scan() -> io::Result<()> {
+    let pagemap = File::open("/proc/self/pagemap")?;
+    let mut words = [0; PAGEMAP_SCAN_WORDS];
+    words[0] = size_of_val(&words) as u64;
+    request(&pagemap, PAGEMAP_SCAN, &mut words)
+}
+
+/// Whether the file is mapped without the page cache (fsdax).
+///
+/// # Errors
+/// If the kernel tells nothing about the file.
+pub fn is_dax(file: &File) -> io::Result<bool> {
+    // SAFETY: a structure of numbers, for which zeros are values.
+    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    let (fd, flags) = (file.as_raw_fd(), libc::AT_EMPTY_PATH);
+    // SAFETY: the name is a string that ends in zero, and `found` has room for what is written.
+    let done = unsafe { libc::statx(fd, c"".as_ptr(), flags, libc::STATX_BASIC_STATS, &mut found) };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(found.stx_attributes & libc::STATX_ATTR_DAX as u64 != 0)
+}
+
+/// Bytes that may still be written to the file system of `file`.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub fn room(file: &File) -> io::Result<Bytes> {
+    let found = nix::sys::statvfs::fstatvfs(file)?;
+    Ok(Bytes(found.blocks_available().saturating_mul(found.fragment_size())))
+}
+
+/// The counters of a paged program, in memory that is gone with this process and the program's. Programs
+/// that are started after this process has ended do not find it, and are not paged.
+#[derive(Debug)]
+pub struct CountersFile(SharedFile);
+
+impl CountersFile {
+    /// A file of counters, all zero.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn new() -> io::Result<Self> {
+        SharedFile::new("memweir-page", PAGE_COUNTERS_BYTES).map(Self)
+    }
+
+    /// Where the library opens it.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.0.path()
+    }
+
+    /// What has been counted so far.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read(&self) -> io::Result<PageCounters> {
+        Ok(PageCounters::of(&self.0.content()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_core::preload::page::PageCounter;
+
+    use super::*;
+
+    #[test]
+    fn a_private_mapping_of_shared_memory_can_be_protected() {
+        match try_memfd() {
+            Err(Obstacle { step: Step::Open, error }) => {
+                eprintln!("SKIPPED: userfaultfd: {error}");
+            }
+            tried => tried.expect("Linux 6.4 or later"),
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_says_so() {
+        // A character device whose driver maps nothing.
+        let device = File::open("/dev/null").unwrap();
+        match try_protection(&device) {
+            Err(Obstacle { step: Step::Open, error }) => {
+                eprintln!("SKIPPED: userfaultfd: {error}");
+            }
+            tried => assert_eq!(tried.unwrap_err().step, Step::Map),
+        }
+    }
+
+    #[test]
+    fn counters_are_found_by_their_path() {
+        use std::os::unix::fs::FileExt;
+        let counters = CountersFile::new().unwrap();
+        let library = File::options().write(true).open(counters.path()).unwrap();
+        // The third counter.
+        library.write_all_at(&7u64.to_le_bytes(), 16).unwrap();
+        assert_eq!(counters.read().unwrap().get(PageCounter::Evictions), 7);
+    }
+
+    #[test]
+    fn a_file_system_tells_its_room() {
+        let file = tempfile::tempfile().unwrap();
+        assert!(room(&file).unwrap().0 > 0);
+        assert!(!is_dax(&file).unwrap());
+    }
+}

@@ -1,0 +1,77 @@
+//! What it takes to start a program with memweir's preload library: the library's file, and a program
+//! whose loader loads it. What the library then does, and what that needs of the machine, is not here.
+
+mod program;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use memweir_core::input::Refusal;
+pub use program::check_program;
+
+/// File name of the preload library.
+const LIBRARY: &str = "libmemweir_preload.so";
+
+/// Variable that names the library.
+const LIBRARY_VARIABLE: &str = "MEMWEIR_PRELOAD";
+
+/// Something that this machine lacks, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}; {remedy}")]
+pub struct Lack {
+    /// What is missing.
+    pub reason: String,
+    /// What would help.
+    pub remedy: String,
+}
+
+impl Lack {
+    /// What is missing, and what would help.
+    pub fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { reason: reason.into(), remedy: remedy.into() }
+    }
+}
+
+/// Why a program was not started, or what was started was not looked at.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotStarted {
+    /// What was asked for makes no sense.
+    #[error(transparent)]
+    Wish(#[from] Refusal),
+    /// This machine cannot do it.
+    #[error(transparent)]
+    Machine(#[from] Lack),
+}
+
+/// The variable that makes the loader load the library, before what is asked for already, and its value.
+///
+/// # Errors
+/// If the library is not found: where it was looked for, and how to name it.
+pub fn variable() -> Result<(OsString, OsString), Lack> {
+    let mut value = library()?.into_os_string();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        value.push(":");
+        value.push(others);
+    }
+    Ok(("LD_PRELOAD".into(), value))
+}
+
+fn library() -> Result<PathBuf, Lack> {
+    let found = |path: PathBuf| path.canonicalize();
+    if let Some(named) = std::env::var_os(LIBRARY_VARIABLE) {
+        return found(named.clone().into()).map_err(|error| {
+            Lack::new(format!("{}: {error}", named.display()), "name the file of the library")
+        });
+    }
+    let executable = std::env::current_exe().unwrap_or_default();
+    let directory = executable.parent().unwrap_or(Path::new("/"));
+    // `deps` is where cargo leaves the library when it builds it for another package's tests.
+    let places = ["", "../lib/memweir", "deps", ".."];
+    let candidates = places.iter().map(|place| directory.join(place).join(LIBRARY));
+    candidates.into_iter().find_map(|candidate| found(candidate).ok()).ok_or_else(|| {
+        Lack::new(
+            format!("{LIBRARY} was not found beside {} or in ../lib/memweir", executable.display()),
+            format!("build it with `cargo build -p memweir-preload` or set {LIBRARY_VARIABLE}"),
+        )
+    })
+}

@@ -1,0 +1,118 @@
+//! Whether the loader will load the preload library into a program, by its file.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use memweir_core::input::Refusal;
+use memweir_core::softpmu::program::{HEAD, Image};
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{LittleEndian, ReadCache};
+
+/// Interpreters of interpreters that the kernel follows.
+const SCRIPT_DEPTH: usize = 5;
+
+/// Refuses programs that the loader would start without the library: static ones, those that
+/// change user, those for other machines, and scripts with such an interpreter.
+///
+/// # Errors
+/// Says why, and what to do instead.
+pub fn check_program(program: &OsStr) -> Result<(), Refusal> {
+    let mut at = locate(program)?;
+    for _ in 0..SCRIPT_DEPTH {
+        let refuse = |reason: &str, help: &str| {
+            Err(Refusal::new(format!("{}: {reason}", at.display()), help))
+        };
+        let unreadable = |error: std::io::Error| {
+            Refusal::new(format!("{}: {error}", at.display()), "name a program that can be read")
+        };
+        let mode = at.metadata().map_err(unreadable)?.permissions().mode();
+        if mode & 0o6000 != 0 {
+            return refuse(
+                "it is set-user-ID or set-group-ID, and the loader preloads nothing into such programs",
+                "run a copy without that bit, as the user that it would change to",
+            );
+        }
+        let mut head = Vec::with_capacity(HEAD);
+        let file = File::open(&at).map_err(unreadable)?;
+        file.take(HEAD as u64).read_to_end(&mut head).map_err(unreadable)?;
+        match Image::of(&head) {
+            Image::X86_64 if is_dynamic(&at) => return Ok(()),
+            Image::X86_64 => {
+                return refuse(
+                    "it is a static program: it has no loader that could preload anything",
+                    "build it dynamically linked, or run the original program",
+                );
+            }
+            Image::Unfit(reason) => {
+                return refuse(
+                    &format!("it is {reason}"),
+                    "only dynamic x86-64 programs can have a library preloaded",
+                );
+            }
+            Image::Script { interpreter, .. } => {
+                at = Path::new(OsStr::from_bytes(&interpreter)).to_owned();
+            }
+        }
+    }
+    Err(Refusal::new(
+        format!("{}: its interpreters are scripts too many times", program.display()),
+        "name the interpreter itself",
+    ))
+}
+
+fn is_dynamic(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let data = &ReadCache::new(file);
+    let Ok(header) = FileHeader64::<LittleEndian>::parse(data) else { return false };
+    let Ok(segments) = header.program_headers(LittleEndian, data) else { return false };
+    segments.iter().any(|segment| matches!(segment.interpreter(LittleEndian, data), Ok(Some(_))))
+}
+
+/// The file that `execvp` would start.
+fn locate(program: &OsStr) -> Result<PathBuf, Refusal> {
+    if program.as_bytes().contains(&b'/') {
+        return Ok(PathBuf::from(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let candidates = std::env::split_paths(&path).map(|directory| directory.join(program));
+    let executable = |file: &PathBuf| {
+        file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    candidates.into_iter().find(executable).ok_or_else(|| {
+        Refusal::new(
+            format!("{}: no such program in PATH", program.display()),
+            "name the file of the program",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_what_can_be_preloaded() {
+        assert_eq!(check_program(OsStr::new("sh")), Ok(()));
+        assert!(
+            check_program(OsStr::new("no-such-program"))
+                .unwrap_err()
+                .reason
+                .contains("no such program")
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("sh");
+        std::fs::copy("/bin/sh", &copy).unwrap();
+        std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o4755)).unwrap();
+        assert!(check_program(copy.as_os_str()).unwrap_err().reason.contains("set-user-ID"));
+        let script = folder.path().join("script");
+        std::fs::write(&script, format!("#!{}\n", copy.display())).unwrap();
+        assert!(check_program(script.as_os_str()).unwrap_err().reason.contains("set-user-ID"));
+        std::fs::write(&script, "no program").unwrap();
+        assert!(check_program(script.as_os_str()).unwrap_err().reason.contains("neither an ELF"));
+    }
+}

@@ -1,0 +1,118 @@
+//! What becomes of a page fault when no page of its colors can be found.
+
+use memweir_core::preload::{Counter, Shortage};
+
+use super::{Helper, Start};
+use crate::choice::{Set, chosen};
+use crate::sys::{self, sys};
+use crate::uffd::{PAGE, Uffd};
+
+/// Faults that can wait: one of each thread.
+const WAITERS: usize = 1024;
+/// Microseconds between two searches for those that wait: ten times what the last one took, within
+/// these.
+const PAUSES: (u64, u64) = (20_000, 2_000_000);
+
+/// A page fault that waits.
+#[derive(Clone, Copy, Default)]
+struct Waiting {
+    page: usize,
+    thread: u32,
+    since: u64,
+}
+
+/// The faults that wait. All zero at first.
+#[repr(C)]
+pub(super) struct Queue {
+    faults: [Waiting; WAITERS],
+    used: usize,
+    retry_at: u64,
+}
+
+impl Queue {
+    /// Milliseconds after which [`Helper::retry`] is due; none if nobody waits.
+    pub(super) fn due(&self) -> Option<i32> {
+        let left = self.retry_at.saturating_sub(sys::micros());
+        (self.used > 0).then_some(left.div_ceil(1000) as i32)
+    }
+
+    /// Lets a fault wait; false if too many do.
+    fn push(&mut self, page: usize, thread: u32) -> bool {
+        if self.faults[..self.used].iter().any(|waiting| waiting.page == page) {
+            return true;
+        }
+        let Some(free) = self.faults.get_mut(self.used) else { return false };
+        *free = Waiting { page, thread, since: sys::micros() };
+        self.used += 1;
+        true
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.faults.copy_within(at + 1..self.used, at);
+        self.used -= 1;
+    }
+}
+
+impl Helper {
+    /// Does what was asked for when pages are short.
+    pub(super) fn shortage(&mut self, start: &Start, page: usize, thread: u32) {
+        match start.shortage {
+            Shortage::Spill => self.spill(start, page),
+            Shortage::Refuse => self.refuse(start, page),
+            Shortage::Wait => {
+                start.counters.add(Counter::Waited, 1);
+                if self.queue.used == 0 {
+                    self.queue.retry_at = sys::micros() + PAUSES.0;
+                }
+                if !self.queue.push(page, thread) {
+                    // The thread touches the page again, and by then another may wait no longer.
+                    Uffd(self.uffd).wake(page);
+                }
+            }
+        }
+    }
+
+    fn spill(&mut self, start: &Start, page: usize) {
+        // A copy, because the kernel's page of zeros would be replaced at the first write by any
+        // page, without a word.
+        static ZEROS: [u64; PAGE / 8] = [0; PAGE / 8];
+        start.counters.add(Counter::Spilled, 1);
+        if Uffd(self.uffd).copy(page, ZEROS.as_ptr() as usize).is_err() {
+            Uffd(self.uffd).wake(page);
+        }
+    }
+
+    fn refuse(&mut self, start: &Start, page: usize) {
+        start.counters.add(Counter::Refused, 1);
+        if Uffd(self.uffd).poison(page).is_err() {
+            // SAFETY: ends the program, as asked.
+            let _ = unsafe { sys!(libc::SYS_kill, start.main, libc::SIGBUS) };
+        }
+        Uffd(self.uffd).wake(page);
+    }
+
+    /// Serves those who wait, as far as pages are found now. All others are served meanwhile: what
+    /// they give back may be what these wait for.
+    pub(super) fn retry(&mut self, start: &Start) {
+        if self.queue.due() != Some(0) {
+            return;
+        }
+        let begun = sys::micros();
+        self.dry_until = 0;
+        let mut at = 0;
+        while at < self.queue.used {
+            let Waiting { page, thread, since } = self.queue.faults[at];
+            let set: Set = chosen(start.control, page, thread);
+            // After the first search in vain the others only look into the pool.
+            let Some(colored) = self.take(start, &set) else {
+                at += 1;
+                continue;
+            };
+            self.queue.remove(at);
+            self.deliver(start, page, colored, 1);
+            start.counters.add(Counter::WaitMicros, sys::micros() - since);
+        }
+        let now = sys::micros();
+        self.queue.retry_at = now + ((now - begun) * 10).clamp(PAUSES.0, PAUSES.1);
+    }
+}

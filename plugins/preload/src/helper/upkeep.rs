@@ -1,0 +1,148 @@
+//! What changes without a word to the helper: new mappings, copies after fork, pages that the
+//! kernel moved. Here they are found; what is put right with them is in [`super::mend`].
+
+use std::sync::atomic::Ordering;
+
+use super::{Helper, Start};
+use crate::choice::{chosen, has};
+use crate::maps::Mapping;
+use crate::uffd::{Found, PAGE, Pagemap, Uffd};
+use crate::{memory, sys};
+
+/// Ranges that are known to be watched.
+pub(super) const KNOWN: usize = 8192;
+
+/// Why pages are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    New,
+    Fork,
+    Drift,
+}
+
+impl Helper {
+    pub(super) fn know(&mut self, from: usize, to: usize) {
+        let used = self.known_used;
+        if let Some(last) = self.known[..used].iter_mut().find(|(_, end)| *end == from) {
+            last.1 = to;
+        } else if let Some(free) = self.known.get_mut(used) {
+            *free = (from, to);
+            self.known_used += 1;
+        }
+    }
+
+    /// Sees to it that pages which could not be moved now are tried again.
+    pub(super) fn look_again(&mut self) {
+        if self.fork_pause == 0 {
+            self.fork_pause = 10_000;
+        }
+    }
+
+    /// Finds what changed without a word: new mappings, copies after fork, pages that the kernel
+    /// moved. Returns how long it took, if there was anything.
+    pub(super) fn look_after(&mut self, start: &Start) -> Option<u64> {
+        let begun = sys::micros();
+        let now_forks = start.control.forks.swap(0, Ordering::Relaxed);
+        if now_forks > 0 {
+            self.fork_pause = 10_000;
+            self.sweep_due = begun;
+        }
+        let moved = memory::moved_by_kernel();
+        let size = memory::sizes();
+        if moved != self.vmstat_seen {
+            self.vmstat_seen = moved;
+            self.rescan(start, Reason::Drift);
+        } else if self.fork_pause > 0 && begun >= self.sweep_due {
+            self.rescan(start, Reason::Fork);
+            let took = sys::micros() - begun;
+            self.fork_pause = (self.fork_pause * 2).max(took * 50).min(2_000_000);
+            self.sweep_due = begun + self.fork_pause;
+        } else if size != self.size_seen {
+            self.rescan(start, Reason::New);
+        } else {
+            return None;
+        }
+        self.size_seen = size;
+        Some(sys::micros() - begun)
+    }
+
+    /// Watches every mapping of the program's own, and looks at those pages that `reason` asks for:
+    /// what is new, or everything.
+    pub(super) fn rescan(&mut self, start: &Start, reason: Reason) {
+        self.maps.read();
+        let own = self.pool.ranges();
+        let bells = start.control.doorbells.load(Ordering::Relaxed);
+        let mut at = 0;
+        let mut fresh = 0;
+        while let Some((mapping, next)) = self.maps.next(at) {
+            at = next;
+            let ours = mapping.start == bells
+                || (mapping.start >= own[0] && mapping.end <= own[1])
+                || (mapping.start >= own[2] && mapping.end <= own[3])
+                || (mapping.start <= self.scratch && self.scratch < mapping.end);
+            if !mapping.anonymous || ours {
+                continue;
+            }
+            let (from, to) = (mapping.start, mapping.end);
+            if Uffd(self.uffd).register(from, to - from).is_err() {
+                continue;
+            }
+            let _ = sys::lock_on_fault(from, to - from);
+            let seen = self.known[..self.known_used].iter().any(|(s, e)| *s <= from && to <= *e);
+            if (!seen || reason != Reason::New) && mapping.writable {
+                self.sweep(start, from, to, reason, mapping);
+            }
+            // The list is made anew behind what was read of it only when all is known.
+            if !seen {
+                self.know(from, to);
+            }
+            fresh += 1;
+        }
+        if fresh * 2 + 64 < self.known_used || self.known_used == KNOWN {
+            self.known_used = 0;
+        }
+    }
+
+    /// Moves pages of other colors between the addresses into the asked ones.
+    pub(super) fn sweep(
+        &mut self,
+        start: &Start,
+        from: usize,
+        to: usize,
+        reason: Reason,
+        mapping: Mapping,
+    ) {
+        let mut found = [Found::default(); 32];
+        let mut at = from;
+        while at < to {
+            let Ok((count, end)) = Pagemap(self.pagemap).scan(at, to, &mut found) else { return };
+            for range in found.iter().take(count) {
+                self.sweep_range(start, *range, reason, mapping);
+            }
+            if end <= at {
+                return;
+            }
+            at = end;
+        }
+    }
+
+    fn sweep_range(&mut self, start: &Start, range: Found, reason: Reason, mapping: Mapping) {
+        let (from, to) = (range.start as usize, range.end as usize);
+        let mut at = from;
+        while at < to {
+            let pages = ((to - at) / PAGE).min(self.frames.len());
+            let mut frames = self.frames;
+            let known = Pagemap(self.pagemap).frames(at, &mut frames[..pages]);
+            for (i, frame) in frames[..known].iter().enumerate().filter(|(_, frame)| **frame != 0) {
+                let page = at + i * PAGE;
+                let set = chosen(start.control, page, 0);
+                let right = !range.is_zero()
+                    && start.palette.color(*frame).is_some_and(|color| has(&set, color));
+                if !right {
+                    self.mend(start, page, &set, reason, mapping);
+                }
+            }
+            at += pages * PAGE;
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Paging with direct read (drswap section III): cold pages of an unmodified program leave DRAM for
+//! a file in NVM; a read maps them where they lie, a write copies them back.
+//!
+//! As long as the program fits its budget its memory is left as it is. When DRAM becomes short, a
+//! helper process that shares the program's memory replaces it, piece by piece, by private mappings
+//! of the file. In these a page is in one of two states: *N*, not mapped or the file's page mapped
+//! read-only, or *D*, a copy in DRAM. The kernel itself takes it from N to D at a write, and nobody
+//! waits for the helper.
+//!
+//! # Why no write is lost
+//!
+//! To take pages from D to N, the helper
+//!
+//! 1. makes writes to them wait (`UFFDIO_WRITEPROTECT`), and looks which of them are D,
+//! 2. makes sure that their slots were taken out of the file since they came to be D, by punching a
+//!    hole there, now or when a scan found them,
+//! 3. writes them to the file (`pwrite`),
+//! 4. drops the copies (`MADV_DONTNEED`) and lets writes go on.
+//!
+//! A batch goes through each step together. The order of steps matters for each page alone: none of
+//! them changes a page of another cluster.
+//!
+//! A page fault that began before step 1 may install its result at any time, if the entry of the
+//! page table is then as the fault found it. Of these there are two kinds (Linux 6.12):
+//!
+//! * `do_cow_fault` found an empty entry. It holds the lock of the file's page from before its copy
+//!   until the entry is set, and `pwrite` takes that lock. So the fault is over before the slot
+//!   changes, and finds the entry not empty; or it copies what step 3 wrote.
+//! * `wp_page_copy` found the file's page F mapped, and copies it *without* its lock. If another
+//!   thread takes the page to D meanwhile, writes, and the page is evicted and read again, the entry
+//!   would be the same as before: the stale copy would be installed, and the write be lost. But step
+//!   2 took F out of the file, so the page that is mapped now is another one: the fault holds a
+//!   reference, so F cannot have been used again. The entry differs, and the fault begins anew.
+//!
+//! Step 2 may be done at any time while the page is D, and need not be done twice. What is D stays so
+//! until step 4, so F, which was mapped before, was in the file when the page came to be D, and is
+//! punched whenever that happens. A fault that is late may put a new page into the hole, before or
+//! after; nobody has it mapped before step 4 empties the entry, and then its content is that of
+//! step 3. The helper punches at once when a scan finds that a write has brought pages back, because
+//! that frees their slots. Only the program can end D otherwise, by giving the page up
+//! (`MADV_DONTNEED`, `munmap`): then it is punched before the program's call returns or the address
+//! is used again, and what is written in between may be lost as it may without paging.
+//!
+//! # Why nobody waits for ever
+//!
+//! A writer that finds the page protected goes to sleep, and step 4 wakes it. One that is late, and
+//! goes to sleep after step 4, would not be woken: the kernel looks at the entry again, but lets
+//! everybody wait who finds it empty or read-only (`userfaultfd_must_wait`), as it is then. But each
+//! sleeper leaves a message, and the helper wakes those whose page is not protected when it reads
+//! that.
+//!
+//! # Memory without a file
+//!
+//! Memory that is still plain is converted likewise; `mmap` over it, in place of step 4, waits for
+//! all faults of the mapping.
+//!
+//! # Forks
+//!
+//! A child maps the same slots. The kernel tells the helper of every fork before the child runs
+//! (`UFFD_FEATURE_EVENT_FORK`), whichever way it is called, and from then on no slot changes until
+//! the child's memory is gone, which a request to its own userfaultfd tells.
+
+mod budget;
+mod guard;
+mod hooks;
+mod pager;
+mod slots;
+mod space;
+mod spans;
+mod tally;
+mod vmas;
+
+use std::ffi::CString;
+
+use memweir_core::preload::page::{PageCounter, PageOrder};
+
+use crate::control::{self, READY};
+use crate::{launch, sys};
+use pager::{Begin, Start};
+use space::Space;
+use spans::Span;
+use tally::Tally;
+
+/// Runs before the program, when libc works and there is one thread.
+pub(crate) fn start(text: &str) {
+    let Ok(order) = text.parse::<PageOrder>() else { return };
+    let tally = match CString::new(order.counters.as_str()) {
+        Ok(path) => Tally::open(&path),
+        Err(_) => Tally::NONE,
+    };
+    if begin(&order, tally).is_none() {
+        tally.add(PageCounter::Unpaged, 1);
+    }
+}
+
+fn begin(order: &PageOrder, tally: Tally) -> Option<()> {
+    let control = control::create().ok()?;
+    let space = space::create().ok()?;
+    let main = sys::process_id();
+    let start = Start::of(order, control, space, tally, main)?;
+    know_heap(space);
+    let fill = |begin: &mut Begin| begin.start = Some(start);
+    // SAFETY: all zero is a helper that has not started; it uses system calls only.
+    unsafe { launch::launch(control, main, fill, pager::run) }.ok()?;
+    control.await_state(READY);
+    if !control.is_ready() {
+        return None;
+    }
+    if !guard::install() {
+        tally.add(PageCounter::Failures, 1);
+    }
+    hooks::install();
+    // SAFETY: the handlers live as long as the library, which is never unloaded.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+    Some(())
+}
+
+/// What the heap has already.
+fn know_heap(space: &Space) {
+    let mut text = [0u8; 4096];
+    let Ok(fd) = sys::open(c"/proc/self/maps", libc::O_RDONLY) else { return };
+    let mut offset = 0;
+    // The heap is among the first mappings: behind those of the program's file.
+    while let Ok(length @ 1..) = sys::read_at(fd, &mut text, offset) {
+        for line in text[..length].split(|byte| *byte == b'\n').filter(|l| l.ends_with(b"[heap]")) {
+            if let Some(heap) = crate::maps::parse(line) {
+                space.with(|ranges| ranges.add(Span::new(heap.start, heap.end)));
+            }
+        }
+        // Lines that were cut are read again.
+        let whole =
+            text[..length].iter().rposition(|byte| *byte == b'\n').map_or(length, |at| at + 1);
+        offset += whole as u64;
+    }
+    sys::close(fd);
+}
+
+extern "C" fn before_fork() {
+    if let Some(space) = space::get() {
+        space.acquire();
+    }
+}
+
+extern "C" fn after_fork() {
+    if let Some(space) = space::get() {
+        space.release();
+    }
+}

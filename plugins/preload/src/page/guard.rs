@@ -1,0 +1,135 @@
+//! Refusing what would lose data without a word: I/O that holds pages of the program and writes to
+//! them later, behind the page table. A page that is evicted meanwhile would not get the data.
+//!
+//! * Buffers that are registered with an io_uring are held for as long as it exists.
+//! * A read from a file opened with `O_DIRECT` holds the pages until the device has written them.
+//!
+//! The kernel tells nobody which pages are held, so these two calls fail as they do where there is
+//! no memory to lock (`ENOMEM`), and on file systems without direct I/O (`EINVAL`): programs know
+//! both. A seccomp filter sees them whichever way they are called. Devices that hold memory by
+//! calls of their own (RDMA, VFIO) are not seen.
+
+use crate::sys::{Errno, sys};
+
+const LOAD_WORD: u16 = 0x20;
+const AND: u16 = 0x54;
+const JUMP: u16 = 0x05;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_BITS: u16 = 0x45;
+const RETURN: u16 = 0x06;
+
+const ALLOW: u32 = 0x7fff_0000;
+const FAIL_WITH: u32 = 0x0005_0000;
+
+/// Offsets in `struct seccomp_data`.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const ARGUMENTS: u32 = 16;
+
+const X86_64: u32 = 0xc000_003e;
+
+/// Operations of `io_uring_register` that hold memory: buffers, by two ways, and copies of them.
+const REGISTER_BUFFERS: [u32; 3] = [0, 15, 30];
+
+const fn step(code: u16, yes: u8, no: u8, number: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt: yes, jf: no, k: number }
+}
+
+const fn argument(number: u32) -> libc::sock_filter {
+    step(LOAD_WORD, 0, 0, ARGUMENTS + 8 * number)
+}
+
+const PROGRAM: [libc::sock_filter; 21] = [
+    step(LOAD_WORD, 0, 0, ARCHITECTURE),
+    step(JUMP_EQUAL, 0, 17, X86_64),
+    step(LOAD_WORD, 0, 0, NUMBER),
+    step(JUMP_EQUAL, 3, 0, libc::SYS_io_uring_register as u32),
+    step(JUMP_EQUAL, 7, 0, libc::SYS_openat as u32),
+    step(JUMP_EQUAL, 8, 0, libc::SYS_open as u32),
+    step(RETURN, 0, 0, ALLOW),
+    // io_uring_register: the operation is the second argument.
+    argument(1),
+    step(JUMP_EQUAL, 11, 0, REGISTER_BUFFERS[0]),
+    step(JUMP_EQUAL, 10, 0, REGISTER_BUFFERS[1]),
+    step(JUMP_EQUAL, 9, 0, REGISTER_BUFFERS[2]),
+    step(RETURN, 0, 0, ALLOW),
+    // openat, open: the flags are the third argument, and the second.
+    argument(2),
+    step(JUMP, 0, 0, 1),
+    argument(1),
+    step(JUMP_BITS, 0, 3, libc::O_DIRECT as u32),
+    step(AND, 0, 0, libc::O_ACCMODE as u32),
+    // What is only written to the device is not changed by it.
+    step(JUMP_EQUAL, 1, 0, libc::O_WRONLY as u32),
+    step(RETURN, 0, 0, FAIL_WITH | libc::EINVAL as u32),
+    step(RETURN, 0, 0, ALLOW),
+    step(RETURN, 0, 0, FAIL_WITH | libc::ENOMEM as u32),
+];
+
+/// Installs the filter, unless it is inherited already. False if the process may not.
+pub(crate) fn install() -> bool {
+    // SAFETY: with this descriptor the kernel does nothing; the filter fails in its own way.
+    let tried = unsafe { sys!(libc::SYS_io_uring_register, u32::MAX, REGISTER_BUFFERS[0], 0, 0) };
+    if tried == Err(Errno(libc::ENOMEM)) {
+        return true;
+    }
+    let program = libc::sock_fprog {
+        len: PROGRAM.len() as u16,
+        // The kernel only reads it.
+        filter: PROGRAM.as_ptr().cast_mut(),
+    };
+    let (filter, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW);
+    // SAFETY: the program is read, and concerns the system calls that are named in it.
+    unsafe { sys!(libc::SYS_seccomp, filter, flags, &raw const program) }.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel's machine makes of a system call.
+    fn verdict(architecture: u32, number: i64, arguments: [u32; 3]) -> u32 {
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let step = PROGRAM[at];
+            at += 1;
+            let jump = |holds: bool| usize::from(if holds { step.jt } else { step.jf });
+            match step.code {
+                LOAD_WORD if step.k == NUMBER => value = number as u32,
+                LOAD_WORD if step.k == ARCHITECTURE => value = architecture,
+                LOAD_WORD => value = arguments[(step.k - ARGUMENTS) as usize / 8],
+                AND => value &= step.k,
+                JUMP => at += step.k as usize,
+                JUMP_EQUAL => at += jump(value == step.k),
+                JUMP_BITS => at += jump(value & step.k != 0),
+                _ => return step.k,
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_holds_memory_is_refused() {
+        let direct = libc::O_DIRECT as u32;
+        let (read, write, both) =
+            (libc::O_RDONLY as u32, libc::O_WRONLY as u32, libc::O_RDWR as u32);
+        let (einval, enomem) = (FAIL_WITH | libc::EINVAL as u32, FAIL_WITH | libc::ENOMEM as u32);
+        let register = libc::SYS_io_uring_register;
+        let cases = [
+            (register, [9, 0, 0], enomem),
+            (register, [9, 15, 0], enomem),
+            (register, [9, 30, 0], enomem),
+            (register, [9, 2, 0], ALLOW),
+            (libc::SYS_openat, [0, direct, direct | both], einval),
+            (libc::SYS_openat, [0, 0, direct | read], einval),
+            (libc::SYS_openat, [0, direct, both], ALLOW),
+            (libc::SYS_openat, [0, 0, direct | write], ALLOW),
+            (libc::SYS_open, [0, direct | read, 0], einval),
+            (libc::SYS_open, [0, read, direct], ALLOW),
+            (libc::SYS_read, [0, direct, direct], ALLOW),
+        ];
+        for (number, arguments, expected) in cases {
+            assert_eq!(verdict(X86_64, number, arguments), expected, "{number} {arguments:?}");
+            assert_eq!(verdict(1, number, arguments), ALLOW);
+        }
+    }
+}

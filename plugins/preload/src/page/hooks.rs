@@ -1,0 +1,352 @@
+//! libc's functions that change mappings, as paged programs call them.
+//!
+//! What is not seen here (Go, which calls the kernel by itself) is not evicted. In a forked child,
+//! which no helper looks after, memory stays as it is, and only what would go wrong with mappings
+//! of a file is done in another way.
+
+use std::ffi::{CStr, c_int};
+use std::sync::atomic::Ordering;
+
+use crate::control::{self, Ask, Control};
+use crate::page::space::{self, Space};
+use crate::page::spans::Span;
+use crate::patch::{self, address as address_of, changing, done};
+use crate::sys::{self, Errno, sys};
+use crate::uffd::{self, PAGE};
+
+fn pages(start: usize, length: usize) -> Span {
+    Span::of(start, length.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX - start))
+}
+
+/// Asks the helper, however many ask at the same time; none if there is no helper.
+fn ask(ask: Ask, range: Span, more: [usize; 3]) -> Option<usize> {
+    let control = control::get()?;
+    while control.is_ready() {
+        if let Some(answer) = control.ask_more(ask, range.start, range.length(), more) {
+            return Some(answer);
+        }
+        sys::sleep_micros(10);
+    }
+    None
+}
+
+fn has_helper() -> bool {
+    control::get().is_some_and(Control::is_ready)
+}
+
+fn in_file(range: Span) -> bool {
+    space::get().is_some_and(|space| space.with(|ranges| ranges.converted.touches(range)))
+}
+
+fn tell(look: impl FnOnce(&Space)) {
+    if let Some(space) = space::get() {
+        look(space);
+    }
+}
+
+fn forget(range: Span) {
+    tell(|space| space.with(|ranges| ranges.forget(range)));
+}
+
+extern "C" fn mmap(
+    address: usize,
+    length: usize,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: usize,
+) -> usize {
+    // Not stacks: a thread that ends writes to its own, when it can wait for nothing any more.
+    let unfit = libc::MAP_HUGETLB | libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_LOCKED;
+    let own = flags & libc::MAP_TYPE == libc::MAP_PRIVATE
+        && flags & libc::MAP_ANONYMOUS != 0
+        && flags & unfit == 0;
+    let mapped = changing(|| {
+        // SAFETY: the program's own call.
+        let mapped =
+            unsafe { sys!(libc::SYS_mmap, address, length, protection, flags, fd, offset) };
+        if let Ok(start) = mapped {
+            let range = pages(start, length);
+            tell(|space| {
+                space.with(|ranges| if own { ranges.add(range) } else { ranges.forget(range) });
+            });
+        }
+        mapped
+    });
+    if own && let Ok(start) = mapped {
+        announce(pages(start, length));
+    }
+    address_of(mapped)
+}
+
+/// Tells the helper of much new memory at once, where it has to hear of it.
+fn announce(range: Span) {
+    let from = space::get().map_or(0, |space| space.tell_from.load(Ordering::Relaxed));
+    if from > 0 && range.length() >= from {
+        ask(Ask::Watch, range, [0; 3]);
+    }
+}
+
+extern "C" fn munmap(address: usize, length: usize) -> c_int {
+    done(changing(|| {
+        // SAFETY: the program's own call.
+        let result = unsafe { sys!(libc::SYS_munmap, address, length) };
+        if result.is_ok() {
+            forget(pages(address, length));
+        }
+        result
+    }))
+}
+
+extern "C" fn mprotect(address: usize, length: usize, protection: c_int) -> c_int {
+    // SAFETY: the program's own call.
+    done(changing(|| unsafe { sys!(libc::SYS_mprotect, address, length, protection) }))
+}
+
+extern "C" fn mremap(
+    old: usize,
+    old_length: usize,
+    length: usize,
+    flags: c_int,
+    to: usize,
+) -> usize {
+    let range = pages(old, old_length);
+    let ours = space::get().is_some_and(|space| space.with(|r| r.known.touches(range)));
+    // What is in the file, or in several mappings because the helper watches parts of it.
+    let pieces = in_file(range)
+        || (ours && space::get().is_some_and(|s| s.tell_from.load(Ordering::Relaxed) > 0));
+    let usual = old.is_multiple_of(PAGE) && old_length > 0 && length > 0;
+    let plain = flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) == 0;
+    if !pieces || !usual || !plain {
+        return address_of(changing(|| moved(old, old_length, length, flags, to)));
+    }
+    if has_helper() && !in_file(range) {
+        ask(Ask::Settle, range, [0; 3]);
+        let result = changing(|| moved(old, old_length, length, flags, to));
+        if result != Err(Errno(libc::EFAULT)) {
+            return address_of(result);
+        }
+    }
+    let Some(answer) = ask(Ask::Move, range, [length, flags as usize, to]) else {
+        return address_of(copied(range, length, flags, to));
+    };
+    let error = -(answer as isize);
+    address_of(if (1..4096).contains(&error) { Err(Errno(error as i32)) } else { Ok(answer) })
+}
+
+/// The call itself, and what becomes known by it.
+fn moved(
+    old: usize,
+    old_length: usize,
+    length: usize,
+    flags: c_int,
+    to: usize,
+) -> Result<usize, Errno> {
+    // SAFETY: the program's own call.
+    let start = unsafe { sys!(libc::SYS_mremap, old, old_length, length, flags, to) }?;
+    let range = pages(old, old_length);
+    tell(|space| {
+        space.with(|ranges| {
+            let known = ranges.known.at(old).is_some();
+            ranges.forget(range);
+            if known {
+                ranges.add(pages(start, length));
+            }
+        });
+    });
+    Ok(start)
+}
+
+/// The same without a helper: the content is copied to new memory.
+fn copied(range: Span, length: usize, flags: c_int, to: usize) -> Result<usize, Errno> {
+    let length = length.next_multiple_of(PAGE);
+    let fixed = flags & libc::MREMAP_FIXED != 0;
+    if length <= range.length() && !fixed {
+        // SAFETY: the program gives this part up.
+        let rest = unsafe { sys!(libc::SYS_munmap, range.start + length, range.length() - length) };
+        forget(Span::new(range.start + length, range.end));
+        return if length == range.length() { Ok(range.start) } else { rest.map(|_| range.start) };
+    }
+    if flags & libc::MREMAP_MAYMOVE == 0 {
+        return Err(Errno(libc::ENOMEM));
+    }
+    let both = libc::PROT_READ | libc::PROT_WRITE;
+    let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | if fixed { libc::MAP_FIXED } else { 0 };
+    let place = if fixed { to } else { 0 };
+    // SAFETY: new memory, or where the program wants it; then the program's own content, whose
+    // old place it gives up.
+    unsafe {
+        let start = sys!(libc::SYS_mmap, place, length, both, how, usize::MAX, 0)?;
+        let content = range.length().min(length);
+        std::ptr::copy_nonoverlapping(range.start as *const u8, start as *mut u8, content);
+        let _ = sys!(libc::SYS_munmap, range.start, range.length());
+        forget(range);
+        forget(Span::of(start, length));
+        Ok(start)
+    }
+}
+
+extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
+    let range = pages(address, length);
+    let call = |advice: c_int| {
+        // SAFETY: the program's own call.
+        unsafe { sys!(libc::SYS_madvise, address, length, advice) }
+    };
+    match advice {
+        libc::MADV_DONTNEED | libc::MADV_FREE | sys::MADV_DONTNEED_LOCKED => {
+            // The helper must not copy pages that vanish; and what it has copied is in the file.
+            let (filed, result) = changing(|| {
+                let filed = in_file(range);
+                let free = filed && advice == libc::MADV_FREE;
+                (filed, call(if free { libc::MADV_DONTNEED } else { advice }))
+            });
+            // Otherwise the next read would find what was evicted once.
+            if filed && !matches!(result, Err(Errno(libc::EINVAL))) && !discard(range) {
+                discard_alone(range);
+            }
+            done(result)
+        }
+        // What only memory without a file does, or what a new mapping would not have.
+        libc::MADV_DONTFORK
+        | libc::MADV_WIPEONFORK
+        | libc::MADV_MERGEABLE
+        | libc::MADV_DONTDUMP => {
+            tell(|space| {
+                space.with(|ranges| {
+                    if ranges.known.touches(range) {
+                        ranges.excluded.insert(range);
+                    }
+                });
+            });
+            if in_file(range) {
+                ask(Ask::Restore, range, [0; 3]);
+            }
+            done(changing(|| call(advice)))
+        }
+        _ => done(call(advice)),
+    }
+}
+
+fn discard(range: Span) -> bool {
+    ask(Ask::Discard, range, [0; 3]).is_some()
+}
+
+/// Without a helper: new memory in place of the parts that are in the file.
+fn discard_alone(range: Span) {
+    let both = libc::PROT_READ | libc::PROT_WRITE;
+    let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    tell(|space| {
+        let mut rest = range;
+        loop {
+            let part = space.with(|ranges| ranges.converted.first_in(rest));
+            if part.is_empty() {
+                return;
+            }
+            // SAFETY: the program has dropped the content.
+            let _ = unsafe {
+                sys!(libc::SYS_mmap, part.start, part.length(), both, how, usize::MAX, 0)
+            };
+            space.with(|ranges| ranges.converted.remove(part));
+            rest.start = part.end;
+        }
+    });
+}
+
+extern "C" fn brk(address: usize) -> c_int {
+    let (before, now, result) = patch::set_heap_end(address);
+    let (from, to) = (before.next_multiple_of(PAGE), now.next_multiple_of(PAGE));
+    if to > from {
+        tell(|space| space.with(|ranges| ranges.add(Span::new(from, to))));
+        announce(Span::new(from, to));
+    } else if to < from {
+        forget(Span::new(to, from));
+    }
+    result
+}
+
+/// Locks or unlocks by `call` and remembers it: before, and while the helper takes nothing away that it
+/// found unlocked.
+fn lock(range: Span, locked: bool, call: impl FnOnce() -> Result<usize, Errno>) -> c_int {
+    if locked {
+        changing(|| {
+            tell(|space| {
+                space.with(|ranges| ranges.excluded.insert(range));
+            });
+        });
+    }
+    let result = call();
+    if locked != result.is_ok() {
+        tell(|space| {
+            space.with(|ranges| ranges.excluded.remove(range));
+        });
+    }
+    done(result)
+}
+
+extern "C" fn mlock(address: usize, length: usize) -> c_int {
+    // SAFETY: the program's own call.
+    lock(pages(address, length), true, || unsafe { sys!(libc::SYS_mlock, address, length) })
+}
+
+extern "C" fn mlock2(address: usize, length: usize, flags: u32) -> c_int {
+    let range = pages(address, length);
+    // SAFETY: the program's own call.
+    lock(range, true, || unsafe { sys!(libc::SYS_mlock2, address, length, flags) })
+}
+
+extern "C" fn munlock(address: usize, length: usize) -> c_int {
+    // SAFETY: the program's own call.
+    lock(pages(address, length), false, || unsafe { sys!(libc::SYS_munlock, address, length) })
+}
+
+extern "C" fn mlockall(flags: c_int) -> c_int {
+    changing(|| tell(|space| space.locked.store(true, Ordering::Release)));
+    // SAFETY: the program's own call.
+    let result = unsafe { sys!(libc::SYS_mlockall, flags) };
+    if result.is_err() {
+        tell(|space| space.locked.store(false, Ordering::Release));
+    }
+    done(result)
+}
+
+extern "C" fn munlockall() -> c_int {
+    // SAFETY: the program's own call.
+    let result = unsafe { sys!(libc::SYS_munlockall) };
+    tell(|space| space.locked.store(false, Ordering::Release));
+    done(result)
+}
+
+extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
+    // SAFETY: the program's own call.
+    if let Some((start, length)) = unsafe { uffd::registered(request, argument) }
+        && has_helper()
+    {
+        let range = Span::of(start, length);
+        // The program handles page faults of this range by itself; the kernel knows one handler.
+        tell(|space| {
+            space.with(|ranges| ranges.excluded.insert(range));
+        });
+        ask(Ask::Restore, range, [0; 3]);
+    }
+    // SAFETY: the program's own call.
+    done(unsafe { sys!(libc::SYS_ioctl, fd, request, argument) })
+}
+
+/// Replaces the functions. To be called once, before the program has threads.
+pub(crate) fn install() {
+    let hooks: [(&CStr, usize); 12] = [
+        (c"mmap", mmap as *const () as usize),
+        (c"munmap", munmap as *const () as usize),
+        (c"mprotect", mprotect as *const () as usize),
+        (c"mremap", mremap as *const () as usize),
+        (c"madvise", madvise as *const () as usize),
+        (c"brk", brk as *const () as usize),
+        (c"mlock", mlock as *const () as usize),
+        (c"mlock2", mlock2 as *const () as usize),
+        (c"munlock", munlock as *const () as usize),
+        (c"mlockall", mlockall as *const () as usize),
+        (c"munlockall", munlockall as *const () as usize),
+        (c"ioctl", ioctl as *const () as usize),
+    ];
+    patch::install(&hooks);
+}

@@ -1,0 +1,375 @@
+//! The helper of a paged program: what it holds, how it begins, and its loop. What it does with
+//! pages is in the modules below; what is to be done is decided by [`Budget`] and by the policy.
+
+mod batch;
+mod children;
+mod convert;
+mod credit;
+mod evict;
+mod hold;
+mod nvm;
+mod pages;
+mod requests;
+mod scan;
+mod transfer;
+
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+
+use memweir_core::preload::page::{
+    DirectRead, NvmPlace, PageCounter, PageOrder, PagedState, Slowdown,
+};
+use memweir_policy::paging::{LearnsBy, Node, VictimEntry, Victims};
+
+use crate::control::{Control, GONE, READY, REQUESTS, STARTED};
+use crate::launch;
+use crate::maps::Maps;
+use crate::page::budget::{Budget, Stage};
+use crate::page::slots::{SLOTS, Slots};
+use crate::page::space::{Ranges, Space};
+use crate::page::spans::Spans;
+use crate::page::tally::{Tally, Total};
+use crate::sys::{self, Errno, sys};
+use crate::uffd::{
+    self, FEATURE_FORK, FEATURE_MINOR_SHMEM, FEATURE_WRITES_SHMEM, FEATURE_WRITES_UNPOPULATED,
+    Found, Message, PAGE, Pagemap, Uffd,
+};
+use children::Children;
+
+/// Pages that are looked at or evicted together.
+const BATCH: usize = 64;
+/// Faults that can wait for an answer: one for each thread.
+const PENDING: usize = 4096;
+/// Ranges in which writers can be held.
+const HELD: usize = 1024;
+/// Tries to look at the ranges after which others get time to run.
+const AWHILE: u32 = 32;
+/// Microseconds between looks at what costs more than a few.
+const RARELY: u64 = 200_000;
+
+/// Where slots are.
+#[derive(Clone, Copy)]
+enum Place {
+    Memfd,
+    File(&'static CStr),
+    Node(u32),
+}
+
+/// What the helper starts from; made by the program's thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Start {
+    budget: Budget,
+    nvm_bytes: usize,
+    place: Place,
+    copies: bool,
+    victims: &'static VictimEntry,
+    delay: Option<Slowdown>,
+    control: &'static Control,
+    space: &'static Space,
+    tally: Tally,
+    main: i32,
+}
+
+impl Start {
+    /// What `order` says; none if it asks for what cannot be done in a running program.
+    pub(crate) fn of(
+        order: &PageOrder,
+        control: &'static Control,
+        space: &'static Space,
+        tally: Tally,
+        main: i32,
+    ) -> Option<Self> {
+        let victims = memweir_policy::paging::find(&order.victims).ok()?;
+        if victims.learns_by != LearnsBy::Faults || order.dram.0 < PAGE as u64 {
+            return None;
+        }
+        let place = match &order.nvm {
+            NvmPlace::Memfd => Place::Memfd,
+            NvmPlace::Node { node } => Place::Node(*node),
+            NvmPlace::File { path } => {
+                let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+                Place::File(Box::leak(path.into_boxed_c_str()))
+            }
+        };
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Some(Self {
+            budget: Budget { pages: order.dram.0 as usize / PAGE, processors },
+            nvm_bytes: order.nvm_size.0 as usize,
+            place,
+            copies: order.direct_read == DirectRead::Copy,
+            victims,
+            delay: order.delay,
+            control,
+            space,
+            tally,
+            main,
+        })
+    }
+}
+
+/// The helper's memory, shared with nobody. All zero at first.
+#[repr(C)]
+pub(crate) struct Begin {
+    pub(crate) start: Option<Start>,
+    tables: Tables,
+    nodes: [Node; SLOTS],
+}
+
+/// What has no room on the stack.
+#[repr(C)]
+struct Tables {
+    maps: Maps,
+    slots: Slots,
+    /// What is known of each slot's page: [`IN_DRAM`] and the like.
+    flags: [u8; SLOTS],
+    found: [Found; 1024],
+    pending: [Message; PENDING],
+    pending_used: usize,
+    children: Children,
+    held: Spans<HELD>,
+    /// Ranges whose pages are protected just now, because they are to leave.
+    protected: Spans<BATCH>,
+    page: [u64; PAGE / 8],
+}
+
+/// The page has a copy in DRAM, and the policy knows it.
+const IN_DRAM: u8 = 1;
+/// The slot has the page's content, or had it until a write brought it back.
+const IN_NVM: u8 = 2;
+/// The page was seen mapped in place since it was evicted.
+const READ: u8 = 4;
+/// The helper itself has read and written the page since, to see how long that takes.
+const PROBED: u8 = 8;
+/// The page has a copy in DRAM, and since it came there its slot was taken out of the file.
+const FREED: u8 = 16;
+
+/// Where the helper begins.
+pub(crate) extern "C" fn run(begin: usize) -> ! {
+    // SAFETY: the starter made the helper's memory for this call alone.
+    let begin = unsafe { &mut *(begin as *mut Begin) };
+    let Some(start) = begin.start else { sys::exit() };
+    launch::detach(c"memweir-page");
+    start.control.announce(STARTED);
+    match Pager::prepare(start, &mut begin.tables, &mut begin.nodes) {
+        Ok(mut pager) => {
+            start.tally.add(PageCounter::Processes, 1);
+            start.control.announce(READY);
+            pager.serve();
+            pager.finish();
+        }
+        Err(_) => start.control.announce(GONE),
+    }
+    sys::exit()
+}
+
+/// The helper.
+struct Pager<'a> {
+    start: Start,
+    tables: &'a mut Tables,
+    victims: Victims<&'a mut [Node]>,
+    uffd: Uffd,
+    pagemap: Pagemap,
+    statm: i32,
+    maps: i32,
+    nvm: i32,
+    main: i32,
+    /// This process, where pages of several ranges can be dropped by one call.
+    itself: Option<i32>,
+    /// Of this process among the counters.
+    entry: usize,
+    own: Total,
+    total: Total,
+    stage: Stage,
+    state: PagedState,
+    /// Nothing is to be evicted until then: nothing could be, or there was no room.
+    idle_until: u64,
+    rarely_due: u64,
+    scan_due: u64,
+    paused_since: Option<u64>,
+    held_since: u64,
+    /// What is protected next, when writers are held.
+    hold_from: usize,
+    /// Where a page came to DRAM last.
+    arrived_at: usize,
+    converting: convert::Hand,
+    batches: usize,
+    /// Nanoseconds to copy a page in DRAM, if a slower medium is emulated.
+    copy_nanos: f64,
+}
+
+impl<'a> Pager<'a> {
+    fn prepare(start: Start, tables: &'a mut Tables, nodes: &'a mut [Node]) -> Result<Self, Errno> {
+        let minor = if start.copies { FEATURE_MINOR_SHMEM } else { 0 };
+        let features = FEATURE_FORK | FEATURE_WRITES_SHMEM | FEATURE_WRITES_UNPOPULATED | minor;
+        let uffd = Uffd::open_with(features)?;
+        let bells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
+        sys::advise(bells, REQUESTS * PAGE, libc::MADV_DONTFORK)?;
+        uffd.register_for(bells, REQUESTS * PAGE, uffd::MISSING)?;
+        start.control.doorbells.store(bells, std::sync::atomic::Ordering::Release);
+        // SAFETY: makes a descriptor.
+        let main = unsafe { sys!(libc::SYS_pidfd_open, start.main, 0) }? as i32;
+        let mut pager = Self {
+            start,
+            tables,
+            victims: start.victims.build(nodes),
+            uffd,
+            pagemap: Pagemap(sys::open(c"/proc/self/pagemap", libc::O_RDONLY)?),
+            statm: sys::open(c"/proc/self/statm", libc::O_RDONLY)?,
+            maps: sys::open(c"/proc/self/maps", libc::O_RDONLY)?,
+            nvm: nvm::create(start.place)?,
+            main,
+            itself: batch::itself(bells),
+            entry: start.tally.claim(start.main).ok_or(Errno(libc::EAGAIN))?,
+            own: Total::default(),
+            total: Total::default(),
+            stage: Stage::Ample,
+            state: PagedState::Ample,
+            idle_until: 0,
+            rarely_due: 0,
+            scan_due: 0,
+            paused_since: None,
+            held_since: 0,
+            hold_from: 0,
+            arrived_at: 0,
+            converting: convert::Hand::default(),
+            batches: 0,
+            copy_nanos: 0.0,
+        };
+        pager.calibrate();
+        urgent();
+        Ok(pager)
+    }
+
+    fn serve(&mut self) {
+        loop {
+            let pause = self.start.budget.pause(self.total.resident, self.stage);
+            let held = self.tables.held.count() > 0 || self.tables.pending_used > 0;
+            if self.wait(if held { pause.min(500) } else { pause }) {
+                return;
+            }
+            self.drain();
+            self.answer();
+            self.tick();
+            let now = sys::micros();
+            if now >= self.rarely_due {
+                self.rarely_due = now + RARELY;
+                self.start.tally.reap(Some(self.entry));
+                if !launch::same_program(self.start.control, self.start.main) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What is done at every look.
+    fn tick(&mut self) {
+        self.give_back();
+        self.look_after_children();
+        self.measure();
+        self.change_stage();
+        self.hold_or_release();
+        if self.paused_since.is_none() && sys::micros() >= self.idle_until {
+            let pages = self.start.budget.to_evict(self.own.resident, self.total.resident);
+            self.evict(pages);
+        }
+        self.hold_or_release();
+        self.scan_sometimes();
+    }
+
+    /// Looks how much there is, and says so.
+    fn measure(&mut self) {
+        let mut text = [0u8; 128];
+        let length = sys::read_at(self.statm, &mut text, 0).unwrap_or(0);
+        self.own.resident = crate::memory::anonymous_of(&text[..length]);
+        self.own.nvm = nvm::used(self.nvm);
+        self.state = match self.stage {
+            _ if self.paused_since.is_some() => PagedState::Forked,
+            Stage::Over if self.nvm_is_full() => PagedState::Full,
+            Stage::Over => PagedState::Pressed,
+            _ => PagedState::Ample,
+        };
+        self.total = self.start.tally.publish(Some(self.entry), self.own, self.state);
+    }
+
+    /// Bytes that may still go to NVM.
+    fn nvm_room(&self) -> usize {
+        // What is in flight of other processes, and pages that faults put there for a moment.
+        self.start.nvm_bytes.saturating_sub(self.total.nvm + BATCH * PAGE)
+    }
+
+    /// Whether there is no room for a batch, so that nothing is evicted.
+    fn nvm_is_full(&self) -> bool {
+        self.nvm_room() < BATCH * PAGE
+    }
+
+    fn change_stage(&mut self) {
+        let stage = self.start.budget.stage(self.total.resident).max(self.stage);
+        if stage == self.stage {
+            if stage >= Stage::Pressed {
+                self.watch_fresh();
+            }
+            return;
+        }
+        // Huge pages come too fast to be counted. Once memory was short it may be again.
+        // SAFETY: changes a setting of the memory, which is ours and the program's.
+        let _ = unsafe { sys!(libc::SYS_prctl, libc::PR_SET_THP_DISABLE, 1) };
+        self.stage = stage;
+        if stage >= Stage::Pressed {
+            let window = self.start.budget.window() * PAGE;
+            self.start.space.tell_from.store(window, std::sync::atomic::Ordering::Release);
+            self.watch_all();
+        }
+    }
+
+    /// Looks at the ranges; forks are answered while somebody else does. Not to be called while
+    /// pages are protected that are to leave: who looks may wait for one of them.
+    fn ranges<T>(&mut self, look: impl FnOnce(&mut Ranges) -> T) -> T {
+        let space = self.start.space;
+        let mut tries = 0u32;
+        let meanwhile = || {
+            self.drain();
+            tries += 1;
+            if tries.is_multiple_of(AWHILE) {
+                self.let_others_look(tries / AWHILE);
+            }
+        };
+        space.with_patience(meanwhile, look)
+    }
+
+    /// Who looks at the ranges may have been stopped by this very process, which runs before others,
+    /// or wait because writers are held.
+    fn let_others_look(&mut self, rests: u32) {
+        const LONG: u32 = 20;
+        if rests.is_multiple_of(LONG) && self.tables.held.count() > 0 {
+            self.release();
+        }
+        sys::sleep_micros(50);
+    }
+
+    /// Counts a call of the kernel that failed.
+    fn check<T>(&self, result: Result<T, Errno>) -> Option<T> {
+        if result.is_err() {
+            self.start.tally.add(PageCounter::Failures, 1);
+        }
+        result.ok()
+    }
+
+    /// Counts what the program left behind.
+    fn finish(&mut self) {
+        self.scan();
+        self.measure();
+        self.start.tally.release(self.entry, self.start.main as u64);
+    }
+}
+
+/// Runs before others: who fills the memory must not do so while this process waits for a
+/// processor. Where that is not allowed the budget is kept less well.
+fn urgent() {
+    let parameter = 1i32;
+    const FIFO: i32 = 1;
+    // SAFETY: changes this process alone.
+    unsafe {
+        let _ = sys!(libc::SYS_sched_setscheduler, 0, FIFO, &raw const parameter);
+        let _ = sys!(libc::SYS_prctl, libc::PR_SET_TIMERSLACK, 1000);
+    }
+}

@@ -1,0 +1,193 @@
+//! A batch of victims on its way out of DRAM: each step of the protocol that
+//! [`page`](crate::page) argues for is done to all of them before the next one.
+
+use memweir_core::preload::page::PageCounter;
+use memweir_policy::paging::{Entry, VictimPolicy};
+
+use super::nvm::Source;
+use super::{BATCH, FREED, IN_DRAM, IN_NVM, Pager};
+use crate::page::slots::{self, Slots};
+use crate::page::spans::Span;
+use crate::sys::{self, sys};
+use crate::uffd::PAGE;
+
+/// Victims that are protected and in DRAM, as runs of neighbors whose slots are neighbors, too.
+pub(super) struct Batch {
+    runs: [Span; BATCH],
+    used: usize,
+}
+
+impl Batch {
+    pub(super) const EMPTY: Self = Self { runs: [Span { start: 0, end: 0 }; BATCH], used: 0 };
+
+    /// Adds the page at `address`. There is room for [`BATCH`] of them.
+    pub(super) fn add(&mut self, address: usize) {
+        let page = Span::of(address, PAGE);
+        match self.runs[..self.used].last_mut() {
+            // The slots of the next window may be anywhere in the file.
+            Some(run) if run.end == page.start && run.end < Slots::window_end(run.start) => {
+                run.end = page.end;
+            }
+            _ => {
+                if let Some(free) = self.runs.get_mut(self.used) {
+                    *free = page;
+                    self.used += 1;
+                }
+            }
+        }
+    }
+
+    pub(super) fn runs(&self) -> &[Span] {
+        &self.runs[..self.used]
+    }
+
+    pub(super) fn pages(&self) -> usize {
+        self.runs().iter().map(|run| run.length() / PAGE).sum()
+    }
+
+    /// Leaves out the runs for which `stays` is false.
+    fn retain(&mut self, mut stays: impl FnMut(Span) -> bool) {
+        let mut used = 0;
+        for at in 0..self.used {
+            if stays(self.runs[at]) {
+                self.runs[used] = self.runs[at];
+                used += 1;
+            }
+        }
+        self.used = used;
+    }
+}
+
+/// This process as one whose pages [`drop_together`](Pager::drop_together) can drop: before Linux
+/// 6.13 no process's can be, not even its own. `empty` is a page that nobody has touched.
+pub(super) fn itself(empty: usize) -> Option<i32> {
+    // SAFETY: makes a descriptor; and drops a page that is not there.
+    unsafe {
+        let process = sys!(libc::SYS_pidfd_open, sys::process_id(), 0).ok()? as i32;
+        let (vector, advice) = ([empty, PAGE], libc::MADV_DONTNEED);
+        let dropped = sys!(libc::SYS_process_madvise, process, vector.as_ptr(), 1, advice, 0);
+        dropped.ok().map(|_| process)
+    }
+}
+
+impl Pager<'_> {
+    /// Steps 2 to 4 of the protocol, for pages that are protected. Those that cannot leave are left
+    /// out of the batch.
+    pub(super) fn move_out(&mut self, batch: &mut Batch) {
+        self.bind(Source::Nvm);
+        batch.retain(|run| {
+            let written = self.free_slots(run) && self.write_to_slots(run);
+            if !written {
+                self.mark(run, IN_DRAM);
+                self.keep_all(run);
+            }
+            written
+        });
+        self.bind(Source::Anywhere);
+        self.drop_copies(batch);
+        for run in batch.runs() {
+            self.mark(*run, IN_NVM);
+        }
+    }
+
+    /// Step 2, unless it was done to all pages of the run since they came to DRAM.
+    fn free_slots(&mut self, run: Span) -> bool {
+        let (slots, flags) = (&self.tables.slots, &self.tables.flags);
+        let freed = super::scan::range_pages(run)
+            .all(|page| slots.slot(page).is_some_and(|slot| flags[slot as usize] & FREED != 0));
+        freed || self.punch(run)
+    }
+
+    fn write_to_slots(&mut self, run: Span) -> bool {
+        let offset = self.tables.slots.slot(run.start).map(slots::offset);
+        offset.is_some_and(|offset| self.write_out(run, offset))
+    }
+
+    /// Step 4: drops the copies in DRAM.
+    fn drop_copies(&mut self, batch: &mut Batch) {
+        let mut dropped = self.drop_together(batch.runs());
+        batch.retain(|run| {
+            if dropped >= run.length() {
+                dropped -= run.length();
+                return true;
+            }
+            // A part of the run may be gone already; that does no harm.
+            dropped = 0;
+            let advised = sys::advise(run.start, run.length(), libc::MADV_DONTNEED);
+            let gone = self.check(advised).is_some();
+            if !gone {
+                self.mark(run, IN_DRAM | IN_NVM);
+                self.keep_all(run);
+            }
+            gone
+        });
+    }
+
+    /// The same for all of them by one call, where the kernel takes it; returns how many bytes are
+    /// gone, of the first runs.
+    fn drop_together(&self, runs: &[Span]) -> usize {
+        let Some(process) = self.itself.filter(|_| runs.len() > 1) else { return 0 };
+        let mut vector = [[0usize; 2]; BATCH];
+        for (part, run) in vector.iter_mut().zip(runs) {
+            *part = [run.start, run.length()];
+        }
+        let (parts, advice) = (runs.len(), libc::MADV_DONTNEED);
+        // SAFETY: the content of the runs is in their slots, and no write to them is under way.
+        unsafe { sys!(libc::SYS_process_madvise, process, vector.as_ptr(), parts, advice, 0) }
+            .unwrap_or(0)
+    }
+
+    /// The pages stay where they are.
+    pub(super) fn keep_all(&mut self, run: Span) {
+        for page in super::scan::range_pages(run) {
+            if let Some(slot) = self.tables.slots.slot(page) {
+                self.keep(slot);
+            }
+        }
+    }
+
+    fn mark(&mut self, run: Span, flags: u8) {
+        for page in super::scan::range_pages(run) {
+            if let Some(slot) = self.tables.slots.slot(page) {
+                self.tables.flags[slot as usize] = flags;
+            }
+        }
+    }
+
+    /// The victim stays where it is.
+    pub(super) fn keep(&mut self, slot: u32) {
+        self.start.tally.add(PageCounter::Skipped, 1);
+        self.victims.enter(slot, Entry::Kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbors_are_one_run() {
+        let mut batch = Batch::EMPTY;
+        [3, 4, 5, 9, 11, 12].into_iter().for_each(|page| batch.add(page * PAGE));
+        let runs = [(3, 6), (9, 10), (11, 13)].map(|(a, b)| Span::new(a * PAGE, b * PAGE));
+        assert_eq!((batch.runs(), batch.pages()), (&runs[..], 6));
+        batch.retain(|run| run.length() > PAGE);
+        assert_eq!((batch.runs(), batch.pages()), (&[runs[0], runs[2]][..], 5));
+    }
+
+    #[test]
+    fn runs_end_where_slots_are_no_neighbors() {
+        let border = Slots::window_end(0);
+        let mut batch = Batch::EMPTY;
+        [border - PAGE, border, border + PAGE].into_iter().for_each(|page| batch.add(page));
+        let runs = [(border - PAGE, border), (border, border + 2 * PAGE)];
+        assert_eq!(batch.runs(), runs.map(|(start, end)| Span::new(start, end)));
+    }
+
+    #[test]
+    fn as_many_runs_as_pages_have_room() {
+        let mut batch = Batch::EMPTY;
+        (0..BATCH).for_each(|page| batch.add(page * 2 * PAGE));
+        assert_eq!((batch.runs().len(), batch.pages()), (BATCH, BATCH));
+    }
+}

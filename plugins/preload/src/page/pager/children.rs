@@ -1,0 +1,206 @@
+//! Forks: a child maps the slots that its parent mapped, so nothing that was evicted may change
+//! until its memory is gone. And waiting, for forks as for everything else that the kernel tells.
+
+use memweir_core::preload::page::PageCounter;
+
+use super::{PENDING, Pager};
+use crate::page::spans::Span;
+use crate::sys::{self, Errno, sys};
+use crate::uffd::{Message, PAGE, Uffd, WRITES};
+
+/// Children that can be told apart. With more, eviction stops for good.
+const CHILDREN: usize = 1024;
+
+/// The userfaultfds of the children's memory. All zero: none.
+#[repr(C)]
+pub(super) struct Children {
+    used: usize,
+    /// How many of them, from the first, were let go of already.
+    settled: usize,
+    files: [i32; CHILDREN],
+    too_many: bool,
+}
+
+impl Children {
+    pub(super) const fn any(&self) -> bool {
+        self.used > 0 || self.too_many
+    }
+
+    fn push(&mut self, file: i32) {
+        match self.files.get_mut(self.used) {
+            Some(free) => {
+                *free = file;
+                self.used += 1;
+            }
+            None => self.too_many = true,
+        }
+    }
+
+    fn remove(&mut self, at: usize) {
+        sys::close(self.files[at]);
+        self.files.copy_within(at + 1..self.used, at);
+        self.used -= 1;
+        self.settled = self.settled.min(self.used);
+    }
+}
+
+impl Pager<'_> {
+    /// Waits that many microseconds, or until something is to be answered. True when the program
+    /// has ended.
+    pub(super) fn wait(&self, micros: usize) -> bool {
+        const FEW: usize = 30;
+        let mut files = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; FEW + 2];
+        (files[0].fd, files[1].fd) = (self.main, self.uffd.0);
+        let children = &self.tables.children.files[..self.tables.children.used];
+        for (file, child) in files[2..].iter_mut().zip(children) {
+            file.fd = *child;
+        }
+        let time = libc::timespec {
+            tv_sec: (micros / 1_000_000) as i64,
+            tv_nsec: (micros % 1_000_000 * 1000) as i64,
+        };
+        // SAFETY: the kernel writes the answers into the array.
+        let _ = unsafe {
+            sys!(libc::SYS_ppoll, files.as_mut_ptr(), files.len(), &raw const time, 0, 8)
+        };
+        files[0].revents != 0
+    }
+
+    /// Reads what the kernel tells. Forks are answered by that; faults wait for
+    /// [`answer`](Self::answer).
+    pub(super) fn drain(&mut self) {
+        let mut messages = [Message::default(); 16];
+        while self.tables.pending_used + messages.len() <= PENDING {
+            let read = self.uffd.read(&mut messages);
+            for message in &messages[..read] {
+                match message.event {
+                    Message::FORK => self.adopt(message),
+                    Message::FAULT if message.flags & Message::FLAG_PROTECTED != 0 => {
+                        self.start.tally.add(PageCounter::Waits, 1);
+                        self.wake_late(message.address as usize & !(PAGE - 1));
+                    }
+                    Message::FAULT => {
+                        self.tables.pending[self.tables.pending_used] = *message;
+                        self.tables.pending_used += 1;
+                    }
+                    _ => {}
+                }
+            }
+            if read < messages.len() {
+                return;
+            }
+        }
+    }
+
+    /// Wakes who began to wait for a page when its protection was taken off already: the kernel looks
+    /// at the entry of the page table once more, but lets wait whoever finds it empty or read-only.
+    fn wake_late(&self, page: usize) {
+        if self.tables.protected.at(page).is_none() && self.tables.held.at(page).is_none() {
+            self.uffd.wake(page);
+        }
+    }
+
+    /// Whether a child maps what is in the file. What was found in DRAM before this was asked, and is
+    /// false, is in DRAM in any child that is made later, too; so its slots may be taken.
+    pub(super) fn is_shared(&mut self) -> bool {
+        let bells = self.start.control.doorbells.load(std::sync::atomic::Ordering::Relaxed);
+        // From before the first page is copied for a child until its message is read, every such
+        // request is put off; this one does nothing else.
+        while self.uffd.unprotect(bells, PAGE) == Err(Errno(libc::EAGAIN)) {
+            self.await_fork();
+        }
+        self.tables.children.any()
+    }
+
+    /// Reads the message of a fork that is under way. Who forks must be able to run meanwhile.
+    pub(super) fn await_fork(&mut self) {
+        self.drain();
+        sys::sleep_micros(20);
+    }
+
+    fn adopt(&mut self, message: &Message) {
+        self.tables.children.push(message.flags as i32);
+        self.start.tally.add(PageCounter::ForkPauses, 1);
+        self.paused_since.get_or_insert(sys::micros());
+    }
+
+    /// Lets go of new children, and finds those that have ended or started another program.
+    pub(super) fn look_after_children(&mut self) {
+        while self.tables.children.settled < self.tables.children.used {
+            let child = Uffd(self.tables.children.files[self.tables.children.settled]);
+            self.tables.children.settled += 1;
+            self.settle_child(child);
+        }
+        let shared = self.ranges(|ranges| ranges.converted.next(0));
+        let mut at = 0;
+        while at < self.tables.children.used {
+            let child = Uffd(self.tables.children.files[at]);
+            self.listen_to(child);
+            let alive = shared
+                .is_some_and(|span| child.unprotect(span.start, PAGE) != Err(Errno(libc::ESRCH)));
+            if alive {
+                at += 1;
+            } else {
+                self.tables.children.remove(at);
+            }
+        }
+        if let Some(since) = self.paused_since.filter(|_| !self.tables.children.any()) {
+            self.paused_since = None;
+            let nanos = (sys::micros() - since) * 1000;
+            self.start.tally.add(PageCounter::ForkPauseNanos, nanos as usize);
+        }
+    }
+
+    /// A child's memory is its own: nobody waits in it for this process. What is in the file stays
+    /// watched, so that forks of the child are told.
+    fn settle_child(&mut self, child: Uffd) {
+        let mut at = 0;
+        while let Some(known) = self.ranges(|ranges| ranges.known.next(at)) {
+            let mut rest = known;
+            while !rest.is_empty() {
+                let plain = self.ranges(|ranges| ranges.converted.first_out(rest));
+                let file =
+                    Span::new(rest.start, if plain.is_empty() { rest.end } else { plain.start });
+                if !plain.is_empty() {
+                    let _ = child.unregister(plain.start, plain.length());
+                }
+                if self.start.copies && !file.is_empty() {
+                    let _ = child.unregister(file.start, file.length());
+                    let _ = child.register_for(file.start, file.length(), WRITES);
+                }
+                rest.start = if plain.is_empty() { rest.end } else { plain.end };
+            }
+            at = known.end;
+        }
+        let mut at = 0;
+        while let Some(busy) = self.tables.protected.next(at) {
+            let _ = child.unprotect(busy.start, busy.length());
+            at = busy.end;
+        }
+        let mut at = 0;
+        while let Some(held) = self.tables.held.next(at) {
+            let _ = child.unprotect(held.start, held.length());
+            at = held.end;
+        }
+    }
+
+    fn listen_to(&mut self, child: Uffd) {
+        let mut messages = [Message::default(); 16];
+        loop {
+            let read = child.read(&mut messages);
+            for message in &messages[..read] {
+                if message.event == Message::FORK {
+                    self.adopt(message);
+                } else {
+                    // It waits for nobody: the kernel gives it the page.
+                    let page = message.address as usize & !(PAGE - 1);
+                    let _ = child.unregister(page, PAGE);
+                    child.wake(page);
+                }
+            }
+            if read < messages.len() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Making plain memory of the program evictable: what is populated is written to the file, and
+//! private mappings of the file take its place. Oldest memory first, as far as addresses tell: the
+//! heap grows upwards, mappings are placed downwards.
+
+use memweir_core::preload::page::PageCounter;
+
+use super::nvm::Source;
+use super::pages::{CLUSTER, Pages};
+use super::{IN_NVM, Pager};
+use crate::maps::Mapping;
+use crate::page::slots::Slots;
+use crate::page::spans::Span;
+use crate::page::{slots, vmas};
+use crate::sys::{self, sys};
+use crate::uffd::{MINOR, MISSING, PAGE, Pagemap, WRITES};
+
+/// What is converted together.
+const CHUNK: usize = CLUSTER * PAGE;
+/// What lies below is heap.
+const HEAP_BELOW: usize = 0x6000_0000_0000;
+/// What is searched from its start, in the part that grows downwards.
+const BLOCK: usize = 64 << 20;
+/// Microseconds after which all memory is searched again.
+const AGAIN: u64 = 100_000;
+/// Chunks that are tried before something else is done.
+const TRIES: usize = 64;
+
+/// How far the search is. All zero: at its beginning.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hand {
+    heap: usize,
+    block: Span,
+    /// The search goes on below; zero: at the top.
+    below: usize,
+    /// Everything was searched; again from then on.
+    rests_until: u64,
+}
+
+impl Pager<'_> {
+    /// Converts the next chunk that has something, and returns how many pages left DRAM by that.
+    pub(super) fn convert_next(&mut self) -> usize {
+        if sys::micros() < self.converting.rests_until {
+            return 0;
+        }
+        for _ in 0..TRIES {
+            let Some(chunk) = self.next_chunk() else {
+                let rests_until = sys::micros() + AGAIN;
+                self.converting = Hand { rests_until, ..Hand::default() };
+                return 0;
+            };
+            let pages = self.convert(chunk, false);
+            if pages > 0 {
+                return pages;
+            }
+        }
+        0
+    }
+
+    fn next_chunk(&mut self) -> Option<Span> {
+        if let Some(chunk) = self.populated_in(Span::new(self.converting.heap, HEAP_BELOW)) {
+            self.converting.heap = chunk.end;
+            return Some(chunk);
+        }
+        self.converting.heap = HEAP_BELOW;
+        loop {
+            if let Some(chunk) = self.populated_in(self.converting.block) {
+                self.converting.block.start = chunk.end;
+                return Some(chunk);
+            }
+            let below = match self.converting.below {
+                0 => usize::MAX,
+                below => below,
+            };
+            let known = self.ranges(|ranges| ranges.known.before(below))?;
+            let end = known.end.min(below);
+            if end <= HEAP_BELOW {
+                return None;
+            }
+            let start = known.start.max((end - 1) / BLOCK * BLOCK);
+            self.converting.block = Span::new(start, end);
+            self.converting.below = start;
+        }
+    }
+
+    /// The chunk of the first page with content that can be converted.
+    fn populated_in(&mut self, range: Span) -> Option<Span> {
+        let mut rest = range;
+        while !rest.is_empty() {
+            let free = self.ranges(|ranges| ranges.convertible(rest));
+            if free.is_empty() {
+                return None;
+            }
+            let first = self.pagemap.first_populated(free.start, free.end);
+            if let Some(Some(page)) = self.check(first) {
+                let chunk = page / CHUNK * CHUNK;
+                return Some(Span::new(chunk.max(free.start), (chunk + CHUNK).min(free.end)));
+            }
+            rest.start = free.end;
+        }
+        None
+    }
+
+    /// Converts what can be converted of a chunk: all of it, or what lies between the first and the
+    /// last page with content that fits into NVM. Returns the pages that left DRAM.
+    pub(super) fn convert(&mut self, chunk: Span, all: bool) -> usize {
+        if !self.close_gate() {
+            return 0;
+        }
+        // Slots that are to be given back might be those of the chunk.
+        let clean = self.ranges(|ranges| ranges.given_back.is_empty());
+        let pages = if clean && !self.start.space.is_locked() {
+            self.convert_closed(chunk, all)
+        } else {
+            None
+        };
+        self.open_gate();
+        pages.unwrap_or(0)
+    }
+
+    fn convert_closed(&mut self, chunk: Span, all: bool) -> Option<usize> {
+        let free = self.ranges(|ranges| ranges.convertible(chunk));
+        let mapping = vmas::at(self.maps, &mut self.tables.maps, free.start)?;
+        let fit = mapping.anonymous && mapping.readable && mapping.writable && !mapping.executable;
+        let range = free.and(vmas::span(mapping));
+        if !fit || range.is_empty() {
+            return None;
+        }
+        let (range, before) = self.what_fits(range, all)?;
+        // First, so that whatever happens then, nobody takes the mapping for plain memory; and not
+        // while anything is protected, because who forks looks at the ranges and touches its memory.
+        if !self.ranges(|ranges| ranges.converted.insert(range)) {
+            return None;
+        }
+        let pages = self.replace_by_file(range, &before, mapping);
+        if pages.is_none() {
+            self.ranges(|ranges| ranges.converted.remove(range));
+        }
+        pages
+    }
+
+    /// Puts a mapping of the file in place of plain memory; returns how many pages left DRAM.
+    fn replace_by_file(&mut self, range: Span, before: &Pages, like: Mapping) -> Option<usize> {
+        self.check(self.uffd.register_for(range.start, range.length(), MISSING | WRITES))?;
+        if !self.protect(range) {
+            return None;
+        }
+        let pages = self.copy_out(range, before);
+        let replaced = pages.and_then(|pages| {
+            self.map_file(range, like)?;
+            Some(pages)
+        });
+        if replaced.is_none() {
+            self.unprotect(range);
+            return None;
+        }
+        self.tables.protected.remove(range);
+        self.uffd.wake_range(range.start, range.length());
+        self.start.tally.add(PageCounter::ConvertedBytes, range.length());
+        pages
+    }
+
+    /// The part of the range that is converted, and its pages with content: all, if they fit into
+    /// NVM, or those that do. What does not stays plain, or the NVM would never be called full.
+    fn what_fits(&mut self, range: Span, all: bool) -> Option<(Span, Pages)> {
+        let populated = self.populated(range)?;
+        let room = self.nvm_room() / PAGE;
+        if all {
+            return (populated.count() <= room).then_some((range, populated));
+        }
+        let mut fitting = (0..range.length() / PAGE).filter(|page| populated.has(*page)).take(room);
+        let first = fitting.next()?;
+        let last = fitting.last().unwrap_or(first);
+        let part = Span::new(range.start + first * PAGE, range.start + (last + 1) * PAGE);
+        let populated = if part == range { populated } else { self.populated(part)? };
+        Some((part, populated))
+    }
+
+    /// Writes what is populated to the slots; the range is protected. What was not there before
+    /// may have come until then.
+    fn copy_out(&mut self, range: Span, before: &Pages) -> Option<usize> {
+        let offset = self.offset(range)?;
+        let mut pages = before.clone();
+        self.add_found(range, &mut pages, Pagemap::scan_present)?;
+        self.bind(Source::Nvm);
+        let written = self.write_pages(range, &pages, offset);
+        self.bind(Source::Anywhere);
+        if !written {
+            self.punch(range);
+            return None;
+        }
+        for page in 0..range.length() / PAGE {
+            let slot = self.tables.slots.slot(range.start + page * PAGE)?;
+            self.tables.flags[slot as usize] = if pages.has(page) { IN_NVM } else { 0 };
+        }
+        Some(pages.count())
+    }
+
+    fn write_pages(&mut self, range: Span, pages: &Pages, offset: usize) -> bool {
+        let mut at = 0;
+        while let Some((start, end)) = pages.run(at) {
+            at = end;
+            let run = Span::new(range.start + start * PAGE, range.start + end * PAGE);
+            if !self.write_out(run, offset + start * PAGE) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Maps the slots of the range in place of what is there. It is among the converted ranges.
+    pub(super) fn map_file(&mut self, range: Span, like: Mapping) -> Option<()> {
+        let offset = self.offset(range)?;
+        let how = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let protection = vmas::protection(like);
+        // SAFETY: the content of the range is in the slots, and no write to it is under way.
+        let mapped = unsafe {
+            sys!(libc::SYS_mmap, range.start, range.length(), protection, how, self.nvm, offset)
+        };
+        self.check(mapped)?;
+        self.watch_file(range);
+        Some(())
+    }
+
+    pub(super) fn watch_file(&mut self, range: Span) {
+        let modes = if self.start.copies { MISSING | MINOR | WRITES } else { WRITES };
+        self.check(self.uffd.register_for(range.start, range.length(), modes));
+    }
+
+    /// The part of the window around `address` that is one chunk and has slots side by side.
+    pub(super) fn window_of(&self, address: usize, bytes: usize) -> Span {
+        let bytes = bytes.min(CHUNK);
+        let start = address / bytes * bytes;
+        Span::new(start, (start + bytes).min(Slots::window_end(start)))
+    }
+
+    /// Takes slots out of the file whose pages the program gave back.
+    pub(super) fn give_back(&mut self) {
+        if self.tables.children.any() {
+            return;
+        }
+        while let Some(span) = self.ranges(|ranges| ranges.given_back.pop()) {
+            if self.is_shared() {
+                return self.ranges(|ranges| ranges.given_back.push(span));
+            }
+            self.clear(span);
+        }
+        if self.ranges(|ranges| ranges.given_back.overflowed()) {
+            self.clear_all_unused();
+        }
+    }
+
+    pub(super) fn clear(&mut self, span: Span) {
+        self.punch(span);
+        super::scan::range_pages(span).for_each(|page| self.drop_page(page));
+    }
+
+    fn clear_all_unused(&mut self) {
+        if self.is_shared() || !self.close_gate() {
+            return self.ranges(|ranges| ranges.given_back.overflow());
+        }
+        for window in (0..slots::SLOTS as u32).step_by(slots::WINDOW_PAGES) {
+            let start = self.tables.slots.address(window);
+            if self.tables.slots.slot(start) != Some(window) {
+                break;
+            }
+            let mut rest = Span::new(start, Slots::window_end(start));
+            loop {
+                let unused = self.ranges(|ranges| ranges.converted.first_out(rest));
+                if unused.is_empty() {
+                    break;
+                }
+                self.clear(unused);
+                rest.start = unused.end;
+            }
+        }
+        self.open_gate();
+    }
+}

@@ -1,0 +1,183 @@
+//! Answering accesses that wait: to new memory, which is given by credit as long as memory is
+//! short, and in copying mode to every page that is not in DRAM.
+
+use memweir_core::preload::page::{PageCounter, Timed};
+use memweir_policy::paging::{Entry, VictimPolicy};
+
+use super::{IN_DRAM, IN_NVM, Pager};
+use crate::page::budget::Stage;
+use crate::page::slots;
+use crate::page::spans::Span;
+use crate::page::vmas;
+use crate::sys::{self, Errno};
+use crate::uffd::{MISSING, Message, PAGE, WRITES};
+
+/// Microseconds that new memory waits for a forked child to end.
+const PATIENCE: u64 = 20_000;
+
+impl Pager<'_> {
+    /// Answers what can be answered now.
+    pub(super) fn answer(&mut self) {
+        let mut kept = 0;
+        let mut at = 0;
+        while at < self.tables.pending_used {
+            let message = self.tables.pending[at];
+            at += 1;
+            if !self.answer_one(&message) {
+                self.tables.pending[kept] = message;
+                kept += 1;
+            }
+        }
+        self.tables.pending_used = kept;
+    }
+
+    /// False if the access has to wait on.
+    fn answer_one(&mut self, message: &Message) -> bool {
+        let page = message.address as usize & !(PAGE - 1);
+        if self.is_bell(page) {
+            self.serve_request(page);
+            return true;
+        }
+        if self.ranges(|ranges| ranges.converted.at(page)).is_some() {
+            return self.copy_in(page);
+        }
+        if self.paused_since.is_some_and(|since| sys::micros() < since + PATIENCE) {
+            return false;
+        }
+        let pages = self.start.budget.window();
+        let window = self.window_of(page, pages * PAGE);
+        if self.stage < Stage::Over || self.paused_since.is_some() {
+            if self.total.resident + pages <= self.start.budget.high()
+                || self.paused_since.is_some()
+            {
+                self.allow(window, page);
+                self.total.resident += pages;
+                return true;
+            }
+            self.stage = Stage::Over;
+            self.watch_all();
+        }
+        self.give_window(window, page, pages)
+    }
+
+    /// Gives a window of the file, if there is room in DRAM or can be made.
+    fn give_window(&mut self, window: Span, page: usize, pages: usize) -> bool {
+        let most = self.start.budget.hold_above();
+        if self.total.resident + pages > most && sys::micros() >= self.idle_until {
+            self.evict(pages * 2);
+        }
+        let stuck = sys::micros() < self.idle_until;
+        if self.total.resident + pages > most && !stuck {
+            return false;
+        }
+        // What is there of the window leaves, so that all of it is in one state.
+        let before = self.start.tally;
+        let gone = if stuck { 0 } else { self.convert(window, true) };
+        before.add(PageCounter::Evictions, gone);
+        if self.ranges(|ranges| ranges.converted.at(page)).is_none() {
+            self.allow(window, page);
+        }
+        self.total.resident += pages;
+        true
+    }
+
+    /// Lets the kernel give new pages in the window, or at least this one.
+    fn allow(&mut self, window: Span, page: usize) {
+        let mapping = vmas::at(self.maps, &mut self.tables.maps, page);
+        let plain = self.ranges(|ranges| ranges.converted.first_out(Span::new(page, window.end)));
+        let range = mapping.map_or(Span::default(), |mapping| {
+            vmas::span(mapping).and(window).and(Span::new(window.start, plain.end))
+        });
+        let below = self.ranges(|ranges| ranges.converted.before(page));
+        let start = below.map_or(range.start, |below| below.end.max(range.start));
+        let range = Span::new(start, range.end);
+        if range.contains(page) && self.uffd.unregister(range.start, range.length()).is_ok() {
+            return self.uffd.wake_range(window.start, window.length());
+        }
+        let _ = self.uffd.zero(page);
+        self.uffd.wake(page);
+    }
+
+    /// Copies the page to DRAM, as every access asks for in copying mode.
+    fn copy_in(&mut self, page: usize) -> bool {
+        let crowded = self.total.resident > self.start.budget.hold_above();
+        let can_wait = self.paused_since.is_none() && sys::micros() >= self.idle_until;
+        if self.start.copies && crowded && can_wait {
+            return false;
+        }
+        let begun = sys::nanos();
+        let slot = self.tables.slots.slot(page).filter(|_| self.start.copies);
+        let Some(slot) = slot else {
+            self.uffd.wake(page);
+            return true;
+        };
+        let content = &mut self.tables.page;
+        content.fill(0);
+        let read = sys::read_words_at(self.nvm, content, slots::offset(slot) as u64);
+        if self.check(read).is_some() {
+            self.deliver(page, slot);
+        }
+        self.delay(1, |slowdown| slowdown.read);
+        self.uffd.wake(page);
+        self.start.tally.time(Timed::Copy, sys::nanos() - begun);
+        true
+    }
+
+    fn deliver(&mut self, page: usize, slot: u32) {
+        let from = self.tables.page.as_ptr() as usize;
+        let mut result = self.uffd.copy(page, from);
+        while result == Err(Errno(libc::EAGAIN)) {
+            self.await_fork();
+            result = self.uffd.copy(page, from);
+        }
+        if result.is_err() || self.tables.flags[slot as usize] & IN_DRAM != 0 {
+            return;
+        }
+        let returned = self.tables.flags[slot as usize] & IN_NVM != 0;
+        let (counter, why) = if returned {
+            (PageCounter::StraightCopies, Entry::Returned)
+        } else {
+            (PageCounter::FirstTouches, Entry::New)
+        };
+        self.start.tally.add(counter, 1);
+        self.tables.flags[slot as usize] = IN_DRAM;
+        self.victims.enter(slot, why);
+        self.total.resident += 1;
+        if !self.is_shared() {
+            self.free(Span::of(page, PAGE));
+        }
+    }
+
+    /// Makes accesses to new memory wait, everywhere.
+    pub(super) fn watch_all(&mut self) {
+        self.ranges(|ranges| ranges.fresh.clear());
+        let mut at = 0;
+        while let Some(known) = self.ranges(|ranges| ranges.known.next(at)) {
+            self.watch(known);
+            at = known.end;
+        }
+    }
+
+    /// The same for what has become known since.
+    pub(super) fn watch_fresh(&mut self) {
+        while let Some(span) = self.ranges(|ranges| ranges.fresh.pop()) {
+            self.watch(span);
+        }
+        if self.ranges(|ranges| ranges.fresh.overflowed()) {
+            self.watch_all();
+        }
+    }
+
+    pub(super) fn watch(&mut self, range: Span) {
+        let mut rest = range;
+        loop {
+            let plain = self.ranges(|ranges| ranges.convertible(rest));
+            if plain.is_empty() {
+                return;
+            }
+            // Mappings that are gone already, or that another handler has, are no matter.
+            let _ = self.uffd.register_for(plain.start, plain.length(), MISSING | WRITES);
+            rest.start = plain.end;
+        }
+    }
+}

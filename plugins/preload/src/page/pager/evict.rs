@@ -1,0 +1,302 @@
+//! When pages leave DRAM, which do, and protecting them. How they leave is in [`batch`](super::batch).
+
+use memweir_core::preload::page::{PageCounter, Timed};
+use memweir_policy::paging::VictimPolicy;
+
+use super::batch::Batch;
+use super::pages::CLUSTER;
+use super::{BATCH, FREED, IN_DRAM, PROBED, Pager};
+use crate::page::slots::WINDOW_PAGES;
+use crate::page::spans::Span;
+use crate::page::vmas;
+use crate::sys::{self, Errno};
+use crate::uffd::PAGE;
+
+/// Pages that are evicted between two looks at everything else.
+const AT_ONCE: usize = 256;
+/// Pages between two victims that are protected with them, rather than the two one after the
+/// other.
+const GAP: u32 = 8;
+/// Batches in vain, one after the other, after which nothing can be evicted.
+const VAIN: usize = 8;
+/// Microseconds to rest when nothing can be evicted.
+const REST: u64 = 2_000;
+/// One batch in so many is followed by timing how a page of it is read, and written.
+const PROBES: usize = 32;
+
+/// What may happen to victims.
+#[derive(Clone, Copy)]
+enum Fate {
+    Leaves,
+    /// Some of them are locked, or must not be in the file for another reason.
+    Stays,
+    /// Some of them were given back.
+    Gone,
+}
+
+impl Pager<'_> {
+    /// Evicts about that many pages.
+    pub(super) fn evict(&mut self, pages: usize) {
+        let mut left = pages.min(AT_ONCE);
+        let mut vain = 0;
+        while left > 0 && !self.tables.children.any() {
+            if self.nvm_is_full() {
+                self.start.tally.add(PageCounter::NvmFull, 1);
+                return self.rest();
+            }
+            let begun = sys::nanos();
+            let done = match self.convert_next() {
+                0 => self.evict_batch(left.min(self.start.budget.batch())),
+                pages => pages,
+            };
+            let nanos = sys::nanos() - begun;
+            self.start.tally.add(PageCounter::EvictionNanos, nanos as usize);
+            if done == 0 {
+                // Victims that left by themselves, or mappings that change just now.
+                vain += 1;
+                if vain == VAIN || self.victims.resident() == 0 {
+                    return self.rest();
+                }
+                continue;
+            }
+            self.start.tally.add(PageCounter::Batches, 1);
+            self.start.tally.add(PageCounter::Evictions, done);
+            self.start.tally.time(Timed::Eviction, nanos / done as u64);
+            left = left.saturating_sub(done);
+            self.measure();
+            // Whoever fills memory faster than it is emptied waits.
+            self.hold_or_release();
+            self.drain();
+        }
+    }
+
+    fn rest(&mut self) {
+        self.idle_until = sys::micros() + REST;
+    }
+
+    /// Keeps the program from changing its mappings; false if it is about to.
+    pub(super) fn close_gate(&mut self) -> bool {
+        self.start.control.close_gate()
+    }
+
+    pub(super) fn open_gate(&mut self) {
+        self.start.control.open_gate();
+    }
+
+    /// Evicts up to that many victims of the policy.
+    fn evict_batch(&mut self, pages: usize) -> usize {
+        if self.victims.resident() < pages as u32 * 2 {
+            self.scan();
+        }
+        if !self.close_gate() {
+            return 0;
+        }
+        let mut chosen = [0u32; BATCH];
+        let chosen = self.choose(&mut chosen[..pages]);
+        let mut clusters = [Default::default(); BATCH];
+        let count = self.sort_out(chosen, &mut clusters);
+        let mut batch = Batch::EMPTY;
+        clusters[..count].iter().for_each(|cluster| self.gather(cluster, &mut batch));
+        // Once for all of them, now that it is known which are in DRAM.
+        if batch.pages() > 0 && self.is_shared() {
+            batch.runs().iter().for_each(|run| self.keep_all(*run));
+            batch = Batch::EMPTY;
+        }
+        self.move_out(&mut batch);
+        while let Some(span) = self.tables.protected.next(0) {
+            self.unprotect(span);
+        }
+        if self.batches.is_multiple_of(PROBES)
+            && let Some(run) = batch.runs().first()
+        {
+            self.probe(run.start);
+        }
+        self.open_gate();
+        self.batches += 1;
+        batch.pages()
+    }
+
+    /// The policy's next victims, in the order of their slots.
+    fn choose<'b>(&mut self, room: &'b mut [u32]) -> &'b [u32] {
+        let mut count = 0;
+        while let Some(free) = room.get_mut(count)
+            && let Some(victim) = self.victims.victim()
+        {
+            *free = victim;
+            count += 1;
+        }
+        room[..count].sort_unstable();
+        &room[..count]
+    }
+
+    /// Finds which victims can be protected together, and how many such clusters there are. Those
+    /// that must stay are kept. Before anything is protected, because a thread that forks looks at
+    /// the ranges and touches its memory then.
+    fn sort_out<'b>(&mut self, chosen: &'b [u32], clusters: &mut [&'b [u32]; BATCH]) -> usize {
+        let locked = self.start.space.is_locked();
+        let (mut left, mut count) = (chosen, 0);
+        while !left.is_empty() {
+            // All of a cluster, or its first alone.
+            let whole = &left[..cluster_of(left)];
+            let (cluster, fate) = match self.fate(whole) {
+                Fate::Leaves => (whole, Fate::Leaves),
+                _ => (&left[..1], self.fate(&left[..1])),
+            };
+            left = &left[cluster.len()..];
+            match fate {
+                Fate::Leaves if !locked => {
+                    clusters[count] = cluster;
+                    count += 1;
+                }
+                Fate::Leaves | Fate::Stays => cluster.iter().for_each(|slot| self.keep(*slot)),
+                Fate::Gone => self.tables.flags[cluster[0] as usize] = 0,
+            }
+        }
+        count
+    }
+
+    /// What may happen to victims that lie close to each other, and all that lies between.
+    fn fate(&mut self, cluster: &[u32]) -> Fate {
+        let range = self.range_of(cluster);
+        self.ranges(|ranges| match ranges.converted.at(range.start) {
+            Some(span) if span.end >= range.end => {
+                if ranges.excluded.touches(range) {
+                    Fate::Stays
+                } else {
+                    Fate::Leaves
+                }
+            }
+            _ => Fate::Gone,
+        })
+    }
+
+    fn range_of(&self, cluster: &[u32]) -> Span {
+        let address = |slot: Option<&u32>| slot.map_or(0, |slot| self.tables.slots.address(*slot));
+        Span::new(address(cluster.first()), address(cluster.last()) + PAGE)
+    }
+
+    /// Protects a cluster, and adds those of it that are in DRAM then.
+    fn gather(&mut self, cluster: &[u32], batch: &mut Batch) {
+        let range = self.range_of(cluster);
+        let in_dram = if self.protect(range) { self.in_dram(range) } else { None };
+        let Some(in_dram) = in_dram else {
+            return cluster.iter().for_each(|slot| self.keep(*slot));
+        };
+        for slot in cluster {
+            if in_dram.has((slot - cluster[0]) as usize) {
+                batch.add(self.tables.slots.address(*slot));
+            } else {
+                self.tables.flags[*slot as usize] &= !(IN_DRAM | FREED);
+            }
+        }
+    }
+
+    /// Makes writes to the range wait. False if the kernel does not do that here.
+    pub(super) fn protect(&mut self, range: Span) -> bool {
+        if !self.tables.protected.insert(range) {
+            return false;
+        }
+        loop {
+            match self.uffd.protect(range.start, range.length()) {
+                Ok(()) => return true,
+                // A fork waits for its answer.
+                Err(Errno(libc::EAGAIN)) => self.await_fork(),
+                error => {
+                    self.check(error);
+                    self.unprotect(range);
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Lets writes to the range go on, except where writers are held.
+    pub(super) fn unprotect(&mut self, range: Span) {
+        let mut rest = range;
+        while !rest.is_empty() {
+            let open = self.tables.held.first_out(rest);
+            if open.is_empty() {
+                break;
+            }
+            self.let_go(open);
+            rest.start = open.end;
+        }
+        self.tables.protected.remove(range);
+    }
+
+    pub(super) fn let_go(&mut self, range: Span) {
+        while self.uffd.unprotect(range.start, range.length()) == Err(Errno(libc::EAGAIN)) {
+            self.await_fork();
+        }
+    }
+
+    /// Times an access to a page that has just been evicted: a read, and a write then.
+    fn probe(&mut self, address: usize) {
+        if self.start.copies || self.tables.held.at(address).is_some() {
+            return;
+        }
+        let writable = vmas::at(self.maps, &mut self.tables.maps, address)
+            .is_some_and(|mapping| mapping.readable && mapping.writable);
+        let Some(slot) = self.tables.slots.slot(address).filter(|_| writable) else { return };
+        let (read, begun) = (sys::nanos(), sys::nanos());
+        // SAFETY: the page is mapped, readable and writable, and the gate is closed. Adding nothing
+        // changes nothing, whoever else writes to it.
+        let (between, end) = unsafe {
+            std::ptr::read_volatile(address as *const u8);
+            let between = sys::nanos();
+            // Not an atomic addition of the language, which may become a load.
+            std::arch::asm!("lock add byte ptr [{}], 0", in(reg) address);
+            (between, sys::nanos())
+        };
+        // The clock's own time is taken off.
+        let clock = begun - read;
+        self.start.tally.time(Timed::DirectRead, (between - begun).saturating_sub(clock));
+        self.start.tally.time(Timed::Upgrade, (end - between).saturating_sub(clock));
+        // The next scan finds it in DRAM, and is not to count that.
+        self.tables.flags[slot as usize] |= PROBED;
+    }
+
+    /// The page is in NVM no longer, nor in DRAM.
+    pub(super) fn drop_page(&mut self, page: usize) {
+        let Some(slot) = self.tables.slots.slot(page) else { return };
+        let flags = std::mem::take(&mut self.tables.flags[slot as usize]);
+        if flags & IN_DRAM != 0 {
+            self.victims.leave(slot);
+        }
+    }
+}
+
+/// How many of the victims, from the first, are protected together: they lie close to each other, in
+/// one part of the address space.
+fn cluster_of(victims: &[u32]) -> usize {
+    let apart = |pair: &[u32]| {
+        let long = (pair[1] - victims[0]) as usize >= CLUSTER;
+        let window = |slot: u32| slot as usize / WINDOW_PAGES;
+        long || pair[1] - pair[0] > GAP || window(pair[0]) != window(pair[1])
+    };
+    victims.windows(2).position(apart).map_or(victims.len(), |last| last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn victims_close_to_each_other_are_protected_together() {
+        let clusters = |mut victims: &[u32]| {
+            let mut sizes = Vec::new();
+            while !victims.is_empty() {
+                sizes.push(cluster_of(victims));
+                victims = &victims[sizes[sizes.len() - 1]..];
+            }
+            sizes
+        };
+        assert!(clusters(&[]).is_empty());
+        assert_eq!(clusters(&[7]), [1]);
+        assert_eq!(clusters(&[1, 1 + GAP, 2 + GAP * 2, 3 + GAP * 2]), [2, 2]);
+        let many: Vec<u32> = (10..10 + CLUSTER as u32 + 3).collect();
+        assert_eq!(clusters(&many), [CLUSTER, 3]);
+        let border = WINDOW_PAGES as u32;
+        assert_eq!(clusters(&[border - 2, border - 1, border]), [2, 1]);
+    }
+}

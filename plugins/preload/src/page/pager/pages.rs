@@ -1,0 +1,124 @@
+//! Sets of pages that lie close to each other, as scans of the page table find them.
+
+use super::Pager;
+use super::scan::range_pages;
+use crate::page::spans::Span;
+use crate::sys::Errno;
+use crate::uffd::{Found, PAGE, Pagemap};
+
+/// Pages that a set can tell apart: what a huge page has.
+pub(super) const CLUSTER: usize = 512;
+
+/// A scan from one address to another: how many ranges it found, and where it ended.
+type Scan = fn(Pagemap, usize, usize, &mut [Found]) -> Result<(usize, usize), Errno>;
+
+/// Some of up to [`CLUSTER`] pages.
+#[derive(Clone)]
+pub(super) struct Pages([u64; CLUSTER / 64]);
+
+impl Pages {
+    pub(super) const NONE: Self = Self([0; CLUSTER / 64]);
+
+    pub(super) fn add(&mut self, page: usize) {
+        self.0[page / 64] |= 1 << (page % 64);
+    }
+
+    pub(super) fn has(&self, page: usize) -> bool {
+        self.0.get(page / 64).is_some_and(|word| word >> (page % 64) & 1 == 1)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The first run of pages at or behind `page`.
+    pub(super) fn run(&self, page: usize) -> Option<(usize, usize)> {
+        let start = self.next(page, 0)?;
+        Some((start, self.next(start, !0).unwrap_or(CLUSTER)))
+    }
+
+    /// The first page at or behind `page` that is in the set, where `flipped` is zero; where it is all
+    /// ones, that is not.
+    fn next(&self, page: usize, flipped: u64) -> Option<usize> {
+        let mut word = page / 64;
+        let mut bits = (self.0.get(word)? ^ flipped) & (!0 << (page % 64));
+        while bits == 0 {
+            word += 1;
+            bits = self.0.get(word)? ^ flipped;
+        }
+        Some(word * 64 + bits.trailing_zeros() as usize)
+    }
+}
+
+impl Pager<'_> {
+    /// Pages of the range with content of the program's own, present or in the kernel's swap.
+    pub(super) fn populated(&self, range: Span) -> Option<Pages> {
+        let mut pages = Pages::NONE;
+        self.add_found(range, &mut pages, Pagemap::scan_populated)?;
+        Some(pages)
+    }
+
+    /// Pages of the range that are present and not the file's.
+    pub(super) fn in_dram(&self, range: Span) -> Option<Pages> {
+        let mut pages = Pages::NONE;
+        self.add_found(range, &mut pages, Pagemap::scan_present)?;
+        Some(pages)
+    }
+
+    /// Adds the pages of the range that a scan finds, except those of a file.
+    pub(super) fn add_found(&self, range: Span, pages: &mut Pages, scan: Scan) -> Option<()> {
+        let mut found = [Found::default(); 64];
+        let mut at = range.start;
+        while at < range.end {
+            let scanned = scan(self.pagemap, at, range.end, &mut found);
+            let (count, end) = self.check(scanned)?;
+            for found in found[..count].iter().filter(|found| !found.is_file()) {
+                let span = Span::new(found.start as usize, found.end as usize);
+                range_pages(span).for_each(|page| pages.add((page - range.start) / PAGE));
+            }
+            if end <= at {
+                break;
+            }
+            at = end;
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn runs_are_all_that_is_in_a_set(
+            chosen in prop::collection::btree_set(0..CLUSTER, 0..CLUSTER),
+        ) {
+            let mut pages = Pages::NONE;
+            chosen.iter().for_each(|page| pages.add(*page));
+            prop_assert_eq!(pages.count(), chosen.len());
+            let (mut seen, mut at) = (BTreeSet::new(), 0);
+            while let Some((start, end)) = pages.run(at) {
+                prop_assert!(start < end && (at == 0 || start > at));
+                seen.extend(start..end);
+                at = end;
+            }
+            prop_assert_eq!(seen, chosen);
+        }
+    }
+
+    #[test]
+    fn runs_end_with_the_set() {
+        let mut pages = Pages::NONE;
+        (63..130).chain([CLUSTER - 1]).for_each(|page| pages.add(page));
+        assert_eq!(pages.run(0), Some((63, 130)));
+        assert_eq!(pages.run(100), Some((100, 130)));
+        assert_eq!(pages.run(130), Some((CLUSTER - 1, CLUSTER)));
+        assert_eq!(pages.run(CLUSTER), None);
+        assert!(pages.has(129) && !pages.has(130) && !pages.has(CLUSTER));
+    }
+}

@@ -1,0 +1,94 @@
+//! Where a page's slot in NVM is: at an offset of the file that is linear in the address within
+//! each gibibyte, so that neighboring pages are one mapping and one write.
+
+use crate::uffd::PAGE;
+
+/// Bytes of address space that get room in the file together.
+const WINDOW: usize = 1 << 30;
+pub(crate) const WINDOW_PAGES: usize = WINDOW / PAGE;
+/// Windows of the address space of a program.
+const WINDOWS: usize = 1 << (47 - 30);
+/// Windows that can have room: the heap and the mappings lie close to each other.
+const EXTENTS: usize = 512;
+
+/// Pages that can have slots.
+pub(crate) const SLOTS: usize = EXTENTS * WINDOW_PAGES;
+/// Bytes of the file, which has holes where nothing is.
+pub(crate) const FILE_BYTES: usize = EXTENTS * WINDOW;
+
+/// The table in both directions. All zero: no window has room.
+#[repr(C)]
+pub(crate) struct Slots {
+    extents: [u16; WINDOWS],
+    windows: [u32; EXTENTS],
+    used: usize,
+}
+
+impl Slots {
+    /// The slot of the page at `address`, if its window has room already.
+    pub(crate) fn slot(&self, address: usize) -> Option<u32> {
+        let extent = *self.extents.get(address / WINDOW)?;
+        let within = address % WINDOW / PAGE;
+        (extent != 0).then(|| ((extent as usize - 1) * WINDOW_PAGES + within) as u32)
+    }
+
+    /// The same, and gives room to its window if there is some left.
+    pub(crate) fn make(&mut self, address: usize) -> Option<u32> {
+        let window = address / WINDOW;
+        if *self.extents.get(window)? == 0 {
+            *self.windows.get_mut(self.used)? = window as u32;
+            self.used += 1;
+            self.extents[window] = self.used as u16;
+        }
+        self.slot(address)
+    }
+
+    /// The address of the page that has the slot.
+    pub(crate) fn address(&self, slot: u32) -> usize {
+        let extent = slot as usize / WINDOW_PAGES;
+        let window = self.windows.get(extent).map_or(0, |window| *window as usize);
+        window * WINDOW + slot as usize % WINDOW_PAGES * PAGE
+    }
+
+    /// Where the range from `address` on leaves its window.
+    pub(crate) const fn window_end(address: usize) -> usize {
+        (address / WINDOW + 1) * WINDOW
+    }
+}
+
+/// The offset of a slot in the file.
+pub(crate) const fn offset(slot: u32) -> usize {
+    slot as usize * PAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots() -> Box<Slots> {
+        Box::new(Slots { extents: [0; WINDOWS], windows: [0; EXTENTS], used: 0 })
+    }
+
+    #[test]
+    fn slots_and_addresses_belong_to_each_other() {
+        let mut slots = slots();
+        let addresses = [0x5555_5555_6000, 0x7fff_f7ff_f000, 0x7fff_f7ff_e000, 0x1000];
+        assert_eq!(slots.slot(addresses[0]), None);
+        for address in addresses {
+            let slot = slots.make(address).unwrap();
+            assert_eq!(slots.address(slot), address);
+            assert_eq!(slots.make(address), Some(slot));
+        }
+        let (above, below) = (slots.slot(addresses[1]), slots.slot(addresses[2]));
+        assert_eq!(above.unwrap(), below.unwrap() + 1);
+        assert_eq!(slots.make(usize::MAX), None);
+    }
+
+    #[test]
+    fn room_ends() {
+        let mut slots = slots();
+        assert!((0..EXTENTS).all(|window| slots.make(window * WINDOW).is_some()));
+        assert_eq!(slots.make(EXTENTS * WINDOW), None);
+        assert_eq!(slots.make(0), Some(0));
+    }
+}

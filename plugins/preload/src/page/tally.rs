@@ -1,0 +1,124 @@
+//! The counters' file, mapped into every process of a paged program, and this process's entry in it.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memweir_core::preload::page::{
+    PAGE_COUNTERS_BYTES, PAGE_PROCESSES, PageCounter, PagedState, Timed, bucket_of, process_word,
+    timed_word,
+};
+
+use crate::sys::{self, Errno, sys};
+use crate::uffd::PAGE;
+
+const WORDS: usize = PAGE_COUNTERS_BYTES / 8;
+
+/// A word behind the counters that says how many entries were ever used.
+const ENTRIES: usize = timed_word(Timed::DirectRead, 0) - 1;
+
+/// The mapped counters; nothing is counted where they could not be mapped.
+#[derive(Clone, Copy)]
+pub(crate) struct Tally(Option<&'static [AtomicU64; WORDS]>);
+
+/// What all processes have together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Total {
+    /// Pages in DRAM.
+    pub(crate) resident: usize,
+    /// Bytes in NVM.
+    pub(crate) nvm: usize,
+}
+
+impl Tally {
+    /// Counts nothing.
+    pub(crate) const NONE: Self = Self(None);
+
+    /// Maps the file; nothing is counted if that is not possible.
+    pub(crate) fn open(path: &CStr) -> Self {
+        let Ok(fd) = sys::open(path, libc::O_RDWR) else { return Self::NONE };
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping.
+        let start =
+            unsafe { sys!(libc::SYS_mmap, 0, PAGE_COUNTERS_BYTES, both, libc::MAP_SHARED, fd, 0) };
+        sys::close(fd);
+        // SAFETY: the launcher made the file as long as this; all fields are atomic.
+        Self(start.ok().map(|start| unsafe { &*(start as *const _) }))
+    }
+
+    pub(crate) fn add(self, counter: PageCounter, amount: usize) {
+        if let Some(words) = self.0 {
+            words[counter as usize].fetch_add(amount as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts one event of that many nanoseconds.
+    pub(crate) fn time(self, timed: Timed, nanos: u64) {
+        if let Some(words) = self.0 {
+            words[timed_word(timed, bucket_of(nanos))].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// An entry for this process; none if all are taken.
+    pub(crate) fn claim(self, process: i32) -> Option<usize> {
+        let words = self.0?;
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        let free = |entry: &usize| {
+            let word = &words[process_word(*entry)];
+            word.compare_exchange(0, process as u64, order.0, order.1).is_ok()
+        };
+        let entry = (0..PAGE_PROCESSES).find(free)?;
+        words[ENTRIES].fetch_max(entry as u64 + 1, Ordering::AcqRel);
+        Some(entry)
+    }
+
+    /// Says what this process has, and adds up what all have.
+    pub(crate) fn publish(self, entry: Option<usize>, own: Total, state: PagedState) -> Total {
+        let (Some(words), Some(entry)) = (self.0, entry) else { return own };
+        let at = process_word(entry);
+        words[at + 1].store((own.resident * PAGE) as u64, Ordering::Relaxed);
+        words[at + 2].store(own.nvm as u64, Ordering::Relaxed);
+        words[at + 3].store(state as u64, Ordering::Relaxed);
+        let mut total = Total::default();
+        for entry in 0..words[ENTRIES].load(Ordering::Acquire) as usize {
+            let at = process_word(entry);
+            if words[at].load(Ordering::Relaxed) != 0 {
+                total.resident += words[at + 1].load(Ordering::Relaxed) as usize / PAGE;
+                total.nvm += words[at + 2].load(Ordering::Relaxed) as usize;
+            }
+        }
+        let tell = |now: PageCounter, most: PageCounter, bytes: usize| {
+            words[now as usize].store(bytes as u64, Ordering::Relaxed);
+            words[most as usize].fetch_max(bytes as u64, Ordering::Relaxed);
+        };
+        let resident = total.resident * PAGE;
+        tell(PageCounter::DramResidentBytes, PageCounter::DramPeakBytes, resident);
+        tell(PageCounter::NvmUsedBytes, PageCounter::NvmPeakBytes, total.nvm);
+        total
+    }
+
+    /// Gives back the entry of a process that is gone.
+    pub(crate) fn release(self, entry: usize, process: u64) {
+        let Some(words) = self.0 else { return };
+        let at = process_word(entry);
+        words[at + 1].store(0, Ordering::Relaxed);
+        words[at + 2].store(0, Ordering::Relaxed);
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        let _ = words[at].compare_exchange(process, 0, order.0, order.1);
+    }
+
+    /// Gives back the entries of processes that were killed together with their helpers.
+    pub(crate) fn reap(self, own: Option<usize>) {
+        let Some(words) = self.0 else { return };
+        for entry in 0..words[ENTRIES].load(Ordering::Acquire) as usize {
+            let process = words[process_word(entry)].load(Ordering::Relaxed);
+            if process == 0 || Some(entry) == own {
+                continue;
+            }
+            // SAFETY: asks whether there is such a process.
+            let lives = unsafe { sys!(libc::SYS_kill, process, 0) };
+            if lives == Err(Errno(libc::ESRCH)) {
+                self.release(entry, process);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Replacing functions of libc where they stand, and what every replacement needs.
+//!
+//! A symbol that merely comes first (the usual way of a preload library) would not see malloc's
+//! own calls, nor those for thread stacks: inside libc they do not go through symbols. So the
+//! first bytes of the functions jump here, and what they did is done here. Nothing of the old code
+//! is run again, so nothing has to be moved or understood. Which functions, and what is done
+//! instead, is not here.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::control;
+use crate::sys::{self, Errno, sys};
+
+/// Where libc keeps the end of the heap.
+static HEAP_END: AtomicPtr<usize> = AtomicPtr::new(ptr::null_mut());
+
+/// Bytes of the jump: `jmp *0(%rip)` and the address.
+const JUMP: usize = 14;
+/// `endbr64`, which some functions begin with.
+const ENDBR: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+pub(crate) fn fail(errno: Errno) {
+    // SAFETY: the thread's own errno; hooks run in the program's threads only.
+    unsafe { *libc::__errno_location() = errno.0 };
+}
+
+/// What a function returns that returns a number.
+pub(crate) fn done(result: Result<usize, Errno>) -> c_int {
+    match result {
+        Ok(value) => value as c_int,
+        Err(errno) => {
+            fail(errno);
+            -1
+        }
+    }
+}
+
+/// What a function returns that returns an address.
+pub(crate) fn address(result: Result<usize, Errno>) -> usize {
+    result.unwrap_or_else(|errno| {
+        fail(errno);
+        usize::MAX
+    })
+}
+
+/// Runs `change` while the helper moves no page.
+pub(crate) fn changing<T>(change: impl FnOnce() -> T) -> T {
+    let entered = control::get().filter(|control| control.enter());
+    let result = change();
+    if let Some(control) = entered {
+        control.leave();
+    }
+    result
+}
+
+/// What libc's `brk` does: sets the end of the heap. Returns the end before and now, and whether
+/// it is where it was asked to be.
+pub(crate) fn set_heap_end(address: usize) -> (usize, usize, c_int) {
+    let end = HEAP_END.load(Ordering::Relaxed);
+    // SAFETY: asks for the end of the heap.
+    let before = unsafe { sys!(libc::SYS_brk, 0) }.unwrap_or(0);
+    // SAFETY: the program's own call.
+    let now = changing(|| unsafe { sys!(libc::SYS_brk, address) }).unwrap_or(before);
+    // SAFETY: libc's variable, which the replaced function would have set.
+    unsafe { *end = now };
+    if now < address {
+        fail(Errno(libc::ENOMEM));
+        return (before, now, -1);
+    }
+    (before, now, 0)
+}
+
+/// Replaces the functions. To be called once, before the program has threads. What cannot be
+/// replaced is left alone.
+pub(crate) fn install(hooks: &[(&CStr, usize)]) {
+    let Some(heap_end) = symbol(c"__curbrk") else { return };
+    HEAP_END.store(heap_end as *mut usize, Ordering::Relaxed);
+    // Writing through this file copies the page, as a debugger's breakpoint does, and leaves the
+    // mapping and its protection as they are.
+    let Ok(memory) = sys::open(c"/proc/self/mem", libc::O_RDWR) else { return };
+    for (name, hook) in hooks {
+        if let Some(function) = symbol(name) {
+            replace(memory, function, *hook);
+        }
+    }
+    sys::close(memory);
+}
+
+fn replace(memory: c_int, function: usize, hook: usize) {
+    // SAFETY: code of libc, which is readable; functions are aligned to 16 bytes and these are
+    // longer than that.
+    let begins = unsafe { ptr::read_unaligned(function as *const [u8; 4]) };
+    let at = if begins == ENDBR { function + ENDBR.len() } else { function };
+    if size_of_function(function).is_none_or(|size| size < at - function + JUMP) {
+        return;
+    }
+    let mut jump = [0; JUMP];
+    jump[..6].copy_from_slice(&[0xff, 0x25, 0, 0, 0, 0]);
+    jump[6..].copy_from_slice(&hook.to_le_bytes());
+    // SAFETY: the bytes belong to the function that is replaced.
+    let _ = unsafe { sys!(libc::SYS_pwrite64, memory, jump.as_ptr(), jump.len(), at) };
+}
+
+fn symbol(name: &CStr) -> Option<usize> {
+    // SAFETY: looks for a loaded libc and one of its symbols.
+    unsafe {
+        let libc = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+        if libc.is_null() {
+            return None;
+        }
+        let found = libc::dlsym(libc, name.as_ptr());
+        libc::dlclose(libc);
+        (!found.is_null()).then_some(found as usize)
+    }
+}
+
+unsafe extern "C" {
+    fn dladdr1(
+        address: *const c_void,
+        info: *mut libc::Dl_info,
+        extra: *mut *mut c_void,
+        flags: c_int,
+    ) -> c_int;
+}
+
+/// Bytes of the function, as its symbol says.
+fn size_of_function(function: usize) -> Option<usize> {
+    const RTLD_DL_SYMENT: c_int = 1;
+    let mut info = libc::Dl_info {
+        dli_fname: ptr::null(),
+        dli_fbase: ptr::null_mut(),
+        dli_sname: ptr::null(),
+        dli_saddr: ptr::null_mut(),
+    };
+    let mut entry: *mut c_void = ptr::null_mut();
+    // SAFETY: both are written by the call, the entry is a symbol of a loaded library.
+    unsafe {
+        let found = dladdr1(function as *const c_void, &mut info, &mut entry, RTLD_DL_SYMENT);
+        let entry = entry as *const libc::Elf64_Sym;
+        (found != 0 && !entry.is_null()).then(|| (*entry).st_size as usize)
+    }
+}

@@ -1,0 +1,326 @@
+//! Programs under the pager, for real: this file starts itself again as the program, with the
+//! library and an order in its environment.
+//!
+//! `MEMWEIR_STRESS_EVICTIONS` makes the stress tests go on until so many pages were evicted.
+
+#[path = "paged/calls.rs"]
+mod calls;
+#[path = "paged/forks.rs"]
+mod forks;
+#[path = "paged/memory.rs"]
+mod memory;
+#[path = "paged/stalls.rs"]
+mod stalls;
+#[path = "paged/stress.rs"]
+mod stress;
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use memweir_core::Bytes;
+use memweir_core::preload::page::{
+    DirectRead, NvmPlace, PAGE_COUNTERS_BYTES, PAGE_ORDER_VARIABLE, PageCounter, PageCounters,
+    PageOrder, Slowdown, WhenFull,
+};
+
+/// Names what the program does.
+const WORK: &str = "MEMWEIR_TEST_WORK";
+const MIB: u64 = 1 << 20;
+
+/// What a program can do, by name.
+const WORKS: &[(&str, fn())] = &[
+    ("stress", stress::program),
+    ("uncontrolled", stress::uncontrolled),
+    ("fill", memory::fill),
+    ("border", memory::fill_across_a_border),
+    ("random", memory::random_writes),
+    ("drop", memory::drop_while_filling),
+    ("calls", calls::program),
+    ("lock-all", calls::locking_all),
+    ("forks", forks::snapshots),
+    ("vforks", forks::vforks),
+    ("execs", forks::programs),
+    ("fill-and-fork", forks::fill_while_forking),
+];
+
+fn order(dram: u64) -> PageOrder {
+    PageOrder {
+        dram: Bytes(dram * MIB),
+        nvm: NvmPlace::Memfd,
+        nvm_size: Bytes(1024 * MIB),
+        direct_read: DirectRead::InPlace,
+        victims: "fifo".to_owned(),
+        delay: None,
+        when_full: WhenFull::Stop,
+        counters: String::new(),
+    }
+}
+
+/// Runs the work as a paged program; its output and what was counted.
+fn run(work: &str, mut order: PageOrder) -> (Output, PageCounters) {
+    let counters = tempfile::NamedTempFile::new_in("/dev/shm").expect("/dev/shm");
+    counters.as_file().set_len(PAGE_COUNTERS_BYTES as u64).expect("room in /dev/shm");
+    order.counters = counters.path().display().to_string();
+    let output = program(work)
+        .env("LD_PRELOAD", library())
+        .env(PAGE_ORDER_VARIABLE, order.to_string())
+        .output()
+        .expect("this program");
+    let read = || PageCounters::of(&std::fs::read(counters.path()).expect("counters"));
+    // The helpers count on for a moment when the programs have ended.
+    let begun = Instant::now();
+    while read().processes().count() > 0 && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(read().processes().count(), 0, "helpers that do not end");
+    (output, read())
+}
+
+fn program(work: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "the_program", "--nocapture", "--test-threads=1"]).env(WORK, work);
+    command
+}
+
+fn library() -> PathBuf {
+    let executable = std::env::current_exe().expect("this program");
+    executable.with_file_name("libmemweir_preload.so")
+}
+
+/// Whether programs can be paged here; says so if not.
+fn possible() -> bool {
+    // SAFETY: asks for a descriptor.
+    let file = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) };
+    // SAFETY: the descriptor is ours.
+    unsafe { libc::close(file as i32) };
+    // SAFETY: asks for a number.
+    let root = unsafe { libc::geteuid() } == 0;
+    if file < 0 || !root {
+        eprintln!("SKIPPED: userfaultfd with forks needs root");
+    }
+    file >= 0 && root
+}
+
+fn succeeds(output: &Output) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{text}\n{errors}", output.status);
+}
+
+/// Runs the work until it keeps its budget. A helper that the machine keeps from running cannot
+/// keep it, so this is tried again, and passed over where the machine does that all the time.
+fn keeps_budget(work: &str, order: &PageOrder) {
+    const TRIES: usize = 10;
+    /// In this time two threads fill a twentieth of the smallest budget.
+    const TOLERATED: Duration = Duration::from_micros(200);
+    let most = order.dram.0 * 105 / 100;
+    let peak = || {
+        let (output, counters) = run(work, order.clone());
+        succeeds(&output);
+        assert!(counters.get(PageCounter::Evictions) > 0);
+        counters.get(PageCounter::DramPeakBytes)
+    };
+    let peaks: Vec<u64> = (0..TRIES).map(|_| peak()).take_while(|peak| *peak > most).collect();
+    if peaks.len() < TRIES {
+        return;
+    }
+    let stall = stalls::longest();
+    assert!(stall > TOLERATED, "{peaks:?} bytes in DRAM, {most} allowed; stalls of {stall:?}");
+    eprintln!(
+        "SKIPPED: the budget of `{work}`: this machine kept a process from running for {stall:?}"
+    );
+}
+
+#[test]
+fn the_program() {
+    if let Ok(work) = std::env::var(WORK) {
+        let (_, work) = WORKS.iter().find(|(name, _)| *name == work).expect("a known work");
+        work();
+    }
+}
+
+#[test]
+fn no_write_is_lost() {
+    if !possible() {
+        return;
+    }
+    let (output, counters) = run("stress", order(12));
+    succeeds(&output);
+    println!("{} evictions", counters.get(PageCounter::Evictions));
+    assert!(counters.get(PageCounter::Evictions) >= stress::evictions());
+    assert!(counters.copies_in() > 0 && counters.get(PageCounter::DirectReads) > 0);
+}
+
+#[test]
+fn no_write_is_lost_where_reads_copy() {
+    if !possible() {
+        return;
+    }
+    let copying = PageOrder { direct_read: DirectRead::Copy, ..order(12) };
+    let (output, counters) = run("stress", copying);
+    succeeds(&output);
+    assert!(counters.get(PageCounter::Evictions) > 1000);
+    // Between mapping the file and watching the mapping, what another thread reads is read in place.
+    assert!(counters.get(PageCounter::DirectReads) * 100 < counters.copies_in());
+}
+
+#[test]
+fn the_stress_finds_lost_writes() {
+    let output = program("uncontrolled").output().expect("this program");
+    assert!(!output.status.success(), "eviction without protection loses nothing?");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("lost"));
+}
+
+#[test]
+fn what_fits_is_left_alone() {
+    if !possible() {
+        return;
+    }
+    let (output, counters) = run("fill", order(256));
+    succeeds(&output);
+    assert_eq!(counters.get(PageCounter::Processes), 1);
+    assert_eq!(counters.get(PageCounter::ConvertedBytes), 0);
+    assert_eq!(counters.get(PageCounter::Evictions), 0);
+}
+
+#[test]
+fn budgets_are_kept() {
+    if !possible() {
+        return;
+    }
+    for (work, dram) in [("fill", 16), ("fill", 48), ("random", 24)] {
+        for victims in ["fifo", "clock"] {
+            keeps_budget(work, &PageOrder { victims: victims.to_owned(), ..order(dram) });
+        }
+    }
+}
+
+#[test]
+fn slots_that_are_no_neighbors_are_told_apart() {
+    if !possible() {
+        return;
+    }
+    let (output, counters) = run("border", order(32));
+    succeeds(&output);
+    assert!(counters.get(PageCounter::Evictions) > 0);
+}
+
+#[test]
+fn pages_lie_in_files_of_a_tmpfs_and_on_nodes() {
+    if !possible() {
+        return;
+    }
+    let places = [
+        NvmPlace::File { path: "/dev/shm".into() },
+        NvmPlace::File { path: "/dev/shm/new".into() },
+        NvmPlace::Node { node: 0 },
+    ];
+    for nvm in places {
+        let (output, counters) = run("fill", PageOrder { nvm, ..order(24) });
+        succeeds(&output);
+        assert!(counters.get(PageCounter::Evictions) > 0);
+    }
+    assert!(!std::path::Path::new("/dev/shm/new").exists());
+}
+
+#[test]
+fn nvm_that_is_full_is_left_so() {
+    if !possible() {
+        return;
+    }
+    let small = PageOrder { nvm_size: Bytes(8 * MIB), ..order(16) };
+    let (output, counters) = run("fill", small);
+    succeeds(&output);
+    assert!(counters.get(PageCounter::NvmFull) > 0);
+    // Faults put pages there for a moment that no eviction did.
+    let peak = counters.get(PageCounter::NvmPeakBytes);
+    assert!(peak <= 12 * MIB, "{peak} bytes in NVM");
+}
+
+#[test]
+fn a_slow_medium_takes_time() {
+    if !possible() {
+        return;
+    }
+    let delay = Some(Slowdown { read: 2.0, write: 12.0 });
+    let (output, counters) = run("fill", PageOrder { delay, ..order(32) });
+    succeeds(&output);
+    assert!(counters.get(PageCounter::DelayNanos) > 0);
+}
+
+#[test]
+fn calls_mean_what_they_mean() {
+    if !possible() {
+        return;
+    }
+    let (output, counters) = run("calls", order(16));
+    succeeds(&output);
+    assert!(counters.get(PageCounter::Evictions) > 0);
+}
+
+#[test]
+fn memory_that_is_locked_as_a_whole_stays() {
+    if !possible() {
+        return;
+    }
+    let (output, counters) = run("lock-all", order(16));
+    succeeds(&output);
+    assert!(counters.get(PageCounter::Evictions) > 0);
+}
+
+#[test]
+fn what_is_dropped_meanwhile_is_zero() {
+    if !possible() {
+        return;
+    }
+    let converted = |_| {
+        let (output, counters) = run("drop", order(12));
+        succeeds(&output);
+        counters.get(PageCounter::ConvertedBytes)
+    };
+    assert!((0..10).map(converted).sum::<u64>() > 0);
+}
+
+#[test]
+fn children_see_what_was_there() {
+    if !possible() {
+        return;
+    }
+    let (output, counters) = run("forks", order(12));
+    succeeds(&output);
+    assert!(counters.get(PageCounter::Evictions) > 0);
+    assert!(counters.get(PageCounter::ForkPauses) > 0);
+}
+
+#[test]
+fn children_that_share_memory_stop_no_eviction() {
+    if !possible() {
+        return;
+    }
+    let (output, counters) = run("vforks", order(12));
+    succeeds(&output);
+    assert!(counters.get(PageCounter::Evictions) > 0);
+    assert_eq!(counters.get(PageCounter::ForkPauses), 0);
+}
+
+#[test]
+fn programs_that_are_started_share_the_budget() {
+    if !possible() {
+        return;
+    }
+    let (output, counters) = run("execs", order(48));
+    succeeds(&output);
+    assert!(counters.get(PageCounter::Processes) > forks::PROGRAMS as u64);
+    let (output, _) = run("fill-and-fork", order(16));
+    succeeds(&output);
+}
+
+#[test]
+fn unfit_orders_leave_the_program_alone() {
+    let scan = PageOrder { victims: "scan".to_owned(), ..order(16) };
+    let (output, counters) = run("fill", scan);
+    succeeds(&output);
+    assert_eq!(counters.get(PageCounter::Unpaged), 1);
+    assert_eq!(counters.get(PageCounter::Processes), 0);
+}

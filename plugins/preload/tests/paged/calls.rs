@@ -1,0 +1,309 @@
+//! Calls that mean something else for mappings of a file than for plain memory.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memweir_core::preload::page::PAGE_ORDER_VARIABLE;
+
+pub(crate) const PAGE: usize = 4096;
+const PAGES: usize = 64;
+const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+/// Memory of the program's own, by `mmap`.
+struct Block(usize, usize);
+
+impl Block {
+    fn new(pages: usize) -> Self {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), pages * PAGE, BOTH, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        Self(start as usize, pages)
+    }
+
+    fn at(&self, page: usize) -> &AtomicU64 {
+        // SAFETY: the memory is mapped, and the word is one.
+        unsafe { AtomicU64::from_ptr((self.0 + page * PAGE + page % 500 * 8) as *mut u64) }
+    }
+
+    fn write(&self, salt: u64) {
+        (0..self.1).for_each(|page| self.at(page).store(page as u64 ^ salt, Ordering::Relaxed));
+    }
+
+    fn has(&self, pages: std::ops::Range<usize>, salt: u64) -> bool {
+        pages.into_iter().all(|page| self.at(page).load(Ordering::Relaxed) == page as u64 ^ salt)
+    }
+
+    fn is_zero(&self, pages: std::ops::Range<usize>) -> bool {
+        pages.into_iter().all(|page| self.at(page).load(Ordering::Relaxed) == 0)
+    }
+
+    fn address(&self, page: usize) -> *mut c_void {
+        (self.0 + page * PAGE) as *mut c_void
+    }
+
+    /// Pages with a copy in DRAM.
+    fn in_dram(&self) -> usize {
+        use std::os::unix::fs::FileExt;
+        let pagemap = std::fs::File::open("/proc/self/pagemap").expect("pagemap");
+        let mut entries = vec![0; self.1 * 8];
+        pagemap.read_exact_at(&mut entries, (self.0 / PAGE * 8) as u64).expect("pagemap");
+        let entry = |bytes: &[u8]| u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
+        // Present, and not a page of a file.
+        entries.chunks_exact(8).map(entry).filter(|entry| entry >> 61 & 0b101 == 0b100).count()
+    }
+
+    /// Waits until all pages have left DRAM, while other memory comes to it.
+    fn evict(&self) {
+        for round in 0..200 {
+            if self.in_dram() == 0 {
+                return;
+            }
+            let ballast = Self::new(6000);
+            ballast.write(round);
+            assert!(ballast.has(0..6000, round));
+            ballast.unmap();
+        }
+        panic!("{} pages stay in DRAM", self.in_dram());
+    }
+
+    fn unmap(self) {
+        // SAFETY: nobody uses the memory.
+        assert_eq!(unsafe { libc::munmap(self.address(0), self.1 * PAGE) }, 0);
+    }
+
+    fn advise(&self, pages: std::ops::Range<usize>, advice: i32) -> i32 {
+        // SAFETY: the memory is the test's.
+        unsafe { libc::madvise(self.address(pages.start), pages.len() * PAGE, advice) }
+    }
+}
+
+fn evicted(salt: u64) -> Block {
+    let block = Block::new(PAGES);
+    block.write(salt);
+    block.evict();
+    block
+}
+
+/// All of it, in one program.
+pub(crate) fn program() {
+    assert!(std::env::var_os(PAGE_ORDER_VARIABLE).is_some());
+    dropping();
+    moving();
+    locking();
+    advising();
+    reusing();
+    protecting();
+    signals();
+    refusing();
+    heap();
+}
+
+fn dropping() {
+    for advice in [libc::MADV_DONTNEED, libc::MADV_FREE] {
+        let block = evicted(7);
+        assert!(block.has(0..8, 7), "read in place");
+        block.at(9).fetch_add(0x100, Ordering::Relaxed);
+        assert_eq!(block.advise(4..20, advice), 0);
+        assert!(block.is_zero(4..20));
+        assert!(block.has(0..4, 7) && block.has(20..PAGES, 7));
+        block.write(8);
+        block.evict();
+        assert!(block.has(0..PAGES, 8));
+        block.unmap();
+    }
+}
+
+fn moving() {
+    for (before, after) in [(PAGES, 300), (PAGES, 16), (PAGES, PAGES)] {
+        let block = evicted(21);
+        block.at(3).store(3 ^ 21, Ordering::Relaxed);
+        // In the way of growth in place.
+        let beside = Block::new(300);
+        let flags = libc::MREMAP_MAYMOVE;
+        // SAFETY: the memory is the test's.
+        let moved = unsafe { libc::mremap(block.address(0), before * PAGE, after * PAGE, flags) };
+        assert_ne!(moved, libc::MAP_FAILED);
+        let moved = Block(moved as usize, after);
+        assert!(moved.has(0..before.min(after), 21));
+        assert!(moved.is_zero(before.min(after)..after));
+        moved.write(22);
+        moved.evict();
+        assert!(moved.has(0..after, 22));
+        beside.unmap();
+        moved.unmap();
+    }
+    let (block, target) = (evicted(23), Block::new(PAGES));
+    target.write(1);
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    let (from, length) = (block.address(0), PAGES * PAGE);
+    // SAFETY: both are the test's.
+    let moved = unsafe { libc::mremap(from, length, length, flags, target.address(0)) };
+    assert_eq!(moved, target.address(0));
+    assert!(target.has(0..PAGES, 23));
+    // What grows step by step, as large arrays do.
+    let mut array = Vec::new();
+    for value in 0..1_500_000u64 {
+        array.push(value);
+    }
+    assert!(array.iter().enumerate().all(|(i, value)| i as u64 == *value));
+}
+
+fn locking() {
+    let block = evicted(31);
+    // SAFETY: the memory is the test's.
+    let locked = unsafe { libc::mlock(block.address(0), 8 * PAGE) };
+    if locked != 0 {
+        println!("SKIPPED: mlock: {}", std::io::Error::last_os_error());
+        return;
+    }
+    let first = Block(block.0, 8);
+    assert_eq!(first.in_dram(), 8);
+    first.write(32);
+    let ballast = Block::new(9000);
+    (0..3).for_each(|round| ballast.write(round));
+    assert_eq!(first.in_dram(), 8, "locked pages stay");
+    assert!(first.has(0..8, 32));
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::munlock(block.address(0), 8 * PAGE) }, 0);
+    first.evict();
+    assert!(first.has(0..8, 32) && block.has(8..PAGES, 31));
+}
+
+/// All memory is locked, what is evicted as well as what is plain, and let go again.
+pub(crate) fn locking_all() {
+    let plain = Block::new(PAGES);
+    plain.write(81);
+    lock_all_with(&plain, 82);
+    let block = evicted(83);
+    lock_all_with(&block, 84);
+    plain.evict();
+    assert!(plain.has(0..PAGES, 82));
+}
+
+/// Locks all memory while more is written than there is room for; the block stays in DRAM as long.
+fn lock_all_with(block: &Block, salt: u64) {
+    // SAFETY: locks this program's memory.
+    if unsafe { libc::mlockall(libc::MCL_CURRENT) } != 0 {
+        println!("SKIPPED: mlockall: {}", std::io::Error::last_os_error());
+        return;
+    }
+    assert_eq!(block.in_dram(), block.1);
+    block.write(salt);
+    let ballast = Block::new(9000);
+    for round in 0..3 {
+        ballast.write(round);
+        assert_eq!(block.in_dram(), block.1, "locked pages stay");
+    }
+    assert!(ballast.has(0..9000, 2) && block.has(0..block.1, salt));
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::munlockall() }, 0);
+    ballast.unmap();
+    block.evict();
+    assert!(block.has(0..block.1, salt));
+}
+
+fn advising() {
+    let block = evicted(41);
+    assert_eq!(block.advise(0..8, libc::MADV_WIPEONFORK), 0, "asks for plain memory");
+    assert_eq!(block.advise(8..16, libc::MADV_DONTFORK), 0);
+    assert!(block.has(0..PAGES, 41));
+    let huge = block.advise(16..PAGES, libc::MADV_HUGEPAGE);
+    let absent = std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
+    assert!(huge == 0 || absent);
+    assert!(block.has(0..PAGES, 41));
+}
+
+fn reusing() {
+    for round in 0..10 {
+        let block = evicted(51 + round);
+        let start = block.0;
+        block.unmap();
+        let again = Block::new(PAGES);
+        assert!(again.is_zero(0..PAGES), "new memory, at {start:x} before");
+        again.write(52);
+        again.evict();
+        assert!(again.has(0..PAGES, 52));
+        let fixed = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        // SAFETY: replaces memory of the test.
+        unsafe { libc::mmap(again.address(8), 8 * PAGE, BOTH, fixed, -1, 0) };
+        assert!(again.is_zero(8..16) && again.has(0..8, 52) && again.has(16..PAGES, 52));
+        again.unmap();
+    }
+}
+
+fn protecting() {
+    let block = evicted(61);
+    let protect = |protection: i32| {
+        // SAFETY: the memory is the test's.
+        unsafe { libc::mprotect(block.address(0), PAGES * PAGE, protection) }
+    };
+    assert_eq!(protect(libc::PROT_NONE), 0);
+    let ballast = Block::new(6000);
+    ballast.write(1);
+    assert_eq!(protect(BOTH), 0);
+    assert!(block.has(0..PAGES, 61));
+    block.write(62);
+    assert_eq!(protect(libc::PROT_READ), 0);
+    ballast.write(2);
+    assert!(block.has(0..PAGES, 62));
+}
+
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn on_signal(_: i32) {
+    SIGNALS.fetch_add(1, Ordering::Relaxed);
+}
+
+fn signals() {
+    let time = libc::timeval { tv_sec: 0, tv_usec: 500 };
+    let every = libc::itimerval { it_interval: time, it_value: time };
+    let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let off = libc::itimerval { it_interval: never, it_value: never };
+    // SAFETY: the handler adds to a number.
+    unsafe {
+        libc::signal(libc::SIGALRM, on_signal as *const () as libc::sighandler_t);
+        libc::setitimer(libc::ITIMER_REAL, &every, std::ptr::null_mut());
+    }
+    let ballast = Block::new(8000);
+    for round in 0..3 {
+        ballast.write(round);
+        assert!(ballast.has(0..8000, round));
+    }
+    // SAFETY: as above.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &off, std::ptr::null_mut()) };
+    assert!(SIGNALS.load(Ordering::Relaxed) > 0);
+}
+
+fn refusing() {
+    let path = std::env::current_exe().expect("this program");
+    let path = std::ffi::CString::new(path.into_os_string().into_encoded_bytes()).expect("a path");
+    // SAFETY: the path is a string.
+    let direct = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_DIRECT) };
+    assert_eq!((direct, errno()), (-1, libc::EINVAL));
+    // SAFETY: there is no such ring.
+    let ring = unsafe { libc::syscall(libc::SYS_io_uring_register, -1, 0, 0, 0) };
+    assert_eq!((ring, errno()), (-1, libc::ENOMEM));
+}
+
+fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// The heap grows and shrinks.
+fn heap() {
+    // SAFETY: libc's heap is not used by this thread alone, so what is given back is what was
+    // taken just before; if another took more the test looks at nothing.
+    unsafe {
+        let start = libc::sbrk((PAGES * PAGE) as isize) as usize;
+        let block = Block(start.next_multiple_of(PAGE), PAGES - 1);
+        block.write(71);
+        block.evict();
+        assert!(block.has(0..PAGES - 1, 71));
+        if libc::sbrk(0) as usize == start + PAGES * PAGE {
+            libc::sbrk(-((PAGES * PAGE) as isize));
+            assert_eq!(libc::sbrk((PAGES * PAGE) as isize) as usize, start);
+            assert!(block.is_zero(0..PAGES - 1));
+        }
+    }
+}

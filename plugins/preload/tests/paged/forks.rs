@@ -1,0 +1,167 @@
+//! Programs that fork and start others while their pages are evicted.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::calls::PAGE;
+
+/// Programs that are started in two ways each.
+pub(crate) const PROGRAMS: usize = 20;
+const ROUNDS: u64 = 12;
+const WORDS: usize = PAGE / 8;
+/// Pages that are written: more than there is room for.
+const PAGES: usize = 5000;
+
+fn value(page: usize, round: u64) -> u64 {
+    (page as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ round
+}
+
+fn write(memory: &mut [u64], round: u64) {
+    memory.chunks_exact_mut(WORDS).enumerate().for_each(|(page, words)| {
+        words[page % WORDS] = value(page, round);
+    });
+}
+
+fn has(memory: &[u64], round: u64) -> bool {
+    let mut pages = memory.chunks_exact(WORDS).enumerate();
+    pages.all(|(page, words)| words[page % WORDS] == value(page, round))
+}
+
+fn wait_for(child: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY: the kernel writes the status.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status
+}
+
+/// A child that ends with zero if `work` holds. By libc, or by the call alone.
+fn fork(by_libc: bool, work: impl FnOnce() -> bool) -> i32 {
+    // SAFETY: the child does what needs no other thread, and ends.
+    unsafe {
+        let child = if by_libc {
+            libc::fork()
+        } else {
+            libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32
+        };
+        if child == 0 {
+            libc::_exit(i32::from(!work()));
+        }
+        assert!(child > 0);
+        child
+    }
+}
+
+/// Children, and children of theirs, look whether memory is as it was when they were made.
+pub(crate) fn snapshots() {
+    let mut memory = vec![0u64; PAGES * WORDS];
+    for round in 0..ROUNDS {
+        write(&mut memory, round);
+        let child = fork(round % 2 == 0, || {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            let grandchild = fork(true, || {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                has(&memory, round)
+            });
+            // What it writes and drops is its own.
+            let mut copy = vec![1u64; 200 * WORDS];
+            write(&mut copy, 99);
+            has(&memory, round) && has(&copy, 99) && wait_for(grandchild) == 0 && drops(&mut memory)
+        });
+        write(&mut memory, round + 100);
+        assert!(has(&memory, round + 100));
+        assert_eq!(wait_for(child), 0, "the child of round {round}");
+        assert!(has(&memory, round + 100), "the parent in round {round}");
+    }
+}
+
+/// The child drops part of its memory, which is to be zero in it alone.
+fn drops(memory: &mut [u64]) -> bool {
+    let start = (memory.as_ptr() as usize).next_multiple_of(PAGE);
+    let length = 300 * PAGE;
+    // SAFETY: the memory is this process's, and nothing in it is used but by what follows.
+    unsafe {
+        let dropped = libc::madvise(start as *mut libc::c_void, length, libc::MADV_DONTNEED);
+        let words = std::slice::from_raw_parts(start as *const u64, length / 8);
+        dropped == 0 && words.iter().all(|word| std::ptr::read_volatile(word) == 0)
+    }
+}
+
+/// Memory, and how often it was written.
+struct Shared<'a> {
+    memory: &'a mut [u64],
+    round: u64,
+}
+
+/// Looks at its parent's memory, and writes to it.
+extern "C" fn write_for_parent(shared: *mut libc::c_void) -> i32 {
+    // SAFETY: the parent passes it, and waits.
+    let shared = unsafe { &mut *shared.cast::<Shared>() };
+    let whole = has(shared.memory, shared.round);
+    write(shared.memory, shared.round + 100);
+    i32::from(!whole)
+}
+
+/// Children that share the memory while their parent waits, as `vfork` makes them and `posix_spawn`.
+pub(crate) fn vforks() {
+    let mut memory = vec![0u64; PAGES * WORDS];
+    let mut stack = vec![0u128; 1 << 12];
+    for round in 0..ROUNDS {
+        write(&mut memory, round);
+        let mut shared = Shared { memory: &mut memory, round };
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let end = stack.as_mut_ptr_range().end;
+        // SAFETY: the child has a stack of its own, and this thread waits until it has ended.
+        let child =
+            unsafe { libc::clone(write_for_parent, end.cast(), flags, (&raw mut shared).cast()) };
+        assert!(child > 0);
+        assert_eq!(wait_for(child), 0, "the child of round {round}");
+        assert!(has(&memory, round + 100), "the parent in round {round}");
+    }
+}
+
+/// Starts programs in both ways that there are, while other threads write.
+pub(crate) fn programs() {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut memory = vec![0u64; PAGES * WORDS];
+                let mut round = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    write(&mut memory, round);
+                    assert!(has(&memory, round));
+                    round += 1;
+                }
+            });
+        }
+        for number in 0..PROGRAMS * 2 {
+            let mut command = Command::new("/bin/echo");
+            command.arg(number.to_string());
+            if number % 2 == 0 {
+                // SAFETY: does nothing, and makes the child by fork rather than vfork.
+                unsafe { command.pre_exec(|| Ok(())) };
+            }
+            let output = command.output().expect("/bin/echo");
+            assert_eq!(output.stdout, format!("{number}\n").into_bytes());
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Children that stay for a while; nothing is evicted meanwhile, and nobody waits for ever.
+pub(crate) fn fill_while_forking() {
+    let mut memory = vec![0u64; PAGES * WORDS];
+    write(&mut memory, 1);
+    let child = fork(true, || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        has(&memory, 1)
+    });
+    let mut more = vec![0u64; PAGES * WORDS];
+    write(&mut more, 2);
+    write(&mut memory, 3);
+    assert!(has(&more, 2) && has(&memory, 3));
+    assert_eq!(wait_for(child), 0);
+    write(&mut more, 4);
+    assert!(has(&more, 4) && has(&memory, 3));
+}

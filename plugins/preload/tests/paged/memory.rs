@@ -1,0 +1,131 @@
+//! Filling memory and looking whether it is as it was left.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::calls::PAGE;
+
+/// Bytes that are filled: more than the budgets of the tests.
+const SIZE: usize = 96 << 20;
+
+fn content(page: usize, round: usize) -> u64 {
+    (page as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(round as u32)
+}
+
+/// Two rounds of writing each page and reading all.
+pub(crate) fn fill() {
+    fill_and_look(&mut vec![0u64; SIZE / 8]);
+}
+
+/// The same with memory on both sides of a border between two gibibytes, whose slots are apart.
+pub(crate) fn fill_across_a_border() {
+    let here = fill as fn() as usize;
+    // Far above the program, and far below the mappings that there are.
+    let border = (here / GIB + 64) * GIB;
+    let memory = zeros_at(border - SIZE / 2);
+    let elsewhere = zeros_at(border + 64 * GIB);
+    // In this order, or the slots would happen to follow each other.
+    fill_and_look(&mut memory[..SIZE / 16]);
+    fill_and_look(elsewhere);
+    fill_and_look(memory);
+}
+
+const GIB: usize = 1 << 30;
+
+/// Memory at an address where there is none.
+fn zeros_at(start: usize) -> &'static mut [u64] {
+    let both = libc::PROT_READ | libc::PROT_WRITE;
+    let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let start = start as *mut libc::c_void;
+    // SAFETY: a new mapping, which replaces none.
+    let mapped = unsafe { libc::mmap(start, SIZE, both, how, -1, 0) };
+    assert_eq!(mapped, start, "{}", std::io::Error::last_os_error());
+    // SAFETY: the mapping is the caller's alone, stays, and is zero.
+    unsafe { std::slice::from_raw_parts_mut(mapped.cast(), SIZE / 8) }
+}
+
+fn fill_and_look(memory: &mut [u64]) {
+    for round in 0..2 {
+        for (page, words) in memory.chunks_exact_mut(PAGE / 8).enumerate() {
+            words[page % 512] = content(page, round);
+        }
+        let lost: Vec<(usize, u64)> = (memory.chunks_exact(PAGE / 8).enumerate())
+            .map(|(page, words)| (page, words[page % 512]))
+            .filter(|(page, word)| *word != content(*page, round))
+            .collect();
+        assert!(lost.is_empty(), "round {round} from {:?}: {lost:x?}", memory.as_ptr());
+    }
+}
+
+/// Writes here and there, from as many threads as there are processors and two.
+pub(crate) fn random_writes() {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) + 2;
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || {
+                let pages = SIZE / PAGE / threads;
+                let mut memory = vec![0u64; pages * PAGE / 8];
+                let mut sums = vec![0u64; pages];
+                let mut state = thread as u64 + 1;
+                for _ in 0..pages * 3 {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let page = (state >> 33) as usize % pages;
+                    let word = (state >> 20) as usize % (PAGE / 8);
+                    let old = std::mem::replace(&mut memory[page * PAGE / 8 + word], state);
+                    sums[page] = sums[page].wrapping_add(state).wrapping_sub(old);
+                }
+                for (page, words) in memory.chunks_exact(PAGE / 8).enumerate() {
+                    let sum = words.iter().fold(0u64, |sum, word| sum.wrapping_add(*word));
+                    assert_eq!(sum, sums[page], "page {page} of thread {thread}");
+                }
+            });
+        }
+    });
+}
+
+/// Threads that drop pages of their own and find zeros there, in memory that becomes evictable just
+/// then because another thread fills it.
+pub(crate) fn drop_while_filling() {
+    let memory = vec![0u64; SIZE / 8];
+    let start = (memory.as_ptr() as usize).next_multiple_of(PAGE);
+    let rows = (SIZE / PAGE - 1) / (DROPPERS + 1);
+    let filled = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for dropper in 1..=DROPPERS {
+            let filled = &filled;
+            scope.spawn(move || {
+                let mut state = dropper;
+                while filled.load(Ordering::Acquire) < rows {
+                    let choice: [usize; TOGETHER] = std::array::from_fn(|_| {
+                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        (state >> 33) % filled.load(Ordering::Acquire).max(1)
+                    });
+                    let own = |row: usize| start + (row * (DROPPERS + 1) + dropper) * PAGE;
+                    choice.iter().for_each(|row| word(own(*row)).store(7, Ordering::Relaxed));
+                    choice.iter().for_each(|row| drop_page(own(*row)));
+                }
+            });
+        }
+        for row in 0..rows {
+            let page = start + row * (DROPPERS + 1) * PAGE;
+            word(page).store(1, Ordering::Relaxed);
+            filled.store(row + 1, Ordering::Release);
+        }
+    });
+}
+
+/// Threads that drop pages; each has every fourth one, and so has the thread that fills.
+const DROPPERS: usize = 3;
+/// Pages that a thread writes before it drops them.
+const TOGETHER: usize = 256;
+
+fn word(page: usize) -> &'static AtomicU64 {
+    // SAFETY: the callers' pages are mapped as long as they are looked at.
+    unsafe { AtomicU64::from_ptr(page as *mut u64) }
+}
+
+fn drop_page(page: usize) {
+    // SAFETY: the page is the caller's own.
+    let dropped = unsafe { libc::madvise(page as *mut libc::c_void, PAGE, libc::MADV_DONTNEED) };
+    assert_eq!(dropped, 0);
+    assert_eq!(word(page).load(Ordering::Relaxed), 0, "what was dropped is there again");
+}
