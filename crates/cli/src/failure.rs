@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use memweir_core::input::InputError;
+use memweir_linux::preload::NotStarted;
 use memweir_run::batch::RunError;
 use memweir_sim::SimError;
 
@@ -73,6 +74,15 @@ impl Failure {
     /// Standard output that could not be written.
     pub(crate) fn stdout(source: io::Error) -> Self {
         Self::Write { what: "standard output".to_owned(), source }
+    }
+}
+
+impl From<NotStarted> for Failure {
+    fn from(error: NotStarted) -> Self {
+        match error {
+            NotStarted::Wish(refusal) => Self::Input(refusal.written_in("command line")),
+            NotStarted::Machine(lack) => Self::Machine(lack.to_string()),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod doctor;
 mod dram;
 mod emulate;
 mod failure;
+mod foreground;
 mod guardian;
 mod hog;
 mod hogsim;

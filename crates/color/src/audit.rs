@@ -6,10 +6,11 @@ use std::os::unix::fs::FileExt;
 
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{ColorSet, Coloring};
-use memweir_core::preload::{COUNTERS, Order, POOLS};
+use memweir_core::preload::Order;
 use serde::Serialize;
 
-use crate::run::{COUNTERS_DIRECTORY, COUNTERS_PREFIX, privileged};
+use crate::counters::entry_of;
+use crate::run::privileged;
 use crate::{ColorError, machine};
 
 const PAGE: u64 = 4096;
@@ -62,27 +63,7 @@ pub struct Audit {
 /// by the entry that its library made in the counters. (Programs overwrite their environment.)
 #[must_use]
 pub fn order_of(pid: u32) -> Option<Order> {
-    pool_entry(pid).map(|(order, _)| order)
-}
-
-/// The order, and the ranges of the pool.
-fn pool_entry(pid: u32) -> Option<(Order, [u64; 4])> {
-    let entry = COUNTERS + pid as usize % POOLS * 5;
-    let files = fs::read_dir(COUNTERS_DIRECTORY).ok()?.flatten();
-    let counters = files.filter(|f| f.file_name().to_string_lossy().starts_with(COUNTERS_PREFIX));
-    counters.into_iter().find_map(|file| {
-        let bytes = fs::read(file.path()).ok()?;
-        let word = |i: usize| {
-            let at = (entry + i) * 8;
-            bytes.get(at..at + 8).map(|word| u64::from_le_bytes(std::array::from_fn(|b| word[b])))
-        };
-        if word(0)? != u64::from(pid) {
-            return None;
-        }
-        let text = bytes.get((COUNTERS + POOLS * 5) * 8..)?;
-        let order = std::str::from_utf8(text).ok()?.parse().ok()?;
-        Some((order, [word(1)?, word(2)?, word(3)?, word(4)?]))
-    })
+    entry_of(pid).map(|(order, _)| order)
 }
 
 /// Looks at every present page of process `pid`.
@@ -96,7 +77,7 @@ pub fn audit(pid: u32, coloring: &Coloring, asked: &ColorSet) -> Result<Audit, C
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(unreadable)?;
     let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(unreadable)?;
     let flags = File::open("/proc/kpageflags").ok();
-    let pools = pool_entry(pid).map_or([0; 4], |(_, ranges)| ranges);
+    let pools = entry_of(pid).map_or([0; 4], |(_, ranges)| ranges);
     let mut kinds: BTreeMap<Kind, Pages> = BTreeMap::new();
     for line in maps.lines() {
         let Some((start, end, mut kind)) = mapping(line) else { continue };

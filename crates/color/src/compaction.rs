@@ -5,6 +5,8 @@ use std::io::{Read, Seek, Write};
 
 use nix::fcntl::{Flock, FlockArg};
 
+use crate::processes::lives;
+
 /// Whether compaction moves locked pages.
 const SETTING: &str = "/proc/sys/vm/compact_unevictable_allowed";
 
@@ -64,8 +66,7 @@ fn share(change: impl FnOnce(&mut Vec<u32>, &mut String) -> Option<()>) -> Optio
     let mut words = text.split_whitespace();
     let mut before = words.next().unwrap_or("1").to_owned();
     let known: Vec<u32> = words.filter_map(|word| word.parse().ok()).collect();
-    let lives = |user: &u32| fs::exists(format!("/proc/{user}")).unwrap_or(false);
-    let mut users: Vec<u32> = known.iter().copied().filter(lives).collect();
+    let mut users: Vec<u32> = known.iter().copied().filter(|user| lives(*user)).collect();
     if users.is_empty() && !known.is_empty() {
         fs::write(SETTING, before.as_str()).ok()?;
     }

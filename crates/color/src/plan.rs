@@ -1,12 +1,9 @@
 //! From a map and the colors that somebody asks for to the order for the preload library.
 
-use memweir_core::address_map::{AddressMap, ColorSet, Coloring, Span};
+use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring, Span};
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::Refusal;
 use memweir_core::preload::{MAX_PRELOAD_COLORS, Order, Shortage};
-
-/// Bits of the offset in a page.
-const PAGE_BITS: u32 = 12;
 
 /// Cache colors that a program may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,14 +38,7 @@ impl Wish {
     /// Refuses maps that are not valid or allow one color only, colors outside the map, and bank
     /// and cache colors that no page has both of.
     pub fn order(&self, counters: String) -> Result<Order, Refusal> {
-        self.map.validate()?;
-        let coloring = self.map.coloring(PAGE_BITS);
-        if coloring.colors() == 1 {
-            return Err(Refusal::new(
-                format!("the map `{}` allows one color only for pages of 4 KiB", self.map.name),
-                "every page reaches every bank, so nothing can be kept apart; `memweir map show` tells why",
-            ));
-        }
+        let (coloring, cache) = together(&self.map, &self.colors, self.cache.as_ref())?;
         if coloring.colors() > MAX_PRELOAD_COLORS {
             return Err(Refusal::new(
                 format!(
@@ -57,11 +47,6 @@ impl Wish {
                 ),
                 "leave functions out of the map until fewer colors remain",
             ));
-        }
-        self.colors.within(coloring.colors())?;
-        let cache = self.cache.as_ref().map(|cache| cache.coloring()).transpose()?;
-        if let Some((cache_coloring, cache_colors)) = &cache {
-            meet(&coloring, &self.colors, cache_coloring, cache_colors)?;
         }
         Ok(Order {
             coloring,
@@ -75,9 +60,44 @@ impl Wish {
     }
 }
 
+/// The bank colors of single pages.
+///
+/// # Errors
+/// Refuses maps that are not valid or allow one color only.
+pub(crate) fn strict(map: &AddressMap) -> Result<Coloring, Refusal> {
+    map.validate()?;
+    let coloring = map.coloring(BASE_PAGE_BITS);
+    if coloring.colors() == 1 {
+        return Err(Refusal::new(
+            format!("the map `{}` allows one color only for pages of 4 KiB", map.name),
+            "every page reaches every bank, so nothing can be kept apart; `memweir map show` tells why",
+        ));
+    }
+    Ok(coloring)
+}
+
+/// The colorings of banks and cache in which these colors are.
+///
+/// # Errors
+/// Refuses what [`strict`] refuses, colors outside the map or the cache, and bank and cache colors that
+/// no page has both of.
+pub(crate) fn together(
+    map: &AddressMap,
+    colors: &ColorSet,
+    cache: Option<&CacheColors>,
+) -> Result<(Coloring, Option<(Coloring, ColorSet)>), Refusal> {
+    let coloring = strict(map)?;
+    colors.within(coloring.colors())?;
+    let cache = cache.map(CacheColors::coloring).transpose()?;
+    if let Some((cache_coloring, cache_colors)) = &cache {
+        meet(&coloring, colors, cache_coloring, cache_colors)?;
+    }
+    Ok((coloring, cache))
+}
+
 impl CacheColors {
     fn coloring(&self) -> Result<(Coloring, ColorSet), Refusal> {
-        let coloring = Coloring::of_cache(&self.cache, PAGE_BITS);
+        let coloring = Coloring::of_cache(&self.cache, BASE_PAGE_BITS);
         if coloring.colors() == 1 || coloring.colors() > MAX_PRELOAD_COLORS {
             return Err(Refusal::new(
                 format!("a cache with {} page colors cannot be divided by them", coloring.colors()),

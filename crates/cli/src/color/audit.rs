@@ -58,7 +58,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         let found = match audit(args.pid, &coloring, &asked) {
             Ok(found) => found,
             Err(_) if seen => return Ok(Outcome::Success),
-            Err(error) => return Err(super::failure(error)),
+            Err(error) => return Err(error.into()),
         };
         seen = true;
         if let Some(path) = &args.json {

@@ -5,10 +5,10 @@ mod plan;
 mod run;
 
 use clap::Subcommand;
-use memweir_color::ColorError;
 use memweir_core::address_map::ColorSet;
 
 use crate::failure::{Failure, Outcome};
+use crate::value::refused;
 
 /// Options of `memweir color`.
 #[derive(Debug, clap::Args)]
@@ -38,16 +38,5 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 /// Colors such as `0-3,8`.
 fn colors(text: &str) -> Result<ColorSet, String> {
-    text.parse::<ColorSet>().map_err(|refusal| match refusal.help {
-        Some(help) => format!("{}; {help}", refusal.reason),
-        None => refusal.reason,
-    })
-}
-
-/// A refusal as the input's, anything else as the machine's.
-pub(crate) fn failure(error: ColorError) -> Failure {
-    match error {
-        ColorError::Wish(refusal) => Failure::Input(refusal.written_in("command line")),
-        machine @ ColorError::Machine { .. } => Failure::Machine(machine.to_string()),
-    }
+    text.parse::<ColorSet>().map_err(refused)
 }

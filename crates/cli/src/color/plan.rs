@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use memweir_core::address_map::ColorSet;
+use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::cache::CacheGeometry;
 use memweir_policy::colors::{ASSIGNMENTS, CacheUse, ColorAssignment, ProgramTraits, Supply};
 use memweir_run::batch::Knowledge;
@@ -16,9 +16,6 @@ use crate::failure::{Failure, Outcome};
 use crate::render::text::{Align, rate, table};
 use crate::value::{cache, refused};
 use crate::{map, output};
-
-/// Bits of the offset within a base page, which is what live programs are given.
-const PAGE_BITS: u32 = 12;
 
 /// Options of `memweir color plan`.
 #[derive(Debug, clap::Args)]
@@ -62,7 +59,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let file = JobsFile::read(&args.jobs, Limits { cores: Machine::here().cores })?;
     let store = Store::open(args.store.as_deref())?;
     let knowledge = Knowledge::of_batch(&file.batch, Some(&store))?;
-    let supply = Supply::of_map(&map, PAGE_BITS, args.cache.as_ref());
+    let supply = Supply::of_map(&map, BASE_PAGE_BITS, args.cache.as_ref());
     let sets = colors::plan(&file.batch, &knowledge, args.policy, &supply, args.cache_use)
         .map_err(|refusal| refusal.written_in(&args.jobs.display().to_string()))?;
     for notice in &knowledge.notices {

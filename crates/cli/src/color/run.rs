@@ -1,8 +1,10 @@
 //! `memweir color run`.
 
+mod kernel;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus};
+use std::process::ExitStatus;
 use std::time::Instant;
 
 use clap::ValueEnum;
@@ -12,12 +14,12 @@ use memweir_core::address_map::ColorSet;
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::InputError;
 use memweir_core::preload::{Counter, Shortage};
-use nix::sys::signal::{SigSet, Signal, kill};
-use nix::unistd::Pid;
+use memweir_linux::preload::{NotStarted, check_program};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
-use crate::output;
+use crate::foreground::Program;
+use crate::{foreground, output};
 
 /// Options of `memweir color run`.
 #[derive(Debug, clap::Args)]
@@ -37,6 +39,10 @@ pub(crate) struct Args {
     /// What to do when no page of these colors can be found
     #[arg(long, value_name = "HOW", default_value = "spill")]
     on_shortage: OnShortage,
+    /// Let the kernel place its pages, if it can (the patches in kernel/bank-color): static programs, too,
+    /// and at the price of a page fault alone
+    #[arg(long, conflicts_with_all = ["pool", "limit"])]
+    kernel: bool,
     /// Memory of these colors to gather before the program starts
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = crate::value::size)]
     pool: Bytes,
@@ -54,35 +60,64 @@ pub(crate) struct Args {
 /// `--on-shortage`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum OnShortage {
-    /// End the program with SIGBUS
+    /// End the program (with SIGBUS; by the kernel's killer with --kernel)
     Refuse,
     /// Give pages of other colors
     Spill,
-    /// Let it wait until pages are found
+    /// Let it wait until pages are found (not with --kernel)
     Wait,
+    /// Reclaim its own memory of these colors first (with --kernel alone)
+    Reclaim,
 }
 
-impl From<OnShortage> for Shortage {
-    fn from(how: OnShortage) -> Self {
-        match how {
-            OnShortage::Refuse => Self::Refuse,
-            OnShortage::Spill => Self::Spill,
-            OnShortage::Wait => Self::Wait,
+impl OnShortage {
+    /// What the preload library does.
+    fn preload(self) -> Result<Shortage, InputError> {
+        match self {
+            Self::Refuse => Ok(Shortage::Refuse),
+            Self::Spill => Ok(Shortage::Spill),
+            Self::Wait => Ok(Shortage::Wait),
+            Self::Reclaim => {
+                Err(InputError::new("command line", "only the kernel can reclaim memory by color")
+                    .key("--on-shortage")
+                    .help("add --kernel, or choose `refuse`, `spill` or `wait`"))
+            }
         }
     }
 }
 
-/// What `--json` writes.
+/// What `--json` writes, whoever places the pages.
 #[derive(Debug, Serialize)]
-struct Report {
+struct Ran {
     command: Vec<String>,
     colors: String,
     seconds: f64,
     exit_code: Option<i32>,
     signal: Option<i32>,
+}
+
+impl Ran {
+    fn new(args: &Args, status: ExitStatus, begun: Instant) -> Self {
+        use std::os::unix::process::ExitStatusExt;
+        Self {
+            command: foreground::words(&args.command),
+            colors: args.colors.to_string(),
+            seconds: begun.elapsed().as_secs_f64(),
+            exit_code: status.code(),
+            signal: status.signal(),
+        }
+    }
+}
+
+/// What `--json` writes where the preload library places them.
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    ran: Ran,
     drift_prevented: bool,
     gathered_per_second: Option<f64>,
     populated_per_second: Option<f64>,
+    moved_per_second: Option<f64>,
     counters: Totals,
 }
 
@@ -90,9 +125,6 @@ struct Report {
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let map = crate::map::read(&args.map)?;
-    let refuse =
-        |refusal: memweir_core::input::Refusal| Failure::Input(refusal.written_in("command line"));
-    memweir_color::check_program(&args.command[0]).map_err(refuse)?;
     let cache = match (&args.cache, &args.cache_colors) {
         (Some(cache), Some(colors)) => Some(CacheColors { cache: *cache, colors: colors.clone() }),
         (Some(_), None) => {
@@ -101,53 +133,33 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         }
         (None, _) => None,
     };
+    if args.kernel {
+        return kernel::execute(args, map, cache);
+    }
+    check_program(&args.command[0]).map_err(NotStarted::Wish)?;
     let wish = Wish {
         map,
         colors: args.colors.clone(),
         cache,
-        shortage: args.on_shortage.into(),
+        shortage: args.on_shortage.preload()?,
         pool_pages: args.pool.0.div_ceil(4096),
         limit_pages: args.limit.map_or(0, |limit| limit.0.div_ceil(4096)),
     };
-    let colored = Colored::prepare(&wish).map_err(super::failure)?;
+    let colored = Colored::prepare(&wish)?;
     let begun = Instant::now();
-    let status = run(args, &colored)?;
+    let program =
+        Program { command: &args.command, environment: colored.environment(), group: None };
+    let status = foreground::run(&program, foreground::NEVER, || ())?;
     let totals = colored.totals();
     tell(args, status, &totals);
     if let Some(path) = &args.json {
-        output::json(path, &report(args, status, begun, &colored, totals))?;
+        output::json(path, &report(Ran::new(args, status, begun), &colored, totals))?;
     }
-    Ok(if status.success() { Outcome::Success } else { Outcome::JobFailed })
-}
-
-/// Runs the program to its end. A signal for this command goes on to the program, so that counters
-/// and settings are always taken care of.
-fn run(args: &Args, colored: &Colored) -> Result<ExitStatus, Failure> {
-    let signals: SigSet =
-        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT].into_iter().collect();
-    let machine =
-        |what: &str, error: &dyn std::fmt::Display| Failure::Machine(format!("{what}: {error}"));
-    signals.thread_block().map_err(|e| machine("signals", &e))?;
-    let mut command = Command::new(&args.command[0]);
-    command.args(&args.command[1..]);
-    command.envs(colored.environment().iter().map(|(name, value)| (name, value)));
-    let name = args.command[0].to_string_lossy();
-    let mut child: Child = command.spawn().map_err(|e| machine(&name, &e))?;
-    let process = Pid::from_raw(child.id() as i32);
-    std::thread::spawn(move || {
-        while let Ok(signal) = signals.wait() {
-            // The terminal tells the program by itself.
-            if !matches!(signal, Signal::SIGINT | Signal::SIGQUIT) {
-                let _ = kill(process, signal);
-            }
-        }
-    });
-    child.wait().map_err(|e| machine(&name, &e))
+    Ok(foreground::outcome(status))
 }
 
 /// Tells what did not go as asked; all else is in the JSON.
 fn tell(args: &Args, status: ExitStatus, totals: &Totals) {
-    use std::os::unix::process::ExitStatusExt;
     let told = [
         (
             Counter::Refused,
@@ -167,35 +179,20 @@ fn tell(args: &Args, status: ExitStatus, totals: &Totals) {
     if totals.get(Counter::Processes) == 0 {
         eprintln!("memweir: the program did not load the preload library; it ran uncolored");
     }
-    let name = args.command[0].to_string_lossy();
-    match (status.code(), status.signal()) {
-        (Some(0), _) => {}
-        (Some(code), _) => eprintln!("memweir: {name} ended with status {code}"),
-        (None, signal) => eprintln!("memweir: {name} was ended by signal {}", signal.unwrap_or(0)),
-    }
+    foreground::tell(&args.command, status);
 }
 
-fn report(
-    args: &Args,
-    status: ExitStatus,
-    begun: Instant,
-    colored: &Colored,
-    totals: Totals,
-) -> Report {
-    use std::os::unix::process::ExitStatusExt;
-    let rate = |counter: Counter| {
-        let micros = totals.get(Counter::GatherMicros);
+fn report(ran: Ran, colored: &Colored, totals: Totals) -> Report {
+    let rate = |counter: Counter, time: Counter| {
+        let micros = totals.get(time);
         (micros > 0).then(|| totals.get(counter) as f64 * 1e6 / micros as f64)
     };
     Report {
-        command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        colors: args.colors.to_string(),
-        seconds: begun.elapsed().as_secs_f64(),
-        exit_code: status.code(),
-        signal: status.signal(),
+        ran,
         drift_prevented: colored.drift_prevented(),
-        gathered_per_second: rate(Counter::Gathered),
-        populated_per_second: rate(Counter::Populated),
+        gathered_per_second: rate(Counter::Gathered, Counter::GatherMicros),
+        populated_per_second: rate(Counter::Populated, Counter::GatherMicros),
+        moved_per_second: rate(Counter::Gathered, Counter::MoveMicros),
         counters: totals,
     }
 }

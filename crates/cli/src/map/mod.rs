@@ -3,6 +3,7 @@
 mod decode;
 mod detect;
 mod import;
+mod kernel;
 mod show;
 
 use std::path::Path;
@@ -30,15 +31,18 @@ enum Action {
     Decode(decode::Args),
     /// Make a map file of what another tool has found
     Import(import::Args),
+    /// Tell what a kernel that colors pages is told of a map, and load it there
+    Kernel(kernel::Args),
 }
 
-/// Shows, decodes or imports.
+/// Does what is asked of a map.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.action {
         Action::Detect(args) => detect::execute(args),
         Action::Show(args) => show::execute(args),
         Action::Decode(args) => decode::execute(args),
         Action::Import(args) => import::execute(args),
+        Action::Kernel(args) => kernel::execute(args),
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn prepare(
         if let Command::Exec(argv) = &job.command {
             let directory = job.directory.as_deref().unwrap_or(Path::new("."));
             let program = options::program(&argv[0], directory).map_err(wrong)?;
-            memweir_color::check_program(program.as_os_str()).map_err(wrong)?;
+            memweir_linux::preload::check_program(program.as_os_str()).map_err(wrong)?;
         }
         let wish = Wish {
             map: map.clone(),
@@ -57,7 +57,7 @@ pub(super) fn prepare(
             pool_pages: POOL_PAGES,
             limit_pages: 0,
         };
-        let prepared = Colored::prepare(&wish).map_err(crate::color::failure)?;
+        let prepared = Colored::prepare(&wish)?;
         for (name, value) in prepared.environment() {
             if job.env.insert(name.clone(), value.clone()).is_some() {
                 let name = name.to_string_lossy();

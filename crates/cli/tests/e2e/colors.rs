@@ -1,17 +1,22 @@
 //! Programs in pages of chosen colors. The map is that of the paper, whose colors are bits of the
 //! page frame; in a virtual machine they are the guest's, which is all that these tests need.
 
+mod drift;
+mod left;
+mod programs;
+mod shortage;
+
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::World;
+use crate::support::{World, exists};
 
-const MAP: &str = include_str!("../../../core/data/maps/i7-860.toml");
+pub(crate) const MAP: &str = include_str!("../../../core/data/maps/i7-860.toml");
 
 /// Whether pages can be placed here; says so if not.
-fn possible() -> bool {
+pub(crate) fn possible() -> bool {
     let root = nix::unistd::geteuid().is_root();
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
@@ -20,15 +25,6 @@ fn possible() -> bool {
         eprintln!("SKIPPED: placing pages needs root and Linux 6.8");
     }
     root && recent
-}
-
-fn exists(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-    let found = found.is_ok_and(|output| output.status.success());
-    if !found {
-        eprintln!("SKIPPED: {program} is not installed");
-    }
-    found
 }
 
 /// Runs a program plainly and in colors 0 to 3; what it says must be the same.
@@ -122,45 +118,6 @@ fn every_page_is_inside() {
     assert_eq!(audit["asked"], "4-7");
     assert!(audit["own"]["pages"].as_u64().unwrap() > 500, "{audit}");
     assert_eq!(audit["inside_share"], 1.0, "{audit}");
-}
-
-#[test]
-fn a_short_pool_spills_or_refuses() {
-    if !(possible() && exists("python3")) {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
-    let run = |how: &str| {
-        let arguments = [
-            "color",
-            "run",
-            "--map",
-            "map.toml",
-            "--colors",
-            "0-3",
-            "--limit",
-            "16M",
-            "--on-shortage",
-            how,
-            "--json",
-            "run.json",
-            "--",
-            "python3",
-            "-c",
-            "x = bytearray(b'1') * (64 << 20); print(len(x))",
-        ];
-        let output = world.memweir().args(arguments).output().unwrap();
-        let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
-        (output, report)
-    };
-    let (output, report) = run("spill");
-    assert_eq!(output.stdout, b"67108864\n");
-    assert!(report["counters"]["spilled"].as_u64().unwrap() > 1000, "{report}");
-    let (output, report) = run("refuse");
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(report["signal"], 7, "{report}");
-    assert!(report["counters"]["refused"].as_u64().unwrap() > 0, "{report}");
 }
 
 #[test]

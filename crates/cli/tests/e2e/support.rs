@@ -136,6 +136,17 @@ pub(crate) fn json(command: &mut Command, code: i32) -> Value {
     })
 }
 
+/// Whether a program is installed; says so if it is not.
+pub(crate) fn exists(program: &str) -> bool {
+    let mut shell = Command::new("sh");
+    let found = shell.args(["-c", &format!("command -v {program}")]).output();
+    let found = found.is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("SKIPPED: {program} is not installed");
+    }
+    found
+}
+
 /// Whether this process may make cgroups; says so aloud where a test is skipped for it.
 pub(crate) fn root(what: &str) -> bool {
     let root = nix::unistd::geteuid().is_root();

@@ -1,0 +1,69 @@
+//! `memweir color run --kernel`: the kernel places the pages.
+
+use std::time::Instant;
+
+use memweir_color::CacheColors;
+use memweir_color::kernel::{KernelColored, KernelCounts, KernelShortage, KernelWish};
+use memweir_core::address_map::AddressMap;
+use memweir_core::input::InputError;
+use serde::Serialize;
+
+use super::{Args, OnShortage, Ran};
+use crate::failure::{Failure, Outcome};
+use crate::foreground::{self, Program};
+use crate::output;
+
+/// What `--json` writes.
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    ran: Ran,
+    kernel: KernelCounts,
+}
+
+/// What the kernel does.
+fn shortage(how: OnShortage) -> Result<KernelShortage, InputError> {
+    match how {
+        OnShortage::Refuse => Ok(KernelShortage::Strict),
+        OnShortage::Spill => Ok(KernelShortage::Spill),
+        OnShortage::Reclaim => Ok(KernelShortage::Reclaim),
+        OnShortage::Wait => {
+            Err(InputError::new("command line", "the kernel lets nobody wait for a color")
+                .key("--on-shortage")
+                .help("with --kernel choose `refuse`, `spill` or `reclaim`"))
+        }
+    }
+}
+
+/// Runs the program.
+pub(super) fn execute(
+    args: &Args,
+    map: AddressMap,
+    cache: Option<CacheColors>,
+) -> Result<Outcome, Failure> {
+    let shortage = shortage(args.on_shortage)?;
+    let wish = KernelWish { map, colors: args.colors.clone(), cache, shortage };
+    let colored = KernelColored::prepare(&wish)?;
+    let begun = Instant::now();
+    let program =
+        Program { command: &args.command, environment: &[], group: Some(colored.group()) };
+    let status = foreground::run(&program, foreground::NEVER, || ())?;
+    let counts = colored.counts();
+    tell(&counts);
+    foreground::tell(&args.command, status);
+    if let Some(path) = &args.json {
+        output::json(path, &Report { ran: Ran::new(args, status, begun), kernel: counts })?;
+    }
+    Ok(foreground::outcome(status))
+}
+
+/// Tells what did not go as asked; all else is in the JSON.
+fn tell(counts: &KernelCounts) {
+    let told = [
+        (counts.color_spill, "pages have other colors because none of these was free"),
+        (counts.color_oom, "processes were ended because no page of these colors was free"),
+    ];
+    for (count, what) in told.into_iter().filter(|(count, _)| *count > 0) {
+        eprintln!("memweir: {count} {what}");
+    }
+}

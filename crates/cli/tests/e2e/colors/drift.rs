@@ -1,0 +1,104 @@
+//! What happens when the kernel moves pages of a colored program.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::{MAP, exists, possible};
+use crate::support::{MEMWEIR, World, wait_until};
+
+/// A setting of the machine, put back in the end.
+struct Setting {
+    path: &'static str,
+    before: String,
+}
+
+impl Setting {
+    /// Sets it; nothing, said aloud, where that cannot be.
+    fn set(path: &'static str, value: &str) -> Option<Self> {
+        let before = std::fs::read_to_string(path).ok();
+        let set = before.filter(|_| std::fs::write(path, value).is_ok());
+        if set.is_none() {
+            eprintln!("SKIPPED: {path} cannot be set");
+        }
+        set.map(|before| Self { path, before })
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.path, &self.before);
+    }
+}
+
+/// Leaves every other page of so much memory free, so that compaction has something to do.
+const FRAGMENT: &str = "import mmap, sys\n\
+    m = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE)\n\
+    m.madvise(mmap.MADV_NOHUGEPAGE)\n\
+    for i in range(0, 1 << 30, 4096): m[i] = 1\n\
+    for i in range(0, 1 << 30, 8192): m.madvise(mmap.MADV_DONTNEED, i, 4096)\n\
+    print('fragmented', flush=True); sys.stdin.read()";
+
+#[test]
+fn pages_that_compaction_moved_are_moved_back() {
+    const COMPACT: &str = "/proc/sys/vm/compact_memory";
+    if !(possible() && exists("python3") && Path::new(COMPACT).exists()) {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let mut fragmented = Command::new("python3")
+        .args(["-c", FRAGMENT])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python starts");
+    let mut line = String::new();
+    let mut said = BufReader::new(fragmented.stdout.take().expect("a pipe"));
+    said.read_line(&mut line).expect("it says so");
+    assert_eq!(line, "fragmented\n");
+
+    let fill = "import os, sys\nx = bytearray(b'1') * (64 << 20)\n\
+        open('p', 'w').write(str(os.getpid())); os.rename('p', 'pid'); sys.stdin.read()\n\
+        print(x.count(b'1'))";
+    let mut run = Command::new(MEMWEIR)
+        .args(["color", "run", "--map", "map.toml", "--colors", "0-3", "--json", "run.json"])
+        .args(["--", "python3", "-c", fill])
+        .current_dir(world.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("memweir starts");
+    wait_until("the program has filled its memory", || world.has("pid"));
+    let pid = world.read("pid");
+
+    // Locked pages may be moved after all, as if somebody had changed memweir's setting.
+    let setting = Setting::set("/proc/sys/vm/compact_unevictable_allowed", "1");
+    if setting.is_some() {
+        std::fs::write(COMPACT, "1").expect("root may compact memory");
+        // Not to be looked at before the helper noticed.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let mut audit = Value::Null;
+        wait_until("all pages are inside again", || {
+            let output = world.memweir().args(["color", "audit", &pid, "--json"]).output().unwrap();
+            audit = serde_json::from_slice(&output.stdout).expect("JSON");
+            // Seen where it waits in vain.
+            eprintln!("inside: {} of {}", audit["own"]["inside"], audit["own"]["pages"]);
+            audit["inside_share"] == 1.0
+        });
+        assert!(audit["own"]["pages"].as_u64() > Some(16_000), "{audit}");
+    }
+    drop(setting);
+    drop(fragmented.stdin.take());
+    fragmented.wait().expect("it ends");
+    drop(run.stdin.take());
+    let output = run.wait_with_output().expect("memweir ends");
+    assert_eq!(output.stdout, b"67108864\n");
+    let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+    let moved = report["counters"]["mended_drift"].as_u64().expect("a count");
+    if moved == 0 {
+        eprintln!("SKIPPED: compaction moved none of the program's pages here: {report}");
+    }
+}

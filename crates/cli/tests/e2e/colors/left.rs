@@ -1,0 +1,82 @@
+//! Signals to `memweir color run`, and what is left when it is killed.
+
+use std::path::PathBuf;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::{MAP, exists, possible};
+use crate::support::{World, send, wait_until};
+
+/// The file of counters of process `pid`.
+fn counters_of(pid: i32) -> PathBuf {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).expect("it runs");
+    let environment = String::from_utf8_lossy(&environment).into_owned();
+    let order = environment.split('\0').find(|entry| entry.starts_with("MEMWEIR_COLOR="));
+    let path = order.and_then(|order| order.split_once("counters=")).expect("an order").1;
+    PathBuf::from(path)
+}
+
+#[test]
+fn a_killed_memweir_leaves_a_program_in_its_colors_and_nothing_for_good() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let wait = "import os, signal; open('p', 'w').write(str(os.getpid())); os.rename('p', 'pid')\n\
+                x = bytearray(8 << 20); signal.pause()";
+    let arguments =
+        ["color", "run", "--map", "map.toml", "--colors", "4-7", "--", "python3", "-c", wait];
+    let mut run = world.start(&arguments);
+    wait_until("the program runs", || world.has("pid"));
+    let pid: i32 = world.read("pid").parse().expect("a process id");
+    let counters = counters_of(pid);
+    send(&run, Signal::SIGKILL);
+    run.wait().expect("memweir was killed");
+
+    // Another start does not take the file from the program that still runs.
+    let start = || {
+        let arguments = ["color", "run", "--map", "map.toml", "--colors", "0", "--", "true"];
+        world.memweir().args(arguments).assert().success();
+    };
+    start();
+    assert!(counters.exists());
+    let mut audit = Value::Null;
+    wait_until("all pages are inside", || {
+        let pid = pid.to_string();
+        let output = world.memweir().args(["color", "audit", &pid, "--json"]).output().unwrap();
+        audit = serde_json::from_slice(&output.stdout).expect("JSON");
+        audit["inside_share"] == 1.0 && audit["own"]["pages"].as_u64() > Some(1000)
+    });
+    assert_eq!(audit["asked"], "4-7");
+
+    kill(Pid::from_raw(pid), Signal::SIGKILL).expect("the program runs");
+    wait_until("the next start removes the file", || {
+        start();
+        !counters.exists()
+    });
+}
+
+#[test]
+fn a_signal_goes_on_to_the_program() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    // A shell would inherit what is blocked; python says what it has.
+    let wait = "import os, signal; print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), flush=True)\n\
+                open('p', 'w').close(); os.rename('p', 'ready'); signal.pause()";
+    let mut run = world.start(&[
+        "color", "run", "--map", "map.toml", "--colors", "0-3", "--json", "run.json", "--",
+        "python3", "-c", wait,
+    ]);
+    wait_until("the program runs", || world.has("ready"));
+    assert_eq!(world.read("stdout"), "[]\n", "no signal is blocked");
+    send(&run, Signal::SIGTERM);
+    assert_eq!(run.wait().expect("memweir ends").code(), Some(1));
+    let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+    assert_eq!(report["signal"], 15, "{report}");
+}

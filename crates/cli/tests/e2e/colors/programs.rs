@@ -1,0 +1,144 @@
+//! Programs that do with their memory what few do, and one that serves others.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::{MAP, compile, exists, possible, same};
+use crate::support::{MEMWEIR, World, send, wait_until};
+
+#[test]
+fn a_program_may_answer_page_faults_of_its_own() {
+    if !possible() {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let program = compile(&world, include_str!("uffd.c"), "uffd", &["-pthread"]);
+    let Some(program) = program else { return };
+    said_by(&world, &program, "no userfaultfd");
+    same(&world, &[&program]);
+}
+
+#[test]
+fn the_kernel_may_hold_pages_of_a_program() {
+    if !possible() {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let Some(program) = compile(&world, include_str!("uring.c"), "uring", &[]) else { return };
+    said_by(&world, &program, "no ");
+    same(&world, &[&program]);
+}
+
+/// Says so if this machine does not let the program do what it is here for.
+fn said_by(world: &World, program: &str, refused: &str) {
+    let output = Command::new(program).current_dir(world.path()).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    if said.starts_with(refused) {
+        eprintln!("SKIPPED: {program} says `{}`", said.trim());
+    }
+}
+
+/// A redis server, ended when dropped.
+struct Redis<'a> {
+    world: &'a World,
+    server: Child,
+}
+
+impl<'a> Redis<'a> {
+    fn start(world: &'a World, before: &[&str]) -> Self {
+        let arguments = ["redis-server", "--port", "0", "--unixsocket", "socket"];
+        let command: Vec<&str> = before.iter().copied().chain(arguments).collect();
+        let server = Command::new(command[0])
+            .args(&command[1..])
+            .args(["--save", "", "--dir", "."])
+            .current_dir(world.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the server starts");
+        let redis = Self { world, server };
+        wait_until("the server answers", || redis.says(&["ping"]) == "PONG");
+        redis
+    }
+
+    fn says(&self, command: &[&str]) -> String {
+        let mut client = Command::new("redis-cli");
+        client.args(["-s", "socket"]).args(command).current_dir(self.world.path());
+        let output = client.output().expect("the client starts");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    fn field(&self, section: &str, key: &str) -> String {
+        let info = self.says(&["info", section]);
+        let value = info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        value.unwrap_or_else(|| panic!("{key} in {info}")).trim().to_owned()
+    }
+
+    /// Fills it, reads and writes with many clients while it saves twice, and tells what the first
+    /// keys then hold.
+    fn work(&self) -> String {
+        let fill = "for i = 1, 20000 do redis.call('set', 'k' .. i, string.rep(i, 20)) end";
+        assert_eq!(self.says(&["eval", fill, "0"]), "");
+        for _ in 0..2 {
+            let mut load = Command::new("redis-benchmark");
+            load.args([
+                "-s", "socket", "-q", "-n", "20000", "-c", "20", "-r", "10000", "-d", "200",
+            ]);
+            load.args(["-t", "set,get,lpush,lpop,hset,zadd"]).current_dir(self.world.path());
+            let mut load = load.stdout(Stdio::null()).spawn().expect("the load starts");
+            self.says(&["bgsave"]);
+            assert!(load.wait().expect("the load ends").success());
+            wait_until("it has saved", || {
+                self.field("persistence", "rdb_bgsave_in_progress") == "0"
+            });
+            assert_eq!(self.field("persistence", "rdb_last_bgsave_status"), "ok");
+        }
+        let sum = "local h = '' for i = 1, 20000 do h = redis.sha1hex(h .. redis.call('get', 'k' .. i)) end return h";
+        self.says(&["eval", sum, "0"])
+    }
+}
+
+impl Drop for Redis<'_> {
+    fn drop(&mut self) {
+        if matches!(self.server.try_wait(), Ok(None)) {
+            send(&self.server, Signal::SIGTERM);
+        }
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn a_server_under_load_stays_inside() {
+    if !(possible() && exists("redis-server") && exists("redis-benchmark")) {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let plain = Redis::start(&world, &[]).work();
+    std::fs::remove_file(world.path().join("dump.rdb")).expect("the server has saved");
+    let colored = ["color", "run", "--map", "map.toml", "--colors", "8-11", "--json", "run.json"];
+    let before: Vec<&str> = [MEMWEIR].into_iter().chain(colored).chain(["--"]).collect();
+    let redis = Redis::start(&world, &before);
+    assert_eq!(redis.work(), plain);
+    let pid = redis.field("server", "process_id");
+    assert!(Path::new(&format!("/proc/{pid}")).exists());
+    // The last copies after fork are moved within seconds.
+    let mut audit = Value::Null;
+    wait_until("all pages are inside", || {
+        let output = world.memweir().args(["color", "audit", &pid, "--json"]).output().unwrap();
+        audit = serde_json::from_slice(&output.stdout).expect("JSON");
+        audit["inside_share"] == 1.0
+    });
+    assert_eq!(audit["asked"], "8-11");
+    assert!(audit["own"]["pages"].as_u64().unwrap() > 2000, "{audit}");
+    drop(redis);
+    let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+    for none in ["spilled", "waited", "refused", "failed"] {
+        assert_eq!(report["counters"][none], 0, "{none}: {report}");
+    }
+    assert!(report["counters"]["forks"].as_u64().unwrap() >= 2, "{report}");
+}

@@ -1,0 +1,152 @@
+//! What happens when pages of the asked colors are short: by a limit, and because there are none.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+use super::{MAP, compile, exists, possible};
+use crate::support::{MEMWEIR, World, refusal, root};
+
+/// `memweir color run` with these arguments, and its report.
+fn run(world: &World, command: &mut Command) -> (std::process::Output, Value) {
+    let output = command.output().unwrap();
+    let report = serde_json::from_str(&world.read("run.json"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, report.unwrap_or_else(|e| panic!("{e}: {said}")))
+}
+
+fn count(report: &Value, counter: &str) -> u64 {
+    report["counters"][counter].as_u64().unwrap_or_else(|| panic!("{counter}: {report}"))
+}
+
+/// Whether SIGBUS ended the program itself, or what a shell had started for it.
+fn ended_by_sigbus(report: &Value) -> bool {
+    report["signal"] == 7 || report["exit_code"] == 128 + 7
+}
+
+#[test]
+fn at_the_limit_pages_spill_or_are_refused() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let fill = "x = bytearray(b'1') * (64 << 20); print(len(x))";
+    let run = |how: &str| {
+        let options = ["--limit", "16M", "--on-shortage", how, "--json", "run.json"];
+        let mut command = world.memweir();
+        command.args(["color", "run", "--map", "map.toml", "--colors", "0-3"]).args(options);
+        run(&world, command.args(["--", "python3", "-c", fill]))
+    };
+    let (output, report) = run("spill");
+    assert_eq!(output.stdout, b"67108864\n");
+    assert!(count(&report, "spilled") > 1000, "{report}");
+    let (output, report) = run("refuse");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(ended_by_sigbus(&report), "{report}");
+    assert!(count(&report, "refused") > 0, "{report}");
+}
+
+#[test]
+fn who_waits_goes_on_when_others_give_memory_back() {
+    if !possible() {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let Some(program) = compile(&world, include_str!("waits.c"), "waits", &["-pthread"]) else {
+        return;
+    };
+    let mut command = world.memweir();
+    command.args(["color", "run", "--map", "map.toml", "--colors", "0-7", "--json", "run.json"]);
+    let options = ["--limit", "64M", "--on-shortage", "wait", "--", &program];
+    let (output, report) = run(&world, command.args(options));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "stood still: 1\nfilled: 1\n",
+        "{said} {report}"
+    );
+    assert!(count(&report, "waited") > 0 && count(&report, "wait_us") > 1_000_000, "{report}");
+    assert_eq!((count(&report, "spilled"), count(&report, "refused")), (0, 0), "{report}");
+}
+
+/// A group of processes that has little memory, removed in the end.
+struct SmallGroup(PathBuf);
+
+impl SmallGroup {
+    /// With `limit` bytes; nothing, said aloud, where none can be made.
+    fn make(limit: u64) -> Option<Self> {
+        let name = format!("memweir-e2e-{}", std::process::id());
+        let hierarchies =
+            [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        let made = hierarchies.into_iter().find_map(|(hierarchy, file)| {
+            let group = Self(Path::new(hierarchy).join(&name));
+            std::fs::create_dir(&group.0).ok()?;
+            std::fs::write(group.0.join(file), limit.to_string()).ok().map(|()| group)
+        });
+        if made.is_none() {
+            eprintln!("SKIPPED: no control group with a memory limit can be made");
+        }
+        made
+    }
+}
+
+impl Drop for SmallGroup {
+    fn drop(&mut self) {
+        // The last process may take a moment to be gone for good.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+fn in_a_small_group_the_search_leaves_room_and_shortage_is_real() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let Some(group) = SmallGroup::make(256 << 20) else { return };
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let enter = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", group.0.display());
+    let fill = "x = bytearray(b'1') * (100 << 20); print(len(x))";
+    let run = |how: &str| {
+        let mut command = Command::new("sh");
+        command.current_dir(world.path()).timeout(std::time::Duration::from_secs(120));
+        command.args(["-c", &enter, "sh", MEMWEIR, "color", "run", "--map", "map.toml"]);
+        command.args(["--colors", "0-1", "--on-shortage", how, "--json", "run.json"]);
+        run(&world, command.args(["--", "python3", "-c", fill]))
+    };
+    // The whole group would be ended (signal 9) if the search took what it has.
+    let (output, report) = run("spill");
+    assert_eq!(output.stdout, b"104857600\n", "{report}");
+    assert!(count(&report, "spilled") > 1000 && count(&report, "placed") > 100, "{report}");
+    let (_, report) = run("refuse");
+    assert!(ended_by_sigbus(&report), "{report}");
+    assert!(count(&report, "refused") > 0 && count(&report, "spilled") == 0, "{report}");
+}
+
+#[test]
+fn without_the_capability_nothing_starts() {
+    if !(root("dropping a capability") && exists("setpriv")) {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let refused = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.current_dir(world.path());
+        command.args(["--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", MEMWEIR]);
+        let said = refusal(command.args(arguments), 3);
+        assert!(said.contains("CAP_SYS_ADMIN") && said.contains("run as root"), "{said}");
+    };
+    refused(&["color", "run", "--map", "map.toml", "--colors", "0", "--", "touch", "started"]);
+    assert!(!world.has("started"));
+    let own = std::process::id().to_string();
+    refused(&["color", "audit", "--map", "map.toml", &own]);
+}

@@ -1,0 +1,213 @@
+//! Colors by a kernel that colors pages itself (`kernel/bank-color`): what it is told of a map, and
+//! a program that runs in a control group with colors. Nothing is preloaded.
+
+mod form;
+
+use std::time::Duration;
+
+use memweir_core::address_map::{AddressMap, ColorSet};
+use memweir_core::input::Refusal;
+use memweir_linux::kernel_colors::KernelMap;
+use memweir_linux::memory_group::MemoryGroup;
+use serde::Serialize;
+
+pub use form::KernelForm;
+
+use crate::plan::{CacheColors, together};
+use crate::{ColorError, machine};
+
+/// Tries to take a map away, and the pause after each: half a second.
+const PATIENCE: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What the kernel does when no page of the colors is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelShortage {
+    /// Takes a page of another color.
+    Spill,
+    /// Reclaims memory of the group whose colors they are, and spills if that does not help.
+    Reclaim,
+    /// Reclaims, and ends a process of the group if that does not help.
+    Strict,
+}
+
+impl KernelShortage {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Spill => "spill",
+            Self::Reclaim => "reclaim",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+/// What somebody asks the kernel for.
+#[derive(Clone, Debug)]
+pub struct KernelWish {
+    /// The map of the machine.
+    pub map: AddressMap,
+    /// The bank colors.
+    pub colors: ColorSet,
+    /// Cache colors, if they matter.
+    pub cache: Option<CacheColors>,
+    /// What to do when they are used up.
+    pub shortage: KernelShortage,
+}
+
+impl KernelWish {
+    /// What the kernel must have loaded.
+    fn form(&self) -> Result<KernelForm, Refusal> {
+        let form = KernelForm::of(&self.map, self.cache.as_ref().map(|cache| &cache.cache))?;
+        together(&self.map, &self.colors, self.cache.as_ref())?;
+        Ok(form)
+    }
+
+    /// What the group is told: `bank=0-3 cache=0 shortage=spill`.
+    fn setting(&self) -> String {
+        let cache = self.cache.as_ref().map_or(String::new(), |c| format!(" cache={}", c.colors));
+        format!("bank={}{cache} shortage={}", self.colors, self.shortage.name())
+    }
+}
+
+/// Pages that the kernel counted for a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct KernelCounts {
+    /// Given in the colors.
+    pub color_alloc: u64,
+    /// Given in others.
+    pub color_spill: u64,
+    /// Rounds of reclaim for a page of the colors.
+    pub color_reclaim: u64,
+    /// Processes that were ended because there was none.
+    pub color_oom: u64,
+}
+
+/// A program's group. Keep it until the program has ended.
+pub struct KernelColored {
+    // Dropped in this order: a map can be taken away when nobody is colored by it.
+    group: MemoryGroup,
+    _map: Loaded,
+}
+
+impl KernelColored {
+    /// Loads the map, if another one is not in use, and makes the group.
+    ///
+    /// # Errors
+    /// Refuses wrong wishes, and kernels that cannot do it.
+    pub fn prepare(wish: &KernelWish) -> Result<Self, ColorError> {
+        let form = wish.form()?;
+        let map = Loaded::load(KernelMap::here()?, &form)?;
+        let group = MemoryGroup::create("color")?;
+        group.set("memory.colors", &wish.setting()).map_err(|error| {
+            machine(format!("memory.colors: {error}"), "choose colors that the group's parent has")
+        })?;
+        Ok(Self { group, _map: map })
+    }
+
+    /// The group in which the program is to be born.
+    #[must_use]
+    pub fn group(&self) -> &MemoryGroup {
+        &self.group
+    }
+
+    /// What has been counted so far.
+    #[must_use]
+    pub fn counts(&self) -> KernelCounts {
+        let counters = self.group.counters("memory.stat").unwrap_or_default();
+        let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+        KernelCounts {
+            color_alloc: count("color_alloc"),
+            color_spill: count("color_spill"),
+            color_reclaim: count("color_reclaim"),
+            color_oom: count("color_oom"),
+        }
+    }
+}
+
+/// A map that was loaded for a program; what was there before comes back at the end.
+#[derive(Debug)]
+struct Loaded {
+    map: KernelMap,
+    before: Option<String>,
+}
+
+impl Loaded {
+    fn load(map: KernelMap, form: &KernelForm) -> Result<Self, ColorError> {
+        let before = map
+            .text()
+            .map_err(|error| machine(format!("the kernel's map: {error}"), "run as root"))?;
+        let serves = before.parse().is_ok_and(|loaded: KernelForm| loaded.serves(form));
+        if serves {
+            return Ok(Self { map, before: None });
+        }
+        map.load(&form.to_string())?;
+        Ok(Self { map, before: Some(before) })
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        let Some(before) = &self.before else { return };
+        // The kernel lets go of a removed group some time later. And somebody else may use the map by
+        // now: then it stays.
+        for _ in 0..PATIENCE {
+            if self.map.load(before.trim()).is_ok() {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_core::Bytes;
+    use memweir_core::cache::CacheGeometry;
+
+    use super::*;
+
+    fn wish(colors: &str) -> KernelWish {
+        let text = include_str!("../../core/data/maps/i7-860.toml");
+        KernelWish {
+            map: AddressMap::parse("i7-860.toml", text).unwrap(),
+            colors: colors.parse().unwrap(),
+            cache: None,
+            shortage: KernelShortage::Reclaim,
+        }
+    }
+
+    #[test]
+    fn a_group_is_told_its_colors() {
+        assert_eq!(wish("0-3,8").setting(), "bank=0-3,8 shortage=reclaim");
+        let cache = CacheGeometry::new(Bytes(8 << 20), 16);
+        let cached = KernelWish {
+            cache: Some(CacheColors { cache, colors: "0,1".parse().unwrap() }),
+            shortage: KernelShortage::Strict,
+            ..wish("0-31")
+        };
+        assert_eq!(cached.setting(), "bank=0-31 cache=0-1 shortage=strict");
+    }
+
+    #[test]
+    fn colors_outside_the_map_are_refused() {
+        let refusal = wish("0-32").form().unwrap_err();
+        assert!(refusal.reason.contains("color 32 is outside the map"), "{refusal:?}");
+    }
+
+    #[test]
+    fn a_map_is_loaded_once_and_what_was_there_comes_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("map");
+        std::fs::write(&file, "").unwrap();
+        let text = || std::fs::read_to_string(&file).unwrap();
+        let map = || KernelMap::at(file.clone()).unwrap();
+        let form = wish("0").form().unwrap();
+        let first = Loaded::load(map(), &form).unwrap();
+        assert_eq!(text(), form.to_string());
+        let second = Loaded::load(map(), &form).unwrap();
+        drop(second);
+        assert_eq!(text(), form.to_string(), "the second found the map there");
+        drop(first);
+        assert_eq!(text(), "\n");
+    }
+}
