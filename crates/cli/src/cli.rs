@@ -33,6 +33,7 @@ Examples:
   memweir sim --example > s.toml; memweir sim s.toml    the policies on another machine
   memweir map detect -o map.toml                    which address bits choose a DRAM bank
   memweir color run --map map.toml --colors 0-7 -- CMD  a program in banks of its own
+  memweir page run --dram 64M --nvm memfd:1G -- CMD     a program with less DRAM than it wants
 
 The manual: `memweir help COMMAND`, and docs/ in the sources.";
 
@@ -61,7 +62,7 @@ pub(crate) enum Command {
     Map(map::Args),
     /// Run programs in banks of their own, and tell where their pages are
     Color(color::Args),
-    /// Page to byte-addressable memory: what it costs in energy
+    /// Run programs with less DRAM than they want, and tell what paging costs in energy
     Page(page::Args),
     /// Drive memories at bank level with traces
     Dram(dram::Args),

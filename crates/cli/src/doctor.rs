@@ -64,6 +64,7 @@ fn text(report: &DoctorReport) -> String {
     section(&mut text, "Meters", &report.meters, &meters);
     section(&mut text, "Blocking mechanisms", &report.mechanisms, &mechanisms);
     section(&mut text, "Memory media", &report.media, &["cpuless-nodes", "dax", "cxl"]);
+    section(&mut text, "Paging", &report.paging, &["userfaultfd", "pagemap-scan"]);
     section(&mut text, "Privileges", &report.privileges, &[]);
     section(&mut text, "Kernel", &report.kernel_features, &[]);
     section(&mut text, "Tools", &report.tools, &[]);

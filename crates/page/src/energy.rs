@@ -7,6 +7,7 @@
 //! have names.
 
 mod data;
+mod estimate;
 mod flash;
 mod memory;
 mod reading;
@@ -18,6 +19,7 @@ mod tests;
 use memweir_core::{Bytes, Joules, Seconds};
 
 pub use data::{MEDIA, Medium};
+pub use estimate::{Estimate, Paging};
 pub use flash::Flash;
 pub use memory::{BackgroundPower, BusMemory, OperatingPower};
 pub use reading::{

@@ -5,6 +5,7 @@
 //! with what the kernel, memweir's own files and the installed tools say.
 
 mod media;
+mod paging;
 mod system;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use memweir_linux::memories::Memories;
 use memweir_linux::meter::perf::probe_perf;
 use memweir_linux::meter::resctrl::probe_resctrl;
+use memweir_linux::paging::{try_memfd, try_pagemap_scan};
 use memweir_linux::qemu::{Qemu, QemuPaths};
 use memweir_linux::{Mechanism, MeterKind, Probe, blocker};
 use serde::Serialize;
@@ -46,6 +48,8 @@ pub struct DoctorReport {
     pub mechanisms: BTreeMap<String, Probe>,
     /// Memories beside DRAM by kind, and what they mean for the policy `hmmsched`.
     pub media: BTreeMap<String, Probe>,
+    /// What paging to slower memory would find.
+    pub paging: BTreeMap<String, Probe>,
     /// What this process is allowed to do.
     pub privileges: BTreeMap<String, Probe>,
     /// What the kernel offers.
@@ -64,6 +68,7 @@ pub fn doctor(options: &DoctorOptions) -> DoctorReport {
     let machine = Machine::here();
     let store = store(options.store.as_deref());
     let root = Path::new("/");
+    let memories = Memories::here();
     DoctorReport {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         kernel: system::release(root),
@@ -72,7 +77,8 @@ pub fn doctor(options: &DoctorOptions) -> DoctorReport {
             .into_iter()
             .map(|(name, mechanism)| (name.to_owned(), blocker::probe(mechanism)))
             .collect(),
-        media: named(media::media(&Memories::here())),
+        media: named(media::media(&memories)),
+        paging: named(paging::paging(&memories, try_memfd(), try_pagemap_scan())),
         privileges: named(system::privileges(root)),
         kernel_features: named(system::kernel_features(root)),
         tools: named(system::tools(&options.qemu)),

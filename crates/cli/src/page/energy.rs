@@ -60,7 +60,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-fn reading(name: &str) -> Result<(&'static str, Reading), Refusal> {
+pub(super) fn reading(name: &str) -> Result<(&'static str, Reading), Refusal> {
     READINGS.into_iter().find(|(known, _)| *known == name).ok_or_else(|| {
         let names = READINGS.map(|(name, _)| name);
         Refusal::new(format!("unknown reading `{name}`"), suggestion(name, names))
@@ -159,7 +159,7 @@ fn medium(name: &str) -> Result<Medium, InputError> {
     Medium::parse(name, &text)
 }
 
-fn memory(name: &str) -> Result<BusMemory, InputError> {
+pub(super) fn memory(name: &str) -> Result<BusMemory, InputError> {
     match medium(name)? {
         Medium::Memory(memory) => Ok(memory),
         Medium::Flash(_) => Err(InputError::new(name, "is flash, not memory on the bus")

@@ -1,6 +1,9 @@
 //! `memweir page`: paging to byte-addressable memory.
 
 mod energy;
+mod refs;
+mod run;
+mod sim;
 
 use clap::Subcommand;
 
@@ -15,13 +18,22 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// Run a program with less DRAM than it wants; its cold pages live in slower memory and are read there
+    Run(Box<run::Args>),
     /// Tell the energy of swap areas of DRAM, flash and NVM with direct read
     Energy(Box<energy::Args>),
+    /// Simulate applications that take turns, with less DRAM than they want and a swap area
+    Sim(Box<sim::Args>),
+    /// Turn a recording of `memweir profile --addresses` into references to pages
+    Refs(refs::Args),
 }
 
-/// Computes.
+/// Runs or computes.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.action {
+        Action::Run(args) => run::execute(args),
         Action::Energy(args) => energy::execute(args),
+        Action::Sim(args) => sim::execute(args),
+        Action::Refs(args) => refs::execute(args),
     }
 }

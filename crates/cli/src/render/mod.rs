@@ -7,6 +7,7 @@ pub(crate) mod bars;
 pub(crate) mod batch;
 pub(crate) mod comparison;
 pub(crate) mod map;
+pub(crate) mod page;
 pub(crate) mod plot;
 pub(crate) mod profile;
 pub(crate) mod progress;

@@ -21,12 +21,7 @@ impl Screen {
     /// A line on standard error if that is a terminal.
     pub(crate) fn new() -> Self {
         let live = std::io::stderr().is_terminal();
-        let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
-            bar.set_style(style);
-        }
-        Self { bar, live, run: String::new(), notes: Vec::new() }
+        Self { bar: foot(live), live, run: String::new(), notes: Vec::new() }
     }
 
     /// Takes the line off the terminal and returns what was told and has not been seen yet.
@@ -68,6 +63,44 @@ impl Observer for Screen {
             }
             _ => {}
         }
+    }
+}
+
+/// A line at the foot of the terminal, or nothing.
+fn foot(live: bool) -> ProgressBar {
+    let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(None, target);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// What a program that runs in the foreground does, in one line.
+pub(crate) struct Line {
+    bar: ProgressBar,
+}
+
+impl Line {
+    /// A line on standard error, if that is a terminal and the line is wanted.
+    pub(crate) fn new(wanted: bool) -> Self {
+        Self { bar: foot(wanted && std::io::stderr().is_terminal()) }
+    }
+
+    /// Replaces the line.
+    pub(crate) fn say(&self, text: &str) {
+        self.bar.set_message(text.to_owned());
+        self.bar.tick();
+    }
+
+    /// Tells something that stays, whether there is a line or not.
+    pub(crate) fn note(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{text}"));
+    }
+
+    /// Takes the line off the terminal.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
     }
 }
 

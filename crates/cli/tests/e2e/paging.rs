@@ -29,3 +29,100 @@ fn wrong_numbers_are_refused() {
     let wrong = refused(&["--nvm", file.to_str().expect("a path of text")]);
     assert!(wrong.contains("pcm.toml"), "{wrong}");
 }
+
+/// A scenario that is simulated in a moment.
+const SMALL: &str = "swaps = [\"dram\", \"flash\", \"nvm-copy\", \"nvm\"]\ndram_mib = 96\nswap_mib = 128\n\
+                     group = \"news\"\n[assumed]\nreferences = 20000\n";
+
+#[test]
+fn applications_take_turns_on_every_swap_area() {
+    let world = World::new();
+    world.file("phone.toml", SMALL);
+    let mut sim = world.memweir();
+    let report = json(sim.args(["page", "sim", "phone.toml", "--json", "-", "--threads", "2"]), 0);
+    let swaps = report["points"][0]["swaps"].as_array().expect("an array");
+    let number = |swap: usize, key: &str| swaps[swap]["mean"][key].as_f64().expect("a number");
+    assert_eq!(swaps.len(), 4);
+    // Three kinds copy the same pages; direct read copies fewer and maps others.
+    for swap in [1, 2] {
+        assert_eq!(number(swap, "copies_in"), number(0, "copies_in"));
+        assert_eq!(number(swap, "direct_reads"), 0.0);
+    }
+    assert!(number(3, "copies_in") < number(2, "copies_in"));
+    assert_eq!(number(3, "direct_reads") - number(3, "upgrades"), number(3, "copies_avoided"));
+    assert!(number(3, "copies_avoided") > 0.0);
+    // Flash alone does block I/O for swapping, and is slowest.
+    assert!(number(1, "block_io") > number(0, "block_io"));
+    assert!(number(1, "switch_paging_ms") > number(0, "switch_paging_ms"));
+    assert_eq!(swaps[0]["runs"][0]["by_app"][1]["app"], "Flipboard");
+}
+
+#[test]
+fn a_scenario_is_swept_and_the_same_on_any_number_of_threads() {
+    let world = World::new();
+    world.file("phone.toml", SMALL);
+    let run = |threads: &str| {
+        let mut sim = world.memweir();
+        let sweep = ["--sweep", "policy=fifo,clock,scan", "--sweep", "swap_mib=0,128"];
+        json(sim.args(["page", "sim", "phone.toml", "--json", "--threads", threads]).args(sweep), 0)
+    };
+    let report = run("1");
+    let points = report["points"].as_array().expect("an array");
+    assert_eq!(points.len(), 6);
+    assert_eq!(
+        (&points[5]["at"]["policy"], &points[5]["policy"]),
+        (&"scan".into(), &"scan".into())
+    );
+    // Without a swap area processes are killed.
+    assert!(points[0]["swaps"][0]["mean"]["killed"].as_f64() > Some(0.0));
+    assert_eq!(report, run("3"));
+}
+
+#[test]
+fn the_example_and_the_list_can_be_used() {
+    let world = World::new();
+    let printed = |args: &[&str]| {
+        let mut page = world.memweir();
+        let output = page.args(["page", "sim"]).args(args).assert().code(0).get_output().clone();
+        String::from_utf8(output.stdout).expect("text")
+    };
+    world.file("phone.toml", &printed(&["--example"]));
+    let few = ["--set", "repetitions=1", "--set", "assumed.references=20000"];
+    let text = printed(&[&["phone.toml"][..], &few[..]].concat());
+    assert!(text.contains("nvm-copy") && text.contains("were not written afterwards"), "{text}");
+    let list = printed(&["--list"]);
+    for name in ["fifo", "mix2", "Angry Birds", "nvm-copy"] {
+        assert!(list.contains(name), "{name} is missing in {list}");
+    }
+}
+
+#[test]
+fn wrong_scenarios_are_refused() {
+    let world = World::new();
+    world.file("phone.toml", &SMALL.replace("news", "nesw"));
+    let refused =
+        |more: &[&str]| refusal(world.memweir().args(["page", "sim", "phone.toml"]).args(more), 2);
+    let message = refused(&[]);
+    assert!(message.contains("phone.toml:4: group: unknown group `nesw`"), "{message}");
+    assert!(message.contains("did you mean `news`?"), "{message}");
+    let message = refused(&["--set", "group=news", "--set", "dram_mib=8", "--set", "swap_mib=0"]);
+    assert!(message.contains("would be killed in the foreground"), "{message}");
+}
+
+#[test]
+fn what_a_program_did_to_its_pages_is_simulated() {
+    let world = World::new();
+    // Three pages, the second of which is written: its line goes back later.
+    let lines = "0x1000 R\n0x2000 W\n0x3000 R\n0x1000 R\n";
+    world.file("program.txt", lines);
+    let mut refs = world.memweir();
+    let refs = refs.args(["page", "refs", "program.txt", "program.mwt", "--json", "-"]);
+    let sums = json(refs, 0);
+    assert_eq!((&sums["pages"], &sums["written_pages"]), (&3.into(), &1.into()));
+    world
+        .file("program.toml", "swaps = \"nvm\"\ndram_mib = 1\n[[apps]]\ntrace = \"program.mwt\"\n");
+    let mut sim = world.memweir();
+    let report = json(sim.args(["page", "sim", "program.toml", "--json"]), 0);
+    let point = &report["points"][0];
+    assert_eq!((&point["apps"][0], &point["footprint"]), (&"program".into(), &12288.into()));
+}

@@ -1,6 +1,7 @@
 //! What the kernel, this process's privileges and the installed tools say of themselves.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use memweir_linux::Probe;
@@ -88,7 +89,7 @@ fn hard_limit<'a>(limits: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// What memweir uses of the kernel, and what explains its figures.
-pub(super) fn kernel_features(root: &Path) -> [(&'static str, Probe); 4] {
+pub(super) fn kernel_features(root: &Path) -> [(&'static str, Probe); 6] {
     let version = version(&release(root));
     let since = |needed: (u32, u32), what: &str| {
         if version >= Some(needed) {
@@ -102,7 +103,26 @@ pub(super) fn kernel_features(root: &Path) -> [(&'static str, Probe); 4] {
         ("cgroup-kill", since((5, 14), "killing a cgroup at once")),
         ("huge-pages", huge_pages(root)),
         ("pressure", pressure(root)),
+        ("direct-read-swap", direct_read_swap(root)),
+        ("bank-color", bank_color(root)),
     ]
+}
+
+/// The patches of `kernel/bank-color` show by the file that takes their map.
+fn bank_color(root: &Path) -> Probe {
+    match fs::read_to_string(root.join("sys/kernel/mm/page_color/map")) {
+        Ok(map) if map.trim().is_empty() => {
+            Probe::available("control groups can have page colors once a map is loaded")
+        }
+        Ok(_) => Probe::available("control groups can have page colors; a map is loaded"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Probe::missing(
+            "this kernel does not color pages; `memweir color run` does it from outside",
+        )
+        .remedy("build one with the patches in kernel/bank-color"),
+        Err(error) => {
+            Probe::missing(format!("the kernel's page colors: {error}")).remedy("run as root")
+        }
+    }
 }
 
 fn huge_pages(root: &Path) -> Probe {
@@ -122,6 +142,19 @@ fn pressure(root: &Path) -> Probe {
         return Probe::available("the kernel tells how long tasks waited for a CPU");
     }
     Probe::missing("no pressure stall information").remedy("boot with `psi=1`")
+}
+
+/// The patches of `kernel/direct-read-swap` show by their counters.
+fn direct_read_swap(root: &Path) -> Probe {
+    let vmstat = fs::read_to_string(root.join("proc/vmstat")).unwrap_or_default();
+    match vmstat.lines().find_map(|line| line.strip_prefix("swpin_direct ")) {
+        Some(pages) => {
+            let pages = pages.trim();
+            Probe::available(format!("swap devices can be read in place; {pages} pages were"))
+        }
+        None => Probe::missing("this kernel copies every page that it brings back from swap")
+            .remedy("build one with the patches in kernel/direct-read-swap"),
+    }
 }
 
 /// The first two numbers of a kernel release.
@@ -189,11 +222,33 @@ Max realtime priority     0                    0
         let dir = tempfile::tempdir().unwrap();
         file(dir.path(), "proc/sys/kernel/osrelease", "5.10.0-8-amd64\n");
         file(dir.path(), "sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
-        assert_eq!(available(&kernel_features(dir.path())), [true, false, true, false]);
+        file(dir.path(), "proc/vmstat", "pswpin 3\nswpin_direct_copy 5\n");
+        assert_eq!(
+            available(&kernel_features(dir.path())),
+            [true, false, true, false, false, false]
+        );
         assert_eq!(release(dir.path()), "5.10.0-8-amd64");
         let nothing = Path::new("/nonexistent");
-        assert_eq!(available(&kernel_features(nothing)), [false; 4]);
+        assert_eq!(available(&kernel_features(nothing)), [false; 6]);
         assert_eq!(available(&privileges(nothing)), [false; 3]);
+    }
+
+    #[test]
+    fn a_kernel_with_direct_read_shows_by_its_counters() {
+        let dir = tempfile::tempdir().unwrap();
+        file(dir.path(), "proc/vmstat", "swpin_zero 1\nswpin_direct 42\nswpin_direct_copy 5\n");
+        let probe = direct_read_swap(dir.path());
+        assert!(probe.available && probe.reason.contains("42 pages"), "{}", probe.reason);
+    }
+
+    #[test]
+    fn a_kernel_with_page_colors_shows_by_its_map() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(bank_color(dir.path()).remedy.unwrap().contains("kernel/bank-color"));
+        file(dir.path(), "sys/kernel/mm/page_color/map", "");
+        assert!(bank_color(dir.path()).reason.contains("once a map is loaded"));
+        file(dir.path(), "sys/kernel/mm/page_color/map", "offset 0x0\nbank 0x2000\n");
+        assert!(bank_color(dir.path()).reason.ends_with("a map is loaded"));
     }
 
     #[test]

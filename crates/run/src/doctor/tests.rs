@@ -22,15 +22,17 @@ fn every_meter_and_mechanism_is_there_with_a_reason() {
     assert_eq!(names(&report.meters), ["declared", "perf", "resctrl", "software"]);
     assert_eq!(names(&report.mechanisms), ["cgroup-v1", "cgroup-v2", "sigstop"]);
     assert_eq!(names(&report.media), ["cpuless-nodes", "cxl", "dax", "second-medium"]);
-    let DoctorReport { meters, mechanisms, media, privileges, kernel_features, .. } = &report;
-    let maps = [meters, mechanisms, media, privileges, kernel_features];
+    assert_eq!(names(&report.paging), ["pagemap-scan", "places", "userfaultfd"]);
+    let DoctorReport { meters, mechanisms, media, paging, privileges, kernel_features, .. } =
+        &report;
+    let maps = [meters, mechanisms, media, paging, privileges, kernel_features];
     for (name, probe) in maps.into_iter().flatten() {
         assert!(!probe.reason.is_empty(), "{name}");
     }
     assert!(report.meters["declared"].available);
     // The form that scripts rely on.
     let json = serde_json::to_value(&report).unwrap();
-    for group in ["meters", "mechanisms", "media"] {
+    for group in ["meters", "mechanisms", "media", "paging"] {
         for (name, probe) in json[group].as_object().unwrap() {
             assert!(probe["available"].is_boolean() && probe["reason"].is_string(), "{name}");
         }

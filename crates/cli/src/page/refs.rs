@@ -1,0 +1,63 @@
+//! `memweir page refs`: what a real program did to its pages, small enough to be kept.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use memweir_core::Bytes;
+use memweir_dram::trace::Trace;
+use memweir_sim::paging::PAGE;
+use memweir_sim::paging::trace::{PageTrace, Sums, WINDOW};
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::text::count;
+
+/// Options of `memweir page refs`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The recording of `memweir profile --addresses`; one under small caches says more
+    #[arg(value_name = "RECORDING.mwt")]
+    recording: PathBuf,
+    /// Where the references go, for `trace` of an application of `memweir page sim`
+    #[arg(value_name = "OUT.mwt")]
+    out: PathBuf,
+    /// Instructions within which references to a page are one; the scenario's `window` must agree
+    #[arg(long, value_name = "N", default_value_t = WINDOW)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    window: u64,
+    /// Write what was found as JSON (`-`: to standard output instead of the text)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+/// Reads the recording and writes the references.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    output::writable(args.json.as_deref())?;
+    let mut recording = Trace::open(&args.recording, None)?;
+    let name = recording.header().name.clone();
+    let trace = PageTrace::read(&mut recording, args.window)?;
+    let fail = |error| Failure::write(&args.out, error);
+    let file = BufWriter::new(File::create(&args.out).map_err(fail)?);
+    trace.write(&name, file, args.window).and_then(|mut file| file.flush()).map_err(fail)?;
+    let sums = trace.sums();
+    if let Some(path) = &args.json {
+        output::json(path, &sums)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render(&sums))?;
+    }
+    Ok(Outcome::Success)
+}
+
+fn render(sums: &Sums) -> String {
+    format!(
+        "{} pages ({}), {} of them written\n{} references, {} of them writes; {:.1} lines each\n",
+        count(u64::from(sums.pages)),
+        Bytes(u64::from(sums.pages) * PAGE.0),
+        count(u64::from(sums.written_pages)),
+        count(sums.references),
+        count(sums.writes),
+        sums.lines_per_reference,
+    )
+}

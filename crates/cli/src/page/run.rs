@@ -1,0 +1,145 @@
+//! `memweir page run`: a program with less DRAM than it wants.
+
+mod args;
+mod figure;
+mod kernel;
+mod show;
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use memweir_core::preload::page::WhenFull;
+use memweir_linux::preload::{NotStarted, check_program};
+use memweir_page::energy::Estimate;
+use memweir_page::live::{self, Here, Look, Nvm, Paged, Report, Timeline};
+
+pub(super) use args::Args;
+
+use crate::failure::{Failure, Outcome};
+use crate::foreground::Program;
+use crate::render::progress::Line;
+use crate::{foreground, output};
+use args::Media;
+
+/// How often is looked whether a process must be ended: memory fills at gigabytes per second.
+const WATCHFUL: Duration = Duration::from_millis(10);
+
+/// Runs the program.
+pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    output::writable(args.json.as_deref())?;
+    let Some(nvm) = &args.nvm else { return kernel::execute(args) };
+    let media = args.media()?;
+    let timeline = args.timeline()?;
+    check_program(&args.command[0]).map_err(NotStarted::Wish)?;
+    let mut paged = Paged::prepare(&args.wish(nvm), &Here)?;
+    let timeline = match timeline {
+        Some((path, format)) => {
+            Some(Timeline::create(path, format).map_err(|error| Failure::write(path, error))?)
+        }
+        None => None,
+    };
+    let mut watcher = Watcher::new(args, timeline);
+    let environment = paged.environment().to_vec();
+    let program = Program { command: &args.command, environment: &environment, group: None };
+    let status = foreground::run(&program, watcher.interval, || {
+        watcher.tick(&mut paged);
+    });
+    let last = paged.last_look().map_err(|e| Failure::Fault(format!("its own counters: {e}")));
+    if let Ok(last) = &last {
+        watcher.row(last);
+    }
+    watcher.line.finish();
+    let (status, last) = (status?, last?);
+    let report = report(args, nvm, &media, &paged, &last, status);
+    tell(args, &report, status);
+    if let Some(path) = &args.json {
+        output::json(path, &report)?;
+    }
+    watcher.finish(args, &report)?;
+    Ok(foreground::outcome(status))
+}
+
+/// What happens while the program runs.
+struct Watcher {
+    interval: Duration,
+    every: Duration,
+    timeline: Option<Timeline>,
+    written: Option<Instant>,
+    trouble: Option<std::io::Error>,
+    line: Line,
+}
+
+impl Watcher {
+    fn new(args: &Args, timeline: Option<Timeline>) -> Self {
+        let every = args.every.into();
+        let interval = match args.when_full() {
+            WhenFull::Stop => every,
+            WhenFull::EndLargest => WATCHFUL.min(every),
+        };
+        let line = Line::new(args.shows_progress());
+        Self { interval, every, timeline, written: None, trouble: None, line }
+    }
+
+    fn tick(&mut self, paged: &mut Paged) {
+        let look = match paged.look() {
+            Ok(look) => look,
+            Err(error) => {
+                self.trouble.get_or_insert(error);
+                return;
+            }
+        };
+        if let Some(ended) = look.ended {
+            self.line.note(&show::ended(&ended));
+        }
+        if self.written.is_none_or(|written| written.elapsed() >= self.every) {
+            self.row(&look);
+            self.line.say(&show::line(&look.row));
+        }
+    }
+
+    /// Keeps a row; a timeline that cannot be written does not stop the program.
+    fn row(&mut self, look: &Look) {
+        self.written = Some(Instant::now());
+        if let Some(Err(error)) = self.timeline.as_mut().map(|timeline| timeline.append(look.row)) {
+            self.timeline = None;
+            self.trouble.get_or_insert(error);
+        }
+    }
+
+    fn finish(self, args: &Args, report: &Report) -> Result<(), Failure> {
+        let Some(path) = &args.timeline else { return Ok(()) };
+        if let Some(error) = self.trouble {
+            return Err(Failure::write(path, error));
+        }
+        let Some(timeline) = self.timeline else { return Ok(()) };
+        timeline.finish(|rows| figure::timeline(rows, report).write(path).map_err(Failure::from))
+    }
+}
+
+fn report(
+    args: &Args,
+    nvm: &Nvm,
+    media: &Media,
+    paged: &Paged,
+    last: &Look,
+    status: ExitStatus,
+) -> Report {
+    let outcome = live::Outcome { exit_code: status.code(), signal: status.signal() };
+    let command = foreground::words(&args.command);
+    let (name, reading) = args.reading;
+    Report::new(command, nvm.to_string(), outcome, paged, last, |paging| {
+        Estimate::new(paging, &media.dram, &media.nvm, (name, &reading))
+    })
+}
+
+/// Tells what happened, beside the program's own output.
+fn tell(args: &Args, report: &Report, status: ExitStatus) {
+    for warning in show::warnings(report) {
+        eprintln!("memweir: {warning}");
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        eprint!("{}", show::table(report));
+    }
+    foreground::tell(&args.command, status);
+}

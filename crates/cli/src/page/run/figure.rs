@@ -1,0 +1,93 @@
+//! The timeline of a paged program as a figure: memory, and pages that moved.
+
+use memweir_core::Bytes;
+use memweir_page::live::{Report, Row};
+use memweir_plot::{Chart, Figure, Level, PALETTE, Panel, Series, Style};
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// Memory in DRAM and NVM with the budget, and pages per second.
+pub(super) fn timeline(rows: &[Row], report: &Report) -> Figure {
+    let words = report.command.join(" ");
+    Figure {
+        title: format!("Paging {}", crate::render::text::shortened(&words, 70)),
+        subtitle: format!(
+            "{} of DRAM, {} of NVM in {}, {} reads, victims by {}",
+            report.dram_bytes,
+            report.nvm.size_bytes,
+            report.nvm.place,
+            report.direct_read,
+            report.victims
+        ),
+        panels: vec![Panel::Chart(memory(rows, report)), Panel::Chart(moves(rows, report))],
+    }
+}
+
+fn series(name: &str, points: Vec<(f64, f64)>, style: Style, color: usize) -> Series {
+    Series { name: name.to_owned(), points, style, color: PALETTE[color] }
+}
+
+fn memory(rows: &[Row], report: &Report) -> Chart {
+    let points = |value: fn(&Row) -> Bytes| -> Vec<(f64, f64)> {
+        rows.iter().map(|row| (row.t_s.0, value(row).as_f64() / MIB)).collect()
+    };
+    let dram = points(|row| row.dram_resident_bytes);
+    let nvm = points(|row| row.nvm_used_bytes);
+    Chart {
+        title: "anonymous memory".to_owned(),
+        x_label: "time (s)".to_owned(),
+        y_label: "memory (MiB)".to_owned(),
+        x_end: Some(report.seconds),
+        series: vec![
+            series("in DRAM", dram, Style::Steps, 0),
+            series("in NVM", nvm, Style::Line, 1),
+        ],
+        levels: vec![Level {
+            name: "DRAM allowed".to_owned(),
+            value: report.dram_bytes.as_f64() / MIB,
+            color: PALETTE[5],
+        }],
+        ..Chart::default()
+    }
+}
+
+fn moves(rows: &[Row], report: &Report) -> Chart {
+    let rate = |value: fn(&Row) -> u64| per_second(rows, value);
+    Chart {
+        title: "pages".to_owned(),
+        x_label: "time (s)".to_owned(),
+        y_label: "pages per second".to_owned(),
+        x_end: Some(report.seconds),
+        series: vec![
+            series("evicted", rate(|row| row.evictions), Style::Line, 1),
+            series("read in place", rate(|row| row.direct_reads), Style::Line, 2),
+            series("copied back", rate(|row| row.copies_in), Style::Line, 3),
+        ],
+        ..Chart::default()
+    }
+}
+
+/// What a counter grew by in a second, between each row and the next.
+fn per_second(rows: &[Row], value: fn(&Row) -> u64) -> Vec<(f64, f64)> {
+    let pairs = rows.windows(2).filter(|pair| pair[1].t_s.0 > pair[0].t_s.0);
+    pairs
+        .map(|pair| {
+            let grown = value(&pair[1]).saturating_sub(value(&pair[0])) as f64;
+            (pair[1].t_s.0, grown / (pair[1].t_s.0 - pair[0].t_s.0))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_core::Seconds;
+
+    use super::*;
+
+    #[test]
+    fn rates_are_what_was_counted_between_two_rows() {
+        let row = |t: f64, evictions| Row { t_s: Seconds(t), evictions, ..Row::default() };
+        let rows = [row(0.0, 0), row(0.5, 100), row(0.5, 100), row(1.0, 400)];
+        assert_eq!(per_second(&rows, |row| row.evictions), [(0.5, 200.0), (1.0, 600.0)]);
+    }
+}

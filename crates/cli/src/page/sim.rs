@@ -1,0 +1,128 @@
+//! `memweir page sim`: applications in turn on DRAM and a swap area, simulated.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use memweir_core::input::Replacement;
+use memweir_policy::paging::VICTIM_POLICIES;
+use memweir_sim::paging::phone::{ALL, Phone};
+use memweir_sim::paging::scenario::EXAMPLE;
+use memweir_sim::paging::study::PageStudy;
+use memweir_sim::paging::swap::{SWAPS, SwapKind};
+use memweir_sim::scenario::ScenarioText;
+use memweir_sim::scenario::sweep::{Grid, Sweep};
+
+use crate::failure::{EXIT_CODES, Failure, Outcome};
+use crate::output;
+use crate::render::page as render;
+use crate::render::progress::Counter;
+use crate::run::help::section;
+use crate::sim::args::{replacement, sweep};
+use crate::sim::cores;
+
+const USAGE: &str = "memweir page sim [OPTIONS] SCENARIO.toml
+       memweir page sim --example > scenario.toml
+       memweir page sim --list";
+
+const TEXT: &str = "\
+A scenario names applications (models of the paper's, or recordings of real programs), DRAM, and the
+swap areas to compare. Equal scenarios give equal results, whatever the number of threads.
+
+Examples:
+  memweir page sim --example > phone.toml
+      a commented scenario to start from; `memweir page sim --list` has the names that it can use
+  memweir page sim phone.toml
+      every swap area: pages copied and read in place, processes killed, delays, block I/O, energy
+  memweir page sim phone.toml --sweep swap_mib=128,256,512 --sweep group=browser,news,mix1
+      groups of applications on swap areas of three sizes, on all cores
+  memweir page sim phone.toml --sweep assumed.written_pages=0..1:0.25 --json shares.json
+      how much of the gain depends on the share of pages that are written
+  memweir profile --meter software --addresses p.mwt -- python3 work.py
+  memweir page refs p.mwt python3.mwt
+      a real program as an application: `[[apps]]` with `trace = \"python3.mwt\"`
+";
+
+/// Options of `memweir page sim`.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = USAGE, after_long_help = format!("{TEXT}\n{EXIT_CODES}"))]
+pub(crate) struct Args {
+    /// The scenario: applications, memory, and the swap areas to compare
+    #[arg(value_name = "SCENARIO.toml", required_unless_present_any = ["example", "list"])]
+    scenario: Option<PathBuf>,
+    /// Print a commented scenario to start from
+    #[arg(long, conflicts_with_all = ["scenario", "list"])]
+    example: bool,
+    /// List the swap areas, victim policies, groups and applications that a scenario can name
+    #[arg(long, conflicts_with = "scenario")]
+    list: bool,
+    /// Put a value in the place of the scenario's own, for example `dram_mib=256`
+    #[arg(long, value_name = "KEY=VALUE", value_parser = replacement)]
+    set: Vec<Replacement>,
+    /// Run at each of these values: `KEY=A,B,C` or `KEY=FROM..TO:STEP`; several make a grid
+    #[arg(long, value_name = "KEY=VALUES", value_parser = sweep)]
+    sweep: Vec<Sweep>,
+    /// Threads to run on [default: one per core]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Write everything as JSON (`-`: to standard output instead of the table)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+/// Simulates the scenario and shows what came of it.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    match &args.scenario {
+        Some(path) => simulate(args, path)?,
+        None if args.example => output::print(EXAMPLE)?,
+        None => output::print(&list())?,
+    }
+    Ok(Outcome::Success)
+}
+
+fn simulate(args: &Args, path: &Path) -> Result<(), Failure> {
+    output::writable(args.json.as_deref())?;
+    let grid = Grid::new(args.sweep.clone())
+        .map_err(|refusal| refusal.written_in("command line").key("--sweep"))?;
+    let study = PageStudy::read(&ScenarioText::read(path)?, &args.set, grid)?;
+    let counter = Counter::new("runs", study.runs() as u64);
+    let report = study.run(args.threads.unwrap_or_else(cores), || counter.one_more());
+    counter.finish();
+    if let Some(path) = &args.json {
+        output::json(path, &report)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render::report(&report))?;
+    }
+    Ok(())
+}
+
+fn list() -> String {
+    let mut text = String::new();
+    let swaps = SWAPS.map(|(name, about)| {
+        let kind = SwapKind::parse(name, about);
+        (name.to_owned(), kind.map_or_else(|error| error.to_string(), |kind| kind.source))
+    });
+    section(&mut text, "Swap areas (swaps = [\"NAME\", ...])", &swaps);
+    let policies = VICTIM_POLICIES.iter();
+    let policies: Vec<_> =
+        policies.map(|entry| (entry.name.to_owned(), entry.summary.to_owned())).collect();
+    section(&mut text, "Victim policies (policy = \"NAME\")", &policies);
+    section(&mut text, "Groups (group = \"NAME\")", &groups());
+    let apps: Vec<_> = Phone::shipped()
+        .apps()
+        .map(|app| (app.name.clone(), format!("{} MB (drswap Table III)", app.size_mb)))
+        .collect();
+    section(&mut text, "Applications (apps[].app = \"NAME\")", &apps);
+    text
+}
+
+fn groups() -> Vec<(String, String)> {
+    let phone = Phone::shipped();
+    let row = |(name, title): (&str, &str)| {
+        let apps = phone.group(name).unwrap_or_default();
+        let names: Vec<&str> = apps.iter().map(|app| app.name.as_str()).collect();
+        (name.to_owned(), format!("{title}: {}", names.join(", ")))
+    };
+    let all = (ALL.to_owned(), "every application below".to_owned());
+    phone.groups().map(row).chain([all]).collect()
+}

@@ -1,0 +1,414 @@
+//! `memweir page run`: real programs with a quarter of their memory say the same, what cannot work is
+//! refused before anything starts, and nothing stays behind.
+
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::support::{MEMWEIR, World, exists, refusal, send, wait_until};
+
+/// Whether programs can be paged here; says so if not.
+fn possible() -> bool {
+    let tried = memweir_linux::paging::try_memfd();
+    if let Err(obstacle) = &tried {
+        eprintln!("SKIPPED: paging needs root and Linux 6.4: {obstacle}");
+    }
+    tried.is_ok()
+}
+
+fn number(report: &Value, key: &str) -> u64 {
+    report[key].as_u64().unwrap_or_else(|| panic!("{key} in {report}"))
+}
+
+/// A program with so much DRAM: its status, its output, and the report.
+fn paged(
+    world: &World,
+    dram: u64,
+    more: &[&str],
+    command: &[&str],
+) -> (Option<i32>, Vec<u8>, Value) {
+    let mut run = Command::new(MEMWEIR);
+    run.args(["page", "run", "--nvm", "memfd:1G", "--json", "run.json", "--dram"]);
+    run.arg(dram.to_string()).args(more).arg("--").args(command);
+    let output = run.current_dir(world.path()).output().expect("memweir starts");
+    let report: Value = serde_json::from_str(&world.read("run.json"))
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
+    (report["exit_code"].as_i64().map(|code| code as i32), output.stdout, report)
+}
+
+/// The least that a test gives a program.
+const LEAST: u64 = 2 << 20;
+
+/// Runs a program plainly, with all the DRAM that it wants, and with a quarter of that; what it says
+/// must be the same.
+fn same(world: &World, command: &[&str]) {
+    if !exists(command[0]) {
+        return;
+    }
+    let plain =
+        Command::new(command[0]).args(&command[1..]).current_dir(world.path()).output().unwrap();
+    let (_, output, report) = paged(world, 8 << 30, &[], command);
+    assert!(output == plain.stdout, "{command:?} with all it wants: {report}");
+    assert_eq!(number(&report, "evictions"), 0, "{command:?} fits: {report}");
+    let quarter = (number(&report, "dram_peak_bytes") / 4).max(LEAST);
+    let (code, output, report) = paged(world, quarter, &[], command);
+    assert!(output == plain.stdout, "{command:?} with a quarter: {report}");
+    assert_eq!(code, plain.status.code(), "{command:?}: {report}");
+    for counted in ["evictions", "direct_reads", "copies_in"] {
+        assert!(number(&report, counted) > 0, "{counted} of {command:?}: {report}");
+    }
+    assert_eq!(number(&report["counters"], "unpaged"), 0, "{command:?}: {report}");
+}
+
+fn lines(world: &World, count: u64) {
+    let lines: String = (0..count).map(|i| format!("{} line\n", i * 7_919 % 100_003)).collect();
+    world.file("lines", &lines);
+}
+
+#[test]
+fn python_says_the_same_with_a_quarter() {
+    if possible() {
+        let program = "x = [str(i) for i in range(100000)]\nprint(len(x), sum(map(len, x)))\n\
+                       d = {k: i for i, k in enumerate(x)}\nprint(sum(d[k] for k in x[::7]))";
+        same(&World::new(), &["python3", "-c", program]);
+    }
+}
+
+#[test]
+fn copying_on_every_read_says_the_same_and_copies_more() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let world = World::new();
+    let program = "x = bytearray(b'1') * (16 << 20)\nprint(sum(x[::4096]) + sum(x[::4096]))";
+    let run = |more: &[&str]| {
+        let (code, output, report) = paged(&world, 8 << 20, more, &["python3", "-c", program]);
+        assert_eq!((code, output.as_slice()), (Some(0), &b"401408\n"[..]), "{report}");
+        report
+    };
+    let (in_place, copying) = (run(&[]), run(&["--no-direct-read", "--victims", "clock"]));
+    assert!(number(&in_place, "direct_reads") > 0 && number(&in_place, "copies_avoided") > 0);
+    assert_eq!(number(&copying, "direct_reads"), 0, "{copying}");
+    assert_eq!(copying["direct_read"], "copy");
+    assert!(number(&copying, "copies_in") > number(&in_place, "copies_in"), "{copying} {in_place}");
+}
+
+#[test]
+fn sqlite_says_the_same_with_a_quarter() {
+    if possible() {
+        let sql = "create table t as with recursive c(x) as (select 1 union all select x + 1 from c \
+                   where x < 30000) select x, hex(x * 7919 % 100003) y from c; create index i on t(y); \
+                   select sum(x), count(distinct y), max(y) from t; \
+                   select x from t where y > '39' order by y, x limit 50;";
+        same(&World::new(), &["sqlite3", ":memory:", sql]);
+    }
+}
+
+#[test]
+fn sort_and_xz_say_the_same_with_a_quarter() {
+    if possible() {
+        let world = World::new();
+        lines(&world, 40_000);
+        same(&world, &["sort", "--parallel=4", "lines"]);
+        same(&world, &["xz", "-1", "-c", "lines"]);
+    }
+}
+
+#[test]
+fn compilers_say_the_same_with_a_quarter() {
+    if possible() {
+        let world = World::new();
+        let function = |i: u32| {
+            format!(
+                "int f{i}(int a, int b) {{ int s = {i}; while (a--) s += b * a ^ s; return s; }}\n"
+            )
+        };
+        world.file("m.c", &(0..120).map(function).collect::<String>());
+        same(&world, &["gcc", "-O1", "-S", "-o", "-", "m.c"]);
+    }
+}
+
+#[test]
+fn perl_and_git_say_the_same_with_a_quarter() {
+    if possible() {
+        let world = World::new();
+        lines(&world, 40_000);
+        let other: String = (0..40_000u64)
+            .map(|i| format!("{} line{}\n", i * 7_919 % 100_003, if i % 7 == 0 { "!" } else { "" }))
+            .collect();
+        world.file("other", &other);
+        same(&world, &["git", "diff", "--no-index", "lines", "other"]);
+        let program = "my %h; $h{$_ % 20000} .= \"$_ \" for 1..100000; my $s = 0; \
+                       for my $k (sort { $a <=> $b } keys %h) { $s += length $h{$k} } print \"$s\\n\"";
+        same(&world, &["perl", "-e", program]);
+    }
+}
+
+/// Commands that fill a database, in the protocol of redis.
+fn filling(keys: u32) -> String {
+    let word = |word: &str| format!("${}\r\n{word}\r\n", word.len());
+    let set = |key: u32| {
+        let value = format!("{key:0>200}");
+        format!("*3\r\n{}{}{}", word("SET"), word(&format!("key{key}")), word(&value))
+    };
+    (0..keys).map(set).collect()
+}
+
+/// Fills a server, reads under load while it saves to disk (a fork), and returns its digest.
+fn served(world: &World, name: &str, prefix: &[&str]) -> String {
+    let socket = world.path().join(format!("{name}.sock")).display().to_string();
+    let arguments = ["redis-server", "--port", "0", "--save", "", "--enable-debug-command", "yes"];
+    let mut words: Vec<&str> = prefix.iter().copied().chain(arguments).collect();
+    words.extend(["--unixsocket", &socket]);
+    let mut server = Command::new(words[0])
+        .args(&words[1..])
+        .current_dir(world.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the server starts");
+    let ask = |arguments: &[&str], input: Stdio| {
+        let mut client = Command::new("redis-cli");
+        let output =
+            client.args(["-s", &socket]).args(arguments).stdin(input).output().expect("redis-cli");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    wait_until("the server answers", || ask(&["ping"], Stdio::null()).starts_with("PONG"));
+    let commands = std::fs::File::open(world.path().join("commands")).unwrap();
+    let piped = ask(&["--pipe"], commands.into());
+    assert!(piped.contains("errors: 0, replies: 20000"), "{piped}");
+    assert!(ask(&["bgsave"], Stdio::null()).contains("started"));
+    let commands = std::fs::File::open(world.path().join("commands")).unwrap();
+    let again = ask(&["--pipe"], commands.into());
+    assert!(again.contains("errors: 0"), "{again}");
+    wait_until("it has saved", || {
+        ask(&["info", "persistence"], Stdio::null()).contains("rdb_bgsave_in_progress:0")
+    });
+    let digest = ask(&["debug", "digest"], Stdio::null());
+    ask(&["shutdown", "nosave"], Stdio::null());
+    server.wait().expect("the server ends");
+    digest
+}
+
+#[test]
+fn a_database_under_load_keeps_what_it_was_given() {
+    if !(possible() && exists("redis-server") && exists("redis-cli")) {
+        return;
+    }
+    let world = World::new();
+    world.file("commands", &filling(20_000));
+    let plain = served(&world, "plain", &[]);
+    let prefix =
+        [MEMWEIR, "page", "run", "--dram", "4M", "--nvm", "memfd:1G", "--json", "run.json", "--"];
+    let paged = served(&world, "paged", &prefix);
+    assert_eq!(plain.trim().len(), 40, "{plain}");
+    assert_eq!(plain, paged);
+    let report: Value = serde_json::from_str(&world.read("run.json")).unwrap();
+    assert!(number(&report, "evictions") > 0, "{report}");
+    assert!(number(&report["counters"], "fork_pauses") > 0, "{report}");
+}
+
+#[test]
+fn refuses_before_anything_starts() {
+    let world = World::new();
+    let refused = |code: i32, arguments: &[&str], parts: &[&str]| {
+        let trace = world.path().join("started").display().to_string();
+        let mut run = world.memweir();
+        run.args(["page", "run"]).args(arguments).args(["--", "touch", &trace]);
+        let said = refusal(&mut run, code);
+        for part in parts {
+            assert!(said.contains(part), "`{part}` is missing: {said}");
+        }
+        assert!(!world.has("started"), "{said}");
+    };
+    let memfd = ["--nvm", "memfd:64M"];
+    refused(2, &["--dram", "64K", memfd[0], memfd[1]], &["64 KiB of DRAM", "`--dram 1M`"]);
+    refused(2, &["--dram", "64M", "--nvm", "mem:64M"], &["did you mean `memfd`"]);
+    refused(2, &["--dram", "64M", "--nvm", "dax:dax7.7"], &["/dev/dax7.7"]);
+    refused(2, &["--dram", "64M", "--nvm", "node:999"], &["no memory on a NUMA node 999"]);
+    refused(
+        2,
+        &["--dram", "64M", memfd[0], memfd[1], "--victims", "fif"],
+        &["did you mean `fifo`"],
+    );
+    refused(2, &["--dram", "64M", memfd[0], memfd[1], "--victims", "scan"], &["fifo, clock"]);
+    refused(2, &["--dram", "64M", memfd[0], memfd[1], "--delay", "read=0.5x"], &["at least 1"]);
+    refused(2, &["--dram", "64M", memfd[0], memfd[1], "--timeline", "t.png"], &["csv, svg"]);
+    refused(
+        2,
+        &["--dram", "64M", memfd[0], memfd[1], "--energy", "emmc-flash,lpddr2-pcm"],
+        &["is flash"],
+    );
+    if !possible() {
+        return;
+    }
+    refused(2, &["--dram", "64M", "--nvm", "memfd:9999G"], &["are asked for", "is the most"]);
+    refused(2, &["--dram", "64M", "--nvm", "memfd:64K"], &["64 KiB of NVM", "2 MiB"]);
+    refused(2, &["--dram", "64M", "--nvm", "file:/sys"], &["/sys", "tmpfs"]);
+    refused(2, &["--dram", "64M", "--nvm", "file:/nowhere/at/all"], &["/nowhere/at", "tmpfs"]);
+    // A device that maps nothing stands in for one that refuses private mappings.
+    refused(
+        2,
+        &["--dram", "64M", "--nvm", "dax:/dev/null"],
+        &["refuses private mappings", "daxctl"],
+    );
+}
+
+#[test]
+fn programs_that_cannot_be_paged_are_refused() {
+    let world = World::new();
+    let run = |program: &str| {
+        let mut run = world.memweir();
+        run.args(["page", "run", "--dram", "64M", "--nvm", "memfd:64M", "--", program]);
+        refusal(&mut run, 2)
+    };
+    assert!(run("no-such-program").contains("no such program in PATH"));
+    let copy = world.path().join("true");
+    std::fs::copy("/bin/true", &copy).unwrap();
+    std::fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o4755)).unwrap();
+    assert!(run(copy.to_str().unwrap()).contains("set-user-ID"));
+    if exists("gcc") {
+        let source = world.file("s.c", "int main(void) { return 0; }\n");
+        let binary = world.path().join("static");
+        let built = Command::new("gcc").arg("-static").arg("-o").arg(&binary).arg(source).status();
+        if built.is_ok_and(|status| status.success()) {
+            assert!(run(binary.to_str().unwrap()).contains("it is a static program"));
+        }
+    }
+    let mut colored = world.memweir();
+    colored.env("MEMWEIR_COLOR", "x");
+    colored.args(["page", "run", "--dram", "64M", "--nvm", "memfd:64M", "--", "true"]);
+    assert!(refusal(&mut colored, 2).contains("a colored program cannot be paged"));
+    let mut lost = world.memweir();
+    lost.env("MEMWEIR_PRELOAD", "/no/library.so");
+    lost.args(["page", "run", "--dram", "64M", "--nvm", "memfd:64M", "--", "true"]);
+    assert!(refusal(&mut lost, 3).contains("/no/library.so"));
+}
+
+#[test]
+fn without_the_capability_it_is_refused() {
+    if !(possible() && exists("setpriv")) {
+        return;
+    }
+    let world = World::new();
+    let output = Command::new("setpriv")
+        .args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace", MEMWEIR])
+        .args(["page", "run", "--dram", "64M", "--nvm", "memfd:64M", "--", "true"])
+        .current_dir(world.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("CAP_SYS_PTRACE"), "{said}");
+}
+
+#[test]
+fn results_are_written_and_the_status_is_the_programs() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let world = World::new();
+    let program = "import sys\nx = bytearray(b'1') * (24 << 20)\n\
+                   print(sum(x[::4096]) + sum(x[::4096]))\nsys.exit(3)";
+    let timelines = [("t.csv", "csv"), ("t.svg", "svg")];
+    for (name, kind) in timelines {
+        let more = ["--timeline", name, "--every", "20ms", "--delay", "read=2x,write=12x"];
+        let (code, output, report) = paged(&world, 8 << 20, &more, &["python3", "-c", program]);
+        assert_eq!((code, output.as_slice()), (Some(3), &b"602112\n"[..]), "{report}");
+        assert_eq!(report["delay"]["write"], 12.0);
+        assert!(number(&report["counters"], "delay_ns") > 0, "{report}");
+        assert!(report["energy"]["nvm_j"].as_f64().unwrap() > 0.0, "{report}");
+        assert!(!report["times"]["eviction"]["buckets"].as_array().unwrap().is_empty());
+        let text = world.read(name);
+        match kind {
+            "csv" => {
+                let last = text.lines().last().unwrap().split(',').collect::<Vec<_>>();
+                assert_eq!(text.lines().next().unwrap().split(',').count(), last.len());
+                assert_eq!(last[1].parse::<u64>().unwrap(), number(&report, "evictions"));
+            }
+            _ => {
+                assert!(text.starts_with("<svg") && text.contains("DRAM allowed"));
+                assert!(!world.has("t.svg.partial.csv"));
+            }
+        }
+    }
+    let mut run = world.memweir();
+    run.args(["page", "run", "--dram", "8M", "--nvm", "memfd:64M", "--", "false"]);
+    run.assert().code(1);
+}
+
+#[test]
+fn a_full_nvm_ends_the_largest() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let world = World::new();
+    // Random bytes, or a machine that merges pages would have an easy time.
+    let program = "import os, subprocess, sys\n\
+                   child = 'import os, time; x = [os.urandom(1 << 20) for _ in range(400)]; time.sleep(60)'\n\
+                   p = subprocess.run([sys.executable, '-c', child])\n\
+                   print('child', p.returncode)";
+    let mut run = Command::new(MEMWEIR);
+    run.args(["page", "run", "--dram", "24M", "--nvm", "memfd:16M", "--when-full", "end-largest"]);
+    run.args(["--json", "run.json", "--", "python3", "-c", program]).current_dir(world.path());
+    let output = run.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "child -9\n", "{said}");
+    assert!(said.contains("ended process"), "{said}");
+    let report: Value = serde_json::from_str(&world.read("run.json")).unwrap();
+    assert_eq!(report["ended_processes"].as_array().map(Vec::len), Some(1), "{report}");
+    assert_eq!(report["exit_code"], 0, "{report}");
+}
+
+/// A program that fills memory and then waits for a word that never comes.
+const WAITER: &str = "import sys\nx = [str(i) for i in range(400000)]\n\
+                      open('ready', 'w').close()\nsys.stdin.read()";
+
+/// Processes of this world, and the helpers that share their memory, are all gone.
+fn all_gone(world: &World) {
+    wait_until("nothing stays behind", || world.processes().is_empty());
+}
+
+#[test]
+fn nothing_stays_behind_when_somebody_is_killed() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    for whom in ["memweir", "program", "both"] {
+        let world = World::new();
+        let mut run = Command::new(MEMWEIR);
+        run.args(["page", "run", "--dram", "8M", "--nvm", "memfd:256M", "--timeline", "t.csv"]);
+        run.args(["--", "python3", "-c", WAITER]).current_dir(world.path());
+        run.env(crate::support::MARK, world.path()).stdin(Stdio::piped()).stderr(Stdio::null());
+        let mut run = run.spawn().expect("memweir starts");
+        // Held open, or the program would end by itself while it is waited for.
+        let input = run.stdin.take();
+        wait_until("the program has its memory", || world.has("ready"));
+        let me = run.id() as i32;
+        let children = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap();
+        let program =
+            children.split_whitespace().next().expect("a program").parse::<i32>().unwrap();
+        match whom {
+            "memweir" => {
+                send(&run, Signal::SIGKILL);
+                run.wait().unwrap();
+            }
+            "program" => {
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(program), Signal::SIGKILL)
+                    .unwrap();
+                assert_eq!(run.wait().unwrap().code(), Some(1));
+            }
+            _ => {
+                send(&run, Signal::SIGTERM);
+                assert_eq!(run.wait().unwrap().code(), Some(1), "the program has got the signal");
+            }
+        }
+        // A program whose memweir was killed goes on until nobody can write to it any more.
+        drop(input);
+        all_gone(&world);
+        assert!(world.read("t.csv").lines().count() > 1, "{whom}: rows are kept");
+        let kept = std::fs::read_dir("/dev/shm").unwrap().flatten();
+        let ours = |name: &str| name.contains("memweir-page") || name.contains("memweir-nvm");
+        assert!(!kept.into_iter().any(|entry| ours(&entry.file_name().to_string_lossy())));
+    }
+}

@@ -1,0 +1,155 @@
+//! What a run of a paged program comes to, as data.
+
+use std::collections::BTreeMap;
+
+use memweir_core::preload::page::{DirectRead, PageCounter, PageCounters, WhenFull};
+use memweir_core::{Bytes, Seconds};
+use serde::Serialize;
+
+use super::session::{Look, Paged};
+use super::times::Histogram;
+use crate::energy::{Estimate, Paging};
+
+/// Where evicted pages were.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NvmReport {
+    /// As it was asked for: `node:2`.
+    pub place: String,
+    /// Its size.
+    pub size_bytes: Bytes,
+}
+
+/// A medium that was emulated: how many times slower than DRAM it was.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Delay {
+    /// Reading a page.
+    pub read: f64,
+    /// Writing one.
+    pub write: f64,
+}
+
+/// How the program ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// Its status, unless a signal ended it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// A run. `page run --json` is this structure, field by field.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The budget.
+    pub dram_bytes: Bytes,
+    /// Where evicted pages were.
+    pub nvm: NvmReport,
+    /// `in-place` or `copy`.
+    pub direct_read: &'static str,
+    /// The policy that chose victims.
+    pub victims: String,
+    /// The medium that was emulated.
+    pub delay: Option<Delay>,
+    /// `stop` or `end-largest`.
+    pub when_full: &'static str,
+    /// From the start of the program to its end.
+    pub seconds: f64,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Pages that left DRAM.
+    pub evictions: u64,
+    /// Evicted pages that were read where they lay.
+    pub direct_reads: u64,
+    /// Pages copied back to DRAM.
+    pub copies_in: u64,
+    /// Pages read in place that were never copied back.
+    pub copies_avoided: u64,
+    /// Memory in NVM that was not in DRAM, averaged over the run.
+    pub dram_relieved_bytes: Bytes,
+    /// At the last look while it ran.
+    pub dram_resident_bytes: Bytes,
+    /// The most.
+    pub dram_peak_bytes: Bytes,
+    /// How far the most was above the budget.
+    pub dram_overshoot_bytes: Bytes,
+    /// At the last look while it ran.
+    pub nvm_used_bytes: Bytes,
+    /// The most.
+    pub nvm_peak_bytes: Bytes,
+    /// Processes that were ended because there was no room left.
+    pub ended_processes: Vec<u32>,
+    /// Times of single pages, by what was done to them.
+    pub times: BTreeMap<&'static str, Histogram>,
+    /// What the media that the places stand for would have used.
+    pub energy: Estimate,
+    /// Everything that the library counts.
+    pub counters: BTreeMap<&'static str, u64>,
+}
+
+fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
+    table.iter().find(|(_, known)| known == value).map_or("", |(name, _)| name)
+}
+
+impl Report {
+    /// The report of a program that has ended. `place` is what was asked for, `last` the last look,
+    /// and `estimate` computes an energy.
+    #[must_use]
+    pub fn new(
+        command: Vec<String>,
+        place: String,
+        outcome: Outcome,
+        paged: &Paged,
+        last: &Look,
+        estimate: impl FnOnce(&Paging) -> Estimate,
+    ) -> Self {
+        let (order, counters) = (paged.order(), &last.counters);
+        let bytes = |counter| Bytes(counters.get(counter));
+        let (dram_peak, nvm_peak) =
+            (bytes(PageCounter::DramPeakBytes), bytes(PageCounter::NvmPeakBytes));
+        let running = paged.last_running();
+        let row = &last.row;
+        Self {
+            command,
+            dram_bytes: order.dram,
+            nvm: NvmReport { place, size_bytes: order.nvm_size },
+            direct_read: name_of(&DirectRead::ALL, &order.direct_read),
+            victims: order.victims.clone(),
+            delay: order.delay.map(|delay| Delay { read: delay.read, write: delay.write }),
+            when_full: name_of(&WhenFull::ALL, &order.when_full),
+            seconds: row.t_s.0,
+            outcome,
+            evictions: row.evictions,
+            direct_reads: row.direct_reads,
+            copies_in: row.copies_in,
+            copies_avoided: row.copies_avoided,
+            dram_relieved_bytes: paged.relieved(),
+            // A program that ended before the first look has its peaks.
+            dram_resident_bytes: running.map_or(dram_peak, |row| row.dram_resident_bytes),
+            dram_peak_bytes: dram_peak,
+            dram_overshoot_bytes: dram_peak.saturating_sub(order.dram),
+            nvm_used_bytes: running.map_or(nvm_peak, |row| row.nvm_used_bytes),
+            nvm_peak_bytes: nvm_peak,
+            ended_processes: paged.ended().to_vec(),
+            times: Histogram::all(counters).into_iter().collect(),
+            energy: estimate(&paging(row.t_s, order.nvm_size, last)),
+            counters: all(counters),
+        }
+    }
+}
+
+fn paging(duration: Seconds, size: Bytes, last: &Look) -> Paging {
+    Paging {
+        duration,
+        size,
+        evictions: last.row.evictions,
+        copies_in: last.row.copies_in,
+        copies_avoided: last.row.copies_avoided,
+    }
+}
+
+fn all(counters: &PageCounters) -> BTreeMap<&'static str, u64> {
+    PageCounter::ALL.iter().map(|(name, counter)| (*name, counters.get(*counter))).collect()
+}

@@ -1,0 +1,264 @@
+//! One paged program: its environment, its counters, and the looks at them.
+
+use std::ffi::OsString;
+use std::io;
+use std::time::{Duration, Instant};
+
+use memweir_core::input::Refusal;
+use memweir_core::preload::ORDER_VARIABLE;
+use memweir_core::preload::page::{
+    DirectRead, PAGE_ORDER_VARIABLE, PageCounter, PageCounters, PageOrder, PageProcess, Slowdown,
+    WhenFull,
+};
+use memweir_core::{Bytes, Seconds};
+use memweir_linux::paging::CountersFile;
+use memweir_linux::preload::{self, Lack, NotStarted};
+use memweir_policy::paging::{LearnsBy, VICTIM_POLICIES, VictimEntry};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::killer::Killer;
+use super::machine::Surroundings;
+use super::place::Nvm;
+use super::timeline::Row;
+
+/// What a program cannot be without: the stacks, and what is evicted at once.
+pub const SMALLEST_DRAM: Bytes = Bytes(1 << 20);
+
+/// How long is waited for a process that has ended to be counted.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What somebody asks for.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Anonymous memory in DRAM that the program and all that it starts may have together.
+    pub dram: Bytes,
+    /// Where evicted pages live.
+    pub nvm: Nvm,
+    /// What a read of such a page does.
+    pub direct_read: DirectRead,
+    /// The policy that chooses victims.
+    pub victims: &'static VictimEntry,
+    /// The medium that is emulated.
+    pub delay: Option<Slowdown>,
+    /// What happens when there is no room left.
+    pub when_full: WhenFull,
+}
+
+impl Wish {
+    /// The order for the library, whose counters are at the path `counters`.
+    ///
+    /// # Errors
+    /// Refuses budgets that no program can keep, policies that need what cannot be had, and places for evicted pages that this machine does
+    /// not have.
+    pub fn order(
+        &self,
+        here: &impl Surroundings,
+        counters: String,
+    ) -> Result<PageOrder, NotStarted> {
+        if self.dram < SMALLEST_DRAM {
+            let least = SMALLEST_DRAM;
+            return Err(Refusal::new(
+                format!(
+                    "{} of DRAM are less than what must stay there: a program's stacks and the pages \
+                     that are moved at once, {least}",
+                    self.dram
+                ),
+                format!("`--dram {}M` is the least", least.0 >> 20),
+            )
+            .into());
+        }
+        if self.victims.learns_by != LearnsBy::Faults {
+            let usable = VICTIM_POLICIES.iter().filter(|entry| entry.learns_by == LearnsBy::Faults);
+            let names: Vec<&str> = usable.map(|entry| entry.name).collect();
+            return Err(Refusal::new(
+                format!(
+                    "`{}` goes by scans for written pages, and the kernel scans no memory that is protected \
+                     from writes while pages leave it",
+                    self.victims.name
+                ),
+                format!("for a running program: {}", names.join(", ")),
+            )
+            .into());
+        }
+        let (nvm, nvm_size) = self.nvm.check(here)?;
+        Ok(PageOrder {
+            dram: self.dram,
+            nvm,
+            nvm_size,
+            direct_read: self.direct_read,
+            victims: self.victims.name.to_owned(),
+            delay: self.delay,
+            when_full: self.when_full,
+            counters,
+        })
+    }
+}
+
+/// A program that can be started paged: put [`environment`](Self::environment) into it, look at it while
+/// it runs, and keep this until it has ended.
+#[derive(Debug)]
+pub struct Paged {
+    order: PageOrder,
+    environment: Vec<(OsString, OsString)>,
+    counters: CountersFile,
+    begun: Instant,
+    killer: Killer,
+    seen: Seen,
+}
+
+/// What the looks have found.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// When the last one was.
+    at: Seconds,
+    /// The last in which there were processes.
+    last: Option<Row>,
+    /// Bytes in NVM times seconds, up to then.
+    nvm_seconds: f64,
+}
+
+/// A look at a program that runs.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// For the timeline.
+    pub row: Row,
+    /// Everything.
+    pub counters: PageCounters,
+    /// A process that was ended because there was no room left.
+    pub ended: Option<PageProcess>,
+}
+
+impl Paged {
+    /// Prepares what `wish` asks for. The program itself is checked by
+    /// [`check_program`](preload::check_program).
+    ///
+    /// # Errors
+    /// Refuses wrong wishes, and machines without what is needed.
+    pub fn prepare(wish: &Wish, here: &impl Surroundings) -> Result<Self, NotStarted> {
+        if std::env::var_os(ORDER_VARIABLE).is_some() {
+            return Err(Refusal::new(
+                "a colored program cannot be paged: both would answer its page faults",
+                "start it outside `memweir color run`",
+            )
+            .into());
+        }
+        let counters = CountersFile::new()
+            .map_err(|e| Lack::new(format!("no memory for counters: {e}"), "free memory"))?;
+        let order = wish.order(here, counters.path().display().to_string())?;
+        let environment =
+            vec![preload::variable()?, (PAGE_ORDER_VARIABLE.into(), order.to_string().into())];
+        let (killer, seen) = (Killer::default(), Seen::default());
+        Ok(Self { order, environment, counters, begun: Instant::now(), killer, seen })
+    }
+
+    /// The variables to set in the program's environment.
+    #[must_use]
+    pub fn environment(&self) -> &[(OsString, OsString)] {
+        &self.environment
+    }
+
+    /// What the library was told.
+    #[must_use]
+    pub fn order(&self) -> &PageOrder {
+        &self.order
+    }
+
+    /// Processes that were ended because there was no room left, in order.
+    #[must_use]
+    pub fn ended(&self) -> &[u32] {
+        self.killer.ended()
+    }
+
+    /// Looks at the counters, and ends the largest process where that was asked for and must be.
+    ///
+    /// # Errors
+    /// If the counters cannot be read.
+    pub fn look(&mut self) -> io::Result<Look> {
+        let counters = self.counters.read()?;
+        let at = Seconds(self.begun.elapsed().as_secs_f64());
+        let row = row(at, &counters);
+        let processes: Vec<PageProcess> = counters.processes().collect();
+        if !processes.is_empty() {
+            self.seen.last = Some(row);
+        }
+        self.seen.nvm_seconds += row.nvm_used_bytes.as_f64() * (at.0 - self.seen.at.0);
+        self.seen.at = at;
+        let ended = match self.order.when_full {
+            WhenFull::Stop => None,
+            WhenFull::EndLargest => self.killer.choose(&processes, self.order.dram),
+        };
+        if let Some(process) = ended {
+            // It may have ended by itself meanwhile.
+            let _ = kill(Pid::from_raw(process.process as i32), Signal::SIGKILL);
+        }
+        Ok(Look { row, counters, ended })
+    }
+
+    /// The last look, when the program has ended: waits until the processes that have ended are counted.
+    ///
+    /// # Errors
+    /// If the counters cannot be read.
+    pub fn last_look(&mut self) -> io::Result<Look> {
+        let begun = Instant::now();
+        let is_gone = |process: &PageProcess| {
+            let entry = format!("/proc/{}", process.process);
+            !std::fs::exists(entry).unwrap_or(false)
+        };
+        while self.counters.read()?.processes().any(|process| is_gone(&process))
+            && begun.elapsed() < PATIENCE
+        {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.look()
+    }
+
+    /// What was in DRAM and NVM at the last look at which the program ran; nothing if it ended before.
+    #[must_use]
+    pub fn last_running(&self) -> Option<Row> {
+        self.seen.last
+    }
+
+    /// Memory that was in NVM and not in DRAM, over the whole run: what paging relieved DRAM of.
+    #[must_use]
+    pub fn relieved(&self) -> Bytes {
+        let span = self.seen.at.0;
+        Bytes(if span > 0.0 { (self.seen.nvm_seconds / span) as u64 } else { 0 })
+    }
+}
+
+fn row(t_s: Seconds, counters: &PageCounters) -> Row {
+    let bytes = |counter| Bytes(counters.get(counter));
+    Row {
+        t_s,
+        evictions: counters.get(PageCounter::Evictions),
+        direct_reads: counters.get(PageCounter::DirectReads),
+        copies_in: counters.copies_in(),
+        copies_avoided: counters.copies_avoided(),
+        dram_resident_bytes: bytes(PageCounter::DramResidentBytes),
+        nvm_used_bytes: bytes(PageCounter::NvmUsedBytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_what_was_counted() {
+        // Evictions, direct reads, upgrades and straight copies are counters 2, 5, 6 and 7.
+        let words = [1u64, 0, 40, 0, 0, 9, 3, 4, 0, 0, 8192, 0, 4096];
+        let content: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let row = row(Seconds(1.5), &PageCounters::of(&content));
+        let expected = Row {
+            t_s: Seconds(1.5),
+            evictions: 40,
+            direct_reads: 9,
+            copies_in: 7,
+            copies_avoided: 6,
+            dram_resident_bytes: Bytes(4096),
+            nvm_used_bytes: Bytes(8192),
+        };
+        assert_eq!(row, expected);
+    }
+}

@@ -1,0 +1,168 @@
+//! The timeline of a paged program: one row per look at its counters.
+//!
+//! Rows are in a CSV file as soon as they are known, so a run that is killed loses nothing. For a figure
+//! they go to `FILE.partial.csv`, which stays until the figure is drawn.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use memweir_core::input::Refusal;
+use memweir_core::names::suggestion;
+use memweir_core::{Bytes, Seconds};
+use serde::{Deserialize, Serialize};
+
+/// What had been counted at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Since the start of the program.
+    pub t_s: Seconds,
+    /// Pages copied to the NVM so far.
+    pub evictions: u64,
+    /// Faults answered by mapping a page of the NVM, so far.
+    pub direct_reads: u64,
+    /// Pages copied back to DRAM so far.
+    pub copies_in: u64,
+    /// Pages read in place and not copied, so far.
+    pub copies_avoided: u64,
+    /// Managed pages in DRAM now.
+    pub dram_resident_bytes: Bytes,
+    /// Pages in NVM now.
+    pub nvm_used_bytes: Bytes,
+}
+
+/// What a timeline is written as, by the ending of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Rows.
+    Csv,
+    /// A figure, drawn at the end from rows that are kept till then.
+    Svg,
+}
+
+impl Format {
+    /// The format that the ending of `path` names.
+    ///
+    /// # Errors
+    /// Refuses other endings.
+    pub fn of(path: &Path) -> Result<Self, Refusal> {
+        let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        match ending.as_str() {
+            "csv" => Ok(Self::Csv),
+            "svg" => Ok(Self::Svg),
+            "" => Err(Refusal::new(
+                format!("`{}` has no ending", path.display()),
+                "end it in .csv or .svg",
+            )),
+            other => Err(Refusal::new(
+                format!("a timeline of paging cannot be written as `.{other}`"),
+                suggestion(other, ["csv", "svg"]),
+            )),
+        }
+    }
+}
+
+/// A timeline that is being written.
+#[derive(Debug)]
+pub struct Timeline {
+    format: Format,
+    journal_path: PathBuf,
+    journal: csv::Writer<File>,
+    rows: Vec<Row>,
+}
+
+impl Timeline {
+    /// Starts the file at `path`, replacing what is there.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn create(path: &Path, format: Format) -> io::Result<Self> {
+        let mut journal_path = OsString::from(path);
+        if format == Format::Svg {
+            journal_path.push(".partial.csv");
+        }
+        let journal = csv::Writer::from_writer(File::create(&journal_path)?);
+        Ok(Self { format, journal_path: journal_path.into(), journal, rows: Vec::new() })
+    }
+
+    /// Appends a row; it is in the file when this returns.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn append(&mut self, row: Row) -> io::Result<()> {
+        if self.format == Format::Svg {
+            self.rows.push(row);
+        }
+        self.journal.serialize(row).map_err(io::Error::other)?;
+        self.journal.flush()
+    }
+
+    /// Ends the timeline; for a figure `draw` draws the rows, and what they were kept in is removed
+    /// when it has.
+    ///
+    /// # Errors
+    /// Those of `draw`.
+    pub fn finish<E>(self, draw: impl FnOnce(&[Row]) -> Result<(), E>) -> Result<(), E> {
+        if self.format == Format::Svg {
+            draw(&self.rows)?;
+            // The figure is there; a file too many is not worth failing for.
+            let _ = std::fs::remove_file(&self.journal_path);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(t: f64, evictions: u64) -> Row {
+        Row { t_s: Seconds(t), evictions, ..Row::default() }
+    }
+
+    fn rows_of(path: &Path) -> Vec<Row> {
+        let mut reader = csv::Reader::from_path(path).unwrap();
+        reader.deserialize().collect::<Result<_, _>>().unwrap()
+    }
+
+    #[test]
+    fn rows_are_in_the_file_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.csv");
+        let mut timeline = Timeline::create(&path, Format::of(&path).unwrap()).unwrap();
+        timeline.append(row(0.0, 0)).unwrap();
+        timeline.append(row(0.1, 7)).unwrap();
+        assert_eq!(rows_of(&path), [row(0.0, 0), row(0.1, 7)]);
+        timeline.finish(|_| -> Result<(), io::Error> { panic!("nothing to draw") }).unwrap();
+        assert_eq!(rows_of(&path).len(), 2);
+    }
+
+    #[test]
+    fn a_figure_that_cannot_be_drawn_leaves_its_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.svg");
+        let kept = folder.path().join("t.svg.partial.csv");
+        let start = || {
+            let mut timeline = Timeline::create(&path, Format::of(&path).unwrap()).unwrap();
+            timeline.append(row(0.5, 3)).unwrap();
+            timeline
+        };
+        assert_eq!(start().finish(|_| Err("no")), Err("no"));
+        assert_eq!(rows_of(&kept), [row(0.5, 3)]);
+        let draw = |rows: &[Row]| {
+            assert_eq!(rows, [row(0.5, 3)]);
+            Ok::<_, ()>(())
+        };
+        assert_eq!(start().finish(draw), Ok(()));
+        assert!(!kept.exists());
+    }
+
+    #[test]
+    fn the_ending_says_what_is_written() {
+        assert_eq!(Format::of(Path::new("x.SVG")), Ok(Format::Svg));
+        assert!(Format::of(Path::new("x")).is_err());
+        let wrong = Format::of(Path::new("x.csvx")).unwrap_err();
+        assert!(wrong.help.unwrap().contains("did you mean `csv`"));
+    }
+}

@@ -1,0 +1,92 @@
+//! What `memweir page run` would find here.
+
+use std::io;
+
+use memweir_core::Bytes;
+use memweir_linux::Probe;
+use memweir_linux::memories::Memories;
+use memweir_linux::paging::Obstacle;
+
+/// Whether pages can be protected and searched for, and where evicted ones could live.
+pub(super) fn paging(
+    memories: &Memories,
+    protection: Result<(), Obstacle>,
+    scan: io::Result<()>,
+) -> [(&'static str, Probe); 3] {
+    let userfaultfd = match &protection {
+        Ok(()) => Probe::available("pages can be protected from writes while they leave DRAM"),
+        Err(obstacle) => {
+            let lack = obstacle.lack("shared memory");
+            Probe::missing(lack.reason).remedy(lack.remedy)
+        }
+    };
+    let scan = match scan {
+        Ok(()) => Probe::available("PAGEMAP_SCAN finds the pages that writes have brought back"),
+        Err(error) => Probe::missing(format!("the page table cannot be searched: {error}"))
+            .remedy("Linux 6.7 or later has PAGEMAP_SCAN"),
+    };
+    [("userfaultfd", userfaultfd), ("pagemap-scan", scan), ("places", places(memories))]
+}
+
+/// Memory that is slower than DRAM, as `page run` would be told of it.
+fn places(memories: &Memories) -> Probe {
+    let slow = memories.nodes.iter().filter(|node| !node.has_cpus);
+    let found: Vec<String> =
+        slow.map(|node| format!("`--nvm node:{}` with {}", node.number, node.size)).collect();
+    if !found.is_empty() {
+        return Probe::available(found.join(", "));
+    }
+    let unused: Vec<String> = memories
+        .dax
+        .iter()
+        .filter(|device| !device.is_system_ram)
+        .map(|device| device.name.clone())
+        .collect();
+    let all: Bytes = memories.nodes.iter().map(|node| node.size).sum();
+    let missing = Probe::missing(format!("all memory is DRAM ({all}); a part of it can stand in"));
+    match unused.first() {
+        Some(device) => missing.remedy(format!(
+            "`daxctl reconfigure-device --mode=system-ram {device}` makes it a node; whatever is stored \
+             there is lost"
+        )),
+        None => missing.remedy("`memweir page run --nvm memfd:SIZE`, with `--delay` a slower one"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_linux::memories::{Backing, DaxDevice, MemoryNode};
+    use memweir_linux::paging::Step;
+
+    use super::*;
+
+    #[test]
+    fn places_are_told_as_page_run_takes_them() {
+        let node = |number, has_cpus| MemoryNode { number, size: Bytes(4 << 30), has_cpus };
+        let mut memories = Memories { nodes: vec![node(0, true)], ..Memories::default() };
+        let plain = places(&memories);
+        assert!(!plain.available && plain.remedy.unwrap().contains("memfd:SIZE"));
+        memories.dax.push(DaxDevice {
+            name: "dax0.0".to_owned(),
+            size: Bytes(4 << 30),
+            backing: Backing::Cxl,
+            node: Some(1),
+            is_system_ram: false,
+        });
+        assert!(places(&memories).remedy.unwrap().contains("--mode=system-ram dax0.0"));
+        memories.nodes.push(node(1, false));
+        assert_eq!(places(&memories), Probe::available("`--nvm node:1` with 4 GiB"));
+    }
+
+    #[test]
+    fn what_is_missing_says_what_would_help() {
+        let denied = io::Error::from_raw_os_error(1);
+        let obstacle = Obstacle { step: Step::Open, error: denied };
+        let old = io::Error::from_raw_os_error(25);
+        let probes = paging(&Memories::default(), Err(obstacle), Err(old));
+        assert!(probes.iter().all(|(_, probe)| !probe.available && probe.remedy.is_some()));
+        assert!(probes[0].1.reason.contains("CAP_SYS_PTRACE"));
+        let probes = paging(&Memories::default(), Ok(()), Ok(()));
+        assert!(probes[0].1.available && probes[1].1.available);
+    }
+}
