@@ -179,12 +179,13 @@ fn check_program(program: &Program, memories: usize) -> Result<(), Wrong> {
         if !(0.0..=1.0).contains(&span.demand.stall) {
             return Err((key("stall"), "must be from 0 to 1"));
         }
-        let figures = span.demand.flows.iter().flat_map(|flow| [flow.reads.0, flow.writes.0]);
-        if !figures.chain([span.demand.instructions]).all(|rate| (0.0..1e18).contains(&rate)) {
+        let is_rate = |rate: f64| (0.0..1e18).contains(&rate);
+        let flows = &span.demand.flows;
+        let traffic = flows.iter().all(|flow| is_rate(flow.reads.0) && is_rate(flow.writes.0));
+        if !traffic || !is_rate(span.demand.instructions) {
             return Err((key("demand"), "a rate is a number and not negative"));
         }
-        let elsewhere = &span.demand.flows[memories..];
-        if elsewhere.iter().any(|flow| flow.reads.0 + flow.writes.0 > 0.0) {
+        if flows[memories..].iter().any(|flow| flow.reads.0 + flow.writes.0 > 0.0) {
             return Err((key("flows"), "the machine has no such memory"));
         }
     }
@@ -245,9 +246,9 @@ mod tests {
             ("memories[0].read_latency", |e| e.machine.memories[0].read_latency = Picos(0)),
             ("memories[0].capacity", |e| e.machine.memories[0].service.capacity.0 = -1.0),
             ("memories[0].write_cost", |e| e.machine.memories[0].service.write_cost = f64::NAN),
-            ("memories[0].growth[0].stretch", |e| {
+            ("memories[0].growth[0].points[0].stretch", |e| {
                 let shrinks = GrowthPoint { utilization: 0.5, stretch: 0.9 };
-                e.machine.memories[0].service.growth.push(shrinks);
+                e.machine.memories[0].service.growth = vec![shrinks].into();
             }),
             ("core_peak", |e| e.machine.core_peak.0 = 0.0),
             ("scheduler.cores", |e| e.scheduler.cores = 3),

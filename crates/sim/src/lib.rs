@@ -12,6 +12,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`bank`] | the other fidelity: every request through caches, controllers and banks |
+//! | [`paging`] | another question: pages of applications in turn, in DRAM and a swap area |
 //! | [`machine`] | cores, nodes and memories |
 //! | [`hardware`] | machines and media as data files |
 //! | [`service`] | what a memory can carry |
@@ -39,6 +40,7 @@ pub mod kernel;
 pub mod machine;
 pub mod optimal;
 pub mod outcome;
+pub mod paging;
 pub mod program;
 pub mod record;
 pub mod scenario;

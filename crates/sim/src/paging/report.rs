@@ -1,0 +1,137 @@
+//! What came of a scenario, as it is written.
+
+use memweir_core::Bytes;
+use serde::Serialize;
+
+use super::memory::Counts;
+use crate::scenario::report::as_object;
+
+/// Everything that came of a study.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PageReport {
+    /// The scenario's file.
+    pub scenario: String,
+    /// Every point of the sweep; one without a sweep.
+    pub points: Vec<PagePoint>,
+}
+
+/// One point of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PagePoint {
+    /// The swept keys and their values here.
+    #[serde(serialize_with = "as_object")]
+    pub at: Vec<(String, String)>,
+    /// The applications, in the order of their turns.
+    pub apps: Vec<String>,
+    /// Memory that all of them need.
+    pub footprint: Bytes,
+    /// DRAM for them.
+    pub dram: Bytes,
+    /// Size of the swap area.
+    pub swap: Bytes,
+    /// The victim policy.
+    pub policy: &'static str,
+    /// How the equations of energy were read.
+    pub reading: &'static str,
+    /// How long a session is.
+    pub duration_s: f64,
+    /// The swap areas.
+    pub swaps: Vec<SwapResult>,
+}
+
+/// Sessions on one swap area.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SwapResult {
+    /// The swap area.
+    pub swap: String,
+    /// Means over the repetitions.
+    pub mean: Session,
+    /// Every repetition.
+    pub runs: Vec<Run>,
+}
+
+/// A repetition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// Its seed.
+    pub seed: u64,
+    /// What came of it.
+    #[serde(flatten)]
+    pub session: Session,
+    /// The same by application.
+    pub by_app: Vec<AppResult>,
+}
+
+/// What came of one session, or the means of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Session {
+    /// Pages copied to the swap area.
+    pub swap_outs: f64,
+    /// Pages copied back to DRAM, those that were read in place before included.
+    pub copies_in: f64,
+    /// Faults that were answered with a mapping in place.
+    pub direct_reads: f64,
+    /// Pages read in place that were written, and copied, later.
+    pub upgrades: f64,
+    /// Pages read in place that were not.
+    pub copies_avoided: f64,
+    /// Processes that the low-memory killer ended.
+    pub killed: f64,
+    /// References to pages.
+    pub references: f64,
+    /// Mean delay of switches to applications that had run before, in milliseconds.
+    pub switch_ms: Option<f64>,
+    /// The part of it that faults took.
+    pub switch_paging_ms: Option<f64>,
+    /// What faults took while the applications were used, in milliseconds.
+    pub stalled_ms: f64,
+    /// Block I/O, in bytes.
+    pub block_io: f64,
+    /// The most that was in the swap area at once, in bytes.
+    pub most_in_swap: f64,
+    /// Energy of the swap area, in joules.
+    pub energy_j: f64,
+    /// Of it, for being there.
+    pub energy_background_j: f64,
+}
+
+/// What happened while an application was in the foreground.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AppResult {
+    /// Its name.
+    pub app: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Mean delay of switches to it after the first, in milliseconds.
+    pub switch_ms: Option<f64>,
+}
+
+impl Session {
+    /// The means; nothing of nothing.
+    #[must_use]
+    pub fn mean<'a>(sessions: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        let count = sessions.clone().count().max(1) as f64;
+        let mean = |of: fn(&Self) -> f64| sessions.clone().map(of).sum::<f64>() / count;
+        let known = |of: fn(&Self) -> Option<f64>| {
+            let values: Vec<f64> = sessions.clone().filter_map(of).collect();
+            memweir_core::metrics::mean(&values)
+        };
+        Self {
+            swap_outs: mean(|s| s.swap_outs),
+            copies_in: mean(|s| s.copies_in),
+            direct_reads: mean(|s| s.direct_reads),
+            upgrades: mean(|s| s.upgrades),
+            copies_avoided: mean(|s| s.copies_avoided),
+            killed: mean(|s| s.killed),
+            references: mean(|s| s.references),
+            switch_ms: known(|s| s.switch_ms),
+            switch_paging_ms: known(|s| s.switch_paging_ms),
+            stalled_ms: mean(|s| s.stalled_ms),
+            block_io: mean(|s| s.block_io),
+            most_in_swap: mean(|s| s.most_in_swap),
+            energy_j: mean(|s| s.energy_j),
+            energy_background_j: mean(|s| s.energy_background_j),
+        }
+    }
+}
