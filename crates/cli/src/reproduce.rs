@@ -45,7 +45,12 @@ pub(crate) struct Paper(PaperName);
 
 impl clap::ValueEnum for Paper {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self(PaperName::Iabw), Self(PaperName::Hmmsched), Self(PaperName::Bpm)]
+        &[
+            Self(PaperName::Iabw),
+            Self(PaperName::Hmmsched),
+            Self(PaperName::Bpm),
+            Self(PaperName::Drswap),
+        ]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
@@ -53,6 +58,7 @@ impl clap::ValueEnum for Paper {
             PaperName::Iabw => "Xu, Wu, Yew: scheduling to the ideal average bandwidth, PACT 2010",
             PaperName::Hmmsched => "Hwang, Park: scheduling on hybrid main memory",
             PaperName::Bpm => "Liu et al.: bank-level partitioning by page coloring, PACT 2012",
+            PaperName::Drswap => "Zhong et al.: in-memory paging with direct read, TCAD 2016",
         };
         Some(PossibleValue::new(self.0.name()).help(help))
     }

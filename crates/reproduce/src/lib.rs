@@ -1,4 +1,4 @@
-//! The figures and tables of iabw, hmmsched and bpm, simulated and set beside the papers' values.
+//! The figures and tables of iabw, hmmsched, bpm and drswap, simulated and set beside the papers' values.
 //!
 //! What a paper states and with which parameters it is repeated is data ([`source`]); the code of a
 //! figure runs the simulators and says what came out ([`report::Found`]); the two together become
@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bpm;
+mod drswap;
 mod hmmsched;
 pub mod html;
 mod iabw;

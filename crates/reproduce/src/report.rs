@@ -9,7 +9,7 @@ use crate::source::{FigureData, Item, Paper, Statement, Suite, Value};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// The item, `X1` to `X15`, `H1` to `H12` or `B1` to `B13`.
+    /// The item, `X1` to `X15`, `H1` to `H12`, `B1` to `B13` or `D1` to `D10`.
     pub item: String,
     /// The figure, table or equation: `9`, `1b`, `table1`.
     pub figure: String,

@@ -7,7 +7,7 @@ use memweir_sim::SimError;
 use crate::report::{Effort, Found, Report, Section};
 use crate::source::{FigureData, Suite};
 use crate::work::{Bench, Observer, Stop};
-use crate::{bpm, hmmsched, iabw};
+use crate::{bpm, drswap, hmmsched, iabw};
 
 /// A paper that can be reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum PaperName {
     Hmmsched,
     /// Liu et al.: bank-level partitioning by page coloring.
     Bpm,
+    /// Zhong et al.: in-memory paging with direct read.
+    Drswap,
 }
 
 /// What to reproduce, and how much of it.
@@ -47,7 +49,7 @@ pub enum Failed {
 
 impl PaperName {
     /// Every paper, in the order of the manual.
-    pub const ALL: [Self; 3] = [Self::Iabw, Self::Hmmsched, Self::Bpm];
+    pub const ALL: [Self; 4] = [Self::Iabw, Self::Hmmsched, Self::Bpm, Self::Drswap];
 
     /// What the command calls it.
     #[must_use]
@@ -56,6 +58,7 @@ impl PaperName {
             Self::Iabw => "iabw",
             Self::Hmmsched => "hmmsched",
             Self::Bpm => "bpm",
+            Self::Drswap => "drswap",
         }
     }
 
@@ -68,6 +71,7 @@ impl PaperName {
             Self::Iabw => iabw::suite(),
             Self::Hmmsched => hmmsched::suite(),
             Self::Bpm => bpm::suite(),
+            Self::Drswap => drswap::suite(),
         }
     }
 }
@@ -99,6 +103,7 @@ pub fn reproduce(
         PaperName::Iabw => Box::new(iabw::Lab::new(options.effort)?),
         PaperName::Hmmsched => Box::new(hmmsched::Lab::new(options.effort)?),
         PaperName::Bpm => Box::new(bpm::Lab::new(options.effort)?),
+        PaperName::Drswap => Box::new(drswap::Lab::new(options.effort)?),
     };
     let bench = Bench::new(options.threads, observer, laboratory.work(&chosen));
     let ids: Vec<String> = chosen.iter().map(|figure| figure.id.clone()).collect();

@@ -35,7 +35,7 @@ pub struct Paper {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// `X1` to `X15`, `H1` to `H12`, `B1` to `B13`.
+    /// `X1` to `X15`, `H1` to `H12`, `B1` to `B13`, `D1` to `D10`.
     pub id: String,
     /// What it is.
     pub what: String,

@@ -19,8 +19,12 @@ fn run(paper: PaperName, figures: &[&str]) -> Report {
 
 #[test]
 fn every_item_of_the_papers_is_shown_or_said_to_be_elsewhere() {
-    let papers =
-        [(PaperName::Iabw, 'X', 15), (PaperName::Hmmsched, 'H', 12), (PaperName::Bpm, 'B', 13)];
+    let papers = [
+        (PaperName::Iabw, 'X', 15),
+        (PaperName::Hmmsched, 'H', 12),
+        (PaperName::Bpm, 'B', 13),
+        (PaperName::Drswap, 'D', 10),
+    ];
     for (paper, letter, count) in papers {
         let suite = paper.suite().unwrap();
         for number in 1..=count {
@@ -116,9 +120,12 @@ fn equal_seeds_give_equal_banks() {
 fn a_quick_run_says_everything_and_explains_what_differs() {
     // At bank level, what takes a few runs of the workloads; the others make theirs in the same way.
     let bpm = ["1", "4", "5", "7", "power", "streamcluster", "overhead"];
-    for (paper, figures) in
-        [(PaperName::Iabw, &[][..]), (PaperName::Hmmsched, &[][..]), (PaperName::Bpm, &bpm[..])]
-    {
+    for (paper, figures) in [
+        (PaperName::Iabw, &[][..]),
+        (PaperName::Hmmsched, &[][..]),
+        (PaperName::Bpm, &bpm[..]),
+        (PaperName::Drswap, &[][..]),
+    ] {
         let report = run(paper, figures);
         assert!(report.missing.is_empty());
         for line in report.comparisons() {
@@ -162,6 +169,16 @@ fn check_page(report: &Report) {
         let target = node.attribute("href").map(|href| &href[1..]);
         assert!(target.is_some_and(|target| ids.contains(target)), "{target:?} leads nowhere");
     }
+}
+
+/// Sessions are as reproducible as the others.
+#[test]
+fn equal_seeds_give_equal_sessions() {
+    let lines = |threads| {
+        let options = Options { threads, ..options(&["2", "programs"]) };
+        reproduce(PaperName::Drswap, &options, &Unobserved).unwrap().json()
+    };
+    assert_eq!(lines(1), lines(3));
 }
 
 /// Results are handed over as they come, and whoever takes them can stop.

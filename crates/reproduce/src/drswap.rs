@@ -1,0 +1,127 @@
+//! drswap: its tables and figures on the page simulator and the energy models, and what recordings of
+//! real programs give.
+
+mod delay;
+mod energy;
+mod killed;
+mod programs;
+mod sessions;
+mod swap_ins;
+
+use memweir_core::input::InputError;
+
+use crate::report::{Effort, Found};
+use crate::run::{Failed, Laboratory};
+use crate::source::{FigureData, File, Suite};
+use crate::work::Bench;
+use killed::Crowds;
+use sessions::Sessions;
+
+macro_rules! file {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../experiments/", $name)))
+    };
+}
+
+const PAPER: File = file!("drswap/paper.toml");
+
+/// In the order of the paper.
+const FIGURES: [File; 7] = [
+    file!("drswap/figure-02.toml"),
+    file!("drswap/figure-03.toml"),
+    file!("drswap/table-04.toml"),
+    file!("drswap/figure-07.toml"),
+    file!("drswap/figure-08.toml"),
+    file!("drswap/table-05.toml"),
+    file!("drswap/programs.toml"),
+];
+
+/// What the paper states.
+pub(crate) fn suite() -> Result<Suite, InputError> {
+    Suite::read(PAPER, &FIGURES)
+}
+
+/// The sessions that several figures show, each run once.
+pub(crate) struct Lab {
+    effort: Effort,
+    parameters: sessions::Parameters,
+    crowds: killed::Parameters,
+    sessions: Option<Sessions>,
+    all: Option<Crowds>,
+}
+
+impl Lab {
+    /// Reads what the sessions are.
+    ///
+    /// # Errors
+    /// If a data file is not what it should be.
+    pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
+        let suite = suite()?;
+        let data = |id: &str| {
+            let found = suite.figures.iter().find(|figure| figure.id == id);
+            found.ok_or_else(|| InputError::new("experiments/drswap", format!("no figure `{id}`")))
+        };
+        Ok(Self {
+            effort,
+            parameters: data("table4")?.parameters()?,
+            crowds: data("2")?.parameters()?,
+            sessions: None,
+            all: None,
+        })
+    }
+
+    fn sessions(&mut self, bench: &Bench<'_>) -> Result<&Sessions, Failed> {
+        if self.sessions.is_none() {
+            self.sessions = Some(Sessions::run(&self.parameters, self.effort, bench)?);
+        }
+        self.sessions.as_ref().ok_or_else(|| unreachable!("they have just been run"))
+    }
+
+    fn crowds(&mut self, bench: &Bench<'_>) -> Result<&Crowds, Failed> {
+        if self.all.is_none() {
+            self.all = Some(Crowds::run(&self.crowds, self.effort, bench)?);
+        }
+        self.all.as_ref().ok_or_else(|| unreachable!("they have just been run"))
+    }
+}
+
+impl Laboratory for Lab {
+    fn work(&self, figures: &[&FigureData]) -> u64 {
+        let any = |ids: &[&str]| figures.iter().any(|figure| ids.contains(&figure.id.as_str()));
+        let mut work = 0;
+        if any(&["2", "3"]) {
+            work += self.crowds.work(self.effort);
+        }
+        if any(&["table4", "table5", "7", "8"]) {
+            work += self.parameters.work(self.effort);
+        }
+        if any(&["table4"]) {
+            work += self.parameters.shares_work(self.effort);
+        }
+        work + u64::from(any(&["programs"])) * programs::WORK
+    }
+
+    fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
+        match data.id.as_str() {
+            "2" => Ok(killed::figure_2(self.crowds(bench)?)),
+            "3" => Ok(killed::figure_3(self.crowds(bench)?)),
+            "table4" => {
+                let (parameters, effort) = (self.parameters.clone(), self.effort);
+                swap_ins::table_4(self.sessions(bench)?, &parameters, effort, bench)
+            }
+            "7" => Ok(energy::figure_7(self.sessions(bench)?)),
+            "8" => Ok(delay::figure_8(self.sessions(bench)?)),
+            "table5" => Ok(delay::table_5(self.sessions(bench)?)),
+            "programs" => programs::programs(data, bench),
+            other => {
+                let reason = format!("nobody knows how to make figure `{other}`");
+                Err(InputError::new("experiments/drswap", reason).into())
+            }
+        }
+    }
+
+    fn precision(&self) -> String {
+        "One repetition instead of five, a tenth of the references; counts move by some percent."
+            .to_owned()
+    }
+}

@@ -1,0 +1,150 @@
+//! Fig. 8 and Table V: how long switches take.
+
+use memweir_core::Nanos;
+use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_sim::paging::phone::Phone;
+use memweir_sim::paging::session::{SessionOutcome, Switch};
+
+use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less, mean};
+use crate::report::{Found, Plot, Table, untitled};
+
+/// What is shown: the kinds, and what the paper calls them.
+const SHOWN: [(usize, &str); 4] =
+    [(DRAM, "DRAM"), (DIRECT, "DR.Swap"), (COPIED, "without direct read"), (FLASH, "flash")];
+
+/// Mean delay in milliseconds of the switches that are asked for, but for the first of each
+/// application.
+fn delay(outcome: &SessionOutcome, of: impl Fn(&Switch) -> bool) -> f64 {
+    let mean = outcome.mean(|switch| switch.round > 0 && of(switch));
+    mean.map_or(f64::NAN, Nanos::as_millis_f64)
+}
+
+/// Mean delay of a group.
+fn group(sessions: &Sessions, at: [usize; 3]) -> f64 {
+    sessions.mean(at, |outcome| delay(outcome, |_| true))
+}
+
+/// The part of it that faults take, over all repetitions.
+fn paging(sessions: &Sessions, at: [usize; 3]) -> f64 {
+    sessions.mean(at, |outcome| {
+        let again = outcome.switches.iter().filter(|switch| switch.round > 0);
+        mean(again.map(|switch| switch.paging.as_millis_f64()))
+    })
+}
+
+/// The mean over all groups and sizes.
+fn overall(sessions: &Sessions, of: impl Fn(usize, usize) -> f64) -> f64 {
+    let groups = sessions.groups.len();
+    mean(
+        (0..sessions.sizes.len())
+            .flat_map(|size| (0..groups).map(move |g| (size, g)))
+            .map(|(size, group)| of(size, group)),
+    )
+}
+
+pub(super) fn figure_8(sessions: &Sessions) -> Found {
+    let over_flash =
+        |size, g| less(group(sessions, [size, g, FLASH]), group(sessions, [size, g, DIRECT]));
+    let place = |name: &str| sessions.groups.iter().position(|(n, _)| *n == name).unwrap_or(0);
+    let of_group = |name| mean((0..sessions.sizes.len()).map(|size| over_flash(size, place(name))));
+    let ratio = |of: fn(&Sessions, [usize; 3]) -> f64, other| {
+        overall(sessions, |size, g| {
+            of(sessions, [size, g, DIRECT]) / of(sessions, [size, g, other])
+        })
+    };
+    let sum = |kind| overall(sessions, |size, g| paging(sessions, [size, g, kind]));
+    let panels = (0..sessions.sizes.len()).map(|size| Panel::Bars(bars(sessions, size)));
+    Found {
+        plots: vec![Plot {
+            caption: "Mean delay of switches to applications that ran before.".to_owned(),
+            figure: untitled(panels.collect()),
+        }],
+        tables: (0..sessions.sizes.len()).map(|size| table(sessions, size)).collect(),
+        values: vec![
+            ("flash", overall(sessions, over_flash)),
+            ("browser", of_group("browser")),
+            ("news", of_group("news") / of_group("browser")),
+            ("dram", ratio(group, DRAM)),
+            ("direct", sum(DIRECT) / sum(COPIED)),
+        ],
+        ..Found::default()
+    }
+}
+
+fn bars(sessions: &Sessions, size: usize) -> Bars {
+    let groups = 0..sessions.groups.len();
+    let set = |((kind, name), color): ((usize, &str), _)| BarSet {
+        name: name.to_owned(),
+        values: groups.clone().map(|g| group(sessions, [size, g, kind])).collect(),
+        color,
+    };
+    Bars {
+        title: sessions.sizes[size].to_string(),
+        y_label: "delay (ms)".to_owned(),
+        categories: sessions.groups.iter().map(|(_, title)| (*title).to_owned()).collect(),
+        sets: SHOWN.into_iter().zip(PALETTE).map(set).collect(),
+        ..Bars::default()
+    }
+}
+
+fn table(sessions: &Sessions, size: usize) -> Table {
+    let row = |(g, (_, title)): (usize, &(&str, &str))| {
+        let cells = SHOWN.map(|(kind, _)| {
+            let at = [size, g, kind];
+            format!("{:.0} ({:.1})", group(sessions, at), paging(sessions, at))
+        });
+        std::iter::once((*title).to_owned()).chain(cells).collect()
+    };
+    Table {
+        caption: format!(
+            "{} of swap: delay in ms, and how much of it faults take",
+            sessions.sizes[size]
+        ),
+        header: std::iter::once("group")
+            .chain(SHOWN.map(|(_, name)| name))
+            .map(str::to_owned)
+            .collect(),
+        rows: sessions.groups.iter().enumerate().map(row).collect(),
+    }
+}
+
+pub(super) fn table_5(sessions: &Sessions) -> Found {
+    let of_app = |[g, number]: [usize; 2], size, kind| {
+        sessions.mean([size, g, kind], |outcome| delay(outcome, |switch| switch.app == number))
+    };
+    let mut rows = Vec::new();
+    let mut twitter = f64::NAN;
+    for (g, (name, title)) in sessions.groups.iter().enumerate() {
+        let apps = Phone::shipped().group(name).unwrap_or_default();
+        for (number, app) in apps.iter().enumerate() {
+            let mut row = vec![format!("{title}: {}", app.name)];
+            for size in 0..sessions.sizes.len() {
+                row.extend(
+                    [DRAM, DIRECT, FLASH]
+                        .map(|kind| format!("{:.0}", of_app([g, number], size, kind))),
+                );
+            }
+            rows.push(row);
+            if app.name == "Twitter" {
+                twitter = of_app([g, number], 0, DIRECT) / of_app([g, number], 0, DRAM);
+            }
+        }
+    }
+    let columns = sessions
+        .sizes
+        .iter()
+        .flat_map(|size| ["DRAM", "DR.Swap", "flash"].map(|kind| format!("{kind}, {size}")));
+    let all = 0..sessions.groups.len();
+    Found {
+        tables: vec![Table {
+            caption: "Delay of switches back to each application, in ms".to_owned(),
+            header: std::iter::once("application".to_owned()).chain(columns).collect(),
+            rows,
+        }],
+        values: vec![
+            ("twitter", twitter),
+            ("switch", mean(all.map(|g| group(sessions, [0, g, DIRECT])))),
+        ],
+        ..Found::default()
+    }
+}

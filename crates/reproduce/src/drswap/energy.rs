@@ -1,0 +1,81 @@
+//! Fig. 7: the energy models with the counts of the sessions.
+
+use memweir_page::energy::{Medium, Reading};
+use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+
+use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less, mean};
+use crate::report::{Found, Plot, Table, untitled};
+
+/// What is drawn: the kinds, and what the paper calls them.
+const DRAWN: [(usize, &str); 3] = [(DRAM, "DRAM"), (FLASH, "flash"), (DIRECT, "DR.Swap")];
+
+/// Energy of a group on a swap area, in joules.
+fn joules(sessions: &Sessions, [size, group, kind]: [usize; 3], reading: &Reading) -> f64 {
+    let Medium::Memory(dram) = &sessions.kinds[DRAM].medium else { return f64::NAN };
+    let area = &sessions.kinds[kind];
+    sessions.mean([size, group, kind], |outcome| {
+        let (counts, lines) = (&outcome.counts, outcome.lines_in_place);
+        area.energy(counts, lines, sessions.sizes[size], outcome.duration, reading, dram).total().0
+    })
+}
+
+fn average(sessions: &Sessions, size: usize, kind: usize, reading: &Reading) -> f64 {
+    mean((0..sessions.groups.len()).map(|group| joules(sessions, [size, group, kind], reading)))
+}
+
+pub(super) fn figure_7(sessions: &Sessions) -> Found {
+    let (mended, physical) = (&Reading::MENDED, &Reading::PHYSICAL);
+    let average = |size, kind, reading| average(sessions, size, kind, reading);
+    let saved = |size, reading| less(average(size, DRAM, reading), average(size, DIRECT, reading));
+    let direct = average(1, COPIED, mended) - average(1, DIRECT, mended);
+    let panels = (0..sessions.sizes.len()).map(|size| Panel::Bars(bars(sessions, size)));
+    let row = |size: usize| {
+        let cells = [mended, physical].into_iter().flat_map(|reading| {
+            DRAWN.map(|(kind, _)| format!("{:.2}", average(size, kind, reading)))
+        });
+        std::iter::once(sessions.sizes[size].to_string()).chain(cells).collect()
+    };
+    let header = ["DRAM, mended (J)", "flash", "DR.Swap", "DRAM, physical", "flash", "DR.Swap"];
+    Found {
+        plots: vec![Plot {
+            caption: "Energy of 15 minutes by group and kind of swap area, the equations read \
+                      `mended`."
+                .to_owned(),
+            figure: untitled(panels.collect()),
+        }],
+        tables: vec![Table {
+            caption: "Average of the groups".to_owned(),
+            header: std::iter::once("swap").chain(header).map(str::to_owned).collect(),
+            rows: (0..sessions.sizes.len()).map(row).collect(),
+        }],
+        values: vec![
+            ("128", saved(0, mended)),
+            ("256", saved(1, mended)),
+            ("512", saved(2, mended)),
+            ("physical", saved(2, physical)),
+            ("flash", average(1, FLASH, mended) / average(1, DIRECT, mended)),
+            ("direct", 100.0 * direct / average(1, DRAM, mended)),
+            ("refresh", average(2, DRAM, mended) / average(0, DRAM, mended)),
+        ],
+        ..Found::default()
+    }
+}
+
+fn bars(sessions: &Sessions, size: usize) -> Bars {
+    let groups = 0..sessions.groups.len();
+    let set = |((kind, name), color): ((usize, &str), _)| BarSet {
+        name: name.to_owned(),
+        values: groups
+            .clone()
+            .map(|group| joules(sessions, [size, group, kind], &Reading::MENDED))
+            .collect(),
+        color,
+    };
+    Bars {
+        title: sessions.sizes[size].to_string(),
+        y_label: "energy (J)".to_owned(),
+        categories: sessions.groups.iter().map(|(_, title)| (*title).to_owned()).collect(),
+        sets: DRAWN.into_iter().zip(PALETTE).map(set).collect(),
+        ..Bars::default()
+    }
+}

@@ -1,0 +1,142 @@
+//! Fig. 2 and 3: all applications in turn, with a swap area on flash and without one.
+
+use memweir_core::Bytes;
+use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
+use memweir_sim::paging::phone::ALL;
+use memweir_sim::paging::session::SessionOutcome;
+use serde::Deserialize;
+
+use super::sessions::{FLASH, assumed, kinds, less, mean, mebibytes, refused, session};
+use crate::report::{Effort, Found, Plot, Table, untitled};
+use crate::run::Failed;
+use crate::work::Bench;
+
+/// Applications of a session.
+const WORK: u64 = 30;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parameters {
+    dram_mib: Vec<u64>,
+    swap_mib: u64,
+    repetitions: u64,
+    seed: u64,
+}
+
+impl Parameters {
+    fn repetitions(&self, effort: Effort) -> u64 {
+        if effort == Effort::Quick { 1 } else { self.repetitions }
+    }
+
+    pub(super) fn work(&self, effort: Effort) -> u64 {
+        2 * self.dram_mib.len() as u64 * self.repetitions(effort) * WORK
+    }
+}
+
+/// What came of them.
+pub(super) struct Crowds {
+    dram: Vec<Bytes>,
+    /// By size of the DRAM: without swap, then with it; the repetitions.
+    cells: Vec<[Vec<SessionOutcome>; 2]>,
+}
+
+impl Crowds {
+    pub(super) fn run(
+        parameters: &Parameters,
+        effort: Effort,
+        bench: &Bench<'_>,
+    ) -> Result<Self, Failed> {
+        let flash = kinds()?.swap_remove(FLASH);
+        let assumed = assumed(effort);
+        let repetitions = parameters.repetitions(effort);
+        let mut inputs = Vec::new();
+        for dram in &parameters.dram_mib {
+            for swap in [0, parameters.swap_mib] {
+                let session = session(ALL, &assumed, mebibytes(*dram), mebibytes(swap));
+                let session = session.map_err(refused)?;
+                let seeds = parameters.seed..parameters.seed + repetitions;
+                inputs.extend(seeds.map(|seed| (session.clone(), seed)));
+            }
+        }
+        let runs = bench.all(WORK, &inputs, |(session, seed)| session.run(&flash, *seed));
+        let mut cells = runs.chunks(repetitions as usize).map(<[_]>::to_vec);
+        let pair = || Some([cells.next()?, cells.next()?]);
+        Ok(Self {
+            dram: parameters.dram_mib.iter().map(|mib| mebibytes(*mib)).collect(),
+            cells: std::iter::from_fn(pair).collect(),
+        })
+    }
+
+    /// The means of a figure without and with swap, at each size of the DRAM.
+    fn means(&self, of: impl Fn(&SessionOutcome) -> f64) -> Vec<[f64; 2]> {
+        let mean = |runs: &Vec<SessionOutcome>| mean(runs.iter().map(&of));
+        self.cells.iter().map(|cell| cell.each_ref().map(mean)).collect()
+    }
+
+    fn found(&self, what: &str, unit: &str, means: &[[f64; 2]]) -> Found {
+        let mib = |size: &Bytes| size.as_f64() / f64::from(1 << 20);
+        let series = |(place, name): (usize, &str)| Series {
+            name: name.to_owned(),
+            points: self.dram.iter().map(mib).zip(means.iter().map(|pair| pair[place])).collect(),
+            style: Style::Line,
+            color: PALETTE[place],
+        };
+        let chart = Chart {
+            title: what.to_owned(),
+            x_label: "DRAM for the applications (MiB)".to_owned(),
+            y_label: unit.to_owned(),
+            x_start: self.dram.first().map_or(0.0, mib),
+            series: ["without swap", "with swap on flash"]
+                .into_iter()
+                .enumerate()
+                .map(series)
+                .collect(),
+            ..Chart::default()
+        };
+        let row = |(dram, pair): (&Bytes, &[f64; 2])| {
+            let cells = pair.iter().map(|value| format!("{value:.1}"));
+            std::iter::once(dram.to_string()).chain(cells).collect()
+        };
+        let header = ["DRAM".to_owned(), format!("without swap ({unit})"), "with swap".to_owned()];
+        Found {
+            plots: vec![Plot {
+                caption: format!("{what}, thirty applications in turn three times."),
+                figure: untitled(vec![Panel::Chart(chart)]),
+            }],
+            tables: vec![Table {
+                caption: what.to_owned(),
+                header: header.to_vec(),
+                rows: self.dram.iter().zip(means).map(row).collect(),
+            }],
+            ..Found::default()
+        }
+    }
+}
+
+fn ends(means: &[[f64; 2]]) -> [[f64; 2]; 2] {
+    let nothing = [f64::NAN; 2];
+    [means.first().copied().unwrap_or(nothing), means.last().copied().unwrap_or(nothing)]
+}
+
+pub(super) fn figure_2(crowds: &Crowds) -> Found {
+    let means = crowds.means(|outcome| outcome.counts.killed as f64);
+    let [[small, small_with], [large, large_with]] = ends(&means);
+    Found {
+        values: vec![
+            ("without", large),
+            ("with", large_with),
+            ("fewer", less(large, large_with)),
+            ("smallest", less(small, small_with)),
+        ],
+        ..crowds.found("processes killed", "processes", &means)
+    }
+}
+
+pub(super) fn figure_3(crowds: &Crowds) -> Found {
+    let means = crowds.means(|outcome| outcome.block_io.as_f64() / 1e6);
+    let [[small, small_with], [large, large_with]] = ends(&means);
+    Found {
+        values: vec![("more", large_with / large), ("smallest", small_with / small)],
+        ..crowds.found("block I/O", "MB", &means)
+    }
+}

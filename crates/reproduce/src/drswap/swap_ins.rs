@@ -1,0 +1,239 @@
+//! Table IV: swap-ins with and without direct read, and what decides by how much they differ.
+
+use memweir_page::energy::{CATEGORIES, SwapIns, TABLE_IV};
+use memweir_plot::{BarSet, Bars, Chart, Level, PALETTE, Panel, Series, Style};
+use memweir_sim::paging::memory::Counts;
+use memweir_sim::paging::phone::Phone;
+
+use super::sessions::{
+    COPIED, DIRECT, Parameters, Sessions, WORK, assumed, less, mebibytes, refused, session,
+};
+use crate::report::{Comparison, Effort, Found, Plot, Table, untitled};
+use crate::run::Failed;
+use crate::source::Value;
+use crate::work::Bench;
+
+/// The size at which shares of written pages are tried, and what the paper has there.
+const MIDDLE: usize = 1;
+const PAPER_MIDDLE: f64 = 72.04;
+
+/// The paper's cell of a group, by the sizes of Table IV.
+fn printed(size: usize, group: &str) -> Option<SwapIns> {
+    let place = CATEGORIES.iter().position(|name| *name == group)?;
+    TABLE_IV.get(size).map(|(_, cells)| cells[place])
+}
+
+fn reduction(sessions: &Sessions, size: usize, group: usize) -> f64 {
+    let copies = |kind| sessions.count([size, group, kind], |counts| counts.copies_in);
+    less(copies(COPIED), copies(DIRECT))
+}
+
+pub(super) fn table_4(
+    sessions: &Sessions,
+    parameters: &Parameters,
+    effort: Effort,
+    bench: &Bench<'_>,
+) -> Result<Found, Failed> {
+    let average = |size, kind| sessions.average(size, kind, |counts| counts.copies_in);
+    let of_size = |size| less(average(size, COPIED), average(size, DIRECT));
+    let browser = sessions.groups.iter().position(|(name, _)| *name == "browser").unwrap_or(0);
+    let first = |group| sessions.count([0, group, COPIED], |counts| counts.copies_in);
+    let others = (0..sessions.groups.len()).filter(|group| *group != browser);
+    let last = sessions.sizes.len() - 1;
+    let curve = shares(parameters, effort, bench)?;
+    let avoided = sessions.average(MIDDLE, DIRECT, Counts::copies_avoided);
+    let spared = average(MIDDLE, COPIED) - average(MIDDLE, DIRECT);
+    let values = vec![
+        ("128", of_size(0)),
+        ("256", of_size(1)),
+        ("512", of_size(2)),
+        ("larger", average(last, COPIED) / average(0, COPIED)),
+        ("most", first(browser) / super::sessions::mean(others.map(first))),
+        ("relief", 100.0 * avoided / spared),
+        ("none", curve.first().map_or(f64::NAN, |point| point.1)),
+        ("all", curve.last().map_or(f64::NAN, |point| point.1)),
+    ];
+    Ok(Found {
+        plots: vec![bars(sessions), chart(&curve)],
+        tables: (0..sessions.sizes.len()).map(|size| table(sessions, size)).collect(),
+        values,
+        rows: rows(sessions),
+        remarks: crossing(&curve, PAPER_MIDDLE).map(remark).into_iter().collect(),
+    })
+}
+
+/// One comparison for each cell of the table.
+fn rows(sessions: &Sessions) -> Vec<Comparison> {
+    let mut rows = Vec::new();
+    for (at, size) in sessions.sizes.iter().enumerate() {
+        for (group, (name, title)) in sessions.groups.iter().enumerate() {
+            let Some(cell) = printed(at, name) else { continue };
+            let ours = Some(reduction(sessions, at, group)).filter(|value| value.is_finite());
+            // Where processes are killed before any of their pages comes back there is no ratio; the
+            // table shows it.
+            if ours.is_none() {
+                continue;
+            }
+            rows.push(Comparison {
+                item: "D5".to_owned(),
+                figure: "table4".to_owned(),
+                quantity: format!("{title}, {size}: fewer swap-ins"),
+                paper: Value::Number(less(cell.without as f64, cell.with as f64)),
+                ours,
+                unit: "%".to_owned(),
+                direction_agrees: ours.map(|value| value > 0.0),
+                note: match ours {
+                    Some(value) if value <= 0.0 => "Table IV. Pages of this group that were read \
+                                                    in place were all written afterwards"
+                        .to_owned(),
+                    _ => "Table IV".to_owned(),
+                },
+            });
+        }
+    }
+    rows
+}
+
+fn table(sessions: &Sessions, size: usize) -> Table {
+    let header = [
+        "group",
+        "paper, disabled",
+        "enabled",
+        "here, disabled",
+        "enabled",
+        "in place",
+        "of these written later",
+        "killed, disabled",
+        "enabled",
+    ];
+    let whole = |value: f64| format!("{value:.0}");
+    let row = |(group, (name, title)): (usize, &(&str, &str))| {
+        let cell = printed(size, name).unwrap_or(SwapIns { without: 0, with: 0 });
+        let count = |kind, of: fn(&Counts) -> u64| sessions.count([size, group, kind], of);
+        vec![
+            (*title).to_owned(),
+            cell.without.to_string(),
+            cell.with.to_string(),
+            whole(count(COPIED, |counts| counts.copies_in)),
+            whole(count(DIRECT, |counts| counts.copies_in)),
+            whole(count(DIRECT, |counts| counts.direct_reads)),
+            whole(count(DIRECT, |counts| counts.upgrades)),
+            format!("{:.1}", count(COPIED, |counts| counts.killed)),
+            format!("{:.1}", count(DIRECT, |counts| counts.killed)),
+        ]
+    };
+    Table {
+        caption: format!("Swap-ins of 15 minutes, {} of swap", sessions.sizes[size]),
+        header: header.map(str::to_owned).to_vec(),
+        rows: sessions.groups.iter().enumerate().map(row).collect(),
+    }
+}
+
+fn bars(sessions: &Sessions) -> Plot {
+    let groups = 0..sessions.groups.len();
+    let set = |name: String, values: Vec<f64>, color| BarSet { name, values, color };
+    let paper = sessions.groups.iter().map(|(name, _)| {
+        printed(MIDDLE, name).map_or(0.0, |cell| less(cell.without as f64, cell.with as f64))
+    });
+    let ours = groups.map(|group| {
+        let value = reduction(sessions, MIDDLE, group);
+        if value.is_finite() { value } else { 0.0 }
+    });
+    let bars = Bars {
+        title: format!("fewer swap-ins by direct read, {}", sessions.sizes[MIDDLE]),
+        y_label: "reduction (%)".to_owned(),
+        categories: sessions.groups.iter().map(|(_, title)| (*title).to_owned()).collect(),
+        sets: vec![
+            set("paper".to_owned(), paper.collect(), PALETTE[0]),
+            set("here".to_owned(), ours.collect(), PALETTE[1]),
+        ],
+        ..Bars::default()
+    };
+    Plot {
+        caption: "The paper's reductions, and those of models that are alike but for their sizes."
+            .to_owned(),
+        figure: untitled(vec![Panel::Bars(bars)]),
+    }
+}
+
+/// The reduction over all groups at each share of written pages.
+fn shares(
+    parameters: &Parameters,
+    effort: Effort,
+    bench: &Bench<'_>,
+) -> Result<Vec<(f64, f64)>, Failed> {
+    let kinds = super::sessions::kinds()?;
+    let [dram, swap] = [parameters.dram_mib, parameters.swap_mib[MIDDLE]].map(mebibytes);
+    let mut inputs = Vec::new();
+    for share in &parameters.written_pages {
+        let assumed =
+            memweir_sim::paging::phone::Assumed { written_pages: *share, ..assumed(effort) };
+        for (group, _) in Phone::shipped().groups() {
+            let session = session(group, &assumed, dram, swap).map_err(refused)?;
+            inputs.extend([COPIED, DIRECT].map(|kind| (session.clone(), kind)));
+        }
+    }
+    let copies = bench.all(WORK, &inputs, |(session, kind)| {
+        session.run(&kinds[*kind], parameters.seed).counts.copies_in
+    });
+    let each = copies.len() / parameters.written_pages.len().max(1);
+    let sum = |copies: &[u64], kind: usize| copies.iter().skip(kind).step_by(2).sum::<u64>() as f64;
+    let reductions = copies.chunks(each.max(1)).map(|cell| less(sum(cell, 0), sum(cell, 1)));
+    Ok(parameters.written_pages.iter().copied().zip(reductions).collect())
+}
+
+/// Where the curve first falls through a level, between two points of it.
+fn crossing(curve: &[(f64, f64)], level: f64) -> Option<f64> {
+    let pair = curve.windows(2).find(|pair| pair[0].1 >= level && pair[1].1 < level)?;
+    let part = (pair[0].1 - level) / (pair[0].1 - pair[1].1);
+    Some(pair[0].0 + part * (pair[1].0 - pair[0].0))
+}
+
+fn remark(share: f64) -> String {
+    format!("With {:.0} % of the pages written, ours would be the paper's average.", 100.0 * share)
+}
+
+fn chart(curve: &[(f64, f64)]) -> Plot {
+    let chart = Chart {
+        title: "fewer swap-ins, all groups, 256 MiB".to_owned(),
+        x_label: "share of the pages that are written".to_owned(),
+        y_label: "reduction (%)".to_owned(),
+        series: vec![Series {
+            name: "here".to_owned(),
+            points: curve.to_vec(),
+            style: Style::Line,
+            color: PALETTE[0],
+        }],
+        levels: vec![Level { name: "paper".to_owned(), value: PAPER_MIDDLE, color: PALETTE[1] }],
+        ..Chart::default()
+    };
+    Plot {
+        caption:
+            "What the reduction depends on: the share of pages that are written, which the paper \
+                  did not measure and we assume."
+                .to_owned(),
+        figure: untitled(vec![Panel::Chart(chart)]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_crossed_between_two_points() {
+        let curve = [(0.0, 90.0), (0.5, 60.0), (1.0, 20.0)];
+        assert_eq!(crossing(&curve, 75.0), Some(0.25));
+        assert_eq!(crossing(&curve, 10.0), None);
+        assert_eq!(crossing(&curve, 95.0), None);
+    }
+
+    #[test]
+    fn cells_of_the_paper_are_found_by_group() {
+        assert_eq!(printed(0, "browser"), Some(SwapIns { without: 6017, with: 1771 }));
+        assert_eq!(printed(0, "all"), None);
+        for (name, _) in Phone::shipped().groups() {
+            assert!(printed(2, name).is_some(), "{name}");
+        }
+    }
+}
