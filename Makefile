@@ -13,18 +13,20 @@ bashdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zshdir := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fishdir := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
+# What is installed. `install-built` takes another build from the command line.
 memweir := target/release/memweir
 plugin := target/release/libmemweir_qemu_pmu.so
 preload := target/release/libmemweir_preload.so
 header := plugins/preload/include/memweir_color.h
 
-.PHONY: help build demo test bench docs man install uninstall clean
+.PHONY: help build demo test bench docs man install install-built uninstall clean kernel-test kernel-soak
 
 help:
 	@echo 'make build      release build: $(memweir), the plugin of the software meter, the preload library'
 	@echo 'make demo       a batch of real programs under three policies (under three minutes)'
 	@echo 'make test       format, lints, documentation, every test'
 	@echo 'make bench      the figures of docs/performance.md, measured here'
+	@echo 'make kernel-test  the kernel series in QEMU guests; kernel-soak: longer, under KASAN and lockdep'
 	@echo 'make docs       the manual and the API documentation, below target/'
 	@echo 'make man        the manual pages, in target/man'
 	@echo 'make install    into PREFIX=$(PREFIX) (DESTDIR is honored); uninstall removes it'
@@ -46,10 +48,19 @@ test:
 	$(CARGO) build --locked -p memweir-qemu-pmu -p memweir-preload
 	$(CARGO) test --workspace --locked --no-fail-fast </dev/null
 
+# Neither fails where QEMU or the kernel's source cannot be had: they say SKIPPED and why.
+kernel-test:
+	-scripts/setup.sh kernel
+	kernel/test/run.sh test
+
+kernel-soak:
+	-scripts/setup.sh kernel
+	kernel/test/run.sh soak
+
 bench: build
 	scripts/setup.sh bench
 	$(CARGO) bench --locked --workspace --bench decision --bench switch --bench rotation --bench budgets \
-		--bench engine --bench replay --bench detect --bench bank </dev/null
+		--bench engine --bench replay --bench detect --bench bank --bench pool --bench pagesim --bench paging </dev/null
 
 docs:
 	scripts/setup.sh docs
@@ -62,16 +73,20 @@ man: build
 	mkdir -p target/man
 	$(memweir) man target/man
 
-install: man
+install: build
+	$(MAKE) --no-print-directory install-built
+
+# Whoever installs may keep new files to himself; these are for everybody.
+install-built:
 	install -D -m 755 $(memweir) $(bindir)/memweir
 	install -D -m 755 $(plugin) $(plugindir)/libmemweir_qemu_pmu.so
 	install -D -m 755 $(preload) $(plugindir)/libmemweir_preload.so
 	install -D -m 644 $(header) $(includedir)/memweir_color.h
 	install -d $(mandir) $(bashdir) $(zshdir) $(fishdir)
-	install -m 644 target/man/*.1 $(mandir)
-	$(memweir) completions bash > $(bashdir)/memweir
-	$(memweir) completions zsh > $(zshdir)/_memweir
-	$(memweir) completions fish > $(fishdir)/memweir.fish
+	umask 022; $(memweir) man $(mandir)
+	umask 022; $(memweir) completions bash > $(bashdir)/memweir
+	umask 022; $(memweir) completions zsh > $(zshdir)/_memweir
+	umask 022; $(memweir) completions fish > $(fishdir)/memweir.fish
 
 uninstall:
 	rm -f $(bindir)/memweir $(plugindir)/libmemweir_qemu_pmu.so $(mandir)/memweir*.1

@@ -2,7 +2,7 @@
 # Makes sure that a make target finds its tools: installs Debian packages when root, prints the
 # one command to run otherwise.
 #
-#   scripts/setup.sh build|demo|test|bench|docs
+#   scripts/setup.sh build|demo|test|bench|docs|kernel
 set -eu
 
 here=$(dirname "$0")
@@ -45,13 +45,29 @@ linters() {
     esac
 }
 
+# To build kernels and to boot them.
+kernels() {
+    need cc gcc libc6-dev
+    need make make
+    need flex flex
+    need bison bison
+    need bc bc
+    need cpio cpio
+    need xz xz-utils
+    need qemu-system-x86_64 qemu-system-x86
+    need busybox busybox-static
+    [ -e /usr/include/libelf.h ] || packages="$packages libelf-dev"
+    [ -e /usr/src/linux-source-6.12.tar.xz ] || packages="$packages linux-source-6.12"
+}
+
 case "${1-}" in
 build | docs) compiler ;;
 demo) compiler && programs ;;
 bench) compiler && programs ;;
+kernel) kernels ;;
 test) compiler && programs && need setpriv util-linux && linters ;;
 *)
-    echo "usage: $0 build|demo|test|bench|docs" >&2
+    echo "usage: $0 build|demo|test|bench|docs|kernel" >&2
     exit 2
     ;;
 esac

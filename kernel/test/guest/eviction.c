@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The protocols by which a program may evict pages of a private file mapping while other threads read
+ * and write them, on a kernel whose copy-on-write windows are widened (widened-window.patch). Owners
+ * check every word before they overwrite it, shared words take atomic additions: a copy made of stale
+ * contents loses updates, and the test sees it.
+ *
+ *   eviction PROTOCOL SECONDS WANT     WANT: `loses` or `keeps`
+ *
+ * A slow machine gets more time: until a loss is seen, or enough evictions for one, but 30 times SECONDS at
+ * most.
+ *
+ * Protocols, each for one page at a time:
+ *   none      copy by stores, MADV_DONTNEED (the control: must lose)
+ *   stores    uffd write-protect, copy by stores, MADV_DONTNEED, un-protect
+ *   pwrite    the same with pwrite(2), which takes the file page's lock as do_cow_fault() does
+ *   barrier   as pwrite, with a call that write-locks the VMA (MADV_DONTDUMP, MADV_DODUMP) between
+ *             protection and pwrite: it waits for every fault in flight, also for wp_page_copy(),
+ *             which copies without the page lock
+ */
+#include "check.h"
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#define PAGES 16
+#define WORDS (PAGE / sizeof(uint64_t))
+#define WRITERS 4
+#define READERS 2
+#define SHARED 8
+#define OWNED 440
+#define ENOUGH 2000	/* evictions; a protocol that loses does so in some tens */
+
+enum protocol { NONE, STORES, PWRITE, BARRIER, PROTOCOLS };
+
+static const char *const names[PROTOCOLS] = { "none", "stores", "pwrite", "barrier" };
+
+static enum protocol protocol;
+static uint64_t *pages, *file_pages;
+static int file, faults;
+static atomic_bool stop;
+static atomic_long lost, evictions;
+static atomic_ulong additions;
+
+static void *write_and_check(void *argument)
+{
+	long writer = (long)argument;
+	uint64_t random = 77777 * (writer + 1), serial = 0;
+	uint64_t *mine = calloc(PAGES * OWNED, sizeof(*mine));
+
+	if (!mine)
+		die("calloc");
+	while (!stop) {
+		size_t page = next_random(&random) % PAGES;
+		size_t word = next_random(&random) % (OWNED / WRITERS) * WRITERS + writer;
+		volatile uint64_t *at = pages + page * WORDS + SHARED + word;
+		uint64_t *copy = mine + page * OWNED + word;
+
+		if (*at != *copy) {
+			lost++;
+			*copy = *at;
+		}
+		*at = *copy = (uint64_t)(writer + 1) << 56 | ++serial;
+		atomic_fetch_add((_Atomic uint64_t *)(pages + page * WORDS + serial % SHARED), 1);
+		additions++;
+	}
+	for (size_t page = 0; page < PAGES; page++)
+		for (size_t word = writer; word < OWNED; word += WRITERS)
+			lost += ((volatile uint64_t *)pages)[page * WORDS + SHARED + word] !=
+				mine[page * OWNED + word];
+	free(mine);
+	return NULL;
+}
+
+/* Readers map evicted pages in place, so that writes find them there. */
+static void *read_pages(void *argument)
+{
+	uint64_t random = 4242 + (long)argument;
+
+	while (!stop) {
+		size_t page = next_random(&random) % PAGES;
+
+		(void)*(volatile uint64_t *)(pages + page * WORDS + WORDS - 1);
+		if (next_random(&random) % 64 == 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void protect(void *page, bool on)
+{
+	struct uffdio_writeprotect range = {
+		.range = { (uint64_t)page, PAGE },
+		.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0,
+	};
+
+	while (ioctl(faults, UFFDIO_WRITEPROTECT, &range))
+		if (errno != EAGAIN)
+			die("UFFDIO_WRITEPROTECT");
+}
+
+/* Both calls change the VMA's flags, and so write-lock it; its neighbors and its pages stay. */
+static void wait_for_faults(void)
+{
+	if (madvise(pages, PAGES * PAGE, MADV_DONTDUMP) ||
+	    madvise(pages, PAGES * PAGE, MADV_DODUMP))
+		die("madvise");
+}
+
+static void evict(size_t number)
+{
+	uint64_t *page = pages + number * WORDS;
+
+	if (protocol != NONE)
+		protect(page, true);
+	if (protocol == BARRIER)
+		wait_for_faults();
+	if (protocol == NONE || protocol == STORES)
+		memcpy(file_pages + number * WORDS, page, PAGE);
+	else if (pwrite(file, page, PAGE, number * PAGE) != (ssize_t)PAGE)
+		die("pwrite");
+	if (madvise(page, PAGE, MADV_DONTNEED))
+		die("MADV_DONTNEED");
+	if (protocol != NONE)
+		protect(page, false);
+}
+
+static void *evict_pages(void *argument)
+{
+	uint64_t random = 999;
+
+	(void)argument;
+	while (!stop) {
+		evict(next_random(&random) % PAGES);
+		evictions++;
+	}
+	return NULL;
+}
+
+static void prepare(void)
+{
+	struct uffdio_api api = {
+		.api = UFFD_API,
+		.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM,
+	};
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_WP };
+
+	file = memfd_create("evicted", MFD_CLOEXEC);
+	if (file < 0 || ftruncate(file, PAGES * PAGE))
+		die("memfd");
+	file_pages = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	pages = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file,
+		     0);
+	if (file_pages == MAP_FAILED || pages == MAP_FAILED)
+		die("mmap");
+	memset(file_pages, 0, PAGES * PAGE);
+	faults = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (faults < 0 || ioctl(faults, UFFDIO_API, &api))
+		die("userfaultfd");
+	range.range.start = (uint64_t)pages;
+	range.range.len = PAGES * PAGE;
+	if (ioctl(faults, UFFDIO_REGISTER, &range))
+		die("UFFDIO_REGISTER");
+}
+
+static void run(unsigned int seconds, bool must_lose)
+{
+	pthread_t threads[WRITERS + READERS], evictor;
+	int running = 0;
+
+	for (long writer = 0; writer < WRITERS; writer++)
+		pthread_create(&threads[running++], NULL, write_and_check, (void *)writer);
+	for (long reader = 0; reader < READERS; reader++)
+		pthread_create(&threads[running++], NULL, read_pages, (void *)reader);
+	pthread_create(&evictor, NULL, evict_pages, NULL);
+	sleep(seconds);
+	for (unsigned int more = 29 * seconds; more && (must_lose ? !lost : evictions < ENOUGH); more--)
+		sleep(1);
+	/* The evictor first: a writer may wait for it to un-protect a page. */
+	stop = true;
+	pthread_join(evictor, NULL);
+	for (int thread = 0; thread < running; thread++)
+		pthread_join(threads[thread], NULL);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t total = 0;
+	bool loses, must_lose;
+
+	if (argc != 4)
+		die("usage: eviction PROTOCOL SECONDS loses|keeps");
+	while (protocol < PROTOCOLS && strcmp(argv[1], names[protocol]))
+		protocol++;
+	if (protocol == PROTOCOLS)
+		die("no such protocol");
+	must_lose = !strcmp(argv[3], "loses");
+	prepare();
+	run((unsigned int)atoi(argv[2]), must_lose);
+	for (size_t page = 0; page < PAGES; page++)
+		for (size_t word = 0; word < SHARED; word++)
+			total += pages[page * WORDS + word];
+	loses = lost || total != additions;
+	check(loses == must_lose,
+	      "eviction by %s %s updates: %ld words, %ld additions lost in %ld evictions, %lu additions (must: %s)",
+	      argv[1], loses ? "loses" : "keeps", (long)lost, (long)(additions - total),
+	      (long)evictions, (unsigned long)additions, argv[3]);
+	return check_failures != 0;
+}

@@ -1,0 +1,146 @@
+# Kernels: a series (and perhaps further patches) on the pristine source, configured, built, and
+# kept by the hash of everything that went in. Sourced by run.sh; needs source.sh.
+
+# build_kernel SERIES CONFIG [PATCH...]: sets $image (a bzImage) and $tree (its build tree, which may
+# be absent when the image came from the cache). SERIES is a directory below kernel/, or `stock`.
+# CONFIG is one or more names of config/*.config joined by `+`.
+build_kernel() {
+    series=$1 config=$2
+    shift 2
+    tree=$work/trees/$series-$config
+    patches=$(series_patches "$series" "$@")
+    fragments=$(config_fragments "$config" "$series")
+    # shellcheck disable=SC2086 # file names of this repository, without spaces
+    key=$( (echo "$source_id"; cc --version | head -n 1; cat $fragments; changes_of $patches) | digest)
+    image=$work/cache/$key/bzImage
+    built="$series, $config$(printf ', %s' "$@" | sed 's/, $//; s/[^ ]*\///g; s/\.patch//g')"
+    if [ -f "$image" ]; then
+        say "kernel $built: cached"
+        return
+    fi
+    started=$(date +%s)
+    mkdir -p "$work/trees" "$work/cache/$key"
+    (
+        flock 9
+        make_tree
+        # shellcheck disable=SC2086
+        set_patches $patches
+        configure
+        compile
+    ) 9>"$tree.lock" || die "kernel $built: not built (logs beside $tree)"
+    say "kernel $built: built in $(($(date +%s) - started)) s"
+}
+
+# The patches without their messages, which make no other kernel.
+changes_of() {
+    for patch; do
+        sed -n '/^diff --git/,$p' "$patch"
+    done
+}
+
+series_patches() {
+    if [ "$1" != stock ]; then
+        for patch in "$kernel/$1"/[0-9]*.patch; do
+            case $patch in
+            */0000-*) ;; # the cover letter
+            *) echo "$patch" ;;
+            esac
+        done
+    fi
+    shift
+    for patch; do
+        echo "$patch"
+    done
+}
+
+# Those named, and the series's own if it has one.
+config_fragments() {
+    echo "$1" | tr '+' '\n' | sed "s|.*|$here/config/&.config|"
+    [ ! -f "$here/config/$2.config" ] || echo "$here/config/$2.config"
+}
+
+# Hard links of the pristine tree: patch(1) and the kernel's build replace files, they do not write
+# into them.
+make_tree() {
+    [ -f "$tree/Makefile" ] && return
+    rm -rf "$tree.part"
+    cp -al "$source" "$tree.part" 2>/dev/null || {
+        rm -rf "$tree.part"
+        cp -a "$source" "$tree.part"
+    }
+    mkdir "$tree.part/.applied"
+    mv "$tree.part" "$tree"
+}
+
+# set_patches PATCH...: what is applied and also wanted stays, the rest goes, in reverse order; then
+# what is missing is applied. A file that ends as it was keeps its time, so that make rebuilds little.
+set_patches() {
+    touched=$(cat "$@" "$tree"/.applied/* /dev/null 2>/dev/null |
+        sed -n 's|^[-+][-+][-+] [ab]/||p' | sort -u)
+    rm -rf "$tree/.before"
+    mkdir "$tree/.before"
+    for file in $touched; do
+        [ ! -f "$tree/$file" ] || (cd "$tree" && cp -p --parents "$file" .before)
+    done
+    exchange_patches "$@"
+    for file in $touched; do
+        if cmp -s "$tree/$file" "$tree/.before/$file"; then
+            touch -r "$tree/.before/$file" "$tree/$file"
+        fi
+    done
+    rm -rf "$tree/.before"
+}
+
+# No fuzz: a patch that only nearly fits is a patch for another kernel.
+exchange_patches() {
+    log=$tree.patch.log
+    : >"$log"
+    count=0
+    for patch; do
+        have=$tree/.applied/$(printf %03d "$count")
+        cmp -s "$patch" "$have" || break
+        count=$((count + 1))
+    done
+    for have in $(ls -r "$tree/.applied"); do
+        [ "${have#0}" != "$have" ] && [ "$(expr "$have" + 0)" -ge "$count" ] || continue
+        patch -d "$tree" -p1 -R -F0 -s -N --no-backup-if-mismatch <"$tree/.applied/$have" >>"$log" 2>&1 ||
+            { rm -rf "$tree"; die "cannot take back a patch in $tree; removed it, run again"; }
+        rm "$tree/.applied/$have"
+    done
+    shift "$count"
+    for patch; do
+        patch -d "$tree" -p1 -F0 -s -N --dry-run <"$patch" >>"$log" 2>&1 ||
+            die "$patch does not apply to Linux $version without fuzz (see $log)"
+        patch -d "$tree" -p1 -F0 -s -N --no-backup-if-mismatch <"$patch" >>"$log" 2>&1
+        cp "$patch" "$tree/.applied/$(printf %03d "$count")"
+        count=$((count + 1))
+    done
+}
+
+# allnoconfig and what the fragments ask for; a line that Kconfig dropped (a missing dependency) is
+# an error, not a smaller test.
+configure() {
+    # shellcheck disable=SC2086
+    cat $fragments >"$tree/.fragment"
+    make -C "$tree" -s KCONFIG_ALLCONFIG=.fragment allnoconfig >"$tree.config.log" 2>&1 ||
+        die "no configuration (see $tree.config.log)"
+    grep '^CONFIG_' "$tree/.fragment" | sort -u | while read -r line; do
+        case $line in
+        *=n) grep -q "^${line%=n}=" "$tree/.config" && echo "$line" ;;
+        *) grep -qxF "$line" "$tree/.config" || echo "$line" ;;
+        esac
+    done >"$tree.config.missing"
+    if [ -s "$tree.config.missing" ]; then
+        die "Kconfig dropped: $(tr '\n' ' ' <"$tree.config.missing")"
+    fi
+}
+
+compile() {
+    make -C "$tree" -s -j "$jobs" bzImage >"$tree.build.log" 2>&1 || {
+        grep -n -E 'error|Error' "$tree.build.log" | head -n 5 >&2
+        die "the build failed (see $tree.build.log)"
+    }
+    cp "$tree/.config" "$(dirname "$image")/config"
+    cp "$tree/arch/x86/boot/bzImage" "$image.part"
+    mv "$image.part" "$image"
+}

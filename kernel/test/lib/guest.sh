@@ -1,0 +1,78 @@
+# Guests: an initramfs with our test programs, QEMU without KVM, a log, a verdict. Sourced by run.sh.
+
+# guest_program SOURCE NAME [CFLAGS...]: a static program for the guest, compiled when its sources changed.
+guest_program() {
+    out=$work/programs/$2
+    if [ -n "$(find "$1" "$here/guest" -name '*.[ch]' -newer "$out" 2>/dev/null | head -n 1)" ] ||
+        [ ! -x "$out" ]; then
+        mkdir -p "$work/programs"
+        program_source=$1
+        shift 2
+        cc -O2 -g0 -static -pthread -Wall -Wextra -Werror "$@" -o "$out" "$program_source" ||
+            die "cannot compile $program_source"
+    fi
+}
+
+# make_initramfs FILE SCRIPT PROGRAM...: busybox, our init, the suite's script as /suite, programs in /bin.
+make_initramfs() {
+    cpio=$1 suite_script=$2
+    shift 2
+    root=$(mktemp -d "$work/root.XXXXXX")
+    mkdir -p "$root/bin" "$root/dev" "$root/proc" "$root/sys" "$root/tmp" "$root/cg"
+    cp "$(command -v busybox)" "$root/bin/busybox"
+    for applet in $(busybox --list); do
+        [ "$applet" = busybox ] || ln -s busybox "$root/bin/$applet"
+    done
+    cp "$here/guest/init" "$root/init"
+    cp "$here/guest/lib.sh" "$root/lib.sh"
+    cp "$suite_script" "$root/suite"
+    chmod 755 "$root/init" "$root/suite"
+    for program; do
+        rm -f "$root/bin/$(basename "$program")"
+        cp -L "$program" "$root/bin/"
+    done
+    (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) | gzip -1 >"$cpio.part"
+    mv "$cpio.part" "$cpio"
+    rm -rf "$root"
+}
+
+# boot LABEL IMAGE CPIO CPUS SECONDS APPEND: two NUMA nodes of 512 MiB, the kernel's messages and the
+# suite's in one log. A socket for each CPU: without ACPI the kernel sees no others. Sets $log and $verdict: `pass`, or why not.
+boot() {
+    log=$work/logs/$1.log
+    mkdir -p "$work/logs"
+    started=$(date +%s)
+    code=0
+    timeout -k 10 "$5" qemu-system-x86_64 \
+        -machine pc -accel "${KERNEL_TEST_ACCEL-tcg,thread=multi}" -cpu "${KERNEL_TEST_CPU-max}" \
+        -smp "$4,sockets=$4" -m 1G \
+        -kernel "$2" -initrd "$3" -nodefaults -no-user-config -nographic -no-reboot \
+        -serial "file:$log" \
+        -append "console=ttyS0 numa=fake=2 panic=-1 oops=panic $patience guest_cpus=$4 $6" \
+        </dev/null >"$log.qemu" 2>&1 || code=$?
+    seconds_run=$(($(date +%s) - started))
+    tr -d '\r' <"$log" >"$log.part" && mv "$log.part" "$log"
+    judge "$code"
+}
+
+# The host may stop a guest's CPU for a while: that is neither a broken timer nor a stall.
+patience='no_timer_check rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60'
+
+# What the kernel says when something is wrong with it.
+complaint='BUG:|WARNING:|Oops|general protection|KASAN:|INFO: task .* blocked|INFO: rcu|possible circular|inconsistent lock|Bad page|bad pte|Kernel panic|soft lockup|UBSAN'
+
+judge() {
+    if [ "$1" -eq 124 ] || [ "$1" -eq 137 ]; then
+        verdict="time-out after $seconds_run s"
+    elif [ "$1" -ne 0 ]; then
+        verdict="QEMU ended with $1: $(tail -n 1 "$log.qemu")"
+    elif grep -qE "$complaint" "$log"; then
+        verdict="kernel: $(grep -m 1 -E "$complaint" "$log")"
+    elif grep -q '^FAIL' "$log"; then
+        verdict=$(grep -m 1 '^FAIL' "$log")
+    elif ! grep -q '^GUEST END 0$' "$log"; then
+        verdict="the suite did not come to its end"
+    else
+        verdict=pass
+    fi
+}

@@ -1,0 +1,43 @@
+# The kernel's source: Debian's package linux-source-6.12, unpacked once and never written to.
+# Sourced by run.sh.
+
+package=linux-source-6.12
+
+# Sets $source to a pristine tree and $source_id to what tells its content from another's.
+# KERNEL_SOURCE names a tree that is there already.
+find_source() {
+    if [ -n "${KERNEL_SOURCE-}" ]; then
+        [ -f "$KERNEL_SOURCE/mm/memory.c" ] || die "KERNEL_SOURCE=$KERNEL_SOURCE: no kernel tree"
+        source=$KERNEL_SOURCE
+    else
+        find_tarball
+        source=$work/source/$(digest_of_file "$tarball")
+        [ -d "$source" ] || unpack_source
+    fi
+    source_id=$(cd "$source" && cat Makefile mm/*.[ch] include/linux/*.h | digest)
+    version=$(sed -n 's/^VERSION = //p; s/^PATCHLEVEL = /./p; s/^SUBLEVEL = /./p' \
+        "$source/Makefile" | tr -d '\n')
+}
+
+# The installed package's archive, or the package fetched (which needs no root) and opened.
+find_tarball() {
+    tarball=/usr/src/$package.tar.xz
+    [ -f "$tarball" ] && return
+    tarball=$work/package/usr/src/$package.tar.xz
+    [ -f "$tarball" ] && return
+    mkdir -p "$work/package"
+    say "fetching $package"
+    (cd "$work/package" && apt-get download -q "$package" && dpkg-deb -x "$package"_*.deb .) \
+        >"$work/package/log" 2>&1 ||
+        skip "the package $package cannot be had here (see $work/package/log)"
+    rm -f "$work/package/$package"_*.deb
+}
+
+# Renamed into place when whole, so that a half-unpacked tree is never taken for one.
+unpack_source() {
+    say "unpacking $tarball"
+    rm -rf "$source.part"
+    mkdir -p "$source.part"
+    tar -C "$source.part" --strip-components=1 -xf "$tarball" || die "cannot unpack $tarball"
+    mv "$source.part" "$source"
+}
