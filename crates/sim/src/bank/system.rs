@@ -76,6 +76,8 @@ struct State {
 struct Port<M> {
     bay: Bay<M>,
     next: Time,
+    /// Who comes before that gets no room: others have waited for it.
+    kept_until: Time,
     banks: Banks,
 }
 
@@ -299,7 +301,7 @@ fn ports<M>(bays: Vec<Bay<M>>) -> Vec<Port<M>> {
     let port = |bay: Bay<M>| {
         let banks = Banks::new(&bay.map, first);
         first += banks.count();
-        Port { bay, next: Time::NEVER, banks }
+        Port { bay, next: Time::NEVER, kept_until: Time::default(), banks }
     };
     bays.into_iter().map(port).collect()
 }

@@ -58,6 +58,12 @@ impl<M: Memory> System<'_, M> {
         let level = self.cores[place].level;
         let cached = level != Level::Memory && self.llc.is_some()
             || level == Level::Core && self.has_private(place);
+        // Else who only stores would be ever further ahead of memory.
+        let posts = level == Level::Memory && attempt.kind == AccessKind::WriteBack
+            || !cached && attempt.kind == AccessKind::Store;
+        if posts && !self.cores[place].can_post() {
+            return Ok(false);
+        }
         match attempt.kind {
             AccessKind::WriteBack => self.put_back(place, line, level, attempt.counted)?,
             // Without a cache that could hold the line there is nothing to fetch it into.

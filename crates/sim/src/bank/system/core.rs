@@ -13,7 +13,8 @@ use crate::bank::stream::{Access, AccessKind, Level, Stream};
 use crate::bank::tally::Tally;
 use crate::bank::window::{AccessNumber, Window};
 
-/// Write-backs of a core that wait for memory; with so many it starts no further miss.
+/// Write-backs of a core that wait for memory; with so many it starts no further miss, and stores of
+/// its own wait.
 const WRITE_BUFFER: usize = 16;
 
 /// An access on its way into the hierarchy.
@@ -57,7 +58,24 @@ pub(super) struct Lane {
     pub(super) not_before: Time,
 }
 
+/// Why memory does not take a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Refused {
+    /// There is no room, and memory has to do something first.
+    Full,
+    /// What room there is before that belongs to others.
+    Until(Time),
+}
+
 impl Lane {
+    /// The first one has to wait.
+    pub(super) fn wait(&mut self, refused: Refused) {
+        match refused {
+            Refused::Full => self.full = true,
+            Refused::Until(time) => self.not_before = time,
+        }
+    }
+
     /// When the first one can be offered.
     pub(super) fn next(&self) -> Time {
         match self.queue.front() {
@@ -185,7 +203,12 @@ impl Core {
 
     /// Whether a miss of the core can be taken up.
     pub(super) fn has_room(&self) -> bool {
-        self.outstanding < self.mshrs && self.writes.queue.len() < WRITE_BUFFER
+        self.outstanding < self.mshrs && self.can_post()
+    }
+
+    /// Whether a store that goes to memory can be taken up.
+    pub(super) fn can_post(&self) -> bool {
+        self.writes.queue.len() < WRITE_BUFFER
     }
 
     /// The slot at which a time is over.

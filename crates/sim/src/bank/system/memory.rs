@@ -6,7 +6,7 @@ use memweir_dram::request::{Completion, Direction};
 
 use super::System;
 use super::access::COUNTED;
-use super::core::{Arrival, Lane};
+use super::core::{Arrival, Lane, Refused};
 use super::mshr::Waiter;
 use crate::bank::clock::Time;
 use crate::bank::machine::Memory;
@@ -39,6 +39,7 @@ impl<M: Memory> System<'_, M> {
             for lane in [&mut core.reads, &mut core.writes] {
                 if waits(lane) {
                     (lane.full, lane.not_before) = (false, next);
+                    self.bays[bay].kept_until = next;
                 }
             }
         }
@@ -48,9 +49,8 @@ impl<M: Memory> System<'_, M> {
     /// The first read of a core is offered to memory.
     pub(super) fn offer_read(&mut self, place: usize) {
         let Some(arrival) = self.cores[place].reads.queue.front().copied() else { return };
-        if !self.offer(&arrival) {
-            self.cores[place].reads.full = true;
-            return;
+        if let Some(refused) = self.offer(&arrival) {
+            return self.cores[place].reads.wait(refused);
         }
         let core = &mut self.cores[place];
         core.reads.queue.pop_front();
@@ -63,8 +63,8 @@ impl<M: Memory> System<'_, M> {
     /// The first write-back of a core is.
     pub(super) fn offer_write(&mut self, place: usize) -> Result<(), Refusal> {
         let Some(arrival) = self.cores[place].writes.queue.front().copied() else { return Ok(()) };
-        if !self.offer(&arrival) {
-            self.cores[place].writes.full = true;
+        if let Some(refused) = self.offer(&arrival) {
+            self.cores[place].writes.wait(refused);
             return Ok(());
         }
         self.cores[place].writes.queue.pop_front();
@@ -72,13 +72,18 @@ impl<M: Memory> System<'_, M> {
         self.retry(place)
     }
 
-    fn offer(&mut self, arrival: &Arrival) -> bool {
+    /// Offers a request to its memory system; none if it is taken.
+    fn offer(&mut self, arrival: &Arrival) -> Option<Refused> {
         let cycle = self.cycle_of(arrival.bay);
-        let accepted = self.bays[arrival.bay].bay.memory.offer(cycle, arrival.request);
-        if accepted {
-            self.plan_memory(arrival.bay);
+        let port = &mut self.bays[arrival.bay];
+        if self.now < port.kept_until {
+            return Some(Refused::Until(port.kept_until));
         }
-        accepted
+        if !port.bay.memory.offer(cycle, arrival.request) {
+            return Some(Refused::Full);
+        }
+        self.plan_memory(arrival.bay);
+        None
     }
 
     /// A request is done.

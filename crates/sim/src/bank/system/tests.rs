@@ -200,6 +200,32 @@ fn registers_bound_what_is_under_way() {
 }
 
 #[test]
+fn who_waits_for_room_gets_it_before_who_comes_later() {
+    // Room for one: a chain of reads asks again in the moment in which it is answered.
+    let mut os = os();
+    let chain = program(vec![vec![load(4, 0, 1)]], 400, &mut os);
+    let other = program(vec![vec![load(4, 4096, 1)]], 400, &mut os);
+    let machine = machine(vec![core(); 2]);
+    let bays = vec![bay(Fixed::new(50, 1))];
+    let mut system = System::new(&machine, bays, vec![chain, other], &mut os).expect("a system");
+    let run = system.run().expect("a run");
+    // A hundred reads of 50 memory cycles each, in turn with those of the other, and a cycle between.
+    for thread in &run.threads {
+        let nanos = thread.finished.as_nanos_f64();
+        assert!((19_900.0..20_900.0).contains(&nanos), "{nanos}");
+    }
+}
+
+#[test]
+fn who_only_stores_is_no_further_ahead_than_its_buffer() {
+    // One store per cycle; memory answers 64 in 100 cycles and the buffer holds 16.
+    let (nanos, tally) = alone(vec![store(4, 0)], 4_000, |_| {});
+    let waits = (1_000.0 - 64.0 - 16.0) / 64.0 * 100.0;
+    assert!((waits..waits * 1.1).contains(&nanos), "{nanos} {waits}");
+    assert_eq!((tally.reads, tally.writes), (0, 1_000));
+}
+
+#[test]
 fn threads_wait_for_each_other() {
     let mut os = os();
     let slow: Vec<Access> = (0..4).map(|line| load(10, line * 64, 1)).collect();
