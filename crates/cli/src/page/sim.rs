@@ -1,5 +1,8 @@
 //! `memweir page sim`: applications in turn on DRAM and a swap area, simulated.
 
+mod figure;
+mod results;
+
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +22,7 @@ use crate::render::progress::Counter;
 use crate::run::help::section;
 use crate::sim::args::{replacement, sweep};
 use crate::sim::cores;
+use crate::sim::rows::Rows;
 
 const USAGE: &str = "memweir page sim [OPTIONS] SCENARIO.toml
        memweir page sim --example > scenario.toml
@@ -35,7 +39,7 @@ Examples:
       every swap area: pages copied and read in place, processes killed, delays, block I/O, energy
   memweir page sim phone.toml --sweep swap_mib=128,256,512 --sweep group=browser,news,mix1
       groups of applications on swap areas of three sizes, on all cores
-  memweir page sim phone.toml --sweep assumed.written_pages=0..1:0.25 --json shares.json
+  memweir page sim phone.toml --sweep assumed.written_pages=0..1:0.25 --svg shares.svg --out shares.csv
       how much of the gain depends on the share of pages that are written
   memweir profile --meter software --addresses p.mwt -- python3 work.py
   memweir page refs p.mwt python3.mwt
@@ -67,6 +71,12 @@ pub(crate) struct Args {
     /// Write everything as JSON (`-`: to standard output instead of the table)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
+    /// Write one row per run, as Parquet or CSV by the ending
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Draw pages, delays and energy of each swap area; of a sweep, a line per swap area
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
 }
 
 /// Simulates the scenario and shows what came of it.
@@ -80,18 +90,28 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 }
 
 fn simulate(args: &Args, path: &Path) -> Result<(), Failure> {
-    output::writable(args.json.as_deref())?;
+    for path in [&args.json, &args.svg] {
+        output::writable(path.as_deref())?;
+    }
     let grid = Grid::new(args.sweep.clone())
         .map_err(|refusal| refusal.written_in("command line").key("--sweep"))?;
     let study = PageStudy::read(&ScenarioText::read(path)?, &args.set, grid)?;
+    let mut rows = Rows::create(args.out.as_deref(), study.grid(), &results::COLUMNS)?;
     let counter = Counter::new("runs", study.runs() as u64);
-    let report = study.run(args.threads.unwrap_or_else(cores), || counter.one_more());
+    let report = study.run(args.threads.unwrap_or_else(cores), |finished| {
+        rows.append(finished.point, results::row(finished.swap, finished.repetition, finished.run));
+        counter.one_more();
+    });
     counter.finish();
+    rows.finish(results::rows(&report))?;
     if let Some(path) = &args.json {
         output::json(path, &report)?;
     }
     if !output::is_stdout(args.json.as_deref()) {
         output::print(&render::report(&report))?;
+    }
+    if let Some(path) = &args.svg {
+        figure::of(&report, study.grid()).write(path)?;
     }
     Ok(())
 }

@@ -6,12 +6,13 @@ pub(crate) mod help;
 mod list;
 mod recorded;
 mod results;
+pub(crate) mod rows;
 mod timeline;
 
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use memweir_sim::scenario::report::Report;
+use memweir_sim::scenario::report::{PolicySummary, Report};
 use memweir_sim::scenario::study::Study;
 use memweir_sim::scenario::sweep::Grid;
 use memweir_sim::scenario::{self, Fidelity, ScenarioText};
@@ -21,10 +22,11 @@ pub(crate) use args::Args;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::plot;
+use crate::render::plot::sweep::Line;
 use crate::render::progress::Counter;
 use crate::render::sim as render;
 use recorded::Recorded;
-use results::Results;
+use rows::Rows;
 
 /// Simulates the scenario and shows what came of it.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
@@ -49,17 +51,17 @@ fn simulate(args: &Args, path: &Path) -> Result<(), Failure> {
     let recordings = Recorded::default();
     let study = Study::read(&text, &args.set, grid, &recordings)?;
     let timelines = timeline::files(args.timeline.as_deref(), &study)?;
-    let mut results = Results::create(args.out.as_deref(), &study)?;
+    let mut rows = Rows::create(args.out.as_deref(), study.grid(), &results::COLUMNS)?;
 
     let counter = Counter::new("runs", study.runs() as u64);
     let threads = args.threads.unwrap_or_else(cores);
     let report = study.run(threads, |finished| {
-        results.append(finished);
+        rows.append(finished.point, results::row(&finished.run));
         counter.one_more();
     });
     counter.finish();
     let report = report?;
-    results.finish(&report)?;
+    rows.finish(results::rows(&report))?;
     if !timelines.is_empty() {
         timeline::write(timelines, &study.first()?)?;
     }
@@ -83,7 +85,7 @@ pub(crate) fn cores() -> NonZeroUsize {
 /// Of a sweep a line per policy; else the first repetition under each policy.
 fn draw(study: &Study, report: &Report) -> Result<plot::Figure, Failure> {
     if !study.grid().sweeps().is_empty() {
-        return Ok(plot::sweep::figure(report, study.grid()));
+        return Ok(by_policy(report, study.grid()));
     }
     let first = study.first()?;
     let policies = 0..first.scenario().policies.len();
@@ -98,4 +100,17 @@ fn draw(study: &Study, report: &Report) -> Result<plot::Figure, Failure> {
         [run] => plot::batch::timeline(run, subtitle),
         runs => plot::batch::comparison(runs, subtitle),
     })
+}
+
+/// Turnaround and gain against a swept key.
+fn by_policy(report: &Report, grid: &Grid) -> plot::Figure {
+    let points = report.points.iter().map(|point| {
+        let line = |policy: &PolicySummary| Line {
+            name: policy.policy.clone(),
+            values: vec![policy.mean_s, 100.0 * policy.gain],
+        };
+        point.policies.iter().map(line).collect()
+    });
+    let title = format!("{} under each policy", report.scenario);
+    plot::sweep::figure(title, grid, &["turnaround (s)", "gain (%)"], &points.collect::<Vec<_>>())
 }

@@ -64,7 +64,9 @@ fn a_scenario_is_swept_and_the_same_on_any_number_of_threads() {
     let run = |threads: &str| {
         let mut sim = world.memweir();
         let sweep = ["--sweep", "policy=fifo,clock,scan", "--sweep", "swap_mib=0,128"];
-        json(sim.args(["page", "sim", "phone.toml", "--json", "--threads", threads]).args(sweep), 0)
+        let files = ["--out", "rows.csv", "--svg", "lines.svg"];
+        let sim = sim.args(["page", "sim", "phone.toml", "--json", "--threads", threads]);
+        json(sim.args(sweep).args(files), 0)
     };
     let report = run("1");
     let points = report["points"].as_array().expect("an array");
@@ -73,6 +75,13 @@ fn a_scenario_is_swept_and_the_same_on_any_number_of_threads() {
         (&points[5]["at"]["policy"], &points[5]["policy"]),
         (&"scan".into(), &"scan".into())
     );
+    let rows = std::fs::read_to_string(world.path().join("rows.csv")).expect("written");
+    let runs: usize = points.iter().map(|p| p["swaps"][0]["runs"].as_array().unwrap().len()).sum();
+    let swaps = points[0]["swaps"].as_array().expect("an array").len();
+    assert_eq!(rows.lines().count(), 1 + runs * swaps);
+    assert!(rows.starts_with("policy,swap_mib,swap,repetition,"), "{rows}");
+    let figure = std::fs::read_to_string(world.path().join("lines.svg")).expect("drawn");
+    assert!(figure.contains("swap_mib = 128") && figure.contains("processes killed"));
     // Without a swap area processes are killed.
     assert!(points[0]["swaps"][0]["mean"]["killed"].as_f64() > Some(0.0));
     assert_eq!(report, run("3"));
@@ -88,7 +97,9 @@ fn the_example_and_the_list_can_be_used() {
     };
     world.file("phone.toml", &printed(&["--example"]));
     let few = ["--set", "repetitions=1", "--set", "assumed.references=20000"];
-    let text = printed(&[&["phone.toml"][..], &few[..]].concat());
+    let text = printed(&[&["phone.toml", "--svg", "bars.svg"][..], &few[..]].concat());
+    let figure = std::fs::read_to_string(world.path().join("bars.svg")).expect("drawn");
+    assert!(figure.contains("read in place, never written"), "{figure}");
     assert!(text.contains("nvm-copy") && text.contains("were not written afterwards"), "{text}");
     let list = printed(&["--list"]);
     for name in ["fifo", "mix2", "Angry Birds", "nvm-copy"] {

@@ -23,6 +23,19 @@ pub struct PageStudy {
     dram: BusMemory,
 }
 
+/// A run that is over.
+#[derive(Clone, Debug)]
+pub struct Finished<'a> {
+    /// Number of its point.
+    pub point: usize,
+    /// The swap area.
+    pub swap: &'a str,
+    /// Which repetition it is, from zero.
+    pub repetition: u32,
+    /// What came of it.
+    pub run: &'a Run,
+}
+
 /// Which run: of which point, on which swap area, which repetition.
 #[derive(Clone, Copy)]
 struct Piece {
@@ -47,15 +60,22 @@ impl PageStudy {
         Ok(Self { name: text.name().to_owned(), grid, points, dram: dram() })
     }
 
+    /// The points.
+    #[must_use]
+    pub const fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
     /// How many runs it has.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.points.iter().map(|point| point.swaps.len() * point.repetitions as usize).sum()
     }
 
-    /// Runs everything on `threads` threads; `done` is told of each run.
+    /// Runs everything on `threads` threads. `done` is told of each run as it ends; the report has them
+    /// in their order.
     #[must_use]
-    pub fn run(&self, threads: NonZeroUsize, mut done: impl FnMut()) -> PageReport {
+    pub fn run(&self, threads: NonZeroUsize, mut done: impl FnMut(&Finished)) -> PageReport {
         let pieces = self.pieces();
         let mut runs: Vec<Vec<Vec<Option<Run>>>> = self
             .points
@@ -67,8 +87,9 @@ impl PageStudy {
             threads,
             |index| self.one(pieces[index]),
             |index, run| {
-                done();
                 let Piece { point, swap, repetition } = pieces[index];
+                let name = &self.points[point].swaps[swap].name;
+                done(&Finished { point, swap: name, repetition, run: &run });
                 runs[point][swap][repetition as usize] = Some(run);
             },
         );

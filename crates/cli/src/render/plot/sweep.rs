@@ -1,6 +1,5 @@
-//! Figures of sweeps: how turnaround and gain follow a key, a line per policy.
+//! Figures of sweeps: how quantities follow a key, a line for each of the things compared.
 
-use memweir_sim::scenario::report::{Point, PolicySummary, Report};
 use memweir_sim::scenario::sweep::Grid;
 
 use super::{Chart, Figure, PALETTE, Panel, Series, Style};
@@ -8,36 +7,46 @@ use super::{Chart, Figure, PALETTE, Panel, Series, Style};
 /// Panels of one figure; a grid of more combinations shows the first ones.
 const MOST_PANELS: usize = 12;
 
-/// Turnaround and gain over the baseline against the key that has the most values, for each
-/// combination of the other keys.
-pub(crate) fn figure(report: &Report, grid: &Grid) -> Figure {
+/// One of the things compared, at a point of the sweep.
+pub(crate) struct Line {
+    /// What it is called in the legend.
+    pub(crate) name: String,
+    /// A value for each of the quantities; those that are not finite are left out.
+    pub(crate) values: Vec<f64>,
+}
+
+/// Where a point stands on the axis, and its lines.
+type Placed<'a> = (f64, &'a [Line]);
+
+/// The quantities against the key that has the most values, for each combination of the other keys.
+/// `points` are those of the grid.
+pub(crate) fn figure(
+    title: String,
+    grid: &Grid,
+    quantities: &[&str],
+    points: &[Vec<Line>],
+) -> Figure {
     let axis = Axis::of(grid);
-    let mut panels: Vec<(String, Vec<(f64, &Point)>)> = Vec::new();
-    for (index, point) in report.points.iter().enumerate() {
-        let place = axis.place(grid, index);
+    let mut combinations: Vec<(String, Vec<Placed>)> = Vec::new();
+    for (index, point) in points.iter().enumerate() {
+        let at = (axis.place(grid, index), point.as_slice());
         let title = axis.others(grid, index);
-        match panels.iter_mut().find(|(other, _)| *other == title) {
-            Some((_, points)) => points.push((place, point)),
-            None => panels.push((title, vec![(place, point)])),
+        match combinations.iter_mut().find(|(other, _)| *other == title) {
+            Some((_, points)) => points.push(at),
+            None => combinations.push((title, vec![at])),
         }
     }
-    let all = panels.len();
+    let all = combinations.len();
     let mut subtitle = format!("against {}", axis.label);
     if all > MOST_PANELS {
         subtitle += &format!("; the first {MOST_PANELS} of {all} combinations of the other keys");
     }
-    let charts = panels.iter_mut().take(MOST_PANELS).flat_map(|(title, points)| {
+    let panels = combinations.iter_mut().take(MOST_PANELS).flat_map(|(title, points)| {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        [
-            chart(title, "turnaround (s)", &axis, points, |policy| policy.mean_s),
-            chart(title, "gain (%)", &axis, points, |policy| 100.0 * policy.gain),
-        ]
+        let chart = |(at, quantity): (usize, &&str)| chart(title, quantity, at, &axis, points);
+        quantities.iter().enumerate().map(chart).collect::<Vec<_>>()
     });
-    Figure {
-        title: format!("{} under each policy", report.scenario),
-        subtitle,
-        panels: charts.map(Panel::Chart).collect(),
-    }
+    Figure { title, subtitle, panels: panels.map(Panel::Chart).collect() }
 }
 
 /// The key along the horizontal axis.
@@ -85,26 +94,21 @@ impl Axis {
     }
 }
 
-fn chart(
-    title: &str,
-    quantity: &str,
-    axis: &Axis,
-    points: &[(f64, &Point)],
-    value: fn(&PolicySummary) -> f64,
-) -> Chart {
+/// The quantity with number `of`.
+fn chart(title: &str, quantity: &str, of: usize, axis: &Axis, points: &[Placed]) -> Chart {
     let mut series: Vec<Series> = Vec::new();
-    for (place, point) in points {
-        for policy in &point.policies {
-            let at = (*place, value(policy));
-            match series.iter_mut().find(|series| series.name == policy.policy) {
-                Some(series) => series.points.push(at),
-                None => series.push(Series {
-                    name: policy.policy.clone(),
-                    points: vec![at],
-                    style: Style::Line,
-                    color: PALETTE[series.len() % PALETTE.len()],
-                }),
-            }
+    let lines =
+        points.iter().flat_map(|(place, lines)| lines.iter().map(move |line| (place, line)));
+    for (place, line) in lines.filter(|(_, line)| line.values[of].is_finite()) {
+        let at = (*place, line.values[of]);
+        match series.iter_mut().find(|series| series.name == line.name) {
+            Some(series) => series.points.push(at),
+            None => series.push(Series {
+                name: line.name.clone(),
+                points: vec![at],
+                style: Style::Line,
+                color: PALETTE[series.len() % PALETTE.len()],
+            }),
         }
     }
     // Lines of one point would not be seen.
@@ -125,47 +129,23 @@ fn chart(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_core::verdict::Verdict;
 
     fn grid(sweeps: &[&str]) -> Grid {
         let sweeps = sweeps.iter().map(|sweep| sweep.parse().expect("a sweep")).collect();
         Grid::new(sweeps).expect("a grid")
     }
 
-    /// Turnarounds of 10 s under `os`, and of a second less per point under the other policy.
-    fn report(grid: &Grid) -> Report {
-        let summary = |policy: &str, mean_s: f64| PolicySummary {
-            policy: policy.to_owned(),
-            turnaround_s: vec![mean_s],
-            mean_s,
-            rsd_percent: None,
-            gain: 10.0 / mean_s - 1.0,
-            difference: None,
-            verdict: Verdict::TooFewRounds,
-            weighted_speedup: 1.0,
-            bandwidth_mean: 0.0,
-            bandwidth_std: 0.0,
-            share_of_possible: None,
-            optimum_is: None,
+    /// Turnarounds of 10 s under `os`, and of a second less per point under the other policy, whose
+    /// gain is not known at the first.
+    fn drawn(grid: &Grid) -> Figure {
+        let line =
+            |name: &str, values: [f64; 2]| Line { name: name.to_owned(), values: values.to_vec() };
+        let point = |index: usize| {
+            let gain = if index == 0 { f64::NAN } else { 5.0 };
+            vec![line("os", [10.0, 0.0]), line("random", [10.0 - index as f64, gain])]
         };
-        let point = |index: usize| Point {
-            at: Vec::new(),
-            machine: String::new(),
-            cores: 1,
-            tasks: 1,
-            predictor: String::new(),
-            quantum_ms: 100.0,
-            confidence: 0.95,
-            peak_bandwidth: 1.0,
-            baseline: "os".to_owned(),
-            policies: vec![summary("os", 10.0), summary("random", 10.0 - index as f64)],
-            runs: Vec::new(),
-        };
-        Report {
-            scenario: "mix.toml".to_owned(),
-            points: (0..grid.len()).map(point).collect(),
-            overall: Vec::new(),
-        }
+        let points: Vec<_> = (0..grid.len()).map(point).collect();
+        figure("policies".to_owned(), grid, &["turnaround (s)", "gain (%)"], &points)
     }
 
     fn charts(figure: &Figure) -> Vec<&Chart> {
@@ -181,7 +161,7 @@ mod tests {
     #[test]
     fn the_longest_sweep_is_the_axis_and_the_others_make_panels() {
         let grid = grid(&["cores=1,2", "quantum_ms=100,20,50"]);
-        let figure = figure(&report(&grid), &grid);
+        let figure = drawn(&grid);
         let charts = charts(&figure);
         assert_eq!(charts.len(), 4, "turnaround and gain for each number of cores");
         assert_eq!(
@@ -192,6 +172,8 @@ mod tests {
         // In the order of the axis, not of the sweep.
         let random = charts[0].series.iter().find(|s| s.name == "random").expect("a line");
         assert_eq!(random.points, [(20.0, 9.0), (50.0, 8.0), (100.0, 10.0)]);
+        let gain = charts[1].series.iter().find(|s| s.name == "random").expect("a line");
+        assert_eq!(gain.points, [(20.0, 5.0), (50.0, 5.0)], "none where it is not known");
         let svg = figure.to_svg().expect("drawn");
         assert!(svg.contains("gain (%)") && svg.contains("random"), "{svg}");
     }
@@ -199,7 +181,7 @@ mod tests {
     #[test]
     fn words_stand_in_their_order() {
         let grid = grid(&["machine=iabw,hmmsched"]);
-        let figure = figure(&report(&grid), &grid);
+        let figure = drawn(&grid);
         assert_eq!(charts(&figure)[0].x_label, "machine (1: iabw, 2: hmmsched)");
         assert_eq!(charts(&figure)[0].series[0].points, [(1.0, 10.0), (2.0, 10.0)]);
     }

@@ -1,0 +1,60 @@
+//! The columns of `memweir page sim --out`, and the row of a run.
+
+use memweir_run::table::{Cell, Kind};
+use memweir_sim::paging::report::{PageReport, Run};
+
+/// The columns, behind the swept keys.
+pub(super) const COLUMNS: [(&str, Kind); 17] = [
+    ("swap", Kind::Text),
+    ("repetition", Kind::Whole),
+    ("seed", Kind::Whole),
+    ("swap_outs", Kind::Whole),
+    ("copies_in", Kind::Whole),
+    ("direct_reads", Kind::Whole),
+    ("upgrades", Kind::Whole),
+    ("copies_avoided", Kind::Whole),
+    ("killed", Kind::Whole),
+    ("references", Kind::Whole),
+    ("switch_ms", Kind::Number),
+    ("switch_paging_ms", Kind::Number),
+    ("stalled_ms", Kind::Number),
+    ("block_io", Kind::Whole),
+    ("most_in_swap", Kind::Whole),
+    ("energy_j", Kind::Number),
+    ("energy_background_j", Kind::Number),
+];
+
+/// The rows of all runs, each with the number of its point.
+pub(super) fn rows(report: &PageReport) -> impl Iterator<Item = (usize, Vec<Cell>)> {
+    let points = report.points.iter().enumerate();
+    let swaps = points.flat_map(|(at, point)| point.swaps.iter().map(move |swap| (at, swap)));
+    swaps.flat_map(|(at, swap)| {
+        (0..).zip(&swap.runs).map(move |(repetition, run)| (at, row(&swap.swap, repetition, run)))
+    })
+}
+
+/// The row of a run.
+pub(super) fn row(swap: &str, repetition: u32, run: &Run) -> Vec<Cell> {
+    let session = &run.session;
+    // What one run counts is whole; only the means of several are not.
+    let whole = |count: f64| Cell::from(count as u64);
+    vec![
+        swap.into(),
+        u64::from(repetition).into(),
+        run.seed.into(),
+        whole(session.swap_outs),
+        whole(session.copies_in),
+        whole(session.direct_reads),
+        whole(session.upgrades),
+        whole(session.copies_avoided),
+        whole(session.killed),
+        whole(session.references),
+        session.switch_ms.into(),
+        session.switch_paging_ms.into(),
+        session.stalled_ms.into(),
+        whole(session.block_io),
+        whole(session.most_in_swap),
+        session.energy_j.into(),
+        session.energy_background_j.into(),
+    ]
+}

@@ -1,0 +1,95 @@
+//! `--out` of simulations: one row per run, on disk as soon as it is over. What the columns are is
+//! each simulation's own business.
+
+use std::path::{Path, PathBuf};
+
+use memweir_run::table::{Cell, Column, Kind, Table};
+use memweir_run::timeline::Format;
+use memweir_sim::scenario::sweep::{Grid, Sweep};
+
+use crate::failure::Failure;
+
+/// The file of `--out`, if there is one.
+pub(crate) struct Rows {
+    table: Option<(PathBuf, Table)>,
+    /// The swept values of each point.
+    values: Vec<Vec<Cell>>,
+    /// Why a row could not be written; the first reason counts.
+    failed: Option<std::io::Error>,
+}
+
+impl Rows {
+    /// Starts the file: the swept keys, and `columns` behind them.
+    ///
+    /// # Errors
+    /// The ending names no format, or the file cannot be written.
+    pub(crate) fn create(
+        path: Option<&Path>,
+        grid: &Grid,
+        columns: &[(&str, Kind)],
+    ) -> Result<Self, Failure> {
+        let kinds: Vec<Kind> = grid.sweeps().iter().map(kind).collect();
+        let cells = |point| {
+            grid.values(point).iter().zip(&kinds).map(|(value, kind)| cell(value, *kind)).collect()
+        };
+        let table = path.map(|path| table(path, grid.sweeps(), &kinds, columns)).transpose()?;
+        Ok(Self { table, values: (0..grid.len()).map(cells).collect(), failed: None })
+    }
+
+    /// Appends the row of a run at a point of the sweep. A disk that is full is reported at the end:
+    /// the work is not lost for it.
+    pub(crate) fn append(&mut self, point: usize, row: Vec<Cell>) {
+        let row = self.whole(point, row);
+        let Some((_, table)) = &mut self.table else { return };
+        if let Err(error) = table.append(&row) {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// Ends the file with all rows, in the order in which they are given here.
+    ///
+    /// # Errors
+    /// A row could not be written, now or before.
+    pub(crate) fn finish(
+        mut self,
+        rows: impl Iterator<Item = (usize, Vec<Cell>)>,
+    ) -> Result<(), Failure> {
+        let Some((path, table)) = self.table.take() else { return Ok(()) };
+        let rows: Vec<Vec<Cell>> = rows.map(|(point, row)| self.whole(point, row)).collect();
+        match (self.failed, table.finish(&rows)) {
+            (_, Err(error)) | (Some(error), Ok(())) => Err(Failure::write(&path, error)),
+            (None, Ok(())) => Ok(()),
+        }
+    }
+
+    fn whole(&self, point: usize, row: Vec<Cell>) -> Vec<Cell> {
+        self.values[point].iter().cloned().chain(row).collect()
+    }
+}
+
+fn table(
+    path: &Path,
+    sweeps: &[Sweep],
+    kinds: &[Kind],
+    columns: &[(&str, Kind)],
+) -> Result<(PathBuf, Table), Failure> {
+    let format = Format::of(path).map_err(|r| r.written_in("command line").key("--out"))?;
+    let swept = sweeps.iter().zip(kinds).map(|(s, kind)| (s.path.to_string(), *kind));
+    let fixed = columns.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
+    let columns = swept.chain(fixed).map(|(name, kind)| Column { name, kind }).collect();
+    let table = Table::create(path, format, columns).map_err(|e| Failure::write(path, e))?;
+    Ok((path.to_owned(), table))
+}
+
+/// Numbers where all values are numbers.
+fn kind(sweep: &Sweep) -> Kind {
+    let numbers = sweep.values.iter().all(|value| value.parse::<f64>().is_ok());
+    if numbers { Kind::Number } else { Kind::Text }
+}
+
+fn cell(value: &str, kind: Kind) -> Cell {
+    match kind {
+        Kind::Number => value.parse().map_or(Cell::Empty, Cell::Number),
+        _ => value.into(),
+    }
+}
