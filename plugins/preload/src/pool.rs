@@ -228,6 +228,34 @@ impl Pool {
         give_back(page, PAGE);
     }
 
+    /// Looks at all pages of the pool again, which the kernel may have moved like any others.
+    pub(crate) fn look_again(&mut self, palette: &Palette, set: &Set) {
+        for first in (0..self.segments * SEGMENT).step_by(STEP) {
+            if self.in_use[first / SEGMENT] == 0 {
+                continue;
+            }
+            let known = self.look(palette, set, self.lane + first * PAGE, STEP);
+            self.colors[known..].fill(NONE);
+            for at in 0..STEP {
+                self.recolor((first + at) as u32, self.colors[at]);
+            }
+        }
+    }
+
+    /// A page of the lane has this color now; [`NONE`] if nobody wants it.
+    fn recolor(&mut self, slot: u32, color: u32) {
+        let before = *self.slot(slot);
+        if before.pooled == 0 || before.color == color {
+            return;
+        }
+        self.remove(slot);
+        if color == NONE {
+            return give_back(self.lane + slot as usize * PAGE, PAGE);
+        }
+        self.in_use[slot as usize / SEGMENT] += 1;
+        self.put(slot, color as usize);
+    }
+
     /// Consecutive free slots, at most `wanted`.
     fn room(&mut self, wanted: usize) -> Option<(usize, usize)> {
         if self.used_in_segment == SEGMENT || self.in_use[self.segment] == 0 {
@@ -392,6 +420,19 @@ mod tests {
         assert_eq!(slots, [Some(0), Some(2), Some(1), Some(4), Some(5), None, None]);
         assert_eq!((pool.free, pool.in_use[0]), (1, 1));
         assert_eq!(slot(pool.take(&set(&[3]))), Some(3));
+    }
+
+    #[test]
+    fn pages_that_were_moved_are_in_the_queues_of_their_colors() {
+        let mut pool = pool(&[1, 1, 2, 3]);
+        for (slot, color) in [1, 2, NONE, 3, 7].into_iter().enumerate() {
+            pool.recolor(slot as u32, color);
+        }
+        assert_eq!((pool.free, pool.in_use[0]), (3, 3), "the fifth was not in the pool");
+        assert_eq!(slot(pool.take(&set(&[2]))), Some(1));
+        assert_eq!(slot(pool.take(&set(&[1]))), Some(0));
+        assert_eq!(slot(pool.take(&set(&[1, 2, 7]))), None);
+        assert_eq!((pool.free, pool.in_use[0]), (1, 1));
     }
 
     #[test]

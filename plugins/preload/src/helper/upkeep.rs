@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Helper, Start};
-use crate::choice::{chosen, has};
+use crate::choice::{chosen, has, set_of};
 use crate::maps::Mapping;
 use crate::uffd::{Found, PAGE, Pagemap, Uffd};
 use crate::{memory, sys};
@@ -51,6 +51,8 @@ impl Helper {
         let size = memory::sizes();
         if moved != self.vmstat_seen {
             self.vmstat_seen = moved;
+            // Or pages would be mended with others that were moved, too.
+            self.pool.look_again(&start.palette, &set_of(start.control, 0));
             self.rescan(start, Reason::Drift);
         } else if self.fork_pause > 0 && begun >= self.sweep_due {
             self.rescan(start, Reason::Fork);
