@@ -1,5 +1,7 @@
 //! When the timers of the cores fire, and which is the next.
 
+use std::hint::select_unpredictable;
+
 use memweir_core::Nanos;
 
 /// What a core's timer is for.
@@ -41,13 +43,18 @@ impl Timers {
     /// Lets a timer fire at that time and not when it would have.
     pub(super) fn set(&mut self, core: usize, timer: Timer, time: Nanos) {
         let mut place = self.leaf(core, timer);
-        self.rounds[place].0 = time;
+        let mut winner = (time, place);
+        self.rounds[place] = winner;
         while place > 1 {
-            let (one, other) = (place & !1, place | 1);
-            // Who wins cannot be guessed: so without a branch.
-            let second = usize::from(self.rounds[other].0 < self.rounds[one].0);
+            // Leaves are in the order of cores and kinds, so of equal times the first wins. Who wins
+            // cannot be guessed: so without a branch, and the winner is carried along, for a processor
+            // would wait for what it has just written in two parts and reads as one.
+            let other = self.rounds[place ^ 1];
+            let loses = other < winner;
+            winner.0.0 = select_unpredictable(loses, other.0.0, winner.0.0);
+            winner.1 = select_unpredictable(loses, other.1, winner.1);
             place /= 2;
-            self.rounds[place] = self.rounds[one + second];
+            self.rounds[place] = winner;
         }
     }
 
@@ -72,6 +79,7 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn timers_fire_in_the_order_of_time_core_and_kind() {
@@ -99,5 +107,25 @@ mod tests {
             (9, 0, Timer::Balance),
         ];
         assert_eq!(order, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn the_next_timer_is_the_first_in_a_list_of_them(
+            cores in 1usize..12,
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>(), 0u64..8), 1..60),
+        ) {
+            let (mut timers, mut list) = (Timers::new(cores), vec![NEVER; 2 * cores]);
+            for (core, balance, time) in changes {
+                let (core, timer) = (core.index(cores), TIMERS[usize::from(balance)]);
+                // Few times, so that several are equal; one of them is none.
+                let time = if time == 0 { NEVER } else { Nanos(time) };
+                timers.set(core, timer, time);
+                list[2 * core + usize::from(balance)] = time;
+                let first = list.iter().enumerate().min_by_key(|(place, time)| (**time, *place));
+                let (place, time) = first.expect("there are cores");
+                prop_assert_eq!(timers.next(), (*time, place / 2, TIMERS[place % 2]));
+            }
+        }
     }
 }
