@@ -30,7 +30,7 @@ use classes::Classes;
 use contention::{Contention, Piece};
 pub(crate) use execution::{Execution, Reading};
 use lanes::Lanes;
-use state::{AHEAD, Doing, State, flows};
+use state::{Doing, FAR, NEAR, State, flows};
 pub(crate) use track::Point;
 use track::{FIGURES, Row, Score, Track};
 
@@ -50,10 +50,10 @@ pub(crate) fn execution(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution>
 /// up to 24 each is looked at whenever anything changes, above that classes of them are.
 fn engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
     match machine.cores() {
-        0..=4 => Box::new(Engine::<R, 0, Lanes<R, 0, 4>>::new(machine, tasks)),
-        5..=8 => Box::new(Engine::<R, 0, Lanes<R, 0, 8>>::new(machine, tasks)),
-        9..=24 => Box::new(Engine::<R, 0, Lanes<R, 0, 24>>::new(machine, tasks)),
-        _ => Box::new(Engine::<R, 0, Classes<R, 0>>::new(machine, tasks)),
+        0..=4 => Box::new(Engine::<R, 0, FAR, Lanes<R, 0, 4>>::new(machine, tasks)),
+        5..=8 => Box::new(Engine::<R, 0, FAR, Lanes<R, 0, 8>>::new(machine, tasks)),
+        9..=24 => Box::new(Engine::<R, 0, FAR, Lanes<R, 0, 24>>::new(machine, tasks)),
+        _ => Box::new(Engine::<R, 0, NEAR, Classes<R, 0>>::new(machine, tasks)),
     }
 }
 
@@ -61,9 +61,9 @@ fn engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Executio
 /// cores there, so fewer sizes do.
 fn minding_engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
     match machine.cores() {
-        0..=8 => Box::new(Engine::<R, R, Lanes<R, R, 8>>::new(machine, tasks)),
-        9..=24 => Box::new(Engine::<R, R, Lanes<R, R, 24>>::new(machine, tasks)),
-        _ => Box::new(Engine::<R, R, Classes<R, R>>::new(machine, tasks)),
+        0..=8 => Box::new(Engine::<R, R, FAR, Lanes<R, R, 8>>::new(machine, tasks)),
+        9..=24 => Box::new(Engine::<R, R, FAR, Lanes<R, R, 24>>::new(machine, tasks)),
+        _ => Box::new(Engine::<R, R, NEAR, Classes<R, R>>::new(machine, tasks)),
     }
 }
 
@@ -79,9 +79,9 @@ enum Step {
     Complete,
 }
 
-/// The engine: `R` resources, in which writes are told from reads or not (`W`), and a model of how cores
-/// contend for them.
-struct Engine<const R: usize, const W: usize, C> {
+/// The engine: `R` resources, in which writes are told from reads or not (`W`), `A` spans of each task
+/// fetched at once, and a model of how cores contend for the resources.
+struct Engine<const R: usize, const W: usize, const A: usize, C> {
     solver: Solver,
     view: View,
     /// What one core draws from memory when it copies pages.
@@ -89,13 +89,13 @@ struct Engine<const R: usize, const W: usize, C> {
     nodes: Vec<usize>,
     programs: Vec<(Arc<Program>, Score)>,
     tracks: HashMap<TrackKey, Track<R, W>>,
-    tasks: Vec<State<R, W>>,
+    tasks: Vec<State<R, W, A>>,
     on: Vec<Option<usize>>,
     contention: C,
     now: f64,
 }
 
-impl<const R: usize, const W: usize, C: Contention<R, W>> Engine<R, W, C> {
+impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine<R, W, A, C> {
     fn new(machine: &Machine, tasks: &[Task]) -> Self {
         let solver = Solver::new(machine);
         let cores = machine.cores() as usize;
@@ -126,7 +126,7 @@ impl<const R: usize, const W: usize, C: Contention<R, W>> Engine<R, W, C> {
         engine
     }
 
-    fn state(&mut self, machine: &Machine, task: &Task, program: usize) -> State<R, W> {
+    fn state(&mut self, machine: &Machine, task: &Task, program: usize) -> State<R, W, A> {
         let home = home(machine, &self.programs[program].1, &task.placement);
         self.track(program, &task.placement, home);
         let track = &self.tracks[&key(program, &task.placement, home)];
@@ -138,7 +138,7 @@ impl<const R: usize, const W: usize, C: Contention<R, W>> Engine<R, W, C> {
             alone: track.alone_at(score, end) - track.alone_at(score, start),
             at: start,
             piece_end: start.into,
-            ahead: [track.rows[start.span]; AHEAD],
+            ahead: [track.rows[start.span]; A],
             place: 0,
             boundaries: score.boundaries(start, end),
             doing: Doing::Work,
@@ -258,7 +258,7 @@ impl<const R: usize, const W: usize, C: Contention<R, W>> Engine<R, W, C> {
     }
 
     /// [`Execution::ahead`] for a program that is not laid out: span by span.
-    fn walk(&self, state: &State<R, W>, from: Point, time: f64) -> (f64, f64) {
+    fn walk(&self, state: &State<R, W, A>, from: Point, time: f64) -> (f64, f64) {
         let (program, score) = &self.programs[state.program];
         let (mut at, mut left) = (from, time);
         loop {
@@ -307,7 +307,9 @@ fn home(machine: &Machine, score: &Score, placement: &Placement) -> usize {
     lines.iter().position(|share| *share == most).unwrap_or(0)
 }
 
-impl<const R: usize, const W: usize, C: Contention<R, W>> Processor for Engine<R, W, C> {
+impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Processor
+    for Engine<R, W, A, C>
+{
     fn now(&self) -> f64 {
         self.now
     }
@@ -366,7 +368,9 @@ impl<const R: usize, const W: usize, C: Contention<R, W>> Processor for Engine<R
     }
 }
 
-impl<const R: usize, const W: usize, C: Contention<R, W>> Execution for Engine<R, W, C> {
+impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Execution
+    for Engine<R, W, A, C>
+{
     fn read(&mut self, task: usize) -> Reading {
         let at = self.point(task);
         self.attribute(task, at);

@@ -12,9 +12,12 @@ use crate::program::{Flow, Program};
 use crate::stretch::Solver;
 use crate::task::Placement;
 
-/// Spans that are fetched at once: from where programs are kept each takes longer to come than
-/// anything else in a step, but several come together.
-pub(super) const AHEAD: usize = 32;
+/// Spans of each task that are fetched at once where few cores go through few programs: from where those
+/// are kept each takes longer to come than anything else in a step, but several come together.
+pub(super) const FAR: usize = 64;
+
+/// The same where so many cores do that what is fetched would itself not stay near.
+pub(super) const NEAR: usize = 32;
 
 /// What a core does for a task.
 #[derive(Clone, Copy, Debug)]
@@ -25,16 +28,16 @@ pub(super) enum Doing<const R: usize, const W: usize> {
     Overhead(Piece<R, W>),
 }
 
-/// One task while the experiment runs.
+/// One task while the experiment runs, with `A` spans fetched.
 #[derive(Debug)]
-pub(super) struct State<const R: usize, const W: usize> {
+pub(super) struct State<const R: usize, const W: usize, const A: usize> {
     /// The program, laid out; absent once the pages have moved, for then they may move often.
     pub(super) rows: Option<Arc<[Row<R, W>]>>,
     pub(super) at: Point,
     /// Progress in the span of `at` at which the piece at hand ends.
     pub(super) piece_end: f64,
     /// The span at hand and those after it, up to the last that is fetched.
-    pub(super) ahead: [Row<R, W>; AHEAD],
+    pub(super) ahead: [Row<R, W>; A],
     /// The place of the span at hand there.
     pub(super) place: usize,
     /// Ends of spans that are still to be passed.
@@ -66,17 +69,17 @@ pub(super) struct State<const R: usize, const W: usize> {
     pub(super) home: usize,
 }
 
-impl<const R: usize, const W: usize> State<R, W> {
+impl<const R: usize, const W: usize, const A: usize> State<R, W, A> {
     /// Fetches the span at hand and those after it, with the pages where they are.
     pub(super) fn look(&mut self, solver: &Solver, program: &Program) {
         self.place = 0;
         let mut span = self.at.span;
-        let whole = self.rows.as_ref().and_then(|rows| rows.get(span..span + AHEAD));
+        let whole = self.rows.as_ref().and_then(|rows| rows.get(span..span + A));
         if let Some(rows) = whole {
             self.ahead.copy_from_slice(rows);
             return;
         }
-        for place in 0..AHEAD {
+        for place in 0..A {
             self.ahead[place] = self.row_of(span, solver, program);
             span = if span + 1 == self.spans { 0 } else { span + 1 };
         }
@@ -85,7 +88,7 @@ impl<const R: usize, const W: usize> State<R, W> {
     /// The span at hand. The remainder changes nothing, and spares the check of the place.
     #[inline(always)]
     pub(super) fn here(&self) -> &Row<R, W> {
-        &self.ahead[self.place % AHEAD]
+        &self.ahead[self.place % A]
     }
 
     /// Goes on to the start of the next span.
@@ -98,7 +101,7 @@ impl<const R: usize, const W: usize> State<R, W> {
             self.at.lap += 1;
         }
         self.place += 1;
-        if self.place == AHEAD {
+        if self.place == A {
             self.look(solver, program);
         }
     }
