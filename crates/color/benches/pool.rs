@@ -14,7 +14,7 @@ use memmap2::MmapMut;
 use memweir_color::{Colored, Totals, Wish};
 use memweir_core::address_map::AddressMap;
 use memweir_core::metrics::{Interval, hodges_lehmann};
-use memweir_core::preload::{Counter, Shortage};
+use memweir_core::preload::{Counter, Delivery, Shortage};
 use nix::sys::prctl;
 use nix::time::{ClockId, clock_gettime};
 
@@ -112,6 +112,7 @@ fn run(mib: usize, passes: usize, colored: Option<&Colored>) -> Result<Told, Str
 /// The same in pages of these colors, of which some are in the pool before it starts.
 fn run_colored(
     colors: &str,
+    delivery: Delivery,
     pool_mib: usize,
     mib: usize,
     passes: usize,
@@ -121,6 +122,7 @@ fn run_colored(
         colors: colors.parse().map_err(|e: memweir_core::input::Refusal| e.to_string())?,
         cache: None,
         shortage: Shortage::Spill,
+        delivery: Some(delivery),
         pool_pages: (pool_mib * MIB / PAGE) as u64,
         limit_pages: 0,
     };
@@ -133,17 +135,44 @@ fn run_colored(
     Ok((told, totals))
 }
 
-fn measure(rounds: usize) -> Result<(), String> {
-    let mut one_color = OneColor::default();
-    let mut moved = [("1", "0"), ("8", "0-7"), ("16", "0-15")].map(|set| (set, Vec::new()));
-    let (mut plain, mut colored, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..rounds {
-        one_color.measure()?;
-        for ((_, colors), rates) in &mut moved {
-            let (_, totals) = run_colored(colors, READY_MIB, 1, 0)?;
+/// What is measured of one way to deliver pages.
+struct Way {
+    name: &'static str,
+    delivery: Delivery,
+    one_color: OneColor,
+    /// Pages per second put into the pool, by the colors that are wanted.
+    pooled: [(&'static str, Vec<f64>); 3],
+    faults: Vec<f64>,
+    /// Logarithms of CPU time beyond page faults over that of the plain program.
+    beyond: Vec<f64>,
+}
+
+impl Way {
+    /// Those of this kernel.
+    fn all() -> Vec<Self> {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let works = Delivery::ALL.into_iter().filter(|(_, delivery)| delivery.works_on(&release));
+        let way = |(name, delivery)| Self {
+            name,
+            delivery,
+            one_color: OneColor::default(),
+            pooled: ["0", "0-7", "0-15"].map(|colors| (colors, Vec::new())),
+            faults: Vec::new(),
+            beyond: Vec::new(),
+        };
+        works.map(way).collect()
+    }
+
+    fn measure(&mut self, round: usize, plain: &mut Vec<f64>) -> Result<(), String> {
+        self.one_color.measure(self.delivery)?;
+        for (colors, rates) in &mut self.pooled {
+            let (_, totals) = run_colored(colors, self.delivery, READY_MIB, 1, 0)?;
             rates.push(rate(&totals, Counter::Gathered, Counter::MoveMicros));
         }
-        let all = || run_colored("0-15", READY_MIB + 4, READY_MIB, PASSES).map(|(told, _)| told);
+        let all = || {
+            let ran = run_colored("0-15", self.delivery, READY_MIB + 4, READY_MIB, PASSES);
+            ran.map(|(told, _)| told)
+        };
         let none = || run(READY_MIB, PASSES, None);
         let (one, other) = if round.is_multiple_of(2) {
             let one = none()?;
@@ -153,19 +182,35 @@ fn measure(rounds: usize) -> Result<(), String> {
             (none()?, other)
         };
         plain.push(per_fault(&one));
-        colored.push(per_fault(&other));
-        beyond.push((other.pass_seconds / one.pass_seconds).ln());
+        self.faults.push(per_fault(&other));
+        self.beyond.push((other.pass_seconds / one.pass_seconds).ln());
+        Ok(())
     }
-    one_color.print();
-    for ((colors, _), rates) in moved {
-        println!(
-            "moved into the pool, {colors:>2} of 16 colors: {} thousand pages per second; budget 300",
-            spread(rates, 1e3)
-        );
+
+    fn print(self) {
+        println!("{}:", self.name);
+        self.one_color.print();
+        for (colors, rates) in self.pooled {
+            println!(
+                "  put into the pool, colors {colors:>4} of 16:    {} thousand pages per second; budget 300",
+                spread(rates, 1e3)
+            );
+        }
+        println!("  page fault, served from the pool:     {} us", spread(self.faults, 1.0));
+        print_beyond(&self.beyond);
     }
-    println!("page fault, plain:                    {} us", spread(plain, 1.0));
-    println!("page fault, served from the pool:     {} us", spread(colored, 1.0));
-    print_beyond(&beyond);
+}
+
+fn measure(rounds: usize) -> Result<(), String> {
+    let mut ways = Way::all();
+    let mut plain = Vec::new();
+    for round in 0..rounds {
+        for way in &mut ways {
+            way.measure(round, &mut plain)?;
+        }
+    }
+    println!("page fault, plain:                      {} us", spread(plain, 1.0));
+    ways.into_iter().for_each(Way::print);
     Ok(())
 }
 
@@ -174,29 +219,33 @@ fn measure(rounds: usize) -> Result<(), String> {
 struct OneColor {
     delivered: Vec<f64>,
     gathered: Vec<f64>,
+    missed: u64,
     mappings: Vec<(usize, usize)>,
 }
 
 impl OneColor {
-    fn measure(&mut self) -> Result<(), String> {
-        let (told, totals) = run_colored("5", 1, ONE_COLOR_MIB, 0)?;
+    fn measure(&mut self, delivery: Delivery) -> Result<(), String> {
+        let (told, totals) = run_colored("5", delivery, 1, ONE_COLOR_MIB, 0)?;
         self.delivered.push(ONE_COLOR_MIB as f64 / told.touch_seconds);
         let pages = rate(&totals, Counter::Gathered, Counter::GatherMicros);
         self.gathered.push(pages * PAGE as f64 / MIB as f64);
+        self.missed += totals.get(Counter::Missed);
         self.mappings.push((told.mappings_before, told.mappings_after));
         Ok(())
     }
 
     fn print(self) {
+        let pages = self.delivered.len() * ONE_COLOR_MIB * MIB / PAGE;
         println!(
-            "one of 16 colors, gathered:           {} MiB/s; budget 80",
+            "  one of 16 colors, gathered:           {} MiB/s; budget 80",
             spread(self.gathered, 1.0)
         );
-        println!("one of 16 colors, touched by program: {} MiB/s", spread(self.delivered, 1.0));
+        println!("  one of 16 colors, touched by program: {} MiB/s", spread(self.delivered, 1.0));
+        println!("  pages of another color at first:      {} of {pages}", self.missed);
         let grown = self.mappings.iter().map(|(before, after)| after - before.min(after)).max();
         let (before, _) = self.mappings.first().copied().unwrap_or_default();
         println!(
-            "mappings while {ONE_COLOR_MIB} MiB are placed: {before}, and at most {} more; budget 0",
+            "  mappings while {ONE_COLOR_MIB} MiB are placed: {before}, and at most {} more; budget 0",
             grown.unwrap_or(0)
         );
     }
@@ -225,7 +274,7 @@ fn spread(mut values: Vec<f64>, unit: f64) -> String {
 
 fn print_beyond(differences: &[f64]) {
     let Some((usual, interval)) = hodges_lehmann(differences, LEVEL) else { return };
-    print!("CPU time beyond page faults:          {:+.2} %", usual * 100.0);
+    print!("  CPU time beyond page faults:          {:+.2} %", usual * 100.0);
     if let Some(Interval { low, high }) = interval {
         print!(" (95 %: {:+.2} to {:+.2} %)", low * 100.0, high * 100.0);
     }

@@ -153,7 +153,9 @@ mod tests {
     use super::*;
 
     fn order() -> Order {
-        "offset=0;bank=2000;colors=0;shortage=spill;pool=1;limit=0;counters=".parse().unwrap()
+        "offset=0;bank=2000;colors=0;shortage=spill;delivery=move;pool=1;limit=0;counters="
+            .parse()
+            .unwrap()
     }
 
     /// What is left of a file whose memweir was killed, with an entry of `pid`.

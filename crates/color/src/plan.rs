@@ -3,7 +3,7 @@
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring, Span};
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::Refusal;
-use memweir_core::preload::{MAX_PRELOAD_COLORS, Order, Shortage};
+use memweir_core::preload::{Delivery, MAX_PRELOAD_COLORS, Order, Shortage};
 
 /// Cache colors that a program may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Wish {
     pub cache: Option<CacheColors>,
     /// What to do when the pool is short.
     pub shortage: Shortage,
+    /// How pages get to the program; absent for the best that this kernel can do.
+    pub delivery: Option<Delivery>,
     /// Pages to gather before the program starts.
     pub pool_pages: u64,
     /// The most colored pages of a process; zero for no limit.
@@ -32,7 +34,8 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// The order for the preload library.
+    /// The order for the preload library. Where no delivery is wished for it says to move pages,
+    /// whatever the kernel can do.
     ///
     /// # Errors
     /// Refuses maps that are not valid or allow one color only, colors outside the map, and bank
@@ -53,6 +56,7 @@ impl Wish {
             colors: self.colors.clone(),
             cache,
             shortage: self.shortage,
+            delivery: self.delivery.unwrap_or_default(),
             pool_pages: self.pool_pages,
             limit_pages: self.limit_pages,
             counters,
@@ -164,6 +168,7 @@ mod tests {
             colors: colors.parse().unwrap(),
             cache: None,
             shortage: Shortage::Spill,
+            delivery: None,
             pool_pages: 0,
             limit_pages: 0,
         }

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use memweir_core::preload::ORDER_VARIABLE;
+use memweir_core::preload::{Delivery, ORDER_VARIABLE, Order};
 use memweir_linux::preload;
 
 use crate::compaction::Quiet;
@@ -19,6 +19,7 @@ const CAP_SYS_ADMIN: u64 = 1 << 21;
 #[derive(Debug)]
 pub struct Colored {
     environment: Vec<(OsString, OsString)>,
+    delivery: Delivery,
     counters: CountersFile,
     quiet: Quiet,
 }
@@ -34,19 +35,25 @@ impl Colored {
             .map_err(|e| machine(format!("/dev/shm: {e}"), "mount a tmpfs there"))?;
         let order = wish.order(counters.path().display().to_string())?;
         privileged()?;
-        recent_kernel()?;
+        let order = Order { delivery: delivery(wish.delivery, &kernel_release())?, ..order };
         let preload = preload::variable()?;
         counters
             .begin(&order)
             .map_err(|e| machine(format!("{}: {e}", counters.path().display()), "free memory"))?;
         let environment = vec![preload, (ORDER_VARIABLE.into(), order.to_string().into())];
-        Ok(Self { environment, counters, quiet: Quiet::begin() })
+        Ok(Self { environment, delivery: order.delivery, counters, quiet: Quiet::begin() })
     }
 
     /// The variables to set in the program's environment.
     #[must_use]
     pub fn environment(&self) -> &[(OsString, OsString)] {
         &self.environment
+    }
+
+    /// How its pages get to it.
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
+        self.delivery
     }
 
     /// Whether the kernel leaves the program's pages where they are (locked, and compaction kept
@@ -77,15 +84,52 @@ pub(crate) fn privileged() -> Result<(), ColorError> {
     }
 }
 
-/// Whether pages can be moved.
-fn recent_kernel() -> Result<(), ColorError> {
+fn kernel_release() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().ok());
-    match (numbers.next().flatten(), numbers.next().flatten()) {
-        (Some(major), Some(minor)) if (major, minor) >= (6, 8) => Ok(()),
-        _ => Err(machine(
-            format!("Linux {} cannot move pages into a program (UFFDIO_MOVE)", release.trim()),
-            "Linux 6.8 or later is needed",
-        )),
+    release.trim().to_owned()
+}
+
+/// The way that is wished for, or the best one, if a kernel of this release can do it.
+fn delivery(wish: Option<Delivery>, release: &str) -> Result<Delivery, ColorError> {
+    if let Some(delivery) = wish.or_else(|| Delivery::best_on(release))
+        && delivery.works_on(release)
+    {
+        return Ok(delivery);
+    }
+    let needed = |delivery: Delivery| {
+        let (major, minor) = delivery.since();
+        format!("Linux {major}.{minor} or later is needed")
+    };
+    let reason = format!("Linux {release} cannot move pages into a program (UFFDIO_MOVE)");
+    Err(match wish {
+        Some(Delivery::Move) if Delivery::Recycle.works_on(release) => {
+            machine(reason, format!("{}, or `--delivery recycle`", needed(Delivery::Move)))
+        }
+        Some(Delivery::Move) => machine(reason, needed(Delivery::Move)),
+        _ => machine(
+            format!("Linux {release} is older than any that recycles page frames as it must"),
+            needed(Delivery::Recycle),
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_cannot_do_it_is_refused_with_what_can() {
+        let said = |wish, release| delivery(wish, release).map_err(|error| error.to_string());
+        assert_eq!(said(None, "6.18.4"), Ok(Delivery::Move));
+        assert_eq!(said(None, "6.1.0-56-amd64"), Ok(Delivery::Recycle));
+        assert_eq!(said(Some(Delivery::Recycle), "6.18.4"), Ok(Delivery::Recycle));
+        let refused = said(Some(Delivery::Move), "6.1.0-56-amd64").unwrap_err();
+        assert!(refused.contains("UFFDIO_MOVE") && refused.contains("Linux 6.8"), "{refused}");
+        assert!(refused.contains("--delivery recycle"), "{refused}");
+        for wish in [None, Some(Delivery::Recycle)] {
+            let refused = said(wish, "5.15.0").unwrap_err();
+            assert!(refused.contains("5.15.0") && refused.contains("Linux 6.1"), "{refused}");
+        }
+        assert!(!said(Some(Delivery::Move), "5.15.0").unwrap_err().contains("--delivery"));
     }
 }

@@ -36,6 +36,7 @@ fn data_is_where_the_program_wants_it() {
         colors: set("0-7"),
         cache: None,
         shortage: Shortage::Spill,
+        delivery: None,
         pool_pages: 256,
         limit_pages: 0,
     };

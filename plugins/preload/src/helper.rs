@@ -7,10 +7,12 @@
 //! dies, the kernel answers the page faults as ever: the program goes on, uncolored.
 //!
 //! Here is its life; what it does is in [`faults`], [`shortage`], [`supply`], [`upkeep`] and
-//! [`mend`].
+//! [`mend`], and, where the kernel moves no pages, in [`recycle`] and [`exchange`].
 
+mod exchange;
 mod faults;
 mod mend;
+mod recycle;
 mod shortage;
 mod streams;
 mod supply;
@@ -18,7 +20,7 @@ mod upkeep;
 
 use std::sync::atomic::Ordering;
 
-use memweir_core::preload::{Counter, Order, Shortage};
+use memweir_core::preload::{Counter, Delivery, Order, Shortage};
 
 use crate::choice::{Set, words_of};
 use crate::control::{Control, GONE, READY, REQUESTS, STARTED};
@@ -38,6 +40,7 @@ use upkeep::{KNOWN, Reason};
 pub(crate) struct Start {
     pub(crate) palette: Palette,
     pub(crate) shortage: Shortage,
+    pub(crate) delivery: Delivery,
     pub(crate) pool_pages: usize,
     pub(crate) limit_pages: usize,
     pub(crate) counters: Counters,
@@ -57,9 +60,13 @@ pub(crate) struct Helper {
     uffd: i32,
     pagemap: i32,
     main_fd: i32,
+    /// Two pages through which others are moved; zero where none is.
     scratch: usize,
+    exchange: exchange::Exchange,
     pool: Pool,
     queue: shortage::Queue,
+    /// The access that was refused last by a signal: its page and thread.
+    refused: (usize, u32),
     streams: streams::Streams,
     maps: Maps,
     known: [(usize, usize); KNOWN],
@@ -98,7 +105,10 @@ impl Helper {
             return;
         }
         if self.prepare(start).is_err() {
-            start.counters.add(Counter::Uncolored, 1);
+            // It may have ended meanwhile, as children often do.
+            if self.same_program(start) {
+                start.counters.add(Counter::Uncolored, 1);
+            }
             start.control.announce(GONE);
             return;
         }
@@ -115,21 +125,30 @@ impl Helper {
 
     fn prepare(&mut self, start: &Start) -> Result<(), Errno> {
         let (uffd, moves) = Uffd::open()?;
-        if !moves {
+        if start.delivery == Delivery::Move && !moves {
             return Err(Errno(libc::ENOSYS));
         }
         self.uffd = uffd.0;
         self.pagemap = sys::open(c"/proc/self/pagemap", libc::O_RDONLY)?;
         // SAFETY: makes a descriptor.
         self.main_fd = unsafe { sys!(libc::SYS_pidfd_open, start.main, 0) }? as i32;
-        self.scratch = pool::reserve(2 * PAGE, libc::PROT_READ | libc::PROT_WRITE)?;
-        uffd.register(self.scratch, 2 * PAGE)?;
+        match start.delivery {
+            Delivery::Move => {
+                let both = libc::PROT_READ | libc::PROT_WRITE;
+                self.scratch = pool::reserve(2 * PAGE, both, start.delivery)?;
+                uffd.register(self.scratch, 2 * PAGE)?;
+            }
+            Delivery::Recycle => {
+                recycle::stay_on_node();
+                self.exchange.prepare(Pagemap(self.pagemap))?;
+            }
+        }
         let bells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
         sys::advise(bells, REQUESTS * PAGE, libc::MADV_DONTFORK)?;
         uffd.register(bells, REQUESTS * PAGE)?;
         start.control.doorbells.store(bells, Ordering::Release);
         let most = MOST.max(start.pool_pages + LEAST);
-        self.pool.prepare(uffd, &Pagemap(self.pagemap), most)?;
+        self.pool.prepare(start.delivery, uffd, &Pagemap(self.pagemap), most)?;
         let frame =
             Pagemap(self.pagemap).frames(start.control as *const _ as usize, &mut self.frames[..1]);
         if frame == 0 || self.frames[0] == 0 {
@@ -189,6 +208,7 @@ pub(crate) fn start_of(
     Some(Start {
         palette: Palette::of(order)?,
         shortage: order.shortage,
+        delivery: order.delivery,
         pool_pages: order.pool_pages as usize,
         limit_pages: order.limit_pages as usize,
         counters,

@@ -3,7 +3,7 @@
 //! Colored: the heap, the anonymous mappings and the stacks of an unmodified program come to lie in
 //! pages of chosen colors. Its memory is watched with userfaultfd. A helper process that shares the
 //! memory keeps a pool of pages whose colors it read from pagemap, and answers each page fault by
-//! moving one into place (`UFFDIO_MOVE`).
+//! moving one into place (`UFFDIO_MOVE`), or by recycling its frame where the kernel cannot do that.
 //!
 //! Paged: cold pages leave DRAM; see `page.rs`, which also argues
 //! why no write is lost.

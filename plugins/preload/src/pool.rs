@@ -2,9 +2,12 @@
 //!
 //! What does not fit is held until the search ends, or the kernel would hand out the same pages
 //! again. What fits moves on into the *lane*, a range in which it stands dense, so that the search
-//! area can be given back whole and the number of mappings stays the same.
+//! area can be given back whole and the number of mappings stays the same. Where the kernel moves no
+//! pages it is recycled into the lane; see [`recycle`].
 
-use memweir_core::preload::{Counter, Order};
+mod recycle;
+
+use memweir_core::preload::{Counter, Delivery, Order};
 
 use crate::choice::{Set, has, next_common};
 use crate::counters::Counters;
@@ -66,6 +69,11 @@ impl Palette {
         Some(palette)
     }
 
+    /// Whether a frame has a color of the set.
+    pub(crate) fn is_of(&self, frame: u64, set: &Set) -> bool {
+        self.color(frame).is_some_and(|color| has(set, color))
+    }
+
     /// The bank color of a frame; nothing if its cache color is out.
     pub(crate) fn color(&self, frame: u64) -> Option<usize> {
         let address = frame * PAGE as u64;
@@ -93,6 +101,7 @@ struct Slot {
 /// The pool. It lives in memory that is zero at first; see [`Pool::prepare`].
 #[repr(C)]
 pub(crate) struct Pool {
+    delivery: Delivery,
     uffd: i32,
     pagemap: i32,
     lane: usize,
@@ -124,15 +133,20 @@ impl Pool {
     /// Makes the lane for up to `pages` pages.
     pub(crate) fn prepare(
         &mut self,
+        delivery: Delivery,
         uffd: Uffd,
         pagemap: &Pagemap,
         pages: usize,
     ) -> Result<(), Errno> {
-        (self.uffd, self.pagemap) = (uffd.0, pagemap.0);
+        (self.delivery, self.uffd, self.pagemap) = (delivery, uffd.0, pagemap.0);
         // Four times the room, so that a segment in which a few pages linger stops nothing.
         self.segments = (pages * 4).div_ceil(SEGMENT).clamp(8, self.in_use.len());
-        self.lane = reserve(self.segments * SEGMENT * PAGE, libc::PROT_READ | libc::PROT_WRITE)?;
-        uffd.register(self.lane, self.segments * SEGMENT * PAGE)?;
+        let (lane, both) = (self.segments * SEGMENT * PAGE, libc::PROT_READ | libc::PROT_WRITE);
+        self.lane = reserve(lane, both, delivery)?;
+        // Who watches it is moved into; new pages come by page faults of its own.
+        if delivery == Delivery::Move {
+            uffd.register(self.lane, lane)?;
+        }
         let shared = libc::MAP_SHARED | libc::MAP_NORESERVE;
         let length = self.segments * SEGMENT * size_of::<Slot>();
         self.slots = sys::map(length, libc::PROT_READ | libc::PROT_WRITE, shared)?;
@@ -225,7 +239,12 @@ impl Pool {
 
     /// Gives up a page that was taken but not moved away.
     pub(crate) fn drop_page(&self, page: usize) {
-        give_back(page, PAGE);
+        self.drop_pages(page, 1);
+    }
+
+    /// Gives up pages that were taken together.
+    pub(crate) fn drop_pages(&self, page: usize, count: usize) {
+        give_back(page, count * PAGE);
     }
 
     /// Looks at all pages of the pool again, which the kernel may have moved like any others.
@@ -274,7 +293,7 @@ impl Pool {
     /// Starts a search over at most `pages` pages.
     pub(crate) fn begin(&mut self, pages: usize) -> Result<(), Errno> {
         if self.raw == 0 {
-            self.raw = reserve(pages * PAGE, libc::PROT_NONE)?;
+            self.raw = reserve(pages * PAGE, libc::PROT_NONE, self.delivery)?;
             (self.raw_pages, self.raw_used) = (pages, 0);
         }
         Ok(())
@@ -298,13 +317,12 @@ impl Pool {
         counters.add(Counter::Populated, pages as u64);
         let known = self.look(palette, set, start, pages);
         let found = sys::cpu_micros();
-        let mut page = 0;
-        while page < known {
-            let run = self.colors[page..known].iter().take_while(|color| **color != NONE).count();
-            if run > 0 && !self.gather(start, page, run, counters) {
-                return false;
-            }
-            page += run.max(1);
+        let gathered = match self.delivery {
+            Delivery::Move => self.move_wanted(start, known, counters),
+            Delivery::Recycle => self.recycle_wanted(palette, set, start, known, counters),
+        };
+        if !gathered {
+            return false;
         }
         let now = sys::cpu_micros();
         counters.add(Counter::GatherMicros, now - begun);
@@ -320,6 +338,19 @@ impl Pool {
             *color = wanted.filter(|color| has(set, *color)).map_or(NONE, |color| color as u32);
         }
         known
+    }
+
+    /// Moves the wanted ones of `known` pages into the lane. False when the lane is full.
+    fn move_wanted(&mut self, start: usize, known: usize, counters: Counters) -> bool {
+        let mut page = 0;
+        while page < known {
+            let run = self.colors[page..known].iter().take_while(|color| **color != NONE).count();
+            if run > 0 && !self.gather(start, page, run, counters) {
+                return false;
+            }
+            page += run.max(1);
+        }
+        true
     }
 
     /// Moves a run of wanted pages into the lane. False when the lane is full.
@@ -351,31 +382,31 @@ impl Pool {
             give_back(self.raw + self.raw_used * PAGE, pages * PAGE);
             return false;
         }
-        unmap(self.raw, self.raw_pages * PAGE);
+        sys::unmap(self.raw, self.raw_pages * PAGE);
         (self.raw, self.raw_pages, self.held) = (0, 0, 0);
         true
     }
 }
 
 fn populate(start: usize, length: usize) -> Result<(), Errno> {
-    const MADV_POPULATE_WRITE: i32 = 23;
     sys::protect(start, length, libc::PROT_READ | libc::PROT_WRITE)?;
     sys::advise(start, length, MADV_POPULATE_WRITE)
 }
+
+/// Provides pages as writes would.
+const MADV_POPULATE_WRITE: i32 = 23;
 
 fn give_back(start: usize, length: usize) {
     let _ = sys::advise(start, length, sys::MADV_DONTNEED_LOCKED);
 }
 
-fn unmap(start: usize, length: usize) {
-    // SAFETY: the range is the search area, which nobody else knows.
-    let _ = unsafe { sys::sys!(libc::SYS_munmap, start, length) };
-}
-
-/// Private memory, locked as it is touched and not inherited by children.
-pub(crate) fn reserve(length: usize, protection: i32) -> Result<usize, Errno> {
+/// Private memory that children do not inherit, locked as it is touched if its pages are to be moved:
+/// the frame of a locked page is free only some time after the page is gone.
+pub(crate) fn reserve(length: usize, protection: i32, delivery: Delivery) -> Result<usize, Errno> {
     let start = sys::map(length, protection, libc::MAP_PRIVATE | libc::MAP_NORESERVE)?;
-    sys::lock_on_fault(start, length)?;
+    if delivery == Delivery::Move {
+        sys::lock_on_fault(start, length)?;
+    }
     sys::advise(start, length, libc::MADV_DONTFORK)?;
     Ok(start)
 }

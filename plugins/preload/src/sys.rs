@@ -98,6 +98,12 @@ pub(crate) fn read_at(fd: i32, buffer: &mut [u8], offset: u64) -> Result<usize, 
     unsafe { sys!(libc::SYS_pread64, fd, buffer.as_mut_ptr(), buffer.len(), offset) }
 }
 
+/// `read` from a pipe.
+pub(crate) fn read(fd: i32, buffer: &mut [u64]) -> Result<usize, Errno> {
+    // SAFETY: the kernel writes into the buffer only, and any bytes are words.
+    unsafe { sys!(libc::SYS_read, fd, buffer.as_mut_ptr(), size_of_val(buffer)) }
+}
+
 /// `pread` of whole words.
 pub(crate) fn read_words_at(fd: i32, words: &mut [u64], offset: u64) -> Result<usize, Errno> {
     // SAFETY: the kernel writes into the buffer only, and any bytes are words.
@@ -124,6 +130,17 @@ pub(crate) fn lock_on_fault(address: usize, length: usize) -> Result<(), Errno> 
     const MLOCK_ONFAULT: usize = 1;
     // SAFETY: locking changes no memory.
     unsafe { sys!(libc::SYS_mlock2, address, length, MLOCK_ONFAULT) }.map(drop)
+}
+
+/// Ends what [`lock_on_fault`] began.
+pub(crate) fn unlock(address: usize, length: usize) -> Result<(), Errno> {
+    // SAFETY: unlocking changes no memory.
+    unsafe { sys!(libc::SYS_munlock, address, length) }.map(drop)
+}
+
+pub(crate) fn unmap(address: usize, length: usize) {
+    // SAFETY: callers name memory that is theirs alone.
+    let _ = unsafe { sys!(libc::SYS_munmap, address, length) };
 }
 
 pub(crate) fn process_id() -> i32 {

@@ -1,5 +1,9 @@
 //! userfaultfd and pagemap: the kernel's interfaces, which libc does not declare.
 
+mod entry;
+
+pub(crate) use entry::Entry;
+
 use crate::sys::{self, Errno, sys};
 
 /// Bytes of a page.
@@ -154,6 +158,20 @@ impl Uffd {
     /// Gives a page with the content of `from`.
     pub(crate) fn copy(self, to: usize, from: usize) -> Result<(), Errno> {
         self.ioctl(COPY, &mut [to as u64, from as u64, PAGE as u64, 0, 0])
+    }
+
+    /// Gives pages with the content of those at `from`; returns the bytes that were given.
+    pub(crate) fn copy_all(
+        self,
+        to: usize,
+        from: usize,
+        length: usize,
+    ) -> Result<usize, (usize, Errno)> {
+        let mut words = [to as u64, from as u64, length as u64, 0, 0];
+        match self.ioctl(COPY, &mut words) {
+            Ok(()) => Ok(length),
+            Err(errno) => Err(((words[4] as i64).max(0) as usize, errno)),
+        }
     }
 
     /// Gives the shared page of zeros.
@@ -313,10 +331,22 @@ impl Pagemap {
     /// The page frames from `start` on; zero where there is none.
     pub(crate) fn frames(&self, start: usize, frames: &mut [u64]) -> usize {
         let count = sys::read_words_at(self.0, frames, (start / PAGE * 8) as u64).unwrap_or(0);
-        for entry in &mut frames[..count] {
-            *entry = if *entry >> 63 == 1 { *entry & ((1 << 55) - 1) } else { 0 };
-        }
+        frames[..count].iter_mut().for_each(|word| *word = Entry(*word).frame());
         count
+    }
+
+    /// What is known of the pages from `start` on; returns of how many.
+    pub(crate) fn entries(&self, start: usize, entries: &mut [Entry]) -> usize {
+        // SAFETY: an entry is a word, and all words are entries.
+        let words = unsafe { &mut *(std::ptr::from_mut(entries) as *mut [u64]) };
+        sys::read_words_at(self.0, words, (start / PAGE * 8) as u64).unwrap_or(0)
+    }
+
+    /// What is known of one page.
+    pub(crate) fn entry(&self, page: usize) -> Entry {
+        let mut entry = [Entry(0)];
+        self.entries(page, &mut entry);
+        entry[0]
     }
 }
 

@@ -13,7 +13,7 @@ use memweir_core::Bytes;
 use memweir_core::address_map::ColorSet;
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::InputError;
-use memweir_core::preload::{Counter, Shortage};
+use memweir_core::preload::{Counter, Delivery, Shortage};
 use memweir_linux::preload::{NotStarted, check_program};
 use serde::Serialize;
 
@@ -43,6 +43,9 @@ pub(crate) struct Args {
     /// and at the price of a page fault alone
     #[arg(long, conflicts_with_all = ["pool", "limit"])]
     kernel: bool,
+    /// How pages get to the program: `move` needs Linux 6.8, `recycle` Linux 6.1
+    #[arg(long, value_name = "HOW", default_value = "auto", conflicts_with = "kernel")]
+    delivery: DeliveryChoice,
     /// Memory of these colors to gather before the program starts
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = crate::value::size)]
     pool: Bytes,
@@ -86,6 +89,27 @@ impl OnShortage {
     }
 }
 
+/// `--delivery`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DeliveryChoice {
+    /// Move where the kernel can, else recycle
+    Auto,
+    /// Let the kernel move them
+    Move,
+    /// Free their frames so that the kernel takes just these for new pages
+    Recycle,
+}
+
+impl DeliveryChoice {
+    fn wish(self) -> Option<Delivery> {
+        match self {
+            Self::Auto => None,
+            Self::Move => Some(Delivery::Move),
+            Self::Recycle => Some(Delivery::Recycle),
+        }
+    }
+}
+
 /// What `--json` writes, whoever places the pages.
 #[derive(Debug, Serialize)]
 struct Ran {
@@ -114,6 +138,7 @@ impl Ran {
 struct Report {
     #[serde(flatten)]
     ran: Ran,
+    delivery: &'static str,
     drift_prevented: bool,
     gathered_per_second: Option<f64>,
     populated_per_second: Option<f64>,
@@ -142,6 +167,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         colors: args.colors.clone(),
         cache,
         shortage: args.on_shortage.preload()?,
+        delivery: args.delivery.wish(),
         pool_pages: args.pool.0.div_ceil(4096),
         limit_pages: args.limit.map_or(0, |limit| limit.0.div_ceil(4096)),
     };
@@ -151,7 +177,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         Program { command: &args.command, environment: colored.environment(), group: None };
     let status = foreground::run(&program, foreground::NEVER, || ())?;
     let totals = colored.totals();
-    tell(args, status, &totals);
+    tell(args, status, &colored, &totals);
     if let Some(path) = &args.json {
         output::json(path, &report(Ran::new(args, status, begun), &colored, totals))?;
     }
@@ -159,7 +185,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 }
 
 /// Tells what did not go as asked; all else is in the JSON.
-fn tell(args: &Args, status: ExitStatus, totals: &Totals) {
+fn tell(args: &Args, status: ExitStatus, colored: &Colored, totals: &Totals) {
     let told = [
         (
             Counter::Refused,
@@ -176,6 +202,12 @@ fn tell(args: &Args, status: ExitStatus, totals: &Totals) {
             eprintln!("memweir: {count} {what}");
         }
     }
+    if colored.delivery() == Delivery::Recycle {
+        let (placed, missed) = (totals.get(Counter::Placed), totals.get(Counter::Missed));
+        eprintln!(
+            "memweir: {placed} pages were recycled into place, {missed} more only at another try (--delivery)"
+        );
+    }
     if totals.get(Counter::Processes) == 0 {
         eprintln!("memweir: the program did not load the preload library; it ran uncolored");
     }
@@ -189,6 +221,7 @@ fn report(ran: Ran, colored: &Colored, totals: Totals) -> Report {
     };
     Report {
         ran,
+        delivery: colored.delivery().name(),
         drift_prevented: colored.drift_prevented(),
         gathered_per_second: rate(Counter::Gathered, Counter::GatherMicros),
         populated_per_second: rate(Counter::Populated, Counter::GatherMicros),

@@ -54,6 +54,7 @@ pub(super) fn prepare(
             colors,
             cache: None,
             shortage: Shortage::Spill,
+            delivery: None,
             pool_pages: POOL_PAGES,
             limit_pages: 0,
         };

@@ -58,6 +58,9 @@ counters! {
     GatherMicros = "gather_us",
     /// Those of them in which pages were moved into the pool.
     MoveMicros = "move_us",
+    /// Pages whose freed frame went elsewhere when they were recycled, so that another took its
+    /// place; such pages are exchanged again.
+    Missed = "missed",
 }
 
 #[cfg(test)]

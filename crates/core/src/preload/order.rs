@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::Delivery;
 use crate::address_map::{ColorSet, Coloring, Span, XorFunction};
 use crate::input::Refusal;
 
@@ -38,6 +39,8 @@ pub struct Order {
     pub cache: Option<(Coloring, ColorSet)>,
     /// What to do when the pool is short.
     pub shortage: Shortage,
+    /// How pages get to the program.
+    pub delivery: Delivery,
     /// Pages gathered before the program starts.
     pub pool_pages: u64,
     /// The most pages of the asked colors that a process may have; zero for no limit.
@@ -55,15 +58,20 @@ fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str
     table.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
 }
 
+fn value_of<T: Copy>(table: &[(&'static str, T)], name: &str) -> Option<T> {
+    table.iter().find(|(other, _)| *other == name).map(|(_, value)| *value)
+}
+
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "offset={:x};bank={};colors={};shortage={};pool={};limit={}",
+            "offset={:x};bank={};colors={};shortage={};delivery={};pool={};limit={}",
             self.coloring.offset(),
             masks(&self.coloring),
             self.colors,
             name_of(&Shortage::ALL, &self.shortage),
+            self.delivery.name(),
             self.pool_pages,
             self.limit_pages,
         )?;
@@ -97,9 +105,6 @@ impl FromStr for Order {
             let span: Span = functions.collect::<Result<_, _>>().map_err(|_| refuse(key))?;
             Ok::<_, Refusal>(Coloring::of_span(&span, 12, offset))
         };
-        let named = |key: &str, value: &str| refuse(&format!("{key}={value}"));
-        let shortage = need("shortage")?;
-        let pick = |(name, value): &(&str, Shortage)| (*name == shortage).then_some(*value);
         Ok(Self {
             coloring: coloring("bank", offset)?,
             colors: need("colors")?.parse()?,
@@ -107,10 +112,10 @@ impl FromStr for Order {
                 Some(colors) => Some((coloring("cache", 0)?, colors.parse()?)),
                 None => None,
             },
-            shortage: Shortage::ALL
-                .iter()
-                .find_map(pick)
-                .ok_or_else(|| named("shortage", shortage))?,
+            shortage: value_of(&Shortage::ALL, need("shortage")?)
+                .ok_or_else(|| refuse("shortage"))?,
+            delivery: value_of(&Delivery::ALL, need("delivery")?)
+                .ok_or_else(|| refuse("delivery"))?,
             pool_pages: number("pool")?,
             limit_pages: number("limit")?,
             counters: need("counters")?.to_owned(),
@@ -131,6 +136,7 @@ mod tests {
             colors in prop::collection::btree_set(0u32..64, 1..20),
             cache in prop::option::of(prop::collection::vec(any::<u64>(), 1..8)),
             shortage in prop::sample::select(Shortage::ALL.to_vec()),
+            delivery in prop::sample::select(Delivery::ALL.to_vec()),
             offset: u64,
             pool_pages: u64,
             limit_pages: u64,
@@ -144,6 +150,7 @@ mod tests {
                 cache: cache.map(|masks| (of(&masks, 0), colors.clone())),
                 colors,
                 shortage: shortage.1,
+                delivery: delivery.1,
                 pool_pages,
                 limit_pages,
                 counters: "/run/memweir/x".to_owned(),
@@ -152,7 +159,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "(offset|bank|colors|=|;|[0-9a-f]|,|-){0,60}") {
+        fn any_text_is_read_or_refused(text in "(offset|bank|colors|shortage|delivery|move|=|;|[0-9a-f]|,|-){0,60}") {
             let _ = text.parse::<Order>();
         }
     }

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use memweir_core::preload::Counter;
+use memweir_core::preload::{Counter, Delivery};
 
 use super::mend::{plain, protection};
 use super::upkeep::Reason;
 use super::{Helper, Start};
-use crate::choice::chosen;
+use crate::choice::{Set, chosen};
 use crate::control::{Ask, REQUESTS};
 use crate::maps::Mapping;
 use crate::sys::{self, Errno};
@@ -34,19 +34,27 @@ impl Helper {
             count = 1;
         }
         let count = 1 + self.pool.take_behind(colored, &set, count - 1);
-        let given = self.deliver(start, page, colored, count);
+        let given = self.deliver(start, page, colored, count, &set);
         self.streams.given(page, given);
     }
 
-    /// Moves `count` pages of the pool to where the fault was and behind it, if they fit there.
-    /// Returns how many were moved.
+    /// Gives `count` pages of the pool, which are of the set, to where the fault was and behind it,
+    /// if they fit there. Returns how many were given.
     pub(super) fn deliver(
         &mut self,
         start: &Start,
         page: usize,
         colored: usize,
         count: usize,
+        set: &Set,
     ) -> usize {
+        match start.delivery {
+            Delivery::Move => self.move_in(start, page, colored, count),
+            Delivery::Recycle => self.recycle_in(start, page, colored, count, set),
+        }
+    }
+
+    fn move_in(&mut self, start: &Start, page: usize, colored: usize, count: usize) -> usize {
         let uffd = Uffd(self.uffd);
         let mut count = count;
         for _ in 0..8 {
@@ -125,7 +133,7 @@ impl Helper {
             ask if ask == Ask::Watch as u32 => {
                 let _ = Uffd(self.uffd).register(from, length);
                 let _ = sys::lock_on_fault(from, length);
-                self.sweep(start, from, from + length, Reason::New, plain());
+                self.sweep(start, from, from + length, Reason::New, plain(from, from + length));
                 self.know(from, from + length);
             }
             ask if ask == Ask::Leave as u32 => {

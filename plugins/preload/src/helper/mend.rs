@@ -1,6 +1,6 @@
 //! Pages that the program already uses, moved into the asked colors under its feet.
 
-use memweir_core::preload::Counter;
+use memweir_core::preload::{Counter, Delivery};
 
 use super::upkeep::Reason;
 use super::{Helper, Start};
@@ -24,13 +24,32 @@ impl Helper {
             // There may be one later.
             return self.look_again();
         };
-        let uffd = Uffd(self.uffd);
-        let (old, stage) = (self.scratch, self.scratch + PAGE);
         if !start.control.close_gate() {
             start.counters.add(Counter::Busy, 1);
             self.look_again();
             return self.pool.drop_page(colored);
         }
+        let mended = match start.delivery {
+            Delivery::Move => self.move_over(page, colored, mapping),
+            Delivery::Recycle => self.exchange_over(start, page, colored, set, mapping),
+        };
+        start.control.open_gate();
+        start.counters.add(
+            match (mended, reason) {
+                (Ok(()), Reason::New) => Counter::Adopted,
+                (Ok(()), Reason::Fork) => Counter::MendedAfterFork,
+                (Ok(()), Reason::Drift) => Counter::MendedDrift,
+                (Ok(()), Reason::Missed) => Counter::Placed,
+                (Err(_), _) => Counter::Busy,
+            },
+            1,
+        );
+    }
+
+    /// Moves the page away, copies it and moves the copy to its place.
+    fn move_over(&mut self, page: usize, colored: usize, mapping: Mapping) -> Result<(), Errno> {
+        let uffd = Uffd(self.uffd);
+        let (old, stage) = (self.scratch, self.scratch + PAGE);
         let plain = libc::PROT_READ | libc::PROT_WRITE;
         let ready = uffd.shift(stage, colored, PAGE).is_ok()
             && sys::protect(self.scratch, 2 * PAGE, protection(mapping)).is_ok();
@@ -58,21 +77,12 @@ impl Helper {
             self.pool.drop_page(stage);
             self.look_again();
         }
-        start.control.open_gate();
-        start.counters.add(
-            match (away, reason) {
-                (Ok(_), Reason::New) => Counter::Adopted,
-                (Ok(_), Reason::Fork) => Counter::MendedAfterFork,
-                (Ok(_), Reason::Drift) => Counter::MendedDrift,
-                (Err(_), _) => Counter::Busy,
-            },
-            1,
-        );
+        away.map(drop)
     }
 }
 
-pub(super) fn plain() -> Mapping {
-    Mapping { readable: true, writable: true, ..Mapping::default() }
+pub(super) fn plain(start: usize, end: usize) -> Mapping {
+    Mapping { start, end, readable: true, writable: true, ..Mapping::default() }
 }
 
 pub(super) fn protection(mapping: Mapping) -> i32 {

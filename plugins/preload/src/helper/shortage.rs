@@ -58,7 +58,7 @@ impl Helper {
     pub(super) fn shortage(&mut self, start: &Start, page: usize, thread: u32) {
         match start.shortage {
             Shortage::Spill => self.spill(start, page),
-            Shortage::Refuse => self.refuse(start, page),
+            Shortage::Refuse => self.refuse(start, page, thread),
             Shortage::Wait => {
                 start.counters.add(Counter::Waited, 1);
                 if self.queue.used == 0 {
@@ -82,11 +82,15 @@ impl Helper {
         }
     }
 
-    fn refuse(&mut self, start: &Start, page: usize) {
+    fn refuse(&mut self, start: &Start, page: usize, thread: u32) {
         start.counters.add(Counter::Refused, 1);
         if Uffd(self.uffd).poison(page).is_err() {
+            // Who ignores the signal comes again; from the kernel it would have been fatal.
+            let again = self.refused == (page, thread);
+            let signal = if again { libc::SIGKILL } else { libc::SIGBUS };
+            self.refused = (page, thread);
             // SAFETY: ends the program, as asked.
-            let _ = unsafe { sys!(libc::SYS_kill, start.main, libc::SIGBUS) };
+            let _ = unsafe { sys!(libc::SYS_tgkill, start.main, thread, signal) };
         }
         Uffd(self.uffd).wake(page);
     }
@@ -109,7 +113,7 @@ impl Helper {
                 continue;
             };
             self.queue.remove(at);
-            self.deliver(start, page, colored, 1);
+            self.deliver(start, page, colored, 1, &set);
             start.counters.add(Counter::WaitMicros, sys::micros() - since);
         }
         let now = sys::micros();

@@ -6,7 +6,7 @@ use crate::uffd::PAGE;
 /// Places of a program that are followed at the same time.
 const STREAMS: usize = 8;
 /// Pages that are given at once at most, all but one of them before they are touched.
-const AT_ONCE: usize = 16;
+pub(super) const AT_ONCE: usize = 16;
 
 /// Where a fault would follow, and how many pages were given last.
 #[derive(Clone, Copy, Default)]

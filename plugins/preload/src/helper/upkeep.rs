@@ -3,10 +3,12 @@
 
 use std::sync::atomic::Ordering;
 
+use memweir_core::preload::Delivery;
+
 use super::{Helper, Start};
-use crate::choice::{chosen, has, set_of};
+use crate::choice::{chosen, set_of};
 use crate::maps::Mapping;
-use crate::uffd::{Found, PAGE, Pagemap, Uffd};
+use crate::uffd::{Entry, Found, PAGE, Pagemap, Uffd};
 use crate::{memory, sys};
 
 /// Ranges that are known to be watched.
@@ -18,6 +20,8 @@ pub(super) enum Reason {
     New,
     Fork,
     Drift,
+    /// Its frame came out wrong when it was recycled.
+    Missed,
 }
 
 impl Helper {
@@ -81,7 +85,7 @@ impl Helper {
             let ours = mapping.start == bells
                 || (mapping.start >= own[0] && mapping.end <= own[1])
                 || (mapping.start >= own[2] && mapping.end <= own[3])
-                || (mapping.start <= self.scratch && self.scratch < mapping.end);
+                || (mapping.start..mapping.end).contains(&self.scratch);
             if !mapping.anonymous || ours {
                 continue;
             }
@@ -114,6 +118,9 @@ impl Helper {
         reason: Reason,
         mapping: Mapping,
     ) {
+        if start.delivery == Delivery::Recycle {
+            return self.sweep_entries(start, from, to, reason, mapping);
+        }
         let mut found = [Found::default(); 32];
         let mut at = from;
         while at < to {
@@ -138,13 +145,41 @@ impl Helper {
             for (i, frame) in frames[..known].iter().enumerate().filter(|(_, frame)| **frame != 0) {
                 let page = at + i * PAGE;
                 let set = chosen(start.control, page, 0);
-                let right = !range.is_zero()
-                    && start.palette.color(*frame).is_some_and(|color| has(&set, color));
-                if !right {
+                if range.is_zero() || !start.palette.is_of(*frame, &set) {
                     self.mend(start, page, &set, reason, mapping);
                 }
             }
             at += pages * PAGE;
+        }
+    }
+
+    /// The same as [`sweep`](Self::sweep) on kernels that cannot search the page table.
+    fn sweep_entries(
+        &mut self,
+        start: &Start,
+        from: usize,
+        to: usize,
+        reason: Reason,
+        mapping: Mapping,
+    ) {
+        let mut entries = [Entry(0); PAGE / 8];
+        let mut at = from;
+        while at < to {
+            let pages = ((to - at) / PAGE).min(entries.len());
+            let known = Pagemap(self.pagemap).entries(at, &mut entries[..pages]);
+            let own = |entry: &Entry| entry.frame() != 0 && !entry.is_file();
+            for (i, entry) in entries[..known].iter().enumerate().filter(|(_, e)| own(e)) {
+                let page = at + i * PAGE;
+                let set = chosen(start.control, page, 0);
+                let zero = self.exchange.is_zero(*entry);
+                if zero || !start.palette.is_of(entry.frame(), &set) {
+                    self.mend(start, page, &set, reason, mapping);
+                }
+            }
+            if known == 0 {
+                return;
+            }
+            at += known * PAGE;
         }
     }
 }

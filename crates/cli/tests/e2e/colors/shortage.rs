@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use serde_json::Value;
 
-use super::{MAP, compile, exists, possible};
+use super::{MAP, compile, deliveries, exists, possible};
 use crate::support::{MEMWEIR, World, refusal, root};
 
 /// `memweir color run` with these arguments, and its report.
@@ -30,6 +30,10 @@ fn at_the_limit_pages_spill_or_are_refused() {
     if !(possible() && exists("python3")) {
         return;
     }
+    deliveries().into_iter().for_each(spill_or_refused);
+}
+
+fn spill_or_refused(way: &str) {
     let world = World::new();
     world.file("map.toml", MAP);
     let fill = "x = bytearray(b'1') * (64 << 20); print(len(x))";
@@ -37,6 +41,7 @@ fn at_the_limit_pages_spill_or_are_refused() {
         let options = ["--limit", "16M", "--on-shortage", how, "--json", "run.json"];
         let mut command = world.memweir();
         command.args(["color", "run", "--map", "map.toml", "--colors", "0-3"]).args(options);
+        command.args(["--delivery", way]);
         run(&world, command.args(["--", "python3", "-c", fill]))
     };
     let (output, report) = run("spill");

@@ -1,5 +1,6 @@
 /*
- * Reads a file through io_uring into buffers that the kernel holds, and forks now and then.
+ * Reads a file through io_uring into buffers that the kernel holds, and forks now and then. With an
+ * argument it maps them behind libc's back, so that they are found when they are held already.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -23,8 +24,9 @@ static void *map_ring(size_t size, off_t offset)
     return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, offset);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argv;
     struct io_uring_params params;
     memset(&params, 0, sizeof(params));
     ring = (int)syscall(SYS_io_uring_setup, 4, &params);
@@ -36,8 +38,12 @@ int main(void)
     char *cq = map_ring(params.cq_off.cqes + params.cq_entries * sizeof(struct io_uring_cqe),
                         IORING_OFF_CQ_RING);
     struct io_uring_sqe *entry = map_ring(params.sq_entries * sizeof(*entry), IORING_OFF_SQES);
-    char *buffer = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    memset(buffer, 1, SIZE);
+    int both = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS;
+    char *buffer = argc > 1
+        ? (char *)syscall(SYS_mmap, NULL, SIZE, both, own | MAP_POPULATE, -1, 0)
+        : mmap(NULL, SIZE, both, own, -1, 0);
+    if (argc == 1)
+        memset(buffer, 1, SIZE);
     struct iovec vector = {.iov_base = buffer, .iov_len = SIZE};
     if (syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &vector, 1)) {
         puts("no registered buffers");

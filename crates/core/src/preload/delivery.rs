@@ -1,0 +1,88 @@
+//! How pages of the asked colors get to where a program wants them.
+
+/// How a page of the pool gets to a page fault. All zero is [`Move`](Self::Move).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Delivery {
+    /// The kernel moves it there (`UFFDIO_MOVE`).
+    #[default]
+    Move,
+    /// Its frame is freed, and the kernel takes the frame that was freed last for a new page there
+    /// (`UFFDIO_COPY`).
+    Recycle,
+}
+
+/// The first kernel with `UFFDIO_MOVE`.
+const MOVES: (u32, u32) = (6, 8);
+/// The oldest kernel that recycling was tried on.
+const RECYCLES: (u32, u32) = (6, 1);
+
+impl Delivery {
+    /// Every way and its name.
+    pub const ALL: [(&'static str, Self); 2] = [("move", Self::Move), ("recycle", Self::Recycle)];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Move => "move",
+            Self::Recycle => "recycle",
+        }
+    }
+
+    /// The first kernel, as major and minor number, that it works on.
+    #[must_use]
+    pub const fn since(self) -> (u32, u32) {
+        match self {
+            Self::Move => MOVES,
+            Self::Recycle => RECYCLES,
+        }
+    }
+
+    /// Whether it works on a kernel of this release, such as `6.1.0-56-amd64`.
+    #[must_use]
+    pub fn works_on(self, release: &str) -> bool {
+        numbers(release).is_some_and(|numbers| numbers >= self.since())
+    }
+
+    /// The better one of those that work on a kernel of this release.
+    #[must_use]
+    pub fn best_on(release: &str) -> Option<Self> {
+        Self::ALL.into_iter().map(|(_, way)| way).find(|way| way.works_on(release))
+    }
+}
+
+/// Major and minor number of a release.
+fn numbers(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_release_decides() {
+        let best = [
+            ("7.0.1", Some(Delivery::Move)),
+            ("6.12.1-amd64", Some(Delivery::Move)),
+            ("6.8", Some(Delivery::Move)),
+            ("6.7.12", Some(Delivery::Recycle)),
+            ("6.1.0-56-amd64", Some(Delivery::Recycle)),
+            ("6.0.19", None),
+            ("5.15.0-100-generic", None),
+            ("unknown", None),
+            ("", None),
+        ];
+        for (release, expected) in best {
+            assert_eq!(Delivery::best_on(release), expected, "{release}");
+        }
+        assert!(Delivery::Recycle.works_on("6.18.4"), "newer kernels can do both");
+    }
+
+    #[test]
+    fn names_are_those_of_the_table() {
+        assert!(Delivery::ALL.iter().all(|(name, way)| *name == way.name()));
+    }
+}

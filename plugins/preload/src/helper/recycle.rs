@@ -1,0 +1,96 @@
+//! Giving pages where the kernel moves none: the frames of the pool's pages are freed, and the kernel
+//! gives the frames that a processor freed last to the next new pages, which are the program's.
+//!
+//! `UFFDIO_COPY` fills holes only, and makes no mapping of its own. What came out is seen afterwards.
+
+use memweir_core::preload::Counter;
+
+use super::streams::AT_ONCE;
+use super::upkeep::Reason;
+use super::{Helper, Start};
+use crate::choice::Set;
+use crate::sys::{Errno, sys};
+use crate::uffd::{PAGE, Pagemap, Uffd};
+
+/// What new pages hold.
+pub(super) static ZEROS: [u64; AT_ONCE * PAGE / 8] = [0; AT_ONCE * PAGE / 8];
+
+/// Takes all memory from the node that the helper begins on, as far as it has some: wherever the
+/// helper runs later, a frame is freed to where the next page comes from. A policy that the program
+/// was started with stays.
+pub(super) fn stay_on_node() {
+    const MPOL_DEFAULT: u32 = 0;
+    const MPOL_PREFERRED: i32 = 1;
+    let (mut mode, mut node) = (MPOL_DEFAULT, 0u32);
+    // SAFETY: the kernel writes two numbers.
+    let known = unsafe {
+        sys!(libc::SYS_get_mempolicy, &raw mut mode, 0, 0, 0, 0).is_ok()
+            && sys!(libc::SYS_getcpu, 0, &raw mut node, 0).is_ok()
+    };
+    let mut nodes = [0u64; 16];
+    if let Some(word) = nodes.get_mut(node as usize / 64).filter(|_| known && mode == MPOL_DEFAULT)
+    {
+        *word = 1 << (node % 64);
+        let bits = size_of_val(&nodes) * 8;
+        // SAFETY: the kernel reads the nodes; the policy is that of this process alone.
+        let _ = unsafe { sys!(libc::SYS_set_mempolicy, MPOL_PREFERRED, nodes.as_ptr(), bits) };
+    }
+}
+
+impl Helper {
+    /// Recycles pages of the pool to where the fault was and behind it. Returns how many were given.
+    pub(super) fn recycle_in(
+        &mut self,
+        start: &Start,
+        page: usize,
+        colored: usize,
+        count: usize,
+        set: &Set,
+    ) -> usize {
+        self.pool.drop_pages(colored, count);
+        let mut given = self.give(page, count);
+        // Behind the page is other memory.
+        if given == 0 && count > 1 {
+            given = self.give(page, 1);
+        }
+        if given == 0 {
+            Uffd(self.uffd).wake(page);
+            return 0;
+        }
+        self.placed += given;
+        let mut frames = [0; AT_ONCE];
+        let known = Pagemap(self.pagemap).frames(page, &mut frames[..given]);
+        let missed =
+            |(_, frame): &(usize, &u64)| **frame != 0 && !start.palette.is_of(**frame, set);
+        let mut right = given;
+        for (i, _) in frames[..known].iter().enumerate().filter(missed) {
+            right -= 1;
+            self.missed(start, page + i * PAGE, set);
+        }
+        start.counters.add(Counter::Placed, right as u64);
+        given
+    }
+
+    /// Gives new pages; returns how many.
+    fn give(&mut self, page: usize, count: usize) -> usize {
+        loop {
+            match Uffd(self.uffd).copy_all(page, ZEROS.as_ptr() as usize, count * PAGE) {
+                Err((0, Errno(libc::EAGAIN))) => {}
+                Ok(bytes) | Err((bytes, _)) => return bytes / PAGE,
+            }
+        }
+    }
+
+    /// The program has a page of another color and may have begun to use it.
+    fn missed(&mut self, start: &Start, page: usize, set: &Set) {
+        start.counters.add(Counter::Missed, 1);
+        self.maps.read();
+        match self.maps.find(page) {
+            Some(mapping) if mapping.writable => {
+                self.mend(start, page, set, Reason::Missed, mapping);
+            }
+            // Memory that cannot be written stays all zeros.
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Gathering where the kernel moves no pages: a frame is freed in the search area, and the kernel
+//! gives the frame that this processor freed last to the next page that is populated, which is one
+//! of the lane.
+//!
+//! Another frame may come out: of a zone, node or kind of block whose frames are not given next, or
+//! because something else was faster. So the lane's frames are looked at, too, and only those that
+//! can be recycled get into the pool.
+
+use memweir_core::preload::Counter;
+
+use super::{MADV_POPULATE_WRITE, NONE, Palette, Pool, SEGMENT, give_back};
+use crate::choice::{Set, has};
+use crate::counters::Counters;
+use crate::sys;
+use crate::uffd::{PAGE, Pagemap};
+
+/// Frames that are free at the same time: few beside those that a processor keeps at hand.
+const GROUP: usize = 32;
+
+/// `MADV_COLD`, by which the kernel first lets go of the new pages of this processor that it has yet
+/// to list. The frames of pages that it holds so would not be free at once, if the helper frees them
+/// on another one.
+const DRAIN: i32 = 20;
+
+impl Pool {
+    /// Recycles the wanted ones of `known` pages into the lane. False when the lane is full or
+    /// memory is short.
+    pub(super) fn recycle_wanted(
+        &mut self,
+        palette: &Palette,
+        set: &Set,
+        start: usize,
+        known: usize,
+        counters: Counters,
+    ) -> bool {
+        let mut page = 0;
+        loop {
+            let left = self.colors[page..known].iter();
+            let wanted = left.filter(|color| **color != NONE).take(GROUP).count();
+            if wanted == 0 {
+                break;
+            }
+            let Some((slot, count)) = self.room(wanted) else { return false };
+            page = self.free_frames(start, page, count);
+            if !self.catch(palette, set, slot, count, counters) {
+                return false;
+            }
+        }
+        let _ = sys::advise(self.lane, PAGE, DRAIN);
+        true
+    }
+
+    /// Frees the frames of the next `count` wanted pages from `page` on; returns the page behind.
+    fn free_frames(&mut self, start: usize, page: usize, count: usize) -> usize {
+        let (mut page, mut left) = (page, count);
+        while left > 0 {
+            page += self.colors[page..].iter().take_while(|color| **color == NONE).count();
+            let run = self.colors[page..].iter().take_while(|color| **color != NONE);
+            let run = run.take(left).count();
+            give_back(start + page * PAGE, run * PAGE);
+            (page, left) = (page + run, left - run);
+        }
+        self.held -= count;
+        page
+    }
+
+    /// Populates slots and keeps what has a wanted color.
+    fn catch(
+        &mut self,
+        palette: &Palette,
+        set: &Set,
+        slot: usize,
+        count: usize,
+        counters: Counters,
+    ) -> bool {
+        let at = self.lane + slot * PAGE;
+        let mut frames = [0; GROUP];
+        let known = match sys::advise(at, count * PAGE, MADV_POPULATE_WRITE) {
+            Ok(()) => Pagemap(self.pagemap).frames(at, &mut frames[..count]),
+            Err(_) => 0,
+        };
+        let mut caught = 0;
+        for (i, frame) in frames[..count].iter().enumerate() {
+            let color = (*frame != 0).then(|| palette.color(*frame)).flatten();
+            if let Some(color) = color.filter(|color| has(set, *color)) {
+                self.put((slot + i) as u32, color);
+                caught += 1;
+            } else {
+                give_back(at + i * PAGE, PAGE);
+                self.in_use[slot / SEGMENT] -= 1;
+            }
+        }
+        counters.add(Counter::Gathered, caught);
+        known == count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_core::preload::{Delivery, Order};
+
+    use super::super::STEP;
+    use super::*;
+    use crate::uffd::{Entry, Uffd};
+
+    /// A pool that searches, and its order: colors 0 and 1 of four.
+    fn searching() -> (Box<Pool>, Palette, Set) {
+        let order = "offset=0;bank=1000,2000;colors=0-1;shortage=spill;delivery=recycle;pool=1;\
+                     limit=0;counters=";
+        let order: Order = order.parse().unwrap();
+        // SAFETY: zero is valid for all fields, which are numbers.
+        let mut pool = unsafe { Box::<Pool>::new_zeroed().assume_init() };
+        let pagemap = Pagemap(sys::open(c"/proc/self/pagemap", libc::O_RDONLY).unwrap());
+        pool.prepare(Delivery::Recycle, Uffd(-1), &pagemap, 4 * SEGMENT).unwrap();
+        pool.begin(4 * STEP).unwrap();
+        (pool, Palette::of(&order).unwrap(), crate::choice::words_of(&order))
+    }
+
+    #[test]
+    fn only_wanted_frames_are_freed() {
+        let (mut pool, _, _) = searching();
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        sys::protect(pool.raw, 8 * PAGE, both).unwrap();
+        sys::advise(pool.raw, 8 * PAGE, MADV_POPULATE_WRITE).unwrap();
+        pool.held = 8;
+        pool.colors[..8].copy_from_slice(&[NONE, 1, 1, NONE, 0, NONE, 1, NONE]);
+        let mut entries = [Entry(0); 8];
+        let mut there = |pool: &Pool| {
+            Pagemap(pool.pagemap).entries(pool.raw, &mut entries);
+            entries.map(|entry| u8::from(!entry.is_empty()))
+        };
+        let behind = pool.free_frames(pool.raw, 0, 3);
+        assert_eq!((behind, pool.held), (5, 5));
+        assert_eq!(there(&pool), [1, 0, 0, 1, 0, 1, 1, 1]);
+        assert_eq!(pool.free_frames(pool.raw, behind, 1), 7);
+        assert_eq!(there(&pool), [1, 0, 0, 1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn what_is_in_the_pool_has_the_color_that_it_is_listed_under() {
+        let (mut pool, palette, set) = searching();
+        if Pagemap(pool.pagemap).entry(&raw const set as usize).frame() == 0 {
+            return eprintln!("SKIPPED: page frames are visible to root only");
+        }
+        let moved = crate::memory::moved_by_kernel();
+        while pool.step(&palette, &set, Counters::NONE) {}
+        let (mut taken, mut wrong) = (0, 0);
+        while let Some(page) = pool.take(&set) {
+            let color = pool.slot(((page - pool.lane) / PAGE) as u32).color as usize;
+            let frame = Pagemap(pool.pagemap).entry(page).frame();
+            wrong += usize::from(palette.color(frame) != Some(color));
+            taken += 1;
+        }
+        // Frames that compaction exchanged meanwhile are no fault of the pool.
+        assert!(wrong == 0 || crate::memory::moved_by_kernel() != moved, "{wrong} of {taken}");
+        assert!(taken > 0 && pool.free == 0);
+        assert!(pool.in_use.iter().all(|slots| *slots == 0));
+    }
+}
