@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use memweir_core::preload::Delivery;
 use memweir_linux::Probe;
 use memweir_linux::launch::resolve_program;
 use memweir_linux::qemu::QemuPaths;
@@ -89,7 +90,7 @@ fn hard_limit<'a>(limits: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// What memweir uses of the kernel, and what explains its figures.
-pub(super) fn kernel_features(root: &Path) -> [(&'static str, Probe); 6] {
+pub(super) fn kernel_features(root: &Path) -> [(&'static str, Probe); 7] {
     let version = version(&release(root));
     let since = |needed: (u32, u32), what: &str| {
         if version >= Some(needed) {
@@ -105,6 +106,7 @@ pub(super) fn kernel_features(root: &Path) -> [(&'static str, Probe); 6] {
         ("pressure", pressure(root)),
         ("direct-read-swap", direct_read_swap(root)),
         ("bank-color", bank_color(root)),
+        ("page-delivery", page_delivery(&release(root))),
     ]
 }
 
@@ -122,6 +124,25 @@ fn bank_color(root: &Path) -> Probe {
         Err(error) => {
             Probe::missing(format!("the kernel's page colors: {error}")).remedy("run as root")
         }
+    }
+}
+
+/// How `memweir color run` would get pages of chosen colors to a program.
+fn page_delivery(release: &str) -> Probe {
+    let since = |way: Delivery| {
+        let (major, minor) = way.since();
+        format!("Linux {major}.{minor}")
+    };
+    match Delivery::best_on(release) {
+        Some(Delivery::Move) => {
+            Probe::available("`memweir color run` moves pages to programs (UFFDIO_MOVE)")
+        }
+        Some(Delivery::Recycle) => Probe::available(format!(
+            "`memweir color run` recycles page frames, which misses a few; pages can be moved since {}",
+            since(Delivery::Move)
+        )),
+        None => Probe::missing("pages of chosen colors cannot be given to programs")
+            .remedy(format!("{} or later can recycle their frames", since(Delivery::Recycle))),
     }
 }
 
@@ -225,12 +246,21 @@ Max realtime priority     0                    0
         file(dir.path(), "proc/vmstat", "pswpin 3\nswpin_direct_copy 5\n");
         assert_eq!(
             available(&kernel_features(dir.path())),
-            [true, false, true, false, false, false]
+            [true, false, true, false, false, false, false]
         );
         assert_eq!(release(dir.path()), "5.10.0-8-amd64");
         let nothing = Path::new("/nonexistent");
-        assert_eq!(available(&kernel_features(nothing)), [false; 6]);
+        assert_eq!(available(&kernel_features(nothing)), [false; 7]);
         assert_eq!(available(&privileges(nothing)), [false; 3]);
+    }
+
+    #[test]
+    fn the_release_tells_how_pages_are_delivered() {
+        let old = page_delivery("5.15.0");
+        assert!(!old.available && old.remedy.unwrap().contains("Linux 6.1"));
+        let recycling = page_delivery("6.1.0-56-amd64");
+        assert!(recycling.available && recycling.reason.contains("since Linux 6.8"));
+        assert!(page_delivery("6.12.0").reason.contains("UFFDIO_MOVE"));
     }
 
     #[test]
