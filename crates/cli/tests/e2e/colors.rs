@@ -129,11 +129,8 @@ fn all_inside(way: &str) {
         audit = serde_json::from_slice(&output.stdout).expect("JSON");
         audit["inside_share"] == 1.0
     };
-    match way {
-        // A frame that came out wrong is exchanged, which may take another try.
-        "recycle" => wait_until("all pages are inside", inside),
-        _ => assert!(inside(), "{audit}"),
-    }
+    // A frame that came out wrong, or that another test's compaction moved, is exchanged soon.
+    wait_until("all pages are inside", &mut inside);
     drop(run.stdin.take());
     assert!(run.wait().unwrap().success());
     assert_eq!(audit["asked"], "4-7");

@@ -20,7 +20,7 @@ use crate::uffd::{Entry, PAGE, Pagemap, Uffd};
 const MADV_PAGEOUT: i32 = 21;
 const MREMAP_DONTUNMAP: i32 = 4;
 /// Microseconds between two orders to all processors to let go of pages.
-const PAUSE: u64 = 10_000;
+const PAUSE: u64 = 200_000;
 
 /// What exchanging needs. All zero at first.
 #[repr(C)]
