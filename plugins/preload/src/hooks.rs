@@ -101,14 +101,24 @@ extern "C" fn brk(address: usize) -> c_int {
 
 extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
     // SAFETY: the program's own call.
-    if let Some((start, length)) = unsafe { uffd::registered(request, argument) }
-        && let Some(control) = control::get()
-    {
-        // The program handles page faults of this range by itself; the kernel knows one handler.
-        control.ask(Ask::Leave, start, length);
-    }
+    let call = || unsafe { sys!(libc::SYS_ioctl, fd, request, argument) };
     // SAFETY: the program's own call.
-    done(unsafe { sys!(libc::SYS_ioctl, fd, request, argument) })
+    let registered = unsafe { uffd::registered(request, argument) };
+    let (Some((start, length)), Some(control)) = (registered, control::get()) else {
+        return done(call());
+    };
+    // The program handles page faults of this range by itself; the kernel knows one handler. The
+    // helper may look for new mappings, and find this one, between both calls.
+    const TRIES: usize = 100;
+    let mut result = Err(Errno(libc::EBUSY));
+    for _ in 0..TRIES {
+        control.ask(Ask::Leave, start, length);
+        result = call();
+        if result != Err(Errno(libc::EBUSY)) || !control.is_ready() {
+            break;
+        }
+    }
+    done(result)
 }
 
 /// Replaces the functions. To be called once, before the program has threads. What cannot be
