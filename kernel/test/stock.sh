@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs colored programs on Debian 12's own kernel in a QEMU guest without KVM: guest/recycle.sh, about two minutes.
+# Runs colored programs on Debian 12's own kernel in a QEMU guest without KVM: guest/recycle.sh, about a minute.
 #
 #   stock.sh PACKAGE BUILD      for example linux-image-6.1.0-56-amd64 target/release
 #
