@@ -77,6 +77,7 @@ pub(crate) struct Helper {
     vmstat_seen: u64,
     sweep_due: u64,
     fork_pause: u64,
+    forked: bool,
     releasing: bool,
     search_begun: u64,
     checked_held: usize,
@@ -138,11 +139,9 @@ impl Helper {
                 self.scratch = pool::reserve(2 * PAGE, both, start.delivery)?;
                 uffd.register(self.scratch, 2 * PAGE)?;
             }
-            Delivery::Recycle => {
-                recycle::stay_on_node();
-                self.exchange.prepare(Pagemap(self.pagemap))?;
-            }
+            Delivery::Recycle => recycle::stay_on_node(),
         }
+        self.exchange.prepare(Pagemap(self.pagemap))?;
         let bells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
         sys::advise(bells, REQUESTS * PAGE, libc::MADV_DONTFORK)?;
         uffd.register(bells, REQUESTS * PAGE)?;

@@ -1,4 +1,5 @@
-//! Exchanging a page that the program uses for one of another color, where the kernel moves none.
+//! Exchanging a page that the program uses for one of another color, where the kernel moves none, or not
+//! this one.
 //!
 //! The page is taken away by `mremap` with `MREMAP_DONTUNMAP`, which leaves a hole that is watched, and
 //! its content comes back by recycling. Somebody may hold the page (a device, io_uring), and would
@@ -115,9 +116,9 @@ impl Helper {
         set: &Set,
         mapping: Mapping,
     ) -> Result<(), Errno> {
-        let mut done = self.exchange_once(page, colored, mapping);
+        let mut done = self.exchange_once(page, Some(colored), mapping);
         if done.is_err() && self.exchange.drain() {
-            done = self.exchange_once(page, colored, mapping);
+            done = self.exchange_once(page, Some(colored), mapping);
         }
         if done.is_err() {
             self.pool.put_back(colored, 1);
@@ -132,10 +133,18 @@ impl Helper {
         Ok(())
     }
 
+    /// Puts the content of `page` into a new page of any color, if nobody else has or holds it.
+    pub(super) fn renew(&mut self, page: usize, mapping: Mapping) {
+        if self.exchange_once(page, None, mapping).is_err() && self.exchange.drain() {
+            let _ = self.exchange_once(page, None, mapping);
+        }
+    }
+
+    /// Puts the content of `page` into another one: into that whose frame is recycled, if there is one.
     fn exchange_once(
         &mut self,
         page: usize,
-        colored: usize,
+        colored: Option<usize>,
         mapping: Mapping,
     ) -> Result<(), Errno> {
         let pagemap = Pagemap(self.pagemap);
@@ -161,9 +170,11 @@ impl Helper {
     }
 
     /// Gives the content that was read to the hole.
-    fn refill(&mut self, page: usize, aside: usize, colored: usize, content: usize) {
+    fn refill(&mut self, page: usize, aside: usize, colored: Option<usize>, content: usize) {
         sys::unmap(aside, PAGE);
-        self.pool.drop_page(colored);
+        if let Some(colored) = colored {
+            self.pool.drop_page(colored);
+        }
         while let Err(errno) = Uffd(self.uffd).copy(page, content) {
             // Else the program has unmapped it, or put something else there.
             if !matches!(errno, Errno(libc::EAGAIN | libc::ENOMEM)) {

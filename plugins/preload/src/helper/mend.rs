@@ -30,7 +30,15 @@ impl Helper {
             return self.pool.drop_page(colored);
         }
         let mended = match start.delivery {
-            Delivery::Move => self.move_over(page, colored, mapping),
+            Delivery::Move => {
+                let moved = self.move_over(page, colored, mapping);
+                // The kernel moves no page that a fork has marked as shared, though nobody may share it
+                // any more, and who does not write to it leaves it so. A new one can be moved next time.
+                if moved == Err(Errno(libc::EBUSY)) && self.forked {
+                    self.renew(page, mapping);
+                }
+                moved
+            }
             Delivery::Recycle => self.exchange_over(start, page, colored, set, mapping),
         };
         start.control.open_gate();

@@ -48,6 +48,7 @@ impl Helper {
         let begun = sys::micros();
         let now_forks = start.control.forks.swap(0, Ordering::Relaxed);
         if now_forks > 0 {
+            self.forked = true;
             self.fork_pause = 10_000;
             self.sweep_due = begun;
         }

@@ -154,3 +154,46 @@ fn serves_inside(world: &World, way: &str, plain: &str) {
     }
     assert!(report["counters"]["forks"].as_u64().unwrap() >= 2, "{report}");
 }
+
+/// Copies that a fork made and another one marked as shared before they could be moved.
+#[test]
+fn pages_that_two_forks_touched_are_inside_in_the_end() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let script = "import os, sys, time\n\
+        x = bytearray(b'1') * (8 << 20)\n\
+        first = os.fork()\n\
+        if not first: time.sleep(600)\n\
+        for at in range(0, len(x), 4096): x[at] = 50\n\
+        second = os.fork()\n\
+        if not second: os._exit(0)\n\
+        os.waitpid(second, 0); os.kill(first, 9); os.waitpid(first, 0)\n\
+        open('p', 'w').write(str(os.getpid())); os.rename('p', 'pid'); sys.stdin.read()\n\
+        print(x.count(b'1'), x.count(b'2'))";
+    for way in deliveries() {
+        let mut run = Command::new(MEMWEIR)
+            .args(["color", "run", "--map", "map.toml", "--colors", "0-3", "--delivery", way, "--"])
+            .args(["python3", "-c", script])
+            .current_dir(world.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("memweir starts");
+        wait_until("the children are gone", || world.has("pid"));
+        let pid = world.read("pid");
+        wait_until("all pages are inside", || {
+            let output = world.memweir().args(["color", "audit", &pid, "--json"]).output().unwrap();
+            let audit: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            // Seen where it waits in vain.
+            eprintln!("{way}: {} of {}", audit["own"]["inside"], audit["own"]["pages"]);
+            audit["inside_share"] == 1.0
+        });
+        drop(run.stdin.take());
+        let output = run.wait_with_output().expect("memweir ends");
+        assert_eq!(output.stdout, b"8386560 2048\n");
+        std::fs::remove_file(world.path().join("pid")).expect("its file");
+    }
+}
