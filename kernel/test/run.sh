@@ -6,14 +6,15 @@
 #   run.sh soak [SUITE...]              every suite of either tier under KASAN, lockdep and longer stress,
 #                                       then the planted bugs, each of which a suite must catch
 #   run.sh planted [NAME...]            the planted bugs alone (planted/*.patch), on the kernel of `test`
-#   run.sh bisect SERIES                each patch of a series by itself: builds and boots
+#   run.sh bisect SERIES                a series patch by patch: each kernel builds, with its option on, and boots
 #   run.sh style                        checkpatch --strict on every patch of every series
 #   run.sh selftests [SERIES...]        the kernel's own mm selftests: stock against each series
 #   run.sh build SERIES [PATCH...]      one kernel; prints where its image and its tree are
 #
 # SERIES is a directory of patches below kernel/, or `stock`. Everything lies below target/kernel
 # (KERNEL_TEST_DIR): source, trees, cache (kernels by the hash of what went in), logs.
-# KERNEL_SOURCE names a tree that is unpacked already; it is only read.
+# KERNEL_SOURCE names a tree that is unpacked already; it is only read. KERNEL_TEST_MEMWEIR names a
+# memweir that is built already.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,6 +22,8 @@ kernel=$(dirname "$here")
 work=${KERNEL_TEST_DIR-$(dirname "$kernel")/target/kernel}
 jobs=${KERNEL_TEST_JOBS-$(nproc)}
 failures=0
+# How many patches of a series are applied.
+upto=all
 
 say() {
     echo "kernel-test: $*"
@@ -62,7 +65,7 @@ tools() {
 # load_suite NAME: the variables of suites/NAME.suite.
 load_suite() {
     about='' tier=test series='' patches_extra='' config=base cpus='2 4' append='' programs='' script=''
-    seconds=900
+    files='' memweir=no machine='' seconds=900
     [ -f "$here/suites/$1.suite" ] ||
         die "no suite $1; there are: $(cd "$here/suites" && echo *.suite | sed 's/\.suite//g')"
     # shellcheck disable=SC1090
@@ -84,6 +87,13 @@ run_suite() {
         guest_program "$here/guest/$program.c" "$program"
         binaries="$binaries $work/programs/$program"
     done
+    for file in $files; do
+        binaries="$binaries $(dirname "$kernel")/$file"
+    done
+    if [ "$memweir" = yes ]; then
+        guest_memweir
+        binaries="$binaries $work/programs/memweir"
+    fi
     # shellcheck disable=SC2086
     make_initramfs "$work/$label.cpio.gz" "$here/$script" $binaries
     boot "$label" "$image" "$work/$label.cpio.gz" "$vcpus" "$seconds" "$append $more"
@@ -150,12 +160,12 @@ planted() {
 
 bisect() {
     [ -d "$kernel/$1" ] || die "no series $1"
-    applied=
-    for patch in $(series_patches "$1"); do
-        applied="$applied $patch"
+    upto=0
+    for patch in $(upto=all series_patches "$1"); do
+        upto=$((upto + 1))
         load_suite boot
-        # shellcheck disable=SC2086
-        run_suite boot "bisect-$(basename "$patch" .patch)" 2 '' $applied
+        series=$1
+        run_suite boot "bisect-$1-$upto" 2 ''
         seconds_taken="$seconds_run s"
         report "$verdict" "$1 up to $(basename "$patch")"
     done
@@ -183,7 +193,7 @@ command=${1-}
 case $command in
 test | soak | planted | bisect | style | selftests | build) ;;
 *)
-    sed -n 's/^# \{0,1\}//; 2,16p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,17p' "$0" >&2
     exit 2
     ;;
 esac

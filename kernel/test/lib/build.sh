@@ -31,21 +31,19 @@ build_kernel() {
     say "kernel $built: built in $(($(date +%s) - started)) s"
 }
 
-# The patches without their messages, which make no other kernel.
+# The patches without their messages and what they document, which make no other kernel.
 changes_of() {
-    for patch; do
-        sed -n '/^diff --git/,$p' "$patch"
-    done
+    cat "$@" /dev/null | awk '
+        /^From / { kept = 0 }
+        /^diff --git/ { kept = $3 !~ /^a\/(Documentation\/|MAINTAINERS$)/ }
+        kept'
 }
 
 series_patches() {
     if [ "$1" != stock ]; then
-        for patch in "$kernel/$1"/[0-9]*.patch; do
-            case $patch in
-            */0000-*) ;; # the cover letter
-            *) echo "$patch" ;;
-            esac
-        done
+        # Without the cover letter.
+        find "$kernel/$1" -name '0*.patch' ! -name '0000-*' | sort |
+            if [ "$upto" = all ]; then cat; else head -n "$upto"; fi
     fi
     shift
     for patch; do

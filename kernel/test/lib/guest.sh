@@ -13,23 +13,46 @@ guest_program() {
     fi
 }
 
-# make_initramfs FILE SCRIPT PROGRAM...: busybox, our init, the suite's script as /suite, programs in /bin.
+# The command of this repository, built for release unless KERNEL_TEST_MEMWEIR names one.
+guest_memweir() {
+    memweir_built=${KERNEL_TEST_MEMWEIR-$(dirname "$kernel")/target/release/memweir}
+    [ -n "${KERNEL_TEST_MEMWEIR-}" ] ||
+        (cd "$(dirname "$kernel")" && scripts/cargo.sh build --release --locked -p memweir) \
+            >"$work/memweir.log" 2>&1 || die "memweir: not built (see $work/memweir.log)"
+    mkdir -p "$work/programs"
+    strip -o "$work/programs/memweir" "$memweir_built" || die "no memweir in $memweir_built"
+}
+
+# What a program that is not static loads, by its path.
+libraries_of() {
+    ldd "$1" 2>/dev/null | grep -o '/[^ ]*' || true
+}
+
+# make_initramfs FILE SCRIPT PART...: busybox, our init, helpers, the suite's script as /suite; programs
+# in /bin with their libraries, what cannot be executed in /data.
 make_initramfs() {
     cpio=$1 suite_script=$2
     shift 2
     root=$(mktemp -d "$work/root.XXXXXX")
-    mkdir -p "$root/bin" "$root/dev" "$root/proc" "$root/sys" "$root/tmp" "$root/cg"
+    mkdir -p "$root/bin" "$root/data" "$root/dev" "$root/proc" "$root/sys" "$root/tmp" "$root/cg"
     cp "$(command -v busybox)" "$root/bin/busybox"
     for applet in $(busybox --list); do
         [ "$applet" = busybox ] || ln -s busybox "$root/bin/$applet"
     done
     cp "$here/guest/init" "$root/init"
-    cp "$here/guest/lib.sh" "$root/lib.sh"
+    cp "$here/guest/lib.sh" "$here/guest/memweir.sh" "$root/"
     cp "$suite_script" "$root/suite"
     chmod 755 "$root/init" "$root/suite"
-    for program; do
-        rm -f "$root/bin/$(basename "$program")"
-        cp -L "$program" "$root/bin/"
+    for part; do
+        if [ ! -x "$part" ]; then
+            cp "$part" "$root/data/"
+            continue
+        fi
+        rm -f "$root/bin/$(basename "$part")"
+        cp -L "$part" "$root/bin/"
+        for library in $(libraries_of "$part"); do
+            cp -L --parents "$library" "$root"
+        done
     done
     (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) | gzip -1 >"$cpio.part"
     mv "$cpio.part" "$cpio"
@@ -43,8 +66,11 @@ boot() {
     mkdir -p "$work/logs"
     started=$(date +%s)
     code=0
-    timeout -k 10 "$5" qemu-system-x86_64 \
-        -machine pc -accel "${KERNEL_TEST_ACCEL-tcg,thread=multi}" -cpu "${KERNEL_TEST_CPU-max}" \
+    # The clock that counts instructions has one thread for all CPUs.
+    case ${machine-} in *-icount*) threads=single ;; *) threads=multi ;; esac
+    # shellcheck disable=SC2086
+    timeout -k 10 "$5" qemu-system-x86_64 ${machine-} \
+        -machine pc -accel "${KERNEL_TEST_ACCEL-tcg,thread=$threads}" -cpu "${KERNEL_TEST_CPU-max}" \
         -smp "$4,sockets=$4" -m 1G \
         -kernel "$2" -initrd "$3" -nodefaults -no-user-config -nographic -no-reboot \
         -serial "file:$log" \
