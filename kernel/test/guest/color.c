@@ -148,6 +148,35 @@ static void children_inherit_and_cannot_escape(void)
 	remove_cgroup("a");
 }
 
+static int leave_a_file(void)
+{
+	static char page[PAGE];
+	int fd = open("/tmp/left", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	for (int i = 0; i < 64; i++)
+		if (fd < 0 || write(fd, page, PAGE) != PAGE)
+			return 1;
+	return 0;
+}
+
+/* Memory that outlives its cgroup keeps what the kernel knows of that. */
+static void removed_cgroups_keep_no_map(void)
+{
+	make_cgroup("a");
+	make_cgroup("a/b");
+	check(!set_in("a", "memory.colors", "bank=0-7"), "a parent with eight colors");
+	check(!in_cgroup("a/b", leave_a_file), "a file outlives the child");
+	remove_cgroup("a/b");
+	for (int i = 0; i < 20; i++) {
+		set_in("a", "memory.colors", i % 2 ? "bank=0-7" : "bank=8-15");
+		usleep(20000);
+	}
+	remove_cgroup("a");
+	check(load_map("\n"), "a removed cgroup keeps no map in place");
+	unlink("/tmp/left");
+	check(load_map(paper_map), "and another can be loaded");
+}
+
 static unsigned int cache_color(uint64_t pfn)
 {
 	return pfn >> 2 & 7;
@@ -295,6 +324,7 @@ int main(void)
 	pages_have_the_colors_of_the_cgroup();
 	every_color_can_be_used();
 	children_inherit_and_cannot_escape();
+	removed_cgroups_keep_no_map();
 	everybody_else_is_untouched();
 	the_books_are_right();
 	cache_and_bank_colors_are_chosen_separately();

@@ -1,4 +1,5 @@
-# Page colors. Swap is memory, compressed where the kernel can do that: no device is needed.
+# Page colors. Swap is memory, compressed where the kernel can do that: no device is needed. stress=brief, for
+# planted bugs: the first program that finds something is the last.
 . /lib.sh
 if [ -e /sys/block/zram0 ]; then
 	echo 256M >/sys/block/zram0/disksize
@@ -9,8 +10,11 @@ fi
 check "mkswap" mkswap $swap
 check "swapon" swapon $swap
 put madvise /sys/kernel/mm/transparent_hugepage/enabled
-rounds=30
-[ "$(argument stress)" != soak ] || rounds=3000
+case $(argument stress) in
+soak) rounds=3000 ;;
+brief) rounds=10 && set -e ;;
+*) rounds=30 ;;
+esac
 color
 color-move
 color-shortage $rounds
