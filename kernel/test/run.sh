@@ -14,7 +14,7 @@
 # SERIES is a directory of patches below kernel/, or `stock`. Everything lies below target/kernel
 # (KERNEL_TEST_DIR): source, trees, cache (kernels by the hash of what went in), logs.
 # KERNEL_SOURCE names a tree that is unpacked already; it is only read. KERNEL_TEST_MEMWEIR names a
-# memweir that is built already.
+# memweir that is built already; KERNEL_TEST_CPUS ("2 4") how many CPUs guests have.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -128,11 +128,11 @@ test_suites() {
     for name; do
         load_suite "$name"
         [ "$how" = short ] || { config=$config+soak seconds=$((seconds * 10)); }
-        for count in $cpus; do
+        for count in ${KERNEL_TEST_CPUS-$cpus}; do
             run_suite "$name" "$name-$how-$count" "$count" "stress=$how"
             seconds_taken="$seconds_run s"
             report "$verdict" "$name ($about), $count CPUs"
-            grep '^SKIPPED' "$log" || true
+            grep -E '^(SKIPPED|COST)' "$log" || true
         done
     done
 }

@@ -7,7 +7,8 @@
 build_kernel() {
     series=$1 config=$2
     shift 2
-    tree=$work/trees/$series-$config
+    # Patches one by one begin at the stock kernel: that has most of what is built for the first of them.
+    if [ "$upto" = all ]; then tree=$work/trees/$series-$config; else tree=$work/trees/stock-$config; fi
     patches=$(series_patches "$series" "$@")
     fragments=$(config_fragments "$config" "$series")
     # shellcheck disable=SC2086 # file names of this repository, without spaces
