@@ -57,9 +57,8 @@ pub struct KernelWish {
 impl KernelWish {
     /// What the kernel must have loaded.
     fn form(&self) -> Result<KernelForm, Refusal> {
-        let form = KernelForm::of(&self.map, self.cache.as_ref().map(|cache| &cache.cache))?;
-        together(&self.map, &self.colors, self.cache.as_ref())?;
-        Ok(form)
+        let (banks, cache) = together(&self.map, &self.colors, self.cache.as_ref())?;
+        KernelForm::of_colorings(&banks, cache.as_ref().map(|(coloring, _)| coloring))
     }
 
     /// What the group is told: `bank=0-3 cache=0 shortage=spill`.

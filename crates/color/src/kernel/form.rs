@@ -30,15 +30,25 @@ impl KernelForm {
     /// Refuses maps of which no functions of bits color pages of 4 KiB, and those that have more
     /// functions or another offset than kernels can take.
     pub fn of(map: &AddressMap, cache: Option<&CacheGeometry>) -> Result<Self, Refusal> {
-        let coloring = strict(map)?;
+        let caches = cache.map(|cache| Coloring::of_cache(cache, BASE_PAGE_BITS));
+        Self::of_colorings(&strict(map)?, caches.as_ref())
+    }
+
+    /// The same of colorings that are known.
+    ///
+    /// # Errors
+    /// Refuses more functions and another offset than kernels can take.
+    pub(super) fn of_colorings(
+        banks: &Coloring,
+        caches: Option<&Coloring>,
+    ) -> Result<Self, Refusal> {
         let masks = |coloring: &Coloring| -> Vec<u64> {
             coloring.span().basis().iter().map(|function| function.0).collect()
         };
-        let caches = cache.map(|cache| masks(&Coloring::of_cache(cache, BASE_PAGE_BITS)));
         let form = Self {
-            offset: coloring.offset(),
-            banks: masks(&coloring),
-            caches: caches.unwrap_or_default(),
+            offset: banks.offset(),
+            banks: masks(banks),
+            caches: caches.map(masks).unwrap_or_default(),
         };
         form.check()
     }
