@@ -226,7 +226,7 @@ static int offset_pages(void)
 
 	write_pages(memory, 8 * MIB);
 	colors = count_colors(memory, 8 * MIB, offset_color);
-	return outside(&colors, 0x4);
+	return outside(&colors, 0x4) != 0;
 }
 
 static void an_offset_is_taken_off(void)
