@@ -28,6 +28,8 @@ pub struct Task {
     /// What it did in this epoch, and the node of the core.
     epoch: Work,
     node: usize,
+    /// What it did in the last epoch in which it did something.
+    before: Work,
 }
 
 /// One core.
@@ -39,7 +41,7 @@ struct Core {
     last: Option<usize>,
     /// Its clock, in nanoseconds.
     clock: f64,
-    /// What was done on it in this epoch.
+    /// What was done on it in this epoch, or is paid for in it.
     epoch: Work,
 }
 
@@ -83,6 +85,7 @@ impl<T: Threads> Cores<T> {
             debt: 0.0,
             epoch: Work::default(),
             node: 0,
+            before: Work::default(),
         });
     }
 
@@ -121,7 +124,7 @@ impl<T: Threads> Cores<T> {
             let Verdict { speed, debt } = self.memories.verdict(&work, task.node, &stretch);
             task.debt += debt;
             if work.progress > 0 {
-                task.speed = speed;
+                (task.speed, task.before) = (speed, work);
             }
         }
         for core in &mut self.cores {
@@ -136,6 +139,8 @@ impl<T: Threads> Cores<T> {
         let task = &mut self.tasks[number];
         while core.clock < until {
             let available = until - core.clock;
+            let pays = task.debt.clamp(0.0, available);
+            core.epoch.add(&task.before.paid(pays, task.speed));
             if task.debt >= available {
                 task.debt -= available;
                 core.epoch.occupied += available;

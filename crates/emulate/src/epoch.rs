@@ -4,7 +4,8 @@
 //! what it demanded, and the solver tells at what speed that really went. The difference between
 //! the time that the progress takes and the time that was granted for it is the thread's *debt*,
 //! which it pays, or gets back, before it goes on. So an epoch that turns out heavier than the one
-//! before costs what it costs, one epoch late, and nothing is lost.
+//! before costs what it costs, one epoch late, and nothing is lost. While a thread pays, memories still
+//! serve what it pays for: to the others it is as busy as it was.
 
 use memweir_core::softpmu::gate::FEMTOS_PER_NANO;
 use memweir_core::{BytesPerSec, Counts, LINE_BYTES, MAX_MEDIA, Nanos};
@@ -35,6 +36,20 @@ impl Work {
         self.counts += other.counts;
         self.granted += other.granted;
         self.occupied += other.occupied;
+    }
+
+    /// What memories still serve of it in `nanos` nanoseconds in which its thread pays for it, at this
+    /// speed: neither granted nor more of an occupied core.
+    #[must_use]
+    pub fn paid(&self, nanos: f64, speed: f64) -> Self {
+        let progress = nanos * speed * FEMTOS_PER_NANO as f64;
+        let share = progress / self.progress.max(1) as f64;
+        Self {
+            progress: progress as u64,
+            stalled: (self.stalled as f64 * share) as u64,
+            counts: self.counts.scaled(share),
+            ..Self::default()
+        }
     }
 
     /// Progress in nanoseconds.
@@ -145,6 +160,19 @@ mod tests {
     }
 
     const MS: Nanos = Nanos::from_millis(1);
+
+    #[test]
+    fn what_is_paid_for_has_the_traffic_of_its_progress() {
+        // Half a millisecond at half speed: a quarter of the work.
+        let paid = work(1000).paid(0.5e6, 0.5);
+        assert_eq!(
+            (paid.progress, paid.stalled),
+            (250_000 * FEMTOS_PER_NANO, 125_000 * FEMTOS_PER_NANO)
+        );
+        assert_eq!(paid.counts.reads, Lines(250));
+        assert_eq!((paid.granted, paid.occupied), (0.0, 0.0));
+        assert_eq!(Work::default().paid(1e6, 1.0).counts, Counts::default());
+    }
 
     #[test]
     fn below_saturation_work_takes_its_progress() {

@@ -250,6 +250,14 @@ fn caches_are_cold_after_another_thread() {
     assert!((15..=22).contains(&cold), "{cold}");
 }
 
+#[test]
+fn who_pays_for_its_traffic_is_still_in_the_way_of_others() {
+    // More than the bus carries each, or nearly: they pay in turn, one runs while the other does.
+    let ends = ends(3, &[&[Act::Work(208, 147_025)], &[Act::Work(192, 171_167)]]);
+    // All lines of both, at 10 GB/s.
+    near(ends[0], (208.0 * 147_025.0 + 192.0 * 171_167.0) * 64.0 / 10e6, 2.0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
