@@ -148,16 +148,12 @@ impl Uffd {
         from: usize,
         length: usize,
     ) -> Result<usize, (usize, Errno)> {
-        let mut words = [to as u64, from as u64, length as u64, 0, 0];
-        match self.ioctl(MOVE, &mut words) {
-            Ok(()) => Ok(length),
-            Err(errno) => Err(((words[4] as i64).max(0) as usize, errno)),
-        }
+        self.transfer(MOVE, to, from, length)
     }
 
     /// Gives a page with the content of `from`.
     pub(crate) fn copy(self, to: usize, from: usize) -> Result<(), Errno> {
-        self.ioctl(COPY, &mut [to as u64, from as u64, PAGE as u64, 0, 0])
+        self.transfer(COPY, to, from, PAGE).map(drop).map_err(|(_, errno)| errno)
     }
 
     /// Gives pages with the content of those at `from`; returns the bytes that were given.
@@ -167,8 +163,19 @@ impl Uffd {
         from: usize,
         length: usize,
     ) -> Result<usize, (usize, Errno)> {
+        self.transfer(COPY, to, from, length)
+    }
+
+    /// What moving and copying have in common: how far it came is told in the last word.
+    fn transfer(
+        self,
+        request: usize,
+        to: usize,
+        from: usize,
+        length: usize,
+    ) -> Result<usize, (usize, Errno)> {
         let mut words = [to as u64, from as u64, length as u64, 0, 0];
-        match self.ioctl(COPY, &mut words) {
+        match self.ioctl(request, &mut words) {
             Ok(()) => Ok(length),
             Err(errno) => Err(((words[4] as i64).max(0) as usize, errno)),
         }
