@@ -139,8 +139,9 @@ impl<T: Threads> Cores<T> {
         let task = &mut self.tasks[number];
         while core.clock < until {
             let available = until - core.clock;
-            let pays = task.debt.clamp(0.0, available);
-            core.epoch.add(&task.before.paid(pays, task.speed));
+            if task.debt > 0.0 {
+                core.epoch.add(&task.before.paid(task.debt.min(available), task.speed));
+            }
             if task.debt >= available {
                 task.debt -= available;
                 core.epoch.occupied += available;

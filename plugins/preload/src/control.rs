@@ -121,9 +121,8 @@ impl Control {
     /// Provides every page of the control words: the helper reads them, and cannot answer a page
     /// fault of its own.
     pub(crate) fn provide(&self) -> Result<(), Errno> {
-        const MADV_POPULATE_WRITE: i32 = 23;
         let length = size_of::<Self>().next_multiple_of(PAGE);
-        sys::advise(std::ptr::from_ref(self) as usize, length, MADV_POPULATE_WRITE)
+        sys::advise(std::ptr::from_ref(self) as usize, length, sys::MADV_POPULATE_WRITE)
     }
 
     /// Whether a helper answers.

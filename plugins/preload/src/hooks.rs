@@ -37,8 +37,7 @@ extern "C" fn mmap(
     if placeable && let Ok(start) = mapped {
         watch(start, length);
         if flags & early != 0 && protection & libc::PROT_WRITE != 0 {
-            const MADV_POPULATE_WRITE: c_int = 23;
-            let _ = sys::advise(start, length.next_multiple_of(PAGE), MADV_POPULATE_WRITE);
+            let _ = sys::advise(start, length.next_multiple_of(PAGE), sys::MADV_POPULATE_WRITE);
         }
     }
     address_of(mapped)
@@ -70,8 +69,6 @@ extern "C" fn mremap(
 }
 
 extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
-    const MADV_COLD: c_int = 20;
-    const MADV_PAGEOUT: c_int = 21;
     let call = |advice: c_int| {
         // SAFETY: the program's own call.
         changing(|| unsafe { sys!(libc::SYS_madvise, address, length, advice) })
@@ -83,7 +80,7 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
     {
         result = match advice {
             libc::MADV_DONTNEED | libc::MADV_FREE => call(sys::MADV_DONTNEED_LOCKED),
-            MADV_COLD | MADV_PAGEOUT if address.is_multiple_of(PAGE) => Ok(0),
+            sys::MADV_COLD | sys::MADV_PAGEOUT if address.is_multiple_of(PAGE) => Ok(0),
             _ => result,
         };
     }

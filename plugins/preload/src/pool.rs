@@ -390,11 +390,8 @@ impl Pool {
 
 fn populate(start: usize, length: usize) -> Result<(), Errno> {
     sys::protect(start, length, libc::PROT_READ | libc::PROT_WRITE)?;
-    sys::advise(start, length, MADV_POPULATE_WRITE)
+    sys::advise(start, length, sys::MADV_POPULATE_WRITE)
 }
-
-/// Provides pages as writes would.
-const MADV_POPULATE_WRITE: i32 = 23;
 
 fn give_back(start: usize, length: usize) {
     let _ = sys::advise(start, length, sys::MADV_DONTNEED_LOCKED);

@@ -111,6 +111,12 @@ pub(crate) fn read_words_at(fd: i32, words: &mut [u64], offset: u64) -> Result<u
         .map(|bytes| bytes / 8)
 }
 
+/// Advice that libc does not declare for every target: pages are not needed soon.
+pub(crate) const MADV_COLD: i32 = 20;
+/// Pages are to be reclaimed now.
+pub(crate) const MADV_PAGEOUT: i32 = 21;
+/// Provides pages as writes would.
+pub(crate) const MADV_POPULATE_WRITE: i32 = 23;
 /// `MADV_DONTNEED` for memory that may be locked (Linux 5.18).
 pub(crate) const MADV_DONTNEED_LOCKED: i32 = 24;
 

@@ -39,9 +39,8 @@ impl Rows {
     /// Appends the row of a run at a point of the sweep. A disk that is full is reported at the end:
     /// the work is not lost for it.
     pub(crate) fn append(&mut self, point: usize, row: Vec<Cell>) {
-        let row = self.whole(point, row);
         let Some((_, table)) = &mut self.table else { return };
-        if let Err(error) = table.append(&row) {
+        if let Err(error) = table.append(&whole(&self.values[point], row)) {
             self.failed.get_or_insert(error);
         }
     }
@@ -51,20 +50,22 @@ impl Rows {
     /// # Errors
     /// A row could not be written, now or before.
     pub(crate) fn finish(
-        mut self,
+        self,
         rows: impl Iterator<Item = (usize, Vec<Cell>)>,
     ) -> Result<(), Failure> {
-        let Some((path, table)) = self.table.take() else { return Ok(()) };
-        let rows: Vec<Vec<Cell>> = rows.map(|(point, row)| self.whole(point, row)).collect();
+        let Some((path, table)) = self.table else { return Ok(()) };
+        let rows: Vec<Vec<Cell>> =
+            rows.map(|(point, row)| whole(&self.values[point], row)).collect();
         match (self.failed, table.finish(&rows)) {
             (_, Err(error)) | (Some(error), Ok(())) => Err(Failure::write(&path, error)),
             (None, Ok(())) => Ok(()),
         }
     }
+}
 
-    fn whole(&self, point: usize, row: Vec<Cell>) -> Vec<Cell> {
-        self.values[point].iter().cloned().chain(row).collect()
-    }
+/// A row behind the swept values of its point.
+fn whole(values: &[Cell], row: Vec<Cell>) -> Vec<Cell> {
+    values.iter().cloned().chain(row).collect()
 }
 
 fn table(

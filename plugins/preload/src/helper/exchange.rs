@@ -17,8 +17,6 @@ use crate::maps::Mapping;
 use crate::sys::{self, Errno, sys};
 use crate::uffd::{Entry, PAGE, Pagemap, Uffd};
 
-/// Advice that libc does not declare for every target.
-const MADV_PAGEOUT: i32 = 21;
 const MREMAP_DONTUNMAP: i32 = 4;
 /// Microseconds between two orders to all processors to let go of pages.
 const PAUSE: u64 = 200_000;
@@ -69,7 +67,7 @@ impl Exchange {
         // pipe holds it.
         let free = sys::advise(aside, PAGE, libc::MADV_FREE).is_ok();
         if sys::read(self.pipe[0], &mut self.content) == Ok(PAGE) && free {
-            let _ = sys::advise(aside, PAGE, MADV_PAGEOUT);
+            let _ = sys::advise(aside, PAGE, sys::MADV_PAGEOUT);
         }
         let content = self.content.as_ptr() as usize;
         let after = pagemap.entry(aside);
@@ -276,7 +274,7 @@ mod tests {
         // Neither may reclaim take it now that nobody holds it any more: it was written to.
         let mut read = [0; PAGE / 8];
         assert_eq!(sys::read(pipe[0], &mut read), Ok(PAGE));
-        let _ = sys::advise(aside, PAGE, MADV_PAGEOUT);
+        let _ = sys::advise(aside, PAGE, sys::MADV_PAGEOUT);
         // SAFETY: the page is there.
         let content = unsafe { std::slice::from_raw_parts(aside as *const u64, PAGE / 8) };
         assert!(content.iter().all(|word| *word == 0x1234));

@@ -8,7 +8,7 @@
 
 use memweir_core::preload::Counter;
 
-use super::{MADV_POPULATE_WRITE, NONE, Palette, Pool, SEGMENT, give_back};
+use super::{NONE, Palette, Pool, SEGMENT, give_back};
 use crate::choice::{Set, has};
 use crate::counters::Counters;
 use crate::sys;
@@ -20,7 +20,7 @@ const GROUP: usize = 32;
 /// `MADV_COLD`, by which the kernel first lets go of the new pages of this processor that it has yet
 /// to list. The frames of pages that it holds so would not be free at once, if the helper frees them
 /// on another one.
-const DRAIN: i32 = 20;
+const DRAIN: i32 = sys::MADV_COLD;
 
 impl Pool {
     /// Recycles the wanted ones of `known` pages into the lane. False when the lane is full or
@@ -75,7 +75,7 @@ impl Pool {
     ) -> bool {
         let at = self.lane + slot * PAGE;
         let mut frames = [0; GROUP];
-        let known = match sys::advise(at, count * PAGE, MADV_POPULATE_WRITE) {
+        let known = match sys::advise(at, count * PAGE, sys::MADV_POPULATE_WRITE) {
             Ok(()) => Pagemap(self.pagemap).frames(at, &mut frames[..count]),
             Err(_) => 0,
         };
@@ -121,7 +121,7 @@ mod tests {
         let (mut pool, _, _) = searching();
         let both = libc::PROT_READ | libc::PROT_WRITE;
         sys::protect(pool.raw, 8 * PAGE, both).unwrap();
-        sys::advise(pool.raw, 8 * PAGE, MADV_POPULATE_WRITE).unwrap();
+        sys::advise(pool.raw, 8 * PAGE, sys::MADV_POPULATE_WRITE).unwrap();
         pool.held = 8;
         pool.colors[..8].copy_from_slice(&[NONE, 1, 1, NONE, 0, NONE, 1, NONE]);
         let mut entries = [Entry(0); 8];
