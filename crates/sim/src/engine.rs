@@ -91,6 +91,8 @@ struct Engine<const R: usize, const W: usize, const A: usize, C> {
     tracks: HashMap<TrackKey, Track<R, W>>,
     tasks: Vec<State<R, W, A>>,
     on: Vec<Option<usize>>,
+    /// The span after the one at hand of the task on each core.
+    following: Vec<Piece<R, W>>,
     contention: C,
     now: f64,
 }
@@ -110,6 +112,7 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
             tracks: HashMap::new(),
             tasks: Vec::with_capacity(tasks.len()),
             on: vec![None; cores],
+            following: vec![Piece::pause(0.0); cores],
             contention: C::new(cores, solver.curves.clone()),
             solver,
             now: 0.0,
@@ -187,6 +190,15 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
     fn begin(&mut self, core: usize, task: usize) {
         let piece = self.piece(task);
         self.contention.begin(self.now, core, &piece);
+        self.foresee(core, task);
+    }
+
+    /// Fetches the span that follows, so that it is here when somebody waits for it.
+    #[inline(always)]
+    fn foresee(&mut self, core: usize, task: usize) {
+        let state = &self.tasks[task];
+        let row = state.following(&self.solver, &self.programs[state.program].0);
+        self.following[core] = Piece { time: row.time, group: row.group };
     }
 
     /// The piece of a task is over: goes on with the next one, unless the task is complete.
@@ -202,16 +214,16 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
             return Step::Complete;
         }
         state.boundaries -= 1;
-        state.advance(&self.solver, &self.programs[state.program].0);
         if state.boundaries == 0 {
+            state.advance(&self.solver, &self.programs[state.program].0);
             self.begin(core, task);
             return Step::Next;
         }
+        self.contention.begin(self.now, core, &self.following[core]);
+        state.advance(&self.solver, &self.programs[state.program].0);
         // The whole span; how long it is follows when somebody asks.
         state.piece_end = f64::NAN;
-        let here = state.here();
-        let piece = Piece { time: here.time, group: here.group };
-        self.contention.begin(self.now, core, &piece);
+        self.foresee(core, task);
         Step::Next
     }
 

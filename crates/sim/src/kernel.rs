@@ -54,6 +54,13 @@ struct Thread {
     fresh: bool,
 }
 
+impl Thread {
+    /// Virtual runtime, if it runs.
+    fn vruntime_at(&self, now: f64) -> i64 {
+        self.vruntime + (now - self.dispatched) as i64
+    }
+}
+
 /// Cores on which tasks run, of one machine or another: simulated, or emulated with real programs.
 /// Times are nanoseconds from the start.
 pub trait Processor {
@@ -214,7 +221,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
     }
 
     fn now(&self) -> Nanos {
-        Nanos(self.execution.now().ceil() as u64)
+        nanos_of(self.execution.now())
     }
 
     /// The task on a core is complete; the execution has taken it off already.
@@ -270,8 +277,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
 
     /// Virtual runtime of a task that runs.
     fn vruntime(&self, task: usize) -> i64 {
-        let thread = &self.threads[task];
-        thread.vruntime + (self.execution.now() - thread.dispatched) as i64
+        self.threads[task].vruntime_at(self.execution.now())
     }
 
     /// Puts the first of a core's queue on it, if it is idle.
@@ -298,13 +304,13 @@ impl<P: Processor + ?Sized> Kernel<P> {
     /// Sets the end of the slice of the task on a core, if others wait for it and it is not set.
     fn arm(&mut self, core: usize) {
         if !self.timers.is_set(core, Timer::Slice) && !self.cores[core].idle_or_alone() {
-            self.begin_slice(core);
+            self.begin_slice(core, self.now());
         }
     }
 
-    fn begin_slice(&mut self, core: usize) {
+    fn begin_slice(&mut self, core: usize, now: Nanos) {
         let slice = std::mem::replace(&mut self.cores[core].first_slice, self.config.slice);
-        self.timers.set(core, Timer::Slice, self.now() + slice);
+        self.timers.set(core, Timer::Slice, now + slice);
     }
 
     fn slice_over(&mut self, core: usize) {
@@ -313,15 +319,16 @@ impl<P: Processor + ?Sized> Kernel<P> {
             self.timers.clear(core, Timer::Slice);
             return;
         };
-        if self.threads[first].vruntime <= self.vruntime(running) {
-            self.rotate(core, running, first);
+        let now = self.execution.now();
+        let vruntime = self.threads[running].vruntime_at(now);
+        if self.threads[first].vruntime <= vruntime {
+            self.rotate(core, (running, vruntime), first, now);
         }
-        self.begin_slice(core);
+        self.begin_slice(core, nanos_of(now));
     }
 
     /// Puts the first of a core's queue in place of the task that is on it, which then waits.
-    fn rotate(&mut self, core: usize, running: usize, first: usize) {
-        let vruntime = self.vruntime(running);
+    fn rotate(&mut self, core: usize, (running, vruntime): (usize, i64), first: usize, now: f64) {
         let thread = &mut self.threads[running];
         thread.vruntime = vruntime;
         thread.whereabouts = Whereabouts::Queued(core);
@@ -329,8 +336,15 @@ impl<P: Processor + ?Sized> Kernel<P> {
         self.cores[core].rotate(running, vruntime);
         let thread = &mut self.threads[first];
         thread.whereabouts = Whereabouts::Running(core);
-        thread.dispatched = self.execution.now();
+        thread.dispatched = now;
         thread.fresh = false;
         self.execution.exchange(core, first, self.context_switch);
     }
+}
+
+/// The first whole nanosecond that is not before a time. Rounding up by a conversion takes a fraction
+/// of what a call of the mathematical library does, and time slices end often.
+fn nanos_of(time: f64) -> Nanos {
+    let whole = time as u64;
+    Nanos(whole + u64::from((whole as f64) < time))
 }

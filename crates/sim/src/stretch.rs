@@ -23,6 +23,7 @@
 
 mod curve;
 mod moments;
+mod quartic;
 mod solve;
 
 use memweir_core::MAX_MEDIA;

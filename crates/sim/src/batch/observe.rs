@@ -14,14 +14,17 @@ impl Driver<'_> {
     pub(super) fn observe(&mut self) -> Vec<TaskQuantum> {
         let now = self.now();
         let elapsed = now - self.quantum_start;
-        let mut readings = std::mem::take(&mut self.ended);
+        let (mut tasks, mut observations): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.ended).into_iter().unzip();
         let mut resumed = self.present.clone();
         resumed.retain(|task| self.slots[*task].resumed.is_some());
         for (task, reading) in resumed.iter().zip(self.kernel.execution().read_all(&resumed)) {
-            readings.push(self.note(*task, now, reading));
+            let (seen, observation) = self.note(*task, now, reading);
+            tasks.push(seen);
+            observations.push(observation);
         }
-        readings.sort_by_key(|(seen, _)| seen.task);
-        let (tasks, observations): (Vec<_>, Vec<_>) = readings.into_iter().unzip();
+        tasks.sort_by_key(|seen| seen.task);
+        observations.sort_by_key(|observation| observation.job);
         let summary = self.scheduler.observe(elapsed, &observations);
         let everything = self.decision.running == Running::Everything;
         let chosen = tasks.iter().filter(|seen| seen.chosen && !everything);

@@ -91,6 +91,15 @@ impl<const R: usize, const W: usize, const A: usize> State<R, W, A> {
         &self.ahead[self.place % A]
     }
 
+    /// The span after the one at hand.
+    #[inline(always)]
+    pub(super) fn following(&self, solver: &Solver, program: &Program) -> Row<R, W> {
+        match self.ahead.get(self.place + 1) {
+            Some(row) => *row,
+            None => self.row_of((self.at.span + 1) % self.spans, solver, program),
+        }
+    }
+
     /// Goes on to the start of the next span.
     #[inline(always)]
     pub(super) fn advance(&mut self, solver: &Solver, program: &Program) {
@@ -161,7 +170,11 @@ pub(super) fn flows(totals: &[f64; FIGURES]) -> [Flow; MAX_MEDIA] {
     })
 }
 
+/// Most machines have fewer memories than there may be.
 fn rounded(lines: [f64; 2]) -> Traffic {
+    if lines == [0.0; 2] {
+        return Traffic::default();
+    }
     let [reads, writes] = lines.map(|lines| Lines((lines + 0.5) as u64));
     Traffic { reads, writes }
 }

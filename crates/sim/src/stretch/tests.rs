@@ -229,6 +229,19 @@ fn residual(machine: &Machine, tasks: &[Contender]) -> f64 {
     worst
 }
 
+fn serves_its_capacity(groups: Vec<(f64, f64)>) -> Result<(), TestCaseError> {
+    let (rates, shares): (Vec<f64>, Vec<f64>) = groups.into_iter().unzip();
+    prop_assume!(asked(&rates) > 1.0);
+    let mut speeds = vec![1.0; rates.len()];
+    let delay = saturate(&rates, &shares, &mut speeds);
+    let busy: f64 = rates.iter().zip(&speeds).map(|(rate, speed)| rate * speed).sum();
+    prop_assert!((busy - 1.0).abs() < 1e-8, "{busy}");
+    for (share, speed) in shares.iter().zip(&speeds) {
+        prop_assert!((speed * (1.0 + share * delay) - 1.0).abs() < 1e-12);
+    }
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn every_resource_is_as_busy_as_its_curve_says(
@@ -249,15 +262,18 @@ proptest! {
     fn what_saturates_one_memory_is_served_to_its_capacity(
         groups in prop::collection::vec((0.0..3.0f64, LEAST_STALL..1.0), 1..12),
     ) {
-        let (rates, shares): (Vec<f64>, Vec<f64>) = groups.into_iter().unzip();
-        prop_assume!(asked(&rates) > 1.0);
-        let mut speeds = vec![1.0; rates.len()];
-        let delay = saturate(&rates, &shares, &mut speeds);
-        let busy: f64 = rates.iter().zip(&speeds).map(|(rate, speed)| rate * speed).sum();
-        prop_assert!((busy - 1.0).abs() < 1e-8, "{busy}");
-        for (share, speed) in shares.iter().zip(&speeds) {
-            prop_assert!((speed * (1.0 + share * delay) - 1.0).abs() < 1e-12);
-        }
+        serves_its_capacity(groups)?;
+    }
+
+    /// For which there is a way of their own.
+    #[test]
+    fn four_that_saturate_a_memory_are_served_to_its_capacity(
+        mut groups in prop::collection::vec(
+            (prop_oneof![Just(0.0), 0.0..1.0f64, 0.0..50.0f64], LEAST_STALL..1.0), 4,
+        ),
+    ) {
+        groups[0].0 += 1.0;
+        serves_its_capacity(groups)?;
     }
 
     #[test]
