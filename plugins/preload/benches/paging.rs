@@ -1,6 +1,9 @@
 //! What paging with direct read costs: reads and writes of evicted pages, evictions, swap-in from
 //! zram in the same run, and a program that fits its budget beside the same without the library.
 //!
+//! Before huge pages are taken as many are touched and given back: the host of a virtual machine may
+//! provide free memory only when it is touched, which takes milliseconds for each, whoever does it.
+//!
 //! `cargo bench -p memweir-preload --bench paging`; `MEMWEIR_PAIRS` is the number of pairs of the
 //! last figure.
 
@@ -31,7 +34,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [_, "faults"] => faults(),
+        [_, "rounds"] => rounds(),
         [_, "fits"] => fits(),
+        [_, "nothing"] => {}
         _ if arguments.iter().any(|argument| argument == "--bench") => measure(),
         _ => println!("run `cargo bench -p memweir-preload --bench paging` to measure"),
     }
@@ -39,41 +44,81 @@ fn main() -> ExitCode {
 }
 
 fn measure() {
-    let counters = paged("faults", 128).expect("root, and userfaultfd");
-    let pages = counters.get(PageCounter::Evictions).max(1);
-    let nanos = counters.get(PageCounter::EvictionNanos) as f64 / pages as f64;
-    println!("eviction of a page, in batches      {:8.3} us", nanos / 1000.0);
+    let alone = NvmPlace::File { path: "/dev/shm".into() };
+    for (place, what) in [(NvmPlace::Memfd, "huge pages"), (alone, "single pages")] {
+        warm();
+        println!("slots in {what}:");
+        let counters = paged("faults", 128, place).expect("root, and userfaultfd");
+        println!("  eviction of a page for the first time{:8.3} us", eviction(&counters));
+    }
+    println!("written in a row, again and again:");
+    paged("rounds", 128, NvmPlace::Memfd).expect("as before");
     match zram() {
-        Ok(micros) => println!("swap-in of a page from zram         {micros:8.3} us"),
+        Ok(micros) => println!("swap-in of a page from zram            {micros:8.3} us"),
         Err(reason) => println!("SKIPPED: zram: {reason}"),
     }
     pairs();
 }
 
-/// CPU time of the same program, paged and not, in pairs.
+/// CPU time of the same program, paged and not, in pairs: what paging adds to a program that does
+/// nothing, and to one that has all the memory that it wants.
 fn pairs() {
     let pairs = std::env::var("MEMWEIR_PAIRS")
         .map_or(PAIRS, |number| number.parse().expect("MEMWEIR_PAIRS is a number"));
-    let mut changes = Vec::new();
-    for pair in 0..pairs {
-        let native = || used(|| drop(itself("fits").status()));
-        let paged = || used(|| drop(paged("fits", 1024)));
-        let (native, paged) = if pair % 2 == 0 {
-            let native = native();
-            (native, paged())
-        } else {
-            let paged = paged();
-            (native(), paged)
-        };
-        changes.push((paged / native - 1.0) * 100.0);
+    let added = |[native, paged]: [f64; 2]| (paged - native) * 1000.0;
+    let (more, within) = compare("nothing", 1024, pairs, added);
+    println!("starting a program                     {more:+8.2} ms{within}");
+    let change = |[native, paged]: [f64; 2]| (paged / native - 1.0) * 100.0;
+    for (dram, how) in [(1024, "easily"), (96, "just  ")] {
+        let (change, within) = compare("fits", dram, pairs, change);
+        println!("a program that fits {how}, to native {change:+8.2} %{within}, 1 % allowed");
     }
-    let (change, interval) = hodges_lehmann(&changes, LEVEL).expect("pairs");
-    let within = interval.map_or(String::new(), |i| format!(" [{:+.2}, {:+.2}]", i.low, i.high));
-    println!("a program that fits, against native {change:+8.2} %{within}, 1 % allowed");
 }
 
-/// CPU time of children that `work` starts and waits for.
+/// How the CPU times of a work differ, native and paged; the middle and where it lies.
+fn compare(
+    work: &str,
+    dram: u64,
+    pairs: usize,
+    difference: impl Fn([f64; 2]) -> f64,
+) -> (f64, String) {
+    let native = || used(|| drop(itself(work).status()));
+    let paged = || used(|| drop(paged(work, dram, NvmPlace::Memfd)));
+    let pair = |number: usize| match number % 2 {
+        0 => [native(), paged()],
+        _ => {
+            let paged = paged();
+            [native(), paged]
+        }
+    };
+    let differences: Vec<f64> = (0..pairs).map(|number| difference(pair(number))).collect();
+    let (middle, interval) = hodges_lehmann(&differences, LEVEL).expect("pairs");
+    (middle, interval.map_or(String::new(), |i| format!(" [{:+.2}, {:+.2}]", i.low, i.high)))
+}
+
+/// Microseconds that a page took to leave.
+fn eviction(counters: &PageCounters) -> f64 {
+    let pages = counters.get(PageCounter::Evictions).max(1);
+    counters.get(PageCounter::EvictionNanos) as f64 / pages as f64 / 1000.0
+}
+
+/// Touches as much memory as a run has, in huge pages, and gives it back.
+fn warm() {
+    const LENGTH: usize = 512 * MIB;
+    let start = map(LENGTH);
+    // SAFETY: the memory is this program's, and nobody uses it afterwards.
+    unsafe {
+        libc::madvise(start as *mut libc::c_void, LENGTH, libc::MADV_HUGEPAGE);
+        write(&pages_of(start, LENGTH));
+        libc::munmap(start as *mut libc::c_void, LENGTH);
+    }
+}
+
+/// CPU time of processes that `work` starts and that have ended, helpers included: they become this
+/// program's children when the one that they helped ends.
 fn used(work: impl FnOnce()) -> f64 {
+    // SAFETY: concerns this program's children alone.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     let now = || {
         // SAFETY: zero is valid, and the kernel writes the times.
         let usage = unsafe {
@@ -86,6 +131,8 @@ fn used(work: impl FnOnce()) -> f64 {
     };
     let before = now();
     work();
+    // SAFETY: waits for whatever is left, and asks for no status.
+    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::__WALL) } > 0 {}
     now() - before
 }
 
@@ -96,12 +143,12 @@ fn itself(work: &str) -> Command {
 }
 
 /// Runs the work paged with so many MiB of DRAM; none if that is not possible here.
-fn paged(work: &str, dram: u64) -> Option<PageCounters> {
+fn paged(work: &str, dram: u64, nvm: NvmPlace) -> Option<PageCounters> {
     let counters = tempfile::NamedTempFile::new_in("/dev/shm").ok()?;
     counters.as_file().set_len(PAGE_COUNTERS_BYTES as u64).ok()?;
     let order = PageOrder {
         dram: Bytes(dram << 20),
-        nvm: NvmPlace::Memfd,
+        nvm,
         nvm_size: Bytes(1 << 30),
         direct_read: DirectRead::InPlace,
         victims: "fifo".to_owned(),
@@ -182,13 +229,32 @@ fn faults() {
     let away: Vec<usize> = arena.into_iter().filter(|page| is_away(&pagemap, *page)).collect();
     assert!(away.len() > 1000, "{} pages were evicted", away.len());
     let (direct, straight) = away.split_at(away.len() / 2);
-    println!("read of an evicted page, in place   {:8.3} us", per_page(direct, read));
-    println!("write to a page read in place       {:8.3} us", per_page(direct, write));
-    println!("write to an evicted page            {:8.3} us", per_page(straight, write));
+    println!("  read of an evicted page, in place    {:8.3} us", per_page(direct, read));
+    println!("  write to a page read in place        {:8.3} us", per_page(direct, write));
+    println!("  write to an evicted page             {:8.3} us", per_page(straight, write));
 }
 
-/// Fills memory, sorts it, and fills some more.
+/// Writes to more memory than there is room for, so that pages leave that have been away before.
+fn rounds() {
+    let order: PageOrder =
+        std::env::var(PAGE_ORDER_VARIABLE).expect("an order").parse().expect("an order");
+    let counted = || PageCounters::of(&std::fs::read(&order.counters).expect("counters"));
+    let arena = pages_of(map(160 * MIB), 160 * MIB);
+    write(&arena);
+    let before = counted();
+    (0..4).for_each(|_| write(&arena));
+    let after = counted();
+    let more = |counter| (after.get(counter) - before.get(counter)) as f64;
+    let micros = more(PageCounter::EvictionNanos) / more(PageCounter::Evictions) / 1000.0;
+    println!("  eviction of a page                   {micros:8.3} us");
+}
+
+/// Fills memory, sorts it, and fills some more, for a second in all.
 fn fits() {
+    (0..8).for_each(|_| sort());
+}
+
+fn sort() {
     let mut state = 1u64;
     let mut next = || {
         state =

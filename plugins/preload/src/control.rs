@@ -38,6 +38,8 @@ pub(crate) enum Ask {
     /// Move this range: its new length, flags of `mremap` and the new address follow. The answer is
     /// the new address, or an error as the kernel would return it.
     Move = 6,
+    /// Look how much memory there is: it may be more than was agreed.
+    Look = 7,
 }
 
 /// Nothing is asked for, or the helper has taken the request.

@@ -48,14 +48,15 @@ pub(crate) fn sizes() -> [u64; 2] {
 /// Pages of memory without a file that are present.
 pub(crate) fn own_pages() -> usize {
     let mut buffer = [0; 256];
-    anonymous_of(read(c"/proc/self/statm", &mut buffer))
+    usage_of(read(c"/proc/self/statm", &mut buffer)).0
 }
 
-/// The same, from the text of `statm`.
-pub(crate) fn anonymous_of(text: &[u8]) -> usize {
+/// The same, from the text of `statm`, and pages of address space that can become such: private
+/// mappings that can be written, and stacks.
+pub(crate) fn usage_of(text: &[u8]) -> (usize, usize) {
     let mut words = text.split(|byte| *byte == b' ').skip(1).map(number);
     let (resident, shared) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
-    resident.saturating_sub(shared) as usize
+    (resident.saturating_sub(shared) as usize, words.nth(2).unwrap_or(0) as usize)
 }
 
 /// Pages that are available, to the machine and to the groups.

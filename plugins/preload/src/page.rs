@@ -12,34 +12,41 @@
 //! To take pages from D to N, the helper
 //!
 //! 1. makes writes to them wait (`UFFDIO_WRITEPROTECT`), and looks which of them are D,
-//! 2. makes sure that their slots were taken out of the file since they came to be D, by punching a
-//!    hole there, now or when a scan found them,
-//! 3. writes them to the file (`pwrite`),
+//! 2. waits for every page fault of their mappings that is under way, by a call that locks these; or
+//!    makes sure that their slots were taken out of the file since they came to be D,
+//! 3. writes them to their slots (`pwrite`),
 //! 4. drops the copies (`MADV_DONTNEED`) and lets writes go on.
 //!
 //! A batch goes through each step together. The order of steps matters for each page alone: none of
 //! them changes a page of another cluster.
 //!
-//! A page fault that began before step 1 may install its result at any time, if the entry of the
-//! page table is then as the fault found it. Of these there are two kinds (Linux 6.12):
+//! A page fault copies the slot, and installs its copy later if the entry of the page table is then
+//! as the fault found it. `do_cow_fault` found an empty entry, `wp_page_copy` found the file's page
+//! mapped, and copies it even without its lock (Linux 6.12). If another thread takes the page to D
+//! meanwhile, writes, and the page is evicted and read again, the entry is the same as before: the
+//! stale copy would be installed, and the write be lost. But a fault holds the lock of its mapping,
+//! or that of all mappings, from its first look at the entry until its end, and step 2 takes both for
+//! itself. So what began before step 1 is over before step 3. What begins later finds the page D and
+//! protected, and waits without having copied anything, until step 4 empties the entry; then the slot
+//! has what it must have.
 //!
-//! * `do_cow_fault` found an empty entry. It holds the lock of the file's page from before its copy
-//!   until the entry is set, and `pwrite` takes that lock. So the fault is over before the slot
-//!   changes, and finds the entry not empty; or it copies what step 3 wrote.
-//! * `wp_page_copy` found the file's page F mapped, and copies it *without* its lock. If another
-//!   thread takes the page to D meanwhile, writes, and the page is evicted and read again, the entry
-//!   would be the same as before: the stale copy would be installed, and the write be lost. But step
-//!   2 took F out of the file, so the page that is mapped now is another one: the fault holds a
-//!   reference, so F cannot have been used again. The entry differs, and the fault begins anew.
+//! So a slot may stay in the file while its page is D, and be written over when that leaves again,
+//! which costs a third of writing to a hole. Where NVM is short the slots of D pages are taken out of
+//! the file as scans find them.
 //!
-//! Step 2 may be done at any time while the page is D, and need not be done twice. What is D stays so
-//! until step 4, so F, which was mapped before, was in the file when the page came to be D, and is
-//! punched whenever that happens. A fault that is late may put a new page into the hole, before or
-//! after; nobody has it mapped before step 4 empties the entry, and then its content is that of
-//! step 3. The helper punches at once when a scan finds that a write has brought pages back, because
-//! that frees their slots. Only the program can end D otherwise, by giving the page up
-//! (`MADV_DONTNEED`, `munmap`): then it is punched before the program's call returns or the address
-//! is used again, and what is written in between may be lost as it may without paging.
+//! Who is waited for may itself wait for a processor, and others fill memory meanwhile. Where the
+//! budget does not bear that, and the slot is no part of a huge page, the other step 2 does as well:
+//! `do_cow_fault` holds the lock of the file's page from before its copy until the entry is set, and
+//! `pwrite` takes that lock, so the fault is over before the slot changes, and finds the entry not
+//! empty, or copies what step 3 wrote. `wp_page_copy` holds a reference to the page that it copies,
+//! which is no longer in the file and cannot be used again, so the entry differs from what it found.
+//! What is D stays so until step 4, so its slot's page, if it was mapped before, is taken out whenever
+//! that happens while it is D. A fault that is late may put a new page into the hole; nobody has it
+//! mapped before step 4 empties the entry, and then its content is that of step 3.
+//!
+//! Only the program can end D otherwise, by giving the page up (`MADV_DONTNEED`, `munmap`): then the
+//! slot is emptied before the program's call returns or the address is used again, and what is
+//! written in between may be lost as it may without paging.
 //!
 //! # Why nobody waits for ever
 //!

@@ -14,6 +14,7 @@ mod stalls;
 #[path = "paged/stress.rs"]
 mod stress;
 
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -166,6 +167,44 @@ fn no_write_is_lost_where_reads_copy() {
 }
 
 #[test]
+fn no_write_is_lost_where_files_have_huge_pages() {
+    if !possible() {
+        return;
+    }
+    let mount = mount_of_huge_pages().expect("a tmpfs of huge pages");
+    // Nobody else can name it.
+    let path = format!("/proc/{}/fd/{}", std::process::id(), mount.as_raw_fd());
+    let nvm = NvmPlace::File { path: path.into() };
+    let (output, counters) = run("stress", PageOrder { nvm, ..order(12) });
+    succeeds(&output);
+    assert!(counters.get(PageCounter::Evictions) >= stress::evictions());
+}
+
+/// A tmpfs that makes huge pages of what is written at once, which ends with the descriptor.
+fn mount_of_huge_pages() -> std::io::Result<OwnedFd> {
+    const SET_STRING: libc::c_uint = 1;
+    const CREATE: libc::c_uint = 6;
+    let checked = |result: libc::c_long| match result {
+        -1 => Err(std::io::Error::last_os_error()),
+        number => Ok(number as i32),
+    };
+    let none = std::ptr::null::<libc::c_char>();
+    // SAFETY: the names end with zero bytes; each descriptor is new and ours.
+    unsafe {
+        let context = checked(libc::syscall(libc::SYS_fsopen, c"tmpfs".as_ptr(), 0))?;
+        let context = OwnedFd::from_raw_fd(context);
+        let configure = |command: libc::c_uint, key: *const _, value: *const _| {
+            let number = context.as_raw_fd();
+            checked(libc::syscall(libc::SYS_fsconfig, number, command, key, value, 0))
+        };
+        configure(SET_STRING, c"huge".as_ptr(), c"always".as_ptr())?;
+        configure(CREATE, none, none)?;
+        let mount = checked(libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 0, 0))?;
+        Ok(OwnedFd::from_raw_fd(mount))
+    }
+}
+
+#[test]
 fn the_stress_finds_lost_writes() {
     let output = program("uncontrolled").output().expect("this program");
     assert!(!output.status.success(), "eviction without protection loses nothing?");
@@ -177,9 +216,14 @@ fn what_fits_is_left_alone() {
     if !possible() {
         return;
     }
+    let begun = Instant::now();
     let (output, counters) = run("fill", order(256));
+    let seconds = begun.elapsed().as_secs_f64();
     succeeds(&output);
     assert_eq!(counters.get(PageCounter::Processes), 1);
+    // Twenty a second, and as often as memory is added.
+    let looks = counters.get(PageCounter::Looks);
+    assert!((looks as f64) < 50.0 + 25.0 * seconds, "{looks} looks in {seconds} s");
     assert_eq!(counters.get(PageCounter::ConvertedBytes), 0);
     assert_eq!(counters.get(PageCounter::Evictions), 0);
 }

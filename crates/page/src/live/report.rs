@@ -63,9 +63,11 @@ pub struct Report {
     pub evictions: u64,
     /// Evicted pages that were read where they lay.
     pub direct_reads: u64,
+    /// Evicted pages that were mapped along with one that was read: whether they were read is not known.
+    pub mapped_around: u64,
     /// Pages copied back to DRAM.
     pub copies_in: u64,
-    /// Pages read in place that were never copied back.
+    /// Pages read in place that were never copied back, without those mapped along with others.
     pub copies_avoided: u64,
     /// Memory in NVM that was not in DRAM, averaged over the run.
     pub dram_relieved_bytes: Bytes,
@@ -123,6 +125,7 @@ impl Report {
             outcome,
             evictions: row.evictions,
             direct_reads: row.direct_reads,
+            mapped_around: counters.get(PageCounter::MappedAround),
             copies_in: row.copies_in,
             copies_avoided: row.copies_avoided,
             dram_relieved_bytes: paged.relieved(),

@@ -182,7 +182,7 @@ impl Paged {
         if !processes.is_empty() {
             self.seen.last = Some(row);
         }
-        self.seen.nvm_seconds += row.nvm_used_bytes.as_f64() * (at.0 - self.seen.at.0);
+        self.seen.nvm_seconds += Bytes(counters.relieved()).as_f64() * (at.0 - self.seen.at.0);
         self.seen.at = at;
         let ended = match self.order.when_full {
             WhenFull::Stop => None,

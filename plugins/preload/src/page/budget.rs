@@ -3,15 +3,31 @@
 
 /// Pages that a thread can touch in a microsecond, at most: one fault takes longer.
 const PAGES_PER_MICRO: usize = 1;
-/// The same while faults may bring huge pages.
-const HUGE_PAGES_PER_MICRO: usize = 10;
+/// The same while faults may bring huge pages, which have to be cleared: 16 GB/s.
+const HUGE_PAGES_PER_MICRO: usize = 4;
 /// Pages that huge pages are given up for, however much the budget is.
 const HUGE_MARGIN: usize = 1 << 14;
 /// Pages that a thread fills in some tens of milliseconds, for which the helper may be kept from its
 /// processor: a machine below this one may stop it, and others may come before it.
 const STALL: usize = 1 << 15;
+/// Pages that writes bring back between two looks: two threads, one page in two microseconds each.
+const UNSEEN: usize = 100;
+/// The same while a chunk is protected from them: in 20 microseconds.
+const UNSEEN_PER_CHUNK: usize = 10;
+/// The same while a huge page is written that the host of a virtual machine has yet to provide: in
+/// ten milliseconds.
+const STALL_UNSEEN: usize = 9000;
+/// Pages that are given by credit at once, at most.
+const MOST_CREDIT: usize = 1 << 13;
+/// Pages that a stack may grow by, of which nobody is told, before looks are as often as it takes.
+const STACK: usize = 2048;
 /// Bounds of the pause between looks, in microseconds.
 const PAUSE: (usize, usize) = (100, 50_000);
+/// The longest while new memory is given by credit and nobody has to look: in case that some comes all
+/// the same.
+const PAUSE_PRESSED: usize = 10_000;
+/// Pauses that are shorter, for memory that may become short, cost more than giving credit does.
+const TOO_OFTEN: usize = 2_000;
 
 /// How short memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,32 +48,66 @@ pub(crate) struct Budget {
     pub(crate) pages: usize,
     /// Processors on which it can be filled.
     pub(crate) processors: usize,
+    /// Chunks of a huge page that writers have to be kept from one after the other.
+    pub(crate) chunks: usize,
 }
 
 impl Budget {
+    /// That many pages, of a program of which nothing has left DRAM yet.
+    pub(crate) const fn new(pages: usize, processors: usize) -> Self {
+        Self { pages, processors, chunks: 0 }
+    }
+
+    /// Whether some milliseconds may pass without a look: a twentieth is as much as comes then.
+    pub(crate) const fn bears_stalls(self) -> bool {
+        self.pages / 20 >= STALL_UNSEEN
+    }
+
+    /// Whether more comes between two looks than the budget may be passed by.
+    const fn is_small(self) -> bool {
+        self.pages / 20 < UNSEEN
+    }
+
     /// Pages above which some leave.
-    pub(crate) const fn high(self) -> usize {
-        self.pages - self.pages / 64
+    pub(crate) fn high(self) -> usize {
+        self.hold_above() - self.pages / 64
     }
 
     /// Pages that are left then.
-    const fn low(self) -> usize {
-        self.pages - self.pages / 32
+    fn low(self) -> usize {
+        self.hold_above() - self.pages / 32
     }
 
-    /// Pages above which who writes has to wait.
-    pub(crate) const fn hold_above(self) -> usize {
-        self.pages
+    /// Pages above which who writes has to wait. Of a small budget, or of one that is small beside the
+    /// program, so many less that what comes until then does not pass it by more than a twentieth.
+    pub(crate) fn hold_above(self) -> usize {
+        let comes = UNSEEN + self.chunks * UNSEEN_PER_CHUNK;
+        (self.pages + self.pages / 20).saturating_sub(comes).clamp(self.pages / 2, self.pages)
     }
 
     /// Pages below which who waits goes on.
-    pub(crate) const fn release_below(self) -> usize {
-        self.pages - self.pages / 128
+    pub(crate) fn release_below(self) -> usize {
+        self.hold_above() - self.pages / 128
     }
 
-    /// Pages above which new memory is given by credit. Until then it comes unasked.
+    /// Pages above which new memory is given by credit. Until then it comes unasked, except of small
+    /// budgets.
     fn pressed_above(self) -> usize {
+        if self.is_small() {
+            return 0;
+        }
         self.pages - (self.pages / 2).min(STALL).max(self.pages / 8)
+    }
+
+    /// Pages that can be added before somebody has to look, if there can be `reach` pages as it is.
+    pub(crate) fn room(self, reach: usize, stage: Stage) -> usize {
+        let most = match stage {
+            Stage::Ample | Stage::Small => self.pressed_above().saturating_sub(STACK),
+            // Of what nobody is told there may be as much as there is room.
+            Stage::Pressed if !self.is_small() => self.high().saturating_sub(UNSEEN),
+            Stage::Pressed | Stage::Over => 0,
+        };
+        most.saturating_sub(reach)
     }
 
     /// Pages that leave together: while they do nobody looks who fills memory.
@@ -68,6 +118,14 @@ impl Budget {
     /// Pages that are given at once: few beside the budget.
     pub(crate) fn window(self) -> usize {
         (self.pages / 128).next_power_of_two().clamp(16, 512)
+    }
+
+    /// Pages that are given at once while none has to leave and there can be `reach` of them: a quarter
+    /// of what is left, so that some is left for other threads.
+    pub(crate) fn credit(self, reach: usize) -> usize {
+        let quarter = self.high().saturating_sub(reach) / 4;
+        let whole = quarter.checked_ilog2().map_or(0, |log| 1 << log);
+        whole.clamp(self.window(), MOST_CREDIT)
     }
 
     pub(crate) fn stage(self, total: usize) -> Stage {
@@ -87,6 +145,22 @@ impl Budget {
             return 0;
         }
         ((total - self.low()) * own).div_ceil(total).min(own)
+    }
+
+    /// Whether looks would have to be so frequent that it is better to give new memory by credit.
+    pub(crate) fn is_near(self, total: usize, stage: Stage) -> bool {
+        self.pause(total, stage) < TOO_OFTEN
+    }
+
+    /// The least room for which nobody has to look: with less the program would say all the time that
+    /// it made some.
+    pub(crate) fn least_room(self) -> usize {
+        self.window() / 8
+    }
+
+    /// Microseconds between looks where nobody has to look.
+    pub(crate) fn pause_at_ease(stage: Stage) -> usize {
+        if stage < Stage::Pressed { PAUSE.1 } else { PAUSE_PRESSED }
     }
 
     /// Microseconds in which no threshold can be passed by much.
@@ -109,14 +183,14 @@ mod tests {
     use super::*;
 
     /// 64 MiB.
-    const BUDGET: Budget = Budget { pages: 16_384, processors: 2 };
+    const BUDGET: Budget = Budget::new(16_384, 2);
 
     #[test]
     fn memory_becomes_short_by_stages() {
         let stages = [(0, Stage::Ample), (1, Stage::Small), (8_193, Stage::Pressed)];
         assert!(stages.iter().all(|(pages, stage)| BUDGET.stage(*pages) == *stage));
         assert_eq!((BUDGET.stage(16_128), BUDGET.stage(16_129)), (Stage::Pressed, Stage::Over));
-        let large = Budget { pages: 1 << 20, processors: 2 };
+        let large = Budget::new(1 << 20, 2);
         assert_eq!(
             (large.stage(1 << 18), large.stage((1 << 18) + 1)),
             (Stage::Ample, Stage::Small)
@@ -147,8 +221,52 @@ mod tests {
     }
 
     #[test]
+    fn small_budgets_leave_room_for_what_comes_unseen() {
+        let small = |mib: usize| Budget::new(mib * 256, 2);
+        // 256 + 12 - 100, 512 + 25 - 100, 1024 + 51 - 100 pages.
+        assert_eq!([1, 2, 4].map(|mib| small(mib).hold_above()), [168, 437, 975]);
+        assert_eq!(small(8).hold_above(), 2048, "a twentieth is 102 pages");
+        // 4096 + 204 - 100 - 400, and no more than half less.
+        assert_eq!(Budget { chunks: 40, ..small(16) }.hold_above(), 3800);
+        assert_eq!(Budget { chunks: 1 << 20, ..small(16) }.hold_above(), 2048);
+        assert_eq!(Budget { chunks: 40, ..small(64) }.hold_above(), 16_384);
+        assert_eq!(small(1).stage(1), Stage::Pressed, "from the start");
+        assert_eq!(Budget::new(16, 2).hold_above(), 8);
+    }
+
+    #[test]
+    fn nobody_has_to_look_as_long_as_address_space_is_little() {
+        // Half of the budget, without what a stack may grow by.
+        assert_eq!(BUDGET.room(0, Stage::Ample), 8_192 - 2_048);
+        assert_eq!(
+            [6_143, 6_144, 1 << 30].map(|reach| BUDGET.room(reach, Stage::Small)),
+            [1, 0, 0]
+        );
+        let small = Budget::new(1024, 2);
+        assert_eq!(small.room(0, Stage::Ample), 0, "new memory is by credit from the start");
+        // Then all of it, but for what leaves early.
+        assert_eq!(BUDGET.room(10_000, Stage::Pressed), 16_128 - 10_100);
+        assert_eq!(small.room(0, Stage::Pressed), 0);
+        assert_eq!(BUDGET.room(0, Stage::Over), 0);
+    }
+
+    #[test]
+    fn credit_comes_before_looks_are_too_frequent() {
+        // Until 8,192 are there, 2 pages come in a microsecond, and half of the time is waited.
+        assert!(!BUDGET.is_near(192, Stage::Small) && BUDGET.is_near(193, Stage::Small));
+    }
+
+    #[test]
+    fn credit_falls_with_what_is_left() {
+        // A quarter of 16,128 - 10,000 is 1,532.
+        assert_eq!(BUDGET.credit(10_000), 1024);
+        assert_eq!((BUDGET.credit(16_000), BUDGET.credit(1 << 30)), (128, 128), "the window");
+        assert_eq!(Budget::new(1 << 24, 2).credit(0), MOST_CREDIT);
+    }
+
+    #[test]
     fn looks_are_rare_while_there_is_much_room() {
-        assert_eq!(Budget { pages: 1 << 24, processors: 2 }.pause(0, Stage::Ample), PAUSE.1);
+        assert_eq!(Budget::new(1 << 24, 2).pause(0, Stage::Ample), PAUSE.1);
         assert_eq!(BUDGET.pause(1 << 20, Stage::Over), PAUSE.0);
     }
 }

@@ -73,8 +73,17 @@ extern "C" fn mmap(
         }
         mapped
     });
-    if own && let Ok(start) = mapped {
-        announce(pages(start, length));
+    if let Ok(start) = mapped {
+        let writable =
+            flags & libc::MAP_TYPE == libc::MAP_PRIVATE && protection & libc::PROT_WRITE != 0;
+        if own {
+            announce(pages(start, length));
+        } else if writable {
+            tell(|space| space.add_unwatched(length));
+        }
+        if writable {
+            grown(length);
+        }
     }
     address_of(mapped)
 }
@@ -84,6 +93,13 @@ fn announce(range: Span) {
     let from = space::get().map_or(0, |space| space.tell_from.load(Ordering::Relaxed));
     if from > 0 && range.length() >= from {
         ask(Ask::Watch, range, [0; 3]);
+    }
+}
+
+/// Tells the helper of address space that was made writable, where it has to hear of it.
+fn grown(length: usize) {
+    if space::get().is_some_and(|space| space.grow(length)) {
+        ask(Ask::Look, Span::default(), [0; 3]);
     }
 }
 
@@ -100,7 +116,11 @@ extern "C" fn munmap(address: usize, length: usize) -> c_int {
 
 extern "C" fn mprotect(address: usize, length: usize, protection: c_int) -> c_int {
     // SAFETY: the program's own call.
-    done(changing(|| unsafe { sys!(libc::SYS_mprotect, address, length, protection) }))
+    let result = changing(|| unsafe { sys!(libc::SYS_mprotect, address, length, protection) });
+    if result.is_ok() && protection & libc::PROT_WRITE != 0 {
+        grown(length);
+    }
+    done(result)
 }
 
 extern "C" fn mremap(
@@ -117,12 +137,19 @@ extern "C" fn mremap(
         || (ours && space::get().is_some_and(|s| s.tell_from.load(Ordering::Relaxed) > 0));
     let usual = old.is_multiple_of(PAGE) && old_length > 0 && length > 0;
     let plain = flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) == 0;
+    let resized = || {
+        let result = changing(|| moved(old, old_length, length, flags, to));
+        if result.is_ok() {
+            grown(length.saturating_sub(old_length));
+        }
+        result
+    };
     if !pieces || !usual || !plain {
-        return address_of(changing(|| moved(old, old_length, length, flags, to)));
+        return address_of(resized());
     }
     if has_helper() && !in_file(range) {
         ask(Ask::Settle, range, [0; 3]);
-        let result = changing(|| moved(old, old_length, length, flags, to));
+        let result = resized();
         if result != Err(Errno(libc::EFAULT)) {
             return address_of(result);
         }
@@ -258,6 +285,7 @@ extern "C" fn brk(address: usize) -> c_int {
     if to > from {
         tell(|space| space.with(|ranges| ranges.add(Span::new(from, to))));
         announce(Span::new(from, to));
+        grown(to - from);
     } else if to < from {
         forget(Span::new(to, from));
     }

@@ -6,11 +6,16 @@ mod children;
 mod convert;
 mod credit;
 mod evict;
+mod files;
 mod hold;
+mod look;
+mod marks;
 mod nvm;
+mod pace;
 mod pages;
 mod requests;
 mod scan;
+mod settle;
 mod transfer;
 
 use std::ffi::{CStr, CString};
@@ -93,7 +98,7 @@ impl Start {
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Some(Self {
-            budget: Budget { pages: order.dram.0 as usize / PAGE, processors },
+            budget: Budget::new(order.dram.0 as usize / PAGE, processors),
             nvm_bytes: order.nvm_size.0 as usize,
             place,
             copies: order.direct_read == DirectRead::Copy,
@@ -120,8 +125,12 @@ pub(crate) struct Begin {
 struct Tables {
     maps: Maps,
     slots: Slots,
-    /// What is known of each slot's page: [`IN_DRAM`] and the like.
-    flags: [u8; SLOTS],
+    /// What is known of each slot's page: [`IN_DRAM`](marks::IN_DRAM) and the like.
+    marks: [u8; SLOTS],
+    /// Chunks whose slots are in the file of huge pages.
+    huge: nvm::Chunks,
+    /// Those of them that are not watched: no page of theirs was to leave since all did.
+    unwatched: nvm::Chunks,
     found: [Found; 1024],
     pending: [Message; PENDING],
     pending_used: usize,
@@ -131,17 +140,6 @@ struct Tables {
     protected: Spans<BATCH>,
     page: [u64; PAGE / 8],
 }
-
-/// The page has a copy in DRAM, and the policy knows it.
-const IN_DRAM: u8 = 1;
-/// The slot has the page's content, or had it until a write brought it back.
-const IN_NVM: u8 = 2;
-/// The page was seen mapped in place since it was evicted.
-const READ: u8 = 4;
-/// The helper itself has read and written the page since, to see how long that takes.
-const PROBED: u8 = 8;
-/// The page has a copy in DRAM, and since it came there its slot was taken out of the file.
-const FREED: u8 = 16;
 
 /// Where the helper begins.
 pub(crate) extern "C" fn run(begin: usize) -> ! {
@@ -153,6 +151,8 @@ pub(crate) extern "C" fn run(begin: usize) -> ! {
     match Pager::prepare(start, &mut begin.tables, &mut begin.nodes) {
         Ok(mut pager) => {
             start.tally.add(PageCounter::Processes, 1);
+            // What is there may be too much already.
+            pager.look();
             start.control.announce(READY);
             pager.serve();
             pager.finish();
@@ -171,7 +171,7 @@ struct Pager<'a> {
     pagemap: Pagemap,
     statm: i32,
     maps: i32,
-    nvm: i32,
+    nvm: files::Files,
     main: i32,
     /// This process, where pages of several ranges can be dropped by one call.
     itself: Option<i32>,
@@ -179,8 +179,14 @@ struct Pager<'a> {
     entry: usize,
     own: Total,
     total: Total,
+    /// Slots that are [`KEPT`](marks::KEPT).
+    kept: usize,
     stage: Stage,
     state: PagedState,
+    /// Whether memory cannot become short before the program says that it has made room for more.
+    at_ease: bool,
+    /// Pages that may come without a word, since accesses to all others were made to wait.
+    credit: usize,
     /// Nothing is to be evicted until then: nothing could be, or there was no room.
     idle_until: u64,
     rarely_due: u64,
@@ -189,6 +195,8 @@ struct Pager<'a> {
     held_since: u64,
     /// What is protected next, when writers are held.
     hold_from: usize,
+    /// Where writers are let go on next.
+    release_from: usize,
     /// Where a page came to DRAM last.
     arrived_at: usize,
     converting: convert::Hand,
@@ -202,6 +210,9 @@ impl<'a> Pager<'a> {
         let minor = if start.copies { FEATURE_MINOR_SHMEM } else { 0 };
         let features = FEATURE_FORK | FEATURE_WRITES_SHMEM | FEATURE_WRITES_UNPOPULATED | minor;
         let uffd = Uffd::open_with(features)?;
+        // Forks are told where anything is watched that the child gets; this always is.
+        let herald = sys::map(PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
+        uffd.register_for(herald, PAGE, uffd::WRITES)?;
         let bells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
         sys::advise(bells, REQUESTS * PAGE, libc::MADV_DONTFORK)?;
         uffd.register_for(bells, REQUESTS * PAGE, uffd::MISSING)?;
@@ -216,20 +227,24 @@ impl<'a> Pager<'a> {
             pagemap: Pagemap(sys::open(c"/proc/self/pagemap", libc::O_RDONLY)?),
             statm: sys::open(c"/proc/self/statm", libc::O_RDONLY)?,
             maps: sys::open(c"/proc/self/maps", libc::O_RDONLY)?,
-            nvm: nvm::create(start.place)?,
+            nvm: files::Files::create(start.place)?,
             main,
             itself: batch::itself(bells),
             entry: start.tally.claim(start.main).ok_or(Errno(libc::EAGAIN))?,
             own: Total::default(),
             total: Total::default(),
+            kept: 0,
             stage: Stage::Ample,
             state: PagedState::Ample,
+            at_ease: false,
+            credit: 0,
             idle_until: 0,
             rarely_due: 0,
             scan_due: 0,
             paused_since: None,
             held_since: 0,
             hold_from: 0,
+            release_from: 0,
             arrived_at: 0,
             converting: convert::Hand::default(),
             batches: 0,
@@ -242,7 +257,10 @@ impl<'a> Pager<'a> {
 
     fn serve(&mut self) {
         loop {
-            let pause = self.start.budget.pause(self.total.resident, self.stage);
+            let pause = match self.at_ease {
+                true => Budget::pause_at_ease(self.stage),
+                false => self.start.budget.pause(self.total.resident, self.stage),
+            };
             let held = self.tables.held.count() > 0 || self.tables.pending_used > 0;
             if self.wait(if held { pause.min(500) } else { pause }) {
                 return;
@@ -265,8 +283,7 @@ impl<'a> Pager<'a> {
     fn tick(&mut self) {
         self.give_back();
         self.look_after_children();
-        self.measure();
-        self.change_stage();
+        self.look();
         self.hold_or_release();
         if self.paused_since.is_none() && sys::micros() >= self.idle_until {
             let pages = self.start.budget.to_evict(self.own.resident, self.total.resident);
@@ -276,49 +293,20 @@ impl<'a> Pager<'a> {
         self.scan_sometimes();
     }
 
-    /// Looks how much there is, and says so.
-    fn measure(&mut self) {
-        let mut text = [0u8; 128];
-        let length = sys::read_at(self.statm, &mut text, 0).unwrap_or(0);
-        self.own.resident = crate::memory::anonymous_of(&text[..length]);
-        self.own.nvm = nvm::used(self.nvm);
-        self.state = match self.stage {
-            _ if self.paused_since.is_some() => PagedState::Forked,
-            Stage::Over if self.nvm_is_full() => PagedState::Full,
-            Stage::Over => PagedState::Pressed,
-            _ => PagedState::Ample,
-        };
-        self.total = self.start.tally.publish(Some(self.entry), self.own, self.state);
-    }
-
     /// Bytes that may still go to NVM.
     fn nvm_room(&self) -> usize {
         // What is in flight of other processes, and pages that faults put there for a moment.
         self.start.nvm_bytes.saturating_sub(self.total.nvm + BATCH * PAGE)
     }
 
+    /// Whether NVM has too little room for slots whose pages are in DRAM.
+    fn nvm_is_short(&self) -> bool {
+        self.nvm_room() < self.start.nvm_bytes / 8
+    }
+
     /// Whether there is no room for a batch, so that nothing is evicted.
     fn nvm_is_full(&self) -> bool {
         self.nvm_room() < BATCH * PAGE
-    }
-
-    fn change_stage(&mut self) {
-        let stage = self.start.budget.stage(self.total.resident).max(self.stage);
-        if stage == self.stage {
-            if stage >= Stage::Pressed {
-                self.watch_fresh();
-            }
-            return;
-        }
-        // Huge pages come too fast to be counted. Once memory was short it may be again.
-        // SAFETY: changes a setting of the memory, which is ours and the program's.
-        let _ = unsafe { sys!(libc::SYS_prctl, libc::PR_SET_THP_DISABLE, 1) };
-        self.stage = stage;
-        if stage >= Stage::Pressed {
-            let window = self.start.budget.window() * PAGE;
-            self.start.space.tell_from.store(window, std::sync::atomic::Ordering::Release);
-            self.watch_all();
-        }
     }
 
     /// Looks at the ranges; forks are answered while somebody else does. Not to be called while

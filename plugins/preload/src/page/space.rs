@@ -128,8 +128,15 @@ pub(crate) struct Space {
     ranges: UnsafeCell<Ranges>,
     /// The program locked all of its memory.
     pub(crate) locked: AtomicBool,
-    /// Bytes of new memory that the helper wants to hear of at once; zero: none.
+    /// Bytes of new memory that the helper wants to hear of at once; zero: none, and nothing is watched.
     pub(crate) tell_from: AtomicUsize,
+    /// Bytes of address space that the program has made writable, in all. It never falls.
+    grown: AtomicUsize,
+    /// Those of them in which no access can be made to wait: stacks and the like.
+    unwatched: AtomicUsize,
+    /// What [`grown`](Self::grown) may come to before the helper wants to hear of it; zero: it looks
+    /// by itself.
+    tell_beyond: AtomicUsize,
 }
 
 // SAFETY: the ranges are looked at under the lock only.
@@ -184,6 +191,35 @@ impl Space {
         self.locked.load(Ordering::Acquire)
     }
 
+    /// Counts address space that was made writable. True if the helper is to hear of it.
+    pub(crate) fn grow(&self, bytes: usize) -> bool {
+        let grown = self.grown.fetch_add(bytes, Ordering::AcqRel).wrapping_add(bytes);
+        let beyond = self.tell_beyond.load(Ordering::Acquire);
+        beyond > 0 && grown > beyond
+    }
+
+    /// Counts address space in which no access can be made to wait.
+    pub(crate) fn add_unwatched(&self, bytes: usize) {
+        self.unwatched.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// All of it, whether or not it is still there.
+    pub(crate) fn unwatched(&self) -> usize {
+        self.unwatched.load(Ordering::Acquire)
+    }
+
+    /// What was made writable until now; to be asked for before looking how much there is.
+    pub(crate) fn grown(&self) -> usize {
+        self.grown.load(Ordering::Acquire)
+    }
+
+    /// From now on the helper wants to hear when there is so much more than there was at `grown`; zero:
+    /// it looks by itself.
+    pub(crate) fn tell_beyond(&self, grown: usize, room: usize) {
+        let beyond = if room == 0 { 0 } else { grown.saturating_add(room) };
+        self.tell_beyond.store(beyond, Ordering::Release);
+    }
+
     /// Takes the lock; also for the time of a fork, so that the child's copy is whole.
     pub(crate) fn acquire(&self) {
         let mut tries = 0u32;
@@ -235,6 +271,20 @@ mod tests {
         assert_eq!(ranges.convertible(Span::new(25, 60)), Span::new(30, 50));
         assert!(ranges.convertible(Span::new(12, 20)).is_empty());
         assert!(ranges.convertible(Span::new(50, 60)).is_empty());
+    }
+
+    #[test]
+    fn growth_beyond_what_was_agreed_is_told() {
+        // SAFETY: zero is valid for every field.
+        let space = unsafe { Box::<Space>::new_zeroed().assume_init() };
+        assert!(!space.grow(100), "nobody wants to hear of it");
+        let before = space.grown();
+        // Not yet seen when the helper looked, and so counted twice rather than not at all.
+        assert!(!space.grow(30));
+        space.tell_beyond(before, 50);
+        assert!(!space.grow(20) && space.grow(1));
+        space.tell_beyond(space.grown(), 0);
+        assert!(!space.grow(1000));
     }
 
     #[test]

@@ -27,6 +27,12 @@ pub(crate) struct Total {
     pub(crate) resident: usize,
     /// Bytes in NVM.
     pub(crate) nvm: usize,
+    /// Those of them whose pages are in DRAM.
+    pub(crate) kept: usize,
+    /// Pages that can be in DRAM before a helper hears of it.
+    pub(crate) reach: usize,
+    /// Processes that have entries.
+    pub(crate) processes: usize,
 }
 
 impl Tally {
@@ -78,12 +84,17 @@ impl Tally {
         words[at + 1].store((own.resident * PAGE) as u64, Ordering::Relaxed);
         words[at + 2].store(own.nvm as u64, Ordering::Relaxed);
         words[at + 3].store(state as u64, Ordering::Relaxed);
+        words[at + 4].store(own.kept as u64, Ordering::Relaxed);
+        words[at + 5].store(own.reach as u64, Ordering::Relaxed);
         let mut total = Total::default();
         for entry in 0..words[ENTRIES].load(Ordering::Acquire) as usize {
             let at = process_word(entry);
             if words[at].load(Ordering::Relaxed) != 0 {
                 total.resident += words[at + 1].load(Ordering::Relaxed) as usize / PAGE;
                 total.nvm += words[at + 2].load(Ordering::Relaxed) as usize;
+                total.kept += words[at + 4].load(Ordering::Relaxed) as usize;
+                total.reach += words[at + 5].load(Ordering::Relaxed) as usize;
+                total.processes += 1;
             }
         }
         let tell = |now: PageCounter, most: PageCounter, bytes: usize| {
@@ -93,6 +104,7 @@ impl Tally {
         let resident = total.resident * PAGE;
         tell(PageCounter::DramResidentBytes, PageCounter::DramPeakBytes, resident);
         tell(PageCounter::NvmUsedBytes, PageCounter::NvmPeakBytes, total.nvm);
+        words[PageCounter::NvmKeptBytes as usize].store(total.kept as u64, Ordering::Relaxed);
         total
     }
 
@@ -102,6 +114,8 @@ impl Tally {
         let at = process_word(entry);
         words[at + 1].store(0, Ordering::Relaxed);
         words[at + 2].store(0, Ordering::Relaxed);
+        words[at + 4].store(0, Ordering::Relaxed);
+        words[at + 5].store(0, Ordering::Relaxed);
         let order = (Ordering::AcqRel, Ordering::Relaxed);
         let _ = words[at].compare_exchange(process, 0, order.0, order.1);
     }

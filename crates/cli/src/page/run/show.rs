@@ -96,10 +96,14 @@ fn rows(report: &Report) -> Vec<Vec<String>> {
         0 => "within the budget".to_owned(),
         _ => format!("{} above the budget", percent(over.as_f64() / report.dram_bytes.as_f64())),
     };
+    let around = match report.mapped_around {
+        0 => String::new(),
+        more => format!("{} more were mapped along with them", count(more)),
+    };
     let room = report.nvm_peak_bytes.as_f64() / report.nvm.size_bytes.as_f64();
     vec![
         row("pages evicted", count(report.evictions), pages(report.evictions)),
-        row("read in place", count(report.direct_reads), String::new()),
+        row("read in place", count(report.direct_reads), around),
         row("copied back", count(report.copies_in), pages(report.copies_in)),
         row("copies avoided", count(report.copies_avoided), pages(report.copies_avoided)),
         row(

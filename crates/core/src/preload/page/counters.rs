@@ -11,7 +11,7 @@ const COUNTERS: usize = 64;
 pub const BUCKETS: usize = 36;
 
 /// Words of a process's entry.
-const ENTRY: usize = 4;
+const ENTRY: usize = 6;
 
 /// Where the entries of the processes begin.
 const PROCESSES: usize = COUNTERS + Timed::ALL.len() * BUCKETS;
@@ -91,6 +91,14 @@ table! {
         ScanNanos = "scan_ns",
         /// Errors of the kernel that made the library leave memory as it was.
         Failures = "failures",
+        /// Bytes in NVM now whose pages are in DRAM: slots that are written over when those leave
+        /// again.
+        NvmKeptBytes = "nvm_kept_bytes",
+        /// Evicted pages that the kernel mapped in place along with one beside them that was read.
+        /// They are none of [`DirectReads`](Self::DirectReads), whether they were read or not.
+        MappedAround = "mapped_around",
+        /// Times that a helper looked how much memory there is.
+        Looks = "looks",
     }
 }
 
@@ -124,7 +132,8 @@ pub const fn timed_word(timed: Timed, bucket: usize) -> usize {
 }
 
 /// The first word of a process's entry: its id (zero: free), its bytes in DRAM, its bytes in NVM,
-/// its [`PagedState`].
+/// its [`PagedState`], its bytes in NVM of pages that are in DRAM, and how many pages can be in
+/// DRAM before its helper hears of it.
 #[must_use]
 pub const fn process_word(entry: usize) -> usize {
     PROCESSES + entry * ENTRY
@@ -198,6 +207,12 @@ impl PageCounters {
     #[must_use]
     pub fn copies_avoided(&self) -> u64 {
         self.get(PageCounter::DirectReads).saturating_sub(self.get(PageCounter::Upgrades))
+    }
+
+    /// Bytes in NVM now whose pages are not in DRAM.
+    #[must_use]
+    pub fn relieved(&self) -> u64 {
+        self.get(PageCounter::NvmUsedBytes).saturating_sub(self.get(PageCounter::NvmKeptBytes))
     }
 
     /// The histogram of times of one kind; see [`bucket_of`].

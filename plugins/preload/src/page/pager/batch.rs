@@ -4,9 +4,10 @@
 use memweir_core::preload::page::PageCounter;
 use memweir_policy::paging::{Entry, VictimPolicy};
 
+use super::marks::{IN_DRAM, IN_NVM, KEPT};
 use super::nvm::Source;
-use super::{BATCH, FREED, IN_DRAM, IN_NVM, Pager};
-use crate::page::slots::{self, Slots};
+use super::{BATCH, Pager};
+use crate::page::slots::Slots;
 use crate::page::spans::Span;
 use crate::sys::{self, sys};
 use crate::uffd::PAGE;
@@ -74,11 +75,14 @@ impl Pager<'_> {
     /// Steps 2 to 4 of the protocol, for pages that are protected. Those that cannot leave are left
     /// out of the batch.
     pub(super) fn move_out(&mut self, batch: &mut Batch) {
+        let waits = batch.runs().iter().any(|run| self.keeps_slots(*run));
+        let settled = !waits || self.await_faults(batch.runs());
         self.bind(Source::Nvm);
         batch.retain(|run| {
-            let written = self.free_slots(run) && self.write_to_slots(run);
+            let free = settled && (waits || self.free_slots_of(run));
+            let written = free && self.write_out(run, run.start);
             if !written {
-                self.mark(run, IN_DRAM);
+                self.mark(run, IN_DRAM | KEPT);
                 self.keep_all(run);
             }
             written
@@ -90,17 +94,12 @@ impl Pager<'_> {
         }
     }
 
-    /// Step 2, unless it was done to all pages of the run since they came to DRAM.
-    fn free_slots(&mut self, run: Span) -> bool {
-        let (slots, flags) = (&self.tables.slots, &self.tables.flags);
-        let freed = super::scan::range_pages(run)
-            .all(|page| slots.slot(page).is_some_and(|slot| flags[slot as usize] & FREED != 0));
-        freed || self.punch(run)
-    }
-
-    fn write_to_slots(&mut self, run: Span) -> bool {
-        let offset = self.tables.slots.slot(run.start).map(slots::offset);
-        offset.is_some_and(|offset| self.write_out(run, offset))
+    /// Step 2 where slots do not stay, unless it was done to all pages of the run since they came to
+    /// DRAM.
+    fn free_slots_of(&mut self, run: Span) -> bool {
+        let mut slots =
+            super::scan::range_pages(run).filter_map(|page| self.tables.slots.slot(page));
+        slots.all(|slot| self.marks(slot) & KEPT == 0) || self.punch(run)
     }
 
     /// Step 4: drops the copies in DRAM.
@@ -116,7 +115,7 @@ impl Pager<'_> {
             let advised = sys::advise(run.start, run.length(), libc::MADV_DONTNEED);
             let gone = self.check(advised).is_some();
             if !gone {
-                self.mark(run, IN_DRAM | IN_NVM);
+                self.mark(run, IN_DRAM | IN_NVM | KEPT);
                 self.keep_all(run);
             }
             gone
@@ -146,10 +145,10 @@ impl Pager<'_> {
         }
     }
 
-    fn mark(&mut self, run: Span, flags: u8) {
+    fn mark(&mut self, run: Span, marks: u8) {
         for page in super::scan::range_pages(run) {
             if let Some(slot) = self.tables.slots.slot(page) {
-                self.tables.flags[slot as usize] = flags;
+                self.set_marks(slot, marks);
             }
         }
     }

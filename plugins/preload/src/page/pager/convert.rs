@@ -4,9 +4,11 @@
 
 use memweir_core::preload::page::PageCounter;
 
-use super::nvm::Source;
+use super::Pager;
+use super::marks::IN_NVM;
+use super::nvm::{CHUNK, Source};
+use super::pace::Pace;
 use super::pages::{CLUSTER, Pages};
-use super::{IN_NVM, Pager};
 use crate::maps::Mapping;
 use crate::page::slots::Slots;
 use crate::page::spans::Span;
@@ -14,8 +16,6 @@ use crate::page::{slots, vmas};
 use crate::sys::{self, sys};
 use crate::uffd::{MINOR, MISSING, PAGE, Pagemap, WRITES};
 
-/// What is converted together.
-const CHUNK: usize = CLUSTER * PAGE;
 /// What lies below is heap.
 const HEAP_BELOW: usize = 0x6000_0000_0000;
 /// What is searched from its start, in the part that grows downwards.
@@ -34,6 +34,7 @@ pub(super) struct Hand {
     below: usize,
     /// Everything was searched; again from then on.
     rests_until: u64,
+    pace: Pace,
 }
 
 impl Pager<'_> {
@@ -45,7 +46,8 @@ impl Pager<'_> {
         for _ in 0..TRIES {
             let Some(chunk) = self.next_chunk() else {
                 let rests_until = sys::micros() + AGAIN;
-                self.converting = Hand { rests_until, ..Hand::default() };
+                self.converting =
+                    Hand { rests_until, pace: self.converting.pace, ..Hand::default() };
                 return 0;
             };
             let pages = self.convert(chunk, false);
@@ -126,6 +128,12 @@ impl Pager<'_> {
             return None;
         }
         let (range, before) = self.what_fits(range, all)?;
+        let chunk = Span::of(range.start / CHUNK * CHUNK, CHUNK);
+        if !self.ranges(|ranges| ranges.converted.touches(chunk)) {
+            let full = before.count() == CLUSTER && self.takes_huge(range);
+            let huge = full && self.converting.pace.prefers_huge(self.start.budget);
+            self.choose_file(chunk.start, huge);
+        }
         // First, so that whatever happens then, nobody takes the mapping for plain memory; and not
         // while anything is protected, because who forks looks at the ranges and touches its memory.
         if !self.ranges(|ranges| ranges.converted.insert(range)) {
@@ -178,29 +186,33 @@ impl Pager<'_> {
     /// Writes what is populated to the slots; the range is protected. What was not there before
     /// may have come until then.
     fn copy_out(&mut self, range: Span, before: &Pages) -> Option<usize> {
-        let offset = self.offset(range)?;
         let mut pages = before.clone();
         self.add_found(range, &mut pages, Pagemap::scan_present)?;
         self.bind(Source::Nvm);
-        let written = self.write_pages(range, &pages, offset);
+        let begun = sys::nanos();
+        let written = self.write_pages(range, &pages);
+        let nanos = sys::nanos() - begun;
         self.bind(Source::Anywhere);
         if !written {
             self.punch(range);
             return None;
         }
+        if pages.count() == CLUSTER {
+            self.converting.pace.took(self.is_huge(range.start), nanos / CLUSTER as u64);
+        }
         for page in 0..range.length() / PAGE {
             let slot = self.tables.slots.slot(range.start + page * PAGE)?;
-            self.tables.flags[slot as usize] = if pages.has(page) { IN_NVM } else { 0 };
+            self.set_marks(slot, if pages.has(page) { IN_NVM } else { 0 });
         }
         Some(pages.count())
     }
 
-    fn write_pages(&mut self, range: Span, pages: &Pages, offset: usize) -> bool {
+    fn write_pages(&mut self, range: Span, pages: &Pages) -> bool {
         let mut at = 0;
         while let Some((start, end)) = pages.run(at) {
             at = end;
             let run = Span::new(range.start + start * PAGE, range.start + end * PAGE);
-            if !self.write_out(run, offset + start * PAGE) {
+            if !self.write_out(run, run.start) {
                 return false;
             }
         }
@@ -209,15 +221,22 @@ impl Pager<'_> {
 
     /// Maps the slots of the range in place of what is there. It is among the converted ranges.
     pub(super) fn map_file(&mut self, range: Span, like: Mapping) -> Option<()> {
-        let offset = self.offset(range)?;
         let how = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
         let protection = vmas::protection(like);
-        // SAFETY: the content of the range is in the slots, and no write to it is under way.
-        let mapped = unsafe {
-            sys!(libc::SYS_mmap, range.start, range.length(), protection, how, self.nvm, offset)
-        };
-        self.check(mapped)?;
-        self.watch_file(range);
+        let mut rest = range;
+        while !rest.is_empty() {
+            let (part, slots) = self.slots_of(rest);
+            let (file, offset) = slots?;
+            // SAFETY: the content of the range is in the slots, and no write to it is under way.
+            let mapped = unsafe {
+                sys!(libc::SYS_mmap, part.start, part.length(), protection, how, file, offset)
+            };
+            self.check(mapped)?;
+            if !self.is_unwatched(part.start) {
+                self.watch_file(part);
+            }
+            rest.start = part.end;
+        }
         Some(())
     }
 

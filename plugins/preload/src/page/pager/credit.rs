@@ -4,13 +4,14 @@
 use memweir_core::preload::page::{PageCounter, Timed};
 use memweir_policy::paging::{Entry, VictimPolicy};
 
-use super::{IN_DRAM, IN_NVM, Pager};
+use super::Pager;
+use super::marks::{IN_DRAM, IN_NVM, KEPT};
 use crate::page::budget::Stage;
 use crate::page::slots;
 use crate::page::spans::Span;
 use crate::page::vmas;
 use crate::sys::{self, Errno};
-use crate::uffd::{MISSING, Message, PAGE, WRITES};
+use crate::uffd::{MISSING, Message, PAGE};
 
 /// Microseconds that new memory waits for a forked child to end.
 const PATIENCE: u64 = 20_000;
@@ -44,20 +45,22 @@ impl Pager<'_> {
         if self.paused_since.is_some_and(|since| sys::micros() < since + PATIENCE) {
             return false;
         }
-        let pages = self.start.budget.window();
-        let window = self.window_of(page, pages * PAGE);
+        let least = self.start.budget.window();
         if self.stage < Stage::Over || self.paused_since.is_some() {
-            if self.total.resident + pages <= self.start.budget.high()
+            if self.total.resident + least <= self.start.budget.high()
                 || self.paused_since.is_some()
             {
-                self.allow(window, page);
+                let pages = self.start.budget.credit(self.total.reach);
+                let bytes = pages * PAGE;
+                self.allow(Span::of(page / bytes * bytes, bytes), page);
                 self.total.resident += pages;
+                self.total.reach += pages;
                 return true;
             }
             self.stage = Stage::Over;
             self.watch_all();
         }
-        self.give_window(window, page, pages)
+        self.give_window(self.window_of(page, least * PAGE), page, least)
     }
 
     /// Gives a window of the file, if there is room in DRAM or can be made.
@@ -83,6 +86,7 @@ impl Pager<'_> {
 
     /// Lets the kernel give new pages in the window, or at least this one.
     fn allow(&mut self, window: Span, page: usize) {
+        self.credit += window.length() / PAGE;
         let mapping = vmas::at(self.maps, &mut self.tables.maps, page);
         let plain = self.ranges(|ranges| ranges.converted.first_out(Span::new(page, window.end)));
         let range = mapping.map_or(Span::default(), |mapping| {
@@ -111,9 +115,10 @@ impl Pager<'_> {
             self.uffd.wake(page);
             return true;
         };
+        let file = self.file(slot);
         let content = &mut self.tables.page;
         content.fill(0);
-        let read = sys::read_words_at(self.nvm, content, slots::offset(slot) as u64);
+        let read = sys::read_words_at(file, content, slots::offset(slot) as u64);
         if self.check(read).is_some() {
             self.deliver(page, slot);
         }
@@ -130,26 +135,27 @@ impl Pager<'_> {
             self.await_fork();
             result = self.uffd.copy(page, from);
         }
-        if result.is_err() || self.tables.flags[slot as usize] & IN_DRAM != 0 {
+        if result.is_err() || self.marks(slot) & IN_DRAM != 0 {
             return;
         }
-        let returned = self.tables.flags[slot as usize] & IN_NVM != 0;
+        let returned = self.marks(slot) & IN_NVM != 0;
         let (counter, why) = if returned {
             (PageCounter::StraightCopies, Entry::Returned)
         } else {
             (PageCounter::FirstTouches, Entry::New)
         };
         self.start.tally.add(counter, 1);
-        self.tables.flags[slot as usize] = IN_DRAM;
+        self.set_marks(slot, if returned { IN_DRAM | KEPT } else { IN_DRAM });
         self.victims.enter(slot, why);
         self.total.resident += 1;
         if !self.is_shared() {
-            self.free(Span::of(page, PAGE));
+            self.free_slots(Span::of(page, PAGE));
         }
     }
 
     /// Makes accesses to new memory wait, everywhere.
     pub(super) fn watch_all(&mut self) {
+        self.credit = 0;
         self.ranges(|ranges| ranges.fresh.clear());
         let mut at = 0;
         while let Some(known) = self.ranges(|ranges| ranges.known.next(at)) {
@@ -168,6 +174,16 @@ impl Pager<'_> {
         }
     }
 
+    /// What has become known since is not watched: it is as if it had been given.
+    pub(super) fn credit_fresh(&mut self) {
+        while let Some(span) = self.ranges(|ranges| ranges.fresh.pop()) {
+            self.credit += span.length() / PAGE;
+        }
+        if self.ranges(|ranges| ranges.fresh.overflowed()) {
+            self.watch_all();
+        }
+    }
+
     pub(super) fn watch(&mut self, range: Span) {
         let mut rest = range;
         loop {
@@ -176,7 +192,7 @@ impl Pager<'_> {
                 return;
             }
             // Mappings that are gone already, or that another handler has, are no matter.
-            let _ = self.uffd.register_for(plain.start, plain.length(), MISSING | WRITES);
+            let _ = self.uffd.register_for(plain.start, plain.length(), MISSING);
             rest.start = plain.end;
         }
     }

@@ -4,8 +4,9 @@ use memweir_core::preload::page::{PageCounter, Timed};
 use memweir_policy::paging::VictimPolicy;
 
 use super::batch::Batch;
+use super::marks::{IN_DRAM, KEPT, PROBED};
 use super::pages::CLUSTER;
-use super::{BATCH, FREED, IN_DRAM, PROBED, Pager};
+use super::{BATCH, Pager};
 use crate::page::slots::WINDOW_PAGES;
 use crate::page::spans::Span;
 use crate::page::vmas;
@@ -40,7 +41,7 @@ impl Pager<'_> {
         let mut left = pages.min(AT_ONCE);
         let mut vain = 0;
         while left > 0 && !self.tables.children.any() {
-            if self.nvm_is_full() {
+            if self.nvm_is_full() && !self.free_kept() {
                 self.start.tally.add(PageCounter::NvmFull, 1);
                 return self.rest();
             }
@@ -68,6 +69,15 @@ impl Pager<'_> {
             self.hold_or_release();
             self.drain();
         }
+    }
+
+    /// Takes slots out of the file whose pages are in DRAM; true if there is room then.
+    fn free_kept(&mut self) -> bool {
+        if self.kept > 0 {
+            self.scan();
+            self.measure();
+        }
+        !self.nvm_is_full()
     }
 
     fn rest(&mut self) {
@@ -145,11 +155,14 @@ impl Pager<'_> {
             left = &left[cluster.len()..];
             match fate {
                 Fate::Leaves if !locked => {
+                    self.watch_chunks(self.range_of(cluster));
                     clusters[count] = cluster;
                     count += 1;
                 }
                 Fate::Leaves | Fate::Stays => cluster.iter().for_each(|slot| self.keep(*slot)),
-                Fate::Gone => self.tables.flags[cluster[0] as usize] = 0,
+                Fate::Gone => {
+                    self.set_marks(cluster[0], 0);
+                }
             }
         }
         count
@@ -186,7 +199,7 @@ impl Pager<'_> {
             if in_dram.has((slot - cluster[0]) as usize) {
                 batch.add(self.tables.slots.address(*slot));
             } else {
-                self.tables.flags[*slot as usize] &= !(IN_DRAM | FREED);
+                self.set_marks(*slot, self.marks(*slot) & !(IN_DRAM | KEPT));
             }
         }
     }
@@ -253,14 +266,13 @@ impl Pager<'_> {
         self.start.tally.time(Timed::DirectRead, (between - begun).saturating_sub(clock));
         self.start.tally.time(Timed::Upgrade, (end - between).saturating_sub(clock));
         // The next scan finds it in DRAM, and is not to count that.
-        self.tables.flags[slot as usize] |= PROBED;
+        self.set_marks(slot, self.marks(slot) | PROBED);
     }
 
     /// The page is in NVM no longer, nor in DRAM.
     pub(super) fn drop_page(&mut self, page: usize) {
         let Some(slot) = self.tables.slots.slot(page) else { return };
-        let flags = std::mem::take(&mut self.tables.flags[slot as usize]);
-        if flags & IN_DRAM != 0 {
+        if self.set_marks(slot, 0) & IN_DRAM != 0 {
             self.victims.leave(slot);
         }
     }

@@ -19,8 +19,10 @@ impl Pager<'_> {
         let stuck = self.paused_since.is_some() || sys::micros() < self.idle_until;
         if self.total.resident > budget.hold_above() && !stuck {
             self.hold();
-        } else if held && (stuck || self.total.resident <= budget.release_below()) {
+        } else if held && stuck {
             self.release();
+        } else if held && self.total.resident <= budget.release_below() {
+            self.release_some();
         }
     }
 
@@ -42,6 +44,10 @@ impl Pager<'_> {
             let start = span.start.max(self.hold_from);
             let step = Span::new(start, span.end.min(start / STEP * STEP + STEP));
             self.hold_from = step.end;
+            if self.tables.held.first_out(step).is_empty() {
+                continue;
+            }
+            self.watch_chunks(step);
             if self.tables.held.insert(step)
                 && self.uffd.protect(step.start, step.length()).is_err()
             {
@@ -52,10 +58,37 @@ impl Pager<'_> {
 
     /// Lets all writers go on.
     pub(super) fn release(&mut self) {
-        while let Some(span) = self.tables.held.next(0) {
-            self.let_go(span);
-            self.tables.held.remove(span);
+        while self.release_next() {}
+    }
+
+    /// Lets writers go on until those who do have filled memory again: that takes them less time than it
+    /// takes to let all of them go.
+    fn release_some(&mut self) {
+        let first = self.release_from;
+        while self.release_next() {
+            self.measure();
+            if self.total.resident > self.start.budget.hold_above() {
+                // They are the first to be held again.
+                self.hold_from = first;
+                return;
+            }
         }
-        self.start.tally.add(PageCounter::HoldNanos, (sys::nanos() - self.held_since) as usize);
+    }
+
+    /// Lets go on who writes to the next range; false if there is none. It goes on where it ended last,
+    /// so that nobody waits for ever.
+    fn release_next(&mut self) -> bool {
+        let next = self.tables.held.next(self.release_from).or_else(|| self.tables.held.next(0));
+        let Some(span) = next else { return false };
+        let start = if span.contains(self.release_from) { self.release_from } else { span.start };
+        let step = Span::new(start, span.end.min(start / STEP * STEP + STEP));
+        self.let_go(step);
+        self.tables.held.remove(step);
+        self.release_from = step.end;
+        if self.tables.held.count() == 0 {
+            let held = sys::nanos() - self.held_since;
+            self.start.tally.add(PageCounter::HoldNanos, held as usize);
+        }
+        true
     }
 }

@@ -1,10 +1,35 @@
-//! The file whose pages are the slots. Which slot is whose is not decided here.
+//! Slots in the files: which file has them, writing to them and taking them out. Which slot is whose is
+//! not decided here.
 
 use super::{Pager, Place};
-use crate::page::slots::FILE_BYTES;
+use crate::page::slots::{self, SLOTS, Slots};
 use crate::page::spans::Span;
-use crate::sys::{self, Errno, sys};
+use crate::sys::{self, sys};
 use crate::uffd::PAGE;
+
+/// Bytes of a huge page.
+pub(super) const CHUNK: usize = super::pages::CLUSTER * PAGE;
+const CHUNKS: usize = SLOTS * PAGE / CHUNK;
+
+/// Chunks of slots that are special. All zero: none.
+#[repr(C)]
+pub(super) struct Chunks([u64; CHUNKS / 64]);
+
+impl Chunks {
+    fn has(&self, chunk: usize) -> bool {
+        self.0.get(chunk / 64).is_some_and(|word| word >> (chunk % 64) & 1 == 1)
+    }
+
+    fn set(&mut self, chunk: usize, member: bool) {
+        if let Some(word) = self.0.get_mut(chunk / 64) {
+            *word = *word & !(1 << (chunk % 64)) | u64::from(member) << (chunk % 64);
+        }
+    }
+}
+
+const fn chunk_of(slot: u32) -> usize {
+    slot as usize / super::pages::CLUSTER
+}
 
 /// Where new pages come from.
 pub(super) enum Source {
@@ -13,86 +38,111 @@ pub(super) enum Source {
     Anywhere,
 }
 
-/// Makes the file: it has no name, so nothing is left of it however the processes end.
-pub(super) fn create(place: Place) -> Result<i32, Errno> {
-    let fd = match place {
-        Place::Memfd | Place::Node(_) => {
-            // SAFETY: makes a descriptor.
-            unsafe { sys!(libc::SYS_memfd_create, c"memweir-nvm".as_ptr(), libc::MFD_CLOEXEC) }?
-                as i32
-        }
-        Place::File(path) => nameless(path.to_bytes())?,
-    };
-    // SAFETY: the file is new and nobody else's.
-    unsafe { sys!(libc::SYS_ftruncate, fd, FILE_BYTES) }?;
-    Ok(fd)
-}
-
-/// A nameless file in the directory, or in that of the file.
-fn nameless(path: &[u8]) -> Result<i32, Errno> {
-    let mut name = [0u8; libc::PATH_MAX as usize];
-    let room = name.get_mut(..path.len()).ok_or(Errno(libc::ENAMETOOLONG))?;
-    room.copy_from_slice(path);
-    let open = |name: &[u8]| {
-        let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
-        // SAFETY: the name ends with a zero byte.
-        unsafe { sys!(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), flags, 0o600) }
-            .map(|fd| fd as i32)
-    };
-    match open(&name) {
-        Err(Errno(libc::ENOTDIR | libc::ENOENT)) => {
-            let end = path.iter().rposition(|byte| *byte == b'/');
-            match end {
-                None => name[..2].copy_from_slice(b".\0"),
-                Some(end) => name[end + 1] = 0,
-            }
-            open(&name)
-        }
-        opened => opened,
-    }
-}
-
-/// Bytes that the file has.
-pub(super) fn used(fd: i32) -> usize {
-    // SAFETY: zero is valid for every field.
-    let mut status = unsafe { std::mem::zeroed::<libc::stat>() };
-    // SAFETY: the kernel writes the status.
-    let asked = unsafe { sys!(libc::SYS_fstat, fd, &raw mut status) };
-    asked.map_or(0, |_| status.st_blocks as usize * 512)
-}
-
 impl Pager<'_> {
-    /// Where the range is in the file: it must not leave its window.
-    pub(super) fn offset(&mut self, range: Span) -> Option<usize> {
-        self.tables.slots.make(range.start).map(crate::page::slots::offset)
+    /// Gives slots to the window of `address`; false if none are left.
+    pub(super) fn make_slots(&mut self, address: usize) -> bool {
+        self.tables.slots.make(address).is_some()
     }
 
-    /// Takes the slots of the range out of the file; false if the kernel did not do it.
+    /// The file of the page that has the slot.
+    pub(super) fn file(&self, slot: u32) -> i32 {
+        let huge = self.nvm.huge.filter(|_| self.tables.huge.has(chunk_of(slot)));
+        huge.unwrap_or(self.nvm.single)
+    }
+
+    /// Whether slots of the chunk can be a huge page, as far as the files go.
+    pub(super) fn takes_huge(&self, chunk: Span) -> bool {
+        let aligned = chunk.length() == CHUNK && chunk.start.is_multiple_of(CHUNK);
+        self.nvm.huge.is_some() && aligned && !self.start.copies
+    }
+
+    /// Whether the chunk of `address` has a huge page.
+    pub(super) fn is_huge(&self, address: usize) -> bool {
+        self.tables.slots.slot(address).is_some_and(|slot| self.tables.huge.has(chunk_of(slot)))
+    }
+
+    /// Whether slots of the range, of one chunk or two, may be parts of larger pages, which the kernel
+    /// may not split just when they are to be taken out of the file.
+    pub(super) fn may_be_large(&self, range: Span) -> bool {
+        self.nvm.may_be_large || self.is_huge(range.start) || self.is_huge(range.end - PAGE)
+    }
+
+    /// Says in which file the chunk of `address` is. Nothing of it is mapped there yet.
+    pub(super) fn choose_file(&mut self, address: usize, huge: bool) {
+        let Some(slot) = self.tables.slots.make(address / CHUNK * CHUNK) else { return };
+        if self.is_huge(address) && !huge {
+            // Pages that could not be taken out one by one.
+            self.punch(Span::of(address / CHUNK * CHUNK, CHUNK));
+        }
+        self.tables.huge.set(chunk_of(slot), huge);
+        self.tables.unwatched.set(chunk_of(slot), huge);
+    }
+
+    /// Whether writes to the chunk of `address` cannot be made to wait yet. Then the kernel maps
+    /// neighbors along with a page that is read.
+    pub(super) fn is_unwatched(&self, address: usize) -> bool {
+        let slot = self.tables.slots.slot(address);
+        slot.is_some_and(|slot| self.tables.unwatched.has(chunk_of(slot)))
+    }
+
+    /// Makes it possible to protect the range. It looks at the ranges, so nothing may be protected.
+    pub(super) fn watch_chunks(&mut self, range: Span) {
+        let mut at = range.start / CHUNK * CHUNK;
+        while at < range.end {
+            let chunk = Span::of(at, CHUNK);
+            at = chunk.end;
+            if !self.is_unwatched(chunk.start) {
+                continue;
+            }
+            let _ = self.each_in_file(chunk, |pager, piece| {
+                pager.watch_file(piece);
+                Ok(())
+            });
+            if let Some(slot) = self.tables.slots.slot(chunk.start) {
+                self.tables.unwatched.set(chunk_of(slot), false);
+            }
+        }
+    }
+
+    /// The first part of the range whose slots are side by side in one file, and where.
+    pub(super) fn slots_of(&self, range: Span) -> (Span, Option<(i32, usize)>) {
+        let window = Slots::window_end(range.start).min(range.end);
+        let Some(slot) = self.tables.slots.slot(range.start) else {
+            return (Span::new(range.start, window), None);
+        };
+        let mut end = (range.start / CHUNK + 1) * CHUNK;
+        while end < window && self.is_huge(end) == self.is_huge(range.start) {
+            end += CHUNK;
+        }
+        (Span::new(range.start, end.min(window)), Some((self.file(slot), slots::offset(slot))))
+    }
+
+    /// Takes the slots of the range out of their files; false if the kernel did not do it.
     pub(super) fn punch(&mut self, range: Span) -> bool {
         let (mut rest, mut all) = (range, true);
         while !rest.is_empty() {
-            let end = crate::page::slots::Slots::window_end(rest.start).min(rest.end);
-            if let Some(slot) = self.tables.slots.slot(rest.start) {
+            let (part, slots) = self.slots_of(rest);
+            if let Some((file, offset)) = slots {
                 let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                let (at, length) = (crate::page::slots::offset(slot), end - rest.start);
                 // SAFETY: callers name slots whose content nobody needs.
-                let done = unsafe { sys!(libc::SYS_fallocate, self.nvm, how, at, length) };
+                let done = unsafe { sys!(libc::SYS_fallocate, file, how, offset, part.length()) };
                 all &= self.check(done).is_some();
             }
-            rest.start = end;
+            rest.start = part.end;
         }
         all
     }
 
-    /// Writes the content of the range to its slots. Pages that are new come from wherever
-    /// [`bind`](Self::bind) says.
-    pub(super) fn write_out(&mut self, range: Span, offset: usize) -> bool {
+    /// Writes the content of the range to the slots of the memory at `place`. Pages that are new come
+    /// from wherever [`bind`](Self::bind) says.
+    pub(super) fn write_out(&mut self, range: Span, place: usize) -> bool {
         let mut done = 0;
         while done < range.length() {
-            let (from, length) = (range.start + done, range.length() - done);
+            let from = range.start + done;
+            let (part, slots) = self.slots_of(Span::of(place + done, range.length() - done));
+            let Some((file, offset)) = slots else { break };
             // SAFETY: the kernel reads the program's memory, and says so if it cannot.
-            let written =
-                unsafe { sys!(libc::SYS_pwrite64, self.nvm, from, length, offset + done) };
+            let written = unsafe { sys!(libc::SYS_pwrite64, file, from, part.length(), offset) };
             match self.check(written) {
                 Some(bytes @ 1..) => done += bytes,
                 _ => break,

@@ -4,7 +4,9 @@
 use memweir_core::preload::page::PageCounter;
 use memweir_policy::paging::{Entry, VictimPolicy};
 
-use super::{FREED, IN_DRAM, IN_NVM, PROBED, Pager, READ};
+use super::Pager;
+use super::marks::{AROUND, IN_DRAM, IN_NVM, KEPT, PROBED, READ};
+use super::nvm::CHUNK;
 use crate::page::spans::Span;
 use crate::sys;
 use crate::uffd::{Found, PAGE};
@@ -52,6 +54,9 @@ impl Pager<'_> {
                 let found = self.tables.found[i];
                 self.saw(found);
             }
+            // Who fills memory does not wait for the scan.
+            self.measure();
+            self.hold_or_release();
             if end <= at {
                 return;
             }
@@ -62,52 +67,80 @@ impl Pager<'_> {
     fn saw(&mut self, found: Found) {
         let range = Span::new(found.start as usize, found.end as usize);
         if found.is_file() {
-            let count = range_pages(range).filter(|page| self.saw_read(*page)).count();
-            return self.start.tally.add(PageCounter::DirectReads, count);
+            return self.saw_mapped(range);
         }
-        // From the first to the last that has arrived: what lies between is in DRAM, too, so nobody
-        // needs its slots either.
-        let mut arrived = Span::default();
+        // From the first to the last whose slot is in the file: what lies between is in DRAM, too, so
+        // nobody needs its slots either.
+        let mut kept = Span::default();
         for page in range_pages(range) {
-            if self.saw_in_dram(page) {
-                let start = if arrived.is_empty() { page } else { arrived.start };
-                arrived = Span::new(start, page + PAGE);
+            self.saw_in_dram(page);
+            if self.tables.slots.slot(page).is_some_and(|slot| self.marks(slot) & KEPT != 0) {
+                let start = if kept.is_empty() { page } else { kept.start };
+                kept = Span::new(start, page + PAGE);
             }
         }
-        self.free(arrived);
+        self.free_slots(kept);
     }
 
-    /// Takes the slots of pages that are in DRAM out of the file.
-    pub(super) fn free(&mut self, range: Span) {
-        if !self.punch(range) {
-            return;
-        }
+    /// Counts the pages that are newly mapped in place. In a chunk that is not watched one read maps
+    /// many, and nobody knows how many more there were.
+    fn saw_mapped(&mut self, range: Span) {
+        let (mut read, mut around, mut chunk) = (0, 0, usize::MAX);
         for page in range_pages(range) {
-            if let Some(slot) = self.tables.slots.slot(page) {
-                self.tables.flags[slot as usize] |= FREED;
+            let beside = page / CHUNK == chunk && self.is_unwatched(page);
+            if self.saw_read(page, if beside { AROUND } else { READ }) {
+                chunk = page / CHUNK;
+                read += usize::from(!beside);
+                around += usize::from(beside);
+            }
+        }
+        self.start.tally.add(PageCounter::DirectReads, read);
+        self.start.tally.add(PageCounter::MappedAround, around);
+    }
+
+    /// Takes the slots of pages that are in DRAM out of the file, where they do not stay. The first of a
+    /// huge page stays, or the next page that leaves would bring all of it back.
+    pub(super) fn free_slots(&mut self, range: Span) {
+        let mut rest = range;
+        while !rest.is_empty() {
+            let chunk = rest.start / CHUNK * CHUNK;
+            let part = Span::new(rest.start, rest.end.min(chunk + CHUNK));
+            rest.start = part.end;
+            if !self.nvm_is_short() && self.keeps_slots(part) {
+                continue;
+            }
+            let first = usize::from(part.start == chunk && self.is_huge(chunk)) * PAGE;
+            let part = Span::new(part.start + first, part.end);
+            if part.is_empty() || !self.punch(part) {
+                continue;
+            }
+            for page in range_pages(part) {
+                if let Some(slot) = self.tables.slots.slot(page) {
+                    self.set_marks(slot, self.marks(slot) & !KEPT);
+                }
             }
         }
     }
 
-    /// Whether the page was evicted and is read in place since.
-    fn saw_read(&mut self, page: usize) -> bool {
+    /// Whether the page was evicted and is newly mapped in place since; marks it so.
+    fn saw_read(&mut self, page: usize, mark: u8) -> bool {
         let Some(slot) = self.tables.slots.slot(page) else { return false };
-        let flags = &mut self.tables.flags[slot as usize];
-        let new = *flags & (IN_NVM | READ | PROBED) == IN_NVM;
+        let marks = self.marks(slot);
+        let new = marks & (IN_NVM | READ | AROUND | PROBED) == IN_NVM;
         if new {
-            *flags |= READ;
+            self.set_marks(slot, marks | mark);
         }
         new
     }
 
-    /// Whether the page has come to DRAM since.
-    pub(super) fn saw_in_dram(&mut self, page: usize) -> bool {
-        let Some(slot) = self.tables.slots.slot(page) else { return false };
-        let flags = &mut self.tables.flags[slot as usize];
-        if *flags & IN_DRAM != 0 {
-            return false;
+    /// Notes that the page is in DRAM.
+    fn saw_in_dram(&mut self, page: usize) {
+        let Some(slot) = self.tables.slots.slot(page) else { return };
+        if self.marks(slot) & IN_DRAM != 0 {
+            return;
         }
-        let (counter, why) = match std::mem::replace(flags, IN_DRAM) {
+        // A page that is new has a slot, too, except in copying mode: the kernel made it from that.
+        let (counter, why) = match self.set_marks(slot, IN_DRAM | KEPT) {
             before if before & PROBED != 0 => (None, Entry::Kept),
             before if before & IN_NVM == 0 => (Some(PageCounter::FirstTouches), Entry::New),
             before if before & READ == 0 => (Some(PageCounter::StraightCopies), Entry::Returned),
@@ -118,7 +151,6 @@ impl Pager<'_> {
         }
         self.victims.enter(slot, why);
         self.arrived_at = page;
-        true
     }
 }
 

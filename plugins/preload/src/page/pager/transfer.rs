@@ -3,8 +3,9 @@
 
 use memweir_core::preload::page::PageCounter;
 
+use super::Pager;
+use super::marks::{IN_DRAM, IN_NVM};
 use super::nvm::Source;
-use super::{IN_DRAM, IN_NVM, Pager};
 use crate::maps::Mapping;
 use crate::page::spans::Span;
 use crate::page::{slots, vmas};
@@ -30,7 +31,7 @@ impl Pager<'_> {
     }
 
     /// Does `work` to every part of the range that is in the file, piece by piece.
-    fn each_in_file(
+    pub(super) fn each_in_file(
         &mut self,
         range: Span,
         mut work: impl FnMut(&mut Self, Span) -> Result<(), Errno>,
@@ -56,11 +57,30 @@ impl Pager<'_> {
             if shared {
                 return pager.replace(piece, None);
             }
+            if pager.may_be_large(piece) {
+                return pager.empty(piece);
+            }
             pager.clear(piece);
             sys::advise(piece.start, piece.length(), libc::MADV_DONTNEED)
         });
         self.open_gate();
         result
+    }
+
+    /// Fills the piece with zeros, whether or not the kernel takes its slots out of the file, as the
+    /// protocol that [`page`](crate::page) argues for fills slots.
+    fn empty(&mut self, piece: Span) -> Result<(), Errno> {
+        self.watch_chunks(piece);
+        if !self.protect(piece) {
+            return self.replace(piece, None);
+        }
+        let settled = self.await_faults(&[piece]);
+        if settled {
+            self.clear(piece);
+        }
+        let dropped = sys::advise(piece.start, piece.length(), libc::MADV_DONTNEED);
+        self.unprotect(piece);
+        if settled { dropped } else { self.replace(piece, None) }
     }
 
     /// Makes plain memory of the range, with its content.
@@ -74,6 +94,7 @@ impl Pager<'_> {
     }
 
     fn restore_piece(&mut self, piece: Span) -> Result<(), Errno> {
+        self.watch_chunks(piece);
         if !self.protect(piece) {
             return Err(Errno(libc::EAGAIN));
         }
@@ -113,12 +134,11 @@ impl Pager<'_> {
                     )
                 };
                 self.check(copied);
-            } else if let Some(slot) =
-                slot.filter(|slot| self.tables.flags[*slot as usize] & IN_NVM != 0)
-            {
+            } else if let Some(slot) = slot.filter(|slot| self.marks(*slot) & IN_NVM != 0) {
                 let offset = slots::offset(slot);
                 // SAFETY: the kernel writes to the new memory.
-                let read = unsafe { sys!(libc::SYS_pread64, self.nvm, target, PAGE, offset) };
+                let read =
+                    unsafe { sys!(libc::SYS_pread64, self.file(slot), target, PAGE, offset) };
                 self.check(read);
             }
         }
@@ -242,7 +262,8 @@ impl Pager<'_> {
         let mapping = vmas::at(self.maps, &mut self.tables.maps, piece.start);
         let mapping = mapping.ok_or(Errno(libc::EFAULT))?;
         let target = Span::of(piece.start.wrapping_add(by), piece.length());
-        let within = target.end <= slots::Slots::window_end(target.start);
+        // In one mapping of one file.
+        let within = self.make_slots(target.start) && self.slots_of(target).0 == target;
         let clean = self.ranges(|ranges| ranges.given_back.is_empty());
         let room = self.nvm_room() >= piece.length();
         if self.is_shared() || !within || !clean || !room || !mapping.readable {
@@ -253,6 +274,7 @@ impl Pager<'_> {
             unsafe { sys!(libc::SYS_mremap, from, length, length, fixed, target.start) }?;
             return Ok(());
         }
+        self.watch_chunks(piece);
         if !self.ranges(|ranges| ranges.converted.insert(target)) {
             return Err(Errno(libc::ENOMEM));
         }
@@ -281,19 +303,18 @@ impl Pager<'_> {
 
     /// Writes what a piece has to the slots of its new place.
     fn write_elsewhere(&mut self, piece: Span, target: Span) -> Result<(), Errno> {
-        let offset = self.offset(target).ok_or(Errno(libc::ENOMEM))?;
         for page in super::scan::range_pages(piece) {
             let slot = self.tables.slots.slot(page);
-            let flags = slot.map_or(0, |slot| self.tables.flags[slot as usize]);
+            let flags = slot.map_or(0, |slot| self.marks(slot));
             let (from, along) = (Span::of(page, PAGE), page - piece.start);
             if flags & (IN_DRAM | IN_NVM) == 0 && !self.is_present(from) {
                 continue;
             }
-            if !self.write_out(from, offset + along) {
+            if !self.write_out(from, target.start + along) {
                 return Err(Errno(libc::ENOMEM));
             }
             if let Some(slot) = self.tables.slots.slot(target.start + along) {
-                self.tables.flags[slot as usize] = IN_NVM;
+                self.set_marks(slot, IN_NVM);
             }
         }
         Ok(())

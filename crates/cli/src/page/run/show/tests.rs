@@ -33,6 +33,7 @@ fn report() -> Report {
         outcome: Outcome::default(),
         evictions: 12_345,
         direct_reads: 777,
+        mapped_around: 511,
         copies_in: 256,
         copies_avoided: 512,
         dram_relieved_bytes: Bytes(48 << 20),
@@ -54,6 +55,7 @@ fn the_table_has_every_figure() {
     for part in [
         "12.35 s with 64 MiB of DRAM, 1 GiB of NVM in node:2 (in-place reads, victims by fifo)",
         "12,345",
+        "511 more were mapped along with them",
         "48.2 MiB",
         "3.1 % above the budget",
         "25.0 % of it",

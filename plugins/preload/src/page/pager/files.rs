@@ -1,0 +1,122 @@
+//! The files whose pages are the slots: one of single pages, and one of huge pages for chunks that
+//! were full when they were converted. A slot is at the same place in both.
+
+use super::Place;
+use crate::page::slots::FILE_BYTES;
+use crate::sys::{self, Errno, sys};
+use crate::uffd::PAGE;
+
+/// The files.
+#[derive(Clone, Copy)]
+pub(super) struct Files {
+    pub(super) single: i32,
+    /// Whether the file system makes larger pages of what should be single ones. The kernel takes no
+    /// part of one out while somebody holds it.
+    pub(super) may_be_large: bool,
+    /// Where the kernel makes such a file.
+    pub(super) huge: Option<i32>,
+}
+
+impl Files {
+    /// Makes the files: they have no names, so nothing is left of them however the processes end.
+    pub(super) fn create(place: Place) -> Result<Self, Errno> {
+        let huge = match place {
+            Place::Memfd | Place::Node(_) => huge_file().ok(),
+            // Where the user says, and as that file system is mounted.
+            Place::File(_) => None,
+        };
+        let single = create(place)?;
+        // A tmpfs proposes blocks of the size of its pages.
+        let may_be_large = status(single).is_none_or(|status| status.st_blksize as usize > PAGE);
+        Ok(Self { single, may_be_large, huge })
+    }
+
+    /// Bytes that they have.
+    pub(super) fn used(self) -> usize {
+        used(self.single) + self.huge.map_or(0, used)
+    }
+}
+
+fn create(place: Place) -> Result<i32, Errno> {
+    let fd = match place {
+        Place::Memfd | Place::Node(_) => {
+            // SAFETY: makes a descriptor.
+            unsafe { sys!(libc::SYS_memfd_create, c"memweir-nvm".as_ptr(), libc::MFD_CLOEXEC) }?
+                as i32
+        }
+        Place::File(path) => nameless(path.to_bytes())?,
+    };
+    // SAFETY: the file is new and nobody else's.
+    unsafe { sys!(libc::SYS_ftruncate, fd, FILE_BYTES) }?;
+    Ok(fd)
+}
+
+/// A file in a file system of its own, which takes huge pages whatever the machine's setting is.
+fn huge_file() -> Result<i32, Errno> {
+    const SET_STRING: usize = 1;
+    const CREATE: usize = 6;
+    const CLOSE_ON_EXEC: usize = 1;
+    // SAFETY: makes a file system that nobody sees; all names end with a zero byte.
+    let mount = unsafe {
+        let context = sys!(libc::SYS_fsopen, c"tmpfs".as_ptr(), CLOSE_ON_EXEC)?;
+        // No size is no limit: how much may be in it is seen to elsewhere.
+        let made = [(c"huge", c"always"), (c"size", c"0")]
+            .iter()
+            .try_for_each(|(key, value)| {
+                let (key, value) = (key.as_ptr(), value.as_ptr());
+                sys!(libc::SYS_fsconfig, context, SET_STRING, key, value, 0).map(drop)
+            })
+            .and_then(|()| sys!(libc::SYS_fsconfig, context, CREATE, 0, 0, 0))
+            .and_then(|_| sys!(libc::SYS_fsmount, context, CLOSE_ON_EXEC, 0));
+        sys::close(context as i32);
+        made?
+    };
+    let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
+    // SAFETY: the name ends with a zero byte; the file is new and nobody else's.
+    let file = unsafe {
+        sys!(libc::SYS_openat, mount, c".".as_ptr(), flags, 0o600).and_then(|file| {
+            sys!(libc::SYS_ftruncate, file, FILE_BYTES)
+                .map(|_| file as i32)
+                .inspect_err(|_| sys::close(file as i32))
+        })
+    };
+    sys::close(mount as i32);
+    file
+}
+
+/// A nameless file in the directory, or in that of the file.
+fn nameless(path: &[u8]) -> Result<i32, Errno> {
+    let mut name = [0u8; libc::PATH_MAX as usize];
+    let room = name.get_mut(..path.len()).ok_or(Errno(libc::ENAMETOOLONG))?;
+    room.copy_from_slice(path);
+    let open = |name: &[u8]| {
+        let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
+        // SAFETY: the name ends with a zero byte.
+        unsafe { sys!(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), flags, 0o600) }
+            .map(|fd| fd as i32)
+    };
+    match open(&name) {
+        Err(Errno(libc::ENOTDIR | libc::ENOENT)) => {
+            let end = path.iter().rposition(|byte| *byte == b'/');
+            match end {
+                None => name[..2].copy_from_slice(b".\0"),
+                Some(end) => name[end + 1] = 0,
+            }
+            open(&name)
+        }
+        opened => opened,
+    }
+}
+
+/// Bytes that the file has.
+fn used(fd: i32) -> usize {
+    status(fd).map_or(0, |status| status.st_blocks as usize * 512)
+}
+
+fn status(fd: i32) -> Option<libc::stat> {
+    // SAFETY: zero is valid for every field.
+    let mut status = unsafe { std::mem::zeroed::<libc::stat>() };
+    // SAFETY: the kernel writes the status.
+    let asked = unsafe { sys!(libc::SYS_fstat, fd, &raw mut status) };
+    asked.ok().map(|_| status)
+}

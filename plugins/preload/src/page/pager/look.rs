@@ -1,0 +1,99 @@
+//! Looking how much memory there is, how short that makes it, and whether to look again soon. What it
+//! all means in numbers is in [`budget`](crate::page::budget).
+
+use std::sync::atomic::Ordering;
+
+use memweir_core::preload::page::{PageCounter, PagedState};
+
+use super::{Pager, nvm};
+use crate::page::budget::Stage;
+use crate::sys::{self, sys};
+use crate::uffd::PAGE;
+
+impl Pager<'_> {
+    /// Looks how much there is, and says so.
+    pub(super) fn measure(&mut self) {
+        let mut text = [0u8; 128];
+        let length = sys::read_at(self.statm, &mut text, 0).unwrap_or(0);
+        let (resident, extent) = crate::memory::usage_of(&text[..length]);
+        self.own.resident = resident;
+        self.own.reach = match self.stage {
+            Stage::Ample | Stage::Small => extent,
+            _ => resident + self.credit + self.start.space.unwatched() / PAGE,
+        };
+        self.start.tally.add(PageCounter::Looks, 1);
+        self.own.nvm = self.nvm.used();
+        self.start.budget.chunks = self.own.nvm / nvm::CHUNK;
+        self.own.kept = (self.kept * PAGE).min(self.own.nvm);
+        self.state = match self.stage {
+            _ if self.paused_since.is_some() => PagedState::Forked,
+            Stage::Over if self.nvm_is_full() => PagedState::Full,
+            Stage::Over => PagedState::Pressed,
+            _ => PagedState::Ample,
+        };
+        self.total = self.start.tally.publish(Some(self.entry), self.own, self.state);
+    }
+
+    /// Looks how much there is, what that means, and when to look again.
+    pub(super) fn look(&mut self) {
+        let space = self.start.space;
+        let grown = space.grown();
+        if self.stage >= Stage::Pressed {
+            if self.at_ease { self.credit_fresh() } else { self.watch_fresh() }
+        }
+        self.measure();
+        self.change_stage();
+        let mut room = self.room();
+        let much = self.start.budget.window() * 4;
+        if self.stage == Stage::Pressed && room.is_some_and(|room| self.credit > room.max(much)) {
+            // What was not used of it is asked for again.
+            self.watch_all();
+            self.measure();
+            room = self.room();
+        }
+        let room = room.unwrap_or(0);
+        self.at_ease = room >= self.start.budget.least_room();
+        space.tell_beyond(grown, if self.at_ease { room * PAGE } else { 0 });
+        if self.stage >= Stage::Pressed {
+            let from = if self.at_ease { usize::MAX } else { self.start.budget.window() * PAGE };
+            space.tell_from.store(from, Ordering::Release);
+        }
+    }
+
+    /// Pages of address space that the program may add without a word: as long as all that can come to
+    /// DRAM would not make memory short, nobody has to look how much does. None if more can come than
+    /// is known.
+    fn room(&mut self) -> Option<usize> {
+        let unseen = self.stage >= Stage::Pressed
+            && self.ranges(|ranges| ranges.excluded.count() + ranges.converted.count() > 0);
+        let known = !unseen && !self.tables.children.any();
+        let room = self.start.budget.room(self.total.reach, self.stage);
+        known.then(|| room / self.total.processes.max(1))
+    }
+
+    /// What memory being so short asks for, if it was not so short before.
+    fn change_stage(&mut self) {
+        let budget = self.start.budget;
+        let mut stage = budget.stage(self.total.resident).max(self.stage);
+        if stage < Stage::Pressed {
+            if self.room().is_some_and(|room| room >= budget.least_room()) {
+                return;
+            }
+            if budget.is_near(self.total.resident, stage) {
+                stage = Stage::Pressed;
+            }
+        }
+        if stage == self.stage {
+            return;
+        }
+        // Huge pages come too fast to be counted. Once memory was short it may be again.
+        // SAFETY: changes a setting of the memory, which is ours and the program's.
+        let _ = unsafe { sys!(libc::SYS_prctl, libc::PR_SET_THP_DISABLE, 1) };
+        self.stage = stage;
+        if stage >= Stage::Pressed {
+            let window = self.start.budget.window() * PAGE;
+            self.start.space.tell_from.store(window, Ordering::Release);
+            self.watch_all();
+        }
+    }
+}
