@@ -16,5 +16,6 @@ brief) rounds=10 && set -e ;;
 *) rounds=30 ;;
 esac
 color
+color-cache
 color-move
 color-shortage $rounds
