@@ -2,7 +2,7 @@
 # Makes sure that a make target finds its tools: installs Debian packages when root, prints the
 # one command to run otherwise.
 #
-#   scripts/setup.sh build|demo|test|bench|docs|kernel
+#   scripts/setup.sh build|demo|test|bench|docs|kernel|soak
 set -eu
 
 here=$(dirname "$0")
@@ -45,7 +45,7 @@ linters() {
     esac
 }
 
-# To build kernels and to boot them.
+# To build kernels and to boot them; memweir runs there, too.
 kernels() {
     need cc gcc libc6-dev
     need make make
@@ -54,9 +54,16 @@ kernels() {
     need bc bc
     need cpio cpio
     need xz xz-utils
+    need gzip gzip
+    need perl perl
+    need patch patch
+    need flock util-linux
     need qemu-system-x86_64 qemu-system-x86
     need busybox busybox-static
     [ -e /usr/include/libelf.h ] || packages="$packages libelf-dev"
+    # For three of the kernel's own tests.
+    [ -e /usr/include/sys/capability.h ] || packages="$packages libcap-dev"
+    [ -e /usr/include/numa.h ] || packages="$packages libnuma-dev"
     [ -e /usr/src/linux-source-6.12.tar.xz ] || packages="$packages linux-source-6.12"
 }
 
@@ -64,16 +71,18 @@ case "${1-}" in
 build | docs) compiler ;;
 demo) compiler && programs ;;
 bench) compiler && programs ;;
-kernel) kernels ;;
+kernel) compiler && kernels ;;
+soak) compiler && kernels && need stress-ng stress-ng ;;
 test) compiler && programs && need setpriv util-linux && linters ;;
 *)
-    echo "usage: $0 build|demo|test|bench|docs|kernel" >&2
+    echo "usage: $0 build|demo|test|bench|docs|kernel|soak" >&2
     exit 2
     ;;
 esac
 
 [ -n "$packages" ] || exit 0
-install="apt-get install --yes --no-install-recommends$packages"
+# Another may be at it.
+install="apt-get -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends$packages"
 if ! command -v apt-get >/dev/null 2>&1; then
     echo "missing here; these are the Debian packages that have it:$packages" >&2
     exit 3

@@ -10,18 +10,23 @@
 #   run.sh style                        checkpatch --strict on every patch of every series
 #   run.sh selftests [SERIES...]        the kernel's own mm selftests: stock against each series
 #   run.sh build SERIES [PATCH...]      one kernel; prints where its image and its tree are
+#   run.sh forget                       removes the kernels that are kept for other clones
 #
-# SERIES is a directory of patches below kernel/, or `stock`. Everything lies below target/kernel
-# (KERNEL_TEST_DIR): source, trees, cache (kernels by the hash of what went in), logs.
-# KERNEL_SOURCE names a tree that is unpacked already; it is only read. KERNEL_TEST_MEMWEIR names a
-# memweir that is built already; KERNEL_TEST_CPUS ("2 4") how many CPUs guests have.
+# SERIES is a directory of patches below kernel/, or `stock`. Source, build trees and logs lie below
+# target/kernel (KERNEL_TEST_DIR), kernels in ~/.cache/memweir-kernel (KERNEL_TEST_CACHE) by the hash of what
+# went in. KERNEL_SOURCE names a tree that is unpacked already; it is only read. KERNEL_TEST_MEMWEIR names a
+# memweir that is built already; KERNEL_TEST_CPUS ("2 4") how many CPUs guests have; KERNEL_TEST_GUESTS how
+# many guests run at once, KERNEL_TEST_JOBS how many compilers; KERNEL_TEST_SOAK_SECONDS how long each stress of
+# a soak takes.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 kernel=$(dirname "$here")
-work=${KERNEL_TEST_DIR-$(dirname "$kernel")/target/kernel}
+top=$(dirname "$kernel")
+work=${KERNEL_TEST_DIR-$top/target/kernel}
 jobs=${KERNEL_TEST_JOBS-$(nproc)}
-failures=0
+# How long each stress of a soak takes.
+soak_seconds=${KERNEL_TEST_SOAK_SECONDS-1800}
 # How many patches of a series are applied.
 upto=all
 
@@ -48,77 +53,34 @@ digest_of_file() {
     sha256sum "$1" | cut -c 1-20
 }
 
+. "$here/lib/cache.sh"
 . "$here/lib/source.sh"
 . "$here/lib/build.sh"
 . "$here/lib/guest.sh"
+. "$here/lib/suites.sh"
+. "$here/lib/queue.sh"
 . "$here/lib/selftests.sh"
 
 tools() {
     [ "$(uname -m)" = x86_64 ] || skip "the kernels are for x86_64, this is $(uname -m)"
     missing=
-    for tool in qemu-system-x86_64 busybox cc make flex bison bc cpio patch flock timeout xz dpkg-deb; do
+    for tool in qemu-system-x86_64 busybox cc make flex bison bc cpio patch perl flock timeout gzip xz dpkg-deb; do
         command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
     done
     [ -z "$missing" ] || skip "missing:$missing (as root, scripts/setup.sh kernel installs them)"
 }
 
-# load_suite NAME: the variables of suites/NAME.suite.
-load_suite() {
-    about='' tier=test series='' patches_extra='' config=base cpus='2 4' append='' programs='' script=''
-    files='' memweir=no machine='' seconds=900
-    [ -f "$here/suites/$1.suite" ] ||
-        die "no suite $1; there are: $(cd "$here/suites" && echo *.suite | sed 's/\.suite//g')"
-    # shellcheck disable=SC1090
-    . "$here/suites/$1.suite"
-}
-
-# run_suite NAME LABEL CPUS APPEND [PATCH...]: boots the suite on the kernel of its series and PATCHes.
-run_suite() {
-    suite=$1 label=$2 vcpus=$3 more=$4
-    shift 4
-    extra=
-    for patch in $patches_extra; do
-        extra="$extra $here/$patch"
-    done
-    # shellcheck disable=SC2086
-    build_kernel "$series" "$config" $extra "$@"
-    binaries=
-    for program in $programs; do
-        guest_program "$here/guest/$program.c" "$program"
-        binaries="$binaries $work/programs/$program"
-    done
-    for file in $files; do
-        binaries="$binaries $(dirname "$kernel")/$file"
-    done
-    if [ "$memweir" = yes ]; then
-        guest_memweir
-        binaries="$binaries $work/programs/memweir"
-    fi
-    # shellcheck disable=SC2086
-    make_initramfs "$work/$label.cpio.gz" "$here/$script" $binaries
-    boot "$label" "$image" "$work/$label.cpio.gz" "$vcpus" "$seconds" "$append $more"
-    rm -f "$work/$label.cpio.gz"
-}
-
+# report NAME: what became of the guest that was booted last and what else it told, in one piece, since others
+# report beside it.
 report() {
-    if [ "$1" = pass ]; then
-        say "PASS $2, $seconds_taken"
+    notes=$(grep -E '^(SKIPPED|COST)' "$log" || true)
+    notes=${notes:+"
+$notes"}
+    if [ "$verdict" = pass ]; then
+        say "PASS $1, $taken$notes"
     else
-        failures=$((failures + 1))
-        say "FAIL $2, $seconds_taken: $1"
-        say "     log: $log"
+        failed "$1, $taken: $verdict (log: $log)$notes"
     fi
-}
-
-# suites TIER...: their names.
-suites() {
-    for file in "$here"/suites/*.suite; do
-        name=$(basename "$file" .suite)
-        load_suite "$name"
-        case " $* " in
-        *" $tier "*) [ "$series" = stock ] || [ -d "$kernel/$series" ] && echo "$name" ;;
-        esac
-    done
 }
 
 # test_suites HOW SUITE...: HOW is `short` or `soak`.
@@ -126,18 +88,29 @@ test_suites() {
     how=$1
     shift
     for name; do
-        load_suite "$name"
-        [ "$how" = short ] || { config=$config+soak seconds=$((seconds * 10)); }
+        load_suite_for "$how" "$name"
+        prepare_suite || { say "SKIPPED: suite $name"; continue; }
         for count in ${KERNEL_TEST_CPUS-$cpus}; do
-            run_suite "$name" "$name-$how-$count" "$count" "stress=$how"
-            seconds_taken="$seconds_run s"
-            report "$verdict" "$name ($about), $count CPUs"
-            grep -E '^(SKIPPED|COST)' "$log" || true
+            enqueue suite_job "$how" "$name" "$count"
         done
     done
 }
 
-# A planted bug says in its first lines which suite must catch it and how:
+# A soak is the same under every check that the kernel has, and takes longer.
+load_suite_for() {
+    load_suite "$2"
+    [ "$1" = short ] || { config=$config+soak seconds=$((seconds * 10 + soak_seconds * 20)); }
+}
+
+suite_job() {
+    load_suite_for "$1" "$2"
+    prepare_suite
+    boot_suite "$2-$1-$3" "$3" "stress=$1 soak_seconds=$soak_seconds"
+    report "$2 ($about), $3 CPUs"
+}
+
+# planted [NAME...]: all, if none is named. A planted bug says in its first lines which suite must catch it
+# and how:
 #   Suite: NAME
 #   Caught-by: a regular expression that the verdict or the log's FAIL lines match
 planted() {
@@ -145,20 +118,27 @@ planted() {
         name=$(basename "$file" .patch)
         [ $# -eq 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
         load_suite "$(sed -n 's/^Suite: //p' "$file")"
-        catcher=$(sed -n 's/^Caught-by: //p' "$file")
-        # The first warning (0x200) or bad page (0x20) is enough.
-        run_suite planted "planted-$name" 4 "stress=brief panic_on_taint=0x220" "$file"
-        seconds_taken="$seconds_run s"
-        if ! grep -q '^PASS as many CPUs' "$log"; then
-            report "the guest did not get to the suite ($verdict)" "planted bug $name"
-        elif { echo "$verdict"; grep '^FAIL' "$log"; } | grep -qE "$catcher"; then
-            say "PASS planted bug $name caught, $seconds_taken: $verdict"
-        else
-            report "not caught by /$catcher/ (verdict: $verdict)" "planted bug $name"
-        fi
+        prepare_suite "$file"
+        enqueue planted_job "$name" "$file"
     done
 }
 
+planted_job() {
+    load_suite "$(sed -n 's/^Suite: //p' "$2")"
+    catcher=$(sed -n 's/^Caught-by: //p' "$2")
+    prepare_suite "$2"
+    # The first warning (0x200) or bad page (0x20) is enough.
+    boot_suite "planted-$1" 4 "stress=brief panic_on_taint=0x220"
+    if ! grep -q '^PASS as many CPUs' "$log"; then
+        failed "planted bug $1, $taken: the guest did not get to the suite: $verdict (log: $log)"
+    elif { echo "$verdict"; grep '^FAIL' "$log"; } | grep -qE "$catcher"; then
+        say "PASS planted bug $1 caught, $taken: $verdict"
+    else
+        failed "planted bug $1, $taken: not caught by /$catcher/: $verdict (log: $log)"
+    fi
+}
+
+# Not in lanes: the number of patches is in the way that a kernel is built.
 bisect() {
     [ -d "$kernel/$1" ] || die "no series $1"
     upto=0
@@ -166,50 +146,64 @@ bisect() {
         upto=$((upto + 1))
         load_suite boot
         series=$1
-        run_suite boot "bisect-$1-$upto" 2 ''
-        seconds_taken="$seconds_run s"
-        report "$verdict" "$1 up to $(basename "$patch")"
+        prepare_suite
+        boot_suite "bisect-$1-$upto" 2 ''
+        report "$1 up to $(basename "$patch")"
     done
+    upto=all
 }
 
 # A series adds files where MAINTAINERS has somebody already.
 style() {
+    need_source
     for patch in "$kernel"/*/[0-9]*.patch; do
         case $patch in */0000-*) continue ;; esac
         perl "$source/scripts/checkpatch.pl" --strict --no-tree --terse --ignore FILE_PATH_CHANGES - \
-            <"$patch" >"$work/style" 2>&1 && continue
-        failures=$((failures + 1))
-        say "FAIL style of $patch"
-        cat "$work/style"
+            <"$patch" >"$scratch/style" 2>&1 && continue
+        failed "style of $patch"
+        cat "$scratch/style"
     done
 }
 
 finish() {
-    [ "$failures" -eq 0 ] || die "$failures failed"
+    [ ! -f "$scratch/failed" ] || die "$(wc -l <"$scratch/failed") failed"
     say "all passed"
 }
 
 command=${1-}
 [ $# -eq 0 ] || shift
 case $command in
-test | soak | planted | bisect | style | selftests | build) ;;
+test | soak | planted | bisect | style | selftests | build | forget) ;;
 *)
-    sed -n 's/^# \{0,1\}//; 2,17p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,20p' "$0" >&2
     exit 2
     ;;
 esac
-mkdir -p "$work"
+mkdir -p "$work/logs"
+find_cache
+if [ "$command" = forget ]; then
+    rm -rf "$cache"
+    exit
+fi
 tools
+exec 8>"$work/lock"
+flock -n 8 || { say "waiting for another run in $work" && flock 8; }
+rm -rf "$work"/run.*
+scratch=$(mktemp -d "$work/run.XXXXXX")
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 find_source
-say "Linux $version, logs in $work/logs"
+say "logs in $work/logs"
 case $command in
 test)
     # shellcheck disable=SC2046
     if [ $# -gt 0 ]; then test_suites short "$@"; else
         style
-        test_suites short $(suites test)
         selftests
+        test_suites short $(suites test)
     fi
+    run_queue
     ;;
 soak)
     # shellcheck disable=SC2046
@@ -217,15 +211,25 @@ soak)
         test_suites soak $(suites test soak)
         planted
     fi
+    run_queue
     ;;
-planted) planted "$@" ;;
+planted)
+    planted "$@"
+    run_queue
+    ;;
 bisect) bisect "${1-}" ;;
 style) style ;;
-selftests) selftests "$@" ;;
+selftests)
+    selftests "$@"
+    run_queue
+    ;;
 build)
-    build_kernel "${1-stock}" base $(shift; echo "$@")
+    series_built=${1-stock}
+    [ $# -eq 0 ] || shift
+    build_kernel "$series_built" base "$@"
     echo "image: $image"
     echo "tree:  $tree"
     ;;
 esac
+compare_selftests
 finish

@@ -22,6 +22,10 @@ die() {
 
 . "$here/lib/guest.sh"
 
+mkdir -p "$work"
+scratch=$(mktemp -d "$work/stock.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+
 fetched=$work/package/$package
 if [ ! -d "$fetched/boot" ]; then
     mkdir -p "$fetched"
@@ -39,7 +43,7 @@ with_libraries() {
     done
 }
 
-more=$(mktemp -d "$work/root.XXXXXX")
+more=$scratch/more
 with_libraries "$more" /usr/bin/sort /usr/bin/perl /usr/bin/python3
 python=$(/usr/bin/python3 -c 'import os; print(os.path.dirname(os.__file__))')
 mkdir -p "$more$python/encodings" "$more/usr/bin"
@@ -51,12 +55,11 @@ for file in memweir libmemweir_preload.so; do
     strip -o "$more/usr/bin/$file" "$build/$file"
 done
 cp "$top/crates/core/data/maps/i7-860.toml" "$more/map.toml"
-cpio=$work/stock.cpio.gz
+cpio=$scratch/stock.cpio.gz
 make_initramfs "$cpio" "$here/guest/recycle.sh"
 (cd "$more" && find . | cpio -o -H newc -R 0:0 --quiet) | gzip -1 >>"$cpio"
-rm -rf "$more"
 
 boot stock "$(echo "$fetched"/boot/vmlinuz-*)" "$cpio" 2 900 quiet
 grep -vE '^(GUEST|\[)' "$log"
-echo "kernel-test: $verdict, $seconds_run s, log $log"
+echo "kernel-test: $verdict, $taken, log $log"
 [ "$verdict" = pass ]

@@ -1,5 +1,5 @@
-# Direct read from a swap device. stress=soak on the command line: an hour instead of 40 seconds; stress=brief,
-# for planted bugs: 8 seconds, and the first program that finds something is the last.
+# Direct read from a swap device. stress=soak on the command line: soak_seconds= twice instead of 10; stress=brief,
+# for planted bugs: 4, and the first program that finds something is the last.
 . /lib.sh
 mkswap /dev/pmem0 >/dev/null
 put 16M /sys/block/zram0/disksize
@@ -8,8 +8,8 @@ mkswap /dev/zram0 >/dev/null
 direct-read
 direct-read-full
 case $(argument stress) in
-soak) direct-read-stress 1800 ;;
+soak) direct-read-stress "$(argument soak_seconds)" ;;
 brief) direct-read-stress 4 ;;
-*) direct-read-stress 20 ;;
+*) direct-read-stress 10 ;;
 esac
 direct-read-limits

@@ -3,7 +3,7 @@
 . /lib.sh
 window=/sys/kernel/debug/fault_window
 case $(argument stress) in
-soak) seconds=600 ;;
+soak) seconds=$(($(argument soak_seconds) / 6)) ;;
 *) seconds=10 ;;
 esac
 widen() {

@@ -1,6 +1,8 @@
 # The kernel's own mm selftests, one after the other, with swap on the emulated NVDIMM: by direct read
-# where the kernel has it. Which: selftests=A,B,C on the command line.
+# where the kernel has it. Which: selftests=A,B:-x:1,C on the command
+# line. The kernel's messages come last, not in the middle of a test's line; a panic comes at once.
 . /lib.sh
+dmesg -n 1
 mkswap /dev/pmem0 >/dev/null
 if grep -q '^swpin_direct ' /proc/vmstat; then
     swapon-direct /dev/pmem0
@@ -8,9 +10,15 @@ else
     swapon /dev/pmem0
 fi
 put 32 /proc/sys/vm/nr_hugepages
-for program in $(argument selftests | tr ',' ' '); do
-    echo "SELFTEST $program"
-    (cd /tmp && timeout 300 "$program")
-    echo "EXIT $?"
+uptime_seconds() {
+    cut -d . -f 1 /proc/uptime
+}
+for call in $(argument selftests | tr ',' ' '); do
+    echo "SELFTEST $call"
+    begun=$(uptime_seconds)
+    # shellcheck disable=SC2046 # a program and its arguments
+    (cd /tmp && $(echo "$call" | tr ':' ' '))
+    echo "EXIT $? after $(($(uptime_seconds) - begun)) s"
 done
+dmesg | tail -n 300
 true

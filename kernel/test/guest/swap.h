@@ -98,6 +98,48 @@ static inline void __attribute__((unused)) page_out(void *at, size_t pages)
 	madvise(at, pages * PAGE, MADV_PAGEOUT);
 }
 
+/* The first and last page frame of the device. */
+static inline void __attribute__((unused)) device_frames(uint64_t *first, uint64_t *last)
+{
+	FILE *file = fopen("/proc/iomem", "r");
+	char line[200];
+
+	*first = *last = 0;
+	while (file && fgets(line, sizeof(line), file))
+		if (strstr(line, "Persistent Memory") &&
+		    sscanf(line, "%lx-%lx", first, last) == 2)
+			break;
+	if (!*last)
+		die("/proc/iomem: no persistent memory");
+	fclose(file);
+	*first /= PAGE;
+	*last /= PAGE;
+}
+
+/* How many of the pages are mapped from the device itself. */
+static inline size_t __attribute__((unused)) pages_in_place(const void *at, size_t pages)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+	uint64_t first, last, entry;
+	size_t in_place = 0;
+
+	if (fd < 0)
+		die("/proc/self/pagemap");
+	device_frames(&first, &last);
+	for (size_t page = 0; page < pages; page++) {
+		if (pread(fd, &entry, sizeof(entry),
+			  ((uintptr_t)at / PAGE + page) * sizeof(entry)) != sizeof(entry))
+			die("/proc/self/pagemap");
+		/* Bit 63: present; bits 0 to 54: its frame. */
+		if (entry >> 63) {
+			entry &= (1UL << 55) - 1;
+			in_place += first <= entry && entry <= last;
+		}
+	}
+	close(fd);
+	return in_place;
+}
+
 /* The counters that tell how pages came back. */
 struct counters {
 	long copied_in;		/* pswpin */

@@ -1,8 +1,8 @@
 # Kernels: a series (and perhaps further patches) on the pristine source, configured, built, and
 # kept by the hash of everything that went in. Sourced by run.sh; needs source.sh.
 
-# build_kernel SERIES CONFIG [PATCH...]: sets $image (a bzImage) and $tree (its build tree, which may
-# be absent when the image came from the cache). SERIES is a directory below kernel/, or `stock`.
+# build_kernel SERIES CONFIG [PATCH...]: sets $image (a bzImage), $entry (where it is kept) and $tree (its
+# build tree, which may be absent when the image was kept). SERIES is a directory below kernel/, or `stock`.
 # CONFIG is one or more names of config/*.config joined by `+`.
 build_kernel() {
     series=$1 config=$2
@@ -12,24 +12,32 @@ build_kernel() {
     patches=$(series_patches "$series" "$@")
     fragments=$(config_fragments "$config" "$series")
     # shellcheck disable=SC2086 # file names of this repository, without spaces
-    key=$( (echo "$source_id"; cc --version | head -n 1; cat $fragments; changes_of $patches) | digest)
-    image=$work/cache/$key/bzImage
+    cache_entry "$( (echo "$source_id"; toolchain; cat $fragments; changes_of $patches) | digest)"
+    image=$entry/bzImage
+    [ ! -f "$image" ] || return 0
     built="$series, $config$(printf ', %s' "$@" | sed 's/, $//; s/[^ ]*\///g; s/\.patch//g')"
-    if [ -f "$image" ]; then
-        say "kernel $built: cached"
-        return
-    fi
+    [ "$upto" = all ] || built="$built, $upto patches"
+    need_source
     started=$(date +%s)
-    mkdir -p "$work/trees" "$work/cache/$key"
+    mkdir -p "$work/trees"
+    # shellcheck disable=SC2086
     (
-        flock 9
         make_tree
-        # shellcheck disable=SC2086
         set_patches $patches
         configure
         compile
-    ) 9>"$tree.lock" || die "kernel $built: not built (logs beside $tree)"
+    ) || {
+        # What make refuses leaves whole files behind.
+        rm -f "$tree.unfinished"
+        die "kernel $built: not built (logs beside $tree)"
+    }
+    trim_cache
     say "kernel $built: built in $(($(date +%s) - started)) s"
+}
+
+toolchain() {
+    cc --version | head -n 1
+    ld --version | head -n 1
 }
 
 # The patches without their messages and what they document, which make no other kernel.
@@ -59,15 +67,19 @@ config_fragments() {
 }
 
 # Hard links of the pristine tree: patch(1) and the kernel's build replace files, they do not write
-# into them.
+# into them. A tree whose build was killed is not trusted: make would take half a file for a new one.
 make_tree() {
-    [ -f "$tree/Makefile" ] && return
-    rm -rf "$tree.part"
+    if [ -f "$tree/Makefile" ] && [ ! -e "$tree.unfinished" ]; then
+        : >"$tree.unfinished"
+        return
+    fi
+    rm -rf "$tree" "$tree.part"
     cp -al "$source" "$tree.part" 2>/dev/null || {
         rm -rf "$tree.part"
         cp -a "$source" "$tree.part"
     }
     mkdir "$tree.part/.applied"
+    : >"$tree.unfinished"
     mv "$tree.part" "$tree"
 }
 
@@ -109,7 +121,7 @@ exchange_patches() {
     shift "$count"
     for patch; do
         patch -d "$tree" -p1 -F0 -s -N --dry-run <"$patch" >>"$log" 2>&1 ||
-            die "$patch does not apply to Linux $version without fuzz (see $log)"
+            die "$patch does not apply without fuzz to the source of $package (see $log)"
         patch -d "$tree" -p1 -F0 -s -N --no-backup-if-mismatch <"$patch" >>"$log" 2>&1
         cp "$patch" "$tree/.applied/$(printf %03d "$count")"
         count=$((count + 1))
@@ -139,7 +151,10 @@ compile() {
         grep -n -E 'error|Error' "$tree.build.log" | head -n 5 >&2
         die "the build failed (see $tree.build.log)"
     }
-    cp "$tree/.config" "$(dirname "$image")/config"
-    cp "$tree/arch/x86/boot/bzImage" "$image.part"
-    mv "$image.part" "$image"
+    # Another clone may build the same at the same time.
+    cp "$tree/.config" "$entry/config.$$"
+    cp "$tree/arch/x86/boot/bzImage" "$image.$$"
+    mv "$entry/config.$$" "$entry/config"
+    mv "$image.$$" "$image"
+    rm "$tree.unfinished"
 }

@@ -13,14 +13,21 @@ guest_program() {
     fi
 }
 
-# The command of this repository, built for release unless KERNEL_TEST_MEMWEIR names one.
+# The command of this repository: what `make test` builds, unless KERNEL_TEST_MEMWEIR names one. Fails, after
+# saying so, where there is no cargo.
 guest_memweir() {
-    memweir_built=${KERNEL_TEST_MEMWEIR-$(dirname "$kernel")/target/release/memweir}
-    [ -n "${KERNEL_TEST_MEMWEIR-}" ] ||
-        (cd "$(dirname "$kernel")" && scripts/cargo.sh build --release --locked -p memweir) \
-            >"$work/memweir.log" 2>&1 || die "memweir: not built (see $work/memweir.log)"
+    [ ! -f "$scratch/memweir" ] || return 0
+    memweir_built=${KERNEL_TEST_MEMWEIR-${CARGO_TARGET_DIR:-$top/target}/debug/memweir}
+    if [ -z "${KERNEL_TEST_MEMWEIR-}" ]; then
+        "$top/scripts/cargo.sh" --version >"$work/memweir.log" 2>&1 ||
+            { say "SKIPPED: $(tail -n 1 "$work/memweir.log")"; return 1; }
+        # The whole workspace, as `make test` does it: its parts alone would be built with other features.
+        (cd "$top" && scripts/cargo.sh build --workspace --locked) >"$work/memweir.log" 2>&1 ||
+            die "memweir: not built (see $work/memweir.log)"
+    fi
     mkdir -p "$work/programs"
     strip -o "$work/programs/memweir" "$memweir_built" || die "no memweir in $memweir_built"
+    touch "$scratch/memweir"
 }
 
 # What a program that is not static loads, by its path.
@@ -33,7 +40,7 @@ libraries_of() {
 make_initramfs() {
     cpio=$1 suite_script=$2
     shift 2
-    root=$(mktemp -d "$work/root.XXXXXX")
+    root=$(mktemp -d "$scratch/root.XXXXXX")
     mkdir -p "$root/bin" "$root/data" "$root/dev" "$root/proc" "$root/sys" "$root/tmp" "$root/cg"
     cp "$(command -v busybox)" "$root/bin/busybox"
     for applet in $(busybox --list); do
@@ -60,29 +67,41 @@ make_initramfs() {
 }
 
 # boot LABEL IMAGE CPIO CPUS SECONDS APPEND: two NUMA nodes of 512 MiB, the kernel's messages and the
-# suite's in one log. A socket for each CPU: without ACPI the kernel sees no others. Sets $log and $verdict: `pass`, or why not.
+# suite's in one log. A socket for each CPU: without ACPI the kernel sees no others. Sets $log, $taken and
+# $verdict: `pass`, or why not.
 boot() {
     log=$work/logs/$1.log
-    mkdir -p "$work/logs"
     started=$(date +%s)
     code=0
     # The clock that counts instructions has one thread for all CPUs.
     case ${machine-} in *-icount*) threads=single ;; *) threads=multi ;; esac
     # shellcheck disable=SC2086
-    timeout -k 10 "$5" qemu-system-x86_64 ${machine-} \
+    timeout --foreground -k 10 "$5" qemu-system-x86_64 ${machine-} \
         -machine pc -accel "${KERNEL_TEST_ACCEL-tcg,thread=$threads}" -cpu "${KERNEL_TEST_CPU-max}" \
         -smp "$4,sockets=$4" -m 1G \
         -kernel "$2" -initrd "$3" -nodefaults -no-user-config -nographic -no-reboot \
         -serial "file:$log" \
         -append "console=ttyS0 numa=fake=2 panic=-1 oops=panic $patience guest_cpus=$4 $6" \
-        </dev/null >"$log.qemu" 2>&1 || code=$?
+        </dev/null >"$log.qemu" 2>&1 8>&- &
+    echo $! >"$scratch/guest.$1"
+    wait $! || code=$?
+    [ -d "$scratch" ] || exit 1
+    rm -f "$scratch/guest.$1"
     seconds_run=$(($(date +%s) - started))
+    times >"$scratch/times.$1"
+    taken="$seconds_run s, $(processor_time "$scratch/times.$1") s of processors"
     tr -d '\r' <"$log" >"$log.part" && mv "$log.part" "$log"
     judge "$code"
 }
 
-# The host may stop a guest's CPU for a while: that is neither a broken timer nor a stall.
-patience='no_timer_check rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60'
+# processor_time FILE: of what a shell has waited for, by what its `times` wrote.
+processor_time() {
+    awk 'NR == 2 { gsub(/s/, ""); split($1, program, "m"); split($2, kernel, "m")
+                   printf "%d", 60 * (program[1] + kernel[1]) + program[2] + kernel[2] }' "$1"
+}
+
+# The host may stop a guest's CPU for a while: that is neither a broken timer nor a stall nor a hang.
+patience='no_timer_check rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=600'
 
 # What the kernel says when something is wrong with it.
 complaint='BUG:|WARNING:|Oops|general protection|KASAN:|INFO: task .* blocked|INFO: rcu|possible circular|inconsistent lock|Bad page|bad pte|Kernel panic|soft lockup|UBSAN'

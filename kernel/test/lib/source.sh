@@ -3,20 +3,23 @@
 
 package=linux-source-6.12
 
-# Sets $source to a pristine tree and $source_id to what tells its content from another's.
-# KERNEL_SOURCE names a tree that is there already.
+# Sets $source_id, what tells the source from any other, and $source, where need_source has it. KERNEL_SOURCE
+# names a tree that is there already.
 find_source() {
     if [ -n "${KERNEL_SOURCE-}" ]; then
         [ -f "$KERNEL_SOURCE/mm/memory.c" ] || die "KERNEL_SOURCE=$KERNEL_SOURCE: no kernel tree"
         source=$KERNEL_SOURCE
+        source_id=$(cd "$source" && cat Makefile mm/*.[ch] include/linux/*.h | digest)
     else
         find_tarball
-        source=$work/source/$(digest_of_file "$tarball")
-        [ -d "$source" ] || unpack_source
+        source_id=$(digest_of_file "$tarball")
+        source=$work/source/$source_id
     fi
-    source_id=$(cd "$source" && cat Makefile mm/*.[ch] include/linux/*.h | digest)
-    version=$(sed -n 's/^VERSION = //p; s/^PATCHLEVEL = /./p; s/^SUBLEVEL = /./p' \
-        "$source/Makefile" | tr -d '\n')
+}
+
+# Whoever finds every kernel in the cache does not need the source.
+need_source() {
+    [ -d "$source" ] || unpack_source
 }
 
 # The installed package's archive, or the package fetched (which needs no root) and opened.

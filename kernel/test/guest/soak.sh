@@ -1,0 +1,105 @@
+# Everything at once, for as long as stress= says: stress-ng checks what it reads back, while its processes go from
+# cgroup to cgroup, memory goes off line and comes back, and swap is switched off and on. With page colors,
+# the cgroups have some, and others every second.
+. /lib.sh
+case $(argument stress) in
+soak) seconds=$(argument soak_seconds) ;;
+*) seconds=60 ;;
+esac
+if grep -q '^swpin_direct ' /proc/vmstat; then
+    device=/dev/pmem0
+else
+    device=/dev/zram0
+    put 256M /sys/block/zram0/disksize
+fi
+mkswap $device >/dev/null
+
+swap_on() {
+    case $device in
+    /dev/pmem0) swapon-direct $device ;;
+    *) swapon $device ;;
+    esac
+}
+
+# until_stopped NAME COMMAND...: again and again; how often it succeeded and failed is in /tmp/NAME.*.
+until_stopped() {
+    loop=$1
+    shift
+    done_so_far=0 failed_so_far=0
+    until [ -e /tmp/stop ]; do
+        if "$@" 2>/dev/null; then
+            done_so_far=$((done_so_far + 1))
+        else
+            failed_so_far=$((failed_so_far + 1))
+        fi
+        echo $done_so_far >"/tmp/$loop.done"
+        echo $failed_so_far >"/tmp/$loop.failed"
+    done
+}
+
+# Memory that can be moved goes away and comes back; a block with a page that cannot is refused.
+hotplug() {
+    block=/sys/devices/system/memory/memory$(shuf -i 0-7 -n 1)
+    sleep 1
+    put offline "$block/state" || return 1
+    sleep 1
+    until put online_movable "$block/state"; do sleep 1; done
+}
+
+move_everybody() {
+    for pair in "a b" "b a"; do
+        for process in $(cat "/cg/${pair% *}/cgroup.procs"); do
+            put "$process" "/cg/${pair#* }/cgroup.procs"
+        done
+        sleep 1
+    done
+}
+
+swap_off_and_on() {
+    sleep 3
+    swapoff $device || return 1
+    until swap_on; do sleep 1; done
+}
+
+change_colors() {
+    for colors in 0-7 3,9-12 0-31 8-15; do
+        put "bank=$colors" /cg/a/memory.colors
+        sleep 1
+    done
+}
+
+compact() {
+    sleep 2
+    put 1 /proc/sys/vm/compact_memory
+}
+
+put +memory /cg/cgroup.subtree_control
+mkdir /cg/a /cg/b
+put 80M /cg/a/memory.high
+put 60M /cg/b/memory.high
+swap_on
+loops='hotplug move_everybody swap_off_and_on compact'
+if [ -e /sys/kernel/mm/page_color/map ]; then
+    printf 'bank 0x2000\nbank 0x4000\nbank 0x8000\nbank 0x200000\nbank 0x400000\n' >/sys/kernel/mm/page_color/map
+    loops="$loops change_colors"
+fi
+for loop in $loops; do
+    until_stopped "$loop" "$loop" &
+done
+(
+    put 0 /cg/a/cgroup.procs
+    exec stress-ng --verify --timeout "${seconds}s" --metrics-brief --temp-path /tmp \
+        --vm 2 --vm-bytes 48m --mremap 1 --mremap-bytes 8m --fork 1 --mmap 1 --mmap-bytes 16m \
+        --userfaultfd 1 --userfaultfd-bytes 8m --vm-splice 1 --numa 1 --mlock 1
+) >/tmp/stress.log 2>&1
+code=$?
+tail -n 25 /tmp/stress.log
+touch /tmp/stop
+wait
+check "stress-ng read what it had written, for $seconds s (exit $code)" [ $code = 0 ]
+for loop in $loops; do
+    check "$loop: $(cat "/tmp/$loop.done") times, $(cat "/tmp/$loop.failed") refused" [ "$(cat "/tmp/$loop.done")" -ge 1 ]
+done
+grep -E '^(pswp|swpin_direct|color_|pgmigrate|compact_success|thp_swpout)' /proc/vmstat
+swapoff $device
+check "no swap is left" [ "$(wc -l </proc/swaps)" = 1 ]

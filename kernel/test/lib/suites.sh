@@ -1,0 +1,57 @@
+# Suites: what suites/NAME.suite says, prepared (kernel, programs) and booted. Sourced by run.sh.
+
+# load_suite NAME: its variables.
+load_suite() {
+    about='' tier=test series='' patches_extra='' config=base cpus='2 4' append='' programs='' script=''
+    files='' commands='' memweir=no machine='' seconds=900
+    [ -f "$here/suites/$1.suite" ] ||
+        die "no suite $1; there are: $(cd "$here/suites" && echo *.suite | sed 's/\.suite//g')"
+    # shellcheck disable=SC1090
+    . "$here/suites/$1.suite"
+}
+
+# suites TIER...: their names.
+suites() {
+    for file in "$here"/suites/*.suite; do
+        name=$(basename "$file" .suite)
+        load_suite "$name"
+        case " $* " in
+        *" $tier "*) [ "$series" = stock ] || [ -d "$kernel/$series" ] && echo "$name" ;;
+        esac
+    done
+}
+
+# prepare_suite [PATCH...]: builds what the loaded suite boots: sets $image and $binaries. Cheap once it was
+# done; fails if something is missing here, after saying what.
+prepare_suite() {
+    extra=
+    for patch in $patches_extra; do
+        extra="$extra $here/$patch"
+    done
+    # shellcheck disable=SC2086
+    build_kernel "$series" "$config" $extra "$@"
+    binaries=
+    for program in $programs; do
+        guest_program "$here/guest/$program.c" "$program"
+        binaries="$binaries $work/programs/$program"
+    done
+    for file in $files; do
+        binaries="$binaries $top/$file"
+    done
+    if [ "$memweir" = yes ]; then
+        guest_memweir || return 1
+        binaries="$binaries $work/programs/memweir"
+    fi
+    for wanted in $commands; do
+        command -v "$wanted" >"$scratch/command" || { say "SKIPPED: no $wanted here"; return 1; }
+        binaries="$binaries $(cat "$scratch/command")"
+    done
+}
+
+# boot_suite LABEL CPUS APPEND: the loaded and prepared suite.
+boot_suite() {
+    # shellcheck disable=SC2086
+    make_initramfs "$scratch/$1.cpio.gz" "$here/$script" $binaries
+    boot "$1" "$image" "$scratch/$1.cpio.gz" "$2" "$seconds" "$append $3"
+    rm -f "$scratch/$1.cpio.gz"
+}
