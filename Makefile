@@ -57,7 +57,7 @@ kernel-test:
 	kernel/test/run.sh test
 
 kernel-soak:
-	-scripts/setup.sh kernel
+	-scripts/setup.sh soak
 	kernel/test/run.sh soak
 
 bench: build
@@ -99,3 +99,4 @@ uninstall:
 
 clean:
 	scripts/cargo.sh clean
+	@echo 'kernels are kept outside of this clone: kernel/test/run.sh forget removes them'
