@@ -79,7 +79,7 @@ $notes"}
     if [ "$verdict" = pass ]; then
         say "PASS $1, $taken$notes"
     else
-        failed "$1, $taken: $verdict (log: $log)$notes"
+        guest_failed "$1"
     fi
 }
 
@@ -130,11 +130,11 @@ planted_job() {
     # The first warning (0x200) or bad page (0x20) is enough.
     boot_suite "planted-$1" 4 "stress=brief panic_on_taint=0x220"
     if ! grep -q '^PASS as many CPUs' "$log"; then
-        failed "planted bug $1, $taken: the guest did not get to the suite: $verdict (log: $log)"
+        guest_failed "planted bug $1: the guest did not get to the suite"
     elif { echo "$verdict"; grep '^FAIL' "$log"; } | grep -qE "$catcher"; then
         say "PASS planted bug $1 caught, $taken: $verdict"
     else
-        failed "planted bug $1, $taken: not caught by /$catcher/: $verdict (log: $log)"
+        guest_failed "planted bug $1: not caught by /$catcher/"
     fi
 }
 

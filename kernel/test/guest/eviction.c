@@ -189,9 +189,15 @@ static void run(unsigned int seconds, bool must_lose)
 			break;
 		sleep(1);
 	}
-	/* The evictor first: a writer may wait for it to un-protect a page. */
 	stop = true;
 	pthread_join(evictor, NULL);
+	/*
+	 * A write that met a protected page may have begun to wait after that page was un-protected: the kernel
+	 * looks again, finds no page or one of the file that cannot be written, and lets it wait for what comes
+	 * next. Until now that was the next eviction. Closing wakes all.
+	 */
+	if (close(faults))
+		die("close");
 	for (int thread = 0; thread < running; thread++)
 		pthread_join(threads[thread], NULL);
 }

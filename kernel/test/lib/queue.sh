@@ -48,6 +48,13 @@ failed() {
     echo "$1" | head -n 1 >>"$scratch/failed"
 }
 
+# guest_failed WORDS...: of the guest that was booted last, with the end of its log: where CI runs, nobody can look
+# for more.
+guest_failed() {
+    failed "$*: $verdict, $taken (log: $log)
+$(tail -n 25 "$log" | sed 's/^/    /')"
+}
+
 # What an interrupted run would leave: lanes, guests, files. Jobs see by these that they shall say nothing more.
 clean_up() {
     guests=$(cat "$scratch"/guest.* 2>/dev/null || true)

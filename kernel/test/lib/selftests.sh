@@ -61,13 +61,13 @@ selftests_job() {
     make_initramfs "$scratch/selftests-$1.cpio.gz" "$here/guest/selftests.sh" "$work/programs/swapon-direct" \
         $(for program in $selftest_programs; do [ ! -x "$selftests/$program" ] || echo "$selftests/$program"; done)
     # shellcheck disable=SC2086
-    boot "selftests-$1" "$image" "$scratch/selftests-$1.cpio.gz" 2 1800 \
+    boot "selftests-$1" "$image" "$scratch/selftests-$1.cpio.gz" 2 600 \
         "memmap=128M!512M selftests=$(echo $selftest_calls | tr ' ' ',')"
     rm -f "$scratch/selftests-$1.cpio.gz"
     outcomes_of "$log" >"$outcomes"
     say "selftests on $1: $(grep -c '^ok' "$outcomes") ok, $(grep -c '^not ok' "$outcomes") not ok, $taken"
     if [ "$verdict" != pass ]; then
-        failed "selftests on $1: $verdict (log: $log)"
+        guest_failed "selftests on $1"
     elif [ "$1" = stock ]; then
         cp "$outcomes" "$kept.$$" && mv "$kept.$$" "$kept"
     fi
@@ -97,8 +97,9 @@ compare_selftests() {
         if [ -z "$lost_tests" ]; then
             say "PASS selftests: all $(wc -l <"$scratch/stock.ok") that pass on stock pass on $series_tested"
         else
-            failed "selftests: pass on stock, not on $series_tested:
-$lost_tests"
+            failed "selftests: pass on stock, not on $series_tested (log: $work/logs/selftests-$series_tested.log):
+$lost_tests
+$(grep -B 5 '^not ok' "$work/logs/selftests-$series_tested.log")"
         fi
     done
 }
