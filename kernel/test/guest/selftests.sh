@@ -15,12 +15,21 @@ put 0 /proc/sys/kernel/randomize_va_space
 uptime_seconds() {
     cut -d . -f 1 /proc/uptime
 }
-for call in $(argument selftests | tr ',' ' '); do
-    echo "SELFTEST $call"
+# run CALL: a program and its arguments, with colons between.
+run() {
+    echo "SELFTEST $1"
     begun=$(uptime_seconds)
-    # shellcheck disable=SC2046 # a program and its arguments
-    (cd /tmp && $(echo "$call" | tr ':' ' '))
-    echo "EXIT $? after $(($(uptime_seconds) - begun)) s"
+    # shellcheck disable=SC2046
+    (cd /tmp && $(echo "$1" | tr ':' ' '))
+    code=$?
+    echo "EXIT $code after $(($(uptime_seconds) - begun)) s"
+    [ $code = 0 ] || [ $code = 4 ]
+}
+
+# Not all of them succeed each time on any kernel: pages that another CPU has yet to put on a list of the LRU
+# are in use, and cannot be dropped.
+for call in $(argument selftests | tr ',' ' '); do
+    run "$call" || run "$call" || run "$call"
 done
 dmesg | tail -n 300
 true
