@@ -29,9 +29,11 @@ use crate::groups::Groups;
 use crate::launch;
 use crate::maps::Maps;
 use crate::memory;
-use crate::pool::{self, Palette, Pool};
+use crate::pagemap::Pagemap;
+use crate::palette::Palette;
+use crate::pool::{self, Pool};
 use crate::sys::{self, Errno, sys};
-use crate::uffd::{Message, PAGE, Pagemap, Uffd};
+use crate::uffd::{Message, PAGE, Uffd};
 use supply::{LEAST, MOST};
 use upkeep::{KNOWN, Reason};
 

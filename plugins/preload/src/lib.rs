@@ -25,6 +25,8 @@ mod launch;
 mod maps;
 mod memory;
 mod page;
+mod pagemap;
+mod palette;
 mod patch;
 mod pool;
 mod sys;

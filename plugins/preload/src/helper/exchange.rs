@@ -14,8 +14,9 @@ use super::recycle::ZEROS;
 use super::{Helper, Start};
 use crate::choice::Set;
 use crate::maps::Mapping;
+use crate::pagemap::{Entry, Pagemap};
 use crate::sys::{self, Errno, sys};
-use crate::uffd::{Entry, PAGE, Pagemap, Uffd};
+use crate::uffd::{PAGE, Uffd};
 
 const MREMAP_DONTUNMAP: i32 = 4;
 /// Microseconds between two orders to all processors to let go of pages.

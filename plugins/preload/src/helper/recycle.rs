@@ -9,8 +9,9 @@ use super::streams::AT_ONCE;
 use super::upkeep::Reason;
 use super::{Helper, Start};
 use crate::choice::Set;
+use crate::pagemap::Pagemap;
 use crate::sys::{Errno, sys};
-use crate::uffd::{PAGE, Pagemap, Uffd};
+use crate::uffd::{PAGE, Uffd};
 
 /// What new pages hold.
 pub(super) static ZEROS: [u64; AT_ONCE * PAGE / 8] = [0; AT_ONCE * PAGE / 8];

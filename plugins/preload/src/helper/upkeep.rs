@@ -8,7 +8,8 @@ use memweir_core::preload::Delivery;
 use super::{Helper, Start};
 use crate::choice::{chosen, set_of};
 use crate::maps::Mapping;
-use crate::uffd::{Entry, Found, PAGE, Pagemap, Uffd};
+use crate::pagemap::{Entry, Found, Pagemap};
+use crate::uffd::{PAGE, Uffd};
 use crate::{memory, sys};
 
 /// Ranges that are known to be watched.
@@ -144,11 +145,8 @@ impl Helper {
             let mut frames = self.frames;
             let known = Pagemap(self.pagemap).frames(at, &mut frames[..pages]);
             for (i, frame) in frames[..known].iter().enumerate().filter(|(_, frame)| **frame != 0) {
-                let page = at + i * PAGE;
-                let set = chosen(start.control, page, 0);
-                if range.is_zero() || !start.palette.is_of(*frame, &set) {
-                    self.mend(start, page, &set, reason, mapping);
-                }
+                let frame = (!range.is_zero()).then_some(*frame);
+                self.put_right(start, at + i * PAGE, frame, reason, mapping);
             }
             at += pages * PAGE;
         }
@@ -170,17 +168,29 @@ impl Helper {
             let known = Pagemap(self.pagemap).entries(at, &mut entries[..pages]);
             let own = |entry: &Entry| entry.frame() != 0 && !entry.is_file();
             for (i, entry) in entries[..known].iter().enumerate().filter(|(_, e)| own(e)) {
-                let page = at + i * PAGE;
-                let set = chosen(start.control, page, 0);
-                let zero = self.exchange.is_zero(*entry);
-                if zero || !start.palette.is_of(entry.frame(), &set) {
-                    self.mend(start, page, &set, reason, mapping);
-                }
+                let frame = (!self.exchange.is_zero(*entry)).then_some(entry.frame());
+                self.put_right(start, at + i * PAGE, frame, reason, mapping);
             }
             if known == 0 {
                 return;
             }
             at += known * PAGE;
+        }
+    }
+
+    /// Mends the page if its frame has none of the colors that are asked for there. The shared page of
+    /// zeros is no `frame`: whatever a write would put in its place the kernel chooses.
+    fn put_right(
+        &mut self,
+        start: &Start,
+        page: usize,
+        frame: Option<u64>,
+        reason: Reason,
+        mapping: Mapping,
+    ) {
+        let set = chosen(start.control, page, 0);
+        if !frame.is_some_and(|frame| start.palette.is_of(frame, &set)) {
+            self.mend(start, page, &set, reason, mapping);
         }
     }
 }

@@ -34,10 +34,11 @@ use crate::page::slots::{SLOTS, Slots};
 use crate::page::space::{Ranges, Space};
 use crate::page::spans::Spans;
 use crate::page::tally::{Tally, Total};
+use crate::pagemap::{Found, Pagemap};
 use crate::sys::{self, Errno, sys};
 use crate::uffd::{
     self, FEATURE_FORK, FEATURE_MINOR_SHMEM, FEATURE_WRITES_SHMEM, FEATURE_WRITES_UNPOPULATED,
-    Found, Message, PAGE, Pagemap, Uffd,
+    Message, PAGE, Uffd,
 };
 use children::Children;
 

@@ -8,11 +8,13 @@
 
 use memweir_core::preload::Counter;
 
-use super::{NONE, Palette, Pool, SEGMENT, give_back};
+use super::{NONE, Pool, SEGMENT, give_back};
 use crate::choice::{Set, has};
 use crate::counters::Counters;
+use crate::pagemap::Pagemap;
+use crate::palette::Palette;
 use crate::sys;
-use crate::uffd::{PAGE, Pagemap};
+use crate::uffd::PAGE;
 
 /// Frames that are free at the same time: few beside those that a processor keeps at hand.
 const GROUP: usize = 32;
@@ -101,7 +103,8 @@ mod tests {
 
     use super::super::STEP;
     use super::*;
-    use crate::uffd::{Entry, Uffd};
+    use crate::pagemap::Entry;
+    use crate::uffd::Uffd;
 
     /// A pool that searches, and its order: colors 0 and 1 of four.
     fn searching() -> (Box<Pool>, Palette, Set) {

@@ -13,8 +13,9 @@ use crate::maps::Mapping;
 use crate::page::slots::Slots;
 use crate::page::spans::Span;
 use crate::page::{slots, vmas};
+use crate::pagemap::Pagemap;
 use crate::sys::{self, sys};
-use crate::uffd::{MINOR, MISSING, PAGE, Pagemap, WRITES};
+use crate::uffd::{MINOR, MISSING, PAGE, WRITES};
 
 /// What lies below is heap.
 const HEAP_BELOW: usize = 0x6000_0000_0000;

@@ -3,8 +3,9 @@
 use super::Pager;
 use super::scan::range_pages;
 use crate::page::spans::Span;
+use crate::pagemap::{Found, Pagemap};
 use crate::sys::Errno;
-use crate::uffd::{Found, PAGE, Pagemap};
+use crate::uffd::PAGE;
 
 /// Pages that a set can tell apart: what a huge page has.
 pub(super) const CLUSTER: usize = 512;

@@ -8,8 +8,9 @@ use super::Pager;
 use super::marks::{AROUND, IN_DRAM, IN_NVM, KEPT, PROBED, READ};
 use super::nvm::CHUNK;
 use crate::page::spans::Span;
+use crate::pagemap::Found;
 use crate::sys;
-use crate::uffd::{Found, PAGE};
+use crate::uffd::PAGE;
 
 /// A scan takes at most one part in so many of the time, unless pages are needed.
 const SHARE: u64 = 50;

@@ -321,7 +321,7 @@ impl Pager<'_> {
     }
 
     fn is_present(&self, page: Span) -> bool {
-        let mut found = [crate::uffd::Found::default(); 1];
+        let mut found = [crate::pagemap::Found::default(); 1];
         self.pagemap
             .scan_present(page.start, page.end, &mut found)
             .is_ok_and(|(count, _)| count > 0)
