@@ -58,9 +58,9 @@ extern "C" fn mmap(
 ) -> usize {
     // Not stacks: a thread that ends writes to its own, when it can wait for nothing any more.
     let unfit = libc::MAP_HUGETLB | libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_LOCKED;
-    let own = flags & libc::MAP_TYPE == libc::MAP_PRIVATE
-        && flags & libc::MAP_ANONYMOUS != 0
-        && flags & unfit == 0;
+    let private = flags & libc::MAP_TYPE == libc::MAP_PRIVATE;
+    let own = private && flags & libc::MAP_ANONYMOUS != 0 && flags & unfit == 0;
+    let writable = private && protection & libc::PROT_WRITE != 0;
     let mapped = changing(|| {
         // SAFETY: the program's own call.
         let mapped =
@@ -68,18 +68,18 @@ extern "C" fn mmap(
         if let Ok(start) = mapped {
             let range = pages(start, length);
             tell(|space| {
-                space.with(|ranges| if own { ranges.add(range) } else { ranges.forget(range) });
+                space.with(|ranges| match (own, writable) {
+                    (true, _) => ranges.add(range),
+                    (false, true) => ranges.add_unwatched(range),
+                    (false, false) => ranges.forget(range),
+                });
             });
         }
         mapped
     });
     if let Ok(start) = mapped {
-        let writable =
-            flags & libc::MAP_TYPE == libc::MAP_PRIVATE && protection & libc::PROT_WRITE != 0;
         if own {
             announce(pages(start, length));
-        } else if writable {
-            tell(|space| space.add_unwatched(length));
         }
         if writable {
             grown(length);

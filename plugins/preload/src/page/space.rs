@@ -13,6 +13,8 @@ const KNOWN: usize = 1 << 14;
 /// Ranges in the file. Each is a mapping at least, of which the kernel allows fewer.
 const CONVERTED: usize = 1 << 16;
 const EXCLUDED: usize = 1 << 10;
+/// Ranges that cannot be watched: of files, locked, of huge pages. What has no room here is counted for good.
+const UNWATCHED: usize = 1 << 10;
 /// Ranges that wait for the helper.
 const WAITING: usize = 256;
 
@@ -68,6 +70,10 @@ pub(crate) struct Ranges {
     pub(crate) converted: Spans<CONVERTED>,
     /// What must stay in DRAM.
     pub(crate) excluded: Spans<EXCLUDED>,
+    /// Writable private memory in which no access can be made to wait.
+    unwatched: Spans<UNWATCHED>,
+    /// Bytes of it, and of what had no room there.
+    unwatched_bytes: usize,
     /// What was in the file and is given back.
     pub(crate) given_back: Waiting,
     /// What is known since memory became short.
@@ -80,6 +86,13 @@ impl Ranges {
         self.forget(range);
         self.known.insert(range);
         self.fresh.push(range);
+    }
+
+    /// The program made this range its own, and it cannot be watched.
+    pub(crate) fn add_unwatched(&mut self, range: Span) {
+        self.forget(range);
+        self.unwatched.insert(range);
+        self.unwatched_bytes += range.length();
     }
 
     /// The program has this range no longer.
@@ -96,6 +109,11 @@ impl Ranges {
         self.converted.remove(range);
         self.known.remove(range);
         self.excluded.remove(range);
+        if self.unwatched.touches(range) {
+            let before = self.unwatched.length();
+            self.unwatched.remove(range);
+            self.unwatched_bytes -= before.saturating_sub(self.unwatched.length());
+        }
     }
 
     /// The first part of `range` that can be converted; empty if none can.
@@ -132,7 +150,7 @@ pub(crate) struct Space {
     pub(crate) tell_from: AtomicUsize,
     /// Bytes of address space that the program has made writable, in all. It never falls.
     grown: AtomicUsize,
-    /// Those of them in which no access can be made to wait: stacks and the like.
+    /// Bytes in which no access can be made to wait, as the ranges say.
     unwatched: AtomicUsize,
     /// What [`grown`](Self::grown) may come to before the helper wants to hear of it; zero: it looks
     /// by itself.
@@ -164,10 +182,7 @@ impl Space {
     /// Looks at the ranges. `look` must not block, nor call anything that a hook replaces.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Ranges) -> T) -> T {
         self.acquire();
-        // SAFETY: the lock is held.
-        let result = look(unsafe { &mut *self.ranges.get() });
-        self.release();
-        result
+        self.look_and_release(look)
     }
 
     /// The same for the helper, which calls `meanwhile` while it waits: a thread that forks holds the
@@ -180,8 +195,15 @@ impl Space {
         while self.lock.0.swap(1, Ordering::Acquire) != 0 {
             meanwhile();
         }
+        self.look_and_release(look)
+    }
+
+    /// To be called by who holds the lock.
+    fn look_and_release<T>(&self, look: impl FnOnce(&mut Ranges) -> T) -> T {
         // SAFETY: the lock is held.
-        let result = look(unsafe { &mut *self.ranges.get() });
+        let ranges = unsafe { &mut *self.ranges.get() };
+        let result = look(ranges);
+        self.unwatched.store(ranges.unwatched_bytes, Ordering::Release);
         self.release();
         result
     }
@@ -198,12 +220,7 @@ impl Space {
         beyond > 0 && grown > beyond
     }
 
-    /// Counts address space in which no access can be made to wait.
-    pub(crate) fn add_unwatched(&self, bytes: usize) {
-        self.unwatched.fetch_add(bytes, Ordering::AcqRel);
-    }
-
-    /// All of it, whether or not it is still there.
+    /// Bytes in which no access can be made to wait. No look at the ranges.
     pub(crate) fn unwatched(&self) -> usize {
         self.unwatched.load(Ordering::Acquire)
     }
@@ -271,6 +288,23 @@ mod tests {
         assert_eq!(ranges.convertible(Span::new(25, 60)), Span::new(30, 50));
         assert!(ranges.convertible(Span::new(12, 20)).is_empty());
         assert!(ranges.convertible(Span::new(50, 60)).is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_watched_is_counted_as_long_as_it_is_there() {
+        let mut ranges = ranges();
+        ranges.add_unwatched(Span::new(0, 100));
+        ranges.add_unwatched(Span::new(50, 150));
+        assert_eq!(ranges.unwatched_bytes, 150);
+        ranges.add(Span::new(20, 30));
+        ranges.forget(Span::new(140, 500));
+        assert_eq!(ranges.unwatched_bytes, 130);
+        // What has no room is counted, and never taken off.
+        (0..UNWATCHED).for_each(|i| ranges.add_unwatched(Span::of(1000 + i * 10, 5)));
+        let all = 130 + UNWATCHED * 5;
+        assert_eq!(ranges.unwatched_bytes, all);
+        ranges.forget(Span::new(0, usize::MAX));
+        assert_eq!(ranges.unwatched_bytes, 2 * 5);
     }
 
     #[test]

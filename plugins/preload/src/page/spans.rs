@@ -79,6 +79,11 @@ impl<const N: usize> Spans<N> {
         self.items()[..at].last().copied()
     }
 
+    /// What all of them come to.
+    pub(crate) fn length(&self) -> usize {
+        self.items().iter().map(|span| span.length()).sum()
+    }
+
     /// How many ranges there are.
     pub(crate) const fn count(&self) -> usize {
         self.used
@@ -172,6 +177,7 @@ mod tests {
                     set.retain(|address| !range.contains(*address));
                 }
                 prop_assert_eq!(&content(&spans), &set);
+                prop_assert_eq!(spans.length(), set.len());
                 prop_assert!(spans.items().windows(2).all(|pair| pair[0].end < pair[1].start));
                 for address in 0..80 {
                     prop_assert_eq!(spans.at(address).is_some(), set.contains(&address));
