@@ -1,9 +1,16 @@
 //! The mappings of the program, from `/proc/self/maps`, without allocating.
 
-use crate::sys;
+use crate::{memory, sys};
 
 /// Room for the text. Programs have hundreds of mappings of about a hundred bytes.
 const TEXT: usize = 1 << 20;
+
+/// Which file is mapped, as the kernel tells it of a mapping: that of `fstat` may be another. All zero: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileId {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
 
 /// One mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +22,7 @@ pub(crate) struct Mapping {
     pub(crate) readable: bool,
     /// Private memory without a file.
     pub(crate) anonymous: bool,
+    pub(crate) file: FileId,
 }
 
 /// Reads one line of the file.
@@ -23,7 +31,7 @@ pub(crate) fn parse(line: &[u8]) -> Option<Mapping> {
     let mut range = fields.next()?.split(|byte| *byte == b'-');
     let (start, end) = (hexadecimal(range.next()?)?, hexadecimal(range.next()?)?);
     let flags = fields.next()?;
-    let inode = fields.nth(2)?;
+    let (device, inode) = (fields.nth(1)?, fields.next()?);
     let name = fields.next().unwrap_or(b"");
     let own =
         name.is_empty() || name == b"[heap]" || name == b"[stack]" || name.starts_with(b"[anon:");
@@ -34,7 +42,35 @@ pub(crate) fn parse(line: &[u8]) -> Option<Mapping> {
         writable: flags.get(1) == Some(&b'w'),
         executable: flags.get(2) == Some(&b'x'),
         anonymous: flags.get(3) == Some(&b'p') && inode == b"0" && own,
+        file: FileId { device: device_of(device)?, inode: memory::number(inode) },
     })
+}
+
+/// Calls `read` with each mapping that there is now, in little memory. Mappings that change meanwhile may be
+/// left out, or come twice.
+pub(crate) fn for_each(mut read: impl FnMut(&[u8], Mapping)) {
+    let mut text = [0u8; 4096];
+    let Ok(fd) = sys::open(c"/proc/self/maps", libc::O_RDONLY) else { return };
+    let mut offset = 0;
+    while let Ok(length @ 1..) = sys::read_at(fd, &mut text, offset) {
+        // Lines that were cut are read again.
+        let whole =
+            text[..length].iter().rposition(|byte| *byte == b'\n').map_or(length, |at| at + 1);
+        for line in text[..whole].split(|byte| *byte == b'\n') {
+            if let Some(mapping) = parse(line) {
+                read(line, mapping);
+            }
+        }
+        offset += whole as u64;
+    }
+    sys::close(fd);
+}
+
+/// Two hexadecimal numbers with a colon between them.
+fn device_of(text: &[u8]) -> Option<u64> {
+    let mut numbers = text.split(|byte| *byte == b':');
+    let (major, minor) = (hexadecimal(numbers.next()?)?, hexadecimal(numbers.next()?)?);
+    Some(major as u64 | (minor as u64) << 32)
 }
 
 fn hexadecimal(text: &[u8]) -> Option<usize> {
@@ -111,6 +147,9 @@ mod tests {
         assert!(anonymous(b"7f0000000000-7f0000001000 ---p 00000000 00:00 0 "));
         assert!(!anonymous(b"7f0000000000-7f0000001000 rw-s 00000000 00:01 5 /dev/zero (deleted)"));
         assert!(!anonymous(b"7f0000000000-7f0000001000 rw-p 00000000 08:01 5 /lib/x.so"));
+        let file =
+            parse(b"7f0000000000-7f0000001000 rw-p 00000000 08:1a 52 /lib/x.so").unwrap().file;
+        assert_eq!(file, FileId { device: 8 | 0x1a << 32, inode: 52 });
         assert!(!anonymous(b"7f0000000000-7f0000001000 r-xp 00000000 00:00 0 [vdso]"));
         assert_eq!(parse(b"nonsense"), None);
     }

@@ -82,7 +82,7 @@ use std::ffi::CString;
 use memweir_core::preload::page::{PageCounter, PageOrder};
 
 use crate::control::{self, READY};
-use crate::{launch, sys};
+use crate::{launch, maps, sys};
 use pager::{Begin, Start};
 use space::Space;
 use spans::Span;
@@ -117,39 +117,23 @@ fn begin(order: &PageOrder, tally: Tally) -> Option<()> {
         tally.add(PageCounter::Failures, 1);
     }
     hooks::install();
-    // SAFETY: the handlers live as long as the library, which is never unloaded.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+    // SAFETY: the handler lives as long as the library, which is never unloaded.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     Some(())
+}
+
+/// Finds out what the memory is made of before the program may forbid itself to read files.
+extern "C" fn in_child() {
+    if let Some(space) = space::get() {
+        space.with(|_| ());
+    }
 }
 
 /// What the heap has already.
 fn know_heap(space: &Space) {
-    let mut text = [0u8; 4096];
-    let Ok(fd) = sys::open(c"/proc/self/maps", libc::O_RDONLY) else { return };
-    let mut offset = 0;
-    // The heap is among the first mappings: behind those of the program's file.
-    while let Ok(length @ 1..) = sys::read_at(fd, &mut text, offset) {
-        for line in text[..length].split(|byte| *byte == b'\n').filter(|l| l.ends_with(b"[heap]")) {
-            if let Some(heap) = crate::maps::parse(line) {
-                space.with(|ranges| ranges.add(Span::new(heap.start, heap.end)));
-            }
+    maps::for_each(|line, mapping| {
+        if line.ends_with(b"[heap]") {
+            space.with(|ranges| ranges.add(Span::new(mapping.start, mapping.end)));
         }
-        // Lines that were cut are read again.
-        let whole =
-            text[..length].iter().rposition(|byte| *byte == b'\n').map_or(length, |at| at + 1);
-        offset += whole as u64;
-    }
-    sys::close(fd);
-}
-
-extern "C" fn before_fork() {
-    if let Some(space) = space::get() {
-        space.acquire();
-    }
-}
-
-extern "C" fn after_fork() {
-    if let Some(space) = space::get() {
-        space.release();
-    }
+    });
 }

@@ -43,6 +43,7 @@ const WORKS: &[(&str, fn())] = &[
     ("vforks", forks::vforks),
     ("execs", forks::programs),
     ("fill-and-fork", forks::fill_while_forking),
+    ("allocate-and-fork", forks::fork_while_allocating),
 ];
 
 fn order(dram: u64) -> PageOrder {
@@ -88,6 +89,9 @@ fn library() -> PathBuf {
     let executable = std::env::current_exe().expect("this program");
     executable.with_file_name("libmemweir_preload.so")
 }
+
+/// Seconds after which a program that waits for something that never comes is ended.
+const PATIENCE: u32 = 600;
 
 /// Whether programs can be paged here; says so if not.
 fn possible() -> bool {
@@ -137,6 +141,8 @@ fn keeps_budget(work: &str, order: &PageOrder) {
 fn the_program() {
     if let Ok(work) = std::env::var(WORK) {
         let (_, work) = WORKS.iter().find(|(name, _)| *name == work).expect("a known work");
+        // SAFETY: asks for a signal, which ends the program.
+        unsafe { libc::alarm(PATIENCE) };
         work();
     }
 }
@@ -358,6 +364,16 @@ fn programs_that_are_started_share_the_budget() {
     assert!(counters.get(PageCounter::Processes) > forks::PROGRAMS as u64);
     let (output, _) = run("fill-and-fork", order(16));
     succeeds(&output);
+}
+
+#[test]
+fn forks_wait_for_nobody_who_gets_memory() {
+    if !possible() {
+        return;
+    }
+    let (output, counters) = run("allocate-and-fork", order(12));
+    succeeds(&output);
+    assert!(counters.get(PageCounter::ForkPauses) > 0);
 }
 
 #[test]

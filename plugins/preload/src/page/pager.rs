@@ -251,6 +251,9 @@ impl<'a> Pager<'a> {
             batches: 0,
             copy_nanos: 0.0,
         };
+        for (number, file) in pager.nvm.each().enumerate() {
+            start.space.set_file(number, pager.identify(file)?);
+        }
         pager.calibrate();
         urgent();
         Ok(pager)

@@ -1,10 +1,15 @@
 //! What the program's memory is made of, as its calls tell: which ranges may be evicted, which lie
 //! in the file already, which must be left alone. Both the hooks in the program's threads and the
-//! helper look here; a forked child has a copy.
+//! helper look here.
+//!
+//! A forked child has a copy, in the middle of whatever another thread did to it. To keep others from it for
+//! the time of a fork would be to wait for libc's own locks, which a thread may hold that waits here. So a
+//! child finds out anew what its memory is made of, from its mappings.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use crate::maps::{self, FileId, Mapping};
 use crate::page::spans::{Span, Spans};
 use crate::sys::{self, Errno, sys};
 
@@ -116,6 +121,28 @@ impl Ranges {
         }
     }
 
+    fn clear(&mut self) {
+        self.known.clear();
+        self.converted.clear();
+        self.excluded.clear();
+        self.unwatched.clear();
+        self.unwatched_bytes = 0;
+        self.given_back.clear();
+        self.fresh.clear();
+    }
+
+    /// What a forked child has, by one of its mappings. Nobody evicts there, so nothing has to be left alone.
+    fn found(&mut self, mapping: Mapping, files: [FileId; 2]) {
+        let range = Span::new(mapping.start, mapping.end);
+        let in_file = mapping.file != FileId::default() && files.contains(&mapping.file);
+        if in_file {
+            self.converted.insert(range);
+        }
+        if in_file || mapping.anonymous {
+            self.known.insert(range);
+        }
+    }
+
     /// The first part of `range` that can be converted; empty if none can.
     pub(crate) fn convertible(&self, range: Span) -> Span {
         let mut rest = range;
@@ -135,15 +162,23 @@ impl Ranges {
     }
 }
 
-/// A page that is zero in a forked child, so that nobody holds the lock there.
+/// A page that is zero in a forked child: nobody holds the lock there, and nothing is known.
 #[repr(C, align(4096))]
-struct Lock(AtomicU32);
+struct Here {
+    lock: AtomicU32,
+    /// Whether the ranges are those of this process: zero or one.
+    known: AtomicU32,
+}
 
 /// The ranges, and who may look at them.
 #[repr(C)]
 pub(crate) struct Space {
-    lock: Lock,
+    here: Here,
     ranges: UnsafeCell<Ranges>,
+    /// The files that have slots: their devices and inodes.
+    files: [[AtomicU64; 2]; 2],
+    /// Whether memory was ever put in a file.
+    pub(crate) filed: AtomicBool,
     /// The program locked all of its memory.
     pub(crate) locked: AtomicBool,
     /// Bytes of new memory that the helper wants to hear of at once; zero: none, and nothing is watched.
@@ -171,11 +206,13 @@ pub(crate) fn get() -> Option<&'static Space> {
 /// Makes the space.
 pub(crate) fn create() -> Result<&'static Space, Errno> {
     let both = libc::PROT_READ | libc::PROT_WRITE;
-    // Private, so that a forked child has a copy as of the fork.
+    // Private, so that what a forked child does to it is its own.
     let start = sys::map(size_of::<Space>(), both, libc::MAP_PRIVATE | libc::MAP_NORESERVE)?;
-    sys::advise(start, size_of::<Lock>(), libc::MADV_WIPEONFORK)?;
+    sys::advise(start, size_of::<Here>(), libc::MADV_WIPEONFORK)?;
     SPACE.store(start as *mut Space, Ordering::Release);
-    get().ok_or(Errno(libc::ENOMEM))
+    let space = get().ok_or(Errno(libc::ENOMEM))?;
+    space.here.known.store(1, Ordering::Release);
+    Ok(space)
 }
 
 impl Space {
@@ -185,14 +222,14 @@ impl Space {
         self.look_and_release(look)
     }
 
-    /// The same for the helper, which calls `meanwhile` while it waits: a thread that forks holds the
-    /// lock, and waits for the helper.
+    /// The same for the helper, which calls `meanwhile` while it waits: who holds the lock may be waiting
+    /// for a processor, or for the helper, if its stack is in memory that is just being evicted.
     pub(crate) fn with_patience<T>(
         &self,
         mut meanwhile: impl FnMut(),
         look: impl FnOnce(&mut Ranges) -> T,
     ) -> T {
-        while self.lock.0.swap(1, Ordering::Acquire) != 0 {
+        while self.here.lock.swap(1, Ordering::Acquire) != 0 {
             meanwhile();
         }
         self.look_and_release(look)
@@ -202,6 +239,9 @@ impl Space {
     fn look_and_release<T>(&self, look: impl FnOnce(&mut Ranges) -> T) -> T {
         // SAFETY: the lock is held.
         let ranges = unsafe { &mut *self.ranges.get() };
+        if self.here.known.swap(1, Ordering::AcqRel) == 0 {
+            self.find_anew(ranges);
+        }
         let result = look(ranges);
         self.unwatched.store(ranges.unwatched_bytes, Ordering::Release);
         self.release();
@@ -237,10 +277,33 @@ impl Space {
         self.tell_beyond.store(beyond, Ordering::Release);
     }
 
-    /// Takes the lock; also for the time of a fork, so that the child's copy is whole.
-    pub(crate) fn acquire(&self) {
+    /// Finds out what the memory of a forked child is made of, unless all of it is as it would be without
+    /// the library.
+    fn find_anew(&self, ranges: &mut Ranges) {
+        ranges.clear();
+        if self.filed.load(Ordering::Acquire) || self.tell_from.load(Ordering::Relaxed) > 0 {
+            let files = self.files();
+            maps::for_each(|_, mapping| ranges.found(mapping, files));
+        }
+    }
+
+    /// Says which file has slots: the first, or the second.
+    pub(crate) fn set_file(&self, number: usize, file: FileId) {
+        let [device, inode] = &self.files[number];
+        device.store(file.device, Ordering::Relaxed);
+        inode.store(file.inode, Ordering::Release);
+    }
+
+    fn files(&self) -> [FileId; 2] {
+        self.files.each_ref().map(|[device, inode]| FileId {
+            inode: inode.load(Ordering::Acquire),
+            device: device.load(Ordering::Relaxed),
+        })
+    }
+
+    fn acquire(&self) {
         let mut tries = 0u32;
-        while self.lock.0.swap(1, Ordering::Acquire) != 0 {
+        while self.here.lock.swap(1, Ordering::Acquire) != 0 {
             tries += 1;
             if tries.is_multiple_of(64) {
                 // SAFETY: lets who holds the lock run.
@@ -250,8 +313,8 @@ impl Space {
         }
     }
 
-    pub(crate) fn release(&self) {
-        self.lock.0.store(0, Ordering::Release);
+    fn release(&self) {
+        self.here.lock.store(0, Ordering::Release);
     }
 }
 
@@ -305,6 +368,30 @@ mod tests {
         assert_eq!(ranges.unwatched_bytes, all);
         ranges.forget(Span::new(0, usize::MAX));
         assert_eq!(ranges.unwatched_bytes, 2 * 5);
+    }
+
+    #[test]
+    fn a_child_knows_by_its_mappings_what_is_in_the_file() {
+        let mut ranges = ranges();
+        ranges.add(Span::new(0, 1 << 40));
+        ranges.excluded.insert(Span::new(5, 6));
+        let line = |text: &[u8]| maps::parse(text).unwrap();
+        let filed = line(
+            b"7f0000000000-7f0000003000 rw-p 00000000 00:01 1037 /memfd:memweir-nvm (deleted)",
+        );
+        let other = line(b"7f0000003000-7f0000004000 rw-p 00000000 00:02 1037 /tmp/x");
+        let plain = line(b"7f0000004000-7f0000005000 rw-p 00000000 00:00 0 ");
+        ranges.clear();
+        for mapping in [filed, other, plain] {
+            ranges.found(mapping, [filed.file, FileId::default()]);
+        }
+        let pages = |start: usize, end: usize| {
+            Some(Span::new(0x7f00_0000_0000 + start * 4096, 0x7f00_0000_0000 + end * 4096))
+        };
+        assert_eq!(ranges.converted.at(0x7f00_0000_0000), pages(0, 3));
+        assert_eq!(ranges.known.at(0x7f00_0000_0000), pages(0, 3));
+        assert_eq!(ranges.known.at(0x7f00_0000_4000), pages(4, 5));
+        assert!(ranges.excluded.at(5).is_none() && ranges.fresh.is_empty());
     }
 
     #[test]

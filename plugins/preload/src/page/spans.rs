@@ -89,6 +89,10 @@ impl<const N: usize> Spans<N> {
         self.used
     }
 
+    pub(crate) const fn clear(&mut self) {
+        self.used = 0;
+    }
+
     /// Adds a range; false if there is no room for it.
     pub(crate) fn insert(&mut self, range: Span) -> bool {
         if range.is_empty() {

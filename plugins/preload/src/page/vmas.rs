@@ -1,7 +1,7 @@
 //! Single mappings of the program, asked from the kernel one at a time (`PROCMAP_QUERY`, Linux
 //! 6.11), or read from the list of all where it cannot be asked.
 
-use crate::maps::{Mapping, Maps};
+use crate::maps::{FileId, Mapping, Maps};
 use crate::page::spans::Span;
 use crate::sys::sys;
 
@@ -43,6 +43,7 @@ fn mapping_of(words: &[u64; 13]) -> Mapping {
         writable: flags & WRITABLE != 0,
         executable: flags & EXECUTABLE != 0,
         anonymous: inode == 0 && flags & SHARED == 0,
+        file: FileId { device: words[9], inode },
     }
 }
 

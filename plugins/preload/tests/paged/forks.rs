@@ -149,6 +149,35 @@ pub(crate) fn programs() {
     });
 }
 
+/// Forks while other threads get memory, which they do with a lock of malloc's that the fork waits for.
+pub(crate) fn fork_while_allocating() {
+    let mut memory = vec![0u64; PAGES * WORDS];
+    write(&mut memory, 1);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    // Mappings of their own, and parts of one that grows and shrinks.
+                    let sizes = [400_000, 60_000, 1_000_000, 100_000];
+                    let blocks = sizes.map(|bytes| vec![1u8; bytes]);
+                    assert!(blocks.iter().all(|block| block[block.len() - 1] == 1));
+                }
+            });
+        }
+        for round in 0..ROUNDS * 10 {
+            let child = fork(true, || {
+                let mut copy = vec![1u64; 100 * WORDS];
+                write(&mut copy, round);
+                has(&memory, 1) && has(&copy, round)
+            });
+            assert_eq!(wait_for(child), 0, "the child of round {round}");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(has(&memory, 1));
+}
+
 /// Children that stay for a while; nothing is evicted meanwhile, and nobody waits for ever.
 pub(crate) fn fill_while_forking() {
     let mut memory = vec![0u64; PAGES * WORDS];

@@ -2,6 +2,8 @@
 //! private mappings of the file take its place. Oldest memory first, as far as addresses tell: the
 //! heap grows upwards, mappings are placed downwards.
 
+use std::sync::atomic::Ordering;
+
 use memweir_core::preload::page::PageCounter;
 
 use super::Pager;
@@ -136,7 +138,7 @@ impl Pager<'_> {
             self.choose_file(chunk.start, huge);
         }
         // First, so that whatever happens then, nobody takes the mapping for plain memory; and not
-        // while anything is protected, because who forks looks at the ranges and touches its memory.
+        // while anything is protected: who looks at the ranges may have its stack there.
         if !self.ranges(|ranges| ranges.converted.insert(range)) {
             return None;
         }
@@ -228,6 +230,7 @@ impl Pager<'_> {
         while !rest.is_empty() {
             let (part, slots) = self.slots_of(rest);
             let (file, offset) = slots?;
+            self.start.space.filed.store(true, Ordering::Release);
             // SAFETY: the content of the range is in the slots, and no write to it is under way.
             let mapped = unsafe {
                 sys!(libc::SYS_mmap, part.start, part.length(), protection, how, file, offset)

@@ -140,8 +140,8 @@ impl Pager<'_> {
     }
 
     /// Finds which victims can be protected together, and how many such clusters there are. Those
-    /// that must stay are kept. Before anything is protected, because a thread that forks looks at
-    /// the ranges and touches its memory then.
+    /// that must stay are kept. Before anything is protected: who looks at the ranges may have its stack
+    /// there.
     fn sort_out<'b>(&mut self, chosen: &'b [u32], clusters: &mut [&'b [u32]; BATCH]) -> usize {
         let locked = self.start.space.is_locked();
         let (mut left, mut count) = (chosen, 0);

@@ -31,9 +31,14 @@ impl Files {
         Ok(Self { single, may_be_large, huge })
     }
 
+    /// All that there are.
+    pub(super) fn each(self) -> impl Iterator<Item = i32> {
+        std::iter::once(self.single).chain(self.huge)
+    }
+
     /// Bytes that they have.
     pub(super) fn used(self) -> usize {
-        used(self.single) + self.huge.map_or(0, used)
+        self.each().map(used).sum()
     }
 }
 

@@ -2,9 +2,11 @@
 //! not decided here.
 
 use super::{Pager, Place};
+use crate::maps::FileId;
 use crate::page::slots::{self, SLOTS, Slots};
 use crate::page::spans::Span;
-use crate::sys::{self, sys};
+use crate::page::vmas;
+use crate::sys::{self, Errno, sys};
 use crate::uffd::PAGE;
 
 /// Bytes of a huge page.
@@ -42,6 +44,16 @@ impl Pager<'_> {
     /// Gives slots to the window of `address`; false if none are left.
     pub(super) fn make_slots(&mut self, address: usize) -> bool {
         self.tables.slots.make(address).is_some()
+    }
+
+    /// How the kernel tells of the file where it is mapped.
+    pub(super) fn identify(&mut self, file: i32) -> Result<FileId, Errno> {
+        let (nothing, private) = (libc::PROT_NONE, libc::MAP_PRIVATE);
+        // SAFETY: a new mapping, which nobody else knows of.
+        let start = unsafe { sys!(libc::SYS_mmap, 0, PAGE, nothing, private, file, 0) }?;
+        let mapping = vmas::at(self.maps, &mut self.tables.maps, start);
+        sys::unmap(start, PAGE);
+        mapping.map(|mapping| mapping.file).ok_or(Errno(libc::ENOENT))
     }
 
     /// The file of the page that has the slot.
