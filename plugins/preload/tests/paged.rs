@@ -36,6 +36,7 @@ const WORKS: &[(&str, fn())] = &[
     ("fill", memory::fill),
     ("border", memory::fill_across_a_border),
     ("random", memory::random_writes),
+    ("dive", memory::dive),
     ("drop", memory::drop_while_filling),
     ("calls", calls::program),
     ("lock-all", calls::locking_all),
@@ -364,6 +365,16 @@ fn programs_that_are_started_share_the_budget() {
     assert!(counters.get(PageCounter::Processes) > forks::PROGRAMS as u64);
     let (output, _) = run("fill-and-fork", order(16));
     succeeds(&output);
+}
+
+#[test]
+fn stacks_may_lie_anywhere() {
+    if !possible() {
+        return;
+    }
+    let (output, counters) = run("dive", order(16));
+    succeeds(&output);
+    assert!(counters.get(PageCounter::Evictions) > 0);
 }
 
 #[test]

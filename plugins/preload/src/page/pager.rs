@@ -332,7 +332,12 @@ impl<'a> Pager<'a> {
     /// or wait because writers are held.
     fn let_others_look(&mut self, rests: u32) {
         const LONG: u32 = 20;
-        if rests.is_multiple_of(LONG) && self.tables.held.count() > 0 {
+        if rests.is_multiple_of(LONG) {
+            if self.wait(0) {
+                // The program has ended, and nobody will come to the end of that look.
+                self.start.tally.release(self.entry, self.start.main as u64);
+                sys::exit();
+            }
             self.release();
         }
         sys::sleep_micros(50);

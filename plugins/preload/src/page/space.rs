@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use crate::maps::{self, FileId, Mapping};
 use crate::page::spans::{Span, Spans};
 use crate::sys::{self, Errno, sys};
+use crate::uffd::PAGE;
 
 /// Ranges of the program's memory: what has no room here is left alone.
 const KNOWN: usize = 1 << 14;
@@ -218,6 +219,7 @@ pub(crate) fn create() -> Result<&'static Space, Errno> {
 impl Space {
     /// Looks at the ranges. `look` must not block, nor call anything that a hook replaces.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Ranges) -> T) -> T {
+        touch_stack();
         self.acquire();
         self.look_and_release(look)
     }
@@ -279,6 +281,8 @@ impl Space {
 
     /// Finds out what the memory of a forked child is made of, unless all of it is as it would be without
     /// the library.
+    #[cold]
+    #[inline(never)] // because of the text that it reads
     fn find_anew(&self, ranges: &mut Ranges) {
         ranges.clear();
         if self.filed.load(Ordering::Acquire) || self.tell_from.load(Ordering::Relaxed) > 0 {
@@ -316,6 +320,17 @@ impl Space {
     fn release(&self) {
         self.here.lock.store(0, Ordering::Release);
     }
+}
+
+/// Touches what the stack needs while the lock is held: less than a page. It may be memory like any other, and
+/// its first touch have to wait for the helper, which looks at the ranges before it answers.
+#[inline(never)]
+fn touch_stack() {
+    let mut room = std::mem::MaybeUninit::<[u8; PAGE]>::uninit();
+    // Or the compiler leaves room for the byte that is written alone.
+    let room = std::hint::black_box(&mut room);
+    // SAFETY: the first byte, which is the lowest.
+    unsafe { room.as_mut_ptr().cast::<u8>().write_volatile(0) };
 }
 
 #[cfg(test)]

@@ -56,6 +56,42 @@ fn fill_and_look(memory: &mut [u64]) {
     }
 }
 
+/// A thread whose stack is memory like any other, and which maps some more at every depth.
+pub(crate) fn dive() {
+    const STACK: usize = 32 << 20;
+    // So that memory is short, and new memory has to be asked for.
+    fill();
+    let mut thread = 0;
+    // SAFETY: the attributes are made by the first call; the stack is mapped, the thread's alone, and stays.
+    unsafe {
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let stack = libc::mmap(std::ptr::null_mut(), STACK, both, how, -1, 0);
+        let mut attributes = std::mem::zeroed();
+        assert_eq!(libc::pthread_attr_init(&mut attributes), 0);
+        assert_eq!(libc::pthread_attr_setstack(&mut attributes, stack, STACK), 0);
+        let made = libc::pthread_create(&mut thread, &attributes, dive_deep, std::ptr::null_mut());
+        assert_eq!(made, 0);
+        assert_eq!(libc::pthread_join(thread, std::ptr::null_mut()), 0);
+    }
+}
+
+extern "C" fn dive_deep(_: *mut libc::c_void) -> *mut libc::c_void {
+    assert_eq!(sum_of_depths(20_000), 20_000 * 20_001 / 2);
+    std::ptr::null_mut()
+}
+
+#[inline(never)]
+fn sum_of_depths(depth: usize) -> usize {
+    let (nothing, how) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, which nobody else knows of.
+    unsafe {
+        let mapped = libc::mmap(std::ptr::null_mut(), 4 * PAGE, nothing, how, -1, 0);
+        assert_eq!(libc::munmap(mapped, 4 * PAGE), 0);
+    }
+    if depth == 0 { 0 } else { std::hint::black_box(sum_of_depths(depth - 1)) + depth }
+}
+
 /// Writes here and there, from as many threads as there are processors and two.
 pub(crate) fn random_writes() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) + 2;
