@@ -98,7 +98,9 @@ static void strict_ends_in_the_cgroup(void)
 	remove_cgroup("b");
 }
 
-static int rounds = 30;
+/* Each stress takes as many rounds, and as many seconds. */
+static int rounds = 30, seconds;
+static time_t end_of_stress;
 
 /* What a thread found: pages with wrong contents, and pages of colors that nobody allowed */
 struct found {
@@ -116,7 +118,7 @@ static void *worker(void *argument)
 	char *memory = map_memory(part);
 	struct colors colors;
 
-	for (int i = 0; i < rounds; i++) {
+	for (int i = 0; i < rounds || time(NULL) < end_of_stress; i++) {
 		size_t from = next_random(&found->seed) % (part / PAGE) * PAGE;
 
 		write_pages(memory, part);
@@ -135,6 +137,7 @@ static int stressed(void)
 	struct found found[4] = { 0 };
 	size_t wrong = 0, stray = 0;
 
+	end_of_stress = time(NULL) + seconds;
 	for (int i = 0; i < 4; i++) {
 		found[i].seed = (i + 1) * 0x9e3779b97f4a7c15UL + 1;
 		if (pthread_create(&found[i].thread, NULL, worker, &found[i]))
@@ -224,6 +227,8 @@ int main(int argc, char **argv)
 {
 	if (argc > 1)
 		rounds = atoi(argv[1]);
+	if (argc > 2)
+		seconds = atoi(argv[2]);
 	put("/cg/cgroup.subtree_control", "+memory");
 	check(load_map(paper_map), "the map of the paper's machine");
 	spill_gives_other_colors();

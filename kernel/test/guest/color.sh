@@ -11,11 +11,12 @@ check "mkswap" mkswap $swap
 check "swapon" swapon $swap
 put madvise /sys/kernel/mm/transparent_hugepage/enabled
 case $(argument stress) in
-soak) rounds=3000 ;;
+soak) rounds="30 $(argument soak_seconds)" ;;
 brief) rounds=10 && set -e ;;
 *) rounds=30 ;;
 esac
 color
 color-cache
 color-move
+# shellcheck disable=SC2086 # rounds, and seconds
 color-shortage $rounds
