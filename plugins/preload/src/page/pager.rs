@@ -188,8 +188,12 @@ struct Pager<'a> {
     at_ease: bool,
     /// Pages that may come without a word, since accesses to all others were made to wait.
     credit: usize,
-    /// Nothing is to be evicted until then: nothing could be, or there was no room.
+    /// Nothing is to be evicted until then, or until there are more pages than that: nothing could be, or
+    /// there was no room.
     idle_until: u64,
+    idle_up_to: usize,
+    /// Rests since a page left: each waits for twice as much, so that memory that cannot leave may grow.
+    rests: u32,
     rarely_due: u64,
     scan_due: u64,
     paused_since: Option<u64>,
@@ -240,6 +244,8 @@ impl<'a> Pager<'a> {
             at_ease: false,
             credit: 0,
             idle_until: 0,
+            idle_up_to: 0,
+            rests: 0,
             rarely_due: 0,
             scan_due: 0,
             paused_since: None,
@@ -289,12 +295,22 @@ impl<'a> Pager<'a> {
         self.look_after_children();
         self.look();
         self.hold_or_release();
-        if self.paused_since.is_none() && sys::micros() >= self.idle_until {
+        if !self.cannot_evict() {
             let pages = self.start.budget.to_evict(self.own.resident, self.total.resident);
             self.evict(pages);
         }
         self.hold_or_release();
         self.scan_sometimes();
+    }
+
+    /// Whether nothing can leave just now, for a forked child or because nothing could a moment ago.
+    fn cannot_evict(&self) -> bool {
+        self.paused_since.is_some() || self.is_idle()
+    }
+
+    /// Whether nothing could leave a moment ago, and little has come since.
+    fn is_idle(&self) -> bool {
+        self.total.resident <= self.idle_up_to && sys::micros() < self.idle_until
     }
 
     /// Bytes that may still go to NVM.

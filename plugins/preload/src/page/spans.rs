@@ -79,6 +79,14 @@ impl<const N: usize> Spans<N> {
         self.items()[..at].last().copied()
     }
 
+    /// The part at or behind `address` up to the next multiple of `step`; the first of all if nothing is
+    /// there.
+    pub(crate) fn part_behind(&self, address: usize, step: usize) -> Option<Span> {
+        let span = self.next(address).or_else(|| self.next(0))?;
+        let start = if span.contains(address) { address } else { span.start };
+        Some(Span::new(start, span.end.min(start / step * step + step)))
+    }
+
     /// What all of them come to.
     pub(crate) fn length(&self) -> usize {
         self.items().iter().map(|span| span.length()).sum()
@@ -195,6 +203,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn parts_follow_each_other_in_a_circle() {
+        let mut spans = empty::<2>();
+        assert_eq!(spans.part_behind(0, 4), None);
+        assert!(spans.insert(Span::new(3, 9)) && spans.insert(Span::new(20, 22)));
+        let (mut at, mut parts) = (0, Vec::new());
+        for _ in 0..5 {
+            let part = spans.part_behind(at, 4).expect("there are some");
+            parts.push((part.start, part.end));
+            at = part.end;
+        }
+        assert_eq!(parts, [(3, 4), (4, 8), (8, 9), (20, 22), (3, 4)]);
+        assert_eq!(spans.part_behind(6, 4), Some(Span::new(6, 8)));
+        assert_eq!(spans.part_behind(100, 4), Some(Span::new(3, 4)), "nothing lies behind");
     }
 
     #[test]

@@ -57,11 +57,16 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     let allowed = report.dram_bytes.0 / 20;
     if report.dram_overshoot_bytes.0 > allowed {
         let over = report.dram_overshoot_bytes;
-        let skipped = counted("skipped");
-        let why = match (skipped, counted("fork_pauses")) {
-            (0, 0) => String::new(),
-            (0, forks) => format!(": eviction waited for {forks} forked processes"),
-            (skipped, _) => format!(": {skipped} times a page was locked or pinned"),
+        let (skipped, forks) = (counted("skipped"), counted("fork_pauses"));
+        let waited = counted("fork_pause_ns") as f64 / 1e9;
+        // What took less than that did not let so much come.
+        let matters = 0.01 * report.seconds;
+        let why = if skipped > 0 {
+            format!(": {skipped} times a page was locked or pinned")
+        } else if waited > matters {
+            format!(": eviction waited for {forks} forked processes, {} in all", seconds(waited))
+        } else {
+            String::new()
         };
         warnings.push(format!("DRAM was {over} above the budget of {}{why}", report.dram_bytes));
     }

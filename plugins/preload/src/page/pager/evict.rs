@@ -22,6 +22,8 @@ const GAP: u32 = 8;
 const VAIN: usize = 8;
 /// Microseconds to rest when nothing can be evicted.
 const REST: u64 = 2_000;
+/// Rests in a row after which the next waits for no more than that one did.
+const MOST_RESTS: u32 = 16;
 /// One batch in so many is followed by timing how a page of it is read, and written.
 const PROBES: usize = 32;
 
@@ -60,6 +62,7 @@ impl Pager<'_> {
                 }
                 continue;
             }
+            self.rests = 0;
             self.start.tally.add(PageCounter::Batches, 1);
             self.start.tally.add(PageCounter::Evictions, done);
             self.start.tally.time(Timed::Eviction, nanos / done as u64);
@@ -82,6 +85,8 @@ impl Pager<'_> {
 
     fn rest(&mut self) {
         self.idle_until = sys::micros() + REST;
+        self.idle_up_to = self.total.resident + (self.start.budget.batch() << self.rests);
+        self.rests = (self.rests + 1).min(MOST_RESTS);
     }
 
     /// Keeps the program from changing its mappings; false if it is about to.

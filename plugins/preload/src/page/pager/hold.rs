@@ -4,7 +4,6 @@
 use memweir_core::preload::page::PageCounter;
 
 use super::Pager;
-use crate::page::spans::Span;
 use crate::sys;
 
 /// What is protected at a time.
@@ -16,7 +15,7 @@ impl Pager<'_> {
     pub(super) fn hold_or_release(&mut self) {
         let budget = self.start.budget;
         let held = self.tables.held.count() > 0;
-        let stuck = self.paused_since.is_some() || sys::micros() < self.idle_until;
+        let stuck = self.cannot_evict();
         if self.total.resident > budget.hold_above() && !stuck {
             self.hold();
         } else if held && stuck {
@@ -26,23 +25,23 @@ impl Pager<'_> {
         }
     }
 
-    /// Protects some more, beginning where a page came to DRAM last.
+    /// Protects all that can be written, beginning where a page came to DRAM last.
     fn hold(&mut self) {
         if self.tables.held.count() == 0 {
             self.held_since = sys::nanos();
             self.hold_from = self.arrived_at / STEP * STEP;
             self.start.tally.add(PageCounter::Holds, 1);
         }
+        let mut first = None;
         for _ in 0..STEPS {
             let from = self.hold_from;
-            let next = self.ranges(|ranges| ranges.converted.next(from));
-            let Some(span) = next else {
-                // From the first address on again.
-                self.hold_from = 0;
+            let Some(step) = self.ranges(|ranges| ranges.converted.part_behind(from, STEP)) else {
                 return;
             };
-            let start = span.start.max(self.hold_from);
-            let step = Span::new(start, span.end.min(start / STEP * STEP + STEP));
+            if first == Some(step.start) {
+                return;
+            }
+            first = first.or(Some(step.start));
             self.hold_from = step.end;
             if self.tables.held.first_out(step).is_empty() {
                 continue;
@@ -78,10 +77,9 @@ impl Pager<'_> {
     /// Lets go on who writes to the next range; false if there is none. It goes on where it ended last,
     /// so that nobody waits for ever.
     fn release_next(&mut self) -> bool {
-        let next = self.tables.held.next(self.release_from).or_else(|| self.tables.held.next(0));
-        let Some(span) = next else { return false };
-        let start = if span.contains(self.release_from) { self.release_from } else { span.start };
-        let step = Span::new(start, span.end.min(start / STEP * STEP + STEP));
+        let Some(step) = self.tables.held.part_behind(self.release_from, STEP) else {
+            return false;
+        };
         self.let_go(step);
         self.tables.held.remove(step);
         self.release_from = step.end;

@@ -14,6 +14,9 @@ use crate::uffd::PAGE;
 
 /// A scan takes at most one part in so many of the time, unless pages are needed.
 const SHARE: u64 = 50;
+/// Ranges that are looked at without looking at how much memory there is: the slots of each may have to
+/// be taken out of the file, which takes 7 us.
+const AT_ONCE: usize = 16;
 
 impl Pager<'_> {
     /// Scans from time to time, so that the counters tell what happens.
@@ -43,9 +46,13 @@ impl Pager<'_> {
     }
 
     fn scan_span(&mut self, span: Span) {
+        let most = match self.start.budget.bears_stalls() {
+            true => self.tables.found.len(),
+            false => AT_ONCE,
+        };
         let mut at = span.start;
         while at < span.end {
-            let found = self.pagemap.scan_present(at, span.end, &mut self.tables.found);
+            let found = self.pagemap.scan_present(at, span.end, &mut self.tables.found[..most]);
             let Some((count, end)) = self.check(found) else { return };
             // A child may need what would be punched.
             if self.is_shared() {
