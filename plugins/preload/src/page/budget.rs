@@ -17,6 +17,9 @@ const UNSEEN_PER_CHUNK: usize = 10;
 /// The same while a huge page is written that the host of a virtual machine has yet to provide: in
 /// ten milliseconds.
 const STALL_UNSEEN: usize = 9000;
+/// The same while a page fault is waited for whose thread has to wait for a processor: in half a
+/// millisecond.
+const WAIT_UNSEEN: usize = 1000;
 /// Pages that are given by credit at once, at most.
 const MOST_CREDIT: usize = 1 << 13;
 /// Pages that a stack may grow by, of which nobody is told, before looks are as often as it takes.
@@ -61,6 +64,11 @@ impl Budget {
     /// Whether some milliseconds may pass without a look: a twentieth is as much as comes then.
     pub(crate) const fn bears_stalls(self) -> bool {
         self.pages / 20 >= STALL_UNSEEN
+    }
+
+    /// Whether page faults that are under way may be waited for, by the same measure.
+    pub(crate) const fn bears_waits(self) -> bool {
+        self.pages / 20 >= WAIT_UNSEEN
     }
 
     /// Whether more comes between two looks than the budget may be passed by.

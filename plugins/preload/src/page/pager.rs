@@ -17,6 +17,7 @@ mod requests;
 mod scan;
 mod settle;
 mod transfer;
+mod urgency;
 
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
@@ -41,6 +42,7 @@ use crate::uffd::{
     Message, PAGE, Uffd,
 };
 use children::Children;
+use urgency::Urgency;
 
 /// Pages that are looked at or evicted together.
 const BATCH: usize = 64;
@@ -208,6 +210,7 @@ struct Pager<'a> {
     batches: usize,
     /// Nanoseconds to copy a page in DRAM, if a slower medium is emulated.
     copy_nanos: f64,
+    urgency: Urgency,
 }
 
 impl<'a> Pager<'a> {
@@ -256,12 +259,12 @@ impl<'a> Pager<'a> {
             converting: convert::Hand::default(),
             batches: 0,
             copy_nanos: 0.0,
+            urgency: Urgency::claim(),
         };
         for (number, file) in pager.nvm.each().enumerate() {
             start.space.set_file(number, pager.identify(file)?);
         }
         pager.calibrate();
-        urgent();
         Ok(pager)
     }
 
@@ -301,6 +304,7 @@ impl<'a> Pager<'a> {
         }
         self.hold_or_release();
         self.scan_sometimes();
+        self.sleep_in_time();
     }
 
     /// Whether nothing can leave just now, for a forked child or because nothing could a moment ago.
@@ -372,17 +376,5 @@ impl<'a> Pager<'a> {
         self.scan();
         self.measure();
         self.start.tally.release(self.entry, self.start.main as u64);
-    }
-}
-
-/// Runs before others: who fills the memory must not do so while this process waits for a
-/// processor. Where that is not allowed the budget is kept less well.
-fn urgent() {
-    let parameter = 1i32;
-    const FIFO: i32 = 1;
-    // SAFETY: changes this process alone.
-    unsafe {
-        let _ = sys!(libc::SYS_sched_setscheduler, 0, FIFO, &raw const parameter);
-        let _ = sys!(libc::SYS_prctl, libc::PR_SET_TIMERSLACK, 1000);
     }
 }

@@ -26,7 +26,7 @@ impl Pager<'_> {
     }
 
     /// Protects all that can be written, beginning where a page came to DRAM last.
-    fn hold(&mut self) {
+    pub(super) fn hold(&mut self) {
         if self.tables.held.count() == 0 {
             self.held_since = sys::nanos();
             self.hold_from = self.arrived_at / STEP * STEP;

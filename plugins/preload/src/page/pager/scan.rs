@@ -46,7 +46,9 @@ impl Pager<'_> {
     }
 
     fn scan_span(&mut self, span: Span) {
-        let most = match self.start.budget.bears_stalls() {
+        let budget = self.start.budget;
+        let stay = budget.bears_waits() && !self.nvm_is_short();
+        let most = match stay || budget.bears_stalls() {
             true => self.tables.found.len(),
             false => AT_ONCE,
         };

@@ -10,7 +10,7 @@ impl Pager<'_> {
     /// of larger pages, and all where the budget bears that the wait takes long. Who holds a lock may
     /// have to wait for a processor, and other threads fill memory meanwhile.
     pub(super) fn keeps_slots(&self, range: Span) -> bool {
-        self.start.budget.bears_stalls() || self.may_be_large(range)
+        self.start.budget.bears_waits() || self.may_be_large(range)
     }
 
     /// Step 2 of the protocol that [`page`](crate::page) argues for: when this returns true, no fault
