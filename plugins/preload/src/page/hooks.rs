@@ -115,9 +115,14 @@ extern "C" fn munmap(address: usize, length: usize) -> c_int {
 }
 
 extern "C" fn mprotect(address: usize, length: usize, protection: c_int) -> c_int {
+    let writable = protection & libc::PROT_WRITE != 0;
+    if !writable {
+        // Before, so that nobody finds it neither here nor there.
+        tell(|space| space.shut(length));
+    }
     // SAFETY: the program's own call.
     let result = changing(|| unsafe { sys!(libc::SYS_mprotect, address, length, protection) });
-    if result.is_ok() && protection & libc::PROT_WRITE != 0 {
+    if result.is_ok() && writable {
         grown(length);
     }
     done(result)

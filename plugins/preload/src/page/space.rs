@@ -186,6 +186,8 @@ pub(crate) struct Space {
     pub(crate) tell_from: AtomicUsize,
     /// Bytes of address space that the program has made writable, in all. It never falls.
     grown: AtomicUsize,
+    /// Bytes whose protection was changed so that they cannot be written, in all. It never falls.
+    shut: AtomicUsize,
     /// Bytes in which no access can be made to wait, as the ranges say.
     unwatched: AtomicUsize,
     /// What [`grown`](Self::grown) may come to before the helper wants to hear of it; zero: it looks
@@ -260,6 +262,17 @@ impl Space {
         let grown = self.grown.fetch_add(bytes, Ordering::AcqRel).wrapping_add(bytes);
         let beyond = self.tell_beyond.load(Ordering::Acquire);
         beyond > 0 && grown > beyond
+    }
+
+    /// Counts address space that was made unwritable: its pages stay, but it is no longer among what
+    /// can be written.
+    pub(crate) fn shut(&self, bytes: usize) {
+        self.shut.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// Bytes that were made unwritable until now.
+    pub(crate) fn was_shut(&self) -> usize {
+        self.shut.load(Ordering::Acquire)
     }
 
     /// Bytes in which no access can be made to wait. No look at the ranges.

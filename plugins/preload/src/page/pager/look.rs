@@ -15,11 +15,14 @@ impl Pager<'_> {
     pub(super) fn measure(&mut self) {
         let mut text = [0u8; 128];
         let length = sys::read_at(self.statm, &mut text, 0).unwrap_or(0);
-        let (resident, extent) = crate::memory::usage_of(&text[..length]);
+        let (resident, writable) = crate::memory::usage_of(&text[..length]);
+        let space = self.start.space;
         self.own.resident = resident;
         self.own.reach = match self.stage {
-            Stage::Ample | Stage::Small => extent,
-            _ => resident + self.credit + self.start.space.unwatched() / PAGE,
+            Stage::Ample | Stage::Small => writable,
+            // There cannot be more than there is address space for, whatever was given.
+            _ => (resident + self.credit + space.unwatched() / PAGE)
+                .min(writable + space.was_shut() / PAGE),
         };
         self.start.tally.add(PageCounter::Looks, 1);
         self.own.nvm = self.nvm.used();
@@ -43,16 +46,20 @@ impl Pager<'_> {
         }
         self.measure();
         self.change_stage();
+        let (least, much) = (self.start.budget.least_room(), self.start.budget.window() * 4);
         let mut room = self.room();
-        let much = self.start.budget.window() * 4;
-        if self.stage == Stage::Pressed && room.is_some_and(|room| self.credit > room.max(much)) {
-            // What was not used of it is asked for again.
+        // What was not used of it is asked for again: at once where it counts as what may come, or when
+        // there is no other way.
+        let counts = self.own.reach >= self.own.resident + self.credit;
+        let wanted = if counts { self.credit } else { least };
+        let short = room.is_some_and(|room| room < wanted);
+        if self.stage == Stage::Pressed && short && self.credit > much {
             self.watch_all();
             self.measure();
             room = self.room();
         }
         let room = room.unwrap_or(0);
-        self.at_ease = room >= self.start.budget.least_room();
+        self.at_ease = room >= least;
         space.tell_beyond(grown, if self.at_ease { room * PAGE } else { 0 });
         if self.stage >= Stage::Pressed {
             let from = if self.at_ease { usize::MAX } else { self.start.budget.window() * PAGE };
@@ -93,7 +100,12 @@ impl Pager<'_> {
         if stage >= Stage::Pressed {
             let window = self.start.budget.window() * PAGE;
             self.start.space.tell_from.store(window, Ordering::Release);
-            self.watch_all();
+            // All that there is address space for may come: it is as if it had been given.
+            self.credit = self.own.reach;
+            self.measure();
+            if self.room().is_none_or(|room| room < budget.least_room()) {
+                self.watch_all();
+            }
         }
     }
 }
