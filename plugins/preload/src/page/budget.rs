@@ -26,9 +26,6 @@ const MOST_CREDIT: usize = 1 << 13;
 const STACK: usize = 2048;
 /// Bounds of the pause between looks, in microseconds.
 const PAUSE: (usize, usize) = (100, 50_000);
-/// The longest while new memory is given by credit and nobody has to look: in case that some comes all
-/// the same.
-const PAUSE_PRESSED: usize = 10_000;
 /// Pauses that are shorter, for memory that may become short, cost more than giving credit does.
 const TOO_OFTEN: usize = 2_000;
 
@@ -166,9 +163,13 @@ impl Budget {
         self.window() / 8
     }
 
-    /// Microseconds between looks where nobody has to look.
-    pub(crate) fn pause_at_ease(stage: Stage) -> usize {
-        if stage < Stage::Pressed { PAUSE.1 } else { PAUSE_PRESSED }
+    /// Microseconds between looks where nobody has to look, but more came once than can come.
+    pub(crate) const PAUSE_WARY: usize = 10_000;
+
+    /// Microseconds between looks where nobody has to look: there is room even if a stack grows.
+    pub(crate) fn pause_at_ease(self, reach: usize, stage: Stage) -> usize {
+        let ample = stage < Stage::Pressed || self.room(reach, stage) >= STACK;
+        if ample { PAUSE.1 } else { Self::PAUSE_WARY }
     }
 
     /// Microseconds in which no threshold can be passed by much.
@@ -256,6 +257,14 @@ mod tests {
         assert_eq!(BUDGET.room(10_000, Stage::Pressed), 16_128 - 10_100);
         assert_eq!(small.room(0, Stage::Pressed), 0);
         assert_eq!(BUDGET.room(0, Stage::Over), 0);
+    }
+
+    #[test]
+    fn looks_at_ease_are_rare_unless_a_stack_could_pass_the_budget() {
+        let pause = |reach| BUDGET.pause_at_ease(reach, Stage::Pressed);
+        // 16,128 - 100 - 2,048.
+        assert_eq!([13_980, 13_981].map(pause), [PAUSE.1, Budget::PAUSE_WARY]);
+        assert_eq!(BUDGET.pause_at_ease(1 << 30, Stage::Small), PAUSE.1);
     }
 
     #[test]

@@ -188,6 +188,10 @@ struct Pager<'a> {
     state: PagedState,
     /// Whether memory cannot become short before the program says that it has made room for more.
     at_ease: bool,
+    /// Pages that there can be of this process before it says so, as far as is known.
+    agreed: usize,
+    /// Whether there were more all the same.
+    surprised: bool,
     /// Pages that may come without a word, since accesses to all others were made to wait.
     credit: usize,
     /// Nothing is to be evicted until then, or until there are more pages than that: nothing could be, or
@@ -245,6 +249,8 @@ impl<'a> Pager<'a> {
             stage: Stage::Ample,
             state: PagedState::Ample,
             at_ease: false,
+            agreed: 0,
+            surprised: false,
             credit: 0,
             idle_until: 0,
             idle_up_to: 0,
@@ -271,7 +277,8 @@ impl<'a> Pager<'a> {
     fn serve(&mut self) {
         loop {
             let pause = match self.at_ease {
-                true => Budget::pause_at_ease(self.stage),
+                true if self.surprised => Budget::PAUSE_WARY,
+                true => self.start.budget.pause_at_ease(self.total.reach, self.stage),
                 false => self.start.budget.pause(self.total.resident, self.stage),
             };
             let held = self.tables.held.count() > 0 || self.tables.pending_used > 0;

@@ -45,6 +45,7 @@ impl Pager<'_> {
             if self.at_ease { self.credit_fresh() } else { self.watch_fresh() }
         }
         self.measure();
+        self.surprised |= self.at_ease && self.own.resident > self.agreed;
         self.change_stage();
         let (least, much) = (self.start.budget.least_room(), self.start.budget.window() * 4);
         let mut room = self.room();
@@ -60,6 +61,7 @@ impl Pager<'_> {
         }
         let room = room.unwrap_or(0);
         self.at_ease = room >= least;
+        self.agreed = self.own.reach + room;
         space.tell_beyond(grown, if self.at_ease { room * PAGE } else { 0 });
         if self.stage >= Stage::Pressed {
             let from = if self.at_ease { usize::MAX } else { self.start.budget.window() * PAGE };
