@@ -10,7 +10,8 @@ const HUGE_MARGIN: usize = 1 << 14;
 /// Pages that a thread fills in some tens of milliseconds, for which the helper may be kept from its
 /// processor: a machine below this one may stop it, and others may come before it.
 const STALL: usize = 1 << 15;
-/// Pages that writes bring back between two looks: two threads, one page in two microseconds each.
+/// Pages that writes bring back between two looks: two threads, one page in two microseconds each. And
+/// while a batch leaves two for each of its pages, which takes two microseconds.
 const UNSEEN: usize = 100;
 /// The same while a chunk is protected from them: in 20 microseconds.
 const UNSEEN_PER_CHUNK: usize = 10;
@@ -22,6 +23,8 @@ const STALL_UNSEEN: usize = 9000;
 const WAIT_UNSEEN: usize = 1000;
 /// Pages that are given by credit at once, at most.
 const MOST_CREDIT: usize = 1 << 13;
+/// Pages that leave together, at most.
+pub(crate) const MOST_AT_ONCE: usize = 256;
 /// Pages that a stack may grow by, of which nobody is told, before looks are as often as it takes.
 const STACK: usize = 2048;
 /// Bounds of the pause between looks, in microseconds.
@@ -86,7 +89,7 @@ impl Budget {
     /// Pages above which who writes has to wait. Of a small budget, or of one that is small beside the
     /// program, so many less that what comes until then does not pass it by more than a twentieth.
     pub(crate) fn hold_above(self) -> usize {
-        let comes = UNSEEN + self.chunks * UNSEEN_PER_CHUNK;
+        let comes = UNSEEN.max(2 * self.batch()) + self.chunks * UNSEEN_PER_CHUNK;
         (self.pages + self.pages / 20).saturating_sub(comes).clamp(self.pages / 2, self.pages)
     }
 
@@ -115,9 +118,10 @@ impl Budget {
         most.saturating_sub(reach)
     }
 
-    /// Pages that leave together: while they do nobody looks who fills memory.
+    /// Pages that leave together: while they do nobody looks who fills memory. Waiting for faults and
+    /// for other processors to forget what they know of the pages takes as long for one as for all.
     pub(crate) fn batch(self) -> usize {
-        (self.pages / 256).clamp(8, 64)
+        (self.pages / 256).clamp(8, MOST_AT_ONCE)
     }
 
     /// Pages that are given at once: few beside the budget.
@@ -241,6 +245,15 @@ mod tests {
         assert_eq!(Budget { chunks: 40, ..small(64) }.hold_above(), 16_384);
         assert_eq!(small(1).stage(1), Stage::Pressed, "from the start");
         assert_eq!(Budget::new(16, 2).hold_above(), 8);
+    }
+
+    #[test]
+    fn batches_are_small_beside_the_budget() {
+        let batch = |mib: usize| Budget::new(mib * 256, 2).batch();
+        assert_eq!([1, 16, 64, 128, 256, 1024].map(batch), [8, 16, 64, 128, 256, 256]);
+        // 128 MiB and 120 chunks: 32,768 + 1,638 - 256 - 1,200, and no more than the budget.
+        let held = |chunks| Budget { chunks, ..Budget::new(1 << 15, 2) }.hold_above();
+        assert_eq!([120, 200].map(held), [1 << 15, 32_150]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use memweir_policy::paging::{LearnsBy, Node, VictimEntry, Victims};
 use crate::control::{Control, GONE, READY, REQUESTS, STARTED};
 use crate::launch;
 use crate::maps::Maps;
-use crate::page::budget::{Budget, Stage};
+use crate::page::budget::{Budget, MOST_AT_ONCE, Stage};
 use crate::page::slots::{SLOTS, Slots};
 use crate::page::space::{Ranges, Space};
 use crate::page::spans::Spans;
@@ -44,8 +44,8 @@ use crate::uffd::{
 use children::Children;
 use urgency::Urgency;
 
-/// Pages that are looked at or evicted together.
-const BATCH: usize = 64;
+/// Pages for which there is always room left in NVM, even where fewer are evicted together.
+const LEAST_ROOM: usize = 64;
 /// Faults that can wait for an answer: one for each thread.
 const PENDING: usize = 4096;
 /// Ranges in which writers can be held.
@@ -140,7 +140,7 @@ struct Tables {
     children: Children,
     held: Spans<HELD>,
     /// Ranges whose pages are protected just now, because they are to leave.
-    protected: Spans<BATCH>,
+    protected: Spans<MOST_AT_ONCE>,
     page: [u64; PAGE / 8],
 }
 
@@ -324,10 +324,20 @@ impl<'a> Pager<'a> {
         self.total.resident <= self.idle_up_to && sys::micros() < self.idle_until
     }
 
+    /// Pages that are evicted together: few beside the NVM, too.
+    fn batch(&self) -> usize {
+        self.start.budget.batch().min((self.start.nvm_bytes / PAGE / 64).max(LEAST_ROOM))
+    }
+
+    /// Bytes of NVM that a batch may take.
+    fn batch_room(&self) -> usize {
+        self.batch().max(LEAST_ROOM) * PAGE
+    }
+
     /// Bytes that may still go to NVM.
     fn nvm_room(&self) -> usize {
         // What is in flight of other processes, and pages that faults put there for a moment.
-        self.start.nvm_bytes.saturating_sub(self.total.nvm + BATCH * PAGE)
+        self.start.nvm_bytes.saturating_sub(self.total.nvm + self.batch_room())
     }
 
     /// Whether NVM has too little room for slots whose pages are in DRAM.
@@ -337,7 +347,7 @@ impl<'a> Pager<'a> {
 
     /// Whether there is no room for a batch, so that nothing is evicted.
     fn nvm_is_full(&self) -> bool {
-        self.nvm_room() < BATCH * PAGE
+        self.nvm_room() < self.batch_room()
     }
 
     /// Looks at the ranges; forks are answered while somebody else does. Not to be called while

@@ -4,9 +4,10 @@
 use memweir_core::preload::page::PageCounter;
 use memweir_policy::paging::{Entry, VictimPolicy};
 
+use super::Pager;
 use super::marks::{IN_DRAM, IN_NVM, KEPT};
 use super::nvm::Source;
-use super::{BATCH, Pager};
+use crate::page::budget::MOST_AT_ONCE;
 use crate::page::slots::Slots;
 use crate::page::spans::Span;
 use crate::sys::{self, sys};
@@ -14,14 +15,15 @@ use crate::uffd::PAGE;
 
 /// Victims that are protected and in DRAM, as runs of neighbors whose slots are neighbors, too.
 pub(super) struct Batch {
-    runs: [Span; BATCH],
+    runs: [Span; MOST_AT_ONCE],
     used: usize,
 }
 
 impl Batch {
-    pub(super) const EMPTY: Self = Self { runs: [Span { start: 0, end: 0 }; BATCH], used: 0 };
+    pub(super) const EMPTY: Self =
+        Self { runs: [Span { start: 0, end: 0 }; MOST_AT_ONCE], used: 0 };
 
-    /// Adds the page at `address`. There is room for [`BATCH`] of them.
+    /// Adds the page at `address`. There is room for [`MOST_AT_ONCE`] of them.
     pub(super) fn add(&mut self, address: usize) {
         let page = Span::of(address, PAGE);
         match self.runs[..self.used].last_mut() {
@@ -126,7 +128,7 @@ impl Pager<'_> {
     /// gone, of the first runs.
     fn drop_together(&self, runs: &[Span]) -> usize {
         let Some(process) = self.itself.filter(|_| runs.len() > 1) else { return 0 };
-        let mut vector = [[0usize; 2]; BATCH];
+        let mut vector = [[0usize; 2]; MOST_AT_ONCE];
         for (part, run) in vector.iter_mut().zip(runs) {
             *part = [run.start, run.length()];
         }
@@ -186,7 +188,7 @@ mod tests {
     #[test]
     fn as_many_runs_as_pages_have_room() {
         let mut batch = Batch::EMPTY;
-        (0..BATCH).for_each(|page| batch.add(page * 2 * PAGE));
-        assert_eq!((batch.runs().len(), batch.pages()), (BATCH, BATCH));
+        (0..MOST_AT_ONCE).for_each(|page| batch.add(page * 2 * PAGE));
+        assert_eq!((batch.runs().len(), batch.pages()), (MOST_AT_ONCE, MOST_AT_ONCE));
     }
 }

@@ -3,18 +3,17 @@
 use memweir_core::preload::page::{PageCounter, Timed};
 use memweir_policy::paging::VictimPolicy;
 
+use super::Pager;
 use super::batch::Batch;
 use super::marks::{IN_DRAM, KEPT, PROBED};
 use super::pages::CLUSTER;
-use super::{BATCH, Pager};
+use crate::page::budget::MOST_AT_ONCE;
 use crate::page::slots::WINDOW_PAGES;
 use crate::page::spans::Span;
 use crate::page::vmas;
 use crate::sys::{self, Errno};
 use crate::uffd::PAGE;
 
-/// Pages that are evicted between two looks at everything else.
-const AT_ONCE: usize = 256;
 /// Pages between two victims that are protected with them, rather than the two one after the
 /// other.
 const GAP: u32 = 8;
@@ -38,9 +37,9 @@ enum Fate {
 }
 
 impl Pager<'_> {
-    /// Evicts about that many pages.
+    /// Evicts about that many pages, and no more than may pass between two looks at everything else.
     pub(super) fn evict(&mut self, pages: usize) {
-        let mut left = pages.min(AT_ONCE);
+        let mut left = pages.min(MOST_AT_ONCE);
         let mut vain = 0;
         while left > 0 && !self.tables.children.any() {
             if self.nvm_is_full() && !self.free_kept() {
@@ -49,7 +48,7 @@ impl Pager<'_> {
             }
             let begun = sys::nanos();
             let done = match self.convert_next() {
-                0 => self.evict_batch(left.min(self.start.budget.batch())),
+                0 => self.evict_batch(left.min(self.batch())),
                 pages => pages,
             };
             let nanos = sys::nanos() - begun;
@@ -106,9 +105,9 @@ impl Pager<'_> {
         if !self.close_gate() {
             return 0;
         }
-        let mut chosen = [0u32; BATCH];
+        let mut chosen = [0u32; MOST_AT_ONCE];
         let chosen = self.choose(&mut chosen[..pages]);
-        let mut clusters = [Default::default(); BATCH];
+        let mut clusters = [Default::default(); MOST_AT_ONCE];
         let count = self.sort_out(chosen, &mut clusters);
         let mut batch = Batch::EMPTY;
         clusters[..count].iter().for_each(|cluster| self.gather(cluster, &mut batch));
@@ -147,7 +146,11 @@ impl Pager<'_> {
     /// Finds which victims can be protected together, and how many such clusters there are. Those
     /// that must stay are kept. Before anything is protected: who looks at the ranges may have its stack
     /// there.
-    fn sort_out<'b>(&mut self, chosen: &'b [u32], clusters: &mut [&'b [u32]; BATCH]) -> usize {
+    fn sort_out<'b>(
+        &mut self,
+        chosen: &'b [u32],
+        clusters: &mut [&'b [u32]; MOST_AT_ONCE],
+    ) -> usize {
         let locked = self.start.space.is_locked();
         let (mut left, mut count) = (chosen, 0);
         while !left.is_empty() {
