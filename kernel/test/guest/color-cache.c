@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page colors that CPUs keep: what was kept for one cgroup goes to no other, nor to the same one after its
- * colors changed; it is counted as free again when the CPUs give it up; and what is kept is no less mixed.
+ * Page colors and what CPUs keep: pages that one cgroup freed go to no other if they have the wrong colors, nor
+ * to the same one after its colors changed; and they are counted as free again when the CPUs give them up.
  */
 #include "color.h"
 #include <sched.h>
 
 #define TURNS 300
-
-static uint64_t allowed;
 
 /* Lists belong to a CPU: all of this happens on the first. */
 static void stay_on_one_cpu(void)
@@ -130,37 +128,6 @@ static void what_is_kept_comes_back(void)
 	remove_cgroup("a");
 }
 
-static int pages_are_mixed(void)
-{
-	char *memory = map_memory(4 * MIB);
-	struct colors seen;
-	unsigned int most = 0;
-
-	write_pages(memory, 4 * MIB);
-	seen = count_colors(memory, 4 * MIB, paper_color);
-	for (int i = 0; i < 8; i++)
-		most = seen.of[i] > most ? seen.of[i] : most;
-	printf("mixed: %u of %u pages in one of 8 colors\n", most, seen.pages);
-	fflush(stdout);
-	return outside(&seen, allowed) || most > 2 * seen.pages / 8;
-}
-
-/* Of one color the CPU has a lot; that must not be all that the parent gets. */
-static void frequent_colors_stay_apart(void)
-{
-	make_cgroup("a");
-	set_in("a", "memory.colors", "bank=0-7");
-	make_cgroup("a/b");
-	set_in("a/b", "memory.colors", "bank=5");
-	make_cgroup("a/d");
-	in_cgroup("a/b", touch);
-	allowed = 0xff;
-	check(!in_cgroup("a/d", pages_are_mixed), "freed pages of one color are not all that comes next");
-	remove_cgroup("a/d");
-	remove_cgroup("a/b");
-	remove_cgroup("a");
-}
-
 int main(void)
 {
 	put("/cg/cgroup.subtree_control", "+memory");
@@ -169,7 +136,6 @@ int main(void)
 	two_cgroups_share_a_cpu();
 	colors_change();
 	what_is_kept_comes_back();
-	frequent_colors_stay_apart();
 	check(load_map("\n"), "the map is unloaded");
 	return check_result();
 }

@@ -255,14 +255,15 @@ static int others_memory(void)
 	return outside(&colors, 1) < colors.pages / 2;
 }
 
+/* More than half of a node, as half of its largest blocks may have half of the colors. */
 static int uncolored_memory(void)
 {
-	char *memory = map_memory(64 * MIB);
+	char *memory = map_memory(288 * MIB);
 	struct colors colors;
 	int used = 0;
 
-	write_pages(memory, 64 * MIB);
-	colors = count_colors(memory, 64 * MIB, paper_color);
+	write_pages(memory, 288 * MIB);
+	colors = count_colors(memory, 288 * MIB, paper_color);
 	for (int i = 0; i < 32; i++)
 		used += colors.of[i] > 0;
 	return used < 32;
