@@ -32,6 +32,7 @@ const MIB: u64 = 1 << 20;
 /// What a program can do, by name.
 const WORKS: &[(&str, fn())] = &[
     ("stress", stress::program),
+    ("stress-wide", stress::wide),
     ("uncontrolled", stress::uncontrolled),
     ("fill", memory::fill),
     ("border", memory::fill_across_a_border),
@@ -114,6 +115,23 @@ fn succeeds(output: &Output) {
     assert!(output.status.success(), "{}\n{text}\n{errors}", output.status);
 }
 
+/// Runs the work, which has to succeed although some of its pages were evicted; what was counted.
+fn evicted(work: &str, order: PageOrder) -> PageCounters {
+    let (output, counters) = run(work, order);
+    succeeds(&output);
+    assert!(counters.get(PageCounter::Evictions) > 0, "{work}: nothing was evicted");
+    counters
+}
+
+/// Runs a stress, which has to lose nothing in as many evictions as it takes; what was counted.
+fn stressed(work: &str, order: PageOrder) -> PageCounters {
+    let counters = evicted(work, order);
+    let evictions = counters.get(PageCounter::Evictions);
+    println!("{work}: {evictions} evictions");
+    assert!(evictions >= stress::evictions());
+    counters
+}
+
 /// Runs the work until it keeps its budget. A helper that the machine keeps from running cannot
 /// keep it, so this is tried again, and passed over where the machine does that all the time.
 fn keeps_budget(work: &str, order: &PageOrder) {
@@ -121,12 +139,7 @@ fn keeps_budget(work: &str, order: &PageOrder) {
     /// In this time two threads fill a twentieth of the smallest budget.
     const TOLERATED: Duration = Duration::from_micros(200);
     let most = order.dram.0 * 105 / 100;
-    let peak = || {
-        let (output, counters) = run(work, order.clone());
-        succeeds(&output);
-        assert!(counters.get(PageCounter::Evictions) > 0);
-        counters.get(PageCounter::DramPeakBytes)
-    };
+    let peak = || evicted(work, order.clone()).get(PageCounter::DramPeakBytes);
     let peaks: Vec<u64> = (0..TRIES).map(|_| peak()).take_while(|peak| *peak > most).collect();
     if peaks.len() < TRIES {
         return;
@@ -153,11 +166,16 @@ fn no_write_is_lost() {
     if !possible() {
         return;
     }
-    let (output, counters) = run("stress", order(12));
-    succeeds(&output);
-    println!("{} evictions", counters.get(PageCounter::Evictions));
-    assert!(counters.get(PageCounter::Evictions) >= stress::evictions());
+    let counters = stressed("stress", order(stress::BUDGET));
     assert!(counters.copies_in() > 0 && counters.get(PageCounter::DirectReads) > 0);
+}
+
+#[test]
+fn no_write_is_lost_where_many_pages_leave_together() {
+    if !possible() {
+        return;
+    }
+    stressed("stress-wide", order(stress::WIDE * stress::BUDGET));
 }
 
 #[test]
@@ -165,10 +183,8 @@ fn no_write_is_lost_where_reads_copy() {
     if !possible() {
         return;
     }
-    let copying = PageOrder { direct_read: DirectRead::Copy, ..order(12) };
-    let (output, counters) = run("stress", copying);
-    succeeds(&output);
-    assert!(counters.get(PageCounter::Evictions) > 1000);
+    let copying = PageOrder { direct_read: DirectRead::Copy, ..order(stress::BUDGET) };
+    let counters = stressed("stress", copying);
     // Between mapping the file and watching the mapping, what another thread reads is read in place.
     assert!(counters.get(PageCounter::DirectReads) * 100 < counters.copies_in());
 }
@@ -182,9 +198,7 @@ fn no_write_is_lost_where_files_have_huge_pages() {
     // Nobody else can name it.
     let path = format!("/proc/{}/fd/{}", std::process::id(), mount.as_raw_fd());
     let nvm = NvmPlace::File { path: path.into() };
-    let (output, counters) = run("stress", PageOrder { nvm, ..order(12) });
-    succeeds(&output);
-    assert!(counters.get(PageCounter::Evictions) >= stress::evictions());
+    stressed("stress", PageOrder { nvm, ..order(stress::BUDGET) });
 }
 
 /// A tmpfs that makes huge pages of what is written at once, which ends with the descriptor.
@@ -252,9 +266,7 @@ fn slots_that_are_no_neighbors_are_told_apart() {
     if !possible() {
         return;
     }
-    let (output, counters) = run("border", order(32));
-    succeeds(&output);
-    assert!(counters.get(PageCounter::Evictions) > 0);
+    evicted("border", order(32));
 }
 
 #[test]
@@ -268,9 +280,7 @@ fn pages_lie_in_files_of_a_tmpfs_and_on_nodes() {
         NvmPlace::Node { node: 0 },
     ];
     for nvm in places {
-        let (output, counters) = run("fill", PageOrder { nvm, ..order(24) });
-        succeeds(&output);
-        assert!(counters.get(PageCounter::Evictions) > 0);
+        evicted("fill", PageOrder { nvm, ..order(24) });
     }
     assert!(!std::path::Path::new("/dev/shm/new").exists());
 }
@@ -305,9 +315,7 @@ fn calls_mean_what_they_mean() {
     if !possible() {
         return;
     }
-    let (output, counters) = run("calls", order(16));
-    succeeds(&output);
-    assert!(counters.get(PageCounter::Evictions) > 0);
+    evicted("calls", order(16));
 }
 
 #[test]
@@ -315,9 +323,7 @@ fn memory_that_is_locked_as_a_whole_stays() {
     if !possible() {
         return;
     }
-    let (output, counters) = run("lock-all", order(16));
-    succeeds(&output);
-    assert!(counters.get(PageCounter::Evictions) > 0);
+    evicted("lock-all", order(16));
 }
 
 #[test]
@@ -338,9 +344,7 @@ fn children_see_what_was_there() {
     if !possible() {
         return;
     }
-    let (output, counters) = run("forks", order(12));
-    succeeds(&output);
-    assert!(counters.get(PageCounter::Evictions) > 0);
+    let counters = evicted("forks", order(12));
     assert!(counters.get(PageCounter::ForkPauses) > 0);
 }
 
@@ -349,9 +353,7 @@ fn children_that_share_memory_stop_no_eviction() {
     if !possible() {
         return;
     }
-    let (output, counters) = run("vforks", order(12));
-    succeeds(&output);
-    assert!(counters.get(PageCounter::Evictions) > 0);
+    let counters = evicted("vforks", order(12));
     assert_eq!(counters.get(PageCounter::ForkPauses), 0);
 }
 
@@ -372,9 +374,7 @@ fn stacks_may_lie_anywhere() {
     if !possible() {
         return;
     }
-    let (output, counters) = run("dive", order(16));
-    succeeds(&output);
-    assert!(counters.get(PageCounter::Evictions) > 0);
+    evicted("dive", order(16));
 }
 
 #[test]

@@ -8,9 +8,13 @@ use std::time::{Duration, Instant};
 
 use super::calls::PAGE;
 
-/// Pages that are written: twice as many as there is room for, and as much again that remembers
-/// what was written.
+/// Pages that are written: as many as [`BUDGET`] has room for, and as much again remembers what was
+/// written.
 const PAGES: usize = 3072;
+/// A budget of which the stress wants twice as much, in MiB.
+pub(crate) const BUDGET: u64 = 12;
+/// How much larger the wide stress and its budget are: enough for batches of 144 pages.
+pub(crate) const WIDE: u64 = 12;
 const WORDS: usize = PAGE / 8;
 /// Words of a page for atomic additions; then those of the writers, then those of system calls.
 const SHARED: usize = 8;
@@ -42,10 +46,10 @@ impl Random {
 }
 
 impl Arena {
-    fn of(start: *const AtomicU64) -> Self {
+    /// Arena of words that are zero.
+    fn of(words: &'static [AtomicU64]) -> Self {
         Self {
-            // SAFETY: the callers' memory is that large, zero at first, and never unmapped.
-            words: unsafe { std::slice::from_raw_parts(start, PAGES * WORDS) },
+            words,
             lost: AtomicU64::new(0),
             added: AtomicU64::new(0),
             stop: AtomicBool::new(false),
@@ -60,15 +64,19 @@ impl Arena {
         }
     }
 
+    fn pages(&self) -> usize {
+        self.words.len() / WORDS
+    }
+
     /// Writes words of its own in all pages.
     fn write(&self, writer: usize, writers: usize) {
         let mut random = Random(88_172_645_463_325_252 * (writer as u64 + 3));
         let room = (BY_CALLS - SHARED) / writers;
-        let mut expected = vec![0u64; PAGES * room];
+        let mut expected = vec![0u64; self.pages() * room];
         let place = |page: usize, i: usize| page * WORDS + SHARED + i * writers + writer;
         let mut sequence = 0u64;
         while !self.stop.load(Ordering::Relaxed) {
-            let (page, i) = (random.below(PAGES), random.below(room));
+            let (page, i) = (random.below(self.pages()), random.below(room));
             let at = place(page, i);
             self.check(at, &mut expected[page * room + i]);
             // Now and then many in a row, to meet the eviction of just this page.
@@ -78,19 +86,19 @@ impl Arena {
             }
             expected[page * room + i] = (writer as u64 + 1) << 56 | sequence;
             if sequence.is_multiple_of(4) {
-                let shared = random.below(PAGES) * WORDS + random.below(SHARED);
+                let shared = random.below(self.pages()) * WORDS + random.below(SHARED);
                 self.words[shared].fetch_add(1, Ordering::Relaxed);
                 self.added.fetch_add(1, Ordering::Relaxed);
             }
             // Mostly reads, so that pages are mapped in place before they are written.
             let mut sum = 0u64;
             for _ in 0..8 {
-                let at = random.below(PAGES) * WORDS;
+                let at = random.below(self.pages()) * WORDS;
                 sum = sum.wrapping_add(self.words[at].load(Ordering::Relaxed));
             }
             std::hint::black_box(sum);
         }
-        for page in 0..PAGES {
+        for page in 0..self.pages() {
             for i in 0..room {
                 self.check(place(page, i), &mut expected[page * room + i]);
             }
@@ -101,10 +109,10 @@ impl Arena {
     fn read_from_pipe(&self) {
         let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
         let mut random = Random(12_345);
-        let mut expected = vec![0u64; PAGES * (WORDS - BY_CALLS)];
+        let mut expected = vec![0u64; self.pages() * (WORDS - BY_CALLS)];
         let mut sequence = 0u64;
         while !self.stop.load(Ordering::Relaxed) {
-            let (page, i) = (random.below(PAGES), random.below(8) * 8);
+            let (page, i) = (random.below(self.pages()), random.below(8) * 8);
             let values: [u64; 8] = std::array::from_fn(|k| 0xee << 56 | (sequence + k as u64));
             sequence += 8;
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
@@ -148,7 +156,7 @@ impl Arena {
             }
             self.stop.store(true, Ordering::Relaxed);
         });
-        let shared = (0..PAGES * WORDS).filter(|at| at % WORDS < SHARED);
+        let shared = (0..self.pages() * WORDS).filter(|at| at % WORDS < SHARED);
         let sum: u64 = shared.map(|at| self.words[at].load(Ordering::Relaxed)).sum();
         let missing = self.added.load(Ordering::Relaxed) as i64 - sum as i64;
         let lost = self.lost.load(Ordering::Relaxed);
@@ -167,9 +175,17 @@ fn counted() -> u64 {
 
 /// The stress, paged.
 pub(crate) fn program() {
-    let memory: Vec<AtomicU64> = (0..PAGES * WORDS).map(|_| AtomicU64::new(0)).collect();
-    let memory = memory.leak();
-    let arena = Arena::of(memory.as_ptr());
+    paged(PAGES);
+}
+
+/// The same on so much memory that many pages leave together.
+pub(crate) fn wide() {
+    paged(PAGES * WIDE as usize);
+}
+
+fn paged(pages: usize) {
+    let memory: Vec<AtomicU64> = (0..pages * WORDS).map(|_| AtomicU64::new(0)).collect();
+    let arena = Arena::of(memory.leak());
     let begun = Instant::now();
     let enough = || counted() >= evictions() || begun.elapsed() > Duration::from_secs(3600);
     arena.run(enough, || std::thread::sleep(Duration::from_millis(20)));
@@ -187,8 +203,9 @@ pub(crate) fn uncontrolled() {
         (file, libc::mmap(std::ptr::null_mut(), length, both, flags, file, 0))
     };
     assert_ne!(start, libc::MAP_FAILED);
+    // SAFETY: the mapping is that large, zero at first, and never unmapped.
+    let arena = Arena::of(unsafe { std::slice::from_raw_parts(start.cast(), PAGES * WORDS) });
     let start = start as usize;
-    let arena = Arena::of(start as *const AtomicU64);
     let begun = Instant::now();
     let next = AtomicU64::new(0);
     let evict = || {
