@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::thread::available_parallelism;
 
 use memweir_core::Bytes;
 use memweir_core::input::Refusal;
@@ -76,9 +77,12 @@ impl KernelPaged {
         };
         let area = wish.device.as_deref().map(|path| SwapArea::begin(path, reads)).transpose()?;
         let group = MemoryGroup::create("page")?;
-        group.set("memory.max", &wish.dram.0.to_string()).map_err(|error| {
-            Lack::new(format!("memory.max: {error}"), "run as root, or in a delegated group")
-        })?;
+        let processors = available_parallelism().map_or(1, |number| number.get() as u64);
+        for (file, limit) in limits(wish.dram, processors) {
+            group.set(file, &limit.0.to_string()).map_err(|error| {
+                Lack::new(format!("{file}: {error}"), "run as root, or in a delegated group")
+            })?;
+        }
         Ok(Self { group, _area: area })
     }
 
@@ -96,6 +100,19 @@ impl KernelPaged {
             self.group.read(file).ok()?.trim().parse().ok().map(Bytes)
         })
     }
+}
+
+/// Where the kernel begins to make room and lets the program wait for it (`memory.high`), and where
+/// it ends a process (`memory.max`): a twentieth below and above the budget at most, but as much as
+/// one processor takes for a group ahead of need.
+///
+/// With `memory.max` alone Linux 6.12 ends programs of a few MiB that swap a lot, with all of their
+/// pages active and none of them looked at.
+fn limits(dram: Bytes, processors: u64) -> [(&'static str, Bytes); 2] {
+    /// What a processor takes at a time: 64 pages.
+    const AHEAD: u64 = 64 * 4096;
+    let ahead = (processors * AHEAD).min(dram.0 / 20).max(AHEAD);
+    [("memory.high", Bytes(dram.0 - ahead)), ("memory.max", Bytes(dram.0 + ahead))]
 }
 
 /// Counters by the kernel's names.
@@ -148,6 +165,18 @@ mod tests {
         };
         assert_eq!(counted, expected);
         assert_eq!(counts(&counters(&[]), &counters(&[]), |_| None), KernelCounts::default());
+    }
+
+    #[test]
+    fn limits_lie_around_the_budget() {
+        let around = |dram: u64, processors: u64| {
+            let [(_, high), (_, max)] = limits(Bytes(dram), processors);
+            assert_eq!(dram - high.0, max.0 - dram);
+            max.0 - dram
+        };
+        assert_eq!(around(64 << 20, 2), 512 << 10);
+        assert_eq!(around(80 << 20, 64), 4 << 20);
+        assert_eq!(around(1 << 20, 2), 256 << 10);
     }
 
     #[test]
