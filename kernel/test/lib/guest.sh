@@ -36,7 +36,8 @@ libraries_of() {
 }
 
 # make_initramfs FILE SCRIPT PART...: busybox, our init, helpers, the suite's script as /suite; programs
-# in /bin with their libraries, what cannot be executed in /data.
+# in /bin with their libraries; of what cannot be executed this repository's files in /data, others where
+# they lie here.
 make_initramfs() {
     cpio=$1 suite_script=$2
     shift 2
@@ -52,7 +53,10 @@ make_initramfs() {
     chmod 755 "$root/init" "$root/suite"
     for part; do
         if [ ! -x "$part" ]; then
-            cp "$part" "$root/data/"
+            case $part in
+            "$top"/*) cp "$part" "$root/data/" ;;
+            *) cp -L --parents "$part" "$root" ;;
+            esac
             continue
         fi
         rm -f "$root/bin/$(basename "$part")"

@@ -36,7 +36,8 @@ prepare_suite() {
         binaries="$binaries $work/programs/$program"
     done
     for file in $files; do
-        binaries="$binaries $top/$file"
+        case $file in /*) ;; *) file=$top/$file ;; esac
+        binaries="$binaries $file"
     done
     if [ "$memweir" = yes ]; then
         guest_memweir || return 1
