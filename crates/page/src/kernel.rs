@@ -13,6 +13,7 @@ use memweir_linux::preload::{Lack, NotStarted};
 use memweir_linux::swap::{SwapArea, SwapReads};
 use serde::Serialize;
 
+use crate::energy::PAGE;
 use crate::live::SMALLEST_DRAM;
 
 /// What somebody asks the kernel for.
@@ -77,7 +78,7 @@ impl KernelPaged {
         };
         let area = wish.device.as_deref().map(|path| SwapArea::begin(path, reads)).transpose()?;
         let group = MemoryGroup::create("page")?;
-        let processors = available_parallelism().map_or(1, |number| number.get() as u64);
+        let processors = available_parallelism().map_or(1, usize::from) as u64;
         for (file, limit) in limits(wish.dram, processors) {
             group.set(file, &limit.0.to_string()).map_err(|error| {
                 Lack::new(format!("{file}: {error}"), "run as root, or in a delegated group")
@@ -110,7 +111,7 @@ impl KernelPaged {
 /// pages active and none of them looked at.
 fn limits(dram: Bytes, processors: u64) -> [(&'static str, Bytes); 2] {
     /// What a processor takes at a time: 64 pages.
-    const AHEAD: u64 = 64 * 4096;
+    const AHEAD: u64 = 64 * PAGE.0;
     let ahead = (processors * AHEAD).min(dram.0 / 20).max(AHEAD);
     [("memory.high", Bytes(dram.0 - ahead)), ("memory.max", Bytes(dram.0 + ahead))]
 }
