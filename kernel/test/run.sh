@@ -166,7 +166,8 @@ style() {
 }
 
 finish() {
-    [ ! -f "$scratch/failed" ] || die "$(wc -l <"$scratch/failed") failed"
+    [ ! -f "$scratch/failed" ] || die "$(wc -l <"$scratch/failed") failed:
+$(cat "$scratch/failed")"
     say "all passed"
 }
 

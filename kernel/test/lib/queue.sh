@@ -42,10 +42,10 @@ take_job() {
     ) 7>"$scratch/queue.lock"
 }
 
-# failed WORDS...: remembered across processes, so that the run ends with an error.
+# failed WORDS...: remembered across processes, so that the run ends with an error that says it again.
 failed() {
     say "FAIL $*"
-    echo "$1" | head -n 1 >>"$scratch/failed"
+    echo "$*" | head -n 1 >>"$scratch/failed"
 }
 
 # guest_failed WORDS...: of the guest that was booted last, with the end of its log: where CI runs, nobody can look
