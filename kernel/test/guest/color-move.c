@@ -11,13 +11,15 @@
 
 #define PR_SET_PAGE_COLORS 0x50434f4c
 #define SIZE (16 * MIB)
+/* Half of what a node of the guest has in four of 32 colors */
+#define HALF_A_NODE (32 * MIB)
 #define ALLOWED 0x00f0UL
 
 static char *memory;
 
-static unsigned int stray(void)
+static unsigned int stray(size_t size)
 {
-	struct colors colors = count_colors(memory, SIZE, paper_color);
+	struct colors colors = count_colors(memory, size, paper_color);
 
 	return outside(&colors, ALLOWED);
 }
@@ -34,10 +36,10 @@ static int fork_and_write(void)
 		pid = fork();
 		if (pid) {
 			write_pages(memory, SIZE);
-			return waitpid(pid, &status, 0) != pid || status || stray() ? 1 : 0;
+			return waitpid(pid, &status, 0) != pid || status || stray(SIZE) ? 1 : 0;
 		}
 		write_pages(memory, SIZE);
-		if (stray())
+		if (stray(SIZE))
 			_exit(1);
 	}
 	_exit(0);
@@ -78,14 +80,14 @@ static int swap_out_and_in(void)
 	}
 	if (wrong_pages(memory, SIZE))
 		return 3;
-	return stray() ? 1 : 0;
+	return stray(SIZE) ? 1 : 0;
 }
 
 static uint64_t *frames(void)
 {
-	uint64_t *list = malloc(SIZE / PAGE * sizeof(*list));
+	uint64_t *list = malloc(HALF_A_NODE / PAGE * sizeof(*list));
 
-	for (size_t i = 0; i < SIZE / PAGE; i++)
+	for (size_t i = 0; i < HALF_A_NODE / PAGE; i++)
 		list[i] = frame(memory + i * PAGE);
 	return list;
 }
@@ -94,7 +96,7 @@ static uint64_t *frames(void)
 static void compare(const uint64_t *before, long *moved, long *changed)
 {
 	*moved = *changed = 0;
-	for (size_t i = 0; i < SIZE / PAGE; i++) {
+	for (size_t i = 0; i < HALF_A_NODE / PAGE; i++) {
 		uint64_t now = frame(memory + i * PAGE);
 
 		*moved += now != before[i];
@@ -103,9 +105,9 @@ static void compare(const uint64_t *before, long *moved, long *changed)
 }
 
 /*
- * Most of the memory in the cgroup's four of 32 colors, which is all over the machine, and all but SIZE of it
- * given up again, so that compaction has work. How much that is depends on what the kernel left: KASAN takes
- * an eighth.
+ * Most of the memory in the cgroup's four of 32 colors, which is all over the machine, and all but half a node's
+ * given up again, so that compaction has work. How much that is depends on what the kernel left: KASAN takes an
+ * eighth.
  */
 static int compaction(void)
 {
@@ -116,40 +118,73 @@ static int compaction(void)
 	char *holes;
 
 	sysinfo(&info);
-	parts = info.freeram / 8 * 9 / 10 / SIZE - 1;
-	holes = map_memory(parts * SIZE);
-	memory = map_memory(SIZE);
-	for (size_t i = 0; i < SIZE; i += PAGE) {
+	parts = info.freeram / 8 * 9 / 10 / HALF_A_NODE - 1;
+	holes = map_memory(parts * HALF_A_NODE);
+	memory = map_memory(HALF_A_NODE);
+	for (size_t i = 0; i < HALF_A_NODE; i += PAGE) {
 		write_pages(holes + parts * i, parts * PAGE);
 		write_pages(memory + i, PAGE);
 	}
-	munmap(holes, parts * SIZE);
+	munmap(holes, parts * HALF_A_NODE);
 	before = frames();
 	for (int i = 0; i < 3; i++)
 		compact();
 	compare(before, &moved, &changed);
-	printf("compaction: %ld of %lu pages moved, %ld changed color\n", moved, SIZE / PAGE,
+	printf("compaction: %ld of %lu pages moved, %ld changed color\n", moved, HALF_A_NODE / PAGE,
 	       changed);
-	return !moved || changed || wrong_pages(memory, SIZE) || stray() ? 1 : 0;
+	return !moved || changed || wrong_pages(memory, HALF_A_NODE) || stray(HALF_A_NODE) ? 1 : 0;
 }
 
-static int nodes(void)
+/* MPOL_BIND; with a flag of 2 (MPOL_MF_MOVE) what is there is moved. */
+static bool bind_to(unsigned int node, char *at, size_t size, unsigned int flags)
 {
-	unsigned long from = 1, to = 2;
+	unsigned long nodes = 1UL << node;
+
+	return !syscall(SYS_mbind, at, size, 2, &nodes, 64, flags);
+}
+
+static int move_to_other_node(void)
+{
 	long moved, changed;
 	uint64_t *before;
 
-	memory = map_memory(SIZE);
+	memory = map_memory(HALF_A_NODE);
 	/* On node 0, whatever CPU this is */
-	if (syscall(SYS_mbind, memory, SIZE, 2 /* MPOL_BIND */, &from, 64, 0))
+	if (!bind_to(0, memory, HALF_A_NODE, 0))
 		return 2;
-	write_pages(memory, SIZE);
+	write_pages(memory, HALF_A_NODE);
 	before = frames();
-	if (syscall(SYS_mbind, memory, SIZE, 2, &to, 64, 2 /* MPOL_MF_MOVE */))
+	if (!bind_to(1, memory, HALF_A_NODE, 2))
 		return 3;
 	compare(before, &moved, &changed);
-	printf("nodes: %ld of %lu pages moved, %ld changed color\n", moved, SIZE / PAGE, changed);
-	return moved < (long)(SIZE / PAGE) * 9 / 10 || changed || wrong_pages(memory, SIZE) ? 1 : 0;
+	free(before);
+	printf("nodes: %ld of %lu pages moved, %ld changed color\n", moved, HALF_A_NODE / PAGE, changed);
+	if (moved < (long)(HALF_A_NODE / PAGE) * 9 / 10 || changed)
+		return 1;
+	return wrong_pages(memory, HALF_A_NODE) ? 4 : 0;
+}
+
+/* Of a node's memory in these colors all but a sixth is used then. */
+static int nodes(void)
+{
+	struct sysinfo info;
+	size_t size;
+	char *there;
+
+	sysinfo(&info);
+	size = (info.freeram / 16 * 5 / 6 - HALF_A_NODE) & -PAGE;
+	there = map_memory(size);
+	if (!bind_to(1, there, size, 0))
+		return 5;
+	write_pages(there, size);
+	for (int i = 0; i < 6; i++) {
+		int status = move_to_other_node();
+
+		if (status)
+			return status;
+		munmap(memory, HALF_A_NODE);
+	}
+	return 0;
 }
 
 /* KiB of huge pages that this process has */
@@ -178,7 +213,7 @@ static int no_huge_pages(void)
 		return 2;
 	if (!madvise(memory, SIZE, 25 /* MADV_COLLAPSE */))
 		return 3;
-	return wrong_pages(memory, SIZE) || stray() ? 1 : 0;
+	return wrong_pages(memory, SIZE) || stray(SIZE) ? 1 : 0;
 }
 
 static unsigned int high_color(uint64_t pfn)
@@ -200,13 +235,19 @@ static int huge_pages(void)
 	return huge() < 8192 || outside(&colors, 0x6) ? 1 : 0;
 }
 
+/*
+ * Of the color that a thread chose its CPU may keep 32 batches of 63 pages, and whoever may have this color gets
+ * those first; of what comes after them a quarter has it.
+ */
+#define MOST_OF_ONE (SIZE / PAGE / 4 * 3)
+
 static void *thread_of_its_own(void *argument)
 {
-	char *own = map_memory(MIB);
+	char *own = map_memory(SIZE);
 	struct colors colors;
 
-	write_pages(own, MIB);
-	colors = count_colors(own, MIB, paper_color);
+	write_pages(own, SIZE);
+	colors = count_colors(own, SIZE, paper_color);
 	*(unsigned int *)argument = colors.of[5];
 	return NULL;
 }
@@ -232,14 +273,14 @@ static int thread_colors(void)
 	if (pthread_create(&thread, NULL, thread_of_its_own, &in_thread) ||
 	    pthread_join(thread, NULL))
 		return 6;
-	if (in_thread > MIB / PAGE / 2)
+	if (in_thread > MOST_OF_ONE)
 		return 7;
 	if (prctl(PR_SET_PAGE_COLORS, NULL, 0, 0, 0))
 		return 8;
 	memory = map_memory(SIZE);
 	write_pages(memory, SIZE);
 	colors = count_colors(memory, SIZE, paper_color);
-	return outside(&colors, ALLOWED) || colors.of[5] > SIZE / PAGE / 2 ? 9 : 0;
+	return outside(&colors, ALLOWED) || colors.of[5] > MOST_OF_ONE ? 9 : 0;
 }
 
 static int uncolored_thread(void)
