@@ -4,6 +4,7 @@
  * pages, and what a thread chooses for itself.
  */
 #include "color.h"
+#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -92,8 +93,8 @@ static uint64_t *frames(void)
 	return list;
 }
 
-/* Pages that moved, and those that have another color than before */
-static void compare(const uint64_t *before, long *moved, long *changed)
+/* Pages that moved, and those that have another color than before; takes the frames that were. */
+static void compare(const char *what, uint64_t *before, long *moved, long *changed)
 {
 	*moved = *changed = 0;
 	for (size_t i = 0; i < HALF_A_NODE / PAGE; i++) {
@@ -102,24 +103,31 @@ static void compare(const uint64_t *before, long *moved, long *changed)
 		*moved += now != before[i];
 		*changed += paper_color(now) != paper_color(before[i]);
 	}
+	free(before);
+	printf("%s: %ld of %lu pages moved, %ld changed color\n", what, *moved, HALF_A_NODE / PAGE,
+	       *changed);
+}
+
+/* How much is free in the cgroup's four of 32 colors depends on what the kernel left: KASAN takes an eighth. */
+static size_t free_in_colors(void)
+{
+	struct sysinfo info;
+
+	sysinfo(&info);
+	return info.freeram / 8;
 }
 
 /*
- * Most of the memory in the cgroup's four of 32 colors, which is all over the machine, and all but half a node's
- * given up again, so that compaction has work. How much that is depends on what the kernel left: KASAN takes an
- * eighth.
+ * Most of the memory in the cgroup's colors, which is all over the machine, and all but half a node's given up
+ * again, so that compaction has work.
  */
 static int compaction(void)
 {
 	long moved, changed;
 	uint64_t *before;
-	struct sysinfo info;
-	size_t parts;
-	char *holes;
+	size_t parts = free_in_colors() * 9 / 10 / HALF_A_NODE - 1;
+	char *holes = map_memory(parts * HALF_A_NODE);
 
-	sysinfo(&info);
-	parts = info.freeram / 8 * 9 / 10 / HALF_A_NODE - 1;
-	holes = map_memory(parts * HALF_A_NODE);
 	memory = map_memory(HALF_A_NODE);
 	for (size_t i = 0; i < HALF_A_NODE; i += PAGE) {
 		write_pages(holes + parts * i, parts * PAGE);
@@ -129,18 +137,15 @@ static int compaction(void)
 	before = frames();
 	for (int i = 0; i < 3; i++)
 		compact();
-	compare(before, &moved, &changed);
-	printf("compaction: %ld of %lu pages moved, %ld changed color\n", moved, HALF_A_NODE / PAGE,
-	       changed);
+	compare("compaction", before, &moved, &changed);
 	return !moved || changed || wrong_pages(memory, HALF_A_NODE) || stray(HALF_A_NODE) ? 1 : 0;
 }
 
-/* MPOL_BIND; with a flag of 2 (MPOL_MF_MOVE) what is there is moved. */
 static bool bind_to(unsigned int node, char *at, size_t size, unsigned int flags)
 {
 	unsigned long nodes = 1UL << node;
 
-	return !syscall(SYS_mbind, at, size, 2, &nodes, 64, flags);
+	return !syscall(SYS_mbind, at, size, MPOL_BIND, &nodes, 64, flags);
 }
 
 static int move_to_other_node(void)
@@ -154,11 +159,9 @@ static int move_to_other_node(void)
 		return 2;
 	write_pages(memory, HALF_A_NODE);
 	before = frames();
-	if (!bind_to(1, memory, HALF_A_NODE, 2))
+	if (!bind_to(1, memory, HALF_A_NODE, MPOL_MF_MOVE))
 		return 3;
-	compare(before, &moved, &changed);
-	free(before);
-	printf("nodes: %ld of %lu pages moved, %ld changed color\n", moved, HALF_A_NODE / PAGE, changed);
+	compare("nodes", before, &moved, &changed);
 	if (moved < (long)(HALF_A_NODE / PAGE) * 9 / 10 || changed)
 		return 1;
 	return wrong_pages(memory, HALF_A_NODE) ? 4 : 0;
@@ -167,13 +170,9 @@ static int move_to_other_node(void)
 /* Of a node's memory in these colors all but a sixth is used then. */
 static int nodes(void)
 {
-	struct sysinfo info;
-	size_t size;
-	char *there;
+	size_t size = (free_in_colors() / 2 * 5 / 6 - HALF_A_NODE) & -PAGE;
+	char *there = map_memory(size);
 
-	sysinfo(&info);
-	size = (info.freeram / 16 * 5 / 6 - HALF_A_NODE) & -PAGE;
-	there = map_memory(size);
 	if (!bind_to(1, there, size, 0))
 		return 5;
 	write_pages(there, size);

@@ -4,9 +4,7 @@
  * KVM gives `setg` other flags after `test`, on any kernel, so that a program may take another way whenever a
  * page that it can read is not yet its own to write; in 10.0 it is mended.
  */
-#include "check.h"
-#include <signal.h>
-#include <sys/mman.h>
+#include "color.h"
 
 static char *page;
 
@@ -21,9 +19,9 @@ int main(void)
 {
 	int wrong = 0;
 
-	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (page == MAP_FAILED || signal(SIGSEGV, let_write) == SIG_ERR)
-		die("cannot try");
+	page = map_memory(PAGE);
+	if (signal(SIGSEGV, let_write) == SIG_ERR)
+		die("signal");
 	for (int i = -500; i < 500; i++) {
 		*(volatile char *)page = 7;
 		if (mprotect(page, PAGE, PROT_READ))
