@@ -19,7 +19,7 @@ plugin := target/release/libmemweir_qemu_pmu.so
 preload := target/release/libmemweir_preload.so
 header := plugins/preload/include/memweir_color.h
 
-.PHONY: help build demo test bench docs man install install-built uninstall clean kernel-test kernel-soak
+.PHONY: help build demo test bench docs man install install-built uninstall clean kernel-test kernel-soak fuzz nightly
 
 help:
 	@echo 'make build      release build: $(memweir), the plugin of the software meter, the preload library'
@@ -27,6 +27,8 @@ help:
 	@echo 'make test       format, lints, documentation, every test'
 	@echo 'make bench      the figures of docs/performance.md, measured here'
 	@echo 'make kernel-test  the kernel series in QEMU guests; kernel-soak: longer, under KASAN and lockdep'
+	@echo 'make fuzz       every parser of input under libFuzzer, FUZZ_INPUTS each (a million)'
+	@echo 'make nightly    kernel budgets, planted bugs, bisect, fuzzing, benchmarks: for hours'
 	@echo 'make docs       the manual and the API documentation, below target/'
 	@echo 'make man        the manual pages, in target/man'
 	@echo 'make install    into PREFIX=$(PREFIX) (DESTDIR is honored); uninstall removes it'
@@ -43,15 +45,20 @@ demo: build
 # Property tests try the same cases each time here, so that a failure comes from what was changed;
 # plain `cargo test` tries new ones.
 test: export PROPTEST_RNG_SEED ?= 1
+# The tests append to it what cannot run here.
+test: export MEMWEIR_SKIPS := $(CURDIR)/target/skips
 test:
 	scripts/setup.sh test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	$(CARGO) build --locked -p memweir-qemu-pmu -p memweir-preload
-	$(CARGO) test --workspace --locked --no-fail-fast </dev/null
+	mkdir -p target && rm -f $(MEMWEIR_SKIPS)
+	$(CARGO) test --workspace --locked --no-fail-fast </dev/null; tested=$$?; \
+		scripts/skips.sh $(MEMWEIR_SKIPS) && exit $$tested
 
-# Neither fails where QEMU or the kernel's source cannot be had: they say SKIPPED and why.
+# Where QEMU or the kernel's source cannot be had, they fail in CI (CI=true), and say SKIPPED and why
+# elsewhere.
 kernel-test:
 	-scripts/setup.sh kernel
 	kernel/test/run.sh test
@@ -59,6 +66,15 @@ kernel-test:
 kernel-soak:
 	-scripts/setup.sh soak
 	kernel/test/run.sh soak
+
+# FUZZ_INPUTS of them for each target, on the corpus that earlier runs left below target/.
+fuzz:
+	scripts/setup.sh fuzz
+	fuzz/run.sh
+
+# What takes hours, and fails on a regression.
+nightly:
+	scripts/nightly.sh
 
 bench: build
 	scripts/setup.sh bench

@@ -2,7 +2,7 @@
 # Makes sure that a make target finds its tools: installs Debian packages when root, prints the
 # one command to run otherwise.
 #
-#   scripts/setup.sh build|demo|test|bench|docs|kernel|soak
+#   scripts/setup.sh build|demo|test|bench|docs|fuzz|kernel|soak
 set -eu
 
 here=$(dirname "$0")
@@ -70,12 +70,13 @@ kernels() {
 case "${1-}" in
 build | docs) compiler ;;
 demo) compiler && programs ;;
+fuzz) compiler && need c++ g++ ;;
 bench) compiler && programs ;;
 kernel) compiler && kernels ;;
 soak) compiler && kernels && need stress-ng stress-ng ;;
 test) compiler && programs && need setpriv util-linux && linters ;;
 *)
-    echo "usage: $0 build|demo|test|bench|docs|kernel|soak" >&2
+    echo "usage: $0 build|demo|test|bench|docs|fuzz|kernel|soak" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,104 @@
+//! Scenario files of the three simulators, with the checks before a run.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use memweir_core::input::Refusal;
+use memweir_core::profile::Profile;
+use memweir_core::{Counts, Lines, Nanos};
+use memweir_sim::bank::scenario::study::BankStudy;
+use memweir_sim::paging::study::PageStudy;
+use memweir_sim::scenario::study::Study;
+use memweir_sim::scenario::sweep::Grid;
+use memweir_sim::scenario::{Recordings, ScenarioText};
+
+use crate::Seeds::{Files, Texts};
+use crate::files::DIRECTORY;
+use crate::lists::options_and_text;
+use crate::{Target, text};
+
+/// Every recording that a scenario names is of one steady program.
+struct Steady;
+
+impl Recordings for Steady {
+    fn profile(&self, _: &Path) -> Result<Arc<Profile>, Refusal> {
+        let total = Counts::new(1_000_000, Lines(10_000), Lines(1_000));
+        Ok(Arc::new(Profile::steady(Nanos::from_millis(100), total)))
+    }
+}
+
+fn scenario(data: &[u8], read: impl FnOnce(&ScenarioText)) {
+    text(data, |text| read(&ScenarioText::new("fuzz", text, Path::new(DIRECTORY))));
+}
+
+pub(crate) static FLOW: Target = Target::new(
+    "flow-scenario",
+    flow,
+    &[
+        Files("crates/sim/data/example.toml"),
+        Texts(&[
+            "machine = \"iabw\"\ncores = 2\npolicies = [\"os\", \"ideal-average\"]\nseed = 3\n[mix]\niabw = 5e9\ncount = 6\n",
+            "policies = \"os\"\nknowledge = \"nothing\"\noptimum = \"none\"\n[machine]\ncores = 2\n\
+         [[tasks]]\nname = \"a\"\nwork_s = 10\nbandwidth = 2e9\ncount = 3\n[overheads]\nquantum_switch_us = 10\n",
+            "machine = \"two-node\"\npolicies = [\"os\"]\n[[tasks]]\nprofile = \"a.parquet\"\n",
+        ]),
+    ],
+);
+
+fn flow(data: &[u8]) {
+    scenario(data, |text| {
+        let _ = text.fidelity(&[]);
+        let _ = Study::read(text, &[], Grid::default(), &Steady).map(|study| study.runs());
+    });
+}
+
+pub(crate) static BANK: Target = Target::new(
+    "bank-scenario",
+    bank,
+    &[
+        Files("crates/sim/data/bank-level.toml"),
+        Files("experiments/bank-level/mix.toml"),
+        Files("crates/sim/data/bank-machines/i7-860.toml"),
+        Texts(&[
+            "fidelity = \"bank\"\ninstructions = 1000\nwarm = false\nprograms = [\"milc\", \"gcc\"]\n\
+             [machine]\ncores = 2\n[[machine.memory]]\ndevice = \"ddr4-2400\"\nchannels = 2\n",
+        ]),
+    ],
+);
+
+fn bank(data: &[u8]) {
+    scenario(data, |text| {
+        let _ = BankStudy::read(text, &[], Grid::default()).map(|study| study.runs());
+    });
+}
+
+pub(crate) static PAGE: Target =
+    Target::new("page-scenario", page, &[Files("crates/sim/data/page-sim.toml")]);
+
+fn page(data: &[u8]) {
+    scenario(data, |text| {
+        let _ = PageStudy::read(text, &[], Grid::default()).map(|study| study.runs());
+    });
+}
+
+/// A scenario behind lines of options, each a `--set` or, after `sweep `, a `--sweep`.
+pub(crate) static SWEPT: Target = Target::new(
+    "scenario-options",
+    swept,
+    &[Texts(&[
+        "cores=1..3\nmix.iabw=2e9,4e9\n---\nmachine = \"iabw\"\npolicies = [\"os\"]\n[mix]\niabw = 5e9\ncount = 6\n",
+        "tasks[0].work_s=2,3\nmachine.cores=4\n---\nmachine = \"iabw\"\npolicies = \"os\"\n\
+     [[tasks]]\nname = \"a\"\nwork_s = 10\nbandwidth = 2e9\n",
+    ])],
+);
+
+fn swept(data: &[u8]) {
+    text(data, |text| {
+        let Some((grid, text)) = options_and_text(text) else { return };
+        // A large grid is read point by point, each as the first.
+        if grid.len() <= 16 {
+            let text = ScenarioText::new("fuzz", text, Path::new(DIRECTORY));
+            let _ = Study::read(&text, &[], grid, &Steady).map(|study| study.runs());
+        }
+    });
+}

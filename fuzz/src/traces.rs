@@ -1,0 +1,127 @@
+//! Traces of accesses and of commands.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use memweir_core::Cycles;
+use memweir_dram::check::{Checker, text as command_text};
+use memweir_dram::config::MemoryConfig;
+use memweir_dram::spec::MemorySpec;
+use memweir_dram::trace::{Format, Trace};
+use memweir_sim::bank::instructions::{InstructionStream, InstructionTrace};
+use memweir_sim::bank::misses::{MissStream, MissTrace};
+use memweir_sim::bank::stream::Stream;
+use memweir_sim::paging::trace::PageTrace;
+
+use crate::Seeds::{Made, Texts};
+use crate::{Target, made, text};
+
+macro_rules! formats {
+    ($($target:ident $name:literal $format:ident;)*) => {$(
+        pub(crate) static $target: Target = Target::new(
+            concat!("trace-", $name),
+            |data| drained(data, Some(Format::$format)),
+            &[Made(|| made::trace(Format::$format))],
+        );
+    )*};
+}
+
+formats! {
+    MEMWEIR "memweir" Memweir;
+    BINARY "bin" Binary;
+    RAMULATOR2 "ramulator2" Ramulator2;
+    RAMULATOR1 "ramulator1" Ramulator1;
+    DRAMSIM3 "dramsim3" Dramsim3;
+    SIMPLE_O3 "simple-o3" SimpleO3;
+}
+
+/// The format that the content suggests.
+pub(crate) static RECOGNIZED: Target = Target::new(
+    "trace-recognized",
+    |data| drained(data, None),
+    &[Made(|| Format::ALL.iter().flat_map(|(_, format, _)| made::trace(*format)).collect())],
+);
+
+fn opened(data: &[u8], format: Option<Format>) -> Option<Trace> {
+    Trace::read("fuzz", Box::new(Cursor::new(data.to_vec())), format).ok()
+}
+
+fn drained(data: &[u8], format: Option<Format>) {
+    let Some(mut trace) = opened(data, format) else { return };
+    let mut accesses = 0u64;
+    while let Ok(Some(_)) = trace.next_access() {
+        accesses += 1;
+    }
+    let _ = (trace.refuse("beyond the memory"), trace.truncation(), trace.progress());
+    // A compressed block may hold more accesses than bytes; never more than its format allows.
+    assert!(accesses <= 1 << 24, "{accesses} accesses in {} bytes", data.len());
+}
+
+/// Misses of a recording as a program of the bank-level simulator.
+pub(crate) static MISSES: Target = Target::new(
+    "misses",
+    misses,
+    &[Made(|| made::trace(Format::Memweir)), Made(|| made::trace(Format::SimpleO3))],
+);
+
+fn misses(data: &[u8]) {
+    let Some(trace) = opened(data, None) else { return };
+    if let Ok(misses) = MissTrace::of(trace, 1_000_000) {
+        let mut stream = MissStream::new(Arc::new(misses), 1);
+        for _ in 0..1000 {
+            stream.next();
+        }
+    }
+}
+
+/// Page references of a recording.
+pub(crate) static PAGES: Target = Target::new(
+    "pages",
+    pages,
+    &[Made(|| made::trace(Format::Memweir)), Made(|| made::trace(Format::SimpleO3))],
+);
+
+fn pages(data: &[u8]) {
+    let Some(mut trace) = opened(data, None) else { return };
+    if let Ok(pages) = PageTrace::read(&mut trace, 100) {
+        let _ = pages.sums();
+        let _ = pages.write("fuzz", Vec::new(), 100);
+    }
+}
+
+pub(crate) static INSTRUCTIONS: Target =
+    Target::new("instructions", instructions, &[Texts(&["# core 0\n10 0x1000 4096\n\n3 64\n"])]);
+
+fn instructions(data: &[u8]) {
+    text(data, |text| {
+        if let Ok(trace) = InstructionTrace::parse("fuzz", text) {
+            let accesses = 4 * trace.loads();
+            let mut stream = InstructionStream::new(Arc::new(trace));
+            for _ in 0..accesses {
+                stream.next();
+            }
+        }
+    });
+}
+
+/// Commands, checked against the rules of DDR4.
+pub(crate) static COMMANDS: Target = Target::new(
+    "commands",
+    commands,
+    &[Texts(&[
+        "# cycle command channel rank group bank row column\n12 activate 0 0 1 2 4711 0\n29 read 0 0 1 2 4711 17\n\
+     60 precharge 0 0 1 2 0 0\n9000 refresh 0 0 0 0 0 0\n",
+    ])],
+);
+
+fn commands(data: &[u8]) {
+    let spec = MemorySpec::shipped("ddr4-2400").expect("a shipped memory");
+    let mut checker = Checker::new(&MemoryConfig::new(spec)).expect("a standard with rules");
+    let mut last = 0;
+    for command in command_text::Reader::new("fuzz", data) {
+        let Ok(command) = command else { break };
+        last = last.max(command.at.0);
+        checker.check(&command);
+    }
+    checker.finish(Cycles(last));
+}

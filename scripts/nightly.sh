@@ -1,0 +1,59 @@
+#!/bin/sh
+# Checks that take hours. Each part runs even where one before it failed; the list of those that
+# failed comes last.
+#
+#   scripts/nightly.sh [PART...]   costs planted bisect fuzz bench (default: all)
+#
+#   costs     instructions of a page fault on each kernel series, within the budgets of its suite
+#   planted   the planted bugs of the kernel series, each of which a suite must catch
+#   bisect    each kernel series patch by patch
+#   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
+#   bench     benchmarks against those of the first night, and budgets (scripts/slower.sh)
+set -u
+
+cd "$(dirname "$0")/.." || exit
+# Nothing may be skipped for want of tools.
+export CI=true
+export FUZZ_INPUTS="${FUZZ_INPUTS-10000000}"
+
+costs() {
+    kernel/test/run.sh test fault-cost fault-cost-direct-read
+}
+
+planted() {
+    kernel/test/run.sh planted
+}
+
+bisect() {
+    status=0
+    for series in kernel/*/0001-*.patch; do
+        kernel/test/run.sh bisect "$(basename "$(dirname "$series")")" || status=1
+    done
+    return $status
+}
+
+fuzz() {
+    fuzz/run.sh
+}
+
+bench() {
+    scripts/slower.sh
+}
+
+[ $# -gt 0 ] || set -- costs planted bisect fuzz bench
+failed=
+for part; do
+    case $part in
+    costs | planted | bisect | fuzz | bench) ;;
+    *)
+        sed -n 's/^# \{0,1\}//; 2,11p' "$0" >&2
+        exit 2
+        ;;
+    esac
+done
+for part; do
+    echo "nightly: $part"
+    "$part" || failed="$failed $part"
+done
+[ -z "$failed" ] || { echo "nightly: failed:$failed" >&2; exit 1; }
+echo "nightly: all passed"

@@ -1,0 +1,59 @@
+#!/bin/sh
+# Runs the benchmarks. Fails if one is slower than on the first night, by more than NIGHTLY_SLOWER
+# percent (default 10) even at the fast end of Criterion's confidence interval of the mean, or if one
+# exceeds its budget.
+#
+#   scripts/slower.sh [judge DIRECTORY]    `judge` looks only at what Criterion left in DIRECTORY
+#
+# The first run keeps its measurements as the baseline `nightly` in target/criterion; remove that to
+# begin anew.
+set -eu
+
+cd "$(dirname "$0")/.."
+results=${CARGO_TARGET_DIR:-target}/criterion
+
+# judge DIRECTORY [FIND-CONDITION...]: the changes that Criterion found; fails if one is too large, or
+# if there is none.
+judge() {
+    directory=$1
+    shift
+    # shellcheck disable=SC2016 # a program of awk
+    find "$directory" -path '*/change/estimates.json' "$@" -print0 | sort -z |
+        xargs -0 awk -v percent="${NIGHTLY_SLOWER-10}" '
+            # Up to the low end of the interval.
+            match($0, /"mean":\{"confidence_interval":\{"confidence_level":[^:]*:[^,]*/) {
+                low = substr($0, RSTART, RLENGTH)
+                sub(/.*:/, "", low)
+                name = FILENAME
+                sub(/\/change\/estimates\.json$/, "", name)
+                sub(/.*criterion\//, "", name)
+                seen++
+                slower = low * 100 > percent
+                printf "%s %s: mean at least %+.1f %%\n", slower ? "SLOWER" : "ok    ", name,
+                    low * 100
+                if (slower) bad++
+            }
+            END {
+                printf "%d benchmarks compared, %d slower\n", seen, bad
+                exit bad > 0 || !seen
+            }'
+}
+
+if [ "${1-}" = judge ]; then
+    judge "$2"
+    exit
+fi
+
+mkdir -p "$results"
+baseline=--save-baseline
+[ -z "$(find "$results" -path '*/nightly/estimates.json' | head -n 1)" ] || baseline=--baseline-lenient
+: >"$results/started"
+status=0
+cargo=scripts/cargo.sh
+$cargo build --release --locked -p memweir -p memweir-qemu-pmu -p memweir-preload
+$cargo bench --locked --workspace --bench decision --bench engine --bench detect --bench bank \
+    --bench pagesim -- $baseline nightly </dev/null || status=1
+$cargo bench --locked --workspace --no-fail-fast --bench switch --bench rotation --bench budgets \
+    --bench replay --bench pool --bench paging </dev/null || status=1
+[ $baseline = --save-baseline ] || judge "$results" -newer "$results/started" || status=1
+exit $status
