@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     ] {
         match measure(mechanism, how) {
             Ok(samples) => rows.push(Row::new(name, samples)),
-            Err(error) => eprintln!("SKIPPED: {name}: {error}"),
+            Err(error) => memweir_test_support::skip!(Privilege, "{name}: {error}"),
         }
     }
     print(&rows);

@@ -142,10 +142,7 @@ mod tests {
     fn pages_are_timed_where_they_lie() {
         let arena = match Arena::open(Bytes(64 << 20)) {
             Ok(arena) => arena,
-            Err(error) => {
-                eprintln!("SKIPPED: {error}");
-                return;
-            }
+            Err(error) => return memweir_test_support::skip!(Privilege, "{error}"),
         };
         let pages: Vec<PhysAddr> = arena.pages().collect();
         assert!(pages.len() >= FEWEST && pages.is_sorted());

@@ -2,11 +2,13 @@
 //!
 //! [`open()`] chooses a mechanism by trying it and returns it as a [`Blocker`]. Cgroups of both
 //! versions are in `blocker/cgroup.rs`, signals in `blocker/sigstop.rs`, what `/proc` tells of a
-//! job's processes in `blocker/processes.rs`. Who is blocked is decided elsewhere.
+//! job's processes in `blocker/processes.rs`, the share that a batch with blocked jobs keeps beside other programs
+//! in `blocker/share.rs`. Who is blocked is decided elsewhere.
 
 mod cgroup;
 mod open;
 pub(crate) mod processes;
+mod share;
 mod sigstop;
 
 use std::fmt;
@@ -16,6 +18,7 @@ use std::path::PathBuf;
 use memweir_core::{JobId, Nanos};
 
 pub use open::{OpenError, Opened, open, probe};
+pub use share::Demand;
 
 /// The ways to block, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -110,6 +113,11 @@ pub trait Blocker: Send {
 
     /// Lets every job run on.
     fn run_all(&mut self) -> Result<(), BlockError>;
+
+    /// Sets how much of the batch will run, so that the batch competes with other programs as if
+    /// no job was blocked. Takes effect with the next [`run_only`](Blocker::run_only). By default
+    /// does nothing, for batches without competitors.
+    fn set_demand(&mut self, _demand: Demand) {}
 
     /// CPU time that the job's processes have used since birth.
     fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError>;

@@ -3,6 +3,7 @@
 //! Everything goes through [`Files`], so that the logic above is tested on an ordinary directory
 //! tree with injected faults. Which job is blocked when is decided in [`crate::blocker`].
 
+mod cpu;
 mod files;
 mod locate;
 pub(crate) mod names;
@@ -17,8 +18,9 @@ use memweir_core::Nanos;
 
 use crate::owner::Owner;
 
+pub(crate) use cpu::{disable_cpu, enable_cpu, is_weighed, may_enable_cpu, weigh};
 pub(crate) use files::{Files, KernelFiles};
-pub(crate) use locate::locate;
+pub(crate) use locate::{HierarchyKind, locate, unescape};
 
 /// The two interfaces that can freeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,16 +200,16 @@ pub(crate) fn signal_all(files: &dyn Files, group: &Path, signal: i32) -> io::Re
     result
 }
 
-/// The groups directly below `directory` that a memweir made, with their owners.
+/// The groups below `directory`, however deep, that a memweir made, with their owners. A group
+/// comes after those inside it, which a memweir makes that is itself a job.
 pub(crate) fn owned_groups(files: &dyn Files, directory: &Path) -> Vec<(PathBuf, Owner)> {
-    let Ok(children) = files.children(directory) else { return Vec::new() };
-    children
-        .into_iter()
-        .filter_map(|path| {
-            let owner = names::owner_of(path.file_name()?.to_str()?)?;
-            Some((path, owner))
-        })
-        .collect()
+    let mut found = Vec::new();
+    // A group that is gone, or that may not be read, shows nothing.
+    for path in files.children(directory).unwrap_or_default() {
+        found.extend(owned_groups(files, &path));
+        found.extend(names::owner_of_group(&path).map(|owner| (path, owner)));
+    }
+    found
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use memweir_core::{JobId, Nanos};
 
-use crate::blocker::{Birthplace, BlockError, Blocker, Mechanism};
+use crate::blocker::{Birthplace, BlockError, Blocker, Demand, Mechanism};
 
 /// One call of a [`Blocker`] method, with what it was called with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +91,7 @@ struct State {
     counts: BTreeMap<CallKind, usize>,
     faults: BTreeMap<(CallKind, usize), i32>,
     notices: Vec<String>,
+    demands: Vec<Demand>,
 }
 
 /// A blocker that blocks nothing.
@@ -133,6 +134,12 @@ impl FakeControl {
     /// Makes the `nth` call of this kind (from one, counted over the blocker's life) fail.
     pub fn fail(&self, kind: CallKind, nth: usize, errno: i32) {
         lock(&self.state).faults.insert((kind, nth), errno);
+    }
+
+    /// Every demand that [`Blocker::set_demand`] was called with.
+    #[must_use]
+    pub fn demands(&self) -> Vec<Demand> {
+        lock(&self.state).demands.clone()
     }
 
     /// Sets what [`Blocker::cpu_time`] answers for a job that is prepared.
@@ -246,6 +253,10 @@ impl Blocker for FakeBlocker {
         state.all_blocked = false;
         state.jobs.values_mut().for_each(|job| job.blocked = false);
         Ok(())
+    }
+
+    fn set_demand(&mut self, demand: Demand) {
+        lock(&self.state).demands.push(demand);
     }
 
     fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {

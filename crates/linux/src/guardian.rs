@@ -9,13 +9,18 @@
 //! the next call that would block starts another and tells it everything again; if that fails, the
 //! blocker blocks no more.
 //!
-//! It stays in memweir's own group. A service manager that kills a whole unit kills it too, and every
-//! job whose group lies below that unit's.
+//! Where jobs have groups, the guardian lives in a group of its own. Below memweir's own group, a
+//! kill of that whole group ends memweir, guardian and jobs together: a frozen v2 process dies of
+//! SIGKILL. Where jobs lie elsewhere, or are frozen by v1 and cannot die, the guardian's group
+//! lies outside of memweir's and survives the kill.
 //!
-//! This file is memweir's side; `guardian/watch.rs` is the process itself, `guardian/message.rs`
-//! what passes between them.
+//! This file is memweir's side; `guardian/watch.rs` is the process itself, `guardian/home.rs` its
+//! group, `guardian/message.rs` what passes between them.
 
+mod home;
 mod message;
+#[cfg(test)]
+pub(crate) mod testing;
 mod watch;
 
 use std::ffi::OsString;
@@ -27,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use home::Homes;
 pub(crate) use message::Message;
 pub use watch::main;
 
@@ -74,6 +80,7 @@ pub(crate) trait Guard: Send {
 pub struct Guardian {
     command: Command,
     watcher: Watcher,
+    homes: Homes,
     told: Vec<Message>,
 }
 
@@ -83,14 +90,17 @@ struct Watcher {
     pipe: File,
 }
 
-/// Starts a guardian and waits until it watches.
+/// Starts a guardian in new groups at `homes`, in memweir's own where there are none, and waits
+/// until it watches.
 ///
 /// # Errors
 ///
-/// The program cannot be started, or is none that calls [`main`].
-pub fn start(command: &Command) -> Result<Guardian, LaunchError> {
-    let watcher = Watcher::start(command)?;
-    Ok(Guardian { command: command.clone(), watcher, told: Vec::new() })
+/// The groups cannot be made, or the program cannot be started, or is none that calls [`main`].
+pub fn start(command: &Command, homes: Vec<PathBuf>) -> Result<Guardian, LaunchError> {
+    let homes = Homes::create(homes)?;
+    let told: Vec<Message> = homes.paths().iter().cloned().map(Message::Home).collect();
+    let watcher = Watcher::start(command, &homes, &told)?;
+    Ok(Guardian { command: command.clone(), watcher, homes, told })
 }
 
 impl Guardian {
@@ -101,11 +111,8 @@ impl Guardian {
     }
 
     fn restart(&mut self) -> io::Result<()> {
-        let mut watcher = Watcher::start(&self.command).map_err(io::Error::other)?;
-        for message in &self.told {
-            watcher.tell(message)?;
-        }
-        self.watcher = watcher;
+        self.watcher =
+            Watcher::start(&self.command, &self.homes, &self.told).map_err(io::Error::other)?;
         Ok(())
     }
 }
@@ -140,7 +147,8 @@ impl Guard for Guardian {
 }
 
 impl Watcher {
-    fn start(command: &Command) -> Result<Self, LaunchError> {
+    /// Starts the process in its homes and tells it `messages`.
+    fn start(command: &Command, homes: &Homes, messages: &[Message]) -> Result<Self, LaunchError> {
         let failed = |error| LaunchError {
             what: format!("starting the guardian {}", command.program.display()),
             source: error,
@@ -160,14 +168,17 @@ impl Watcher {
             stdout: its_output.into(),
             stderr: null().map_err(failed)?,
             cpus: Vec::new(),
+            private: None,
         };
         let process = launch(&description, &Birthplace::Session)?.exec()?;
         // Our copies of its ends: with these open its death would go unnoticed.
         drop(description);
         let mut watcher = Self { process, pipe: pipe.into() };
-        let ready = read_ready(File::from(ready));
         let owner = Message::Owner(std::process::id() as i32);
-        if let Err(error) = ready.and_then(|()| watcher.tell(&owner)) {
+        let told = read_ready(File::from(ready))
+            .and_then(|()| homes.admit(watcher.process.pid()))
+            .and_then(|()| [&owner].into_iter().chain(messages).try_for_each(|m| watcher.tell(m)));
+        if let Err(error) = told {
             let _ = watcher.process.signal(libc::SIGKILL);
             let _ = watcher.process.wait();
             return Err(failed(error));

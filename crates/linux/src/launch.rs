@@ -6,14 +6,17 @@
 //! between, no half-made process stays: a newborn whose gate is closed exits.
 //!
 //! What a child needs is laid out in `launch/prepare.rs`, what it does before exec is in
-//! `launch/child.rs`, what is known of a running process in `launch/process.rs`, finding programs in
-//! `launch/program.rs`. Blocking is not here.
+//! `launch/child.rs`, directories that are private to it in `launch/private.rs`, what is known of a
+//! running process in `launch/process.rs`, finding programs in `launch/program.rs`. Blocking is not
+//! here.
 
 mod child;
 pub(crate) mod limits;
 mod prepare;
+mod private;
 mod process;
 mod program;
+mod signals;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,8 +25,10 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+pub use private::{PrivateDirectories, PrivateView, UserNamespace};
 pub use process::{Ending, Exit, Process};
 pub use program::{ProgramError, resolve_program};
+pub use signals::Signals;
 
 use crate::blocker::Birthplace;
 use child::{Report, Step};
@@ -48,6 +53,9 @@ pub struct Launch {
     pub stderr: File,
     /// CPUs that the job is bound to, all if empty.
     pub cpus: Vec<usize>,
+    /// Directories whose changes the process keeps to itself; the working directory is then an
+    /// absolute path.
+    pub private: Option<PrivateDirectories>,
 }
 
 impl Launch {
@@ -63,6 +71,7 @@ impl Launch {
             stdout: null()?,
             stderr: null()?,
             cpus: Vec::new(),
+            private: None,
         })
     }
 }
@@ -176,6 +185,7 @@ impl Newborn {
                 ),
                 None,
             ),
+            Step::Private => (format!("making directories private to {program}"), None),
             Step::Affinity => (
                 format!("binding {program} to the CPUs {:?}", launch.cpus),
                 Some("none of these CPUs is online and allowed to memweir".to_owned()),

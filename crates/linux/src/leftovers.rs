@@ -7,42 +7,45 @@
 use std::path::{Path, PathBuf};
 
 use crate::blocker::processes;
-use crate::cgroup::{self, Files, KernelFiles, Version, locate};
-use crate::owner::{KernelProc, OwnerState};
+use crate::cgroup::{self, Files, HierarchyKind, KernelFiles, Version, locate, names};
+use crate::owner::{KernelProc, Owner, OwnerState};
 
 /// Most processes of a group to name.
 const NAMED: usize = 5;
 
-/// Every group that a memweir has made, whether that lives or not, in the places where this one
-/// would make its own.
+/// Every group that a memweir has made, dead or alive, wherever in the hierarchies it lies.
 #[must_use]
 pub fn groups() -> Vec<PathBuf> {
-    places()
-        .flat_map(|(_, place)| cgroup::owned_groups(&KernelFiles, &place))
-        .map(|g| g.0)
-        .collect()
+    tops().flat_map(|(_, top)| cgroup::owned_groups(&KernelFiles, &top)).map(|g| g.0).collect()
 }
 
-/// The groups below which memweir makes its own.
-fn places() -> impl Iterator<Item = (Version, PathBuf)> {
+/// The tops of the hierarchies in which memweir makes groups.
+fn tops() -> impl Iterator<Item = (Version, PathBuf)> {
     // Where nothing is mounted, nothing was left.
-    let located = |version| locate(version).ok().flatten().map(|found| (version, found));
-    [Version::V2, Version::V1].into_iter().filter_map(located).flat_map(|(version, hierarchy)| {
-        hierarchy.candidates().into_iter().map(move |place| (version, place))
-    })
+    HierarchyKind::ALL
+        .into_iter()
+        .filter_map(|kind| Some((kind.version(), locate(kind).ok().flatten()?.top)))
 }
 
 /// Thaws every group whose owner is dead and removes it if it is empty. Returns one sentence per
 /// group that was found, for the user.
 #[must_use]
 pub fn clean() -> Vec<String> {
-    places().flat_map(|(version, place)| clean_below(&KernelFiles, version, &place)).collect()
+    tops().flat_map(|(version, top)| clean_below(&KernelFiles, version, &top)).collect()
 }
 
-fn clean_below(files: &dyn Files, version: Version, place: &Path) -> Vec<String> {
-    cgroup::owned_groups(files, place)
+fn clean_below(files: &dyn Files, version: Version, top: &Path) -> Vec<String> {
+    let dead = |(_, owner): &(PathBuf, Owner)| owner.state(&KernelProc) == OwnerState::Dead;
+    let (homes, groups): (Vec<_>, Vec<_>) = cgroup::owned_groups(files, top)
         .into_iter()
-        .filter(|(_, owner)| owner.state(&KernelProc) == OwnerState::Dead)
+        .filter(dead)
+        .partition(|(group, _)| names::is_home(group));
+    for (home, _) in homes {
+        // A guardian that still cares for jobs stays in its own.
+        let _ = files.remove(&home);
+    }
+    groups
+        .into_iter()
         .map(|(group, owner)| {
             let shown = group.display();
             let whose = format!("a memweir that died (process {})", owner.pid);
@@ -97,9 +100,14 @@ mod tests {
         for version in [Version::V2, Version::V1] {
             let tree = FakeTree::new();
             let dead = dead_group("x");
-            let (parent, leaf) = (tree.group(&dead), tree.group(&format!("{dead}/job-0")));
+            tree.group("user.slice");
+            // Wherever another memweir had its own group.
+            let parent = tree.group(&format!("user.slice/{dead}"));
+            let leaf = tree.group(&format!("user.slice/{dead}/job-0"));
+            let home = tree.group(&format!("user.slice/{dead}.guardian"));
+            tree.fail("remove", &format!("{dead}.guardian"), libc::EBUSY, 1);
             let alive = tree.group(&names::new_group(&Owner::current().unwrap(), "x"));
-            let foreign = tree.group("user.slice");
+            let foreign = tree.group("user.slice/foreign");
             for group in [&parent, &leaf, &alive, &foreign] {
                 tree.write(&group.join(version.switch()), version.frozen()).unwrap();
             }
@@ -113,11 +121,12 @@ mod tests {
                 "{told:?}"
             );
             assert_eq!(tree.writes_of(version.thawed()).len(), 2);
+            assert!(home.exists(), "its guardian lives");
 
             tree.populate(&leaf, &[]);
             let told = clean_below(&tree, version, tree.root());
             assert!(told[0].starts_with("removed "), "{told:?}");
-            assert!(!parent.exists());
+            assert!(!parent.exists() && !home.exists());
             assert!(clean_below(&tree, version, tree.root()).is_empty());
             assert!(alive.exists() && foreign.exists());
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::cgroup::{self, Files, KernelFiles, Version, locate, names};
+use crate::cgroup::{self, Files, HierarchyKind, KernelFiles, locate, names};
 use crate::leftovers;
 use crate::owner::Owner;
 use crate::preload::Lack;
@@ -29,7 +29,7 @@ impl MemoryGroup {
     /// # Errors
     /// If there is no unified hierarchy, or no group in it where that is allowed.
     pub fn create(name: &str) -> Result<Self, Lack> {
-        let hierarchy = locate(Version::V2).ok().flatten().ok_or_else(|| {
+        let hierarchy = locate(HierarchyKind::Unified).ok().flatten().ok_or_else(|| {
             Lack::new("no unified hierarchy of control groups is mounted", "mount cgroup2")
         })?;
         // What could not be removed is told by `memweir run`, which is about groups.

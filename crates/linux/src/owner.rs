@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::blocker::processes;
+use crate::blocker::processes::{self, Stat};
 use crate::cgroup::is_gone;
 
 /// What is read of a proc file system, so that tests can put another in its place.
@@ -57,7 +57,7 @@ pub(crate) enum OwnerState {
 impl Owner {
     /// This process, if `pid` is its own in `proc`.
     pub(crate) fn of_process(proc: &impl Proc, pid: i32) -> io::Result<Self> {
-        Ok(Self { pid, start_time: start_time(proc, pid)?, pid_namespace: pid_namespace(proc)? })
+        Ok(Self { pid, start_time: stat(proc, pid)?.start, pid_namespace: pid_namespace(proc)? })
     }
 
     /// This process.
@@ -77,13 +77,18 @@ impl Owner {
         fields.next().map(|rest| (owner, rest))
     }
 
-    /// Whether the owner still runs.
+    /// An owner as it is [displayed](fmt::Display).
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Self::of_name(&format!("{text}-")).filter(|(_, rest)| rest.is_empty()).map(|found| found.0)
+    }
+
+    /// Tells whether the owner still runs. A zombie has ended.
     pub(crate) fn state(&self, proc: &impl Proc) -> OwnerState {
         if pid_namespace(proc).ok() != Some(self.pid_namespace) {
             return OwnerState::Unknown;
         }
-        match start_time(proc, self.pid) {
-            Ok(start) if start == self.start_time => OwnerState::Alive,
+        match stat(proc, self.pid) {
+            Ok(stat) if stat.start == self.start_time && !stat.is_over() => OwnerState::Alive,
             Ok(_) => OwnerState::Dead,
             Err(error) if is_gone(&error) => OwnerState::Dead,
             Err(_) => OwnerState::Unknown,
@@ -98,10 +103,9 @@ impl fmt::Display for Owner {
     }
 }
 
-fn start_time(proc: &impl Proc, pid: i32) -> io::Result<u64> {
+fn stat(proc: &impl Proc, pid: i32) -> io::Result<Stat> {
     let path = PathBuf::from(format!("{pid}/stat"));
-    let stat = processes::parse(&proc.read(&path)?);
-    stat.map(|stat| stat.start).ok_or_else(|| odd(&path))
+    processes::parse(&proc.read(&path)?).ok_or_else(|| odd(&path))
 }
 
 /// From `pid:[4026531836]`; zero under a kernel without namespaces, where all processes are of one.

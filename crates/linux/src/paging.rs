@@ -245,7 +245,7 @@ mod tests {
     fn a_private_mapping_of_shared_memory_can_be_protected() {
         match try_memfd() {
             Err(Obstacle { step: Step::Open, error }) => {
-                eprintln!("SKIPPED: userfaultfd: {error}");
+                memweir_test_support::skip!(Privilege, "userfaultfd: {error}")
             }
             tried => tried.expect("Linux 6.4 or later"),
         }
@@ -257,7 +257,7 @@ mod tests {
         let device = File::open("/dev/null").unwrap();
         match try_protection(&device) {
             Err(Obstacle { step: Step::Open, error }) => {
-                eprintln!("SKIPPED: userfaultfd: {error}");
+                memweir_test_support::skip!(Privilege, "userfaultfd: {error}")
             }
             tried => assert_eq!(tried.unwrap_err().step, Step::Map),
         }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::input::Refusal;
 pub use program::check_program;
+pub(crate) use program::is_dynamic;
 
 /// File name of the preload library.
 const LIBRARY: &str = "libmemweir_preload.so";
@@ -56,7 +57,11 @@ pub fn variable() -> Result<(OsString, OsString), Lack> {
     Ok(("LD_PRELOAD".into(), value))
 }
 
-fn library() -> Result<PathBuf, Lack> {
+/// The file of the preload library.
+///
+/// # Errors
+/// If it is not found: where it was looked for, and how to name it.
+pub fn library() -> Result<PathBuf, Lack> {
     let found = |path: PathBuf| path.canonicalize();
     if let Some(named) = std::env::var_os(LIBRARY_VARIABLE) {
         return found(named.clone().into()).map_err(|error| {

@@ -7,18 +7,17 @@
 mod course;
 
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use memweir_core::Counts;
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::placement::Placement;
 use memweir_core::softpmu::LineBatch;
 pub use memweir_core::softpmu::Sampling;
 use memweir_core::softpmu::totals::Unfinished;
+use memweir_core::{Counts, Nanos};
 
-use crate::launch::Launch;
+use crate::blocker::Birthplace;
+use crate::launch::{Exit, Launch, LaunchError, Process, Signals, launch as start};
 pub use crate::qemu::QemuError;
 use crate::qemu::{Qemu, QemuPaths};
 use crate::softpmu::{CountingPlan, JobCounters, LastLevel};
@@ -109,18 +108,27 @@ pub struct Recording {
     /// the row is as long as the CPU time of all, not as the wall-clock time.
     pub chunks: Vec<Chunk>,
     /// How the command ended.
-    pub status: ExitStatus,
+    pub status: Exit,
     /// Share of the instructions that went through the cache model and were counted, 0 to 1.
     pub sampled_share: f64,
-    /// Half the width of the 95 % confidence interval of the memory transactions, relative to
-    /// them, from the differences between bursts; an upper estimate where phases execute different
-    /// code, because chunks are then extrapolated from their own phase. None if everything was simulated or there are
-    /// fewer than two bursts.
-    pub sampling_error: Option<f64>,
+    /// How far the extrapolated traffic may be off. None if everything was simulated or there are
+    /// fewer than two bursts beside the start of the program.
+    pub sampling_error: Option<SamplingError>,
     /// The caches that were simulated.
     pub caches: CacheHierarchy,
     /// What the user should know: parts that ran outside the emulator, chunks that were merged.
     pub notices: Vec<String>,
+}
+
+/// Half the width of the 95 % confidence interval of a sampled recording's traffic. Lines that a
+/// skipped stretch would have brought into the caches are missed once more in a burst; this bias is
+/// not part of the interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SamplingError {
+    /// In lines, read and written.
+    pub lines: f64,
+    /// As a share of the traffic.
+    pub share: f64,
 }
 
 /// How far a recording has come.
@@ -141,6 +149,12 @@ pub enum RecordError {
     /// An option is out of its range.
     #[error("{0}")]
     Option(String),
+    /// The program could not be started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// A signal asked for the end; the program was killed.
+    #[error("ended by {0}")]
+    Interrupted(&'static str),
     /// The operating system refused.
     #[error("{what}: {source}")]
     Os {
@@ -160,13 +174,14 @@ fn os_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecordError {
 pub const MIN_CHUNK: u64 = 10_000;
 
 /// How often chunks are collected. The ring between holds thousands.
-const POLL: Duration = Duration::from_millis(5);
+const POLL: Nanos = Nanos::from_millis(5);
 
 /// How often progress is told.
 const PROGRESS: Duration = Duration::from_millis(100);
 
 /// Runs a command in the emulator to its end and records what it does to memory. Processes that
-/// outlive the command's first one are recorded up to its end.
+/// outlive the command's first one are recorded up to its end. SIGINT, SIGTERM and SIGHUP kill the
+/// command.
 pub fn record(
     launch: Launch,
     options: &RecordOptions,
@@ -225,24 +240,29 @@ fn run(
     let last_level = LastLevel::new(&options.caches.llc)
         .map_err(os_error("cannot make the last-level cache"))?;
     qemu.emulate(&mut launch, &counters.path(), &last_level.path(), None)?;
-    let name = launch.program.display().to_string();
-    let mut child = spawn(launch).map_err(os_error(name))?;
+    let signals = Signals::caught().map_err(os_error("cannot catch signals"))?;
+    let mut process = start(&launch, &Birthplace::Session)?.exec()?;
     let mut course = Course::new(options.sampling, options.cost);
-    let status = follow(&mut child, &counters, &mut course, progress, &mut sink)
-        .map_err(os_error("cannot wait for the program"))?;
+    let status = follow(&mut process, &signals, &counters, &mut course, progress, &mut sink)?;
     Ok(course.finish(status, options.caches, &counters))
 }
 
 fn follow(
-    child: &mut Child,
+    process: &mut Process,
+    signals: &Signals,
     counters: &JobCounters,
     course: &mut Course,
     progress: &mut dyn FnMut(RecordProgress),
     sink: &mut Sink<'_>,
-) -> io::Result<ExitStatus> {
+) -> Result<Exit, RecordError> {
+    let failed = || os_error("cannot wait for the program");
     let mut told = Instant::now();
     loop {
-        let status = child.try_wait()?;
+        if let Some(signal) = signals.wait(process, POLL).map_err(failed())? {
+            process.kill_group();
+            return Err(RecordError::Interrupted(signal.as_str()));
+        }
+        let status = process.try_wait().map_err(failed())?;
         let unfinished = if status.is_some() { Unfinished::Skip } else { Unfinished::Wait };
         while let Some(chunk) = counters.take_chunk(unfinished) {
             course.push(chunk);
@@ -263,28 +283,5 @@ fn follow(
         if let Some(status) = status {
             return Ok(status);
         }
-        std::thread::sleep(POLL);
     }
-}
-
-fn spawn(launch: Launch) -> io::Result<Child> {
-    let mut command = Command::new(&launch.program);
-    if let Some((name, arguments)) = launch.argv.split_first() {
-        command.arg0(name).args(arguments);
-    }
-    command.env_clear().envs(&launch.env);
-    command.stdin(launch.stdin).stdout(launch.stdout).stderr(launch.stderr);
-    if let Some(directory) = &launch.directory {
-        command.current_dir(directory);
-    }
-    if !launch.cpus.is_empty() {
-        let mut cpus = nix::sched::CpuSet::new();
-        for cpu in &launch.cpus {
-            cpus.set(*cpu)?;
-        }
-        let bind = move || Ok(nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &cpus)?);
-        // SAFETY: one system call, on memory that the closure owns.
-        unsafe { command.pre_exec(bind) };
-    }
-    command.spawn()
 }

@@ -5,13 +5,16 @@
 
 mod support;
 
-use std::os::unix::process::ExitStatusExt;
+use std::fs;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memweir_core::JobId;
-use memweir_linux::blocker::{Blocker, Mechanism};
-use memweir_linux::leftovers;
+use memweir_linux::blocker::{self, Blocker, Demand, Mechanism, Opened};
+use memweir_linux::private::RuntimeDirectory;
+use memweir_linux::{SharedSetting, leftovers};
 use support::*;
 
 const ALL: [Mechanism; 3] = [Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::CgroupV1];
@@ -22,7 +25,14 @@ fn main() -> ExitCode {
     support::main(
         &[
             ("random_deaths_leave_no_job_blocked", random_deaths_leave_no_job_blocked),
-            ("a_death_with_all_blocked", a_death_with_all_blocked),
+            ("all_run_within_a_second_of_a_death", all_run_within_a_second_of_a_death),
+            ("a_kill_of_the_owners_group_ends_its_jobs", a_kill_of_the_owners_group_ends_its_jobs),
+            ("a_kill_that_spares_jobs_frees_them", a_kill_that_spares_jobs_frees_them),
+            ("jobs_beside_the_owners_group_outlive_it", jobs_beside_the_owners_group_outlive_it),
+            (
+                "running_jobs_are_raised_and_lowered_after_a_death",
+                running_jobs_are_raised_and_lowered_after_a_death,
+            ),
             ("strays_are_continued", strays_are_continued),
             (
                 "the_guardian_cannot_be_ended_by_a_terminal",
@@ -31,6 +41,7 @@ fn main() -> ExitCode {
             ("a_dead_guardian_is_replaced", a_dead_guardian_is_replaced),
             ("leftovers_of_both_deaths_are_cleaned", leftovers_of_both_deaths_are_cleaned),
             ("jobs_that_are_released_run_on", jobs_that_are_released_run_on),
+            ("a_setting_is_put_back_by_the_guardian", a_setting_is_put_back_by_the_guardian),
         ],
         roles,
     )
@@ -39,16 +50,30 @@ fn main() -> ExitCode {
 fn roles(args: &[String]) -> Option<ExitCode> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let ["owner", what, mechanism, at] = args.as_slice() else { return None };
+    if *what == "claims" {
+        let claim = SharedSetting::claim(at.as_ref(), "0", &guardian_command()).unwrap();
+        println!("blocked");
+        wait_for_ever();
+        drop(claim);
+    }
     let (_, mechanism) = Mechanism::ALL.into_iter().find(|(name, _)| name == mechanism).unwrap();
-    let Some(mut blocker) = open(mechanism) else { return Some(ExitCode::FAILURE) };
+    let opened = blocker::open(Some(mechanism), "test", &guardian_command());
+    let Ok(Opened { mut blocker, notices }) = opened else { return Some(ExitCode::FAILURE) };
     match *what {
+        "displaced" => {
+            assert!(notices[0].contains("outside of memweir's own group"), "{notices:?}");
+            block_for_ever(&mut *blocker, at);
+        }
         "switches" => {
             start_all(&mut *blocker, at);
             switch_for_ever(&mut *blocker);
         }
-        "blocks" => {
+        "blocks" => block_for_ever(&mut *blocker, at),
+        "raises" => {
             start_all(&mut *blocker, at);
+            blocker.set_demand(Demand { total: JOBS as u32, running: 1 });
             blocker.block_all().unwrap();
+            blocker.run_only(&[JobId(0)]).unwrap();
             println!("blocked");
             wait_for_ever();
         }
@@ -90,6 +115,13 @@ fn switch_for_ever(blocker: &mut dyn Blocker) {
     }
 }
 
+fn block_for_ever(blocker: &mut dyn Blocker, at: &str) {
+    start_all(blocker, at);
+    blocker.block_all().unwrap();
+    println!("blocked");
+    wait_for_ever();
+}
+
 fn wait_for_ever() {
     loop {
         std::thread::park();
@@ -105,20 +137,101 @@ fn scatter(a: u32, b: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-fn owner(what: &str, mechanism: Mechanism, counters: &Counters) -> Child {
+fn command(what: &str, mechanism: Mechanism, counters: &Counters) -> Command {
     let at = counters.path().to_str().unwrap();
     let (program, argv) = this(&["owner", what, mechanism.name(), at]);
     let mut command = Command::new(program);
-    command.args(&argv[1..]).stdout(Stdio::piped()).spawn().unwrap()
+    command.args(&argv[1..]).stdout(Stdio::piped());
+    command
+}
+
+fn owner(what: &str, mechanism: Mechanism, counters: &Counters) -> Child {
+    command(what, mechanism, counters).spawn().unwrap()
 }
 
 /// An owner that has said "blocked".
 fn blocked_owner(what: &str, mechanism: Mechanism, counters: &Counters) -> Child {
-    let mut owner = owner(what, mechanism, counters);
+    until_blocked(owner(what, mechanism, counters))
+}
+
+fn until_blocked(mut owner: Child) -> Child {
     let mut line = [0; 8];
     std::io::Read::read_exact(owner.stdout.as_mut().unwrap(), &mut line).unwrap();
     assert_eq!(&line, b"blocked\n");
     owner
+}
+
+/// A group of the unified hierarchy in which an owner runs, as a service manager makes one.
+struct UnitGroup(PathBuf);
+
+impl UnitGroup {
+    /// Below this process's own group; `None`, aloud, where groups cannot be made.
+    fn new(name: &str) -> Option<Self> {
+        if !blocker::probe(Mechanism::CgroupV2).available {
+            eprintln!("SKIPPED: no groups can be made in a unified hierarchy");
+            return None;
+        }
+        let path = own_group().join(format!("unit-{}-{name}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Some(Self(path))
+    }
+
+    fn set(&self, file: &str, value: &str) {
+        fs::write(self.0.join(file), value).unwrap();
+    }
+
+    /// An owner in this group that has said "blocked".
+    fn blocked_owner(&self, what: &str, mechanism: Mechanism, counters: &Counters) -> Child {
+        let members = fs::File::options().write(true).open(self.0.join("cgroup.procs")).unwrap();
+        let mut command = command(what, mechanism, counters);
+        let enter = move || nix::unistd::write(&members, b"0").map(drop).map_err(Into::into);
+        // SAFETY: write is async-signal-safe.
+        unsafe { command.pre_exec(enter) };
+        until_blocked(command.spawn().unwrap())
+    }
+
+    fn kill(&self, kill: Kill) {
+        match kill {
+            Kill::Group => self.set("cgroup.kill", "1"),
+            Kill::EachProcess => while kill_members(&self.0, &children) {},
+            Kill::DirectMembers => assert!(kill_members(&self.0, &|_| Vec::new())),
+        }
+    }
+}
+
+impl Drop for UnitGroup {
+    fn drop(&mut self) {
+        let removed = eventually(|| fs::remove_dir(&self.0).is_ok());
+        assert!(removed || std::thread::panicking(), "{} stays", self.0.display());
+    }
+}
+
+/// The ways in which a group's processes are killed.
+#[derive(Clone, Copy, Debug)]
+enum Kill {
+    /// All at once: `cgroup.kill`, as an OOM kill of a whole group does.
+    Group,
+    /// One after the other in the group and those below it, until none is left, as
+    /// `systemctl kill -s KILL` and the stop of a unit do.
+    EachProcess,
+    /// Those of the group itself, not those of groups below it.
+    DirectMembers,
+}
+
+/// Sends SIGKILL to the processes of a group and of those that `below` names. False if it has none.
+fn kill_members(group: &Path, below: &dyn Fn(&Path) -> Vec<PathBuf>) -> bool {
+    let members = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    for pid in members.lines() {
+        let pid = nix::unistd::Pid::from_raw(pid.parse().unwrap());
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL);
+    }
+    let below = below(group).iter().filter(|group| kill_members(group, below)).count();
+    !members.is_empty() || below > 0
+}
+
+fn children(group: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(group).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
 fn available() -> Vec<Mechanism> {
@@ -164,13 +277,133 @@ fn random_deaths_leave_no_job_blocked() {
     }
 }
 
-fn a_death_with_all_blocked() {
+/// Longest time from memweir's death until every job runs on.
+const THAW_LIMIT: Duration = Duration::from_secs(1);
+/// Longest time between two polls of this process for its measurement to count. A poll needs no
+/// more CPU time than a guardian does, so a machine that delays polls delays thaws too.
+const LATENESS_LIMIT: Duration = Duration::from_millis(200);
+/// Deaths that may be measured in vain on a busy machine.
+const DISTURBED_DEATHS: usize = 20;
+
+fn all_run_within_a_second_of_a_death() {
     for mechanism in available() {
+        let measured = (0..=DISTURBED_DEATHS).find_map(|_| {
+            let counters = Counters::new();
+            let mut owner = blocked_owner("blocks", mechanism, &counters);
+            counters.assert_stand(&(0..JOBS).collect::<Vec<_>>());
+            let (took, lateness) = time_until_all_run(&counters, || owner.kill().unwrap());
+            owner.wait().unwrap();
+            assert_eq!(assert_all_run_and_nothing_stays(&counters, owner.id()), JOBS);
+            eprintln!("  {mechanism}: all run after {took:?}, polls at most {lateness:?} apart");
+            (took <= THAW_LIMIT || lateness <= LATENESS_LIMIT).then_some(took)
+        });
+        let took = measured.expect("this machine is too busy to measure a second");
+        assert!(took <= THAW_LIMIT, "{mechanism}: jobs stood for {took:?}");
+    }
+}
+
+/// The time from before `death` until every counter has moved, and the longest time between two
+/// polls of them.
+fn time_until_all_run(counters: &Counters, death: impl FnOnce()) -> (Duration, Duration) {
+    let values = || (0..JOBS).map(|index| counters.get(index)).collect::<Vec<_>>();
+    let (before, start) = (values(), Instant::now());
+    let (mut last, mut lateness) = (start, Duration::ZERO);
+    death();
+    let all_run = eventually(|| {
+        lateness = lateness.max(last.elapsed());
+        last = Instant::now();
+        values().iter().zip(&before).all(|(now, before)| now != before)
+    });
+    assert!(all_run, "some jobs never run");
+    (start.elapsed(), lateness)
+}
+
+fn a_kill_of_the_owners_group_ends_its_jobs() {
+    for mechanism in available() {
+        for kill in [Kill::Group, Kill::EachProcess] {
+            let Some(unit) = UnitGroup::new("killed") else { return };
+            let counters = Counters::new();
+            let mut owner = unit.blocked_owner("blocks", mechanism, &counters);
+            counters.assert_stand(&(0..JOBS).collect::<Vec<_>>());
+            let [guardian] = guardians_of(owner.id())[..] else { panic!("one guardian") };
+            unit.kill(kill);
+            assert_eq!(owner.wait().unwrap().signal(), Some(libc::SIGKILL));
+            let at = counters.path().to_str().unwrap();
+            let what = format!("{mechanism}, {kill:?}");
+            assert!(eventually(|| jobs_of(at).is_empty()), "{what}: jobs survive");
+            let is_gone = || own_processes().iter().all(|(pid, _)| *pid != guardian);
+            assert!(eventually(is_gone), "{what}: the guardian stays");
+            let _ = leftovers::clean();
+            let own = format!("memweir-{}-", owner.id());
+            assert!(groups(&own).is_empty(), "{what}: {:?} stay", groups(&own));
+        }
+    }
+}
+
+fn a_kill_that_spares_jobs_frees_them() {
+    let Some(unit) = UnitGroup::new("spared") else { return };
+    let counters = Counters::new();
+    let mut owner = unit.blocked_owner("blocks", Mechanism::CgroupV2, &counters);
+    counters.assert_stand(&(0..JOBS).collect::<Vec<_>>());
+    unit.kill(Kill::DirectMembers);
+    owner.wait().unwrap();
+    assert_eq!(assert_all_run_and_nothing_stays(&counters, owner.id()), JOBS);
+}
+
+fn jobs_beside_the_owners_group_outlive_it() {
+    for (file, value) in [("cgroup.max.descendants", "0"), ("cgroup.type", "threaded")] {
+        let Some(unit) = UnitGroup::new("displacing") else { return };
+        unit.set(file, value);
         let counters = Counters::new();
-        let mut owner = blocked_owner("blocks", mechanism, &counters);
+        let mut owner = unit.blocked_owner("displaced", Mechanism::CgroupV2, &counters);
         counters.assert_stand(&(0..JOBS).collect::<Vec<_>>());
+        match value {
+            // The kernel kills no threaded group as a whole. No other process is in this one.
+            "threaded" => owner.kill().unwrap(),
+            _ => unit.kill(Kill::Group),
+        }
+        owner.wait().unwrap();
+        assert_eq!(assert_all_run_and_nothing_stays(&counters, owner.id()), JOBS);
+    }
+}
+
+/// The nice values of the jobs with this counter file, by counter.
+fn nice_values(counters: &Counters) -> Vec<i32> {
+    let mut jobs = jobs_of(counters.path().to_str().unwrap());
+    jobs.retain(|(_, args)| args[1] == "spin");
+    jobs.sort_by_key(|(_, args)| args[3].parse::<usize>().unwrap());
+    jobs.iter().map(|(pid, _)| nice(*pid)).collect()
+}
+
+/// Field 19 of `/proc/<pid>/stat`.
+fn nice(pid: i32) -> i32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    fields.split(' ').nth(16).unwrap().parse().unwrap()
+}
+
+fn running_jobs_are_raised_and_lowered_after_a_death() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can lower nice values");
+        return;
+    }
+    let weighed = |mechanism: &Mechanism| {
+        let controllers = fs::read_to_string(own_group().join("cgroup.controllers"));
+        *mechanism == Mechanism::CgroupV2
+            && controllers.is_ok_and(|names| names.split_whitespace().any(|name| name == "cpu"))
+    };
+    for mechanism in available().into_iter().filter(|mechanism| !weighed(mechanism)) {
+        let counters = Counters::new();
+        let mut owner = blocked_owner("raises", mechanism, &counters);
+        let own = nice(std::process::id() as i32);
+        // 1.25^8 = 5.96: as much as all six.
+        let mut raised = vec![own; JOBS];
+        raised[0] = own - 8;
+        assert_eq!(nice_values(&counters), raised, "{mechanism}");
         owner.kill().unwrap();
         owner.wait().unwrap();
+        let lowered = || nice_values(&counters) == vec![own; JOBS];
+        assert!(eventually(lowered), "{mechanism}: {:?}", nice_values(&counters));
         assert_eq!(assert_all_run_and_nothing_stays(&counters, owner.id()), JOBS);
     }
 }
@@ -292,4 +525,27 @@ fn jobs_that_are_released_run_on() {
         assert!(owner.wait().unwrap().success());
         assert_eq!(assert_all_run_and_nothing_stays(&counters, owner.id()), JOBS);
     }
+}
+
+/// Two owners claim a setting: it keeps its value while one of them lives, though the first is
+/// killed.
+fn a_setting_is_put_back_by_the_guardian() {
+    let setting = Counters::new();
+    std::fs::write(setting.path(), "1").unwrap();
+    let value = || std::fs::read_to_string(setting.path()).unwrap();
+    let mut first = blocked_owner("claims", Mechanism::Sigstop, &setting);
+    let mut second = blocked_owner("claims", Mechanism::Sigstop, &setting);
+    assert_eq!(value(), "0");
+    let name = setting.path().to_string_lossy().trim_start_matches('/').replace('/', "-");
+    let directory = RuntimeDirectory::open().unwrap();
+    let ledger = || std::fs::read_to_string(directory.path().join(&name)).unwrap_or_default();
+    let claims = |owner: &Child| ledger().contains(&format!("memweir-{}-", owner.id()));
+    assert!(claims(&first) && claims(&second), "{}", ledger());
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(eventually(|| !claims(&first)), "the claim of the dead stays");
+    assert_eq!(value(), "0");
+    second.kill().unwrap();
+    second.wait().unwrap();
+    assert!(eventually(|| value() == "1" && ledger().is_empty()), "it was not put back");
 }

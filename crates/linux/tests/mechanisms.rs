@@ -278,7 +278,8 @@ fn groups_that_a_job_made_are_removed_with_it() {
     with(&GROUPS, |blocker| {
         let counters = Counters::new();
         let process = spin(blocker, JobId(0), counters.path(), 0, 1);
-        let parent = groups(&own_groups()).pop().unwrap();
+        let is_of_jobs = |path: &std::path::PathBuf| path.join("job-0").exists();
+        let parent = groups(&own_groups()).into_iter().find(is_of_jobs).unwrap();
         let nested = parent.join("job-0/own/deeper");
         fs::create_dir_all(&nested).unwrap();
         fs::write(nested.join("cgroup.procs"), process.pid().to_string()).unwrap();
@@ -401,8 +402,7 @@ fn run_role(args: &[&str]) -> bool {
 
 fn without_permission_signals_are_used_and_told() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can give up its permissions");
-        return;
+        return memweir_test_support::skip!(Privilege, "only root can give up its permissions");
     }
     assert!(run_role(&["as-nobody"]));
 }
@@ -410,8 +410,10 @@ fn without_permission_signals_are_used_and_told() {
 fn a_delegated_group_is_used() {
     let root = nix::unistd::geteuid().is_root();
     if !root || !blocker::probe(Mechanism::CgroupV2).available {
-        eprintln!("SKIPPED: only root can delegate a group, and only where there are groups");
-        return;
+        return memweir_test_support::skip!(
+            Privilege,
+            "only root can delegate a group, and only where there are groups"
+        );
     }
     assert!(run_role(&["delegated"]));
 }
@@ -447,11 +449,7 @@ fn roles(args: &[String]) -> Option<ExitCode> {
 fn use_a_delegated_group() {
     // What `systemd-run --user -p Delegate=yes` does.
     let me = std::process::id().to_string();
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap();
-    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap();
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let top = mounts.lines().find(|line| line.contains(" cgroup2 ")).unwrap();
-    let top = std::path::Path::new(top.split(' ').nth(1).unwrap()).join(own);
+    let top = own_group();
     let delegated = top.join(format!("delegated-{me}"));
     fs::create_dir(&delegated).unwrap();
     for file in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use memweir_core::{JobId, Nanos};
 
 use super::processes::{self, Members};
-use super::{Birthplace, BlockError, Blocker, Mechanism};
+use super::share::Share;
+use super::{Birthplace, BlockError, Blocker, Demand, Mechanism};
 use crate::cgroup::{self, Files, Version};
 use crate::guardian::{Guard, Message};
 
@@ -30,6 +31,7 @@ pub(super) struct CgroupBlocker {
     spare_handles: usize,
     parent_frozen: bool,
     guard: Box<dyn Guard>,
+    share: Share,
     /// Set when there is no guardian and none can be had: nothing is blocked any more.
     unguarded: bool,
     notices: Vec<String>,
@@ -42,6 +44,8 @@ struct Leaf {
     frozen: bool,
     /// SIGKILL was sent under v1, where it takes effect in thawed groups alone.
     dying: bool,
+    /// By how much its nice values are changed.
+    raise: i32,
     /// For v1, which accounts nothing.
     members: Members,
 }
@@ -73,6 +77,7 @@ impl CgroupBlocker {
             spare_handles,
             parent_frozen: false,
             guard,
+            share: Share::by_nice(),
             unguarded: false,
             notices: Vec::new(),
         };
@@ -84,6 +89,22 @@ impl CgroupBlocker {
             }
         }
         Ok(blocker)
+    }
+
+    /// Keeps the batch's share by the weight of the parent group, where the cpu controller can
+    /// serve that. `own` is memweir's own v2 group.
+    pub(super) fn weigh_parent(&mut self, own: Option<&Path>) {
+        self.share = Share::of_group(&*self.files, &mut *self.guard, &self.parent, own);
+    }
+
+    /// Changes the nice values of a leaf's processes, where they differ.
+    fn raise(files: &dyn Files, share: &mut Share, leaf: &mut Leaf, raise: i32) {
+        if leaf.raise != raise {
+            let pids = cgroup::pids(files, &leaf.path).unwrap_or_default();
+            if share.apply(&pids, raise) {
+                leaf.raise = raise;
+            }
+        }
     }
 
     fn leaf(&mut self, job: JobId) -> Result<&mut Leaf, BlockError> {
@@ -211,13 +232,17 @@ impl Blocker for CgroupBlocker {
             .then(|| self.files.open(&path.join(self.version.switch())).ok())
             .flatten();
         self.spare_handles -= usize::from(switch.is_some());
-        let leaf = Leaf { path, switch, frozen: false, dying: false, members: Members::default() };
+        let members = Members::default();
+        let leaf = Leaf { path, switch, frozen: false, dying: false, raise: 0, members };
         self.leaves.insert(job, leaf);
         Ok(birthplace)
     }
 
     fn born(&mut self, job: JobId, _pid: i32) -> Result<(), BlockError> {
-        self.leaf(job).map(|_| ())
+        let leaf = self.leaves.get_mut(&job).ok_or_else(|| BlockError::unknown(job))?;
+        let raise = self.share.raise();
+        Self::raise(&*self.files, &mut self.share, leaf, raise);
+        Ok(())
     }
 
     fn block_all(&mut self) -> Result<(), BlockError> {
@@ -235,13 +260,25 @@ impl Blocker for CgroupBlocker {
             self.set_parent(Freeze::On)?;
         }
         let flipped = self.set_leaves(frozen);
+        // While they are frozen, so that they fork no process with the values of before.
+        let raise = self.share.raise();
+        for (_, leaf) in self.leaves.iter_mut().filter(|(job, _)| chosen.contains(job)) {
+            Self::raise(&*self.files, &mut self.share, leaf, raise);
+        }
         // Whatever happened to a leaf, the others must not stay blocked with the parent.
         if self.parent_frozen { flipped.and(self.set_parent(Freeze::Off)) } else { flipped }
     }
 
     fn run_all(&mut self) -> Result<(), BlockError> {
         let flipped = self.set_leaves(|_| false);
+        for leaf in self.leaves.values_mut() {
+            Self::raise(&*self.files, &mut self.share, leaf, 0);
+        }
         if self.parent_frozen { flipped.and(self.set_parent(Freeze::Off)) } else { flipped }
+    }
+
+    fn set_demand(&mut self, demand: Demand) {
+        self.share.set(&*self.files, &mut *self.guard, demand);
     }
 
     fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
@@ -300,6 +337,7 @@ impl Blocker for CgroupBlocker {
     }
 
     fn notices(&mut self) -> Vec<String> {
+        self.notices.extend(self.share.take_notice());
         std::mem::take(&mut self.notices)
     }
 }
@@ -310,6 +348,7 @@ impl Drop for CgroupBlocker {
         let thawed = self.run_all();
         let removed = cgroup::remove_tree_patiently(&*self.files, &self.parent);
         if thawed.is_ok() && removed.is_ok() {
+            self.share.close(&*self.files);
             self.guard.goodbye();
         }
     }
@@ -317,36 +356,9 @@ impl Drop for CgroupBlocker {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::Mutex;
-
     use super::*;
     use crate::cgroup::testing::FakeTree;
-
-    #[derive(Clone, Default)]
-    struct FakeGuard(Arc<Mutex<GuardLog>>);
-
-    #[derive(Default)]
-    struct GuardLog {
-        told: Vec<Message>,
-        goodbyes: usize,
-        lost: bool,
-        notice: Option<String>,
-    }
-
-    impl Guard for FakeGuard {
-        fn watch(&mut self, message: Message) -> io::Result<()> {
-            self.0.lock().unwrap().told.push(message);
-            Ok(())
-        }
-        fn check(&mut self) -> io::Result<Option<String>> {
-            let mut log = self.0.lock().unwrap();
-            if log.lost { Err(io::Error::other("no memory")) } else { Ok(log.notice.take()) }
-        }
-        fn goodbye(&mut self) {
-            self.0.lock().unwrap().goodbyes += 1;
-        }
-    }
+    use crate::guardian::testing::FakeGuard;
 
     fn blocker(tree: &FakeTree, version: Version, handles: usize) -> (CgroupBlocker, FakeGuard) {
         let guard = FakeGuard::default();
@@ -469,7 +481,7 @@ mod tests {
         let failed =
             CgroupBlocker::new(files, Version::V2, parent.clone(), Box::new(guard.clone()), 1);
         assert_eq!(failed.err().unwrap().source.raw_os_error(), Some(libc::EACCES));
-        let log = guard.0.lock().unwrap();
+        let log = guard.log();
         assert_eq!(log.told, [Message::Group(Version::V2, parent)]);
         assert_eq!(log.goodbyes, 1);
     }
@@ -479,11 +491,11 @@ mod tests {
         let tree = FakeTree::new();
         let (mut blocker, guard) = blocker(&tree, Version::V2, 100);
         let jobs = jobs(&mut blocker, 2);
-        guard.0.lock().unwrap().notice = Some("another one".into());
+        guard.log().notice = Some("another one".into());
         blocker.block_all().unwrap();
         assert_eq!(blocker.notices(), ["another one"]);
         blocker.run_only(&jobs[..1]).unwrap();
-        guard.0.lock().unwrap().lost = true;
+        guard.log().lost = true;
         blocker.block_all().unwrap();
         blocker.run_only(&jobs[..1]).unwrap();
         assert_eq!(tree.value("p/cgroup.freeze"), "0");
@@ -503,7 +515,7 @@ mod tests {
             blocker.run_only(&jobs[1..]).unwrap();
             drop(blocker);
             assert_eq!(tree.root().join("p").exists(), left);
-            assert_eq!(guard.0.lock().unwrap().goodbyes, usize::from(!left));
+            assert_eq!(guard.log().goodbyes, usize::from(!left));
             if left {
                 assert_eq!(tree.value("p/job-0/cgroup.freeze"), "0");
             }

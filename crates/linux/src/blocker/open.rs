@@ -11,7 +11,7 @@ use super::cgroup::CgroupBlocker;
 use super::processes;
 use super::sigstop::SigstopBlocker;
 use super::{Birthplace, Blocker, Mechanism};
-use crate::cgroup::{self, Files, KernelFiles, Version, locate};
+use crate::cgroup::{self, Files, HierarchyKind, KernelFiles, Version, locate, names};
 use crate::guardian::{self, Guard};
 use crate::launch::{Launch, Newborn, launch, limits};
 use crate::owner::Owner;
@@ -63,12 +63,12 @@ pub fn open(
             Mechanism::Sigstop => open_sigstop(guardian),
         };
         match opened {
-            Ok(blocker) => {
-                let notices = reasons
+            Ok(mut opened) => {
+                let passed_over = reasons
                     .iter()
-                    .map(|reason| format!("blocking with {mechanism}, because {reason}"))
-                    .collect();
-                return Ok(Opened { blocker, notices });
+                    .map(|reason| format!("blocking with {mechanism}, because {reason}"));
+                opened.notices.extend(passed_over);
+                return Ok(opened);
             }
             Err(failure) => {
                 reasons.push(format!("{mechanism} does not work here: {}", failure.reason));
@@ -110,12 +110,17 @@ impl Failure {
     }
 }
 
-fn open_sigstop(guardian: &guardian::Command) -> Result<Box<dyn Blocker>, Failure> {
-    Ok(Box::new(SigstopBlocker::new(start_guardian(guardian)?)))
+/// Jobs stay in memweir's own groups, as the guardian does: SIGKILL ends a stopped process.
+fn open_sigstop(guardian: &guardian::Command) -> Result<Opened, Failure> {
+    let guard = start_guardian(guardian, Vec::new()).map_err(Failure::new)?;
+    Ok(Opened { blocker: Box::new(SigstopBlocker::new(guard)), notices: Vec::new() })
 }
 
-fn start_guardian(command: &guardian::Command) -> Result<Box<dyn Guard>, Failure> {
-    let started = guardian::start(command).map_err(|error| Failure::new(error.to_string()))?;
+fn start_guardian(
+    command: &guardian::Command,
+    homes: Vec<PathBuf>,
+) -> Result<Box<dyn Guard>, String> {
+    let started = guardian::start(command, homes).map_err(|error| error.to_string())?;
     Ok(Box::new(started))
 }
 
@@ -123,21 +128,65 @@ fn open_group(
     version: Version,
     batch: &str,
     guardian: &guardian::Command,
-) -> Result<Box<dyn Blocker>, Failure> {
+) -> Result<Opened, Failure> {
     let name = group_name(batch)?;
     // Each leaf's switch is one file, next to what a job needs itself (its end, logs, counters).
     let handles = usize::try_from(limits::raise_open_files() / 8).unwrap_or(usize::MAX);
-    first_that_works(version, &name, |parent| {
+    let mut notices = Vec::new();
+    let first = first_that_works(version, |place| {
+        let parent = place.join(&name);
         // The guardian first: not even the trial's group outlives us.
-        let guard = start_guardian(guardian).map_err(|failure| failure.reason)?;
+        let guard = match version {
+            Version::V2 => start_guardian(guardian, vec![names::home(place, &name)])?,
+            Version::V1 => start_guardian_outside(guardian, &name, &mut notices)?,
+        };
         let mut blocker =
-            CgroupBlocker::new(Arc::new(KernelFiles), version, parent.to_owned(), guard, handles)
+            CgroupBlocker::new(Arc::new(KernelFiles), version, parent.clone(), guard, handles)
                 .map_err(|error| error.to_string())?;
-        try_group(&KernelFiles, version, parent, || {
+        try_group(&KernelFiles, version, &parent, || {
             blocker.prepare(TRIAL).map_err(|error| error.to_string())
         })?;
         blocker.retire(TRIAL).map_err(|error| error.to_string())?;
+        if version == Version::V2 {
+            let own = locate(HierarchyKind::Unified).ok().flatten().and_then(|found| found.own);
+            blocker.weigh_parent(own.as_deref());
+        }
         Ok(Box::new(blocker) as Box<dyn Blocker>)
+    })?;
+    if version == Version::V2 && !first.passed_over.is_empty() {
+        notices.push(format!(
+            "jobs run in {}, outside of memweir's own group, so that its limits do not hold for \
+             them: {}",
+            first.place.display(),
+            first.passed_over.join("; ")
+        ));
+    }
+    Ok(Opened { blocker: first.value, notices })
+}
+
+/// Starts the guardian of jobs that the v1 freezer blocks. They share the other groups of memweir
+/// and die of a kill of one only when they are thawed, so the guardian lives outside of those
+/// through which whole groups are killed: the unified ones and those of systemd.
+fn start_guardian_outside(
+    command: &guardian::Command,
+    name: &str,
+    notices: &mut Vec<String>,
+) -> Result<Box<dyn Guard>, String> {
+    let exposed = |kind| {
+        let hierarchy = locate(kind).ok().flatten()?;
+        (hierarchy.own.as_ref() != Some(&hierarchy.top)).then_some(hierarchy.top)
+    };
+    let homes: Vec<PathBuf> = [HierarchyKind::Unified, HierarchyKind::Systemd]
+        .into_iter()
+        .filter_map(exposed)
+        .map(|top| names::home(&top, name))
+        .collect();
+    start_guardian(command, homes).or_else(|reason| {
+        notices.push(format!(
+            "the guardian stays in memweir's own group, and a kill of that group leaves jobs \
+             frozen until memweir is started again: {reason}"
+        ));
+        start_guardian(command, Vec::new())
     })
 }
 
@@ -147,7 +196,8 @@ const TRIAL: JobId = JobId(u32::MAX);
 fn probe_group(version: Version) -> Result<String, Failure> {
     let files = KernelFiles;
     let name = group_name("probe")?;
-    first_that_works(version, &name, |parent| {
+    let first = first_that_works(version, |place| {
+        let parent = &place.join(&name);
         files.create(parent).map_err(|error| format!("making {}: {error}", parent.display()))?;
         let leaf = parent.join("trial");
         let birthplace = || {
@@ -163,31 +213,37 @@ fn probe_group(version: Version) -> Result<String, Failure> {
         let tried = try_group(&files, version, parent, birthplace);
         let removed = cgroup::remove_tree_patiently(&files, parent)
             .map_err(|error| format!("removing {}: {error}", parent.display()));
-        tried.and(removed)?;
-        let place = parent.parent().unwrap_or(parent).display();
-        Ok(format!("groups can be made, frozen and removed in {place}"))
-    })
+        tried.and(removed)
+    })?;
+    Ok(format!("groups can be made, frozen and removed in {}", first.place.display()))
 }
 
 fn group_name(batch: &str) -> Result<String, Failure> {
     let owner =
         Owner::current().map_err(|error| Failure::new(format!("reading /proc: {error}")))?;
-    Ok(cgroup::names::new_group(&owner, batch))
+    Ok(names::new_group(&owner, batch))
+}
+
+/// The best place for an owned group.
+struct First<T> {
+    value: T,
+    place: PathBuf,
+    /// Why better places do not work.
+    passed_over: Vec<String>,
 }
 
 /// Tries the places where an owned group may be, best first.
 fn first_that_works<T>(
     version: Version,
-    name: &str,
-    attempt: impl Fn(&Path) -> Result<T, String>,
-) -> Result<T, Failure> {
-    let hierarchy = locate(version)
+    mut attempt: impl FnMut(&Path) -> Result<T, String>,
+) -> Result<First<T>, Failure> {
+    let hierarchy = locate(version.into())
         .map_err(|error| Failure::new(format!("reading /proc/self/mountinfo: {error}")))?
         .ok_or_else(|| not_mounted(version))?;
     let mut reasons = Vec::new();
     for place in hierarchy.candidates() {
-        match attempt(&place.join(name)) {
-            Ok(value) => return Ok(value),
+        match attempt(&place) {
+            Ok(value) => return Ok(First { value, place, passed_over: reasons }),
             Err(reason) => reasons.push(reason),
         }
     }

@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 use memweir_core::{JobId, Nanos};
 
 use super::processes::{self, Identity, Members, Stat};
-use super::{Birthplace, BlockError, Blocker, Mechanism};
+use super::share::Share;
+use super::{Birthplace, BlockError, Blocker, Demand, Mechanism};
+use crate::cgroup::KernelFiles;
 use crate::guardian::{Guard, Message};
 
 /// How old a walk may be that CPU times are read along: one walk serves all jobs of a quantum.
@@ -30,6 +32,7 @@ pub(super) struct SigstopBlocker {
     all_blocked: bool,
     last_walk: Option<(Instant, Arc<[Stat]>)>,
     guard: Box<dyn Guard>,
+    share: Share,
     unguarded: bool,
     notices: Vec<String>,
 }
@@ -40,6 +43,8 @@ struct Job {
     leader: Option<Identity>,
     blocked: bool,
     members: Members,
+    /// By how much their nice values are changed.
+    raise: i32,
     /// Members outside of the session that the guardian knows of.
     strays: BTreeSet<Identity>,
 }
@@ -95,6 +100,7 @@ impl SigstopBlocker {
             all_blocked: false,
             last_walk: None,
             guard,
+            share: Share::by_nice(),
             unguarded: false,
             notices: Vec::new(),
         }
@@ -161,6 +167,17 @@ impl SigstopBlocker {
         result
     }
 
+    /// Changes the nice values of the jobs that `choose` names, where they differ.
+    fn raise_jobs(&mut self, choose: impl Fn(JobId) -> bool, raise: i32) {
+        let differ = |(id, job): &(&JobId, &mut Job)| choose(**id) && job.raise != raise;
+        for (_, job) in self.jobs.iter_mut().filter(differ) {
+            let pids: Vec<i32> = job.known().map(|stat| stat.pid).collect();
+            if self.share.apply(&pids, raise) {
+                job.raise = raise;
+            }
+        }
+    }
+
     fn walk(&mut self) -> Result<Arc<[Stat]>, BlockError> {
         let all: Arc<[Stat]> =
             processes::all().map_err(|source| BlockError::new("reading /proc", source))?.into();
@@ -220,7 +237,10 @@ impl Blocker for SigstopBlocker {
         self.guard
             .watch(Message::Session(leader))
             .map_err(|source| BlockError::new("telling the guardian", source))?;
-        self.job(job)?.leader = Some(leader);
+        let raise = self.share.raise();
+        let raised = raise == 0 || self.share.apply(&[pid], raise);
+        let job = self.job(job)?;
+        (job.leader, job.raise) = (Some(leader), if raised { raise } else { 0 });
         Ok(())
     }
 
@@ -243,17 +263,23 @@ impl Blocker for SigstopBlocker {
         let stopped =
             if running.iter().any(|job| to_stop(*job)) { self.stop(to_stop) } else { Ok(()) };
         self.all_blocked = false;
+        self.raise_jobs(|job| chosen.contains(&job), self.share.raise());
         let resumed = self.resume(|job| chosen.contains(&job));
         stopped.and(resumed)
     }
 
     fn run_all(&mut self) -> Result<(), BlockError> {
         self.all_blocked = false;
+        self.raise_jobs(|_| true, 0);
         self.resume(|_| true)
     }
 
     /// The clocks of the job's processes and what they waited for; children's times have the
     /// kernel's resolution of 10 ms.
+    fn set_demand(&mut self, demand: Demand) {
+        self.share.set(&KernelFiles, &mut *self.guard, demand);
+    }
+
     fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
         // A blocked job's time is that of the walk which stopped it.
         if !self.job(job)?.blocked {
@@ -300,6 +326,7 @@ impl Blocker for SigstopBlocker {
     }
 
     fn notices(&mut self) -> Vec<String> {
+        self.notices.extend(self.share.take_notice());
         std::mem::take(&mut self.notices)
     }
 }

@@ -8,6 +8,49 @@ use std::path::{Path, PathBuf};
 
 use super::Version;
 
+/// The hierarchies that memweir uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HierarchyKind {
+    /// The unified one of v2.
+    Unified,
+    /// The one of v1 that has the freezer.
+    Freezer,
+    /// The one of v1 in which systemd keeps its units where the unified one is not mounted.
+    Systemd,
+}
+
+impl HierarchyKind {
+    /// Every kind.
+    pub(crate) const ALL: [Self; 3] = [Self::Unified, Self::Freezer, Self::Systemd];
+
+    /// The interface of its groups.
+    pub(crate) fn version(self) -> Version {
+        match self {
+            Self::Unified => Version::V2,
+            Self::Freezer | Self::Systemd => Version::V1,
+        }
+    }
+
+    /// Its entry among the controllers in /proc/self/cgroup and in a mount's options.
+    fn controller(self) -> Option<&'static [u8]> {
+        match self {
+            Self::Unified => None,
+            Self::Freezer => Some(b"freezer"),
+            Self::Systemd => Some(b"name=systemd"),
+        }
+    }
+}
+
+impl From<Version> for HierarchyKind {
+    /// The hierarchy in which this version freezes.
+    fn from(version: Version) -> Self {
+        match version {
+            Version::V2 => Self::Unified,
+            Version::V1 => Self::Freezer,
+        }
+    }
+}
+
 /// A hierarchy as this process sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hierarchy {
@@ -18,31 +61,31 @@ pub(crate) struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// The groups below which memweir may place its own, best first: the top, which root can write
-    /// to, then our own group, which is ours where it was delegated, then the groups above it.
+    /// The groups below which memweir may place its own, best first: our own group, whose limits
+    /// then hold for jobs and whose kill ends them, then those above it, nearest first.
     pub(crate) fn candidates(&self) -> Vec<PathBuf> {
-        let mut candidates = vec![self.top.clone()];
-        let own = self.own.iter().flat_map(|own| own.ancestors());
-        candidates.extend(own.take_while(|path| *path != self.top).map(Path::to_owned));
-        candidates
+        let nearest = self.own.as_ref().unwrap_or(&self.top);
+        let up_to_top = nearest.ancestors().take_while(|path| path.starts_with(&self.top));
+        up_to_top.map(Path::to_owned).collect()
     }
 }
 
-/// Finds the hierarchy that freezes; `None` if none is mounted.
-pub(crate) fn locate(version: Version) -> io::Result<Option<Hierarchy>> {
+/// Finds a hierarchy; `None` if it is not mounted.
+pub(crate) fn locate(kind: HierarchyKind) -> io::Result<Option<Hierarchy>> {
     let mounts = fs::read("/proc/self/mountinfo")?;
     let groups = fs::read("/proc/self/cgroup")?;
-    Ok(parse(version, &mounts, &groups))
+    Ok(parse(kind, &mounts, &groups))
 }
 
 /// Reads proc_pid_mountinfo(5) and the lines `id:controllers:path` of cgroups(7).
-fn parse(version: Version, mounts: &[u8], groups: &[u8]) -> Option<Hierarchy> {
+fn parse(kind: HierarchyKind, mounts: &[u8], groups: &[u8]) -> Option<Hierarchy> {
+    let lists = |names: &[u8], wanted: &[u8]| names.split(|b| *b == b',').any(|n| n == wanted);
     let ours = lines(groups).find_map(|line| {
         let mut fields = line.splitn(3, |b| *b == b':');
         let (id, controllers) = (fields.next()?, fields.next()?);
-        let is_ours = match version {
-            Version::V2 => id == b"0" && controllers.is_empty(),
-            Version::V1 => controllers.split(|b| *b == b',').any(|name| name == b"freezer"),
+        let is_ours = match kind.controller() {
+            None => id == b"0" && controllers.is_empty(),
+            Some(controller) => lists(controllers, controller),
         };
         is_ours.then(|| fields.next().map(path))?
     });
@@ -50,12 +93,10 @@ fn parse(version: Version, mounts: &[u8], groups: &[u8]) -> Option<Hierarchy> {
         let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
         let dash = fields.iter().position(|field| *field == b"-")?;
         let (root, point) = (fields.get(3)?, fields.get(4)?);
-        let (kind, options) = (fields.get(dash + 1)?, fields.get(dash + 3)?);
-        let is_ours = match version {
-            Version::V2 => *kind == b"cgroup2",
-            Version::V1 => {
-                *kind == b"cgroup" && options.split(|b| *b == b',').any(|name| name == b"freezer")
-            }
+        let (system, options) = (fields.get(dash + 1)?, fields.get(dash + 3)?);
+        let is_ours = match kind.controller() {
+            None => *system == b"cgroup2",
+            Some(controller) => *system == b"cgroup" && lists(options, controller),
         };
         is_ours.then(|| (path(&unescape(root)), path(&unescape(point))))
     });
@@ -84,7 +125,7 @@ fn path(bytes: &[u8]) -> PathBuf {
 }
 
 /// Undoes the octal escapes of mountinfo (space, tab, newline, backslash).
-fn unescape(field: &[u8]) -> Vec<u8> {
+pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, tail)) = rest.split_first() {
@@ -103,6 +144,7 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::HierarchyKind::{Freezer, Systemd, Unified};
     use super::*;
 
     const HYBRID: &[u8] = b"31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
@@ -112,55 +154,65 @@ mod tests {
     #[test]
     fn finds_both_versions_of_a_hybrid_layout() {
         let groups = b"6:freezer:/batch\n4:memory:/x\n0::/user.slice/a.scope\n";
-        let v2 = parse(Version::V2, HYBRID, groups).unwrap();
+        let v2 = parse(Unified, HYBRID, groups).unwrap();
         assert_eq!(v2.top, Path::new("/sys/fs/cgroup/unified"));
         assert_eq!(
             v2.candidates(),
             [
-                "/sys/fs/cgroup/unified",
                 "/sys/fs/cgroup/unified/user.slice/a.scope",
-                "/sys/fs/cgroup/unified/user.slice"
+                "/sys/fs/cgroup/unified/user.slice",
+                "/sys/fs/cgroup/unified"
             ]
             .map(PathBuf::from)
         );
-        let v1 = parse(Version::V1, HYBRID, groups).unwrap();
+        let v1 = parse(Freezer, HYBRID, groups).unwrap();
         assert_eq!(v1.own.as_deref(), Some(Path::new("/sys/fs/cgroup/freezer/batch")));
+        assert_eq!(parse(Systemd, HYBRID, groups), None);
+    }
+
+    #[test]
+    fn finds_the_units_of_systemd_without_a_unified_hierarchy() {
+        let mounts = b"1 0 0:1 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n";
+        let found = parse(Systemd, mounts, b"1:name=systemd:/system.slice/a.service\n").unwrap();
+        let own = "/sys/fs/cgroup/systemd/system.slice/a.service";
+        assert_eq!(found.own.as_deref(), Some(Path::new(own)));
     }
 
     #[test]
     fn at_the_top_there_is_one_candidate() {
-        let v2 = parse(Version::V2, HYBRID, b"0::/\n").unwrap();
+        let v2 = parse(Unified, HYBRID, b"0::/\n").unwrap();
         assert_eq!(v2.candidates(), [PathBuf::from("/sys/fs/cgroup/unified")]);
     }
 
     #[test]
     fn a_container_sees_its_part_at_the_mount_point() {
         let mounts = b"1 0 0:1 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
-        let inside = parse(Version::V2, mounts, b"0::/docker/abc/job\n").unwrap();
+        let inside = parse(Unified, mounts, b"0::/docker/abc/job\n").unwrap();
         assert_eq!(inside.own.as_deref(), Some(Path::new("/sys/fs/cgroup/job")));
-        let outside = parse(Version::V2, mounts, b"0::/docker/other\n").unwrap();
+        let outside = parse(Unified, mounts, b"0::/docker/other\n").unwrap();
         assert_eq!(outside.own, None);
         assert_eq!(outside.candidates().len(), 1);
     }
 
     #[test]
     fn says_when_nothing_is_mounted() {
-        assert_eq!(parse(Version::V2, b"", b"0::/\n"), None);
-        assert_eq!(parse(Version::V1, b"1 0 0:1 / /c rw - cgroup cgroup rw,cpu\n", b""), None);
+        assert_eq!(parse(Unified, b"", b"0::/\n"), None);
+        assert_eq!(parse(Freezer, b"1 0 0:1 / /c rw - cgroup cgroup rw,cpu\n", b""), None);
     }
 
     #[test]
     fn escaped_mount_points_are_read() {
         let mounts = b"1 0 0:1 / /my\\040groups\\134 rw - cgroup2 none rw\n";
-        let found = parse(Version::V2, mounts, b"").unwrap();
+        let found = parse(Unified, mounts, b"").unwrap();
         assert_eq!(found.top, Path::new("/my groups\\"));
     }
 
     proptest! {
         #[test]
         fn never_panics(mounts: Vec<u8>, groups: Vec<u8>) {
-            let _ = parse(Version::V2, &mounts, &groups);
-            let _ = parse(Version::V1, &mounts, &groups);
+            for kind in HierarchyKind::ALL {
+                let _ = parse(kind, &mounts, &groups);
+            }
         }
 
         #[test]
@@ -168,9 +220,9 @@ mod tests {
             mounts in "([0-9/a \\\\-]{0,30} - cgroup2? [a-z/]{0,9} [a-z,]{0,9}\n){0,4}",
             groups in "([0-9]{0,2}:[a-z,]{0,9}:[/a-z.]{0,12}\n){0,4}",
         ) {
-            for version in [Version::V2, Version::V1] {
-                if let Some(found) = parse(version, mounts.as_bytes(), groups.as_bytes()) {
-                    prop_assert_eq!(&found.candidates()[0], &found.top);
+            for kind in HierarchyKind::ALL {
+                if let Some(found) = parse(kind, mounts.as_bytes(), groups.as_bytes()) {
+                    prop_assert!(found.candidates().ends_with(&[found.top]));
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! The names of memweir's groups: their owner, a serial number, the batch.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::owner::Owner;
@@ -19,11 +20,29 @@ pub(crate) fn new_group(owner: &Owner, batch: &str) -> String {
     format!("{owner}-{serial}-{batch}")
 }
 
+/// Ends the name of a guardian's group, which begins with that of the jobs' group.
+const HOME: &str = ".guardian";
+
+/// The group of the guardian of the jobs in `group`, in `directory`.
+pub(crate) fn home(directory: &Path, group: &str) -> PathBuf {
+    directory.join(format!("{group}{HOME}"))
+}
+
+/// Returns true if a group that memweir has made is a guardian's.
+pub(crate) fn is_home(group: &Path) -> bool {
+    group.to_string_lossy().ends_with(HOME)
+}
+
 /// The owner that a group's name tells; `None` for groups that memweir has not made.
 pub(crate) fn owner_of(name: &str) -> Option<Owner> {
     let (owner, rest) = Owner::of_name(name)?;
     let (serial, _batch) = rest.split_once('-')?;
     serial.parse::<u32>().ok().map(|_| owner)
+}
+
+/// The owner of the group in this directory.
+pub(crate) fn owner_of_group(group: &Path) -> Option<Owner> {
+    group.file_name()?.to_str().and_then(owner_of)
 }
 
 #[cfg(test)]
@@ -38,6 +57,15 @@ mod tests {
         let name = new_group(&owner, "my batch/1");
         assert!(name.ends_with("-my_batch_1"), "{name}");
         assert_ne!(new_group(&owner, "x"), new_group(&owner, "x"));
+    }
+
+    #[test]
+    fn a_guardians_group_has_the_owner_of_the_jobs() {
+        let owner = Owner::current().unwrap();
+        let name = new_group(&owner, "x");
+        let home = home(Path::new("/top"), &name);
+        assert!(is_home(&home) && !is_home(Path::new(&name)));
+        assert_eq!(owner_of_group(&home), Some(owner));
     }
 
     #[test]

@@ -11,9 +11,12 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
-use super::{Message, READY};
+use super::{Message, READY, home};
 use crate::blocker::processes::{self, Identity};
 use crate::cgroup::{self, Files, KernelFiles, Version};
+use crate::nice;
+use crate::owner::Owner;
+use crate::shared_setting;
 
 /// Shortest and longest time between two looks at what is left.
 const FIRST_WAIT: Duration = Duration::from_millis(10);
@@ -74,9 +77,15 @@ enum End {
 #[derive(Debug, Default)]
 struct Charge {
     owner: Option<OwnedFd>,
+    homes: Vec<PathBuf>,
     groups: Vec<(Version, PathBuf)>,
     sessions: BTreeSet<Identity>,
     strays: BTreeSet<Identity>,
+    settings: Vec<(Owner, PathBuf)>,
+    /// Changes of the nice values of jobs.
+    raises: BTreeSet<i32>,
+    /// Groups below which memweir has enabled the cpu controller.
+    controllers: Vec<PathBuf>,
 }
 
 impl Charge {
@@ -114,6 +123,7 @@ impl Charge {
     fn hear(&mut self, message: Message) -> bool {
         match message {
             Message::Owner(pid) => self.owner = open_parent(pid),
+            Message::Home(path) => self.homes.push(path),
             Message::Group(version, path) => self.groups.push((version, path)),
             Message::Session(leader) => {
                 self.sessions.insert(leader);
@@ -121,6 +131,11 @@ impl Charge {
             Message::Stray(process) => {
                 self.strays.insert(process);
             }
+            Message::Setting(owner, ledger) => self.settings.push((owner, ledger)),
+            Message::Raise(raise) => {
+                self.raises.insert(raise);
+            }
+            Message::CpuController(place) => self.controllers.push(place),
             Message::Goodbye => return true,
         }
         false
@@ -131,16 +146,24 @@ impl Charge {
         // Groups first: thawing takes microseconds, a walk through /proc milliseconds.
         self.thaw_groups(files);
         self.continue_sessions(files);
+        for (owner, ledger) in &self.settings {
+            // Where it fails, the next memweir that claims the setting drops this claim.
+            let _ = shared_setting::release(ledger, owner);
+        }
+        self.lower_jobs(files);
         let mut wait = FIRST_WAIT;
         loop {
             self.groups.retain(|(_, group)| cgroup::remove_tree(files, group).is_err());
             if self.groups.is_empty() {
+                self.controllers.iter().for_each(|place| cgroup::disable_cpu(files, place));
+                self.homes.iter().for_each(|home| home::leave(files, home));
                 return;
             }
             std::thread::sleep(wait);
             wait = (wait * 2).min(LONGEST_WAIT);
             // Again: memweir's last write may have raced with the first thaw.
             self.thaw_groups(files);
+            self.weigh_groups(files);
         }
     }
 
@@ -151,20 +174,51 @@ impl Charge {
         }
     }
 
-    fn continue_sessions(&self, files: &dyn Files) {
+    /// The processes of the sessions, and the strays.
+    fn session_members(&self) -> Vec<processes::Stat> {
         if self.sessions.is_empty() && self.strays.is_empty() {
+            return Vec::new();
+        }
+        let all = processes::all().unwrap_or_default();
+        // A process of another start time has been given the number since; a missing one is a
+        // leader that ended before its session.
+        let taken = |leader: &Identity| {
+            all.iter().any(|stat| stat.pid == leader.pid && stat.start != leader.start)
+        };
+        let sessions = self.sessions.iter().filter(|leader| !taken(leader));
+        let sessions = sessions.map(|leader| leader.pid).collect();
+        processes::related(&all, &sessions, &self.strays)
+    }
+
+    /// Gives jobs back the nice values with which they were born.
+    fn lower_jobs(&self, files: &dyn Files) {
+        if self.raises.is_empty() {
             return;
         }
+        let mut pids: Vec<i32> = self.session_members().iter().map(|stat| stat.pid).collect();
+        for (_, group) in &self.groups {
+            pids.extend(cgroup::pids(files, group).unwrap_or_default());
+        }
+        // Jobs are born with memweir's nice value, as this process is.
+        let _ = nice::change(&pids, nice::own(), &self.raises, 0);
+    }
+
+    /// Gives groups that memweir has weighed the weight of the jobs that are left.
+    fn weigh_groups(&self, files: &dyn Files) {
+        for (version, group) in &self.groups {
+            if *version == Version::V2 && cgroup::is_weighed(files, group) {
+                let lives =
+                    |leaf: &PathBuf| cgroup::populated(files, *version, leaf).unwrap_or_default();
+                let jobs = files.children(group).unwrap_or_default();
+                let jobs = jobs.iter().filter(|leaf| lives(leaf)).count();
+                let _ = cgroup::weigh(files, group, u32::try_from(jobs).unwrap_or(u32::MAX));
+            }
+        }
+    }
+
+    fn continue_sessions(&self, files: &dyn Files) {
         for _ in 0..CONTINUE_ROUNDS {
-            let all = processes::all().unwrap_or_default();
-            // A process of another start time has been given the number since; a missing one is a
-            // leader that ended before its session.
-            let taken = |leader: &Identity| {
-                all.iter().any(|stat| stat.pid == leader.pid && stat.start != leader.start)
-            };
-            let sessions = self.sessions.iter().filter(|leader| !taken(leader));
-            let sessions = sessions.map(|leader| leader.pid).collect();
-            let mut stopped = processes::related(&all, &sessions, &self.strays);
+            let mut stopped = self.session_members();
             stopped.retain(processes::Stat::is_stopped);
             if stopped.is_empty() {
                 return;

@@ -26,6 +26,7 @@ pub(super) enum Step {
     Session,
     Cgroup,
     Files,
+    Private,
     Directory,
     Affinity,
     Exec,
@@ -48,11 +49,12 @@ impl Report {
     }
 
     pub(super) fn decode([a, b, c, d, e, f, g, h]: [u8; Self::SIZE]) -> Self {
-        const STEPS: [Step; 6] = [
+        const STEPS: [Step; 7] = [
             Step::AtTheGate,
             Step::Session,
             Step::Cgroup,
             Step::Files,
+            Step::Private,
             Step::Directory,
             Step::Affinity,
         ];
@@ -97,6 +99,9 @@ impl Prepared {
             close_from(REPORTS + 1);
             if let Some(limit) = &self.open_files {
                 libc::setrlimit(libc::RLIMIT_NOFILE, limit);
+            }
+            if let Some(private) = &self.private {
+                check(private.enter(), Step::Private, reports);
             }
             if let Some(directory) = &self.directory {
                 check(libc::chdir(directory.as_ptr()), Step::Directory, reports);

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
-use super::{Launch, LaunchError, Process, limits, pipe};
+use super::{Launch, LaunchError, PrivateDirectories, Process, limits, pipe};
 use crate::blocker::Birthplace;
 
 /// Files that the child needs are moved here and above first, out of the way of 0 to 4.
@@ -33,6 +33,7 @@ pub(super) struct Prepared {
     argv: Vec<CString>,
     env: Vec<CString>,
     pub(super) directory: Option<CString>,
+    pub(super) private: Option<PrivateDirectories>,
     pub(super) stdio: [OwnedFd; 3],
     /// The CPU mask as `sched_setaffinity` takes it; empty for all CPUs.
     pub(super) cpus: Vec<u64>,
@@ -87,6 +88,7 @@ impl Prepared {
                 .as_deref()
                 .map(|path| text(path.as_os_str()))
                 .transpose()?,
+            private: launch.private.clone(),
             stdio: [
                 out_of_the_way(launch.stdin.as_fd()).map_err(files)?,
                 out_of_the_way(launch.stdout.as_fd()).map_err(files)?,

@@ -100,6 +100,15 @@ impl Process {
         }
     }
 
+    /// Kills the processes of its group, which it leads, and reaps it.
+    pub fn kill_group(&mut self) {
+        if self.exit.is_none() {
+            // SAFETY: the group's leader is our child and not reaped, so the number is still its.
+            unsafe { libc::kill(-self.pid, libc::SIGKILL) };
+            let _ = self.wait();
+        }
+    }
+
     fn reap(&mut self, options: i32) -> io::Result<Option<Exit>> {
         if self.exit.is_some() {
             return Ok(self.exit);

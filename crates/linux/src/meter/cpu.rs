@@ -161,7 +161,9 @@ mod tests {
     fn this_machine_has_a_model() {
         match CpuModel::of_this_machine() {
             Ok(model) => assert!(!model.vendor.is_empty()),
-            Err(CpuModelError::Mixed(_, _)) => eprintln!("SKIPPED: cores of several kinds"),
+            Err(CpuModelError::Mixed(_, _)) => {
+                memweir_test_support::skip!(Processor, "cores of several kinds")
+            }
             Err(error) => panic!("{error}"),
         }
     }

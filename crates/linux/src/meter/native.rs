@@ -136,7 +136,7 @@ mod tests {
                      writes by context-switches"
                 );
             }
-            None => eprintln!("SKIPPED: {}", native.passed_over[0]),
+            None => memweir_test_support::skip!(Kernel, "{}", native.passed_over[0]),
         }
     }
 

@@ -98,6 +98,8 @@ proptest! {
         let owner = Owner { pid, start_time, pid_namespace };
         let name = format!("{owner}-{rest}");
         prop_assert_eq!(Owner::of_name(&name), Some((owner, rest.as_str())));
+        prop_assert_eq!(Owner::parse(&owner.to_string()), Some(owner));
+        prop_assert_eq!(Owner::parse(&name), None);
     }
 
     #[test]

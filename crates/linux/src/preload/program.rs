@@ -65,7 +65,8 @@ pub fn check_program(program: &OsStr) -> Result<(), Refusal> {
     ))
 }
 
-fn is_dynamic(path: &Path) -> bool {
+/// Returns true if the ELF file names a loader, which loads what is to be preloaded.
+pub(crate) fn is_dynamic(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let data = &ReadCache::new(file);
     let Ok(header) = FileHeader64::<LittleEndian>::parse(data) else { return false };

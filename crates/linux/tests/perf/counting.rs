@@ -24,7 +24,7 @@ fn meter() -> Option<PerfMeter> {
     match PerfMeter::open(Some(&software_events()), &Media::dram_only(), SampleIps::No) {
         Ok(meter) => Some(meter),
         Err(PerfOpenError::Unavailable(probe)) => {
-            eprintln!("SKIPPED: no perf events here: {}", probe.reason);
+            memweir_test_support::skip!(Kernel, "no perf events here: {}", probe.reason);
             None
         }
         Err(error) => panic!("{error}"),
@@ -91,7 +91,10 @@ fn sleeps_are_context_switches() {
         meter.capabilities().caveats.iter().all(|caveat| !caveat.contains("perf_event_paranoid"))
     };
     if !meter().is_some_and(kernel_counts) {
-        return eprintln!("SKIPPED: the kernel's events are not counted for this user");
+        return memweir_test_support::skip!(
+            Kernel,
+            "the kernel's events are not counted for this user"
+        );
     }
     let Some(counts) = count(Held::task("sleep:50")) else { return };
     assert!(counts.writes.0 >= 50, "{} switches in 50 sleeps", counts.writes.0);

@@ -16,7 +16,7 @@ fn meter() -> Option<PerfMeter> {
     match meter.ok().filter(|meter| meter.capabilities().instruction_pointers) {
         Some(meter) => Some(meter),
         None => {
-            eprintln!("SKIPPED: no sampling of instruction pointers here");
+            memweir_test_support::skip!(Kernel, "no sampling of instruction pointers here");
             None
         }
     }
@@ -156,7 +156,7 @@ fn without_sampling_readings_carry_none() {
     let Ok(mut meter) =
         PerfMeter::open(Some(&software_events()), &Media::dram_only(), SampleIps::No)
     else {
-        return eprintln!("SKIPPED: no perf events here");
+        return memweir_test_support::skip!(Kernel, "no perf events here");
     };
     assert!(!meter.capabilities().instruction_pointers);
     let held = Held::task("touch:1");

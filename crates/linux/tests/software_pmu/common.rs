@@ -25,7 +25,7 @@ pub(crate) fn emulator_is_missing() -> bool {
     match Qemu::find(&QemuPaths::default()) {
         Ok(_) => false,
         Err(error) => {
-            eprintln!("SKIPPED: {error}");
+            memweir_test_support::skip!(Program, "{error}");
             true
         }
     }
@@ -53,6 +53,7 @@ impl Job {
             stdout: stdout.try_clone().unwrap(),
             stderr: stderr.try_clone().unwrap(),
             cpus: Vec::new(),
+            private: None,
         };
         Self { launch, stdout, stderr }
     }

@@ -16,7 +16,7 @@ use memmap2::MmapRaw;
 use memweir_core::JobId;
 use memweir_linux::blocker::{Blocker, Mechanism};
 use memweir_linux::launch::{Launch, Process, launch};
-use memweir_linux::{blocker, guardian};
+use memweir_linux::{blocker, guardian, leftovers};
 
 /// Room in a counter file.
 pub const COUNTERS: usize = 1024;
@@ -120,7 +120,7 @@ pub fn open(mechanism: Mechanism) -> Option<Box<dyn Blocker>> {
             Some(opened.blocker)
         }
         Err(error) => {
-            eprintln!("SKIPPED: {error}");
+            memweir_test_support::skip!(Privilege, "{error}");
             None
         }
     }
@@ -158,17 +158,18 @@ pub fn end(blocker: &mut dyn Blocker, id: JobId, mut process: Process) {
 
 /// The directories of memweir's groups whose name contains `text`.
 pub fn groups(text: &str) -> Vec<PathBuf> {
-    let tops = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/freezer"];
-    tops.iter()
-        .filter_map(|top| std::fs::read_dir(top).ok())
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| {
-            let name = path.file_name().unwrap().to_string_lossy();
-            name.starts_with("memweir-") && name.contains(text)
-        })
-        .collect()
+    let mut groups = leftovers::groups();
+    groups.retain(|path| path.file_name().unwrap().to_string_lossy().contains(text));
+    groups
+}
+
+/// The directory of this process's group in the unified hierarchy, which must be mounted.
+pub fn own_group() -> PathBuf {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap();
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let top = mounts.lines().find(|line| line.contains(" cgroup2 ")).unwrap();
+    Path::new(top.split(' ').nth(1).unwrap()).join(own)
 }
 
 /// The processes of this program with their arguments, which are empty for a moment in exec.

@@ -364,7 +364,9 @@ fn what_is_missing_is_named_with_what_helps() {
 fn the_real_file_system_is_used_where_there_is_one() {
     let mut meter = match ResctrlMeter::open() {
         Ok(meter) => meter,
-        Err(probe) => return eprintln!("SKIPPED: no resctrl here: {}", probe.reason),
+        Err(probe) => {
+            return memweir_test_support::skip!(Processor, "no resctrl here: {}", probe.reason);
+        }
     };
     let mut child = std::process::Command::new("sleep").arg("1").spawn().unwrap();
     meter.attach(JobId(0), i32::try_from(child.id()).unwrap()).unwrap();

@@ -1,0 +1,59 @@
+//! The groups that hold a guardian and nothing else, so that what kills the processes of memweir's
+//! own group one by one, or that group alone, leaves the guardian alive.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::cgroup::{Files, KernelFiles};
+use crate::launch::LaunchError;
+
+/// One group per hierarchy, removed when dropped unless a guardian is still in it.
+#[derive(Debug, Default)]
+pub(super) struct Homes(Vec<PathBuf>);
+
+impl Homes {
+    /// Makes the groups.
+    pub(super) fn create(paths: Vec<PathBuf>) -> Result<Self, LaunchError> {
+        let mut homes = Self::default();
+        for path in paths {
+            KernelFiles.create(&path).map_err(|source| LaunchError {
+                what: format!("making the group {}", path.display()),
+                source,
+                help: None,
+            })?;
+            homes.0.push(path);
+        }
+        Ok(homes)
+    }
+
+    pub(super) fn paths(&self) -> &[PathBuf] {
+        &self.0
+    }
+
+    /// Moves a process into all of them.
+    pub(super) fn admit(&self, pid: i32) -> io::Result<()> {
+        self.0.iter().try_for_each(|home| KernelFiles.write(&members(home), &pid.to_string()))
+    }
+}
+
+impl Drop for Homes {
+    fn drop(&mut self) {
+        for home in &self.0 {
+            // The guardian that is still in it removes it when its work is done.
+            let _ = KernelFiles.remove(home);
+        }
+    }
+}
+
+/// Moves the calling process out of `home` into the group above it, and removes `home`. Where the
+/// group above takes no processes, the next start of memweir removes it.
+pub(super) fn leave(files: &dyn Files, home: &Path) {
+    if let Some(above) = home.parent() {
+        let left = files.write(&members(above), "0");
+        let _ = left.and_then(|()| files.remove(home));
+    }
+}
+
+fn members(group: &Path) -> PathBuf {
+    group.join("cgroup.procs")
+}

@@ -1,0 +1,56 @@
+//! Waiting for a process and for signals to memweir at once.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use memweir_core::Nanos;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+use super::Process;
+
+/// SIGINT, SIGTERM and SIGHUP, which end nothing while this lives but are waited for.
+#[derive(Debug)]
+pub struct Signals {
+    source: SignalFd,
+    before: SigSet,
+}
+
+impl Signals {
+    /// Blocks the signals in this thread. The others must have blocked them already.
+    ///
+    /// # Errors
+    /// If the kernel has no descriptor left for them.
+    pub fn caught() -> io::Result<Self> {
+        let mask: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
+        let source = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        let mut before = SigSet::empty();
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut before))?;
+        Ok(Self { source, before })
+    }
+
+    /// Returns at a signal, at the end of the process, or after `limit`.
+    ///
+    /// # Errors
+    /// If the kernel cannot wait for the descriptors.
+    pub fn wait(&self, process: &Process, limit: Nanos) -> io::Result<Option<Signal>> {
+        let mut files = [
+            PollFd::new(process.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.source.as_fd(), PollFlags::POLLIN),
+        ];
+        let milliseconds = u16::try_from(limit.0.div_ceil(1_000_000)).unwrap_or(u16::MAX);
+        match poll(&mut files, PollTimeout::from(milliseconds)) {
+            Err(nix::Error::EINTR) | Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let caught = self.source.read_signal()?;
+        Ok(caught.and_then(|info| Signal::try_from(info.ssi_signo.cast_signed()).ok()))
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+    }
+}
