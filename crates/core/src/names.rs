@@ -5,20 +5,25 @@
 /// ```
 /// assert_eq!(memweir_core::names::nearest("ideal-avg", ["os", "ideal-average"]), Some("ideal-average"));
 /// assert_eq!(memweir_core::names::nearest("zebra", ["os", "random"]), None);
+/// assert_eq!(memweir_core::names::nearest("ideal", ["os", "ideal-average"]), Some("ideal-average"));
+/// assert_eq!(memweir_core::names::nearest("gddr6", ["ddr4-1866", "ddr3-1066"]), None);
 /// assert_eq!(memweir_core::names::nearest("ddr4-2500", ["ddr4-2400", "ddr4-3200"]), Some("ddr4-2400"));
 /// ```
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_lowercase();
     candidates
         .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(&given, candidate), candidate))
-        .filter(|(score, _)| *score >= 0.7)
-        // Equal digits in other places are as near by the first measure, not by the second.
-        .max_by(|a, b| {
-            let edits = |candidate| strsim::normalized_levenshtein(&given, candidate);
-            a.0.total_cmp(&b.0).then_with(|| edits(a.1).total_cmp(&edits(b.1)))
+        .map(|candidate| {
+            let likeness = strsim::jaro_winkler(&given, candidate);
+            (likeness, strsim::normalized_levenshtein(&given, candidate), candidate)
         })
-        .map(|(_, candidate)| candidate)
+        // Jaro-Winkler alone finds `gddr6` near `ddr4-1866`. A beginning needs many letters more.
+        .filter(|(likeness, edits, candidate)| {
+            *likeness >= 0.7 && (*edits >= 0.4 || candidate.starts_with(&given))
+        })
+        // Equal digits in other places are as near by the first measure, not by the second.
+        .max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.total_cmp(&b.1)))
+        .map(|(_, _, candidate)| candidate)
 }
 
 /// One sentence that names the valid choices, the nearest first.

@@ -6,9 +6,11 @@ mod delivery;
 mod order;
 pub mod page;
 
-pub use counters::{COUNTERS, Counter, POOLS};
+pub use counters::{
+    COUNTER_WORDS, COUNTERS, Counter, ENTRY, MAX_PRELOAD_COLORS, POOLS, color_word,
+};
 pub use delivery::Delivery;
-pub use order::{MAX_PRELOAD_COLORS, Order, Shortage};
+pub use order::{Order, Shortage};
 
 /// Variable of the environment that holds the [`Order`].
 pub const ORDER_VARIABLE: &str = "MEMWEIR_COLOR";

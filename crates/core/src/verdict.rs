@@ -51,6 +51,8 @@ pub enum Verdict {
     NoDifference,
     /// One round gives no interval.
     TooFewRounds,
+    /// The runs did not do the same work: a job failed in some of them.
+    Void,
 }
 
 impl Verdict {

@@ -72,6 +72,9 @@ impl EmulateOptions {
     }
 }
 
+/// Version of memweir, for results.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// What a report says of the machine beside the batch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineReport {
@@ -92,6 +95,10 @@ pub struct MachineReport {
 /// A batch on an emulated machine: a [`BatchReport`], whose times are virtual, and the machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct EmulationReport {
+    /// Version of memweir.
+    pub version: &'static str,
+    /// Seed of everything random in it.
+    pub seed: u64,
     /// The machine.
     pub machine: MachineReport,
     /// What the batch did there. CPU time of memweir itself is that of the host.
@@ -102,6 +109,10 @@ pub struct EmulationReport {
 /// The same batch under several policies.
 #[derive(Clone, Debug, Serialize)]
 pub struct Emulation {
+    /// Version of memweir.
+    pub version: &'static str,
+    /// Seed of the first round; each further one counts up.
+    pub seed: u64,
     /// The machine.
     pub machine: MachineReport,
     /// What came of it.
@@ -197,7 +208,12 @@ pub fn emulate(
     observer: &mut dyn Observer,
 ) -> Result<EmulationReport, RunError> {
     let report = run(batch, options, observer)?;
-    Ok(EmulationReport { machine: MachineReport::of(options), batch: report })
+    Ok(EmulationReport {
+        version: VERSION,
+        seed: options.run.seed,
+        machine: MachineReport::of(options),
+        batch: report,
+    })
 }
 
 /// The same under each of several policies. Rounds differ in their seeds.
@@ -221,7 +237,12 @@ pub fn emulate_each(
         },
         observer,
     )?;
-    Ok(Emulation { machine: MachineReport::of(options), comparison })
+    Ok(Emulation {
+        version: VERSION,
+        seed: options.run.seed,
+        machine: MachineReport::of(options),
+        comparison,
+    })
 }
 
 /// Tells of a stall in words.

@@ -1,9 +1,13 @@
 //! Drawing of [`Lanes`]: which jobs ran when.
 
+use std::ops::Range;
+
 use plotters::prelude::*;
 
 use super::chart::{LEFT, RIGHT, tick};
-use super::{Area, Drawn, FAINT, FONT, INK, Lanes, PALETTE, WIDTH, draw_error, text, text_width};
+use super::{
+    Area, Drawn, FAINT, FONT, INK, Lanes, PALETTE, Span, WIDTH, draw_error, text, text_width,
+};
 
 /// Room above the first row.
 const TOP: i32 = 32;
@@ -42,14 +46,51 @@ pub(super) fn draw(lanes: &Lanes, area: &Area<'_, '_>) -> Drawn {
         if row >= 12 {
             row_label(&lane.label, area, y, row)?;
         }
-        for span in &lane.spans {
-            let color = PALETTE[0].mix(0.15 + 0.85 * span.shade.clamp(0.0, 1.0));
-            let corners =
-                [(x_of(span.from), y + 2), (x_of(span.to).max(x_of(span.from) + 1), y + row - 2)];
+        for (columns, opacity) in runs(&opacities(&lane.spans, x_end, width as usize)) {
+            let [from, to] = [columns.start, columns.end].map(|column| left + column as i32);
+            let color = PALETTE[0].mix(opacity);
+            let corners = [(from, y + 2), (to, y + row - 2)];
             area.draw(&Rectangle::new(corners, color.filled())).map_err(draw_error)?;
         }
     }
     Ok(())
+}
+
+/// Opacity of a span without any shade, and the least of a pixel column that a span touches.
+const FAINTEST: f64 = 0.15;
+
+/// Part of a pixel column below which a span does not count as touching it: rounding.
+const TOUCH: f64 = 1e-6;
+
+/// Opacity of each of `width` pixel columns: that of the spans in it, weighted by the part of the
+/// column that they cover. Spans can be much narrower than a column.
+fn opacities(spans: &[Span], x_end: f64, width: usize) -> Vec<f64> {
+    let mut opacities = vec![0.0; width];
+    for span in spans {
+        let opacity = FAINTEST + (1.0 - FAINTEST) * span.shade.clamp(0.0, 1.0);
+        let [from, to] = [span.from, span.to].map(|x| x.clamp(0.0, x_end) / x_end * width as f64);
+        let last = (to.ceil() as usize).min(width);
+        for (column, sum) in opacities.iter_mut().enumerate().take(last).skip(from as usize) {
+            let start = column as f64;
+            *sum += opacity * (to.min(start + 1.0) - from.max(start)).max(0.0);
+        }
+    }
+    for opacity in opacities.iter_mut().filter(|opacity| **opacity > TOUCH) {
+        *opacity = opacity.clamp(FAINTEST, 1.0);
+    }
+    opacities
+}
+
+/// Neighboring columns of the same opacity, to a percent, without the empty ones.
+fn runs(opacities: &[f64]) -> Vec<(Range<usize>, f64)> {
+    let percent = |opacity: &f64| (opacity * 100.0).round();
+    let alike = opacities.chunk_by(|a, b| percent(a) == percent(b));
+    let mut start = 0;
+    let placed = alike.map(|run| {
+        start += run.len();
+        (start - run.len()..start, run[0])
+    });
+    placed.filter(|(_, opacity)| *opacity > TOUCH).collect()
 }
 
 /// A name, cut where it would run into the rows.
@@ -124,5 +165,34 @@ mod tests {
         for (end, step) in [(3.7, 0.5), (10.0, 1.0), (120.0, 20.0), (0.3, 0.05)] {
             assert!((round_step(end) - step).abs() < 1e-9, "{end}: {}", round_step(end));
         }
+    }
+
+    fn span(from: f64, to: f64, shade: f64) -> Span {
+        Span { from, to, shade }
+    }
+
+    #[test]
+    fn wide_spans_cover_their_columns() {
+        let spans = [span(0.0, 0.2, 1.0), span(0.4, 0.8, 0.0)];
+        let opacities = opacities(&spans, 1.0, 10);
+        assert_eq!(runs(&opacities), [(0..2, 1.0), (4..8, FAINTEST)]);
+    }
+
+    #[test]
+    fn a_task_that_runs_in_half_of_each_narrow_quantum_leaves_no_gap() {
+        // Quanta of 1.9 pixels, in whose first half the task runs.
+        let spans: Vec<Span> =
+            (0..100).map(|q| f64::from(q) * 1.9).map(|from| span(from, from + 0.95, 0.5)).collect();
+        let opacities = opacities(&spans, 190.0, 190);
+        assert!(opacities.iter().all(|opacity| *opacity >= FAINTEST), "{opacities:?}");
+        let mean = opacities.iter().sum::<f64>() / 190.0;
+        // Half of the time at 0.15 + 0.85 * 0.5, and a little for columns that it just touches.
+        assert!((0.2875..0.33).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn a_blocked_task_has_no_color() {
+        assert_eq!(runs(&opacities(&[], 1.0, 10)), []);
+        assert_eq!(runs(&opacities(&[span(0.5, 0.5, 1.0)], 1.0, 10)), []);
     }
 }

@@ -27,8 +27,8 @@ mod tests;
 /// What the first line of a record calls it.
 const FORMAT: &str = "memweir-decisions";
 
-/// The version that this code writes and reads.
-const VERSION: u32 = 1;
+/// The version that this code writes; it reads all from 1 on. Version 1 does not number the calls.
+const VERSION: u32 = 2;
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,11 +85,20 @@ pub enum Call {
 }
 
 impl Call {
-    /// As a line, with its end.
+    /// As the line of the call with this number, with its end. Calls count from 1 in a record.
     #[must_use]
-    pub fn line(&self) -> String {
-        line(self)
+    pub fn line(&self, number: u64) -> String {
+        line(&Numbered { number: Some(number), call: self })
     }
+}
+
+/// A line of a record: a call and its number.
+#[derive(Serialize, Deserialize)]
+struct Numbered<C> {
+    #[serde(rename = "call")]
+    number: Option<u64>,
+    #[serde(flatten)]
+    call: C,
 }
 
 fn line(entry: &impl Serialize) -> String {
@@ -120,8 +129,9 @@ impl Record {
     /// Reads the text of a record; `name` stands in messages.
     ///
     /// # Errors
-    /// If the first line is no header of this version, or a line but the last is no call. A last
-    /// line that is none is where the writer was killed: the calls before it are returned.
+    /// If the first line is no header of a known version, a line but the last is no call, or the
+    /// numbers of the calls have a gap. A last line that is no call is where the writer was killed:
+    /// the calls before it are returned.
     pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
         let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
         let first = lines.next().map_or("", |(_, line)| line);
@@ -129,8 +139,14 @@ impl Record {
         let mut calls = Vec::new();
         let mut lines = lines.filter(|(_, line)| !line.trim().is_empty()).peekable();
         while let Some((number, line)) = lines.next() {
-            match serde_json::from_str(line) {
-                Ok(call) => calls.push((number, call)),
+            match serde_json::from_str::<Numbered<Call>>(line) {
+                Ok(call) => {
+                    let expected = calls.len() as u64 + 1;
+                    if header.version > 1 && call.number != Some(expected) {
+                        return Err(gap(name, expected, call.number).line(number));
+                    }
+                    calls.push((number, call.call));
+                }
                 Err(_) if lines.peek().is_none() => {
                     let truncated = Some(format!(
                         "{name}:{number}: the record breaks off here; it is read up to this line"
@@ -147,6 +163,13 @@ impl Record {
     }
 }
 
+/// The error of a record in which the call numbered `expected` is not where it belongs.
+fn gap(name: &str, expected: u64, found: Option<u64>) -> InputError {
+    let found = found.map_or("a call without a number".to_owned(), |found| format!("call {found}"));
+    InputError::new(name, format!("call {expected} is missing: {found} follows"))
+        .help("a record without all of its calls cannot be replayed")
+}
+
 fn header(name: &str, line: &str) -> Result<Header, InputError> {
     let refuse = |reason: String| InputError::new(name, reason).line(1);
     let help = "`memweir run --record FILE` writes one";
@@ -155,9 +178,9 @@ fn header(name: &str, line: &str) -> Result<Header, InputError> {
     if kind.format != FORMAT {
         return Err(refuse(format!("a record of `{}`, not of decisions", kind.format)).help(help));
     }
-    if kind.version != VERSION {
+    if !(1..=VERSION).contains(&kind.version) {
         return Err(refuse(format!(
-            "version {} of the format is unknown to this memweir, which reads {VERSION}",
+            "version {} of the format is unknown to this memweir, which reads 1 to {VERSION}",
             kind.version
         )));
     }

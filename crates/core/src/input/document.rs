@@ -23,6 +23,14 @@ use super::replace::Replaced;
 use super::{InputError, Refusal};
 use crate::names::{nearest, suggestion};
 
+/// A number in a message: with an exponent where it has many digits.
+fn short(number: f64) -> String {
+    match number == 0.0 || (1e-6..1e16).contains(&number.abs()) {
+        true => number.to_string(),
+        false => format!("{number:e}"),
+    }
+}
+
 /// A file's name and text.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'a> {
@@ -261,9 +269,11 @@ impl<'a> Value<'a> {
             return Ok(number);
         }
         let (from, to) = range.into_inner();
-        Err(self
-            .refuse(format!("{number} is no {what}"))
-            .help(format!("a number from {from} to {to}")))
+        Err(self.refuse(format!("{} is no {what}", short(number))).help(format!(
+            "a number from {} to {}",
+            short(from),
+            short(to)
+        )))
     }
 
     /// The elements of the array that this must be; `what` says what is expected.

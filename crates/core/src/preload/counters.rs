@@ -3,9 +3,25 @@
 /// Words of the counters' file; a counter's place is its discriminant.
 pub const COUNTERS: usize = 32;
 
-/// Entries that follow the counters: process id, start and end of its pool, start and end of the
-/// memory that it searches. A process takes the entry of its id modulo this number.
+/// Entries that follow the counters. A process takes the entry of its id modulo this number.
 pub const POOLS: usize = 1024;
+
+/// Words of an entry: process id, start time of the process in clock ticks since boot, start and
+/// end of its pool, start and end of the memory that it searches.
+pub const ENTRY: usize = 6;
+
+/// The most bank colors that the library tells apart. Behind the entries, one word per color counts
+/// the pages of that color which the program was given.
+pub const MAX_PRELOAD_COLORS: u32 = 4096;
+
+/// Words of the whole file, which the order follows as text.
+pub const COUNTER_WORDS: usize = COUNTERS + POOLS * ENTRY + MAX_PRELOAD_COLORS as usize;
+
+/// The word that counts the pages of a bank color.
+#[must_use]
+pub const fn color_word(color: usize) -> usize {
+    COUNTERS + POOLS * ENTRY + color
+}
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {

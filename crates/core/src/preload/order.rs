@@ -7,9 +7,6 @@ use super::Delivery;
 use crate::address_map::{ColorSet, Coloring, Span, XorFunction};
 use crate::input::Refusal;
 
-/// The most colors that the library tells apart.
-pub const MAX_PRELOAD_COLORS: u32 = 4096;
-
 /// What to do when no page of the asked colors can be found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shortage {

@@ -45,7 +45,7 @@ fn course() -> impl Strategy<Value = Course> {
 fn record(policy: &str, course: &Course) -> String {
     let config = config(policy);
     let names = (0..course.jobs.len()).map(|n| format!("job-{n}")).collect();
-    let mut text = Header::new(config.clone(), names).line();
+    let text = Header::new(config.clone(), names).line();
     let mut scheduler = RecordingScheduler::recording(QuantumScheduler::new(config).unwrap());
     for (number, (cores, bandwidth)) in (0..).zip(&course.jobs) {
         scheduler.admit(JobSpec {
@@ -76,8 +76,11 @@ fn record(policy: &str, course: &Course) -> String {
         scheduler.observe(Nanos(QUANTUM.0 * span / 100), &observations);
         decision = scheduler.select();
     }
-    text.extend(scheduler.take_calls().iter().map(Call::line));
-    text
+    text + &lines(scheduler.take_calls().iter())
+}
+
+fn lines<'a>(calls: impl Iterator<Item = &'a Call>) -> String {
+    calls.zip(1..).map(|(call, number)| call.line(number)).collect()
 }
 
 fn steady(quanta: usize) -> Course {
@@ -158,6 +161,30 @@ fn a_record_that_breaks_off_is_read_up_to_there() {
 }
 
 #[test]
+fn a_record_without_an_inner_call_is_refused() {
+    let text = record("hmmsched", &steady(3));
+    let count = text.lines().count();
+    for removed in 1..count - 1 {
+        let left = text.lines().enumerate().filter(|(line, _)| *line != removed);
+        let cut: String = left.map(|(_, line)| format!("{line}\n")).collect();
+        let error = Record::parse("x", &cut).unwrap_err();
+        assert_eq!(error.line, Some(removed + 1));
+        let reason = format!("call {removed} is missing: call {} follows", removed + 1);
+        assert!(error.to_string().contains(&reason), "{error}");
+    }
+}
+
+#[test]
+fn a_record_of_version_1_is_read_without_numbers() {
+    let text = record("os", &steady(2));
+    let calls = Record::parse("x", &text).unwrap().calls;
+    let number = |line: &str| line.split_once(',').map(|(_, rest)| format!("{{{rest}\n"));
+    let old: String = text.lines().skip(1).filter_map(number).collect();
+    let header = text.lines().next().unwrap().replacen(":2,", ":1,", 1) + "\n";
+    assert_eq!(Record::parse("x", &(header + &old)).unwrap().calls, calls);
+}
+
+#[test]
 fn what_is_no_record_is_refused() {
     let text = record("os", &steady(1));
     let refusal = |text: &str| Record::parse("x", text).unwrap_err().to_string();
@@ -165,7 +192,7 @@ fn what_is_no_record_is_refused() {
     assert!(refusal("{}\n").contains("no record"));
     assert!(refusal("\"a\"\n").contains("memweir run --record"));
     assert!(refusal(&text.replace(FORMAT, "diary")).contains("a record of `diary`"));
-    assert!(refusal(&text.replacen(":1,", ":99,", 1)).contains("version 99"));
+    assert!(refusal(&text.replacen(":2,", ":99,", 1)).contains("version 99"));
     let damaged = refusal(&text.replacen("\"quantum\":", "\"quantum\":-", 1));
     assert!(damaged.contains("x:1: a damaged header"), "{damaged}");
 }
@@ -180,7 +207,7 @@ proptest! {
         let auto = if idle && policy != "os" { ":auto-cores" } else { "" };
         let text = record(&format!("{policy}{auto}"), &course);
         let record = Record::parse("x", &text).unwrap();
-        let again: String = record.calls.iter().map(|(_, call)| call.line()).collect();
+        let again = lines(record.calls.iter().map(|(_, call)| call));
         prop_assert_eq!(record.header.line() + &again, text);
         prop_assert_eq!(replay(&record, None).unwrap().differences, []);
     }

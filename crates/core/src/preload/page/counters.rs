@@ -39,7 +39,8 @@ table! {
     PageCounter {
         /// Processes that were paged, one for each program that a process started.
         Processes = "processes",
-        /// Processes that the library was loaded into but could not page.
+        /// Processes that the library was loaded into but could not page, and programs that paged
+        /// ones started and that do not load the library.
         Unpaged = "unpaged",
         /// Pages that left DRAM.
         Evictions = "evictions",
@@ -99,6 +100,16 @@ table! {
         MappedAround = "mapped_around",
         /// Times that a helper looked how much memory there is.
         Looks = "looks",
+        /// Programs that were not started because they cannot be paged.
+        Refused = "refused",
+        /// Nanoseconds that a helper's timer was late at most: the time for which the machine kept
+        /// it from its processor although it had something to do.
+        LatestWake = "latest_wake_ns",
+        /// Nanoseconds in all that helpers were ready to run and waited for a processor.
+        RunDelay = "run_delay_ns",
+        /// Address space of one process, at most, that has to stay in DRAM because the program
+        /// locked it or asked for what only memory without a file has, in bytes.
+        UnpageableBytes = "unpageable_bytes",
     }
 }
 
@@ -199,7 +210,8 @@ impl PageCounters {
     /// Pages that were copied back to DRAM.
     #[must_use]
     pub fn copies_in(&self) -> u64 {
-        self.get(PageCounter::Upgrades) + self.get(PageCounter::StraightCopies)
+        // The program can write anything into its counters.
+        self.get(PageCounter::Upgrades).saturating_add(self.get(PageCounter::StraightCopies))
     }
 
     /// Pages that were read in place and not written since: a swap area without direct read would
@@ -252,6 +264,11 @@ mod tests {
         let cases = [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (1023, 9), (1024, 10)];
         assert!(cases.iter().all(|(nanos, bucket)| bucket_of(*nanos) == *bucket));
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn counters_that_a_program_overwrote_do_not_wrap() {
+        assert_eq!(PageCounters::of(&[0xff; PAGE_COUNTERS_BYTES]).copies_in(), u64::MAX);
     }
 
     #[test]

@@ -59,6 +59,21 @@ impl WhenFull {
         [("stop", Self::Stop), ("end-largest", Self::EndLargest)];
 }
 
+/// What happens when a paged program starts one that cannot be paged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnpagedPrograms {
+    /// It runs, and is counted.
+    #[default]
+    Count,
+    /// It is not started (`EACCES`).
+    Refuse,
+}
+
+impl UnpagedPrograms {
+    /// Every way and its name.
+    pub const ALL: [(&'static str, Self); 2] = [("count", Self::Count), ("refuse", Self::Refuse)];
+}
+
 /// How many times slower than DRAM the medium is to be (drswap section IV-A: 2 and 12). One leaves
 /// the stand-in as it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,6 +101,8 @@ pub struct PageOrder {
     pub delay: Option<Slowdown>,
     /// What happens when evicted pages have no room left.
     pub when_full: WhenFull,
+    /// What happens to programs that cannot be paged.
+    pub unpaged: UnpagedPrograms,
     /// The file of counters, [`PAGE_COUNTERS_BYTES`](super::PAGE_COUNTERS_BYTES) long and zero at
     /// first; empty if nothing is counted.
     pub counters: String,
@@ -117,11 +134,12 @@ impl fmt::Display for PageOrder {
         }
         write!(
             f,
-            ";size={};direct-read={};victims={};when-full={}",
+            ";size={};direct-read={};victims={};when-full={};unpaged={}",
             self.nvm_size.0,
             name_of(&DirectRead::ALL, &self.direct_read),
             self.victims,
             name_of(&WhenFull::ALL, &self.when_full),
+            name_of(&UnpagedPrograms::ALL, &self.unpaged),
         )?;
         if let Some(Slowdown { read, write }) = self.delay {
             write!(f, ";delay={read},{write}")?;
@@ -195,6 +213,7 @@ impl FromStr for PageOrder {
             victims: fields.need("victims")?.to_owned(),
             delay: fields.delay()?,
             when_full: fields.named("when-full", &WhenFull::ALL)?,
+            unpaged: fields.named("unpaged", &UnpagedPrograms::ALL)?,
             counters: fields.need("counters")?.to_owned(),
         })
     }
@@ -226,6 +245,7 @@ mod tests {
             victims in "[a-z-]{1,10}",
             delay in prop::option::of((1.0..1e6f64, 1.0..1e6f64)),
             when_full in prop::sample::select(WhenFull::ALL.to_vec()),
+            unpaged in prop::sample::select(UnpagedPrograms::ALL.to_vec()),
         ) {
             let order = PageOrder {
                 dram: Bytes(dram),
@@ -235,6 +255,7 @@ mod tests {
                 victims,
                 delay: delay.map(|(read, write)| Slowdown { read, write }),
                 when_full: when_full.1,
+                unpaged: unpaged.1,
                 counters: "/dev/shm/memweir-page-x".to_owned(),
             };
             prop_assert_eq!(order.to_string().parse::<PageOrder>(), Ok(order));
@@ -249,7 +270,7 @@ mod tests {
     #[test]
     fn a_medium_faster_than_dram_is_refused() {
         let text = "dram=1;nvm=memfd;size=1;direct-read=copy;victims=fifo;when-full=stop;\
-            counters=;delay=0.5,12";
+            unpaged=count;counters=;delay=0.5,12";
         assert!(text.parse::<PageOrder>().unwrap_err().reason.contains("delay"));
         assert!(text.replace("0.5", "2").parse::<PageOrder>().is_ok());
     }
