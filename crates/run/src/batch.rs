@@ -16,6 +16,7 @@ pub use live::Live;
 pub use world::{Occurrence, World};
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
 use memweir_core::placement::Placement;
@@ -65,6 +66,14 @@ pub enum RunError {
     /// The calibration that was named cannot be used.
     #[error(transparent)]
     Platform(#[from] PlatformError),
+    /// A file of results, or the directory of logs, cannot be made.
+    #[error("making {path}: {source}", path = path.display())]
+    Output {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// The operating system refused something that the batch cannot do without.
     #[error("{what}: {source}")]
     Os {
@@ -172,18 +181,16 @@ struct Output {
 
 impl Output {
     fn create(plan: &Plan<'_>) -> Result<Self, RunError> {
-        let os = |what: String| move |source| RunError::Os { what, source };
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| RunError::Output { path, source }
+        };
         let directory = &plan.options.logs;
+        let timeline =
+            |(path, format): &(PathBuf, _)| Timeline::create(path, *format).map_err(failed(path));
         Ok(Self {
-            logs: Logs::create(directory).map_err(os(format!("making {}", directory.display())))?,
-            timeline: plan
-                .timeline
-                .as_ref()
-                .map(|(path, format)| {
-                    Timeline::create(path, *format)
-                        .map_err(os(format!("making {}", path.display())))
-                })
-                .transpose()?,
+            logs: Logs::create(directory).map_err(failed(directory))?,
+            timeline: plan.timeline.as_ref().map(timeline).transpose()?,
         })
     }
 }
@@ -313,9 +320,8 @@ impl Plan<'_> {
             return Ok((RecordingScheduler::silent(scheduler), None));
         };
         let names = self.batch.jobs.iter().map(|job| job.name.clone()).collect();
-        let log = DecisionLog::create(path, &Header::new(config, names)).map_err(|source| {
-            RunError::Os { what: format!("making {}", path.display()), source }
-        })?;
+        let log = DecisionLog::create(path, &Header::new(config, names))
+            .map_err(|source| RunError::Output { path: path.clone(), source })?;
         Ok((RecordingScheduler::recording(scheduler), Some(log)))
     }
 
@@ -361,6 +367,7 @@ impl Plan<'_> {
                 .iter()
                 .map(|argument| argument.to_string_lossy().into_owned())
                 .collect(),
+            profile: self.knowledge.jobs[index].source.clone(),
             stdout: Some(logs.stdout_path(&job.name)),
             stderr: Some(logs.stderr_path(&job.name)),
             media: match media.is_empty() {
@@ -384,8 +391,8 @@ impl Plan<'_> {
             quantum_ms: self.options.quantum.0 / 1_000_000,
             turnaround_s: books.ledger.turnaround(books.outcome, books.ended).as_secs_f64(),
             scheduler_s: 0.0,
-            bandwidth_mean: metrics::mean(&rates).unwrap_or(0.0),
-            bandwidth_std: metrics::std_deviation(&rates).unwrap_or(0.0),
+            bandwidth_mean: metrics::mean(&rates),
+            bandwidth_std: metrics::std_deviation(&rates),
             quanta: books.ledger.quanta(),
             bandwidth_breakdown: breakdown(bandwidths, self.bus.peak.unwrap_or(highest)),
             ideal_average_bandwidth: books.ideal_average.map(|rate| rate.0),
@@ -393,6 +400,7 @@ impl Plan<'_> {
             peak_bandwidth: self.bus.peak.map(|rate| rate.0),
             outcome: books.outcome,
             notices: Vec::new(),
+            lost: books.lost.clone(),
             jobs: self.batch.jobs.iter().enumerate().map(job).collect(),
             media,
         }

@@ -16,6 +16,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use memweir_core::{Bytes, BytesPerSec};
 use memweir_linux::hog::Kernel;
@@ -91,6 +92,36 @@ pub enum CalibrateError {
     /// The points could not be written.
     #[error(transparent)]
     File(#[from] PlatformError),
+    /// Other programs disturbed a measurement each time that it was repeated.
+    #[error("the machine is too busy to be calibrated: {0}; calibrate on an idle machine")]
+    Disturbed(Disturbance),
+    /// A signal ended the calibration.
+    #[error("a signal ended the calibration")]
+    Interrupted,
+}
+
+/// The trace that other programs leave in a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum Disturbance {
+    /// The hogs had to wait for their CPUs.
+    #[error("the hogs had their CPUs {:.0} % of the time", 100.0 * .0)]
+    CpuShare(f64),
+    /// Hogs were faster together than alone, so they were slowed while they ran alone.
+    #[error("{hogs} hogs reached a weighted speedup of {speedup:.2}")]
+    Speedup {
+        /// How many there are, which is the most that the speedup can be.
+        hogs: usize,
+        /// The weighted speedup, iabw eq. (1).
+        speedup: f64,
+    },
+    /// Hogs moved more than the peak, so they were slowed while the peak was measured.
+    #[error("{achieved} were reached where the peak was measured as {peak}")]
+    AbovePeak {
+        /// What they moved.
+        achieved: BytesPerSec,
+        /// The peak.
+        peak: BytesPerSec,
+    },
 }
 
 /// Hogs on a bus, real or not.
@@ -119,19 +150,22 @@ impl Bus for Team {
         limit: Limit,
     ) -> io::Result<Vec<Measured>> {
         self.switch_to(kernel);
-        Team::run(self, loads, limit, Afterwards::KeepUpTheLoad)
+        // A measurement is short; the calibration looks for signals between two.
+        Team::run(self, loads, limit, Afterwards::KeepUpTheLoad, &AtomicBool::new(false))
     }
 }
 
-/// Measures `machine`, writes the file and returns what it holds.
+/// Measures `machine`, writes the file and returns what it holds. A measurement that was disturbed
+/// is repeated. Setting `stop` ends the calibration.
 ///
 /// # Errors
-/// Where the hogs cannot run or the file cannot be written. What was measured until then is in the
-/// partial file; an earlier calibration stays.
+/// Where the hogs cannot run, the file cannot be written, the machine is too busy, or `stop` is
+/// set. What was measured until then is in the partial file; an earlier calibration stays.
 pub fn calibrate(
     options: &CalibrateOptions,
     machine: Machine,
     progress: &mut dyn FnMut(CalibrateProgress),
+    stop: &AtomicBool,
 ) -> Result<Platform, CalibrateError> {
     if options.cpus.is_empty() {
         return Err(CalibrateError::NoCpu);
@@ -139,7 +173,7 @@ pub fn calibrate(
     let cpus: Vec<_> = options.cpus.iter().copied().map(Some).collect();
     let mut team = Team::new(Kernel::Copy, options.array, &cpus)
         .map_err(|source| hogs_error(options, source))?;
-    measure(options, machine, &mut team, progress)
+    measure(options, machine, &mut team, progress, stop)
 }
 
 fn measure(
@@ -147,10 +181,13 @@ fn measure(
     machine: Machine,
     bus: &mut dyn Bus,
     progress: &mut dyn FnMut(CalibrateProgress),
+    stop: &AtomicBool,
 ) -> Result<Platform, CalibrateError> {
     let partial = partial_path(&options.path);
+    // The points of an earlier calibration are not those of this one.
+    let _ = fs::remove_file(&partial);
     let platform = Platform::new(machine, options.effort);
-    let mut stages = stages::Stages::new(options, bus, platform, &partial, progress);
+    let mut stages = stages::Stages::new(options, bus, platform, &partial, progress, stop);
     stages.measure_all()?;
     let platform = stages.into_platform();
     platform.save(&options.path)?;

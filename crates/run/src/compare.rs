@@ -13,7 +13,7 @@ use crate::batch::{self, RunError, run_batch};
 use crate::jobs::Batch;
 use crate::observer::{Event, Observer};
 use crate::options::RunOptions;
-use crate::report::{BatchReport, Outcome};
+use crate::report::{BatchReport, LostOutput, Outcome};
 
 /// What to compare.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,9 +78,11 @@ pub fn compare_with(
             observer.event(Event::RunStarted { variant, round, rounds });
             let report = run(&of_run(options, variant, round), round, observer)?;
             let stopped = report.outcome == Outcome::Interrupted;
-            let run = ComparedRun { round, variant: variant.clone(), report };
-            if let Err(error) = compare.keep(&run) {
-                observer.event(Event::Notice(&format!("this run's result is not kept: {error}")));
+            let mut run = ComparedRun { round, variant: variant.clone(), report };
+            if let Err((path, error)) = compare.keep(&run) {
+                let reason = format!("the result of a run is not kept: {error}");
+                observer.event(Event::Notice(&format!("{}: {reason}", path.display())));
+                run.report.lost.push(LostOutput { path: path.to_owned(), reason });
             }
             runs.push(run);
             if stopped {
@@ -136,16 +138,21 @@ impl CompareOptions {
     }
 
     /// Appends a run to the results, where they are wanted.
-    fn keep(&self, run: &ComparedRun) -> io::Result<()> {
+    fn keep(&self, run: &ComparedRun) -> Result<(), (&Path, io::Error)> {
         let Some(path) = &self.results else { return Ok(()) };
-        let mut line = serde_json::to_vec(run)?;
-        line.push(b'\n');
-        OpenOptions::new().create(true).append(true).open(path)?.write_all(&line)
+        let append = || {
+            let mut line = serde_json::to_vec(run)?;
+            line.push(b'\n');
+            OpenOptions::new().create(true).append(true).open(path)?.write_all(&line)
+        };
+        append().map_err(|error| (path.as_path(), error))
     }
 }
 
 impl Comparison {
-    /// What may be concluded from `runs`. Rounds that are not complete do not count.
+    /// Concludes from `runs`. Rounds that are not complete do not count. A job that ends
+    /// with one code in some runs and with another in others makes the comparison void, because the
+    /// runs did different work; a job that ends with the same code in all of them does not.
     #[must_use]
     pub fn conclude(options: &CompareOptions, runs: Vec<ComparedRun>) -> Self {
         let of_variant = |variant: &str| -> Vec<&BatchReport> {
@@ -161,26 +168,79 @@ impl Comparison {
         };
         let baseline = options.variants.first().cloned().unwrap_or_default();
         let baseline_s = turnarounds(&baseline);
+        let compared: Vec<&ComparedRun> =
+            runs.iter().filter(|run| (run.round as usize) < rounds).collect();
+        let (void, failures) = match rounds {
+            0 => (None, Vec::new()),
+            _ => (different_work(&compared), constant_failures(&compared)),
+        };
         let summary = |(index, variant): (usize, &String)| {
             let turnaround_s = turnarounds(variant);
-            let deviations: Vec<f64> =
+            let deviations: Option<Vec<f64>> =
                 of_variant(variant)[..rounds].iter().map(|report| report.bandwidth_std).collect();
-            let difference = (index > 0)
+            let difference = (index > 0 && void.is_none())
                 .then(|| Difference::between(&baseline_s, &turnaround_s, options.confidence))
                 .flatten();
             VariantSummary {
                 variant: variant.clone(),
-                mean_s: metrics::mean(&turnaround_s).unwrap_or(0.0),
+                mean_s: metrics::mean(&turnaround_s),
                 rsd_percent: metrics::relative_std_deviation_percent(&turnaround_s),
-                bandwidth_std: metrics::mean(&deviations).unwrap_or(0.0),
-                verdict: if index == 0 { Verdict::Baseline } else { Verdict::of(difference) },
+                bandwidth_std: deviations.as_deref().and_then(metrics::mean),
+                verdict: match index {
+                    _ if void.is_some() => Verdict::Void,
+                    0 => Verdict::Baseline,
+                    _ => Verdict::of(difference),
+                },
                 turnaround_s,
                 difference,
             }
         };
         let variants = options.variants.iter().enumerate().map(summary).collect();
-        Self { baseline, rounds: rounds as u32, confidence: options.confidence, variants, runs }
+        let (rounds, confidence) = (rounds as u32, options.confidence);
+        Self { baseline, rounds, confidence, void, failures, variants, runs }
     }
+}
+
+/// The first sign that the runs did different work; none if they did the same.
+fn different_work(runs: &[&ComparedRun]) -> Option<String> {
+    let named = |run: &ComparedRun| format!("{} in round {}", run.variant, run.round + 1);
+    if let Some(run) = runs.iter().find(|run| run.report.outcome == Outcome::FailedFast) {
+        return Some(format!("a failed job ended the batch under {}", named(run)));
+    }
+    let first = runs.first()?;
+    runs.iter().find_map(|run| {
+        let pairs = first.report.jobs.iter().zip(&run.report.jobs);
+        let (before, now) = pairs.into_iter().find(|(a, b)| a.exit_code != b.exit_code)?;
+        let code = |code: Option<i32>| code.map_or("no exit code".to_owned(), |c| c.to_string());
+        Some(format!(
+            "{} ended with {} under {} and with {} under {}",
+            before.name,
+            code(before.exit_code),
+            named(first),
+            code(now.exit_code),
+            named(run)
+        ))
+    })
+}
+
+/// The jobs that failed in every run with the same code, by code.
+fn constant_failures(runs: &[&ComparedRun]) -> Vec<ConstantFailure> {
+    let mut failures: Vec<ConstantFailure> = Vec::new();
+    let Some(first) = runs.first() else { return failures };
+    for (index, job) in first.report.jobs.iter().enumerate() {
+        let Some(exit_code) = job.exit_code.filter(|code| *code != 0) else { continue };
+        let same = |run: &&ComparedRun| {
+            run.report.jobs.get(index).and_then(|job| job.exit_code) == Some(exit_code)
+        };
+        if !runs.iter().all(same) {
+            continue;
+        }
+        match failures.iter_mut().find(|failure| failure.exit_code == exit_code) {
+            Some(failure) => failure.jobs.push(job.name.clone()),
+            None => failures.push(ConstantFailure { exit_code, jobs: vec![job.name.clone()] }),
+        }
+    }
+    failures
 }
 
 /// What a comparison found.
@@ -192,10 +252,26 @@ pub struct Comparison {
     pub rounds: u32,
     /// Level of the confidence intervals, between 0 and 1.
     pub confidence: f64,
+    /// Reason for which nothing may be concluded: the runs did different work. Absent where they
+    /// did the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub void: Option<String>,
+    /// Jobs that failed in every run with the same code; these runs are compared all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<ConstantFailure>,
     /// The variants, in the order in which they were given.
     pub variants: Vec<VariantSummary>,
     /// Every run, in the order in which they ran.
     pub runs: Vec<ComparedRun>,
+}
+
+/// Jobs that ended with the same code, not zero, in every run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConstantFailure {
+    /// The code.
+    pub exit_code: i32,
+    /// Their names.
+    pub jobs: Vec<String>,
 }
 
 /// One run of a comparison; also one line of the results file.
@@ -216,12 +292,13 @@ pub struct VariantSummary {
     pub variant: String,
     /// Turnaround of each round, in seconds.
     pub turnaround_s: Vec<f64>,
-    /// Mean turnaround in seconds.
-    pub mean_s: f64,
+    /// Mean turnaround in seconds; absent where no round was completed.
+    pub mean_s: Option<f64>,
     /// Relative standard deviation of the turnaround in percent; absent for a single round.
     pub rsd_percent: Option<f64>,
-    /// Mean over the rounds of the standard deviation of bandwidth per quantum, bytes per second.
-    pub bandwidth_std: f64,
+    /// Mean over the rounds of the standard deviation of bandwidth per quantum, bytes per second;
+    /// absent where nothing was counted.
+    pub bandwidth_std: Option<f64>,
     /// Difference from the baseline, round by round; absent for the baseline and for a single
     /// round.
     pub difference: Option<Difference>,
@@ -232,6 +309,7 @@ pub struct VariantSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::JobReport;
 
     fn options(variants: &[&str], rounds: u32) -> CompareOptions {
         CompareOptions {
@@ -251,8 +329,8 @@ mod tests {
             quantum_ms: 100,
             turnaround_s,
             scheduler_s: 0.01,
-            bandwidth_mean: 1e9,
-            bandwidth_std: 1e8,
+            bandwidth_mean: Some(1e9),
+            bandwidth_std: Some(1e8),
             quanta: 10,
             bandwidth_breakdown: Vec::new(),
             ideal_average_bandwidth: None,
@@ -261,6 +339,7 @@ mod tests {
             media: Vec::new(),
             outcome: Outcome::Finished,
             notices: Vec::new(),
+            lost: Vec::new(),
             jobs: Vec::new(),
         };
         ComparedRun { round, variant: variant.to_owned(), report }
@@ -290,7 +369,7 @@ mod tests {
         let runs = runs(&[&[10.0, 9.0], &[12.0, 11.1], &[14.0, 12.9]]);
         let comparison = Comparison::conclude(&options(&["a", "b"], 3), runs);
         let [a, b] = &comparison.variants[..] else { panic!("two variants") };
-        assert_eq!((a.verdict, a.mean_s, a.difference), (Verdict::Baseline, 12.0, None));
+        assert_eq!((a.verdict, a.mean_s, a.difference), (Verdict::Baseline, Some(12.0), None));
         assert_eq!(b.verdict, Verdict::Faster);
         let difference = b.difference.expect("three rounds");
         assert!((difference.mean_s + 1.0).abs() < 1e-9);
@@ -325,6 +404,79 @@ mod tests {
         assert_eq!(comparison.rounds, 2);
         assert_eq!(comparison.variants[0].turnaround_s, [10.0, 10.0]);
         assert_eq!(comparison.runs.len(), 6);
+    }
+
+    #[test]
+    fn no_complete_round_has_no_figures() {
+        let mut runs = runs(&[&[10.0, 9.0]]);
+        runs[1].report.outcome = Outcome::Interrupted;
+        let comparison = Comparison::conclude(&options(&["a", "b"], 3), runs);
+        let [a, b] = &comparison.variants[..] else { panic!("two variants") };
+        assert_eq!((comparison.rounds, a.mean_s, b.bandwidth_std), (0, None, None));
+    }
+
+    /// Two rounds of `a` and `b` in which the jobs of each run end with these codes.
+    fn ended_with(codes: [&[i32]; 4]) -> Comparison {
+        let mut runs = runs(&[&[10.0, 5.0], &[10.0, 5.1]]);
+        for (run, codes) in runs.iter_mut().zip(codes) {
+            run.report.jobs = codes.iter().enumerate().map(|(i, code)| job(i, *code)).collect();
+        }
+        Comparison::conclude(&options(&["a", "b"], 2), runs)
+    }
+
+    fn job(index: usize, exit_code: i32) -> JobReport {
+        JobReport {
+            name: format!("job{index}"),
+            command: Vec::new(),
+            exit_code: Some(exit_code),
+            wall_s: 1.0,
+            running_s: 1.0,
+            quanta: 1,
+            instructions: None,
+            memory_reads: None,
+            memory_writes: None,
+            bandwidth_mean: None,
+            bandwidth_peak: None,
+            media: Vec::new(),
+            profile: None,
+            stdout: None,
+            stderr: None,
+        }
+    }
+
+    #[test]
+    fn a_job_that_fails_in_some_runs_makes_the_comparison_void() {
+        for codes in [[&[0, 0], &[0, 1], &[0, 0], &[0, 1]], [&[0, 2], &[0, 2], &[0, 2], &[0, 0]]] {
+            let comparison = ended_with(codes.map(|codes: &[i32; 2]| &codes[..]));
+            let void = comparison.void.as_deref().expect("different work");
+            assert!(void.starts_with("job1 ended with "), "{void}");
+            assert!(comparison.variants.iter().all(|v| v.verdict == Verdict::Void));
+            assert!(comparison.variants.iter().all(|v| v.difference.is_none()));
+            assert_eq!(comparison.failures, []);
+        }
+        let comparison = ended_with([&[0], &[1], &[0], &[0]]);
+        let expected = "job0 ended with 0 under a in round 1 and with 1 under b in round 1";
+        assert_eq!(comparison.void.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn jobs_that_always_end_with_the_same_code_are_compared_and_named() {
+        let comparison = ended_with([&[26, 0, 26, 7]; 4]);
+        assert_eq!((comparison.void, comparison.variants[1].verdict), (None, Verdict::Faster));
+        let failure = |exit_code, jobs: &[&str]| ConstantFailure {
+            exit_code,
+            jobs: jobs.iter().map(ToString::to_string).collect(),
+        };
+        assert_eq!(comparison.failures, [failure(26, &["job0", "job2"]), failure(7, &["job3"])]);
+    }
+
+    #[test]
+    fn a_batch_that_a_failed_job_ended_is_no_turnaround() {
+        let mut runs = runs(&[&[10.0, 1.0], &[10.0, 1.1]]);
+        runs[3].report.outcome = Outcome::FailedFast;
+        let comparison = Comparison::conclude(&options(&["a", "b"], 2), runs);
+        let expected = "a failed job ended the batch under b in round 2";
+        assert_eq!(comparison.void.as_deref(), Some(expected));
     }
 
     #[test]

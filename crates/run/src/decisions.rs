@@ -7,26 +7,35 @@ use std::path::{Path, PathBuf};
 use memweir_core::input::InputError;
 use memweir_policy::record::{Call, Header, Record};
 
+use crate::files;
+
 /// A record that is being written. Each line is handed to the kernel whole, so that whatever ends
 /// memweir leaves a file that can be read up to its last line.
 #[derive(Debug)]
 pub struct DecisionLog {
     path: PathBuf,
     file: File,
+    /// Calls in the file.
+    calls: u64,
 }
 
 impl DecisionLog {
     /// Starts the file at `path` with its header, replacing what is there.
     pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
         let mut file = File::create(path)?;
-        file.write_all(header.line().as_bytes())?;
-        Ok(Self { path: path.to_owned(), file })
+        let written = file.write_all(header.line().as_bytes());
+        written.inspect_err(|_| files::remove_unfinished(path))?;
+        Ok(Self { path: path.to_owned(), file, calls: 0 })
     }
 
     /// Appends calls; they are in the file when this returns.
     pub fn append(&mut self, calls: &[Call]) -> io::Result<()> {
-        let lines: String = calls.iter().map(Call::line).collect();
-        self.file.write_all(lines.as_bytes())
+        let first = self.calls + 1;
+        let lines: String =
+            calls.iter().zip(first..).map(|(call, number)| call.line(number)).collect();
+        self.file.write_all(lines.as_bytes())?;
+        self.calls += calls.len() as u64;
+        Ok(())
     }
 
     /// The file.

@@ -78,7 +78,7 @@ pub fn doctor(options: &DoctorOptions) -> DoctorReport {
             .map(|(name, mechanism)| (name.to_owned(), blocker::probe(mechanism)))
             .collect(),
         media: named(media::media(&memories)),
-        paging: named(paging::paging(&memories, try_memfd(), try_pagemap_scan())),
+        paging: named(paging::paging(&memories, machine.memory, try_memfd(), try_pagemap_scan())),
         privileges: named(system::privileges(root)),
         kernel_features: named(system::kernel_features(root)),
         tools: named(system::tools(&options.qemu)),

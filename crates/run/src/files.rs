@@ -1,11 +1,12 @@
 //! Where memweir keeps its files, and how it writes them so that no reader sees half of one.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
+use tempfile::NamedTempFile;
 
 /// memweir's directory below the XDG data directory: `$XDG_DATA_HOME/memweir`, by default
 /// `~/.local/share/memweir`. Fails where there is no home directory.
@@ -15,20 +16,90 @@ pub fn data_dir() -> io::Result<PathBuf> {
         .map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))
 }
 
-/// Writes `contents` to `path` through a temporary file and a rename, making the directory first.
-/// A reader sees the old file or the new one, and a full disk leaves the old one.
+/// Writes `contents` to `path` by a [`Replacement`], making the directory first.
 pub fn write_atomically(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    fs::create_dir_all(directory)?;
-    // Readable as any other file of the user, and not for them alone as temporary files are.
-    let mode = fs::Permissions::from_mode(0o666);
-    let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(directory)?;
-    file.write_all(contents)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let replacement = Replacement::of(path)?;
+    replacement.file().write_all(contents)?;
+    replacement.commit()
+}
+
+/// Checks that [`write_atomically`] can write to `path`, and leaves what is there as it is. The
+/// directory is made if it is missing.
+pub fn check_writable(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    Replacement::of(path).map(drop)
+}
+
+/// A file under another name that takes its own when it is complete. A reader sees the old file or
+/// the new one, and a full disk leaves the old one. Dropped without [`commit`](Self::commit), the
+/// new one vanishes. A symbolic link stays one. A device or pipe is written to in place.
+#[derive(Debug)]
+pub struct Replacement(Target);
+
+#[derive(Debug)]
+enum Target {
+    /// Beside the file that it replaces.
+    Temporary(NamedTempFile, PathBuf),
+    InPlace(File),
+}
+
+impl Replacement {
+    /// Begins the replacement of `path`.
+    ///
+    /// # Errors
+    /// If no file can be made in its directory.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            let device = fs::OpenOptions::new().write(true).open(path)?;
+            return Ok(Self(Target::InPlace(device)));
+        }
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        // Readable as any other file of the user, and not for them alone as temporary files are.
+        let mode = fs::Permissions::from_mode(0o666);
+        let file = tempfile::Builder::new().permissions(mode).tempfile_in(directory)?;
+        Ok(Self(Target::Temporary(file, path)))
+    }
+
+    /// The file to write to.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        match &self.0 {
+            Target::Temporary(file, _) => file.as_file(),
+            Target::InPlace(device) => device,
+        }
+    }
+
+    /// Gives the complete file its name.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
+    pub fn commit(self) -> io::Result<()> {
+        match self.0 {
+            Target::Temporary(file, path) => {
+                file.persist(path).map(|_| ()).map_err(|error| error.error)
+            }
+            Target::InPlace(_) => Ok(()),
+        }
+    }
+}
+
+/// Removes a file of results that was started and holds none; leaves devices and pipes alone.
+pub(crate) fn remove_unfinished(path: &Path) {
+    if path.is_file() {
+        let _ = fs::remove_file(path);
+    }
 }
 
 #[cfg(test)]
@@ -43,6 +114,33 @@ mod tests {
         write_atomically(&path, b"two").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_stays_a_link_and_a_device_a_device() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("file"), dir.path().join("link"));
+        fs::write(&path, b"old").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        write_atomically(&link, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        let full = write_atomically(Path::new("/dev/full"), b"x").unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        write_atomically(Path::new("/dev/null"), b"x").unwrap();
+    }
+
+    #[test]
+    fn a_check_leaves_files_as_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/results.json");
+        check_writable(&path).unwrap();
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+        write_atomically(&path, b"kept").unwrap();
+        check_writable(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"kept");
+        assert!(check_writable(path.parent().unwrap()).is_err());
+        assert!(check_writable(&path.join("below-a-file")).is_err());
     }
 
     #[test]

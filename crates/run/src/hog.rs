@@ -8,6 +8,7 @@ mod plan;
 mod team;
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::{Bytes, Lines, Nanos};
@@ -55,6 +56,9 @@ pub struct HogReport {
     pub seconds: f64,
     /// Sum of the instances' bandwidths, in bytes per second.
     pub bandwidth: f64,
+    /// True if a signal ended it before its time or its work was over.
+    #[serde(default)]
+    pub interrupted: bool,
     /// Each instance.
     pub instances: Vec<InstanceReport>,
 }
@@ -83,35 +87,41 @@ pub fn array_size(caches: Option<&CacheHierarchy>, instances: usize, memory: Byt
     Bytes((2 * llc.0).min(memory.0 / 2 / arrays).max(SMALLEST_ARRAY.0))
 }
 
-/// Runs Hog: every instance demands as much as `idle` nops after each step allow.
+/// Runs Hog: every instance demands as much as `idle` nops after each step allow. Setting `stop`
+/// ends it early.
 ///
 /// # Errors
 /// Where memory or a CPU cannot be had.
-pub fn hog(options: &HogOptions, idle: u32) -> io::Result<HogReport> {
+pub fn hog(options: &HogOptions, idle: u32, stop: &AtomicBool) -> io::Result<HogReport> {
     let load = Load::Steady { idle };
-    let mut report = run(options, options.kernel, &load)?;
+    let mut report = run(options, options.kernel, &load, stop)?;
     report.idle = Some(idle);
     Ok(report)
 }
 
-/// Runs HogSim: every instance replays `plan` over and over.
+/// Runs HogSim: every instance replays `plan` over and over. Setting `stop` ends it early.
 ///
 /// # Errors
 /// Where memory or a CPU cannot be had.
-pub fn hogsim(options: &HogOptions, plan: &Plan) -> io::Result<HogReport> {
-    let mut report = run(options, plan.kernel(), &Load::Replay(plan.clone()))?;
+pub fn hogsim(options: &HogOptions, plan: &Plan, stop: &AtomicBool) -> io::Result<HogReport> {
+    let mut report = run(options, plan.kernel(), &Load::Replay(plan.clone()), stop)?;
     report.demand = plan.demand().map(|demand| demand.0);
     Ok(report)
 }
 
-fn run(options: &HogOptions, kernel: Kernel, load: &Load) -> io::Result<HogReport> {
+fn run(
+    options: &HogOptions,
+    kernel: Kernel,
+    load: &Load,
+    stop: &AtomicBool,
+) -> io::Result<HogReport> {
     let cpus = match options.cpus.as_slice() {
         [] => vec![None],
         cpus => cpus.iter().copied().map(Some).collect(),
     };
     let mut team = Team::new(kernel, options.array, &cpus)?;
     let loads: Vec<_> = (0..cpus.len()).map(|member| (member, load)).collect();
-    let measured = team.run(&loads, options.limit, Afterwards::Stop)?;
+    let measured = team.run(&loads, options.limit, Afterwards::Stop, stop)?;
     let instances: Vec<_> = cpus
         .iter()
         .zip(&measured)
@@ -136,6 +146,7 @@ fn run(options: &HogOptions, kernel: Kernel, load: &Load) -> io::Result<HogRepor
             .unwrap_or(Nanos::ZERO)
             .as_secs_f64(),
         bandwidth: instances.iter().map(|instance| instance.bandwidth).sum(),
+        interrupted: stop.load(Ordering::Relaxed),
         instances,
     })
 }
@@ -145,6 +156,8 @@ mod tests {
     use memweir_core::cache::CacheGeometry;
 
     use super::*;
+
+    static GO_ON: AtomicBool = AtomicBool::new(false);
 
     fn options(limit: Limit) -> HogOptions {
         HogOptions { kernel: Kernel::Copy, array: Bytes(4 << 20), limit, cpus: Vec::new() }
@@ -167,7 +180,7 @@ mod tests {
     fn a_given_amount_of_work_is_done_exactly_by_every_instance() {
         let mut options = options(Limit::Work(Bytes(192 * 1000 + 1)));
         options.cpus = memweir_linux::topology::allowed_cpus().unwrap();
-        let report = hog(&options, 10).unwrap();
+        let report = hog(&options, 10, &GO_ON).unwrap();
         assert_eq!(report.instances.len(), options.cpus.len());
         for instance in &report.instances {
             // 192 bytes move per step of the copy kernel; the odd byte takes a step of its own.
@@ -179,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_given_time_is_run_at_least() {
-        let report = hog(&options(Limit::Time(Nanos::from_millis(20))), 0).unwrap();
+        let report = hog(&options(Limit::Time(Nanos::from_millis(20))), 0, &GO_ON).unwrap();
         assert!(report.seconds >= 0.02, "{report:?}");
         assert_eq!(
             report.bytes,
@@ -191,7 +204,7 @@ mod tests {
     fn a_cpu_that_does_not_exist_is_an_error() {
         let mut options = options(Limit::Work(Bytes(1)));
         options.cpus = vec![0, 1023];
-        assert!(hog(&options, 0).is_err());
+        assert!(hog(&options, 0, &GO_ON).is_err());
     }
 
     #[test]
@@ -202,7 +215,7 @@ mod tests {
         )
         .unwrap();
         // Three rounds of 31 lines.
-        let report = hogsim(&options(Limit::Work(Bytes(3 * 31 * 64))), &plan).unwrap();
+        let report = hogsim(&options(Limit::Work(Bytes(3 * 31 * 64))), &plan, &GO_ON).unwrap();
         assert_eq!(report.instances[0].memory_reads, 93);
         assert_eq!(report.kernel, Kernel::Read);
     }

@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use memweir_linux::private;
+
 /// The directory of one run's logs.
 #[derive(Clone, Debug)]
 pub struct Logs {
@@ -21,7 +23,11 @@ pub struct JobLogs {
 
 impl Logs {
     /// Logs in `directory`, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// The directory cannot be made, or is a link that another user made: it could lead anywhere.
     pub fn create(directory: &Path) -> io::Result<Self> {
+        private::no_foreign_link(directory)?;
         fs::create_dir_all(directory)?;
         // Reports name the files; their reader may be in another directory.
         Ok(Self { directory: fs::canonicalize(directory)? })
@@ -39,13 +45,13 @@ impl Logs {
         self.directory.join(format!("{name}.err"))
     }
 
-    /// Opens both files of a job, replacing what an earlier run left in them.
+    /// Opens both files of a job, replacing what an earlier run left in them. They are in append
+    /// mode: a job and its children write without overwriting each other.
+    ///
+    /// # Errors
+    /// As [`private::create`].
     pub fn open(&self, name: &str) -> io::Result<JobLogs> {
-        // Append mode: a job and its children write without overwriting each other.
-        let open = |path: PathBuf| {
-            File::create(&path)?;
-            OpenOptions::new().append(true).open(path)
-        };
+        let open = |path: PathBuf| private::create(&path);
         Ok(JobLogs { stdout: open(self.stdout_path(name))?, stderr: open(self.stderr_path(name))? })
     }
 }
@@ -73,6 +79,22 @@ mod tests {
         second.stderr.write_all(b"e").expect("space");
         assert_eq!(fs::read(logs.stdout_path("job")).expect("a file"), b"2");
         assert_eq!(fs::read(logs.stderr_path("job")).expect("a file"), b"e");
+    }
+
+    #[test]
+    fn what_lies_in_the_way_of_a_log_is_left_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let logs = Logs::create(directory.path()).expect("made");
+        let precious = directory.path().join("precious");
+        fs::write(&precious, "content").expect("space");
+        std::os::unix::fs::symlink(&precious, logs.stdout_path("link")).expect("a link");
+        let mode = nix::sys::stat::Mode::S_IRWXU;
+        nix::unistd::mkfifo(&logs.stderr_path("fifo"), mode).expect("a FIFO");
+        for (name, reason) in [("link", "symbolic link"), ("fifo", "not a regular file")] {
+            let error = logs.open(name).expect_err("refused").to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+        assert_eq!(fs::read(&precious).expect("a file"), b"content");
     }
 
     #[test]

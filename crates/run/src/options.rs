@@ -276,20 +276,31 @@ pub fn program(name: &OsStr, directory: &Path) -> Result<PathBuf, Refusal> {
     found.map_err(|error| Refusal { reason: error.reason, help: error.help })
 }
 
-/// Reads a file with the caches that the software meter simulates: the tables `l1d`, `l2` and
-/// `llc`, each with `size` in bytes, `ways` and `line` in bytes.
+/// Reads a file with the caches that the software meter simulates; see [`parse_caches`].
+///
+/// # Errors
+/// If the file cannot be read or describes no caches.
 pub fn caches(path: &Path) -> Result<CacheHierarchy, InputError> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
-    let caches: CacheHierarchy = toml::from_str(&text).map_err(|error| {
-        let refusal = InputError::new(&name, error.message());
+    parse_caches(&name, &text)
+}
+
+/// Reads the tables `l1d`, `l2` and `llc`, each with `size` in bytes, `ways` and `line` in bytes;
+/// `name` stands in messages.
+///
+/// # Errors
+/// If the text is no such file: with the line.
+pub fn parse_caches(name: &str, text: &str) -> Result<CacheHierarchy, InputError> {
+    let caches: CacheHierarchy = toml::from_str(text).map_err(|error| {
+        let refusal = InputError::new(name, error.message());
         match error.span() {
-            Some(span) => refusal.at(&text, span),
+            Some(span) => refusal.at(text, span),
             None => refusal,
         }
     })?;
-    caches.validate().map_err(|error| InputError::new(&name, error.to_string()))?;
+    caches.validate().map_err(|error| InputError::new(name, error.to_string()))?;
     Ok(caches)
 }
 

@@ -15,6 +15,7 @@ use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::InputError;
 use memweir_core::{Bytes, BytesPerSec};
 use memweir_linux::hog::Kernel;
+use memweir_linux::private;
 use memweir_policy::TargetCurve;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,9 @@ pub const FORMAT: u32 = 1;
 /// Saturation threshold over realistic peak: iabw Table 2 sets `T_B` to 35 transactions per
 /// microsecond on a bus whose realistic peak is 40 (section 2.1).
 pub const SATURATION_SHARE: f64 = 35.0 / 40.0;
+
+/// The largest calibration that is read; a full one of 64 cores has less than a tenth of it.
+const LARGEST: Bytes = Bytes(16 << 20);
 
 /// One machine's memory bus, as calibrated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -237,14 +241,20 @@ impl Platform {
         Ok(files::data_dir()?.join("platform.toml"))
     }
 
-    /// Reads `path`.
+    /// Reads `path`. At the [default path](Self::default_path), which no user names, the file has
+    /// to be one of this user.
     ///
     /// # Errors
     /// [`PlatformError::Io`] with `NotFound` where nothing was calibrated yet, and
     /// [`PlatformError::Invalid`] with line, key and reason where the file is no calibration.
     pub fn load(path: &Path) -> Result<Self, PlatformError> {
-        let text = fs::read_to_string(path)
-            .map_err(|source| PlatformError::Io { path: path.to_owned(), source })?;
+        let text = if Self::default_path().is_ok_and(|default| default == path) {
+            private::read(path, LARGEST)
+                .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
+        } else {
+            fs::read_to_string(path)
+        };
+        let text = text.map_err(|source| PlatformError::Io { path: path.to_owned(), source })?;
         Ok(Self::parse(&text, &path.display().to_string())?)
     }
 

@@ -2,17 +2,21 @@
 //!
 //! A native meter samples the program while it runs. The software meter needs two runs: one
 //! natively, for the time, and one under the emulator, for the counts; `profile/timing.rs` lays
-//! the second on the first. A program must therefore bear being run twice, and its input must be
-//! a file or nothing ([`input_of`]). The phases are found in `profile/phases.rs`.
+//! the second on the first. Each run sees the files as they are before the profile: it writes to a
+//! private copy (`profile/workspace.rs`). Runs that end differently make no profile
+//! (`profile/ends.rs`). A program must bear being run twice in all that is not a file, and its
+//! input must be a file or nothing ([`input_of`]). The phases are found in `profile/phases.rs`.
 
 mod addresses;
 mod emulated;
+mod ends;
 mod input;
 mod native;
 mod phases;
 mod report;
 mod timing;
 mod types;
+mod workspace;
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -28,19 +32,24 @@ use memweir_linux::qemu::Qemu;
 use memweir_linux::{Launch, Meter, MeterChoice, MeterKind};
 
 use crate::platform::Machine;
-use crate::store::Invocation;
+use crate::store::{InputFile, Invocation, inputs, not_written};
+use native::NativeRun;
 
+pub use ends::DifferentEnd;
 pub use input::{Input, input_of};
 pub use types::{
     Check, IntervalReport, PhaseReport, ProfileError, ProfileOptions, ProfileProgress,
     ProfileReport, Profiled, ProgramOutput, SamplingReport,
 };
+pub use workspace::Isolation;
+use workspace::{Counting, Workspace};
 
 /// The shortest interval: a native meter is read once in each.
 pub const SHORTEST_INTERVAL: Nanos = Nanos::MILLI;
 
 /// Profiles a program: runs it natively, and once more under the emulator if the software meter
-/// counts. Whatever the program does besides computing, it does in every run.
+/// counts. What the program writes to its files is discarded where [`Isolation`] reaches; what it
+/// does besides, it does in every run.
 ///
 /// SIGINT, SIGTERM and SIGHUP kill the program and end the profile. A caller with more threads
 /// than this one must have blocked them in the others, or they end memweir and the program runs on.
@@ -75,8 +84,8 @@ fn with_native_meter(
     meter: &mut dyn Meter,
     progress: &mut dyn FnMut(ProfileProgress),
 ) -> Result<Profiled, ProfileError> {
-    let command = command(invocation, options.output)?;
-    let mut run = native::run(command, Some(meter), options.interval, progress)?;
+    let workspace = Workspace::choose(invocation, options.isolation, Counting::Outside)?;
+    let (mut run, inputs) = natively(invocation, options, &workspace, Some(meter), progress)?;
     let capabilities = meter.capabilities();
     if options.media.len() > 1 && !capabilities.media {
         run.notices
@@ -95,7 +104,24 @@ fn with_native_meter(
         media: if capabilities.media { options.media.clone() } else { Media::dram_only() },
         sampling: None,
     };
-    Ok(report::build(invocation, options.interval, run, counted, &Machine::here()))
+    let around = report::Circumstances { workspace: &workspace, emulated: Vec::new(), inputs };
+    Ok(report::build(invocation, options.interval, run, counted, around, &Machine::here()))
+}
+
+/// The native run, and the input files that it did not write to. Its own files are gone then.
+fn natively(
+    invocation: &Invocation,
+    options: &ProfileOptions,
+    workspace: &Workspace,
+    meter: Option<&mut dyn Meter>,
+    progress: &mut dyn FnMut(ProfileProgress),
+) -> Result<(NativeRun, Vec<InputFile>), ProfileError> {
+    let given = inputs(invocation);
+    let mut command = command(invocation, options.output)?;
+    let place = workspace.place(&mut command)?;
+    let mut run = native::run(command, meter, options.interval, progress)?;
+    let view = run.view.take();
+    Ok((run, not_written(given, |path| place.inside(view.as_ref(), path))))
 }
 
 /// The native meter to use; none for the software meter.
@@ -164,5 +190,6 @@ fn command(invocation: &Invocation, output: ProgramOutput) -> Result<Launch, Pro
         stdout: own(&io::stdout()).map_err(os("passing on the output".to_owned()))?,
         stderr: own(&io::stderr()).map_err(os("passing on the output".to_owned()))?,
         cpus: Vec::new(),
+        private: None,
     })
 }

@@ -1,8 +1,12 @@
 //! What a batch did, as data. `run --json` is this structure, field by field.
 
+use std::path::PathBuf;
+
+use jiff::Timestamp;
 use memweir_core::medium::MediumKind;
 use serde::{Deserialize, Serialize};
 
+use crate::recording::Recording;
 use crate::store::MediumLines;
 
 /// One batch under one policy.
@@ -25,10 +29,11 @@ pub struct BatchReport {
     /// CPU time that memweir itself used while the batch ran, in seconds. Its guardian sleeps.
     #[serde(default)]
     pub scheduler_s: f64,
-    /// Mean over the quanta of the system's bandwidth, in bytes per second.
-    pub bandwidth_mean: f64,
+    /// Mean over the quanta of the system's bandwidth, in bytes per second; absent where nothing
+    /// was counted.
+    pub bandwidth_mean: Option<f64>,
     /// Standard deviation over the quanta of the system's bandwidth (iabw Fig. 9b).
-    pub bandwidth_std: f64,
+    pub bandwidth_std: Option<f64>,
     /// Number of quanta.
     pub quanta: u64,
     /// Share of the quanta per band of system bandwidth (the BTR breakdown of iabw Fig. 10).
@@ -47,8 +52,20 @@ pub struct BatchReport {
     pub outcome: Outcome,
     /// What the user should know: fallbacks taken, meters that failed.
     pub notices: Vec<String>,
+    /// Files that were asked for and could not be written to their end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostOutput>,
     /// The jobs, in the order of the jobs file.
     pub jobs: Vec<JobReport>,
+}
+
+/// A file of results that could not be written to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostOutput {
+    /// The file.
+    pub path: PathBuf,
+    /// The error, and the place of the results so far.
+    pub reason: String,
 }
 
 /// How a batch ended.
@@ -113,17 +130,66 @@ pub struct JobReport {
     pub memory_reads: Option<u64>,
     /// 64-byte lines written to memory; absent where the meter sees reads alone.
     pub memory_writes: Option<u64>,
-    /// Mean bandwidth while it was chosen, in bytes per second.
-    pub bandwidth_mean: f64,
+    /// Mean bandwidth while it was chosen, in bytes per second; absent where nothing was counted.
+    pub bandwidth_mean: Option<f64>,
     /// Highest bandwidth of a quantum, in bytes per second.
-    pub bandwidth_peak: f64,
+    pub bandwidth_peak: Option<f64>,
     /// Lines by medium, the local DRAM first; absent where media were not told apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<MediumLines>,
+    /// The recorded profile from which its behavior is expected; absent where there is none, or the
+    /// jobs file states figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileSource>,
     /// File with its standard output.
-    pub stdout: Option<std::path::PathBuf>,
+    pub stdout: Option<PathBuf>,
     /// File with its standard error.
-    pub stderr: Option<std::path::PathBuf>,
+    pub stderr: Option<PathBuf>,
+}
+
+/// A recorded profile that a batch uses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProfileSource {
+    /// Its source.
+    pub source: SourceKind,
+    /// Its key in the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The file that the jobs file names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// Name of the meter that counted.
+    pub meter: String,
+    /// When it was recorded.
+    pub recorded: Timestamp,
+    /// Its age at the start of the batch, in seconds.
+    pub age_s: f64,
+}
+
+impl ProfileSource {
+    /// The source of a recording that is read now.
+    pub(crate) fn of(source: SourceKind, recording: &Recording) -> Self {
+        let age = Timestamp::now().duration_since(recording.date);
+        Self {
+            source,
+            key: None,
+            file: None,
+            meter: recording.meter.clone(),
+            recorded: recording.date,
+            // A clock that was set back makes no profile younger than the batch.
+            age_s: age.as_secs_f64().max(0.0),
+        }
+    }
+}
+
+/// Source of a recorded profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceKind {
+    /// The profile store.
+    Store,
+    /// A recording that the jobs file names.
+    File,
 }
 
 impl BatchReport {

@@ -1,11 +1,13 @@
 //! The profile store: what programs did when they were profiled, kept for later batches.
 //!
 //! One SQLite file with one row per invocation. The same command line in the same directory on the
-//! same input is taken for the same behavior; a row also remembers the program file's size and
-//! time, so that a reader learns when the program has changed since. The profile itself is kept
-//! as a [`Recording`], coarsened if it is very long. What makes two invocations the same is in
+//! same input files is taken for the same behavior. A row remembers size and time of the program
+//! file and of the input files that the command line names (`store/inputs.rs`): a profile is of no
+//! use once an input has changed, and a reader learns when the program has. The profile itself is
+//! kept as a [`Recording`], coarsened if it is very long. What makes two invocations the same is in
 //! `store/key.rs`.
 
+mod inputs;
 mod key;
 
 use std::ffi::OsStr;
@@ -18,9 +20,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use memweir_core::profile::Profile;
 use memweir_core::{BytesPerSec, Counts, Media, Medium, MediumId, Nanos};
+use memweir_linux::private;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use inputs::named_paths;
+pub use inputs::{InputFile, inputs, not_written};
 use key::fingerprint;
 pub use key::{Invocation, ProgramKey};
 
@@ -35,7 +40,7 @@ const MAX_INTERVALS: usize = 3_600_000;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Schema changes, oldest first; the number of those applied is the file's `user_version`.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     "CREATE TABLE profiles (
     key            TEXT PRIMARY KEY NOT NULL,
     command        TEXT NOT NULL,
@@ -52,18 +57,47 @@ const MIGRATIONS: [&str; 2] = [
 ) STRICT",
     // Lines by medium, a `MediumLines` each; nothing where media were not told apart.
     "ALTER TABLE profiles ADD COLUMN media TEXT NOT NULL DEFAULT '[]'",
+    // The exit code of the runs and an `InputFile` each; absent in rows of earlier versions.
+    "ALTER TABLE profiles ADD COLUMN exit_code INTEGER;
+     ALTER TABLE profiles ADD COLUMN inputs TEXT",
 ];
 
 /// The newest schema.
 const SCHEMA: u32 = MIGRATIONS.len() as u32;
 
+/// Origin of a profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// Exit code of every run that the profile was made of.
+    pub exit_code: i32,
+    /// The files that the program was given and did not write to.
+    pub inputs: Vec<InputFile>,
+}
+
 /// A profile from the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredProfile {
+    /// The entry's key in hexadecimal.
+    pub key: String,
     /// The profile with its command, meter, machine and date.
     pub recording: Recording,
     /// Whether the program file has been replaced since it was profiled.
     pub program: ProgramState,
+    /// State of its input files.
+    pub inputs: InputState,
+    /// Exit code of the profiled runs; absent in entries of earlier versions.
+    pub exit_code: Option<i32>,
+}
+
+/// State of the input files of a stored profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InputState {
+    /// Same sizes and times.
+    Unchanged,
+    /// These differ or are gone: the profile describes other data.
+    Changed(Vec<String>),
+    /// An earlier version of memweir made the entry and did not record them.
+    Unrecorded,
 }
 
 /// Whether the program of a stored profile is still the one that was profiled.
@@ -96,6 +130,10 @@ pub struct StoreEntry {
     pub media: Vec<MediumLines>,
     /// Whether the program file has been replaced since.
     pub program: ProgramState,
+    /// State of its input files.
+    pub inputs: InputState,
+    /// Exit code of the profiled runs; absent in entries of earlier versions.
+    pub exit_code: Option<i32>,
 }
 
 /// What a program moved from and to one medium.
@@ -161,7 +199,10 @@ pub enum StoreError {
     #[error("profile store: {0}")]
     Damaged(String),
     /// No entry, or more than one, has a key that begins so.
-    #[error("profile store: {matches} entries have a key that begins with `{prefix}`")]
+    #[error("profile store: {} a key that begins with `{prefix}`", match matches {
+        0 => "no entry has".to_owned(),
+        _ => format!("{matches} entries have"),
+    })]
     NoSuchEntry {
         /// What was asked for.
         prefix: String,
@@ -194,7 +235,7 @@ impl Store {
     pub fn open(path: Option<&Path>) -> Result<Self, StoreError> {
         let path = match path {
             Some(path) => path.to_owned(),
-            None => Self::default_path()
+            None => own_default()
                 .map_err(|source| StoreError::Io { path: "profiles.sqlite".into(), source })?,
         };
         if let Some(parent) = path.parent() {
@@ -221,7 +262,12 @@ impl Store {
     }
 
     /// Keeps a profile, in place of an earlier one of the same invocation.
-    pub fn put(&self, key: &ProgramKey, recording: &Recording) -> Result<(), StoreError> {
+    pub fn put(
+        &self,
+        key: &ProgramKey,
+        recording: &Recording,
+        provenance: &Provenance,
+    ) -> Result<(), StoreError> {
         let io_error = |source| StoreError::Io { path: key.program().to_owned(), source };
         let (size, mtime) = fingerprint(key.program()).map_err(io_error)?;
         let profile = &recording.profile;
@@ -229,9 +275,11 @@ impl Store {
         let command = serde_json::to_string(&recording.command).map_err(damaged)?;
         let media = MediumLines::of(&profile.total(), &recording.media);
         let media = serde_json::to_string(&media).map_err(damaged)?;
+        let inputs = serde_json::to_string(&provenance.inputs).map_err(damaged)?;
         self.connection
             .execute(
-                "INSERT OR REPLACE INTO profiles VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO profiles
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
                     key.as_str(),
                     command,
@@ -246,6 +294,8 @@ impl Store {
                     profile.mean_bandwidth().0,
                     compact(recording, MAX_INTERVALS).to_bytes(),
                     media,
+                    provenance.exit_code,
+                    inputs,
                 ],
             )
             .map_err(|error| self.database(error))?;
@@ -311,13 +361,15 @@ impl Store {
         let found = self
             .connection
             .query_row("SELECT * FROM profiles WHERE key = ?", [key], |row| {
-                Ok((row.get::<_, Vec<u8>>("recording")?, program_state(row)?))
+                let (program, exit_code) = (program_state(row)?, row.get("exit_code")?);
+                Ok((row.get::<_, Vec<u8>>("recording")?, program, exit_code, input_state(row)?))
             })
             .optional()
             .map_err(|error| self.database(error))?;
-        let Some((bytes, program)) = found else { return Ok(None) };
+        let Some((bytes, program, exit_code, inputs)) = found else { return Ok(None) };
         let recording = Recording::from_bytes(bytes, &format!("entry {key}"))?;
-        Ok(Some(StoredProfile { recording, program }))
+        let (key, inputs) = (key.to_owned(), inputs?);
+        Ok(Some(StoredProfile { key, recording, program, inputs, exit_code }))
     }
 
     fn migrate(&mut self) -> Result<(), StoreError> {
@@ -343,6 +395,18 @@ impl Store {
 
     fn database(&self, source: rusqlite::Error) -> StoreError {
         StoreError::Database { path: self.path.clone(), source }
+    }
+}
+
+/// The default path. What is there, if anything, has to be a file of this user: no user named it.
+fn own_default() -> io::Result<PathBuf> {
+    let path = Store::default_path()?;
+    match private::open(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let reason = format!("{}: {error}; name it with --store", path.display());
+            Err(io::Error::new(error.kind(), reason))
+        }
+        _ => Ok(path),
     }
 }
 
@@ -377,6 +441,11 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Result<StoreEntry, StoreError>> {
         bandwidth: BytesPerSec(row.get("bandwidth")?),
         media,
         program: program_state(row)?,
+        inputs: match input_state(row)? {
+            Ok(inputs) => inputs,
+            Err(error) => return Ok(Err(error)),
+        },
+        exit_code: row.get("exit_code")?,
         key,
     }))
 }
@@ -390,6 +459,19 @@ fn program_state(row: &Row<'_>) -> rusqlite::Result<ProgramState> {
     } else {
         ProgramState::Changed
     })
+}
+
+fn input_state(row: &Row<'_>) -> rusqlite::Result<Result<InputState, StoreError>> {
+    let Some(recorded) = row.get::<_, Option<String>>("inputs")? else {
+        return Ok(Ok(InputState::Unrecorded));
+    };
+    let Ok(inputs) = serde_json::from_str::<Vec<InputFile>>(&recorded) else {
+        let key: String = row.get("key")?;
+        return Ok(Err(StoreError::Damaged(format!("entry {key}: its inputs are unreadable"))));
+    };
+    let changed: Vec<String> =
+        inputs.into_iter().filter(InputFile::has_changed).map(|input| input.path).collect();
+    Ok(Ok(if changed.is_empty() { InputState::Unchanged } else { InputState::Changed(changed) }))
 }
 
 #[cfg(test)]

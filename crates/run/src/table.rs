@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use memweir_linux::private;
 use parquet::basic::{Compression, Repetition, Type as Physical, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -132,7 +133,7 @@ impl Table {
 }
 
 fn headed(path: &Path, columns: &[Column]) -> io::Result<csv::Writer<File>> {
-    let mut writer = csv::Writer::from_writer(File::create(path)?);
+    let mut writer = csv::Writer::from_writer(private::create(path)?);
     writer.write_record(columns.iter().map(|column| &column.name)).map_err(io::Error::other)?;
     writer.flush()?;
     Ok(writer)
@@ -151,7 +152,8 @@ fn parquet_file(path: &Path, columns: &[Column], rows: &[Vec<Cell>]) -> Result<(
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .build();
     let schema = Arc::new(schema(columns)?);
-    let mut writer = SerializedFileWriter::new(File::create(path)?, schema, Arc::new(properties))?;
+    let mut writer =
+        SerializedFileWriter::new(private::create(path)?, schema, Arc::new(properties))?;
     for rows in rows.chunks(ROWS_PER_GROUP) {
         let mut group = writer.next_row_group()?;
         for (index, column) in columns.iter().enumerate() {

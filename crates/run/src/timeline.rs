@@ -13,8 +13,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use memweir_core::{BytesPerSec, Counts, Media, MediumId, Nanos};
+use memweir_linux::private;
 use serde::{Deserialize, Serialize};
 
+use crate::files;
 use crate::options::Refusal;
 
 /// One job in one quantum. Bandwidths are in bytes per second.
@@ -86,7 +88,7 @@ impl Format {
                 "end it in .csv or .parquet",
             )),
             other => Err(Refusal::new(
-                format!("a timeline cannot be written as `.{other}`"),
+                format!("a table cannot be written as `.{other}`"),
                 memweir_core::names::suggestion(other, ["csv", "parquet"]),
             )),
         }
@@ -105,11 +107,15 @@ pub struct Timeline {
 impl Timeline {
     /// Starts the file at `path`, replacing what is there.
     pub fn create(path: &Path, format: Format) -> io::Result<Self> {
-        let journal_path = match format {
-            Format::Csv => path.to_owned(),
-            Format::Parquet => with_ending(path, ".partial.csv"),
+        let (journal_path, file) = match format {
+            Format::Csv => (path.to_owned(), File::create(path)?),
+            Format::Parquet => {
+                let journal = with_ending(path, ".partial.csv");
+                let file = private::create(&journal)?;
+                (journal, file)
+            }
         };
-        let journal = csv::Writer::from_writer(File::create(&journal_path)?);
+        let journal = csv::Writer::from_writer(file);
         Ok(Self { path: path.to_owned(), format, journal_path, journal })
     }
 
@@ -121,11 +127,43 @@ impl Timeline {
         self.journal.flush()
     }
 
+    /// The file that was asked for.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the file up after a failure. Removes it if it holds no whole row; else returns a clause
+    /// that names the file with the rows so far, unless that is the one that was asked for.
+    #[must_use]
+    pub fn abandon(self) -> String {
+        let Self { path, journal_path, journal, .. } = self;
+        // The writer tries the rest once more, which may leave half of a row.
+        drop(journal);
+        if !journal_path.is_file() {
+            return String::new();
+        }
+        let rows = std::fs::read(&journal_path).unwrap_or_default();
+        let whole = rows.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let head = rows.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if whole <= head {
+            files::remove_unfinished(&journal_path);
+            return String::new();
+        }
+        let cut = File::options().write(true).open(&journal_path);
+        let _ = cut.and_then(|file| file.set_len(whole as u64));
+        match journal_path == path {
+            true => String::new(),
+            false => format!("; the rows so far are in {}", journal_path.display()),
+        }
+    }
+
     /// Ends the file. On failure the rows stay in the journal, whose path the error names.
     pub fn finish(mut self) -> io::Result<()> {
         self.journal.flush()?;
         if self.format == Format::Parquet {
             parquet::from_journal(&self.journal_path, &self.path).map_err(|error| {
+                files::remove_unfinished(&with_ending(&self.path, ".partial"));
                 let journal = self.journal_path.display();
                 io::Error::other(format!("{error}; the rows are in {journal}"))
             })?;

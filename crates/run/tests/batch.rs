@@ -56,7 +56,7 @@ fn every_mechanism_that_works_here_runs_a_batch_to_its_end() {
     for mechanism in [Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::CgroupV1] {
         let probe = memweir_linux::blocker::probe(mechanism);
         if !probe.available {
-            eprintln!("SKIPPED: {mechanism}: {}", probe.reason);
+            memweir_test_support::skip!(Kernel, "{mechanism}: {}", probe.reason);
             continue;
         }
         let options = RunOptions { mechanism: Some(mechanism), ..options(directory.path()) };
@@ -81,8 +81,10 @@ fn five_hundred_jobs_fit_into_one_batch() {
 #[test]
 fn a_job_is_over_when_its_last_child_is() {
     if !memweir_linux::blocker::probe(Mechanism::CgroupV2).available {
-        eprintln!("SKIPPED: only groups know children that leave their session");
-        return;
+        return memweir_test_support::skip!(
+            Privilege,
+            "only groups know children that leave their session"
+        );
     }
     let directory = tempfile::tempdir().expect("a directory");
     let daemon = "setsid sh -c 'sleep 0.7; echo late' & exit 5";
@@ -155,13 +157,11 @@ fn a_program_that_cannot_be_executed_fails_alone() {
 #[test]
 fn a_full_disk_costs_logs_timeline_and_record_but_no_job() {
     if !geteuid().is_root() {
-        eprintln!("SKIPPED: only root can mount a small disk");
-        return;
+        return memweir_test_support::skip!(Privilege, "only root can mount a small disk");
     }
     let directory = tempfile::tempdir().expect("a directory");
     let Some(_disk) = support::SmallDisk::mount(directory.path()) else {
-        eprintln!("SKIPPED: a small disk cannot be mounted here");
-        return;
+        return memweir_test_support::skip!(Privilege, "a small disk cannot be mounted here");
     };
     let options = RunOptions {
         timeline: Some(directory.path().join("timeline.csv")),
@@ -179,6 +179,7 @@ fn a_full_disk_costs_logs_timeline_and_record_but_no_job() {
     assert!(told, "{:?}", report.notices);
     let ended = report.notices.iter().any(|n| n.contains("no more decisions are recorded"));
     assert!(ended, "{:?}", report.notices);
+    assert!(report.lost.iter().any(|lost| lost.path.ends_with("decisions.jsonl")), "{report:?}");
     // Up to there it is whole.
     let record = decisions::read(&directory.path().join("decisions.jsonl")).expect("a record");
     assert_eq!(replay(&record, None).expect("its policy").differences, []);
@@ -256,7 +257,10 @@ fn declared_jobs_are_metered_along_their_profiles() {
         assert!((lines / expected - 1.0).abs() < 0.01, "{lines} of {expected}");
         assert_eq!(job.memory_writes, Some(0));
     }
-    assert!(report.bandwidth_mean > 0.0 && !report.bandwidth_breakdown.is_empty());
+    assert!(
+        report.bandwidth_mean.is_some_and(|mean| mean > 0.0)
+            && !report.bandwidth_breakdown.is_empty()
+    );
     let rows = fs::read_to_string(timeline).expect("a timeline");
     assert!(rows.lines().count() as u64 > report.quanta, "{rows}");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use memweir_linux::MeterKind;
 use memweir_linux::qemu::{Qemu, QemuPaths};
-use memweir_run::profile::{ProfileOptions, ProgramOutput, profile};
+use memweir_run::profile::{Isolation, ProfileOptions, ProgramOutput, profile};
 use memweir_run::store::Invocation;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -21,8 +21,7 @@ fn main() {
         return profile_a_program_that_never_ends(Path::new(&directory));
     }
     if let Err(error) = Qemu::find(&QemuPaths::default()) {
-        eprintln!("SKIPPED: {error}");
-        return;
+        return memweir_test_support::skip!(Program, "{error}");
     }
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         a_signal_kills_the_program_too(signal);
@@ -41,6 +40,8 @@ fn profile_a_program_that_never_ends(directory: &Path) {
     let options = ProfileOptions {
         meter: Some(MeterKind::Software),
         output: ProgramOutput::Discard,
+        // The test reads what the program writes.
+        isolation: Some(Isolation::None),
         ..ProfileOptions::default()
     };
     let error = profile(&endless, &options, &mut |_| ()).unwrap_err();

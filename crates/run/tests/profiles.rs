@@ -10,7 +10,8 @@ use memweir_core::softpmu::Sampling;
 use memweir_linux::MeterKind;
 use memweir_linux::qemu::{Qemu, QemuPaths};
 use memweir_run::profile::{
-    Check, ProfileError, ProfileOptions, ProfileProgress, Profiled, ProgramOutput, profile,
+    Check, Isolation, ProfileError, ProfileOptions, ProfileProgress, Profiled, ProgramOutput,
+    profile,
 };
 use memweir_run::recording::Recording;
 use memweir_run::store::{Invocation, ProgramKey, Store};
@@ -42,7 +43,7 @@ fn program(path: &str, arguments: &[&str], directory: &Path) -> Invocation {
 fn emulator_is_missing() -> bool {
     let missing = Qemu::find(&QemuPaths::default()).err();
     if let Some(error) = &missing {
-        eprintln!("SKIPPED: {error}");
+        memweir_test_support::skip!(Program, "{error}");
     }
     missing.is_some()
 }
@@ -101,7 +102,7 @@ fn a_sort_is_profiled_along_its_native_time() {
     // Into the store and a file, and out again.
     let store = Store::open(Some(&dir.path().join("profiles.sqlite"))).unwrap();
     let key = ProgramKey::of(&sort).unwrap();
-    store.put(&key, &profiled.recording).unwrap();
+    profiled.keep(&store, &key).unwrap();
     assert_eq!(store.get(&key).unwrap().unwrap().recording, profiled.recording);
     let file = dir.path().join("sort.parquet");
     profiled.recording.save(&file).unwrap();
@@ -143,6 +144,77 @@ fn sampling_says_what_it_simulated_and_how_far_off_it_is() {
     assert!(error.abs() < 0.6, "{sampling:?}");
 }
 
+/// A script that fails if its output is there already.
+const ONCE: &str = "test ! -e made && echo made > made && cp given taken && rm given";
+
+#[test]
+fn every_run_finds_the_files_as_they_were_and_leaves_them_so() {
+    if emulator_is_missing() {
+        return;
+    }
+    for isolation in [Isolation::Overlay, Isolation::Copy] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("given"), "x").unwrap();
+        let options = ProfileOptions {
+            isolation: Some(isolation),
+            sampling: Sampling::Share(0.5),
+            check: Check::FullRun,
+            ..options()
+        };
+        let once = program("/bin/sh", &["-c", ONCE], dir.path());
+        let profiled = match profile(&once, &options, &mut |_| ()) {
+            Err(ProfileError::Invalid(error)) if isolation == Isolation::Overlay => {
+                memweir_test_support::skip!(Privilege, "{error}");
+                continue;
+            }
+            profiled => profiled.unwrap(),
+        };
+        let report = &profiled.report;
+        assert_eq!((report.exit_code, report.isolation), (0, isolation));
+        assert_eq!((&report.unusable, &report.different_end), (&None, &None));
+        assert_eq!(report.private, [fs::canonicalize(dir.path()).unwrap()]);
+        let left: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["given"], "{isolation:?}");
+        // The program removes what it was given, which makes that an input all the same.
+        assert_eq!(profiled.inputs.len(), 1, "{:?}", profiled.inputs);
+    }
+}
+
+#[test]
+fn runs_that_share_their_files_and_end_differently_are_not_stored() {
+    if emulator_is_missing() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("given"), "x").unwrap();
+    let shared = ProfileOptions { isolation: Some(Isolation::None), ..options() };
+    let once = program("/bin/sh", &["-c", ONCE], dir.path());
+    let profiled = run(&once, &shared);
+    let different = profiled.report.different_end.unwrap();
+    assert_eq!((different.native, different.emulated), (0, 1));
+    let reason = profiled.report.unusable.as_deref().unwrap();
+    assert!(reason.contains("the runs share their files"), "{reason}");
+    let store = Store::open(Some(&dir.path().join("profiles.sqlite"))).unwrap();
+    profiled.keep(&store, &ProgramKey::of(&once).unwrap()).unwrap();
+    assert_eq!(store.list().unwrap(), []);
+}
+
+#[test]
+fn a_program_that_is_killed_is_not_stored() {
+    if emulator_is_missing() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let killed = program("/bin/sh", &["-c", "kill -9 $$"], dir.path());
+    let profiled = run(&killed, &options());
+    assert_eq!((profiled.report.exit_code, profiled.report.different_end), (137, None));
+    assert_eq!(profiled.report.unusable.as_deref(), Some("SIGKILL ended the program"));
+    let store = Store::open(Some(&dir.path().join("profiles.sqlite"))).unwrap();
+    profiled.keep(&store, &ProgramKey::of(&killed).unwrap()).unwrap();
+    assert_eq!(store.list().unwrap(), []);
+}
+
 #[test]
 fn a_native_meter_samples_the_running_program() {
     let events =
@@ -155,8 +227,7 @@ fn a_native_meter_samples_the_running_program() {
     let report = match profile(&dd, &native, &mut |_| ()) {
         Ok(profiled) => profiled.report,
         Err(ProfileError::NoMeter(reason)) => {
-            eprintln!("SKIPPED: {reason}");
-            return;
+            return memweir_test_support::skip!(Kernel, "{reason}");
         }
         Err(error) => panic!("{error}"),
     };

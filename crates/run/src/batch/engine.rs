@@ -16,6 +16,7 @@ mod record;
 mod start;
 
 use memweir_core::{BytesPerSec, Counts, JobId, Media, Nanos};
+use memweir_linux::blocker::Demand;
 use memweir_linux::{Blocker, Capabilities, Meter};
 use memweir_policy::record::RecordingScheduler;
 use memweir_policy::{Decision, JobSpec, Observation, Running};
@@ -28,7 +29,7 @@ use crate::decisions::DecisionLog;
 use crate::jobs::Batch;
 use crate::observer::{Event, Observer};
 use crate::options::{OnExit, OnFailure};
-use crate::report::Outcome;
+use crate::report::{LostOutput, Outcome};
 use crate::timeline::Timeline;
 pub(super) use start::Starter;
 
@@ -74,6 +75,7 @@ pub(super) struct Books {
     /// Of the whole batch, at its submission: iabw eq. (10).
     pub(super) ideal_average: Option<BytesPerSec>,
     pub(super) notices: Vec<String>,
+    pub(super) lost: Vec<LostOutput>,
 }
 
 /// How a job stands.
@@ -124,6 +126,7 @@ pub(super) struct Engine<'a> {
     failed: bool,
     ideal_average: Option<BytesPerSec>,
     notices: Vec<String>,
+    lost: Vec<LostOutput>,
 }
 
 impl<'a> Engine<'a> {
@@ -157,6 +160,7 @@ impl<'a> Engine<'a> {
             failed: false,
             ideal_average: None,
             notices: Vec::new(),
+            lost: Vec::new(),
         }
     }
 
@@ -178,6 +182,7 @@ impl<'a> Engine<'a> {
             ideal_average: self.ideal_average,
             ledger: self.parts.ledger,
             notices: self.notices,
+            lost: self.lost,
         })
     }
 
@@ -289,13 +294,15 @@ impl<'a> Engine<'a> {
         let everything = self.unblockable || self.decision.running == Running::Everything;
         let jobs: Vec<JobId> = match &self.decision.running {
             Running::Only(jobs) if !everything => jobs.clone(),
-            _ => (0..self.slots.len() as u32)
-                .map(JobId)
-                .filter(|job| self.slots[job.index()].stage != Stage::Over)
-                .collect(),
+            _ => self.unfinished().collect(),
         };
         let (fresh, started): (Vec<JobId>, Vec<JobId>) =
             jobs.iter().partition(|job| self.slots[job.index()].stage == Stage::Waiting);
+        let demand = Demand {
+            total: self.cores_of(self.unfinished()),
+            running: self.cores_of(jobs.iter().copied()),
+        };
+        self.parts.blocker.set_demand(demand);
         if !everything && let Err(error) = self.parts.blocker.run_only(&started) {
             self.give_up_blocking(&error.to_string());
         }
@@ -308,6 +315,17 @@ impl<'a> Engine<'a> {
         }
         self.place();
         self.start(&fresh);
+    }
+
+    /// The jobs that are not over, started or not.
+    fn unfinished(&self) -> impl Iterator<Item = JobId> {
+        let jobs = (0..self.slots.len() as u32).map(JobId);
+        jobs.filter(|job| self.slots[job.index()].stage != Stage::Over)
+    }
+
+    /// The cores that jobs ask for.
+    fn cores_of(&self, jobs: impl Iterator<Item = JobId>) -> u32 {
+        jobs.map(|job| self.parts.batch.jobs[job.index()].cores).sum()
     }
 
     /// Binds the chosen single-core jobs to cores of their own, where that is wanted.

@@ -14,7 +14,8 @@ use crate::declared::Declaration;
 use crate::jobs::{Batch, Job};
 use crate::options;
 use crate::recording::Recording;
-use crate::store::{Invocation, ProgramKey, ProgramState, Store, StoreError};
+use crate::report::{ProfileSource, SourceKind};
+use crate::store::{InputState, Invocation, ProgramKey, ProgramState, Store, StoreError};
 
 /// What is known of one job.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +31,10 @@ pub struct Known {
     pub media: Media,
     /// Whether it tells the media of the batch apart, see [`Knowledge::place`].
     pub by_medium: bool,
+    /// Source of the profile; absent where there is none.
+    pub source: Option<ProfileSource>,
+    /// Reason for which the profile in the store is not used.
+    pub outdated: Option<String>,
 }
 
 /// What is known of the jobs of a batch.
@@ -58,33 +63,45 @@ impl Knowledge {
     ) -> Result<Self, InputError> {
         let mut knowledge = Self::default();
         for (job, program) in batch.jobs.iter().zip(programs) {
-            let recorded = match &job.profile {
-                Some(path) => Some(recorded_in(path, &job.name)?),
-                None => store.and_then(|store| knowledge.stored(store, job, program)),
+            let found = match (&job.profile, store) {
+                (Some(path), _) => Ok(Some(recorded_in(path, &job.name)?)),
+                (None, Some(store)) => knowledge.stored(store, job, program),
+                (None, None) => Ok(None),
             };
-            let (recorded, media) = recorded.map(|r| (r.profile, r.media)).unzip();
-            // Figures in the jobs file tell no media.
-            let media = media.filter(|_| !job.declares_traffic()).unwrap_or_default();
-            knowledge.jobs.push(Known { media, ..Known::of(job, recorded) });
+            let outdated = found.as_ref().err().cloned();
+            let told = |reason| format!("the profile of {} is not used: {reason}", job.name);
+            knowledge.notices.extend(outdated.as_ref().map(told));
+            let (recording, source) = found.ok().flatten().unzip();
+            let (recorded, media) = recording.map(|r| (r.profile, r.media)).unzip();
+            // Figures in the jobs file tell no media, and go before a recording.
+            let declares = job.declares_traffic();
+            let media = media.filter(|_| !declares).unwrap_or_default();
+            let source = source.filter(|_| !declares);
+            knowledge.jobs.push(Known { media, source, outdated, ..Known::of(job, recorded) });
         }
         Ok(knowledge)
     }
 
-    fn stored(&mut self, store: &Store, job: &Job, program: &Path) -> Option<Recording> {
-        let stored = match lookup(store, job, program) {
-            Ok(stored) => stored?,
-            Err(error) => {
-                self.notices.push(format!("what is known of {} is not used: {error}", job.name));
-                return None;
-            }
-        };
+    /// The profile of a job in the store and its source, or why it is of no use.
+    fn stored(
+        &mut self,
+        store: &Store,
+        job: &Job,
+        program: &Path,
+    ) -> Result<Option<(Recording, ProfileSource)>, String> {
+        let found = lookup(store, job, program).map_err(|error| error.to_string())?;
+        let Some(stored) = found else { return Ok(None) };
+        if let InputState::Changed(files) = &stored.inputs {
+            return Err(format!("{} changed since it was recorded", files.join(", ")));
+        }
         if stored.program == ProgramState::Changed {
             self.notices.push(format!(
                 "the profile of {} is from before its program was replaced; profile it again",
                 job.name
             ));
         }
-        Some(stored.recording)
+        let source = ProfileSource::of(SourceKind::Store, &stored.recording);
+        Ok(Some((stored.recording, ProfileSource { key: Some(stored.key), ..source })))
     }
 
     /// Lays what is known on the media of a batch. A placement by share divides the traffic of a
@@ -218,15 +235,19 @@ fn renumbered(counts: &Counts, numbers: &[usize]) -> Counts {
     Counts::by_medium(counts.instructions, traffic)
 }
 
-fn recorded_in(path: &Path, job: &str) -> Result<Recording, InputError> {
-    Recording::load(path)
-        .map_err(|error| InputError::new(path.display().to_string(), error.to_string()).key(job))
+/// The recording that the jobs file names, and its source.
+fn recorded_in(path: &Path, job: &str) -> Result<(Recording, ProfileSource), InputError> {
+    let recording = Recording::load(path)
+        .map_err(|error| InputError::new(path.display().to_string(), error.to_string()).key(job))?;
+    let source = ProfileSource::of(SourceKind::File, &recording);
+    Ok((recording, ProfileSource { file: Some(path.to_owned()), ..source }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::jobs::Command;
+    use crate::store::{Provenance, inputs};
     use jiff::Timestamp;
 
     fn job() -> Job {
@@ -302,7 +323,7 @@ mod tests {
             profile: recorded(),
         };
         let key = ProgramKey::of(&invocation(&job, &programs[0])).expect("it exists");
-        store.put(&key, &recording).expect("space");
+        store.put(&key, &recording, &Provenance::default()).expect("space");
         assert_eq!(unknown_jobs(&batch, Some(&path)).expect("a store"), [0usize; 0]);
         let knowledge = Knowledge::gather(&batch, &programs, Some(&store)).expect("readable");
         assert_eq!(knowledge.specs(&batch)[0].expected_bandwidth, Some(BytesPerSec(5e8)));
@@ -311,6 +332,39 @@ mod tests {
         let other = Job { command: Command::Exec(vec!["/bin/true".into(), "-x".into()]), ..job };
         let batch = Batch { jobs: vec![other] };
         assert_eq!(unknown_jobs(&batch, Some(&path)).expect("a store"), [0]);
+    }
+
+    #[test]
+    fn a_profile_of_other_input_is_not_used_and_the_user_is_told() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = Store::open(Some(&directory.path().join("store.sqlite"))).expect("a store");
+        std::fs::write(directory.path().join("input"), "old").expect("space");
+        let command = Command::Exec(vec!["/bin/true".into(), "input".into()]);
+        let job = Job { command, directory: Some(directory.path().to_owned()), ..job() };
+        let invocation = invocation(&job, Path::new("/bin/true"));
+        let key = ProgramKey::of(&invocation).expect("it exists");
+        let recording = Recording {
+            command: Vec::new(),
+            meter: "software".to_owned(),
+            machine: "test".to_owned(),
+            date: Timestamp::now(),
+            media: Media::dram_only(),
+            profile: recorded(),
+        };
+        let provenance = Provenance { exit_code: 0, inputs: inputs(&invocation) };
+        store.put(&key, &recording, &provenance).expect("space");
+        let batch = Batch { jobs: vec![job] };
+        let gather =
+            || Knowledge::gather(&batch, &["/bin/true".into()], Some(&store)).expect("readable");
+        let source = gather().jobs[0].source.clone().expect("it is used");
+        assert_eq!((source.key.as_deref(), source.recorded), (Some(key.as_str()), recording.date));
+        assert!((0.0..60.0).contains(&source.age_s), "{source:?}");
+
+        std::fs::write(directory.path().join("input"), "new data").expect("space");
+        let knowledge = gather();
+        assert_eq!((&knowledge.jobs[0].profile, &knowledge.jobs[0].source), (&None, &None));
+        let [notice] = &knowledge.notices[..] else { panic!("{:?}", knowledge.notices) };
+        assert!(notice.contains("is not used") && notice.contains("input changed"), "{notice}");
     }
 
     /// DRAM and these beside it.

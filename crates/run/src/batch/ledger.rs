@@ -236,9 +236,10 @@ impl Ledger {
                 .map(|_| account.counts.instructions),
             memory_reads: counted.map(|_| account.counts.reads.0),
             memory_writes: counted.filter(|sees| sees.writes).map(|_| account.counts.writes.0),
-            bandwidth_mean: account.counts.bandwidth(account.running).0,
-            bandwidth_peak: account.peak.0,
+            bandwidth_mean: counted.map(|_| account.counts.bandwidth(account.running).0),
+            bandwidth_peak: counted.map(|_| account.peak.0),
             media: Vec::new(),
+            profile: None,
             stdout: None,
             stderr: None,
         }

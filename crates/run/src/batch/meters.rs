@@ -92,10 +92,13 @@ fn chosen(
 fn declared(plan: &Plan<'_>) -> Result<DeclaredMeter, String> {
     match plan.knowledge.declarations(plan.batch) {
         Ok(declarations) => Ok(DeclaredMeter::new(declarations)),
-        Err(job) => Err(format!(
-            "declared: nothing is known of {} before it runs",
-            plan.batch.jobs[job.index()].name
-        )),
+        Err(job) => {
+            let name = &plan.batch.jobs[job.index()].name;
+            Err(match &plan.knowledge.jobs[job.index()].outdated {
+                Some(reason) => format!("declared: the profile of {name} is not used: {reason}"),
+                None => format!("declared: nothing is known of {name} before it runs"),
+            })
+        }
     }
 }
 

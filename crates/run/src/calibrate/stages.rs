@@ -1,13 +1,17 @@
 //! The measurements of a calibration, one function per stage of it.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_linux::hog::Kernel;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Bus, CalibrateError, CalibrateOptions, CalibrateProgress, Stage, hogs_error, verdict};
+use super::{
+    Bus, CalibrateError, CalibrateOptions, CalibrateProgress, Disturbance, Stage, hogs_error,
+    verdict,
+};
 use crate::hog::{IdleTable, Limit, Load, Measured, Plan};
 use crate::platform::{Combination, Effort, HogPoint, IdlePoint, Platform, StreamPoint, Target};
 use crate::segment::{self, Segment, Shape};
@@ -63,6 +67,10 @@ const CURVE_IDLES: [u32; 12] = [0, 2, 4, 8, 16, 24, 32, 48, 64, 96, 192, 512];
 /// many the measurements alone would take longer than all others.
 const MOST_ALONE: usize = 4;
 
+/// How often a disturbed measurement is repeated: on a machine with work of its own, a few tries
+/// find a moment of rest.
+const REPEATS: u32 = 20;
+
 /// A calibration under way.
 pub(super) struct Stages<'a> {
     options: &'a CalibrateOptions,
@@ -71,11 +79,9 @@ pub(super) struct Stages<'a> {
     platform: Platform,
     partial: &'a Path,
     progress: &'a mut dyn FnMut(CalibrateProgress),
+    stop: &'a AtomicBool,
     spent: f64,
     expected: f64,
-    /// Time that the hogs ran, and CPU time that they got in it.
-    ran: Nanos,
-    got: Nanos,
 }
 
 /// A random segment, ready to be replayed.
@@ -92,21 +98,11 @@ impl<'a> Stages<'a> {
         platform: Platform,
         partial: &'a Path,
         progress: &'a mut dyn FnMut(CalibrateProgress),
+        stop: &'a AtomicBool,
     ) -> Self {
         let amount = Amount::of(options.effort);
         let expected = expected_seconds(&amount, bus.members());
-        Self {
-            options,
-            amount,
-            bus,
-            platform,
-            partial,
-            progress,
-            spent: 0.0,
-            expected,
-            ran: Nanos::ZERO,
-            got: Nanos::ZERO,
-        }
+        Self { options, amount, bus, platform, partial, progress, stop, spent: 0.0, expected }
     }
 
     pub(super) fn into_platform(self) -> Platform {
@@ -124,10 +120,9 @@ impl<'a> Stages<'a> {
         self.hog_curve()?;
         match IdleTable::new(self.platform.kernel, &self.platform.idle_table) {
             Ok(table) => {
-                let segments = self.segments(&table)?;
-                self.combinations(&segments)?;
-                let cpu_share = self.got.as_f64() / self.ran.as_f64().max(1.0);
-                self.platform.target = verdict::target(&self.platform, cpu_share);
+                let mut segments = self.segments(&table)?;
+                self.combinations(&mut segments)?;
+                self.platform.target = verdict::target(&self.platform);
             }
             Err(error) => self.platform.target = Target::NotMeasurable { reason: error.reason },
         }
@@ -200,41 +195,77 @@ impl<'a> Stages<'a> {
             .collect();
         for _ in 0..self.amount.segment_repeats {
             for segment in &mut segments {
-                let alone = self.run(
-                    Stage::Segments,
-                    self.platform.kernel,
-                    &[(0, &segment.load)],
-                    Limit::Rounds(1),
-                )?;
-                segment.alone.extend(alone.iter().map(Measured::bandwidth));
+                self.alone(segment)?;
             }
         }
         Ok(segments)
     }
 
-    fn combinations(&mut self, segments: &[Prepared]) -> Result<(), CalibrateError> {
+    /// Measures a segment alone once more.
+    fn alone(&mut self, segment: &mut Prepared) -> Result<(), CalibrateError> {
+        let (kernel, loads) = (self.platform.kernel, [(0, &segment.load)]);
+        let alone = self.run(Stage::Segments, kernel, &loads, Limit::Rounds(1))?;
+        segment.alone.extend(alone.iter().map(Measured::bandwidth));
+        Ok(())
+    }
+
+    fn combinations(&mut self, segments: &mut [Prepared]) -> Result<(), CalibrateError> {
         // Another stream of the same seed: how many segments there are must not change the draws.
         let mut rng = ChaCha8Rng::seed_from_u64(self.options.seed);
         rng.set_stream(1);
         for _ in 0..self.amount.combinations {
-            let chosen: Vec<_> = (0..self.bus.members())
-                .map(|_| &segments[rng.random_range(0..segments.len())])
-                .collect();
-            let loads: Vec<_> =
-                chosen.iter().enumerate().map(|(member, s)| (member, &s.load)).collect();
-            let kernel = self.platform.kernel;
-            let shared = self.run(Stage::Combinations, kernel, &loads, Limit::Rounds(1))?;
-            let alone: Vec<_> = chosen.iter().map(|s| verdict::median(&s.alone)).collect();
-            let point = compare(0, &alone, &shared);
+            let chosen: Vec<_> =
+                (0..self.bus.members()).map(|_| rng.random_range(0..segments.len())).collect();
+            let point = self.undisturbed(chosen.len(), |stages, attempt| {
+                if attempt > 0 {
+                    // What each reaches alone may have been measured too low.
+                    chosen.iter().try_for_each(|index| stages.alone(&mut segments[*index]))?;
+                }
+                stages.combination(&chosen, segments)
+            })?;
             self.platform.combinations.push(Combination {
                 demand: point.demand,
                 achieved: point.achieved,
                 weighted_speedup: point.weighted_speedup,
-                seeds: chosen.iter().map(|segment| segment.seed).collect(),
+                seeds: chosen.iter().map(|index| segments[*index].seed).collect(),
             });
             self.keep()?;
         }
         Ok(())
+    }
+
+    /// The chosen segments at once.
+    fn combination(
+        &mut self,
+        chosen: &[usize],
+        segments: &[Prepared],
+    ) -> Result<HogPoint, CalibrateError> {
+        let chosen = || chosen.iter().map(|index| &segments[*index]);
+        let loads: Vec<_> = chosen().enumerate().map(|(member, s)| (member, &s.load)).collect();
+        let kernel = self.platform.kernel;
+        let shared = self.run(Stage::Combinations, kernel, &loads, Limit::Rounds(1))?;
+        let alone: Vec<_> = chosen().map(|s| verdict::median(&s.alone)).collect();
+        Ok(compare(0, &alone, &shared))
+    }
+
+    /// Repeats a comparison of `hogs` hogs while its outcome is impossible. The number of attempts
+    /// before is passed on.
+    fn undisturbed(
+        &mut self,
+        hogs: usize,
+        mut compare: impl FnMut(&mut Self, u32) -> Result<HogPoint, CalibrateError>,
+    ) -> Result<HogPoint, CalibrateError> {
+        let mut attempt = 0;
+        loop {
+            let point = compare(self, attempt)?;
+            match verdict::impossible(&point, hogs, self.platform.peak()) {
+                None => return Ok(point),
+                Some(disturbance) if attempt == REPEATS => {
+                    return Err(CalibrateError::Disturbed(disturbance));
+                }
+                Some(_) => attempt += 1,
+            }
+        }
     }
 
     /// `members` hogs at once, and each of them alone just before.
@@ -245,15 +276,17 @@ impl<'a> Stages<'a> {
         members: usize,
     ) -> Result<HogPoint, CalibrateError> {
         let (load, kernel) = (Load::Steady { idle }, self.platform.kernel);
-        let mut measured_alone = Vec::new();
-        for member in 0..members.min(MOST_ALONE) {
-            measured_alone.push(self.together(stage, kernel, &[(member, &load)])?);
-        }
         let loads: Vec<_> = (0..members).map(|member| (member, &load)).collect();
         let limit = Limit::Time(self.amount.window);
-        let shared = self.run(stage, kernel, &loads, limit)?;
-        let alone: Vec<_> = measured_alone.iter().copied().cycle().take(members).collect();
-        Ok(compare(idle, &alone, &shared))
+        self.undisturbed(members, |stages, _| {
+            let mut alone = Vec::new();
+            for load in &loads[..members.min(MOST_ALONE)] {
+                alone.push(stages.together(stage, kernel, &[*load])?);
+            }
+            let shared = stages.run(stage, kernel, &loads, limit)?;
+            let alone: Vec<_> = alone.iter().copied().cycle().take(members).collect();
+            Ok(compare(idle, &alone, &shared))
+        })
     }
 
     /// What these loads reach together in one window.
@@ -275,24 +308,43 @@ impl<'a> Stages<'a> {
         loads: &[(usize, &Load)],
         limit: Limit,
     ) -> Result<Vec<Measured>, CalibrateError> {
-        let measured = self
-            .bus
-            .run(kernel, loads, limit)
-            .map_err(|source| hogs_error(self.options, source))?;
+        let measured = self.run_with_own_cpus(kernel, loads, limit)?;
         self.spent += match limit {
             Limit::Time(time) => time.as_secs_f64(),
             Limit::Work(_) | Limit::Rounds(_) => SEGMENT_SECONDS,
         };
-        for one in &measured {
-            self.ran += one.elapsed;
-            self.got += one.cpu_time;
-        }
         (self.progress)(CalibrateProgress {
             stage,
             done: (self.spent / self.expected).min(1.0),
             bandwidth: measured.iter().map(Measured::bandwidth).sum(),
         });
         Ok(measured)
+    }
+
+    /// Runs the loads until each has had its CPU nearly all the time: what other programs take of
+    /// it would pass for contention on the bus.
+    fn run_with_own_cpus(
+        &mut self,
+        kernel: Kernel,
+        loads: &[(usize, &Load)],
+        limit: Limit,
+    ) -> Result<Vec<Measured>, CalibrateError> {
+        let mut best = 0.0_f64;
+        for _ in 0..=REPEATS {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(CalibrateError::Interrupted);
+            }
+            let measured = self
+                .bus
+                .run(kernel, loads, limit)
+                .map_err(|source| hogs_error(self.options, source))?;
+            let share = verdict::cpu_share(&measured);
+            if share >= verdict::OWN_CPU {
+                return Ok(measured);
+            }
+            best = best.max(share);
+        }
+        Err(CalibrateError::Disturbed(Disturbance::CpuShare(best)))
     }
 
     fn keep(&self) -> Result<(), CalibrateError> {

@@ -1,7 +1,11 @@
+use std::sync::atomic::Ordering;
+
 use memweir_core::{LINE_BYTES, Lines, Nanos};
 
 use super::*;
 use crate::platform::{Machine, Target};
+
+static GO_ON: AtomicBool = AtomicBool::new(false);
 
 /// A bus on which a step of the read kernel takes 2 ns plus 0.25 ns per nop alone, and that moves
 /// at most `capacity`: beyond, everybody is slowed in proportion.
@@ -10,12 +14,21 @@ struct FakeBus {
     capacity: f64,
     runs: usize,
     fails_at: Option<usize>,
-    cpu_share: f64,
+    /// Share of the CPU, and whether lone hogs are slowed to a third, by the number of the run.
+    cpu_share: fn(usize) -> f64,
+    slow_alone: fn(usize) -> bool,
 }
 
 impl FakeBus {
     fn new(members: usize, gb: f64) -> Self {
-        Self { members, capacity: gb * 1e9, runs: 0, fails_at: None, cpu_share: 1.0 }
+        Self {
+            members,
+            capacity: gb * 1e9,
+            runs: 0,
+            fails_at: None,
+            cpu_share: |_| 1.0,
+            slow_alone: |_| false,
+        }
     }
 
     fn rate_alone(kernel: Kernel, load: &Load) -> f64 {
@@ -50,7 +63,9 @@ impl Bus for FakeBus {
         }
         let alone: Vec<_> = loads.iter().map(|(_, load)| Self::rate_alone(kernel, load)).collect();
         let demand: f64 = alone.iter().sum();
-        let slowdown = (demand / self.capacity).max(1.0);
+        let share = (self.cpu_share)(self.runs);
+        let disturbed = loads.len() == 1 && (self.slow_alone)(self.runs);
+        let slowdown = (demand / self.capacity).max(if disturbed { 3.0 } else { 1.0 });
         let measured = |rate: f64| {
             let seconds = match limit {
                 Limit::Time(time) => time.as_secs_f64(),
@@ -63,7 +78,7 @@ impl Bus for FakeBus {
                 steps: lines.0,
                 lines,
                 elapsed: Nanos::from_secs_f64(seconds),
-                cpu_time: Nanos::from_secs_f64(seconds * self.cpu_share),
+                cpu_time: Nanos::from_secs_f64(seconds * share),
             }
         };
         Ok(alone.into_iter().map(|rate| measured(rate / slowdown)).collect())
@@ -99,7 +114,8 @@ fn a_bus_that_saturates_gives_its_peak_and_a_curve_below_the_demand() {
     let mut bus = FakeBus::new(2, 40.0);
     let mut shares = Vec::new();
     let platform =
-        measure(&options, machine(), &mut bus, &mut |progress| shares.push(progress.done)).unwrap();
+        measure(&options, machine(), &mut bus, &mut |progress| shares.push(progress.done), &GO_ON)
+            .unwrap();
     let peak = platform.peak.unwrap();
     assert_eq!((peak.kernel, peak.instances), (Kernel::Read, 2));
     assert!((peak.bandwidth.as_gb() - 40.0).abs() < 0.01, "{}", peak.bandwidth);
@@ -118,7 +134,7 @@ fn a_bus_that_saturates_gives_its_peak_and_a_curve_below_the_demand() {
 fn a_bus_that_never_saturates_has_no_target_but_a_peak() {
     let dir = tempfile::tempdir().unwrap();
     let mut bus = FakeBus::new(2, 1000.0);
-    let platform = measure(&options(&dir), machine(), &mut bus, &mut |_| ()).unwrap();
+    let platform = measure(&options(&dir), machine(), &mut bus, &mut |_| (), &GO_ON).unwrap();
     let Target::NotMeasurable { reason } = &platform.target else {
         panic!("{:?}", platform.target)
     };
@@ -127,22 +143,66 @@ fn a_bus_that_never_saturates_has_no_target_but_a_peak() {
 }
 
 #[test]
-fn a_busy_machine_tells_nothing_of_contention() {
+fn a_machine_that_stays_busy_is_refused() {
     let dir = tempfile::tempdir().unwrap();
+    let options = options(&dir);
     let mut bus = FakeBus::new(2, 40.0);
-    bus.cpu_share = 0.7;
-    let platform = measure(&options(&dir), machine(), &mut bus, &mut |_| ()).unwrap();
-    let Target::NotMeasurable { reason } = &platform.target else {
-        panic!("{:?}", platform.target)
+    bus.cpu_share = |_| 0.58;
+    let error = measure(&options, machine(), &mut bus, &mut |_| (), &GO_ON).unwrap_err();
+    assert!(error.to_string().contains("58 % of the time"), "{error}");
+    assert!(!options.path.exists(), "nothing is calibrated");
+}
+
+#[test]
+fn a_measurement_that_was_disturbed_is_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    let calm = measure(&options(&dir), machine(), &mut FakeBus::new(2, 40.0), &mut |_| (), &GO_ON);
+    let mut bus = FakeBus::new(2, 40.0);
+    bus.cpu_share = |run| if run % 3 == 0 { 0.5 } else { 1.0 };
+    let busy = measure(&options(&dir), machine(), &mut bus, &mut |_| (), &GO_ON).unwrap();
+    assert_eq!(busy.streams, calm.unwrap().streams);
+}
+
+#[test]
+fn hogs_that_are_faster_together_than_alone_are_measured_again_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(&dir);
+    // The bus is slow while a hog runs alone: at first, or always.
+    let mut bus = FakeBus::new(2, 40.0);
+    bus.slow_alone = |run| run < 60;
+    let platform = measure(&options, machine(), &mut bus, &mut |_| (), &GO_ON).unwrap();
+    let possible = |speedup: f64| speedup <= 2.2;
+    assert!(platform.full_load.iter().all(|point| possible(point.weighted_speedup)));
+    assert!(platform.combinations.iter().all(|point| possible(point.weighted_speedup)));
+    bus.slow_alone = |_| true;
+    let error = measure(&options, machine(), &mut bus, &mut |_| (), &GO_ON).unwrap_err();
+    assert!(error.to_string().contains("weighted speedup of"), "{error}");
+    assert_eq!(Platform::load(&options.path).unwrap(), platform, "the one before stays");
+}
+
+#[test]
+fn a_signal_ends_it_and_leaves_the_points_measured_so_far() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(&dir);
+    let stop = AtomicBool::new(false);
+    let mut count = 0;
+    let mut progress = |_| {
+        count += 1;
+        stop.store(count == 10, Ordering::Relaxed);
     };
-    assert!(reason.contains("70 %") && reason.contains("idle machine"), "{reason}");
+    let mut bus = FakeBus::new(2, 40.0);
+    let error = measure(&options, machine(), &mut bus, &mut progress, &stop).unwrap_err();
+    assert!(matches!(error, CalibrateError::Interrupted), "{error}");
+    assert_eq!(Platform::load(&partial_path(&options.path)).unwrap().streams.len(), 10);
+    assert!(!options.path.exists());
 }
 
 #[test]
 fn one_core_is_measured_without_a_target() {
     let dir = tempfile::tempdir().unwrap();
     let platform =
-        measure(&options(&dir), machine(), &mut FakeBus::new(1, 40.0), &mut |_| ()).unwrap();
+        measure(&options(&dir), machine(), &mut FakeBus::new(1, 40.0), &mut |_| (), &GO_ON)
+            .unwrap();
     assert!(platform.hog_curve.is_empty());
     assert!(matches!(platform.target, Target::NotMeasurable { .. }));
 }
@@ -151,10 +211,11 @@ fn one_core_is_measured_without_a_target() {
 fn a_failure_loses_no_point_and_keeps_the_calibration_before() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(&dir);
-    let before = measure(&options, machine(), &mut FakeBus::new(2, 40.0), &mut |_| ()).unwrap();
+    let before =
+        measure(&options, machine(), &mut FakeBus::new(2, 40.0), &mut |_| (), &GO_ON).unwrap();
     let mut bus = FakeBus::new(2, 50.0);
     bus.fails_at = Some(11);
-    let error = measure(&options, machine(), &mut bus, &mut |_| ()).unwrap_err();
+    let error = measure(&options, machine(), &mut bus, &mut |_| (), &GO_ON).unwrap_err();
     assert!(error.to_string().contains("injected"), "{error}");
     assert_eq!(Platform::load(&options.path).unwrap(), before);
     let partial = Platform::load(&partial_path(&options.path)).unwrap();
@@ -168,7 +229,7 @@ fn the_same_seed_draws_the_same_combinations() {
     let draw = |seed| {
         let options = CalibrateOptions { seed, ..options(&dir) };
         let platform =
-            measure(&options, machine(), &mut FakeBus::new(2, 40.0), &mut |_| ()).unwrap();
+            measure(&options, machine(), &mut FakeBus::new(2, 40.0), &mut |_| (), &GO_ON).unwrap();
         platform.combinations.into_iter().map(|point| point.seeds).collect::<Vec<_>>()
     };
     assert_eq!(draw(1), draw(1));
@@ -182,6 +243,6 @@ fn a_file_that_cannot_be_written_is_an_error_at_the_first_point() {
     let mut options = options(&dir);
     options.path = dir.path().join("file/platform.toml");
     let mut bus = FakeBus::new(2, 40.0);
-    assert!(measure(&options, machine(), &mut bus, &mut |_| ()).is_err());
+    assert!(measure(&options, machine(), &mut bus, &mut |_| (), &GO_ON).is_err());
     assert_eq!(bus.runs, 1);
 }

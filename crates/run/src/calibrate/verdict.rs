@@ -5,6 +5,8 @@ use memweir_core::metrics::{Interval, paired_difference};
 use memweir_linux::hog::Kernel;
 use memweir_policy::TargetCurve;
 
+use super::Disturbance;
+use crate::hog::Measured;
 use crate::platform::{HogPoint, Peak, Platform, SATURATION_SHARE, StreamPoint, Target};
 
 /// A median counts as stable if half of the repeats lie within this share of it.
@@ -14,8 +16,33 @@ const STABLE: f64 = 0.05;
 /// of cores.
 const UNDISTURBED: f64 = 0.95;
 
-/// On a machine with less CPU time than this for the hogs, nothing can be said about the bus.
-const OWN_CPU: f64 = 0.95;
+/// A measurement in which a hog had its CPU for less than this share of the time says nothing about
+/// the bus.
+pub(super) const OWN_CPU: f64 = 0.95;
+
+/// Share by which two measurements of the same thing may differ without contradicting each other.
+const TOLERANCE: f64 = 0.1;
+
+/// The smallest share of its time in which one of the hogs had its CPU.
+pub(super) fn cpu_share(measured: &[Measured]) -> f64 {
+    let share = |one: &Measured| one.cpu_time.as_f64() / one.elapsed.as_f64().max(1.0);
+    measured.iter().map(share).fold(1.0, f64::min)
+}
+
+/// The contradiction in a comparison of `hogs` hogs: a speedup that no memory gives, or more than
+/// the peak.
+pub(super) fn impossible(
+    point: &HogPoint,
+    hogs: usize,
+    peak: Option<BytesPerSec>,
+) -> Option<Disturbance> {
+    let (speedup, achieved) = (point.weighted_speedup, point.achieved);
+    if speedup > (1.0 + TOLERANCE) * hogs as f64 {
+        return Some(Disturbance::Speedup { hogs, speedup });
+    }
+    let peak = peak.filter(|peak| achieved > *peak * (1.0 + TOLERANCE))?;
+    Some(Disturbance::AbovePeak { achieved, peak })
+}
 
 /// The median; of an even number of values the mean of the middle two. Zero for none.
 pub(super) fn median(rates: &[BytesPerSec]) -> BytesPerSec {
@@ -64,17 +91,8 @@ pub(super) fn peak(streams: &[StreamPoint], kernel: Kernel) -> Option<Peak> {
         })
 }
 
-/// The target curve, or why there is none. `cpu_share` is the share of their time in which the hogs
-/// had their CPUs: what other programs take of it would pass for contention on the bus.
-pub(super) fn target(platform: &Platform, cpu_share: f64) -> Target {
-    if cpu_share < OWN_CPU {
-        let reason = format!(
-            "other programs were running: the hogs had their CPUs {:.0} % of the time; calibrate \
-             on an idle machine",
-            100.0 * cpu_share
-        );
-        return Target::NotMeasurable { reason };
-    }
+/// The target curve, or why there is none.
+pub(super) fn target(platform: &Platform) -> Target {
     let cores = platform.combinations.first().map_or(0, |combination| combination.seeds.len());
     if let Some(reason) = why_no_contention(&platform.full_load, cores) {
         return Target::NotMeasurable { reason };
@@ -153,6 +171,22 @@ mod tests {
         assert_eq!(peak(&points, Kernel::Copy).unwrap().bandwidth, gb(20.0));
         assert_eq!(peak(&points, Kernel::Read), None);
         assert_eq!(peak(&stream(Kernel::Copy, 1, &[0.0]), Kernel::Copy), None);
+    }
+
+    #[test]
+    fn no_speedup_exceeds_the_number_of_hogs_and_no_rate_the_peak() {
+        let point = |weighted_speedup, achieved| HogPoint {
+            idle: 0,
+            demand: gb(40.0),
+            achieved: gb(achieved),
+            weighted_speedup,
+        };
+        let found = |speedup, achieved| impossible(&point(speedup, achieved), 2, Some(gb(40.0)));
+        assert_eq!(found(2.1, 42.0), None);
+        assert_eq!(found(2.7, 40.0), Some(Disturbance::Speedup { hogs: 2, speedup: 2.7 }));
+        let above = Disturbance::AbovePeak { achieved: gb(60.0), peak: gb(40.0) };
+        assert_eq!(found(2.0, 60.0), Some(above));
+        assert_eq!(impossible(&point(2.0, 60.0), 2, None), None);
     }
 
     fn full_load(speedups: &[f64]) -> Vec<HogPoint> {

@@ -7,9 +7,12 @@ use memweir_linux::Probe;
 use memweir_linux::memories::Memories;
 use memweir_linux::paging::Obstacle;
 
-/// Whether pages can be protected and searched for, and where evicted ones could live.
+/// Probes whether pages can be protected and searched for, and where evicted ones could live.
+/// `memory` is that of the whole machine: the sizes of nodes leave out what a balloon has given
+/// back.
 pub(super) fn paging(
     memories: &Memories,
+    memory: Bytes,
     protection: Result<(), Obstacle>,
     scan: io::Result<()>,
 ) -> [(&'static str, Probe); 3] {
@@ -25,11 +28,11 @@ pub(super) fn paging(
         Err(error) => Probe::missing(format!("the page table cannot be searched: {error}"))
             .remedy("Linux 6.7 or later has PAGEMAP_SCAN"),
     };
-    [("userfaultfd", userfaultfd), ("pagemap-scan", scan), ("places", places(memories))]
+    [("userfaultfd", userfaultfd), ("pagemap-scan", scan), ("places", places(memories, memory))]
 }
 
 /// Memory that is slower than DRAM, as `page run` would be told of it.
-fn places(memories: &Memories) -> Probe {
+fn places(memories: &Memories, memory: Bytes) -> Probe {
     let slow = memories.nodes.iter().filter(|node| !node.has_cpus);
     let found: Vec<String> =
         slow.map(|node| format!("`--nvm node:{}` with {}", node.number, node.size)).collect();
@@ -42,8 +45,8 @@ fn places(memories: &Memories) -> Probe {
         .filter(|device| !device.is_system_ram)
         .map(|device| device.name.clone())
         .collect();
-    let all: Bytes = memories.nodes.iter().map(|node| node.size).sum();
-    let missing = Probe::missing(format!("all memory is DRAM ({all}); a part of it can stand in"));
+    let missing =
+        Probe::missing(format!("all memory is DRAM ({memory}); a part of it can stand in"));
     match unused.first() {
         Some(device) => missing.remedy(format!(
             "`daxctl reconfigure-device --mode=system-ram {device}` makes it a node; whatever is stored \
@@ -64,7 +67,9 @@ mod tests {
     fn places_are_told_as_page_run_takes_them() {
         let node = |number, has_cpus| MemoryNode { number, size: Bytes(4 << 30), has_cpus };
         let mut memories = Memories { nodes: vec![node(0, true)], ..Memories::default() };
-        let plain = places(&memories);
+        let memory = Bytes(24 << 30);
+        let plain = places(&memories, memory);
+        assert!(plain.reason.contains("24 GiB"), "{}", plain.reason);
         assert!(!plain.available && plain.remedy.unwrap().contains("memfd:SIZE"));
         memories.dax.push(DaxDevice {
             name: "dax0.0".to_owned(),
@@ -73,9 +78,9 @@ mod tests {
             node: Some(1),
             is_system_ram: false,
         });
-        assert!(places(&memories).remedy.unwrap().contains("--mode=system-ram dax0.0"));
+        assert!(places(&memories, memory).remedy.unwrap().contains("--mode=system-ram dax0.0"));
         memories.nodes.push(node(1, false));
-        assert_eq!(places(&memories), Probe::available("`--nvm node:1` with 4 GiB"));
+        assert_eq!(places(&memories, memory), Probe::available("`--nvm node:1` with 4 GiB"));
     }
 
     #[test]
@@ -83,10 +88,10 @@ mod tests {
         let denied = io::Error::from_raw_os_error(1);
         let obstacle = Obstacle { step: Step::Open, error: denied };
         let old = io::Error::from_raw_os_error(25);
-        let probes = paging(&Memories::default(), Err(obstacle), Err(old));
+        let probes = paging(&Memories::default(), Bytes::ZERO, Err(obstacle), Err(old));
         assert!(probes.iter().all(|(_, probe)| !probe.available && probe.remedy.is_some()));
         assert!(probes[0].1.reason.contains("CAP_SYS_PTRACE"));
-        let probes = paging(&Memories::default(), Ok(()), Ok(()));
+        let probes = paging(&Memories::default(), Bytes::ZERO, Ok(()), Ok(()));
         assert!(probes[0].1.available && probes[1].1.available);
     }
 }

@@ -7,7 +7,7 @@
 use std::io;
 use std::panic;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -127,7 +127,8 @@ impl Team {
     }
 
     /// Runs the named members at once, each with its load, and returns what each did, in the
-    /// order of `loads`. A member must be named at most once; the others rest.
+    /// order of `loads`. A member must be named at most once; the others rest. All end early, and
+    /// return what they did so far, once `stop` is set.
     ///
     /// # Errors
     /// Where a CPU cannot be had.
@@ -136,6 +137,7 @@ impl Team {
         loads: &[(usize, &Load)],
         limit: Limit,
         afterwards: Afterwards,
+        stop: &AtomicBool,
     ) -> io::Result<Vec<Measured>> {
         let start = Barrier::new(loads.len());
         let busy = AtomicUsize::new(loads.len());
@@ -150,7 +152,7 @@ impl Team {
                 threads.push(scope.spawn(move || {
                     let pinned = member.cpu.map_or(Ok(()), pin_thread);
                     start.wait();
-                    let measured = member.work(load, limit);
+                    let measured = member.work(load, limit, stop);
                     busy.fetch_sub(1, Ordering::Relaxed);
                     if afterwards == Afterwards::KeepUpTheLoad {
                         member.keep_up(load, busy);
@@ -169,7 +171,7 @@ impl Team {
 }
 
 impl Member {
-    fn work(&mut self, load: &Load, limit: Limit) -> Measured {
+    fn work(&mut self, load: &Load, limit: Limit, stop: &AtomicBool) -> Measured {
         let goal = match limit {
             Limit::Time(_) => u64::MAX,
             Limit::Work(bytes) => bytes.0.div_ceil(self.hog.lines_moved(1).0 * LINE_BYTES),
@@ -178,7 +180,7 @@ impl Member {
         let mut turns = Turns::new(load);
         let mut steps = 0;
         let (start, cpu_start) = (Instant::now(), thread_cpu_time());
-        while steps < goal {
+        while steps < goal && !stop.load(Ordering::Relaxed) {
             if let Limit::Time(time) = limit
                 && Nanos::from(start.elapsed()) >= time
             {
@@ -247,6 +249,8 @@ mod tests {
     use super::super::plan::Group;
     use super::*;
 
+    static GO_ON: AtomicBool = AtomicBool::new(false);
+
     #[test]
     fn pieces_of_a_plan_add_up_to_its_groups_in_order() {
         let group = |steps, idle| Group { steps, idle };
@@ -270,12 +274,12 @@ mod tests {
         let (light, heavy) = (Load::Steady { idle: 100 }, Load::Steady { idle: 0 });
         let work = Limit::Work(Bytes(1 << 20));
         let measured =
-            team.run(&[(2, &heavy), (0, &light)], work, Afterwards::KeepUpTheLoad).unwrap();
+            team.run(&[(2, &heavy), (0, &light)], work, Afterwards::KeepUpTheLoad, &GO_ON).unwrap();
         assert_eq!(measured.len(), 2);
         assert!(measured.iter().all(|measured| measured.steps == (1 << 20) / 64));
         assert!(measured.iter().all(|measured| measured.cpu_time > Nanos::ZERO));
         assert!(measured.iter().all(|measured| measured.bandwidth() > BytesPerSec::ZERO));
-        assert_eq!(team.run(&[], work, Afterwards::Stop).unwrap(), []);
+        assert_eq!(team.run(&[], work, Afterwards::Stop, &GO_ON).unwrap(), []);
     }
 
     #[test]
@@ -283,9 +287,23 @@ mod tests {
         let mut team = Team::new(Kernel::Copy, Bytes(1 << 20), &[None]).unwrap();
         let groups = vec![Group { steps: 40, idle: 0 }, Group { steps: 2, idle: 100 }];
         let replay = Load::Replay(Plan::new(Kernel::Copy, groups).unwrap());
-        let mut steps =
-            |load| team.run(&[(0, load)], Limit::Rounds(3), Afterwards::Stop).unwrap()[0].steps;
+        let mut steps = |load| {
+            let limit = Limit::Rounds(3);
+            team.run(&[(0, load)], limit, Afterwards::Stop, &GO_ON).unwrap()[0].steps
+        };
         assert_eq!(steps(&replay), 3 * 42);
         assert_eq!(steps(&Load::Steady { idle: 0 }), 3 * CHUNK);
+    }
+
+    #[test]
+    fn members_end_early_when_they_are_stopped() {
+        let mut team = Team::new(Kernel::Read, Bytes(1 << 20), &[None, None]).unwrap();
+        let load = Load::Steady { idle: 0 };
+        let stop = AtomicBool::new(false);
+        let measured = thread::scope(|scope| {
+            scope.spawn(|| stop.store(true, Ordering::Relaxed));
+            team.run(&[(0, &load), (1, &load)], Limit::Rounds(u64::MAX), Afterwards::Stop, &stop)
+        });
+        assert_eq!(measured.unwrap().len(), 2);
     }
 }

@@ -73,5 +73,5 @@ fn accessed(access: &LineAccess, thread: u32) -> Access {
 }
 
 fn failed(path: &Path, source: io::Error) -> ProfileError {
-    ProfileError::Os { what: format!("writing {}", path.display()), source }
+    ProfileError::Output { path: path.to_owned(), source }
 }

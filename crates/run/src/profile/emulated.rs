@@ -1,25 +1,24 @@
 //! Profiling with the software meter: a native run for the time, an emulated one for the counts.
 
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::ExitStatus;
 
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::softpmu::{LineBatch, Sampling};
-use memweir_core::{Counts, Nanos};
+use memweir_core::{BytesPerSec, Counts, LINE_BYTES, Nanos};
 use memweir_linux::MeterKind;
 use memweir_linux::qemu::Qemu;
-use memweir_linux::record::{self, Chunk, RecordError, RecordOptions, RecordProgress};
+use memweir_linux::record::{
+    self, Chunk, RecordError, RecordOptions, RecordProgress, SamplingError,
+};
 use memweir_linux::topology;
-
-use nix::sys::signal::Signal;
 
 use super::addresses::Recorder;
 use super::timing::Slice;
 use super::types::{
     Check, ProfileError, ProfileOptions, ProfileProgress, Profiled, ProgramOutput, SamplingReport,
 };
-use super::{command, native, report};
+use super::workspace::{Counting, Workspace};
+use super::{command, natively, report};
 use crate::platform::Machine;
 use crate::store::Invocation;
 
@@ -35,8 +34,8 @@ pub(super) fn profile(
     let here = topology::caches();
     let caches = options.caches.unwrap_or(here.hierarchy);
     check(invocation, options, &caches)?;
-    let launch = command(invocation, options.output)?;
-    let mut run = native::run(launch, None, options.interval, progress)?;
+    let workspace = Workspace::choose(invocation, options.isolation, Counting::Inside)?;
+    let (mut run, inputs) = natively(invocation, options, &workspace, None, progress)?;
     let mut record_options = RecordOptions::new(caches);
     record_options.sampling = options.sampling;
     record_options.placement = options.placement.clone().unwrap_or_default();
@@ -44,42 +43,52 @@ pub(super) fn profile(
     if run.exit.cpu_time < LONG {
         record_options.chunk_instructions /= 4;
     }
-    let native = run.exit.code();
     let mut addresses = options
         .addresses
         .as_deref()
         .map(|path| Recorder::create(path, &name(invocation)))
         .transpose()?;
-    let recorded = emulate(
-        invocation,
-        &record_options,
-        native,
-        addresses.as_mut(),
-        &mut |RecordProgress { instructions, .. }| {
-            progress(ProfileProgress::Emulated { instructions });
-        },
-    )?;
+    let cpu_time = run.exit.cpu_time;
+    let mut ends = Vec::new();
+    let recorded = loop {
+        let recorded = emulate(
+            invocation,
+            &workspace,
+            &record_options,
+            addresses.as_mut(),
+            &mut |RecordProgress { instructions, .. }| {
+                progress(ProfileProgress::Emulated { instructions });
+            },
+        )?;
+        ends.push(recorded.status);
+        match extended(record_options.sampling, recorded.sampling_error, cpu_time) {
+            Some(more) => record_options.sampling = more,
+            None => break recorded,
+        }
+    };
+    let error = recorded.sampling_error;
+    let is_full = record_options.sampling == Sampling::All;
     let mut sampling = SamplingReport {
         requested: options.sampling.to_string(),
+        used: record_options.sampling.to_string(),
         simulated_share: recorded.sampled_share,
-        estimated_error: match options.sampling {
-            Sampling::All => Some(0.0),
-            Sampling::Share(_) => recorded.sampling_error,
-        },
+        estimated_error: if is_full { Some(0.0) } else { error.map(|error| error.share) },
+        error_bandwidth: if is_full { Some(0.0) } else { error.map(|e| bandwidth(e, cpu_time).0) },
         measured_error: None,
     };
-    if options.check == Check::FullRun && options.sampling != Sampling::All {
+    if options.check == Check::FullRun && !is_full {
         record_options.sampling = Sampling::All;
         let full = emulate(
             invocation,
+            &workspace,
             &record_options,
-            native,
             None,
             &mut |RecordProgress { instructions, .. }| {
                 progress(ProfileProgress::Checking { instructions });
             },
         )?;
         sampling.measured_error = measured_error(&recorded.chunks, &full.chunks);
+        ends.push(full.status);
     }
     if options.caches.is_none() {
         run.notices.extend(here.notice);
@@ -88,7 +97,6 @@ pub(super) fn profile(
     if let Some(recorder) = addresses {
         run.notices.push(told(recorder)?);
     }
-    run.notices.extend(different_end(native, recorded.status));
     run.slices = recorded.chunks.into_iter().map(slice).collect();
     let counted = report::Counted {
         meter: MeterKind::Software,
@@ -97,7 +105,34 @@ pub(super) fn profile(
         media: options.media.clone(),
         sampling: Some(sampling),
     };
-    Ok(report::build(invocation, options.interval, run, counted, &Machine::here()))
+    let around = report::Circumstances { workspace: &workspace, emulated: ends, inputs };
+    Ok(report::build(invocation, options.interval, run, counted, around, &Machine::here()))
+}
+
+/// Error of the traffic, as a share of it, that a scheduling decision bears.
+const SMALL_SHARE: f64 = 0.1;
+
+/// Error of the mean bandwidth that no scheduling decision depends on: 1 % of 10 GB/s, which even
+/// machines with one memory channel exceed.
+const SMALL_BANDWIDTH: BytesPerSec = BytesPerSec(100e6);
+
+/// Factor by which a sample that is too small grows.
+const EXTENSION: f64 = 3.0;
+
+/// The sampling with which to run the program again; none where the error is small enough.
+fn extended(sampling: Sampling, error: Option<SamplingError>, cpu_time: Nanos) -> Option<Sampling> {
+    let Sampling::Share(share) = sampling else { return None };
+    let is_small = error.is_some_and(|error| {
+        error.share <= SMALL_SHARE || bandwidth(error, cpu_time).0 <= SMALL_BANDWIDTH.0
+    });
+    let more = share * EXTENSION;
+    // Beyond half of the program, simulating all of it costs little more.
+    (!is_small).then_some(if more > 0.5 { Sampling::All } else { Sampling::Share(more) })
+}
+
+/// An error in lines as one of the mean bandwidth.
+fn bandwidth(error: SamplingError, cpu_time: Nanos) -> BytesPerSec {
+    BytesPerSec(error.lines * LINE_BYTES as f64 / cpu_time.as_secs_f64().max(1e-3))
 }
 
 /// Refuses what the emulated run would refuse, before the native run has taken its time.
@@ -116,31 +151,20 @@ fn check(
 
 fn emulate(
     invocation: &Invocation,
+    workspace: &Workspace,
     options: &RecordOptions,
-    native: i32,
     addresses: Option<&mut Recorder>,
     progress: &mut dyn FnMut(RecordProgress),
 ) -> Result<record::Recording, ProfileError> {
-    let launch = command(invocation, ProgramOutput::Discard)?;
-    let recorded = match addresses {
+    let mut launch = command(invocation, ProgramOutput::Discard)?;
+    let _place = workspace.place(&mut launch)?;
+    Ok(match addresses {
         Some(recorder) => {
             let mut sink = |batch: &LineBatch| recorder.append(batch);
             record::record_accesses(launch, options, progress, &mut sink)?
         }
         None => record::record(launch, options, progress)?,
-    };
-    // Ctrl-C on a terminal reaches the emulator as well as memweir.
-    match recorded.status.signal().and_then(|number| Signal::try_from(number).ok()) {
-        Some(signal @ (Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP)) => {
-            Err(ProfileError::Interrupted(signal.as_str()))
-        }
-        Some(signal) if native != 128 + signal as i32 => Err(ProfileError::DiedEmulated {
-            native,
-            signal: signal as i32,
-            instructions: recorded.chunks.iter().map(|chunk| chunk.counts.instructions).sum(),
-        }),
-        _ => Ok(recorded),
-    }
+    })
 }
 
 /// The command as one text.
@@ -166,17 +190,6 @@ fn slice(chunk: Chunk) -> Slice {
         weight: chunk.cycles,
         instruction_pointers: chunk.instruction_pointers,
     }
-}
-
-/// What the user should know where the emulated program ended otherwise than the native one.
-fn different_end(native: i32, emulated: ExitStatus) -> Option<String> {
-    let emulated = emulated.code().or(emulated.signal().map(|signal| 128 + signal))?;
-    (emulated != native).then(|| {
-        format!(
-            "natively the program ended with {native}, under the emulator with {emulated}: its \
-             counts may be those of another course"
-        )
-    })
 }
 
 /// How far the sampled memory transactions are from those of a full run, as a share of the latter.
@@ -214,9 +227,18 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_differs_is_told() {
-        assert_eq!(different_end(0, ExitStatus::from_raw(0)), None);
-        assert_eq!(different_end(137, ExitStatus::from_raw(9)), None);
-        assert!(different_end(0, ExitStatus::from_raw(3 << 8)).unwrap().contains("with 3"));
+    fn a_sample_grows_until_its_error_is_small() {
+        let second = Nanos::from_millis(1000);
+        let error = |lines, share| Some(SamplingError { lines, share });
+        let tenth = Sampling::Share(0.1);
+        // 1.5 million lines in a second are 96 MB/s, 1.6 million are 102.4 MB/s.
+        assert_eq!(extended(tenth, error(1.5e6, 0.9), second), None);
+        assert_eq!(extended(tenth, error(1.6e6, 0.1), second), None);
+        let Some(Sampling::Share(more)) = extended(tenth, error(1.6e6, 0.11), second) else {
+            panic!("the sample stays as it was");
+        };
+        assert!((more - 0.3).abs() < 1e-12);
+        assert_eq!(extended(Sampling::Share(0.3), None, second), Some(Sampling::All));
+        assert_eq!(extended(Sampling::All, None, second), None);
     }
 }

@@ -2,17 +2,12 @@
 //! in each tick.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::time::Instant;
 
 use memweir_core::{Counts, JobId, Nanos};
 use memweir_linux::blocker::Birthplace;
-use memweir_linux::launch::{Exit, Launch, Process, launch};
+use memweir_linux::launch::{Exit, Launch, PrivateView, Signals, launch};
 use memweir_linux::{Meter, MeterError};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::Pid;
 
 use super::timing::Slice;
 use super::types::{ProfileError, ProfileProgress};
@@ -31,6 +26,10 @@ pub(super) struct NativeRun {
     pub(super) slices: Vec<Slice>,
     /// What the user should know.
     pub(super) notices: Vec<String>,
+    /// The private directories as the program left them.
+    pub(super) view: Option<PrivateView>,
+    /// True if these ran full.
+    pub(super) full: bool,
 }
 
 /// Runs the program to its end. SIGINT, SIGTERM and SIGHUP end it and the profile.
@@ -45,18 +44,23 @@ pub(super) fn run(
     let signals = Signals::caught().map_err(os("catching signals"))?;
     let newborn = launch(&command, &Birthplace::Session)?;
     ticker.attach(newborn.pid())?;
+    let view = command.private.as_ref().map(|private| PrivateView::open(newborn.pid(), private));
+    let view = view.transpose().map_err(os("looking into the private directories"))?;
+    let is_full = || view.as_ref().is_some_and(PrivateView::is_full);
+    let mut full = false;
     let start = Instant::now();
     let mut process = newborn.exec()?;
     let exit = loop {
         let wait = ticker.until_next(start.elapsed().into());
         let woken = signals.wait(&process, wait).map_err(os("waiting for the program"))?;
         if let Some(signal) = woken {
-            end(&mut process);
+            process.kill_group();
             return Err(ProfileError::Interrupted(signal.as_str()));
         }
         let elapsed = start.elapsed().into();
         let exit = process.try_wait().map_err(os("waiting for the program"))?;
         if ticker.tick(elapsed, exit.is_some()) {
+            full |= is_full();
             progress(ProfileProgress::Native { elapsed });
         }
         if let Some(exit) = exit {
@@ -65,55 +69,12 @@ pub(super) fn run(
     };
     let wall = start.elapsed().into();
     let (slices, notices) = ticker.finish();
-    Ok(NativeRun { exit, wall, slices, notices })
+    Ok(NativeRun { exit, wall, slices, notices, view, full })
 }
 
 fn os(what: &str) -> impl FnOnce(io::Error) -> ProfileError {
     let what = what.to_owned();
     move |source| ProfileError::Os { what, source }
-}
-
-/// Kills the program's process group and reaps the program.
-fn end(process: &mut Process) {
-    let _ = kill(Pid::from_raw(-process.pid()), Signal::SIGKILL);
-    let _ = process.wait();
-}
-
-/// Signals that are waited for instead of ending memweir, while this lives.
-struct Signals {
-    source: SignalFd,
-    before: SigSet,
-}
-
-impl Signals {
-    fn caught() -> io::Result<Self> {
-        let mask: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
-        let source = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        let mut before = SigSet::empty();
-        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut before))?;
-        Ok(Self { source, before })
-    }
-
-    /// Returns at a signal, at the end of the program, or after `limit`.
-    fn wait(&self, process: &Process, limit: Nanos) -> io::Result<Option<Signal>> {
-        let mut files = [
-            PollFd::new(process.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.source.as_fd(), PollFlags::POLLIN),
-        ];
-        let milliseconds = u16::try_from(limit.0.div_ceil(1_000_000)).unwrap_or(u16::MAX);
-        match poll(&mut files, PollTimeout::from(milliseconds)) {
-            Err(nix::Error::EINTR) | Ok(_) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let caught = self.source.read_signal()?;
-        Ok(caught.and_then(|info| Signal::try_from(info.ssi_signo.cast_signed()).ok()))
-    }
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
-    }
 }
 
 /// Reads a meter once per interval.

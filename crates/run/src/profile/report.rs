@@ -3,14 +3,17 @@
 use jiff::Timestamp;
 use memweir_core::{Media, Nanos};
 use memweir_linux::MeterKind;
+use memweir_linux::launch::Exit;
 
+use super::ends::{DifferentEnd, Runs};
 use super::native::NativeRun;
 use super::phases;
 use super::timing::{NativeTime, lay_on_time};
 use super::types::{IntervalReport, ProfileReport, Profiled, SamplingReport};
+use super::workspace::Workspace;
 use crate::platform::Machine;
 use crate::recording::Recording;
-use crate::store::{Invocation, MediumLines};
+use crate::store::{InputFile, Invocation, MediumLines};
 
 /// What counted, and what it can see.
 pub(super) struct Counted {
@@ -22,12 +25,21 @@ pub(super) struct Counted {
     pub(super) sampling: Option<SamplingReport>,
 }
 
+/// Circumstances of the runs.
+pub(super) struct Circumstances<'a> {
+    pub(super) workspace: &'a Workspace,
+    /// Ends of the emulated runs.
+    pub(super) emulated: Vec<Exit>,
+    pub(super) inputs: Vec<InputFile>,
+}
+
 /// The profile of a run whose slices have been counted.
 pub(super) fn build(
     invocation: &Invocation,
     interval: Nanos,
     run: NativeRun,
     counted: Counted,
+    around: Circumstances<'_>,
     machine: &Machine,
 ) -> Profiled {
     let time = NativeTime { cpu: run.exit.cpu_time, wall: run.wall };
@@ -35,11 +47,18 @@ pub(super) fn build(
     let total = profile.total();
     let command: Vec<_> =
         invocation.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let isolation = around.workspace.isolation;
+    let runs = Runs { native: &run.exit, emulated: &around.emulated, isolation, full: run.full };
     let start = |index: usize| Nanos(index as u64 * profile.interval.0);
     let report = ProfileReport {
         command: command.clone(),
         meter: counted.meter.name().to_owned(),
         exit_code: run.exit.code(),
+        different_end: DifferentEnd::between(&run.exit, &around.emulated),
+        unusable: runs.unusable(),
+        isolation,
+        isolation_reason: around.workspace.reason.clone(),
+        private: around.workspace.directories(),
         wall_s: run.wall.as_secs_f64(),
         cpu_s: profile.cpu_time.as_secs_f64(),
         instructions: counted.instructions.then_some(total.instructions),
@@ -64,5 +83,5 @@ pub(super) fn build(
         media: counted.media,
         profile,
     };
-    Profiled { report, recording }
+    Profiled { report, recording, inputs: around.inputs }
 }

@@ -14,8 +14,10 @@ use memweir_linux::record::RecordError;
 use memweir_linux::{MeterError, MeterKind};
 use serde::{Deserialize, Serialize};
 
+use super::ends::DifferentEnd;
+use super::workspace::Isolation;
 use crate::recording::Recording;
-use crate::store::MediumLines;
+use crate::store::{InputFile, MediumLines, ProgramKey, Provenance, Store, StoreError};
 
 /// How to profile.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct ProfileOptions {
     /// Where the program's standard output and error go in the native run. In the emulated run they
     /// go nowhere, or everything would be seen twice.
     pub output: ProgramOutput,
+    /// Isolation of the runs' files; the first that works if absent.
+    pub isolation: Option<Isolation>,
     /// Where the emulator and the plugin are.
     pub qemu: QemuPaths,
     /// A file of perf events to use instead of the built-in table.
@@ -55,6 +59,7 @@ impl Default for ProfileOptions {
             check: Check::Estimate,
             caches: None,
             output: ProgramOutput::default(),
+            isolation: None,
             qemu: QemuPaths::default(),
             perf_events: None,
             media: Media::dram_only(),
@@ -111,6 +116,24 @@ pub struct Profiled {
     pub report: ProfileReport,
     /// For the store and for Parquet.
     pub recording: Recording,
+    /// The files that the program was given and did not write to.
+    pub inputs: Vec<InputFile>,
+}
+
+impl Profiled {
+    /// Puts the profile into the store, in place of an earlier one of the same invocation. One
+    /// whose runs make no profile is left out: see [`ProfileReport::unusable`].
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn keep(&self, store: &Store, key: &ProgramKey) -> Result<(), StoreError> {
+        if self.report.unusable.is_some() {
+            return Ok(());
+        }
+        let provenance =
+            Provenance { exit_code: self.report.exit_code, inputs: self.inputs.clone() };
+        store.put(key, &self.recording, &provenance)
+    }
 }
 
 /// What a program did. `profile --json` is this structure, field by field.
@@ -122,6 +145,19 @@ pub struct ProfileReport {
     pub meter: String,
     /// Exit code of the native run; 128 + signal if a signal ended it.
     pub exit_code: i32,
+    /// The ends of the runs where they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub different_end: Option<DifferentEnd>,
+    /// Reason for which the runs make no profile of the program's work, so that it is not stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unusable: Option<String>,
+    /// Isolation of the runs' files.
+    pub isolation: Isolation,
+    /// Reason for a weaker isolation than an overlay; absent where it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation_reason: Option<String>,
+    /// The directories that each run had a copy of its own of.
+    pub private: Vec<PathBuf>,
     /// Wall-clock time of the native run, in seconds.
     pub wall_s: f64,
     /// CPU time of the native run with all children, in seconds.
@@ -185,13 +221,18 @@ pub struct PhaseReport {
 pub struct SamplingReport {
     /// What was asked for: `all` or a share.
     pub requested: String,
+    /// The sample that sufficed: larger than `requested` where its error was too large.
+    pub used: String,
     /// Share of the instructions that went through the cache model and were counted, 0 to 1.
     pub simulated_share: f64,
-    /// Half of the 95 % confidence interval of the memory transactions, as a share of their
-    /// number, from the differences between bursts; zero where everything was simulated, absent
-    /// where too few bursts tell.
+    /// Half the width of the 95 % confidence interval of the traffic, as a share of it; zero where
+    /// everything was simulated, absent where fewer than two bursts were. The bias of cold caches
+    /// is not part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_error: Option<f64>,
+    /// The same in bytes per second of the mean bandwidth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_bandwidth: Option<f64>,
     /// Difference to a run in which everything was simulated, as a share of that run's memory
     /// transactions; absent where none was made. Signed: positive where sampling counts too many.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -212,26 +253,21 @@ pub enum ProfileError {
     Meter(#[from] MeterError),
     /// The software meter failed.
     #[error(transparent)]
-    Record(#[from] RecordError),
+    Record(RecordError),
     /// A signal asked for the end; the program was killed.
     #[error("ended by {0}")]
     Interrupted(&'static str),
-    /// The program died under the emulator and not natively: what was counted is of no use.
-    #[error(
-        "the program ended with {native} natively, and of signal {signal} under the emulator, \
-         after {instructions} instructions"
-    )]
-    DiedEmulated {
-        /// The native exit code.
-        native: i32,
-        /// The signal that ended the emulated run.
-        signal: i32,
-        /// Instructions that were counted until then.
-        instructions: u64,
-    },
     /// No meter can count on this machine.
     #[error("no meter can profile here: {0}")]
     NoMeter(String),
+    /// The trace of addresses cannot be written.
+    #[error("writing {path}: {source}", path = path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The operating system refused.
     #[error("{what}: {source}")]
     Os {
@@ -240,6 +276,16 @@ pub enum ProfileError {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+impl From<RecordError> for ProfileError {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::Interrupted(signal) => Self::Interrupted(signal),
+            RecordError::Launch(error) => Self::Launch(error),
+            other => Self::Record(other),
+        }
+    }
 }
 
 impl IntervalReport {

@@ -55,9 +55,16 @@ impl Bench {
 fn what_was_put_is_what_is_got_after_reopening() {
     let bench = Bench::new();
     let (key, put) = (bench.key(&["-9", "x"]), recording(&["program", "-9", "x"], 100));
-    bench.store().put(&key, &put).unwrap();
+    bench.store().put(&key, &put, &Provenance::default()).unwrap();
     let got = bench.store().get(&key).unwrap().unwrap();
-    assert_eq!(got, StoredProfile { recording: put, program: ProgramState::Unchanged });
+    let expected = StoredProfile {
+        key: key.as_str().to_owned(),
+        recording: put,
+        program: ProgramState::Unchanged,
+        inputs: InputState::Unchanged,
+        exit_code: Some(0),
+    };
+    assert_eq!(got, expected);
     assert_eq!(bench.store().get(&bench.key(&["-9", "y"])).unwrap(), None);
 }
 
@@ -88,11 +95,11 @@ fn an_invocation_is_told_apart_by_everything_that_changes_behavior() {
 fn a_replaced_program_is_noticed_and_a_new_profile_replaces_the_old() {
     let bench = Bench::new();
     let (store, key) = (bench.store(), bench.key(&[]));
-    store.put(&key, &recording(&["program"], 1)).unwrap();
+    store.put(&key, &recording(&["program"], 1), &Provenance::default()).unwrap();
     fs::write(bench.dir.path().join("program"), "version two, longer").unwrap();
     assert_eq!(store.get(&key).unwrap().unwrap().program, ProgramState::Changed);
     assert_eq!(store.list().unwrap()[0].program, ProgramState::Changed);
-    store.put(&key, &recording(&["program"], 2)).unwrap();
+    store.put(&key, &recording(&["program"], 2), &Provenance::default()).unwrap();
     let got = store.get(&key).unwrap().unwrap();
     assert_eq!(got.program, ProgramState::Unchanged);
     assert_eq!(got.recording.profile.total().reads, Lines(10));
@@ -100,12 +107,33 @@ fn a_replaced_program_is_noticed_and_a_new_profile_replaces_the_old() {
 }
 
 #[test]
+fn new_content_of_an_input_is_noticed_and_other_files_are_not() {
+    let bench = Bench::new();
+    let store = bench.store();
+    let file = |name: &str, text: &str| fs::write(bench.dir.path().join(name), text).unwrap();
+    file("input", "old");
+    let invocation = bench.invocation(&["input", "-o", "output"]);
+    let key = ProgramKey::of(&invocation).unwrap();
+    let provenance = Provenance { exit_code: 2, inputs: inputs(&invocation) };
+    store.put(&key, &recording(&["program", "input"], 1), &provenance).unwrap();
+    // The output did not exist when the program was profiled.
+    file("output", "made since");
+    let got = store.get(&key).unwrap().unwrap();
+    assert_eq!((got.inputs, got.exit_code), (InputState::Unchanged, Some(2)));
+    file("input", "new data");
+    let input = bench.dir.path().join("input").display().to_string();
+    let changed = InputState::Changed(vec![input]);
+    assert_eq!(store.get(&key).unwrap().unwrap().inputs, changed);
+    assert_eq!(store.list().unwrap()[0].inputs, changed);
+}
+
+#[test]
 fn entries_are_listed_shown_and_forgotten_by_the_beginning_of_their_key() {
     let bench = Bench::new();
     let store = bench.store();
     let (one, two) = (bench.key(&["1"]), bench.key(&["2"]));
-    store.put(&one, &recording(&["program", "1"], 100)).unwrap();
-    store.put(&two, &recording(&["program", "2"], 200)).unwrap();
+    store.put(&one, &recording(&["program", "1"], 100), &Provenance::default()).unwrap();
+    store.put(&two, &recording(&["program", "2"], 200), &Provenance::default()).unwrap();
     let entries = store.list().unwrap();
     assert_eq!(entries.len(), 2);
     let entry = entries.iter().find(|entry| entry.key == one.as_str()).unwrap();
@@ -138,7 +166,9 @@ fn many_writers_and_readers_at_once_lose_nothing() {
                 for number in 0..EACH {
                     let argument = format!("{writer}-{number}");
                     let key = bench.key(&[&argument]);
-                    store.put(&key, &recording(&["program", &argument], 1)).unwrap();
+                    store
+                        .put(&key, &recording(&["program", &argument], 1), &Provenance::default())
+                        .unwrap();
                     assert!(store.get(&key).unwrap().is_some());
                 }
             });
@@ -160,12 +190,13 @@ fn a_store_of_an_earlier_version_is_brought_up_to_date_with_what_it_holds() {
         (entries[0].command.as_slice(), &entries[0].media),
         (&["true".to_owned()][..], &vec![])
     );
+    assert_eq!((entries[0].exit_code, &entries[0].inputs), (None, &InputState::Unrecorded));
     let stored = store.show(&entries[0].key[..8]).unwrap();
     assert_eq!(stored.recording.profile.total().reads, Lines(1_244));
     let version: u32 =
         store.connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
     assert_eq!(version, SCHEMA);
-    store.put(&bench.key(&[]), &recording(&["program"], 1)).unwrap();
+    store.put(&bench.key(&[]), &recording(&["program"], 1), &Provenance::default()).unwrap();
     drop(store);
     assert_eq!(Store::open(Some(&path)).unwrap().list().unwrap().len(), 2);
 }
@@ -180,7 +211,7 @@ fn traffic_by_medium_is_kept_and_listed() {
     for counts in &mut put.profile.intervals {
         *counts = memweir_core::placement::divide(counts, &[0.4, 0.6, 0.0, 0.0]);
     }
-    store.put(&key, &put).unwrap();
+    store.put(&key, &put, &Provenance::default()).unwrap();
     assert_eq!(store.get(&key).unwrap().unwrap().recording, put);
     // Five intervals of 100 lines read and 50 written.
     let lines = |name: &str, reads, writes| MediumLines { name: name.to_owned(), reads, writes };
@@ -212,7 +243,7 @@ fn a_file_that_is_no_store_is_refused_by_name_and_kept() {
 fn a_damaged_row_is_an_error_with_its_key() {
     let bench = Bench::new();
     let (store, key) = (bench.store(), bench.key(&[]));
-    store.put(&key, &recording(&["program"], 1)).unwrap();
+    store.put(&key, &recording(&["program"], 1), &Provenance::default()).unwrap();
     store.connection.execute("UPDATE profiles SET recording = x'00ff'", []).unwrap();
     let message = store.get(&key).unwrap_err().to_string();
     assert!(message.contains(key.as_str()), "{message}");

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
+use memweir_linux::private;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -51,7 +52,7 @@ pub(super) fn from_journal(journal: &Path, path: &Path) -> Result<(), Box<dyn Er
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .build();
     let mut writer =
-        SerializedFileWriter::new(File::create(&partial)?, schema, Arc::new(properties))?;
+        SerializedFileWriter::new(private::create(&partial)?, schema, Arc::new(properties))?;
     let mut rows = csv::Reader::from_path(journal)?.into_deserialize::<Row>();
     loop {
         let group = rows.by_ref().take(ROWS_PER_GROUP).collect::<Result<Vec<_>, _>>()?;

@@ -1,5 +1,7 @@
 //! What is kept and told of a quantum that is over, while the next one runs.
 
+use std::path::PathBuf;
+
 use memweir_core::{JobId, Media};
 use memweir_linux::Meter;
 
@@ -7,6 +9,7 @@ use super::{Engine, Slot, Stage};
 use crate::batch::ledger::{JobQuantum, Quantum};
 use crate::jobs::Batch;
 use crate::observer::Event;
+use crate::report::LostOutput;
 use crate::timeline::Row;
 
 impl Engine<'_> {
@@ -37,9 +40,9 @@ impl Engine<'_> {
         let calls = self.parts.scheduler.take_calls();
         let Some(log) = &mut self.parts.decisions else { return };
         if let Err(error) = log.append(&calls) {
-            let text = format!("{}: no more decisions are recorded: {error}", log.path().display());
+            let path = log.path().to_owned();
             self.parts.decisions = None;
-            self.notice(text);
+            self.lose(path, format!("no more decisions are recorded: {error}"));
         }
     }
 
@@ -56,20 +59,30 @@ impl Engine<'_> {
         if self.parts.observer.wants_rows() {
             self.parts.observer.event(Event::QuantumRecorded(&rows));
         }
-        if let Some(timeline) = &mut self.parts.timeline
-            && let Err(error) = timeline.append(&rows)
-        {
-            self.parts.timeline = None;
-            self.notice(format!("the timeline ends at {}: {error}", quantum.start.as_secs_f64()));
+        let Some(mut timeline) = self.parts.timeline.take() else { return };
+        match timeline.append(&rows) {
+            Ok(()) => self.parts.timeline = Some(timeline),
+            Err(error) => {
+                let path = timeline.path().to_owned();
+                let rest = timeline.abandon();
+                let end = quantum.start.as_secs_f64();
+                self.lose(path, format!("the timeline ends at {end} s: {error}{rest}"));
+            }
         }
     }
 
     pub(super) fn finish_timeline(&mut self) {
-        if let Some(timeline) = self.parts.timeline.take()
-            && let Err(error) = timeline.finish()
-        {
-            self.notice(format!("the timeline could not be finished: {error}"));
+        let Some(timeline) = self.parts.timeline.take() else { return };
+        let path = timeline.path().to_owned();
+        if let Err(error) = timeline.finish() {
+            self.lose(path, format!("the timeline could not be finished: {error}"));
         }
+    }
+
+    /// Books a file that cannot be written any further, and tells the user.
+    fn lose(&mut self, path: PathBuf, reason: String) {
+        self.notice(format!("{}: {reason}", path.display()));
+        self.lost.push(LostOutput { path, reason });
     }
 }
 

@@ -74,6 +74,7 @@ impl Starter {
                 Some(cpu) => vec![*cpu],
                 None => self.cpus[id.index()].clone(),
             },
+            private: None,
         };
         Ok((launch, trouble))
     }

@@ -319,10 +319,24 @@ fn two_jobs_on_one_core_take_turns_quantum_by_quantum() {
     // One line per microsecond.
     assert_eq!(first.memory_reads, Some(250_000));
     assert_eq!(first.memory_writes, None, "this meter sees no writes");
-    assert_eq!(first.bandwidth_mean, 64e6);
+    assert_eq!(first.bandwidth_mean, Some(64e6));
     assert_eq!(books.ended, ms(5_500));
     assert_eq!(calls_of(&control, CallKind::BlockAll), 4);
     assert_eq!(control.known().len(), 0, "every place was given back");
+}
+
+#[test]
+fn the_blocker_knows_the_demand_of_blocked_jobs() {
+    let demands = |policy| {
+        let (_, control, _) = Case::new(policy, 1, &[250, 150]).run();
+        let mut demands = control.demands();
+        demands.dedup();
+        demands
+    };
+    let demand = |total, running| Demand { total, running };
+    // B ends at 350 ms, and A runs alone until 400 ms.
+    assert_eq!(demands("round-robin"), [demand(2, 1), demand(1, 1)]);
+    assert_eq!(demands("os")[0], demand(2, 2));
 }
 
 #[test]
@@ -497,7 +511,7 @@ fn a_late_wake_up_is_measured_as_it_was() {
     let (books, ..) = case.run();
     let books = books.expect("nothing fails");
     let report = books.ledger.job_report(JobId(0), books.sees.as_ref());
-    assert_eq!((report.bandwidth_mean, report.bandwidth_peak), (64e6, 64e6));
+    assert_eq!((report.bandwidth_mean, report.bandwidth_peak), (Some(64e6), Some(64e6)));
     assert_eq!(report.memory_reads, Some(1_000_000));
 }
 

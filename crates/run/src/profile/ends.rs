@@ -1,0 +1,133 @@
+//! The ends of a profile's runs: runs that end alike make a profile.
+
+use memweir_linux::launch::{Ending, Exit};
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
+
+use super::workspace::Isolation;
+
+/// The ends of the native and the emulated run where they differ, as exit codes; 128 + signal if a
+/// signal ended the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DifferentEnd {
+    /// Of the native run.
+    pub native: i32,
+    /// Of the emulated run.
+    pub emulated: i32,
+}
+
+impl DifferentEnd {
+    /// The first of the emulated runs that ended otherwise than the native one.
+    pub(super) fn between(native: &Exit, emulated: &[Exit]) -> Option<Self> {
+        let native = native.code();
+        let mut codes = emulated.iter().map(Exit::code);
+        codes.find(|code| *code != native).map(|emulated| Self { native, emulated })
+    }
+}
+
+/// The runs of a profile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Runs<'a> {
+    pub(super) native: &'a Exit,
+    pub(super) emulated: &'a [Exit],
+    pub(super) isolation: Isolation,
+    /// True if the private directories of the native run ran full.
+    pub(super) full: bool,
+}
+
+impl Runs<'_> {
+    /// The reason for which the runs make no profile of the program's work; none if they do.
+    pub(super) fn unusable(&self) -> Option<String> {
+        let code = self.native.code();
+        if let Some(different) = DifferentEnd::between(self.native, self.emulated) {
+            return Some(self.different(different));
+        }
+        if let Ending::Signal(number) = self.native.ending {
+            return Some(format!("{} ended the program", signal(number)));
+        }
+        if self.full {
+            return Some(
+                "the program's files outgrew the memory for private directories; \
+                 `--isolation none` lets it write in place"
+                    .to_owned(),
+            );
+        }
+        (self.isolation == Isolation::Copy && code != 0).then(|| {
+            format!(
+                "in a copy of its directory the program ended with exit code {code}; it may have \
+                 missed files there"
+            )
+        })
+    }
+
+    fn different(&self, DifferentEnd { native, emulated }: DifferentEnd) -> String {
+        let why = match (self.isolation, emulated - 128) {
+            (_, number @ (4 | 11)) => {
+                format!("; {} often means an instruction that the emulator lacks", signal(number))
+            }
+            (Isolation::None, _) => {
+                "; the runs share their files, and the second meets those of the first".to_owned()
+            }
+            _ => String::new(),
+        };
+        format!("natively the program ended with {native}, under the emulator with {emulated}{why}")
+    }
+}
+
+fn signal(number: i32) -> String {
+    Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |s| s.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memweir_core::{Bytes, Nanos};
+
+    fn exit(ending: Ending) -> Exit {
+        Exit { ending, cpu_time: Nanos::MILLI, peak_memory: Bytes(0) }
+    }
+
+    fn unusable(native: Ending, emulated: Ending, isolation: Isolation) -> Option<String> {
+        let (native, emulated) = (exit(native), [exit(emulated)]);
+        Runs { native: &native, emulated: &emulated, isolation, full: false }.unusable()
+    }
+
+    #[test]
+    fn equal_exit_codes_make_a_profile_whatever_they_are() {
+        for code in [0, 26] {
+            let ending = Ending::Code(code);
+            assert_eq!(unusable(ending, ending, Isolation::Overlay), None);
+        }
+    }
+
+    #[test]
+    fn different_ends_do_not_and_the_reason_says_which() {
+        let ends = (Ending::Code(0), Ending::Code(2));
+        let reason = unusable(ends.0, ends.1, Isolation::None).unwrap();
+        assert!(reason.contains("with 0, under the emulator with 2; the runs share"), "{reason}");
+        let reason = unusable(ends.0, ends.1, Isolation::Overlay).unwrap();
+        assert!(reason.ends_with("with 2"), "{reason}");
+        let died = unusable(Ending::Code(0), Ending::Signal(4), Isolation::Overlay).unwrap();
+        assert!(died.contains("with 132; SIGILL"), "{died}");
+        // The run of a check counts too.
+        let (native, emulated) = (exit(ends.0), [exit(ends.0), exit(ends.1)]);
+        let different = DifferentEnd::between(&native, &emulated).unwrap();
+        assert_eq!((different.native, different.emulated), (0, 2));
+    }
+
+    #[test]
+    fn a_program_that_was_killed_has_no_profile() {
+        let killed = Ending::Signal(9);
+        let reason = unusable(killed, killed, Isolation::Overlay).unwrap();
+        assert_eq!(reason, "SIGKILL ended the program");
+    }
+
+    #[test]
+    fn a_full_directory_and_a_failure_in_a_copy_spoil_a_profile() {
+        let native = exit(Ending::Code(1));
+        let runs = Runs { native: &native, emulated: &[], isolation: Isolation::Copy, full: false };
+        assert!(runs.unusable().unwrap().contains("in a copy"));
+        let full = Runs { isolation: Isolation::Overlay, full: true, ..runs };
+        assert!(full.unusable().unwrap().contains("outgrew"));
+    }
+}
