@@ -6,6 +6,8 @@
 
 mod killer;
 mod machine;
+mod outside;
+mod overshoot;
 mod place;
 mod report;
 mod session;
@@ -14,8 +16,10 @@ mod times;
 
 pub use killer::{Killer, largest};
 pub use machine::{FileFinding, Here, Surroundings};
+pub use outside::{Outside, UnpagedProgram};
+pub use overshoot::Cause;
 pub use place::{Nvm, SMALLEST_NVM};
-pub use report::{Delay, NvmReport, Outcome, Report};
+pub use report::{Delay, NvmReport, Outcome, Report, UnpagedReport};
 pub use session::{Look, Paged, SMALLEST_DRAM, Wish};
 pub use timeline::{Format, Row, Timeline};
 pub use times::{Bucket, Histogram};

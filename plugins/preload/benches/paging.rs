@@ -17,7 +17,7 @@ use memweir_core::Bytes;
 use memweir_core::metrics::hodges_lehmann;
 use memweir_core::preload::page::{
     DirectRead, NvmPlace, PAGE_COUNTERS_BYTES, PAGE_ORDER_VARIABLE, PageCounter, PageCounters,
-    PageOrder, WhenFull,
+    PageOrder, UnpagedPrograms, WhenFull,
 };
 
 const PAGE: usize = 4096;
@@ -55,7 +55,7 @@ fn measure() {
     paged("rounds", 128, NvmPlace::Memfd).expect("as before");
     match zram() {
         Ok(micros) => println!("swap-in of a page from zram            {micros:8.3} us"),
-        Err(reason) => println!("SKIPPED: zram: {reason}"),
+        Err(reason) => memweir_test_support::skip!(Kernel, "zram: {reason}"),
     }
     pairs();
 }
@@ -154,6 +154,7 @@ fn paged(work: &str, dram: u64, nvm: NvmPlace) -> Option<PageCounters> {
         victims: "fifo".to_owned(),
         delay: None,
         when_full: WhenFull::Stop,
+        unpaged: UnpagedPrograms::Count,
         counters: counters.path().display().to_string(),
     };
     let library = std::env::current_exe().ok()?.with_file_name("libmemweir_preload.so");

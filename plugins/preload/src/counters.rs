@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memweir_core::preload::{COUNTERS, Counter, POOLS};
+use memweir_core::preload::{COUNTER_WORDS, COUNTERS, Counter, ENTRY, POOLS, color_word};
 
 use crate::sys::sys;
 
 /// The mapped counters; nothing is counted where they could not be mapped.
 #[derive(Clone, Copy)]
-pub(crate) struct Counters(Option<&'static [AtomicU64; COUNTERS + POOLS * 5]>);
+pub(crate) struct Counters(Option<&'static [AtomicU64; COUNTER_WORDS]>);
 
 impl Counters {
     /// Counts nothing.
@@ -16,7 +16,7 @@ impl Counters {
 
     /// Maps the file that is open as `fd`.
     pub(crate) fn map(fd: i32) -> Self {
-        let length = (COUNTERS + POOLS * 5) * 8;
+        let length = COUNTER_WORDS * 8;
         let both = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping.
         let start = unsafe { sys!(libc::SYS_mmap, 0, length, both, libc::MAP_SHARED, fd, 0) };
@@ -30,12 +30,21 @@ impl Counters {
         }
     }
 
-    /// Tells the auditor which memory of the process is the pool.
-    pub(crate) fn tell_pool(self, process: i32, ranges: [usize; 4]) {
+    /// Counts a page of a bank color that the program was given.
+    pub(crate) fn add_color(self, color: usize) {
+        if let Some(words) = self.0 {
+            words[color_word(color)].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells the auditor which memory of the process is the pool. `started` is the start time of
+    /// the process.
+    pub(crate) fn tell_pool(self, process: i32, started: u64, ranges: [usize; 4]) {
         let Some(words) = self.0 else { return };
-        let entry = COUNTERS + process as usize % POOLS * 5;
+        let entry = COUNTERS + process as usize % POOLS * ENTRY;
         words[entry].store(process as u64, Ordering::Relaxed);
-        for (word, value) in words[entry + 1..].iter().zip(ranges) {
+        words[entry + 1].store(started, Ordering::Relaxed);
+        for (word, value) in words[entry + 2..].iter().zip(ranges) {
             word.store(value as u64, Ordering::Relaxed);
         }
     }

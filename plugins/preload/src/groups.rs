@@ -185,22 +185,21 @@ mod tests {
 
     #[test]
     fn room_is_what_the_limit_leaves_and_files_can_give_back() {
-        let folder = std::env::temp_dir().join(format!("memweir-groups-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path();
         fs::write(folder.join(V2.limit), "1000\n").unwrap();
         fs::write(folder.join(V2.usage), "900\n").unwrap();
         fs::write(folder.join("memory.stat"), "anon 5\ninactive_file 30\nactive_file 40\n")
             .unwrap();
         let group = Group {
-            limit: file(&folder, V2.limit).unwrap(),
-            usage: file(&folder, V2.usage).unwrap(),
-            stat: file(&folder, "memory.stat").unwrap(),
+            limit: file(folder, V2.limit).unwrap(),
+            usage: file(folder, V2.usage).unwrap(),
+            stat: file(folder, "memory.stat").unwrap(),
             reclaimable: V2.reclaimable,
         };
         assert_eq!(Groups([Some(group), None, None, None]).headroom(), 170);
         fs::write(folder.join(V2.limit), "max\n").unwrap();
         assert_eq!(group.headroom(), u64::MAX);
-        fs::remove_dir_all(&folder).unwrap();
         assert_eq!(Groups([None; LEVELS]).headroom(), u64::MAX);
         assert!(file(Path::new(&"x".repeat(PATH)), "y").is_none());
     }

@@ -47,6 +47,8 @@ pub(crate) struct Start {
     pub(crate) limit_pages: usize,
     pub(crate) counters: Counters,
     pub(crate) main: i32,
+    /// When that process started, in clock ticks since boot.
+    pub(crate) started: u64,
     pub(crate) control: &'static Control,
     pub(crate) groups: Groups,
     /// The colors of the process.
@@ -214,6 +216,7 @@ pub(crate) fn start_of(
         limit_pages: order.limit_pages as usize,
         counters,
         main: sys::process_id(),
+        started: sys::start_time(),
         control,
         groups: Groups::of_process(),
         set: words_of(order),

@@ -48,6 +48,9 @@ use counters::Counters;
 use helper::{Helper, Start};
 use sys::{Errno, sys};
 
+/// How the file of counters is opened: a link or a FIFO in its place is not.
+const COUNTERS_FLAGS: i32 = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+
 /// What a forked child starts its helper from.
 static START: OnceLock<Start> = OnceLock::new();
 
@@ -58,13 +61,13 @@ static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
     if let Ok(text) = std::env::var(PAGE_ORDER_VARIABLE) {
-        return page::start(&text);
+        return page::begin(&text);
     }
     let Ok(text) = std::env::var(ORDER_VARIABLE) else { return };
     let Ok(order) = text.parse::<Order>() else { return };
     let Ok(control) = control::create() else { return };
     let counters =
-        match CString::new(order.counters.as_str()).map(|path| sys::open(&path, libc::O_RDWR)) {
+        match CString::new(order.counters.as_str()).map(|path| sys::open(&path, COUNTERS_FLAGS)) {
             Ok(Ok(fd)) => {
                 let counters = Counters::map(fd);
                 sys::close(fd);
@@ -120,9 +123,10 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     let (Some(control), Some(start)) = (control::get(), START.get()) else { return };
-    let started = Start { main: sys::process_id(), delay: 3000, pool_pages: 0, ..*start };
+    let (main, started) = (sys::process_id(), sys::start_time());
+    let child = Start { main, started, delay: 3000, pool_pages: 0, ..*start };
     remember_set(control, start);
-    if launch(started).is_ok() {
+    if launch(child).is_ok() {
         start.counters.add(Counter::Forks, 1);
     }
 }

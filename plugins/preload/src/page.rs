@@ -66,6 +66,10 @@
 //! A child maps the same slots. The kernel tells the helper of every fork before the child runs
 //! (`UFFD_FEATURE_EVENT_FORK`), whichever way it is called, and from then on no slot changes until
 //! the child's memory is gone, which a request to its own userfaultfd tells.
+//!
+//! A child maps no slots of memory that the program keeps from it (`MADV_DONTFORK`): the advice is
+//! given again on each mapping of the file, which may be late for a child that is forked just then.
+//! Such a child has mappings that its program does not know, and they are treated as all others.
 
 mod budget;
 mod guard;
@@ -74,6 +78,7 @@ mod pager;
 mod slots;
 mod space;
 mod spans;
+mod start;
 mod tally;
 mod vmas;
 
@@ -89,18 +94,18 @@ use spans::Span;
 use tally::Tally;
 
 /// Runs before the program, when libc works and there is one thread.
-pub(crate) fn start(text: &str) {
+pub(crate) fn begin(text: &str) {
     let Ok(order) = text.parse::<PageOrder>() else { return };
     let tally = match CString::new(order.counters.as_str()) {
         Ok(path) => Tally::open(&path),
         Err(_) => Tally::NONE,
     };
-    if begin(&order, tally).is_none() {
+    if start_paging(&order, tally).is_none() {
         tally.add(PageCounter::Unpaged, 1);
     }
 }
 
-fn begin(order: &PageOrder, tally: Tally) -> Option<()> {
+fn start_paging(order: &PageOrder, tally: Tally) -> Option<()> {
     let control = control::create().ok()?;
     let space = space::create().ok()?;
     let main = sys::process_id();
@@ -113,6 +118,7 @@ fn begin(order: &PageOrder, tally: Tally) -> Option<()> {
     if !control.is_ready() {
         return None;
     }
+    start::follow(tally, order.unpaged);
     if !guard::install() {
         tally.add(PageCounter::Failures, 1);
     }

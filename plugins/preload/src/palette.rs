@@ -68,6 +68,12 @@ impl Palette {
                 return None;
             }
         }
-        Some(value(&self.bank[..self.banks], address.wrapping_sub(self.offset)))
+        Some(self.bank_color(frame))
+    }
+
+    /// The bank color of a frame, whatever its cache color is.
+    pub(crate) fn bank_color(&self, frame: u64) -> usize {
+        let address = frame * PAGE as u64;
+        value(&self.bank[..self.banks], address.wrapping_sub(self.offset))
     }
 }

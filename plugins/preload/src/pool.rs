@@ -163,6 +163,11 @@ impl Pool {
         taken
     }
 
+    /// The color of a page of the lane, also when it was taken.
+    pub(crate) fn color_of(&mut self, page: usize) -> usize {
+        self.slot(((page - self.lane) / PAGE) as u32).color as usize
+    }
+
     /// Puts back pages that were taken and not moved away.
     pub(crate) fn put_back(&mut self, page: usize, count: usize) {
         let first = (page - self.lane) / PAGE;

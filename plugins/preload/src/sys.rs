@@ -5,6 +5,8 @@
 use std::arch::asm;
 use std::ffi::CStr;
 
+use memweir_core::softpmu::gate::StatLine;
+
 /// The number of an error that a system call returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Errno(pub(crate) i32);
@@ -152,6 +154,15 @@ pub(crate) fn unmap(address: usize, length: usize) {
 pub(crate) fn process_id() -> i32 {
     // SAFETY: asks for a number.
     unsafe { sys!(libc::SYS_getpid) }.map_or(0, |id| id as i32)
+}
+
+/// When this process started, in clock ticks since boot; zero where `/proc` does not say.
+pub(crate) fn start_time() -> u64 {
+    let Ok(fd) = open(c"/proc/self/stat", libc::O_RDONLY) else { return 0 };
+    let mut line = [0; 1024];
+    let length = read_at(fd, &mut line, 0).unwrap_or(0);
+    close(fd);
+    StatLine::of(&line[..length]).and_then(|line| line.start()).unwrap_or(0)
 }
 
 pub(crate) fn thread_id() -> i32 {

@@ -6,6 +6,8 @@ use memweir_core::preload::page::{DirectRead, PageCounter, PageCounters, WhenFul
 use memweir_core::{Bytes, Seconds};
 use serde::Serialize;
 
+use super::outside::UnpagedProgram;
+use super::overshoot::{Cause, Run};
 use super::session::{Look, Paged};
 use super::times::Histogram;
 use crate::energy::{Estimate, Paging};
@@ -26,6 +28,26 @@ pub struct Delay {
     pub read: f64,
     /// Writing one.
     pub write: f64,
+}
+
+/// Programs that ran without being paged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UnpagedReport {
+    /// How many were found: at starts by paged programs, and by looks at the processes that run. Of
+    /// two that one of them alone has seen, one may be missing.
+    pub processes: u64,
+    /// How many were not started.
+    pub refused: u64,
+    /// The most anonymous memory in DRAM of each program, at the looks.
+    pub programs: Vec<UnpagedProgram>,
+}
+
+impl UnpagedReport {
+    /// The most that they can have had together.
+    #[must_use]
+    pub fn dram_peak(&self) -> Bytes {
+        self.programs.iter().map(|program| program.dram_peak_bytes).sum()
+    }
 }
 
 /// How the program ended.
@@ -73,10 +95,14 @@ pub struct Report {
     pub dram_relieved_bytes: Bytes,
     /// At the last look while it ran.
     pub dram_resident_bytes: Bytes,
-    /// The most.
+    /// The most, with programs that were not paged.
     pub dram_peak_bytes: Bytes,
     /// How far the most was above the budget.
     pub dram_overshoot_bytes: Bytes,
+    /// Why it was more than a twentieth above the budget, as far as that is known.
+    pub dram_overshoot_causes: Vec<Cause>,
+    /// Programs that ran without being paged.
+    pub unpaged: UnpagedReport,
     /// At the last look while it ran.
     pub nvm_used_bytes: Bytes,
     /// The most.
@@ -109,8 +135,16 @@ impl Report {
     ) -> Self {
         let (order, counters) = (paged.order(), &last.counters);
         let bytes = |counter| Bytes(counters.get(counter));
-        let (dram_peak, nvm_peak) =
-            (bytes(PageCounter::DramPeakBytes), bytes(PageCounter::NvmPeakBytes));
+        let (dram_peak, nvm_peak) = (paged.dram_peak(counters), bytes(PageCounter::NvmPeakBytes));
+        let unpaged = unpaged(paged, counters);
+        let run = Run {
+            budget: order.dram,
+            peak: dram_peak,
+            unpaged: unpaged.dram_peak(),
+            seconds: last.row.t_s.0,
+            processors: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
+            counters,
+        };
         let running = paged.last_running();
         let row = &last.row;
         Self {
@@ -133,6 +167,8 @@ impl Report {
             dram_resident_bytes: running.map_or(dram_peak, |row| row.dram_resident_bytes),
             dram_peak_bytes: dram_peak,
             dram_overshoot_bytes: dram_peak.saturating_sub(order.dram),
+            dram_overshoot_causes: run.causes(),
+            unpaged,
             nvm_used_bytes: running.map_or(nvm_peak, |row| row.nvm_used_bytes),
             nvm_peak_bytes: nvm_peak,
             ended_processes: paged.ended().to_vec(),
@@ -140,6 +176,16 @@ impl Report {
             energy: estimate(&paging(row.t_s, order.nvm_size, last)),
             counters: all(counters),
         }
+    }
+}
+
+fn unpaged(paged: &Paged, counters: &PageCounters) -> UnpagedReport {
+    let programs = paged.outside().programs();
+    let seen = programs.iter().map(|program| program.processes).sum();
+    UnpagedReport {
+        processes: counters.get(PageCounter::Unpaged).max(seen),
+        refused: counters.get(PageCounter::Refused),
+        programs,
     }
 }
 

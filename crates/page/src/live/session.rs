@@ -8,17 +8,19 @@ use memweir_core::input::Refusal;
 use memweir_core::preload::ORDER_VARIABLE;
 use memweir_core::preload::page::{
     DirectRead, PAGE_ORDER_VARIABLE, PageCounter, PageCounters, PageOrder, PageProcess, Slowdown,
-    WhenFull,
+    UnpagedPrograms, WhenFull,
 };
 use memweir_core::{Bytes, Seconds};
 use memweir_linux::paging::CountersFile;
 use memweir_linux::preload::{self, Lack, NotStarted};
+use memweir_linux::unpaged::Unpaged;
 use memweir_policy::paging::{LearnsBy, VICTIM_POLICIES, VictimEntry};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::killer::Killer;
 use super::machine::Surroundings;
+use super::outside::Outside;
 use super::place::Nvm;
 use super::timeline::Row;
 
@@ -43,6 +45,8 @@ pub struct Wish {
     pub delay: Option<Slowdown>,
     /// What happens when there is no room left.
     pub when_full: WhenFull,
+    /// What happens to programs that cannot be paged.
+    pub unpaged: UnpagedPrograms,
 }
 
 impl Wish {
@@ -90,6 +94,7 @@ impl Wish {
             victims: self.victims.name.to_owned(),
             delay: self.delay,
             when_full: self.when_full,
+            unpaged: self.unpaged,
             counters,
         })
     }
@@ -104,6 +109,7 @@ pub struct Paged {
     counters: CountersFile,
     begun: Instant,
     killer: Killer,
+    outside: Outside,
     seen: Seen,
 }
 
@@ -116,6 +122,8 @@ struct Seen {
     last: Option<Row>,
     /// Bytes in NVM times seconds, up to then.
     nvm_seconds: f64,
+    /// The most anonymous memory in DRAM of all processes together, paged or not.
+    most: Bytes,
 }
 
 /// A look at a program that runs.
@@ -148,8 +156,11 @@ impl Paged {
         let order = wish.order(here, counters.path().display().to_string())?;
         let environment =
             vec![preload::variable()?, (PAGE_ORDER_VARIABLE.into(), order.to_string().into())];
+        let processes = Unpaged::descendants(&preload::library()?)
+            .map_err(|e| Lack::new(format!("/proc: {e}"), "mount the proc file system"))?;
         let (killer, seen) = (Killer::default(), Seen::default());
-        Ok(Self { order, environment, counters, begun: Instant::now(), killer, seen })
+        let outside = Outside::new(processes, wish.unpaged);
+        Ok(Self { order, environment, counters, begun: Instant::now(), killer, outside, seen })
     }
 
     /// The variables to set in the program's environment.
@@ -170,14 +181,30 @@ impl Paged {
         self.killer.ended()
     }
 
-    /// Looks at the counters, and ends the largest process where that was asked for and must be.
+    /// Programs that were started and not paged.
+    #[must_use]
+    pub fn outside(&self) -> &Outside {
+        &self.outside
+    }
+
+    /// The most anonymous memory in DRAM of all processes together: of those that are paged
+    /// whenever one of them looked, with the others' at the looks from here.
+    #[must_use]
+    pub fn dram_peak(&self, counters: &PageCounters) -> Bytes {
+        self.seen.most.max(Bytes(counters.get(PageCounter::DramPeakBytes)))
+    }
+
+    /// Looks at the counters and at programs that are not paged, and ends processes where that was
+    /// asked for and must be.
     ///
     /// # Errors
-    /// If the counters cannot be read.
+    /// If the counters, or `/proc`, cannot be read.
     pub fn look(&mut self) -> io::Result<Look> {
         let counters = self.counters.read()?;
         let at = Seconds(self.begun.elapsed().as_secs_f64());
-        let row = row(at, &counters);
+        self.outside.look(self.begun.elapsed())?;
+        let row = row(at, &counters, self.outside.anonymous());
+        self.seen.most = self.seen.most.max(row.dram_resident_bytes + row.dram_unpaged_bytes);
         let processes: Vec<PageProcess> = counters.processes().collect();
         if !processes.is_empty() {
             self.seen.last = Some(row);
@@ -227,7 +254,7 @@ impl Paged {
     }
 }
 
-fn row(t_s: Seconds, counters: &PageCounters) -> Row {
+fn row(t_s: Seconds, counters: &PageCounters, dram_unpaged_bytes: Bytes) -> Row {
     let bytes = |counter| Bytes(counters.get(counter));
     Row {
         t_s,
@@ -237,6 +264,7 @@ fn row(t_s: Seconds, counters: &PageCounters) -> Row {
         copies_avoided: counters.copies_avoided(),
         dram_resident_bytes: bytes(PageCounter::DramResidentBytes),
         nvm_used_bytes: bytes(PageCounter::NvmUsedBytes),
+        dram_unpaged_bytes,
     }
 }
 
@@ -249,7 +277,7 @@ mod tests {
         // Evictions, direct reads, upgrades and straight copies are counters 2, 5, 6 and 7.
         let words = [1u64, 0, 40, 0, 0, 9, 3, 4, 0, 0, 8192, 0, 4096];
         let content: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let row = row(Seconds(1.5), &PageCounters::of(&content));
+        let row = row(Seconds(1.5), &PageCounters::of(&content), Bytes(7));
         let expected = Row {
             t_s: Seconds(1.5),
             evictions: 40,
@@ -258,6 +286,7 @@ mod tests {
             copies_avoided: 6,
             dram_resident_bytes: Bytes(4096),
             nvm_used_bytes: Bytes(8192),
+            dram_unpaged_bytes: Bytes(7),
         };
         assert_eq!(row, expected);
     }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use memweir_core::input::Refusal;
 use memweir_core::names::suggestion;
 use memweir_core::{Bytes, Seconds};
+use memweir_linux::private;
 use serde::{Deserialize, Serialize};
 
 /// What had been counted at one time.
@@ -30,6 +31,8 @@ pub struct Row {
     pub dram_resident_bytes: Bytes,
     /// Pages in NVM now.
     pub nvm_used_bytes: Bytes,
+    /// Anonymous memory in DRAM now of programs that are not paged.
+    pub dram_unpaged_bytes: Bytes,
 }
 
 /// What a timeline is written as, by the ending of its file.
@@ -82,7 +85,11 @@ impl Timeline {
         if format == Format::Svg {
             journal_path.push(".partial.csv");
         }
-        let journal = csv::Writer::from_writer(File::create(&journal_path)?);
+        let file = match format {
+            Format::Svg => private::create(Path::new(&journal_path))?,
+            _ => File::create(path)?,
+        };
+        let journal = csv::Writer::from_writer(file);
         Ok(Self { format, journal_path: journal_path.into(), journal, rows: Vec::new() })
     }
 

@@ -66,6 +66,9 @@ impl Helper {
                 self.pool.put_back(colored + moved * PAGE, count - moved);
                 self.placed += moved;
                 start.counters.add(Counter::Placed, moved as u64);
+                for given in 0..moved {
+                    start.counters.add_color(self.pool.color_of(colored + given * PAGE));
+                }
                 return moved;
             }
             match error {
@@ -98,6 +101,7 @@ impl Helper {
                 if moved {
                     self.placed += 1;
                     start.counters.add(Counter::Placed, 1);
+                    start.counters.add_color(self.pool.color_of(colored));
                     uffd.wake(page);
                     return 1;
                 }

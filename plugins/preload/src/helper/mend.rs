@@ -6,6 +6,7 @@ use super::upkeep::Reason;
 use super::{Helper, Start};
 use crate::choice::Set;
 use crate::maps::Mapping;
+use crate::pagemap::Pagemap;
 use crate::sys::{self, Errno};
 use crate::uffd::{PAGE, Uffd, copy_page};
 
@@ -41,6 +42,10 @@ impl Helper {
             }
             Delivery::Recycle => self.exchange_over(start, page, colored, set, mapping),
         };
+        // Behind the open gate the program may already have another page in its place.
+        if mended.is_ok() && matches!(reason, Reason::New | Reason::Missed) {
+            self.count_color(start, page);
+        }
         start.control.open_gate();
         start.counters.add(
             match (mended, reason) {
@@ -52,6 +57,14 @@ impl Helper {
             },
             1,
         );
+    }
+
+    /// Counts a page that the program has now by the color of its frame.
+    pub(super) fn count_color(&self, start: &Start, page: usize) {
+        let frame = Pagemap(self.pagemap).entry(page).frame();
+        if frame != 0 {
+            start.counters.add_color(start.palette.bank_color(frame));
+        }
     }
 
     /// Moves the page away, copies it and moves the copy to its place.

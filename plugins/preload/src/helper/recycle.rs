@@ -61,12 +61,14 @@ impl Helper {
         self.placed += given;
         let mut frames = [0; AT_ONCE];
         let known = Pagemap(self.pagemap).frames(page, &mut frames[..given]);
-        let missed =
-            |(_, frame): &(usize, &u64)| **frame != 0 && !start.palette.is_of(**frame, set);
         let mut right = given;
-        for (i, _) in frames[..known].iter().enumerate().filter(missed) {
-            right -= 1;
-            self.missed(start, page + i * PAGE, set);
+        for (i, frame) in frames[..known].iter().enumerate().filter(|(_, frame)| **frame != 0) {
+            if start.palette.is_of(*frame, set) {
+                start.counters.add_color(start.palette.bank_color(*frame));
+            } else {
+                right -= 1;
+                self.missed(start, page + i * PAGE, set);
+            }
         }
         start.counters.add(Counter::Placed, right as u64);
         given

@@ -77,8 +77,11 @@ impl Helper {
         // page, without a word.
         static ZEROS: [u64; PAGE / 8] = [0; PAGE / 8];
         start.counters.add(Counter::Spilled, 1);
-        if Uffd(self.uffd).copy(page, ZEROS.as_ptr() as usize).is_err() {
-            Uffd(self.uffd).wake(page);
+        match Uffd(self.uffd).copy(page, ZEROS.as_ptr() as usize) {
+            Ok(_) => self.count_color(start, page),
+            Err(_) => {
+                Uffd(self.uffd).wake(page);
+            }
         }
     }
 

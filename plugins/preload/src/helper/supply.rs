@@ -19,7 +19,7 @@ impl Helper {
     pub(super) fn background(&mut self, start: &Start) -> bool {
         if self.releasing {
             self.releasing = !self.pool.release();
-            start.counters.tell_pool(start.main, self.pool.ranges());
+            start.counters.tell_pool(start.main, start.started, self.pool.ranges());
             return self.releasing;
         }
         // As much again as a quarter of what the program has: searching twice costs least if each
@@ -50,7 +50,7 @@ impl Helper {
         if !begun {
             self.dry();
         }
-        start.counters.tell_pool(start.main, self.pool.ranges());
+        start.counters.tell_pool(start.main, start.started, self.pool.ranges());
         begun
     }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use crate::control::{self, Ask, Control};
 use crate::page::space::{self, Space};
 use crate::page::spans::Span;
+use crate::page::start;
 use crate::patch::{self, address as address_of, changing, done};
 use crate::sys::{self, Errno, sys};
 use crate::uffd::{self, PAGE};
@@ -135,6 +136,17 @@ extern "C" fn mremap(
     flags: c_int,
     to: usize,
 ) -> usize {
+    let unforked =
+        space::get().is_some_and(|space| space.with(|ranges| ranges.unforked.at(old).is_some()));
+    let start = remapped(old, old_length, length, flags, to);
+    if unforked && start != usize::MAX {
+        // Where memory was copied, it is a new mapping.
+        let _ = advise_about_forks(pages(start, length), libc::MADV_DONTFORK);
+    }
+    start
+}
+
+fn remapped(old: usize, old_length: usize, length: usize, flags: c_int, to: usize) -> usize {
     let range = pages(old, old_length);
     let ours = space::get().is_some_and(|space| space.with(|r| r.known.touches(range)));
     // What is in the file, or in several mappings because the helper watches parts of it.
@@ -238,11 +250,9 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
             }
             done(result)
         }
+        libc::MADV_DONTFORK | libc::MADV_DOFORK => done(advise_about_forks(range, advice)),
         // What only memory without a file does, or what a new mapping would not have.
-        libc::MADV_DONTFORK
-        | libc::MADV_WIPEONFORK
-        | libc::MADV_MERGEABLE
-        | libc::MADV_DONTDUMP => {
+        libc::MADV_WIPEONFORK | libc::MADV_MERGEABLE | libc::MADV_DONTDUMP => {
             tell(|space| {
                 space.with(|ranges| {
                     if ranges.known.touches(range) {
@@ -257,6 +267,23 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
         }
         _ => done(call(advice)),
     }
+}
+
+/// Says whether forked children get the range, to the kernel and to the helper, which says it again
+/// of the mappings that it makes there.
+fn advise_about_forks(range: Span, advice: c_int) -> Result<usize, Errno> {
+    changing(|| {
+        sys::advise(range.start, range.length(), advice)?;
+        tell(|space| {
+            space.with(|ranges| match advice {
+                libc::MADV_DONTFORK => ranges.keep_from_children(range),
+                _ => {
+                    ranges.unforked.remove(range);
+                }
+            });
+        });
+        Ok(0)
+    })
 }
 
 fn discard(range: Span) -> bool {
@@ -278,7 +305,14 @@ fn discard_alone(range: Span) {
             let _ = unsafe {
                 sys!(libc::SYS_mmap, part.start, part.length(), both, how, usize::MAX, 0)
             };
-            space.with(|ranges| ranges.converted.remove(part));
+            let unforked = space.with(|ranges| {
+                ranges.converted.remove(part);
+                ranges.unforked.first_in(part)
+            });
+            if !unforked.is_empty() {
+                let (start, length) = (unforked.start, unforked.length());
+                let _ = sys::advise(start, length, libc::MADV_DONTFORK);
+            }
             rest.start = part.end;
         }
     });
@@ -367,7 +401,7 @@ extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
 
 /// Replaces the functions. To be called once, before the program has threads.
 pub(crate) fn install() {
-    let hooks: [(&CStr, usize); 12] = [
+    let hooks: [(&CStr, usize); 13] = [
         (c"mmap", mmap as *const () as usize),
         (c"munmap", munmap as *const () as usize),
         (c"mprotect", mprotect as *const () as usize),
@@ -380,6 +414,7 @@ pub(crate) fn install() {
         (c"mlockall", mlockall as *const () as usize),
         (c"munlockall", munlockall as *const () as usize),
         (c"ioctl", ioctl as *const () as usize),
+        (c"execve", start::execve as *const () as usize),
     ];
     patch::install(&hooks);
 }

@@ -30,6 +30,7 @@ use memweir_policy::paging::{LearnsBy, Node, VictimEntry, Victims};
 use crate::control::{Control, GONE, READY, REQUESTS, STARTED};
 use crate::launch;
 use crate::maps::Maps;
+use crate::memory;
 use crate::page::budget::{Budget, MOST_AT_ONCE, Stage};
 use crate::page::slots::{SLOTS, Slots};
 use crate::page::space::{Ranges, Space};
@@ -319,9 +320,10 @@ impl<'a> Pager<'a> {
         self.paused_since.is_some() || self.is_idle()
     }
 
-    /// Whether nothing could leave a moment ago, and little has come since.
+    /// Whether nothing could leave a moment ago, and little has come since, or NVM is still full.
     fn is_idle(&self) -> bool {
-        self.total.resident <= self.idle_up_to && sys::micros() < self.idle_until
+        let still = self.total.resident <= self.idle_up_to || self.nvm_is_full();
+        still && sys::micros() < self.idle_until
     }
 
     /// Pages that are evicted together: few beside the NVM, too.
@@ -391,6 +393,12 @@ impl<'a> Pager<'a> {
     /// Counts what the program left behind.
     fn finish(&mut self) {
         self.scan();
+        let mut text = [0u8; 128];
+        let mut numbers =
+            memory::read(c"/proc/self/schedstat", &mut text).split(|byte| *byte == b' ');
+        // CPU time, then the time that this process was ready to run and did not.
+        let delay = numbers.nth(1).map_or(0, memory::number);
+        self.start.tally.add(PageCounter::RunDelay, delay as usize);
         self.measure();
         self.start.tally.release(self.entry, self.start.main as u64);
     }

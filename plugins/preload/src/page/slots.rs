@@ -1,15 +1,16 @@
 //! Where a page's slot in NVM is: at an offset of the file that is linear in the address within
-//! each gibibyte, so that neighboring pages are one mapping and one write.
+//! each window, so that neighboring pages are one mapping and one write.
 
 use crate::uffd::PAGE;
 
-/// Bytes of address space that get room in the file together.
-const WINDOW: usize = 1 << 30;
+/// Bytes of address space that get room in the file together. Small, because some programs (V8)
+/// spread blocks of a few hundred KiB over the whole address space.
+const WINDOW: usize = 64 << 20;
 pub(crate) const WINDOW_PAGES: usize = WINDOW / PAGE;
 /// Windows of the address space of a program.
-const WINDOWS: usize = 1 << (47 - 30);
-/// Windows that can have room: the heap and the mappings lie close to each other.
-const EXTENTS: usize = 512;
+const WINDOWS: usize = (1 << 47) / WINDOW;
+/// Windows that can have room.
+const EXTENTS: usize = 1 << 13;
 
 /// Pages that can have slots.
 pub(crate) const SLOTS: usize = EXTENTS * WINDOW_PAGES;
@@ -66,7 +67,8 @@ mod tests {
     use super::*;
 
     fn slots() -> Box<Slots> {
-        Box::new(Slots { extents: [0; WINDOWS], windows: [0; EXTENTS], used: 0 })
+        // SAFETY: zero is valid for every field.
+        unsafe { Box::<Slots>::new_zeroed().assume_init() }
     }
 
     #[test]

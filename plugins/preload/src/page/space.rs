@@ -21,6 +21,8 @@ const CONVERTED: usize = 1 << 16;
 const EXCLUDED: usize = 1 << 10;
 /// Ranges that cannot be watched: of files, locked, of huge pages. What has no room here is counted for good.
 const UNWATCHED: usize = 1 << 10;
+/// Ranges that forked children do not get.
+const UNFORKED: usize = 1 << 14;
 /// Ranges that wait for the helper.
 const WAITING: usize = 256;
 
@@ -76,6 +78,8 @@ pub(crate) struct Ranges {
     pub(crate) converted: Spans<CONVERTED>,
     /// What must stay in DRAM.
     pub(crate) excluded: Spans<EXCLUDED>,
+    /// What forked children do not get (`MADV_DONTFORK`), also while it is in the file.
+    pub(crate) unforked: Spans<UNFORKED>,
     /// Writable private memory in which no access can be made to wait.
     unwatched: Spans<UNWATCHED>,
     /// Bytes of it, and of what had no room there.
@@ -115,6 +119,7 @@ impl Ranges {
         self.converted.remove(range);
         self.known.remove(range);
         self.excluded.remove(range);
+        self.unforked.remove(range);
         if self.unwatched.touches(range) {
             let before = self.unwatched.length();
             self.unwatched.remove(range);
@@ -122,10 +127,19 @@ impl Ranges {
         }
     }
 
+    /// Forked children do not get the range. A range that has no room in the table stays in DRAM,
+    /// so that no mapping of the file takes its place.
+    pub(crate) fn keep_from_children(&mut self, range: Span) {
+        if self.known.touches(range) && !self.unforked.insert(range) {
+            self.excluded.insert(range);
+        }
+    }
+
     fn clear(&mut self) {
         self.known.clear();
         self.converted.clear();
         self.excluded.clear();
+        self.unforked.clear();
         self.unwatched.clear();
         self.unwatched_bytes = 0;
         self.given_back.clear();
@@ -379,6 +393,20 @@ mod tests {
         assert_eq!(ranges.convertible(Span::new(25, 60)), Span::new(30, 50));
         assert!(ranges.convertible(Span::new(12, 20)).is_empty());
         assert!(ranges.convertible(Span::new(50, 60)).is_empty());
+    }
+
+    #[test]
+    fn what_children_do_not_get_is_evictable_until_the_table_is_full() {
+        let mut ranges = ranges();
+        ranges.add(Span::new(0, 10 * UNFORKED));
+        ranges.keep_from_children(Span::new(1 << 40, 2 << 40));
+        assert!(ranges.unforked.next(0).is_none(), "of what is not known");
+        (0..=UNFORKED).for_each(|i| ranges.keep_from_children(Span::of(i * 4, 2)));
+        let last = Span::of((UNFORKED - 1) * 4, 2);
+        assert_eq!(ranges.convertible(last), last);
+        assert!(ranges.convertible(Span::of(UNFORKED * 4, 2)).is_empty());
+        ranges.forget(Span::new(0, 8));
+        assert_eq!(ranges.unforked.next(0), Some(Span::of(8, 2)));
     }
 
     #[test]

@@ -57,6 +57,13 @@ impl Tally {
         }
     }
 
+    /// Keeps the largest value.
+    pub(crate) fn most(self, counter: PageCounter, value: u64) {
+        if let Some(words) = self.0 {
+            words[counter as usize].fetch_max(value, Ordering::Relaxed);
+        }
+    }
+
     /// Counts one event of that many nanoseconds.
     pub(crate) fn time(self, timed: Timed, nanos: u64) {
         if let Some(words) = self.0 {

@@ -143,7 +143,7 @@ mod tests {
     fn what_is_in_the_pool_has_the_color_that_it_is_listed_under() {
         let (mut pool, palette, set) = searching();
         if Pagemap(pool.pagemap).entry(&raw const set as usize).frame() == 0 {
-            return eprintln!("SKIPPED: page frames are visible to root only");
+            return memweir_test_support::skip!(Privilege, "page frames are visible to root only");
         }
         let moved = crate::memory::moved_by_kernel();
         while pool.step(&palette, &set, Counters::NONE) {}

@@ -53,6 +53,33 @@ impl Block {
         entries.chunks_exact(8).map(entry).filter(|entry| entry >> 61 & 0b101 == 0b100).count()
     }
 
+    /// Pages that a forked child has mapped.
+    fn mapped_in_child(&self) -> usize {
+        let is_mapped = |page: usize| {
+            let mut resident = 0u8;
+            // SAFETY: the kernel writes one byte.
+            unsafe { libc::mincore(self.address(page), PAGE, &mut resident) == 0 }
+        };
+        let mut ends = [0; 2];
+        let mut count = [0u8; 8];
+        // SAFETY: the child calls the kernel alone, writes what it found to the pipe, and ends.
+        unsafe {
+            assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+            let child = libc::fork();
+            if child == 0 {
+                let found = (0..self.1).filter(|page| is_mapped(*page)).count().to_ne_bytes();
+                libc::write(ends[1], found.as_ptr().cast(), found.len());
+                libc::_exit(0);
+            }
+            assert_eq!(libc::read(ends[0], count.as_mut_ptr().cast(), count.len()), 8);
+            assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);
+            for end in ends {
+                libc::close(end);
+            }
+        }
+        usize::from_ne_bytes(count)
+    }
+
     /// Waits until all pages have left DRAM, while other memory comes to it.
     fn evict(&self) {
         for round in 0..200 {
@@ -92,6 +119,7 @@ pub(crate) fn program() {
     moving();
     locking();
     advising();
+    keeping_from_children();
     reusing();
     protecting();
     signals();
@@ -154,8 +182,11 @@ fn locking() {
     // SAFETY: the memory is the test's.
     let locked = unsafe { libc::mlock(block.address(0), 8 * PAGE) };
     if locked != 0 {
-        println!("SKIPPED: mlock: {}", std::io::Error::last_os_error());
-        return;
+        return memweir_test_support::skip!(
+            Privilege,
+            "mlock: {}",
+            std::io::Error::last_os_error()
+        );
     }
     let first = Block(block.0, 8);
     assert_eq!(first.in_dram(), 8);
@@ -185,8 +216,11 @@ pub(crate) fn locking_all() {
 fn lock_all_with(block: &Block, salt: u64) {
     // SAFETY: locks this program's memory.
     if unsafe { libc::mlockall(libc::MCL_CURRENT) } != 0 {
-        println!("SKIPPED: mlockall: {}", std::io::Error::last_os_error());
-        return;
+        return memweir_test_support::skip!(
+            Privilege,
+            "mlockall: {}",
+            std::io::Error::last_os_error()
+        );
     }
     assert_eq!(block.in_dram(), block.1);
     block.write(salt);
@@ -212,6 +246,38 @@ fn advising() {
     let absent = std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
     assert!(huge == 0 || absent);
     assert!(block.has(0..PAGES, 41));
+}
+
+/// Memory that forked children do not get leaves DRAM like any other, and they do not get its slots
+/// either.
+fn keeping_from_children() {
+    let block = Block::new(PAGES);
+    block.write(91);
+    assert_eq!(block.advise(0..PAGES - 8, libc::MADV_DONTFORK), 0);
+    block.evict();
+    assert_eq!(block.mapped_in_child(), 8);
+    assert!(block.has(0..PAGES, 91));
+    // Before it is in the file, and while it is.
+    block.evict();
+    assert_eq!(block.advise(PAGES - 8..PAGES, libc::MADV_DONTFORK), 0);
+    assert_eq!(block.mapped_in_child(), 0);
+    let beside = Block::new(300);
+    // SAFETY: the memory is the test's.
+    let moved =
+        unsafe { libc::mremap(block.address(0), PAGES * PAGE, 300 * PAGE, libc::MREMAP_MAYMOVE) };
+    assert_ne!(moved, libc::MAP_FAILED);
+    let moved = Block(moved as usize, 300);
+    assert!(moved.has(0..PAGES, 91));
+    assert_eq!(moved.mapped_in_child(), 0);
+    moved.evict();
+    assert_eq!(moved.mapped_in_child(), 0);
+    assert_eq!(moved.advise(0..8, libc::MADV_DONTNEED), 0);
+    assert_eq!(moved.advise(8..300, libc::MADV_DOFORK), 0);
+    moved.evict();
+    assert_eq!(moved.mapped_in_child(), 292);
+    assert!(moved.is_zero(0..8) && moved.has(8..PAGES, 91));
+    moved.unmap();
+    beside.unmap();
 }
 
 fn reusing() {

@@ -59,10 +59,15 @@ impl Pager<'_> {
             tv_sec: (micros / 1_000_000) as i64,
             tv_nsec: (micros % 1_000_000 * 1000) as i64,
         };
+        let begun = sys::nanos();
         // SAFETY: the kernel writes the answers into the array.
-        let _ = unsafe {
+        let ready = unsafe {
             sys!(libc::SYS_ppoll, files.as_mut_ptr(), files.len(), &raw const time, 0, 8)
         };
+        if ready == Ok(0) {
+            let late = (sys::nanos() - begun).saturating_sub(micros as u64 * 1000);
+            self.start.tally.most(PageCounter::LatestWake, late);
+        }
         files[0].revents != 0
     }
 

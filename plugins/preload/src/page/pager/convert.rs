@@ -166,8 +166,24 @@ impl Pager<'_> {
         }
         self.tables.protected.remove(range);
         self.uffd.wake_range(range.start, range.length());
+        self.keep_from_children(range);
         self.start.tally.add(PageCounter::ConvertedBytes, range.length());
         pages
+    }
+
+    /// Says of new mappings in the range that forked children do not get them, where the program
+    /// said so of what was there before. It looks at the ranges, so nothing may be protected. A
+    /// child that is forked just before has mappings of which its program does not know.
+    pub(super) fn keep_from_children(&mut self, range: Span) {
+        let mut rest = range;
+        loop {
+            let part = self.ranges(|ranges| ranges.unforked.first_in(rest));
+            if part.is_empty() {
+                return;
+            }
+            self.check(sys::advise(part.start, part.length(), libc::MADV_DONTFORK));
+            rest.start = part.end;
+        }
     }
 
     /// The part of the range that is converted, and its pages with content: all, if they fit into

@@ -66,10 +66,10 @@ impl Pager<'_> {
     /// Gives a window of the file, if there is room in DRAM or can be made.
     fn give_window(&mut self, window: Span, page: usize, pages: usize) -> bool {
         let most = self.start.budget.hold_above();
-        if self.total.resident + pages > most && !self.is_idle() {
+        if self.total.resident + pages > most && !self.is_idle() && self.can_keep_budget() {
             self.evict(pages * 2);
         }
-        let stuck = self.is_idle();
+        let stuck = self.is_idle() || !self.can_keep_budget();
         if self.total.resident + pages > most && !stuck {
             return false;
         }
@@ -105,7 +105,7 @@ impl Pager<'_> {
     /// Copies the page to DRAM, as every access asks for in copying mode.
     fn copy_in(&mut self, page: usize) -> bool {
         let crowded = self.total.resident > self.start.budget.hold_above();
-        if self.start.copies && crowded && !self.cannot_evict() {
+        if self.start.copies && crowded && !self.cannot_evict() && self.can_keep_budget() {
             return false;
         }
         let begun = sys::nanos();

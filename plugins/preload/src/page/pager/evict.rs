@@ -7,6 +7,7 @@ use super::Pager;
 use super::batch::Batch;
 use super::marks::{IN_DRAM, KEPT, PROBED};
 use super::pages::CLUSTER;
+use super::scan::SHARE;
 use crate::page::budget::MOST_AT_ONCE;
 use crate::page::slots::WINDOW_PAGES;
 use crate::page::spans::Span;
@@ -41,10 +42,12 @@ impl Pager<'_> {
     pub(super) fn evict(&mut self, pages: usize) {
         let mut left = pages.min(MOST_AT_ONCE);
         let mut vain = 0;
+        let started = sys::micros();
         while left > 0 && !self.tables.children.any() {
             if self.nvm_is_full() && !self.free_kept() {
                 self.start.tally.add(PageCounter::NvmFull, 1);
-                return self.rest();
+                // What finds no room takes as little of the time as a scan.
+                return self.rest((sys::micros() - started) * SHARE);
             }
             let begun = sys::nanos();
             let done = match self.convert_next() {
@@ -57,7 +60,7 @@ impl Pager<'_> {
                 // Victims that left by themselves, or mappings that change just now.
                 vain += 1;
                 if vain == VAIN || self.victims.resident() == 0 {
-                    return self.rest();
+                    return self.rest(0);
                 }
                 continue;
             }
@@ -82,8 +85,8 @@ impl Pager<'_> {
         !self.nvm_is_full()
     }
 
-    fn rest(&mut self) {
-        self.idle_until = sys::micros() + REST;
+    fn rest(&mut self, micros: u64) {
+        self.idle_until = sys::micros() + micros.max(REST);
         self.idle_up_to = self.total.resident + (self.start.budget.batch() << self.rests);
         self.rests = (self.rests + 1).min(MOST_RESTS);
     }

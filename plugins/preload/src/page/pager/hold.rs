@@ -5,6 +5,7 @@ use memweir_core::preload::page::PageCounter;
 
 use super::Pager;
 use crate::sys;
+use crate::uffd::PAGE;
 
 /// What is protected at a time.
 const STEP: usize = 2 << 20;
@@ -15,7 +16,7 @@ impl Pager<'_> {
     pub(super) fn hold_or_release(&mut self) {
         let budget = self.start.budget;
         let held = self.tables.held.count() > 0;
-        let stuck = self.cannot_evict();
+        let stuck = self.cannot_evict() || !self.can_keep_budget();
         if self.total.resident > budget.hold_above() && !stuck {
             self.hold();
         } else if held && stuck {
@@ -23,6 +24,13 @@ impl Pager<'_> {
         } else if held && self.total.resident <= budget.release_below() {
             self.release_some();
         }
+    }
+
+    /// Returns true if so much can leave that the budget would be kept. Where NVM is too small for
+    /// that, writers would wait for nothing.
+    pub(super) fn can_keep_budget(&self) -> bool {
+        let excess = self.total.resident.saturating_sub(self.start.budget.release_below());
+        excess * PAGE <= self.nvm_room() + self.total.kept
     }
 
     /// Protects all that can be written, beginning where a page came to DRAM last.

@@ -13,7 +13,7 @@ use crate::sys;
 use crate::uffd::PAGE;
 
 /// A scan takes at most one part in so many of the time, unless pages are needed.
-const SHARE: u64 = 50;
+pub(super) const SHARE: u64 = 50;
 /// Ranges that are looked at without looking at how much memory there is: the slots of each may have to
 /// be taken out of the file, which takes 7 us.
 const AT_ONCE: usize = 16;
@@ -26,6 +26,8 @@ impl Pager<'_> {
             return;
         }
         self.scan();
+        let unpageable = self.ranges(|ranges| ranges.excluded.length());
+        self.start.tally.most(PageCounter::UnpageableBytes, unpageable as u64);
         let now = sys::micros();
         self.scan_due = now + ((now - begun) * SHARE).max(50_000);
     }

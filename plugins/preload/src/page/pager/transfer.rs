@@ -169,6 +169,7 @@ impl Pager<'_> {
             ranges.converted.remove(piece);
             ranges.given_back.push(piece);
         });
+        self.keep_from_children(piece);
         Ok(())
     }
 

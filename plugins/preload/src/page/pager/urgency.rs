@@ -49,7 +49,9 @@ impl Pager<'_> {
         }
         let owed = owed(time, sys::cpu_micros() - used);
         if owed > 0 && !self.cannot_evict() {
-            self.hold();
+            if self.can_keep_budget() {
+                self.hold();
+            }
             sys::sleep_micros(owed);
         }
         self.urgency = Urgency::now();

@@ -1,0 +1,230 @@
+//! Programs that are about to be started and cannot be paged, because they do not load this
+//! library: static ones, those for other machines, those that change user, and all that are started
+//! without the order in their environment. They are counted, or refused where the order says so.
+//!
+//! This runs in forked children, also in those of `vfork`, on their small stacks: it neither
+//! allocates nor calls libc.
+
+use std::ffi::{c_char, c_int};
+use std::sync::OnceLock;
+
+use memweir_core::preload::page::{PAGE_ORDER_VARIABLE, PageCounter, UnpagedPrograms};
+use memweir_core::softpmu::program::HEAD;
+
+use crate::page::tally::Tally;
+use crate::patch::done;
+use crate::sys::{self, Errno, sys};
+
+/// Interpreters of interpreters that the kernel follows.
+const SCRIPT_DEPTH: usize = 5;
+/// Program headers that are looked at; real programs have about a dozen.
+const SEGMENTS: usize = 64;
+/// Type of the program header that names the loader.
+const PT_INTERP: u32 = 3;
+const MACHINE_X86_64: u16 = 62;
+const CLASS_64: u8 = 2;
+
+/// How starts are counted, and what the order says about programs that cannot be paged.
+static RULE: OnceLock<(Tally, UnpagedPrograms)> = OnceLock::new();
+
+/// Sets the rule, once.
+pub(crate) fn follow(tally: Tally, unpaged: UnpagedPrograms) {
+    let _ = RULE.set((tally, unpaged));
+}
+
+/// Replaces libc's `execve`.
+pub(crate) extern "C" fn execve(
+    path: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    // SAFETY: the program passes a null-terminated array of strings, or none.
+    let inherits = unsafe { inherits_order(environment) };
+    if (!inherits || !loads_library(path))
+        && let Some((tally, unpaged)) = RULE.get()
+    {
+        match unpaged {
+            UnpagedPrograms::Count => tally.add(PageCounter::Unpaged, 1),
+            UnpagedPrograms::Refuse => {
+                tally.add(PageCounter::Refused, 1);
+                return done(Err(Errno(libc::EACCES)));
+            }
+        }
+    }
+    // SAFETY: the program's own call.
+    done(unsafe { sys!(libc::SYS_execve, path, arguments, environment) })
+}
+
+/// Returns true if the environment has the order and names a library to preload.
+///
+/// # Safety
+/// `environment` is null, or a null-terminated array of strings.
+unsafe fn inherits_order(environment: *const *const c_char) -> bool {
+    let (mut order, mut preload) = (false, false);
+    let mut at = environment;
+    // SAFETY: as the caller says; the array ends with a null pointer.
+    while !at.is_null() && unsafe { !(*at).is_null() } {
+        // SAFETY: as above.
+        let entry = unsafe { *at };
+        // SAFETY: the entries are strings.
+        unsafe {
+            order |= is_variable(entry, PAGE_ORDER_VARIABLE);
+            preload |= is_variable(entry, "LD_PRELOAD");
+            at = at.add(1);
+        }
+    }
+    order && preload
+}
+
+/// # Safety
+/// `entry` is a string that ends with a zero byte.
+unsafe fn is_variable(entry: *const c_char, name: &str) -> bool {
+    let expected = name.bytes().chain([b'=']);
+    // SAFETY: the comparison ends at the first byte that differs, the final zero at the latest.
+    expected.enumerate().all(|(at, byte)| unsafe { *entry.add(at) } as u8 == byte)
+}
+
+/// Returns true if the loader loads the library into the program at `path`, or if the kernel will
+/// not start it anyway.
+fn loads_library(path: *const c_char) -> bool {
+    let mut name = [0u8; HEAD];
+    let mut at = path;
+    for _ in 0..SCRIPT_DEPTH {
+        // A pipe, which cannot be started, must not block either.
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
+        // SAFETY: the kernel checks the program's pointer; the others end with a zero byte.
+        let Ok(file) = (unsafe { sys!(libc::SYS_openat, libc::AT_FDCWD, at, flags) }) else {
+            return true;
+        };
+        let mut head = [0u8; HEAD];
+        let length = sys::read_at(file as i32, &mut head, 0).unwrap_or(0);
+        let image = image(&head[..length], &mut name, |buffer, offset| {
+            sys::read_at(file as i32, buffer, offset).unwrap_or(0)
+        });
+        let changes_user = changes_user(file as i32);
+        sys::close(file as i32);
+        match image {
+            _ if changes_user => return false,
+            Image::Loads | Image::Unknown => return true,
+            Image::Misses => return false,
+            Image::Script => at = name.as_ptr().cast(),
+        }
+    }
+    true
+}
+
+/// How a file is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Image {
+    /// By the loader, which loads the library first.
+    Loads,
+    /// By itself, or by a loader that cannot load the library.
+    Misses,
+    /// By its interpreter.
+    Script,
+    /// Not by the kernel: shells read such files themselves.
+    Unknown,
+}
+
+/// Finds out how a file with these first bytes is started. The interpreter of a script is written
+/// to `name`, and `read` reads more of the file.
+fn image(head: &[u8], name: &mut [u8; HEAD], read: impl Fn(&mut [u8], u64) -> usize) -> Image {
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let from = line.iter().position(|byte| !blank(byte)).unwrap_or(line.len());
+        let path = &line[from..];
+        let end = path.iter().position(|byte| blank(byte) || matches!(byte, b'\n' | 0));
+        let path = &path[..end.unwrap_or(path.len())];
+        name.fill(0);
+        name[..path.len()].copy_from_slice(path);
+        return if path.is_empty() { Image::Unknown } else { Image::Script };
+    }
+    let half = |at: usize| head.get(at..at + 2).map_or(0, |b| u16::from_le_bytes([b[0], b[1]]));
+    if !head.starts_with(b"\x7fELF") || head.len() < 64 {
+        return Image::Unknown;
+    }
+    if head[4] != CLASS_64 || half(18) != MACHINE_X86_64 {
+        return Image::Misses;
+    }
+    let table = u64::from_le_bytes(std::array::from_fn(|i| head[32 + i]));
+    let (size, count) = (u64::from(half(54)), usize::from(half(56)).min(SEGMENTS));
+    let names_loader = (0..count as u64).any(|segment| {
+        let mut kind = [0u8; 4];
+        let at = table.saturating_add(segment * size);
+        read(&mut kind, at) == kind.len() && u32::from_le_bytes(kind) == PT_INTERP
+    });
+    if names_loader { Image::Loads } else { Image::Misses }
+}
+
+/// Returns true if the program would run as another user or group, for which the loader preloads
+/// nothing.
+fn changes_user(file: i32) -> bool {
+    // SAFETY: zero is valid for every field; the kernel writes the status, or nothing.
+    let (status, user, group) = unsafe {
+        let mut status = std::mem::zeroed::<libc::stat>();
+        let _ = sys!(libc::SYS_fstat, file, &raw mut status);
+        (status, sys!(libc::SYS_geteuid), sys!(libc::SYS_getegid))
+    };
+    let bit = |bit: u32| status.st_mode & bit != 0;
+    bit(libc::S_ISUID) && user != Ok(status.st_uid as usize)
+        || bit(libc::S_ISGID) && bit(libc::S_IXGRP) && group != Ok(status.st_gid as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(content: &[u8]) -> (Image, String) {
+        let mut name = [0u8; HEAD];
+        let head = &content[..content.len().min(HEAD)];
+        let image = image(head, &mut name, |buffer, offset| {
+            let rest = content.get(offset as usize..).unwrap_or_default();
+            let length = rest.len().min(buffer.len());
+            buffer[..length].copy_from_slice(&rest[..length]);
+            length
+        });
+        let end = name.iter().position(|byte| *byte == 0).unwrap();
+        (image, String::from_utf8_lossy(&name[..end]).into_owned())
+    }
+
+    /// An ELF file with one program header of this type.
+    fn elf(machine: u16, kind: u32) -> Vec<u8> {
+        let mut file = vec![0; 300];
+        file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        file[18..20].copy_from_slice(&machine.to_le_bytes());
+        file[32..40].copy_from_slice(&200u64.to_le_bytes());
+        file[54..58].copy_from_slice(&[56, 0, 1, 0]);
+        file[200..204].copy_from_slice(&kind.to_le_bytes());
+        file
+    }
+
+    #[test]
+    fn only_programs_with_a_loader_load_the_library() {
+        assert_eq!(of(&elf(MACHINE_X86_64, PT_INTERP)).0, Image::Loads);
+        assert_eq!(of(&elf(MACHINE_X86_64, 1)).0, Image::Misses);
+        assert_eq!(of(&elf(3, PT_INTERP)).0, Image::Misses);
+        assert_eq!(of(b"\x7fELF").0, Image::Unknown);
+        assert_eq!(of(b"echo").0, Image::Unknown);
+        assert_eq!(of(b"#! /bin/sh -e\n"), (Image::Script, "/bin/sh".to_owned()));
+        assert_eq!(of(b"#!/bin/x"), (Image::Script, "/bin/x".to_owned()));
+        assert_eq!(of(b"#!\n").0, Image::Unknown);
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(of(&own).0, Image::Loads);
+    }
+
+    #[test]
+    fn the_order_has_to_be_inherited() {
+        let inherits = |entries: &[&std::ffi::CStr]| {
+            let mut pointers: Vec<_> = entries.iter().map(|entry| entry.as_ptr()).collect();
+            pointers.push(std::ptr::null());
+            // SAFETY: the array ends with a null pointer.
+            unsafe { inherits_order(pointers.as_ptr()) }
+        };
+        assert!(inherits(&[c"A=b", c"MEMWEIR_PAGE=x", c"LD_PRELOAD=y"]));
+        assert!(!inherits(&[c"MEMWEIR_PAGER=x", c"LD_PRELOAD=y"]));
+        assert!(!inherits(&[c"MEMWEIR_PAGE=x"]));
+        assert!(!inherits(&[c""]) && !inherits(&[]));
+        // SAFETY: there may be no array.
+        assert!(!unsafe { inherits_order(std::ptr::null()) });
+    }
+}

@@ -1,0 +1,126 @@
+//! Whether the pager keeps a budget, as a statistic of several runs: the machine's interference is
+//! measured during each run, and the memory that can come meanwhile is subtracted.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use memweir_core::preload::page::PageOrder;
+
+use super::stalls::Witness;
+use super::{MACHINE, PageCounter, run_now, succeeds};
+
+/// Runs for one verdict.
+const RUNS: usize = 9;
+/// Bytes that a thread brings to DRAM in a microsecond, at most: a page of the NVM that it writes
+/// takes two.
+const BYTES_PER_MICRO: u64 = 2048;
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    name: &'static str,
+    /// Threads that write at the same time, if there are processors for them.
+    threads: u64,
+}
+
+pub(crate) const FILL: Work = Work { name: "fill", threads: 1 };
+/// As many threads as there are processors, and two.
+pub(crate) const RANDOM: Work = Work { name: "random", threads: u64::MAX };
+
+/// A run of a paged program.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// The most that was in DRAM, in bytes.
+    peak: u64,
+    /// The longest time for which the machine stopped a processor.
+    stall: Duration,
+}
+
+/// What several runs say together.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// In most of them the budget was kept within five percent, the machine's part subtracted.
+    Kept,
+    /// In most of them it was not.
+    Exceeded,
+    /// In most of them a stall alone was long enough to fill the budget once more.
+    Undecided,
+}
+
+impl Run {
+    /// Bytes that so many threads bring to DRAM while the machine stops the helper.
+    fn meanwhile(&self, threads: u64) -> u64 {
+        self.stall.as_micros() as u64 * threads * BYTES_PER_MICRO
+    }
+}
+
+/// The verdict of the runs about a budget in bytes.
+fn judge(runs: &[Run], budget: u64, threads: u64) -> Verdict {
+    let most = |is_so: &dyn Fn(&Run) -> bool| {
+        2 * runs.iter().filter(|run| is_so(run)).count() > runs.len()
+    };
+    let tolerated = budget * 105 / 100;
+    if most(&|run| run.peak > tolerated + run.meanwhile(threads)) {
+        Verdict::Exceeded
+    } else if most(&|run| run.peak > tolerated && run.meanwhile(threads) >= budget) {
+        Verdict::Undecided
+    } else {
+        Verdict::Kept
+    }
+}
+
+/// Runs the work, and judges it by a budget of its own.
+fn verdict(Work { name, threads }: Work, order: &PageOrder, budget: u64) -> (Verdict, Vec<Run>) {
+    let run = |_| {
+        let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        let witness = Witness::begin();
+        let (output, counters) = run_now(name, order.clone());
+        let stall = witness.longest();
+        succeeds(&output);
+        Run { peak: counters.get(PageCounter::DramPeakBytes), stall }
+    };
+    let runs: Vec<Run> = (0..RUNS).map(run).collect();
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    (judge(&runs, budget, threads.min(processors)), runs)
+}
+
+/// Asserts that the work keeps its budget.
+pub(crate) fn is_kept(work: Work, order: &PageOrder) {
+    let (verdict, runs) = verdict(work, order, order.dram.0);
+    println!("{} in {}: {verdict:?} {runs:?}", work.name, order.dram);
+    assert_ne!(verdict, Verdict::Exceeded, "{work:?} in {}: {runs:?}", order.dram);
+    if verdict == Verdict::Undecided {
+        memweir_test_support::skip!(
+            Busy,
+            "the budget of {work:?}: the machine stopped processors: {runs:?}"
+        );
+    }
+}
+
+/// Asserts that the work is found to exceed a budget that is smaller than its own.
+pub(crate) fn is_found_exceeded(work: Work, order: &PageOrder, budget: u64) {
+    let (verdict, runs) = verdict(work, order, budget);
+    assert_ne!(verdict, Verdict::Kept, "{work:?}, judged by {budget} bytes: {runs:?}");
+    if verdict == Verdict::Undecided {
+        memweir_test_support::skip!(
+            Busy,
+            "an exceeded budget: the machine stopped processors: {runs:?}"
+        );
+    }
+}
+
+#[test]
+fn most_runs_decide_and_the_machine_s_part_is_subtracted() {
+    const MIB: u64 = 1 << 20;
+    let run = |mib: u64, micros| Run { peak: mib * MIB, stall: Duration::from_micros(micros) };
+    let judge = |runs: &[Run]| judge(runs, 20 * MIB, 2);
+    assert_eq!(judge(&[run(21, 0), run(21, 0), run(90, 0)]), Verdict::Kept);
+    assert_eq!(judge(&[run(21, 0), run(22, 0), run(22, 0)]), Verdict::Exceeded);
+    // In 256 us two threads bring 256 pages, 1 MiB.
+    assert_eq!(judge(&[run(22, 256), run(22, 256), run(22, 0)]), Verdict::Kept);
+    assert_eq!(judge(&[run(22, 255), run(22, 255), run(22, 256)]), Verdict::Exceeded);
+    // 20 MiB more in 5,120 us.
+    assert_eq!(judge(&[run(30, 5120), run(30, 5120), run(21, 0)]), Verdict::Undecided);
+    assert_eq!(judge(&[run(30, 5120), run(21, 5120), run(21, 0)]), Verdict::Kept);
+    assert_eq!(judge(&[run(90, 5120), run(90, 5120), run(21, 0)]), Verdict::Exceeded);
+}
