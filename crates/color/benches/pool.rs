@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     let rounds = std::env::var("MEMWEIR_ROUNDS")
         .map_or(ROUNDS, |number| number.parse().expect("MEMWEIR_ROUNDS is a number"));
     if let Err(error) = measure(rounds) {
-        eprintln!("SKIPPED: {error}");
+        memweir_test_support::skip!(Privilege, "{error}");
     }
     ExitCode::SUCCESS
 }
@@ -126,7 +126,7 @@ fn run_colored(
         pool_pages: (pool_mib * MIB / PAGE) as u64,
         limit_pages: 0,
     };
-    let colored = Colored::prepare(&wish).map_err(|e| e.to_string())?;
+    let colored = Colored::prepare(&wish, None).map_err(|e| e.to_string())?;
     let told = run(mib, passes, Some(&colored))?;
     let totals = colored.totals();
     if totals.get(Counter::Processes) == 0 || totals.get(Counter::Spilled) > 0 {

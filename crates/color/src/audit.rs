@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{ColorSet, Coloring};
 use memweir_core::preload::Order;
+use nix::errno::Errno;
 use serde::Serialize;
 
 use crate::counters::entry_of;
@@ -72,8 +75,7 @@ pub fn order_of(pid: u32) -> Option<Order> {
 /// Says why the process cannot be looked at.
 pub fn audit(pid: u32, coloring: &Coloring, asked: &ColorSet) -> Result<Audit, ColorError> {
     privileged()?;
-    let unreadable =
-        |e: std::io::Error| machine(format!("process {pid}: {e}"), "name a process that runs");
+    let unreadable = |error| unreadable(pid, &error);
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(unreadable)?;
     let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(unreadable)?;
     let flags = File::open("/proc/kpageflags").ok();
@@ -105,6 +107,25 @@ pub fn audit(pid: u32, coloring: &Coloring, asked: &ColorSet) -> Result<Audit, C
         own,
         inside_share,
     })
+}
+
+/// Why the memory of a process cannot be looked at.
+fn unreadable(pid: u32, error: &io::Error) -> ColorError {
+    let exists = Path::new(&format!("/proc/{pid}")).exists();
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOENT | Errno::ESRCH) if !exists => {
+            machine(format!("there is no process {pid}"), "name a process that runs")
+        }
+        Some(Errno::ENOENT | Errno::ESRCH) => machine(
+            format!("process {pid} has no memory of its own: it is the kernel's, or has ended"),
+            "name a program that runs",
+        ),
+        Some(Errno::EACCES | Errno::EPERM) => machine(
+            format!("the kernel does not let memweir look into process {pid}: {error}"),
+            "run as root with CAP_SYS_PTRACE, outside of a container that withholds it",
+        ),
+        _ => machine(format!("process {pid}: {error}"), "try again"),
+    }
 }
 
 impl Pages {
@@ -170,6 +191,17 @@ fn is_zero_page(flags: Option<&File>, frame: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reason_why_a_process_cannot_be_audited_is_the_true_one() {
+        let this = std::process::id();
+        let said = |pid, errno: Errno| unreadable(pid, &errno.into()).to_string();
+        assert!(said(u32::MAX, Errno::ENOENT).contains("there is no process"));
+        assert!(said(this, Errno::ESRCH).contains("has no memory of its own"));
+        let denied = said(this, Errno::EACCES);
+        assert!(denied.contains("does not let memweir look into"), "{denied}");
+        assert!(denied.contains("CAP_SYS_PTRACE") && !denied.contains("that runs"), "{denied}");
+    }
 
     #[test]
     fn tells_mappings_apart() {

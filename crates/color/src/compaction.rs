@@ -1,78 +1,36 @@
 //! Keeps the kernel from moving locked pages while colored programs run.
 
-use std::fs;
-use std::io::{Read, Seek, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use nix::fcntl::{Flock, FlockArg};
+use memweir_linux::{SharedSetting, guardian};
 
-use crate::processes::lives;
-
-/// Whether compaction moves locked pages.
+/// The setting that lets compaction move locked pages.
 const SETTING: &str = "/proc/sys/vm/compact_unevictable_allowed";
 
-/// Who shares the setting: what it was before the first, and the processes that want it at 0.
-const SHARED: &str = "/run/memweir-compaction";
+/// The claim of this process, which all of its colored programs share.
+static CLAIM: Mutex<Weak<SharedSetting>> = Mutex::new(Weak::new());
 
-/// Compaction leaves locked pages alone while this lives; the last one puts the setting back.
+/// Compaction leaves locked pages alone while this lives, if the setting can be changed.
 #[derive(Debug)]
-pub(crate) struct Quiet {
-    held: bool,
-}
+pub(crate) struct Quiet(Option<Arc<SharedSetting>>);
 
 impl Quiet {
-    /// Changes the setting, if it can be changed.
-    pub(crate) fn begin() -> Self {
-        let held = share(|users, before| {
-            if users.is_empty() {
-                *before = fs::read_to_string(SETTING).ok()?.trim().to_owned();
-                fs::write(SETTING, "0").ok()?;
-            }
-            users.push(std::process::id());
-            Some(())
-        });
-        Self { held: held.is_some() }
+    /// Claims the setting. Without a guardian, which gives the claim up if this process is killed,
+    /// the setting stays as it is.
+    pub(crate) fn begin(guardian: Option<&guardian::Command>) -> Self {
+        let mut shared = CLAIM.lock().unwrap_or_else(PoisonError::into_inner);
+        let claim = || {
+            let claim = SharedSetting::claim(Path::new(SETTING), "0", guardian?).ok()?;
+            Some(Arc::new(claim))
+        };
+        let held = shared.upgrade().or_else(claim);
+        *shared = held.as_ref().map_or_else(Weak::new, Arc::downgrade);
+        Self(held)
     }
 
-    /// Whether the kernel leaves locked pages where they are.
+    /// Returns true if the kernel leaves locked pages where they are.
     pub(crate) fn holds(&self) -> bool {
-        self.held
+        self.0.is_some()
     }
-}
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        if !self.held {
-            return;
-        }
-        share(|users, before| {
-            if let Some(mine) = users.iter().position(|user| *user == std::process::id()) {
-                users.swap_remove(mine);
-            }
-            if users.is_empty() {
-                fs::write(SETTING, before.as_str()).ok()?;
-            }
-            Some(())
-        });
-    }
-}
-
-/// Changes the shared file under its lock. Users that were killed are forgotten; if the last one
-/// was, the next puts back what was before.
-fn share(change: impl FnOnce(&mut Vec<u32>, &mut String) -> Option<()>) -> Option<()> {
-    let options = fs::File::options().read(true).write(true).create(true).truncate(false).clone();
-    let mut file = Flock::lock(options.open(SHARED).ok()?, FlockArg::LockExclusive).ok()?;
-    let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
-    let mut words = text.split_whitespace();
-    let mut before = words.next().unwrap_or("1").to_owned();
-    let known: Vec<u32> = words.filter_map(|word| word.parse().ok()).collect();
-    let mut users: Vec<u32> = known.iter().copied().filter(|user| lives(*user)).collect();
-    if users.is_empty() && !known.is_empty() {
-        fs::write(SETTING, before.as_str()).ok()?;
-    }
-    change(&mut users, &mut before)?;
-    file.set_len(0).ok()?;
-    file.rewind().ok()?;
-    let users: Vec<String> = users.iter().map(u32::to_string).collect();
-    write!(file, "{before} {}", users.join(" ")).ok()
 }

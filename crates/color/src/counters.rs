@@ -1,29 +1,35 @@
 //! The file of counters that every process of a colored program adds to, and that an audit finds
 //! pools and orders in.
 //!
-//! It has a name because programs that are started later must find it, and it is locked as long as
-//! its memweir lives, so that the next start can remove what a killed one left behind.
+//! It has a name, in the [run-time directory](RuntimeDirectory), because programs that are started
+//! later must find it, and it is locked as long as its memweir lives, so that the next start can
+//! remove what a killed one left behind.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use memweir_core::preload::{COUNTERS, Counter, Order, POOLS};
+use memweir_core::Bytes;
+use memweir_core::preload::{
+    COUNTER_WORDS, COUNTERS, Counter, ENTRY, MAX_PRELOAD_COLORS, Order, POOLS, color_word,
+};
+use memweir_linux::private::{self, RuntimeDirectory};
 use nix::fcntl::{Flock, FlockArg};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use crate::processes::lives;
+use crate::processes::start_of;
 
-/// Where the counters of running programs are.
-const DIRECTORY: &str = "/dev/shm";
+/// How the names of the files begin.
+const PREFIX: &str = "color-";
 
-/// How their files' names begin.
-const PREFIX: &str = "memweir-color-";
+/// Bytes of all counters; the order follows them.
+const WORDS: usize = COUNTER_WORDS * 8;
 
-/// Words of an entry of a process.
-const ENTRY: usize = 5;
+/// The most that a file may have: an order is far shorter than this.
+const LARGEST: Bytes = Bytes(WORDS as u64 + (64 << 10));
 
 /// How long a new file may be empty.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -38,7 +44,7 @@ pub(crate) struct CountersFile {
 impl CountersFile {
     /// Makes the file, and removes those of the dead.
     pub(crate) fn create() -> io::Result<Self> {
-        Self::create_in(Path::new(DIRECTORY))
+        Self::create_in(RuntimeDirectory::open()?.path())
     }
 
     fn create_in(directory: &Path) -> io::Result<Self> {
@@ -55,7 +61,7 @@ impl CountersFile {
 
     /// Begins counting at zero; the order is there for who audits.
     pub(crate) fn begin(&mut self, order: &Order) -> io::Result<()> {
-        let mut content = vec![0; (COUNTERS + POOLS * ENTRY) * 8];
+        let mut content = vec![0; WORDS];
         content.extend_from_slice(order.to_string().as_bytes());
         let file = self.file.as_file_mut();
         file.rewind()?;
@@ -64,30 +70,40 @@ impl CountersFile {
 
     /// What has been counted so far.
     pub(crate) fn totals(&self) -> Totals {
-        let mut words = [0; COUNTERS * 8];
-        let read = File::open(self.path()).and_then(|mut file| file.read_exact(&mut words));
-        let count = |counter: Counter| match read {
-            Ok(()) => word(&words, counter as usize).unwrap_or(0),
-            Err(_) => 0,
-        };
-        Totals(Counter::ALL.iter().map(|(name, counter)| (*name, count(*counter))).collect())
+        let content = private::read(self.path(), LARGEST).unwrap_or_default();
+        let count = |place: usize| word(&content, place).unwrap_or(0);
+        let by_color = (0..MAX_PRELOAD_COLORS)
+            .map(|color| (color, count(color_word(color as usize))))
+            .filter(|(_, pages)| *pages > 0)
+            .collect();
+        let named = |(name, counter): &(&'static str, Counter)| (*name, count(*counter as usize));
+        Totals { counters: Counter::ALL.iter().map(named).collect(), by_color }
     }
 }
 
 /// The counters of all processes of a colored program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Totals(Vec<(&'static str, u64)>);
+pub struct Totals {
+    counters: Vec<(&'static str, u64)>,
+    by_color: BTreeMap<u32, u64>,
+}
 
 impl Totals {
     /// One counter.
     #[must_use]
     pub fn get(&self, counter: Counter) -> u64 {
-        self.0.get(counter as usize).map_or(0, |(_, value)| *value)
+        self.counters.get(counter as usize).map_or(0, |(_, value)| *value)
     }
 
     /// Every counter and its name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.0.iter().copied()
+        self.counters.iter().copied()
+    }
+
+    /// Pages that the program was given, by bank color.
+    #[must_use]
+    pub fn by_color(&self) -> &BTreeMap<u32, u64> {
+        &self.by_color
     }
 }
 
@@ -100,17 +116,30 @@ impl Serialize for Totals {
 /// The order that process `pid` was started with, and the ranges of its pool: start and end of what
 /// it holds, start and end of what it searches.
 pub(crate) fn entry_of(pid: u32) -> Option<(Order, [u64; 4])> {
-    let entry = COUNTERS + pid as usize % POOLS * ENTRY;
-    files(Path::new(DIRECTORY)).find_map(|path| {
-        let bytes = fs::read(path).ok()?;
-        if word(&bytes, entry)? != u64::from(pid) {
+    entry_in(RuntimeDirectory::open().ok()?.path(), pid)
+}
+
+fn entry_in(directory: &Path, pid: u32) -> Option<(Order, [u64; 4])> {
+    let (number, start) = (pid as usize % POOLS, start_of(pid)?);
+    files(directory).find_map(|path| {
+        let content = private::read(&path, LARGEST).ok()?;
+        let [process, started, ranges @ ..] = entry(&content, number)?;
+        if (process, started) != (u64::from(pid), start) {
             return None;
         }
-        let text = bytes.get((COUNTERS + POOLS * ENTRY) * 8..)?;
-        let order = std::str::from_utf8(text).ok()?.parse().ok()?;
-        let range = |i: usize| word(&bytes, entry + 1 + i);
-        Some((order, [range(0)?, range(1)?, range(2)?, range(3)?]))
+        let order = std::str::from_utf8(content.get(WORDS..)?).ok()?.parse().ok()?;
+        Some((order, ranges))
     })
+}
+
+/// The entry with this number.
+fn entry(content: &[u8], number: usize) -> Option<[u64; ENTRY]> {
+    let first = COUNTERS + number * ENTRY;
+    let mut words = [0; ENTRY];
+    for (place, value) in words.iter_mut().enumerate() {
+        *value = word(content, first + place)?;
+    }
+    Some(words)
 }
 
 fn word(bytes: &[u8], place: usize) -> Option<u64> {
@@ -127,25 +156,25 @@ fn files(directory: &Path) -> impl Iterator<Item = PathBuf> {
 /// Removes the files whose memweir was killed, once their programs have ended, too.
 fn remove_leftovers(directory: &Path) {
     for path in files(directory) {
-        let abandoned = File::open(&path).and_then(|file| {
+        let abandoned = private::open(&path).and_then(|file| {
             let young = file.metadata()?.modified()?.elapsed().is_ok_and(|age| age < YOUNG);
-            let mut lock =
-                Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e)?;
-            let mut content = Vec::new();
-            lock.read_to_end(&mut content)?;
+            let _lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e)?;
+            let content = private::read(&path, LARGEST)?;
             Ok(if content.is_empty() { !young } else { !any_lives(&content) })
         });
         if matches!(abandoned, Ok(true)) {
-            // Somebody else may have removed it just now.
+            // Another start may have removed it just now.
             let _ = fs::remove_file(&path);
         }
     }
 }
 
-/// Whether a process that has an entry still runs.
+/// Returns true if a process that has an entry still runs.
 fn any_lives(content: &[u8]) -> bool {
-    let processes = (0..POOLS).filter_map(|n| word(content, COUNTERS + n * ENTRY));
-    processes.filter_map(|pid| u32::try_from(pid).ok()).any(|pid| pid != 0 && lives(pid))
+    (0..POOLS).filter_map(|number| entry(content, number)).any(|[process, started, ..]| {
+        let start = u32::try_from(process).ok().filter(|pid| *pid != 0).and_then(start_of);
+        start == Some(started)
+    })
 }
 
 #[cfg(test)]
@@ -158,25 +187,37 @@ mod tests {
             .unwrap()
     }
 
-    /// What is left of a file whose memweir was killed, with an entry of `pid`.
-    fn killed(directory: &Path, pid: u64) -> PathBuf {
+    /// What is left of a file whose memweir was killed, with an entry of a process.
+    fn killed(directory: &Path, pid: u32, started: u64) -> PathBuf {
         let mut counters = CountersFile::create_in(directory).unwrap();
         counters.begin(&order()).unwrap();
         let CountersFile { mut file, _lock } = counters;
-        file.seek(io::SeekFrom::Start((COUNTERS * 8) as u64)).unwrap();
-        file.write_all(&pid.to_le_bytes()).unwrap();
+        let place = (COUNTERS + pid as usize % POOLS * ENTRY) * 8;
+        file.seek(io::SeekFrom::Start(place as u64)).unwrap();
+        for word in [u64::from(pid), started, 1, 2, 3, 4] {
+            file.write_all(&word.to_le_bytes()).unwrap();
+        }
         file.into_temp_path().keep().unwrap()
+    }
+
+    /// The entry of this process.
+    fn this() -> (u32, u64) {
+        let pid = std::process::id();
+        (pid, start_of(pid).unwrap())
     }
 
     #[test]
     fn files_of_the_dead_are_removed_and_others_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let of_dead = killed(folder.path(), u64::from(u32::MAX));
+        let (pid, started) = this();
+        let of_dead = killed(folder.path(), u32::MAX, 7);
+        // Its process id belongs to another process by now.
+        let of_earlier = killed(folder.path(), pid, started - 1);
         let mut of_living = CountersFile::create_in(folder.path()).unwrap();
-        assert!(!of_dead.exists(), "removed by the next start");
+        assert!(!of_dead.exists() && !of_earlier.exists(), "removed by the next start");
         assert!(of_living.path().exists());
         of_living.begin(&order()).unwrap();
-        let runs_on = killed(folder.path(), u64::from(std::process::id()));
+        let runs_on = killed(folder.path(), pid, started);
         let foreign = folder.path().join("other");
         fs::write(&foreign, "x").unwrap();
         drop(CountersFile::create_in(folder.path()).unwrap());
@@ -184,5 +225,30 @@ mod tests {
         assert!(runs_on.exists(), "its program lives");
         assert!(foreign.exists());
         assert_eq!(of_living.totals().get(Counter::Placed), 0);
+    }
+
+    #[test]
+    fn an_entry_belongs_to_the_process_that_made_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pid, started) = this();
+        let of_earlier = killed(folder.path(), pid, started - 1);
+        assert_eq!(entry_in(folder.path(), pid), None);
+        fs::remove_file(of_earlier).unwrap();
+        killed(folder.path(), pid, started);
+        assert_eq!(entry_in(folder.path(), pid), Some((order(), [1, 2, 3, 4])));
+    }
+
+    #[test]
+    fn what_is_no_file_of_counters_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(format!("{PREFIX}{name}"));
+        nix::unistd::mkfifo(&path("fifo"), nix::sys::stat::Mode::S_IRUSR).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", path("link")).unwrap();
+        File::create(path("huge")).unwrap().set_len(1 << 40).unwrap();
+        let (pid, started) = this();
+        killed(folder.path(), pid, started);
+        assert_eq!(entry_in(folder.path(), pid), Some((order(), [1, 2, 3, 4])));
+        drop(CountersFile::create_in(folder.path()).unwrap());
+        assert!(path("fifo").exists() && path("link").exists() && path("huge").exists());
     }
 }

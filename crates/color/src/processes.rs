@@ -1,17 +1,16 @@
-//! Whether a process still runs.
+//! Running processes, told apart by their start times: process ids are used again.
 
 use std::fs;
 
-/// Whether process `pid` runs; one that ended and was not waited for does not.
-pub(crate) fn lives(pid: u32) -> bool {
-    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    state(&stat).is_some_and(|state| !matches!(state, b'Z' | b'X'))
-}
+use memweir_core::softpmu::gate::StatLine;
 
-/// The letter after the name, which may itself hold anything.
-fn state(stat: &[u8]) -> Option<u8> {
-    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
-    stat.get(name_end + 2).copied()
+/// When process `pid` started, in clock ticks since boot; `None` if there is none, or if it has
+/// ended and its parent has not waited for it.
+pub(crate) fn start_of(pid: u32) -> Option<u64> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let line = StatLine::of(&stat)?;
+    let ended = matches!(line.field(3)?.first(), Some(b'Z' | b'X'));
+    if ended { None } else { line.start() }
 }
 
 #[cfg(test)]
@@ -19,13 +18,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ended_do_not_live() {
-        assert!(lives(std::process::id()));
-        assert!(!lives(u32::MAX));
-        assert_eq!(state(b"7 (odd) R) Z 1 2 3"), Some(b'Z'));
-        assert_eq!(state(b"7 (cut)"), None);
+    fn processes_that_have_ended_have_no_start() {
+        let this = start_of(std::process::id());
+        assert!(this.is_some_and(|start| start > 0));
+        assert_eq!(start_of(u32::MAX), None);
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        while lives(child.id()) {
+        while start_of(child.id()).is_some() {
             std::thread::yield_now();
         }
         assert!(child.wait().unwrap().success());

@@ -4,12 +4,15 @@
 use std::ffi::OsString;
 
 use memweir_core::preload::{Delivery, ORDER_VARIABLE, Order};
-use memweir_linux::preload;
+use memweir_linux::{guardian, preload};
 
 use crate::compaction::Quiet;
 use crate::counters::{CountersFile, Totals};
 use crate::plan::Wish;
 use crate::{ColorError, machine};
+
+/// The remedy where the run-time directory cannot be used.
+const RUNTIME_DIRECTORY: &str = "its directory must be writable, of mode 0700, and of this user";
 
 /// The capability without which pagemap hides page frames.
 const CAP_SYS_ADMIN: u64 = 1 << 21;
@@ -26,13 +29,14 @@ pub struct Colored {
 
 impl Colored {
     /// Prepares what `wish` asks for. The program itself is checked by
-    /// [`check_program`](preload::check_program).
+    /// [`check_program`](preload::check_program). `guardian` starts the process that puts the
+    /// kernel's setting back if this process is killed; without one the setting is not changed.
     ///
     /// # Errors
     /// Refuses wrong wishes, and machines without what is needed.
-    pub fn prepare(wish: &Wish) -> Result<Self, ColorError> {
+    pub fn prepare(wish: &Wish, guardian: Option<&guardian::Command>) -> Result<Self, ColorError> {
         let mut counters = CountersFile::create()
-            .map_err(|e| machine(format!("/dev/shm: {e}"), "mount a tmpfs there"))?;
+            .map_err(|e| machine(format!("no place for counters: {e}"), RUNTIME_DIRECTORY))?;
         let order = wish.order(counters.path().display().to_string())?;
         privileged()?;
         let order = Order { delivery: delivery(wish.delivery, &kernel_release())?, ..order };
@@ -41,7 +45,8 @@ impl Colored {
             .begin(&order)
             .map_err(|e| machine(format!("{}: {e}", counters.path().display()), "free memory"))?;
         let environment = vec![preload, (ORDER_VARIABLE.into(), order.to_string().into())];
-        Ok(Self { environment, delivery: order.delivery, counters, quiet: Quiet::begin() })
+        let quiet = Quiet::begin(guardian);
+        Ok(Self { environment, delivery: order.delivery, counters, quiet })
     }
 
     /// The variables to set in the program's environment.

@@ -40,9 +40,11 @@ fn data_is_where_the_program_wants_it() {
         pool_pages: 256,
         limit_pages: 0,
     };
-    let colored = match Colored::prepare(&wish) {
+    let colored = match Colored::prepare(&wish, None) {
         Ok(colored) => colored,
-        Err(error @ ColorError::Machine { .. }) => return eprintln!("SKIPPED: {error}"),
+        Err(error @ ColorError::Machine { .. }) => {
+            return memweir_test_support::skip!(Privilege, "{error}");
+        }
         Err(error) => panic!("{error}"),
     };
     let output = Command::new(std::env::current_exe().unwrap())
