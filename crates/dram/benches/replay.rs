@@ -80,12 +80,11 @@ fn replay(path: &Path, mode: Mode) -> (f64, f64) {
 fn main() {
     // `cargo test --benches` asks for a look, not for figures.
     let is_test = std::env::args().any(|argument| argument == "--test");
-    let folder = std::env::temp_dir().join(format!("memweir-bench-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a temporary directory");
+    let folder = tempfile::tempdir().expect("a temporary directory");
     println!("{:<10} {:<8} {:>10} {:>14}", "trace", "mode", "requests/s", "Mcycles/s");
     for (kind, count, mode) in ROWS {
         let count = if is_test { count / 100 } else { count };
-        let path = folder.join(format!("{kind:?}"));
+        let path = folder.path().join(format!("{kind:?}"));
         write(kind, count, &path);
         let runs = (0..3).map(|_| replay(&path, mode));
         let (cycles, seconds) = runs.min_by(|a, b| a.1.total_cmp(&b.1)).expect("three");
@@ -97,5 +96,4 @@ fn main() {
         );
     }
     println!("peak memory: {} MiB", peak_mebibytes());
-    fs::remove_dir_all(&folder).expect("ours");
 }

@@ -1,11 +1,12 @@
 //! A checker of command traces that is not part of the controller.
 //!
-//! It reads the commands of a memory system and tells which of them break the rules of JEDEC: the
+//! It reads the commands of a memory system and tells which of them break the rules of its standard: the
 //! pairwise distances, the states of banks and ranks, the command and data buses, and the intervals
-//! of refresh. The rules are written here by hand, from the standards (JESD79-3F, JESD79-4B, JESD79-5,
-//! JESD209-2F, JESD209-4B), over the *values* of the timing parameters of a device; neither the table
-//! of constraints of its family nor any code of the controller is used, so that a mistake made in one
-//! of them does not excuse itself.
+//! of refresh. The rules of DDR3, DDR4, DDR5, LPDDR2 and LPDDR4 are written here by hand, over the
+//! *values* of the timing parameters of a device, as the authors know them and beside those of
+//! Ramulator, DRAMsim3, DRAMPower, DRAMSys and gem5: the texts of the standards were not read. Neither
+//! the table of constraints of a family nor any code of the controller is used, so that a mistake made
+//! in one of them does not excuse itself.
 //!
 //! The checker needs constant memory: it keeps what the rules look back at (a few commands of each
 //! bank, group and rank) and the first violations.

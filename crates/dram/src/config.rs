@@ -4,6 +4,7 @@
 mod map;
 mod options;
 
+pub use map::MapLayout;
 pub use options::{PagePolicy, PowerPolicy, RefreshPolicy, Scheduler};
 
 use std::sync::Arc;
@@ -54,7 +55,7 @@ const AGE_LIMIT: Cycles = Cycles(10_000);
 
 impl MemoryConfig {
     /// One channel of `spec`, FR-FCFS, open page, queues of 32 with watermarks of 0.2 and 0.8,
-    /// all-bank refresh, no power-down, and [the plain map](Self::plain_map).
+    /// all-bank refresh, no power-down, and the [default layout](MapLayout::default_for).
     #[must_use]
     pub fn new(spec: MemorySpec) -> Self {
         Self::with_channels(spec, 1)
@@ -74,7 +75,7 @@ impl MemoryConfig {
     /// If there is no rank.
     #[must_use]
     pub fn of_ranks(ranks: Vec<Arc<MemorySpec>>, channels: u32) -> Self {
-        let map = Self::plain_map(&ranks[0], ranks.len() as u32, channels);
+        let map = MapLayout::default_for(&ranks[0]).map(&ranks[0], ranks.len() as u32, channels);
         Self {
             ranks,
             channels,

@@ -7,7 +7,7 @@
 //! name = "DDR4-2400 8 Gb x8"
 //! family = "ddr4"                 # a shipped family: its rules and the names of its timings
 //! kind = "dram"                   # or "nvm"
-//! source = "JESD79-4, speed bin 2400U"
+//! source = "DRAMsim3's DDR4_8Gb_x8_2400"
 //! clock_ns = 0.833                # tCK; data moves on both edges
 //!
 //! [organization]

@@ -14,6 +14,7 @@ mod tests;
 mod text;
 mod write;
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -110,6 +111,47 @@ impl Totals {
     #[must_use]
     pub fn accesses(&self) -> u64 {
         self.reads + self.writes
+    }
+}
+
+/// A trace file that ends before its end block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Truncation {
+    /// Accesses before the cut.
+    pub accesses: u64,
+    /// The accesses that are lost.
+    pub loss: Loss,
+}
+
+/// The accesses that a truncated trace file has lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loss {
+    /// None: only the end block is incomplete.
+    None,
+    /// Perhaps some: the file ends between two blocks.
+    Possible,
+    /// At least those of one block.
+    Certain,
+}
+
+impl fmt::Display for Truncation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let accesses = self.accesses;
+        match self.loss {
+            Loss::None => {
+                write!(
+                    f,
+                    "the file was cut within its end block; all {accesses} accesses are there"
+                )
+            }
+            Loss::Possible => {
+                write!(f, "the file has no end block; accesses after number {accesses} may be lost")
+            }
+            Loss::Certain => {
+                write!(f, "the file was cut; the accesses after number {accesses} are lost")
+            }
+        }
     }
 }
 
@@ -265,8 +307,8 @@ impl Trace {
     }
 
     fn empty(&self) -> InputError {
-        let reason = match self.cut() {
-            Some(cut) => format!("the trace holds no access: {cut}"),
+        let reason = match self.truncation() {
+            Some(truncation) => format!("the trace holds no access: {truncation}"),
             None => "the trace is empty: it holds no access".to_owned(),
         };
         InputError::new(self.bytes.name(), reason)
@@ -296,12 +338,27 @@ impl Trace {
         self.totals
     }
 
-    /// What is missing of a file that was cut, once its last access has been taken.
+    /// The truncation of the file, once its last access has been taken.
     #[must_use]
-    pub fn cut(&self) -> Option<String> {
+    pub fn truncation(&self) -> Option<Truncation> {
         match &self.decoder {
-            Decoder::Compact(decoder) if self.ended => decoder.cut(),
+            Decoder::Compact(decoder) if self.ended => decoder.truncation(),
             _ => None,
+        }
+    }
+
+    /// Refuses a trace that ended before its end block and may have lost accesses.
+    ///
+    /// # Errors
+    /// Names the cut, and the way to a complete file.
+    pub fn refuse_truncated(&self) -> Result<(), InputError> {
+        match self.truncation() {
+            Some(truncation) if truncation.loss != Loss::None => {
+                Err(InputError::new(self.name(), truncation.to_string()).help(
+                    "record it again, or keep what is there with `memweir dram convert IN OUT`",
+                ))
+            }
+            _ => Ok(()),
         }
     }
 

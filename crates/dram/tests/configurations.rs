@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Kind, machine_h, run, trace};
-use memweir_dram::config::PagePolicy;
+use memweir_dram::config::{MapLayout, PagePolicy};
 use memweir_dram::drive::Mode::{self, Parallel, Saturate};
 use memweir_dram::{MemoryConfig, MemorySpec};
 
@@ -25,11 +25,12 @@ fn agree(config: &MemoryConfig, rows: &[Row], cycles: f64, latency: f64) {
 }
 
 fn device(text: &str) -> MemoryConfig {
-    MemoryConfig::new(MemorySpec::parse("device", text).unwrap())
+    MemoryConfig::new(MemorySpec::parse("device", text).unwrap()).with_layout(MapLayout::Plain)
 }
 
 fn ranks(count: usize) -> MemoryConfig {
-    MemoryConfig::of_ranks(vec![machine_h().spec().clone().into(); count], 1)
+    let ranks = vec![machine_h().spec().clone().into(); count];
+    MemoryConfig::of_ranks(ranks, 1).with_layout(MapLayout::Plain)
 }
 
 #[test]
@@ -51,7 +52,8 @@ fn two_channels_as_in_ramulator() {
         (Kind::RandW, Saturate, 728_307.0, 308.69),
         (Kind::RandW, Parallel(16), 920_239.0, 108.95),
     ];
-    agree(&MemoryConfig::with_channels(machine_h().spec().clone(), 2), &rows, 0.005, 0.005);
+    let two = MemoryConfig::with_channels(machine_h().spec().clone(), 2);
+    agree(&two.with_layout(MapLayout::Plain), &rows, 0.005, 0.005);
 }
 
 #[test]

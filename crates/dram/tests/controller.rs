@@ -6,7 +6,7 @@ mod common;
 use common::{Kind, machine_h, run, trace};
 use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::command::{Command, CommandKind};
-use memweir_dram::config::{PagePolicy, PowerPolicy, RefreshPolicy, Scheduler};
+use memweir_dram::config::{MapLayout, PagePolicy, PowerPolicy, RefreshPolicy, Scheduler};
 use memweir_dram::drive::Mode;
 use memweir_dram::request::{Completion, Direction, Request, RowOutcome, Source};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
@@ -259,6 +259,7 @@ fn dram_and_slower_cells_share_a_channel() {
     let slow = MemorySpec::parse("slow", &slow).unwrap();
     let dram = MemorySpec::shipped("ddr4-2400").unwrap();
     let config = MemoryConfig::of_ranks(vec![dram.into(), slow.into()], 1);
+    let config = config.with_layout(MapLayout::Plain);
     let rank = 1 << 13;
     let mut seen = Completions::default();
     run(&config, [0, rank, 2 * ROW + rank + 64], Mode::Parallel(1), &mut seen);

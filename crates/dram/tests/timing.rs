@@ -7,7 +7,7 @@ mod common;
 use common::{machine_h, run};
 use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::command::{Command, CommandKind as C};
-use memweir_dram::config::PagePolicy;
+use memweir_dram::config::{MapLayout, PagePolicy};
 use memweir_dram::drive::Mode;
 use memweir_dram::request::{Direction, Request, Source};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
@@ -102,6 +102,7 @@ fn turning_the_bus_around() {
 fn changing_ranks() {
     let spec = MemorySpec::shipped("ddr4-2400").unwrap();
     let config = MemoryConfig::of_ranks(vec![spec.clone().into(), spec.into()], 1);
+    let config = config.with_layout(MapLayout::Plain);
     let rank = 1 << 13;
     // Rows at once; data BL/2 + tRTRS = 6 later.
     let reads = [(0, C::Activate), (1, C::Activate), (17, C::Read), (23, C::Read)];

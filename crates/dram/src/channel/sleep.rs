@@ -68,7 +68,7 @@ impl Channel {
             CommandKind::SelfRefreshExit if rank.interval != NEVER => {
                 rank.sleep = Sleep::Awake;
                 rank.due = now + rank.interval;
-                // Between two self-refreshes lies a refresh (JESD79-4), or a rank that
+                // Between two self-refreshes lies a refresh, as in DDR4, or a rank that
                 // is often woken for a short time would get none.
                 if self.options.per_bank_refresh {
                     (rank.refreshing, rank.turn) = (all_banks, rank.next_turn);

@@ -13,13 +13,13 @@ use crate::spec::{BankRefresh, MemorySpec};
 /// The standard that a family follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standard {
-    /// JESD79-3 and JESD79-4, and NVM behind such an interface.
+    /// DDR3 and DDR4, and NVM behind such an interface.
     Ddr,
-    /// JESD79-5.
+    /// DDR5.
     Ddr5,
-    /// JESD209-2, and NVM behind such an interface.
+    /// LPDDR2, and NVM behind such an interface.
     Lpddr2,
-    /// JESD209-4.
+    /// LPDDR4.
     Lpddr4,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct BankLimits {
     /// The time for which one lasts for its bank.
     pub(super) interval: u64,
     /// "No more than 4 banks may be activated (or refreshed, in the case of REFpb) in a rolling tFAW
-    /// window" (JESD209-2, -4); JESD79-5 says nothing of the kind.
+    /// window" (JESD209-5B, section 8.1, which LPDDR2 and LPDDR4 are taken to share).
     pub(super) counts_as_activate: bool,
 }
 
@@ -177,7 +177,7 @@ impl Limits {
         })
     }
 
-    /// Cycles for which `kind` holds the command bus: JESD79-5 and JESD209-4 spread
+    /// Cycles for which `kind` holds the command bus: DDR5 and LPDDR4 spread
     /// some commands over several; power-down is told by CKE or CS elsewhere.
     pub(super) fn command_cycles(&self, kind: CommandKind) -> u64 {
         use CommandKind as K;
@@ -210,15 +210,14 @@ struct Data {
 }
 
 impl Data {
-    /// From a write to where its recovery begins: WL + BL/2, in LPDDR one cycle more (JESD209-2,
-    /// JESD209-4).
+    /// From a write to where its recovery begins: WL + BL/2, in LPDDR one cycle more.
     fn after_write(&self) -> u64 {
         let late = matches!(self.standard, Standard::Lpddr2 | Standard::Lpddr4);
         self.latencies.1 + self.burst + u64::from(late)
     }
 
-    /// tRTP, which LPDDR counts from the last prefetch of the burst: 4 beats (JESD209-2) or 16
-    /// (JESD209-4).
+    /// tRTP, which LPDDR counts from the last prefetch of the burst: 4 beats (LPDDR2) or 16
+    /// (LPDDR4).
     fn read_to_precharge(&self, rtp: u64) -> u64 {
         match self.standard {
             Standard::Ddr | Standard::Ddr5 => rtp,
@@ -227,9 +226,8 @@ impl Data {
         }
     }
 
-    /// The write's data follows the read's after the turnaround of the bus: 2 cycles (JESD79-3,
-    /// JESD79-4), 4 (JESD79-5 with a write preamble of 2), 1
-    /// (JESD209-2), or the write preamble of 2 (JESD209-4).
+    /// The write's data follows the read's after the turnaround of the bus: 2 cycles (DDR3,
+    /// DDR4), 4 (DDR5 with a write preamble of 2), 1 (LPDDR2), or the write preamble of 2 (LPDDR4).
     fn read_to_write(&self) -> u64 {
         let turn = match self.standard {
             Standard::Ddr | Standard::Lpddr4 => 2,
@@ -272,7 +270,7 @@ fn refresh(
         interval: maybe("tREFI_B").map_or(interval.unwrap_or(0), |one| one * turns),
         counts_as_activate: lpddr,
     });
-    // JESD79-5; eight in JESD79-3, -4, JESD209-2 and -4.
+    // Eight in all families but DDR5.
     let postponed = if spec.family == "ddr5" { 4 } else { 8 };
     Ok(Some(Refresh { all, bank, interval: interval.filter(|_| refreshed), postponed }))
 }

@@ -367,7 +367,7 @@ impl Bank {
         report.distance(Rule::ActivateToColumn, self.last.activate.as_ref(), wait, command);
     }
 
-    /// Automatic precharge begins when a precharge command could have come (JESD79-4).
+    /// Automatic precharge begins when a precharge command could have come (DDR4).
     fn close_after(&mut self, command: &Command, wait: u64, row_active: u64) {
         let active = self.last.activate.map_or(0, |activate| activate.at.0 + row_active);
         self.row = None;

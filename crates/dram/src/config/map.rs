@@ -1,4 +1,4 @@
-//! Address maps of memory systems: the plain one, and what is missing in others.
+//! Address maps of memory systems: the built-in layouts, and completion of maps from files.
 
 use memweir_core::LINE_BYTES;
 use memweir_core::address_map::{AddressMap, Role, SetFunction, Span, XorFunction};
@@ -11,11 +11,39 @@ use crate::spec::MemorySpec;
 const INWARD_OUT: [Role; 5] =
     [Role::BankGroup, Role::Bank, Role::Rank, Role::SubChannel, Role::Channel];
 
-impl MemoryConfig {
-    /// The map that takes bits in the order byte, channel, sub-channel, column, rank, bank group,
-    /// bank, row, from the least significant: neighboring lines lie in one row, on all channels.
+/// The order in which a memory without an address map of its own takes address bits.
+///
+/// Both layouts put neighboring lines on different channels and keep a row's lines together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapLayout {
+    /// Byte, channel, sub-channel, column, rank, bank group, bank, row, from bit 0: a stream stays
+    /// in one bank group and waits `tCCD_L` between its bursts.
+    Plain,
+    /// Byte, channel, sub-channel, bank group, column, rank, bank, row, from bit 0: a stream visits
+    /// the bank groups in turn and waits `tCCD_S`, as controllers for DDR4 and later do.
+    Interleaved,
+}
+
+impl MapLayout {
+    /// All layouts with their names.
+    pub const ALL: [(&'static str, Self); 2] =
+        [("plain", Self::Plain), ("interleaved", Self::Interleaved)];
+
+    /// Interleaved where the device has bank groups, plain where it has none.
     #[must_use]
-    pub fn plain_map(spec: &MemorySpec, ranks: u32, channels: u32) -> AddressMap {
+    pub fn default_for(spec: &MemorySpec) -> Self {
+        if spec.organization.bank_groups > 1 { Self::Interleaved } else { Self::Plain }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, layout)| *layout == self).map_or("", |(name, _)| name)
+    }
+
+    /// The address map of so many channels of so many ranks of `spec`.
+    #[must_use]
+    pub fn map(self, spec: &MemorySpec, ranks: u32, channels: u32) -> AddressMap {
         let organization = &spec.organization;
         let mut next = 0;
         let mut take = |count: u32| -> Vec<XorFunction> {
@@ -30,13 +58,18 @@ impl MemoryConfig {
         };
         choose(Role::Channel, take(channels));
         choose(Role::SubChannel, take(organization.sub_channels));
+        if self == Self::Interleaved {
+            choose(Role::BankGroup, take(organization.bank_groups));
+        }
         let column = take(organization.lines_of_row());
         choose(Role::Rank, take(ranks));
-        choose(Role::BankGroup, take(organization.bank_groups));
+        if self == Self::Plain {
+            choose(Role::BankGroup, take(organization.bank_groups));
+        }
         choose(Role::Bank, take(organization.banks));
         let row = take(organization.rows);
         AddressMap {
-            name: "plain".to_owned(),
+            name: self.name().to_owned(),
             source: None,
             offset: 0,
             interleave: None,
@@ -45,6 +78,15 @@ impl MemoryConfig {
             row,
             column: byte.into_iter().chain(column).collect(),
         }
+    }
+}
+
+impl MemoryConfig {
+    /// The same memory with the address map of `layout`.
+    #[must_use]
+    pub fn with_layout(mut self, layout: MapLayout) -> Self {
+        self.map = layout.map(self.spec(), self.ranks.len() as u32, self.channels.max(1));
+        self
     }
 
     /// How many functions of each role the system needs.
@@ -160,14 +202,29 @@ mod tests {
     }
 
     #[test]
-    fn the_plain_map_is_complete_and_covers_the_memory() {
-        for channels in [1, 2, 4] {
+    fn each_layout_is_complete_and_covers_the_memory() {
+        for ((_, layout), channels) in
+            MapLayout::ALL.into_iter().flat_map(|l| [1, 2, 4].map(|c| (l, c)))
+        {
             let spec = MemorySpec::shipped("ddr4-2400").unwrap();
-            let config = MemoryConfig::with_channels(spec, channels);
+            let config = MemoryConfig::with_channels(spec, channels).with_layout(layout);
             let map = config.complete_map().unwrap();
             map.validate().unwrap();
             assert_eq!(1u64 << map.bits, config.capacity().0);
         }
+    }
+
+    #[test]
+    fn neighboring_lines_lie_in_different_bank_groups_where_there_are_some() {
+        let bank_group_bits = |config: &MemoryConfig| -> Vec<u64> {
+            config.map.functions_of(Role::BankGroup).map(|function| function.0).collect()
+        };
+        assert_eq!(config().map.name, "interleaved");
+        assert_eq!(bank_group_bits(&config()), [1 << 6, 1 << 7]);
+        let plain = config().with_layout(MapLayout::Plain);
+        assert_eq!(bank_group_bits(&plain), [1 << 13, 1 << 14]);
+        let ddr3 = MemoryConfig::new(MemorySpec::shipped("ddr3-1066").unwrap());
+        assert_eq!(ddr3.map.name, "plain");
     }
 
     #[test]

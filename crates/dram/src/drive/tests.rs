@@ -3,11 +3,13 @@ use std::convert::Infallible;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{MemoryConfig, PagePolicy, Scheduler};
+use crate::config::{MapLayout, MemoryConfig, PagePolicy, Scheduler};
 use crate::spec::MemorySpec;
 
 fn memory(change: impl FnOnce(&mut MemoryConfig)) -> MemorySystem {
-    let mut config = MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap());
+    // The addresses of these tests count rows and banks as the plain layout does.
+    let config = MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap());
+    let mut config = config.with_layout(MapLayout::Plain);
     change(&mut config);
     MemorySystem::new(&config).unwrap()
 }

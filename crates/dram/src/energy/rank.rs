@@ -62,7 +62,7 @@ pub(super) struct Rank {
     next_end: u64,
     sleep: Sleep,
     /// The cycle from which what was begun is over: only then does a rank that was put to sleep draw as
-    /// little (JESD79-3, -4: "power-down IDD spec will not be applied until finishing those operations").
+    /// little (DDR3 and DDR4: "power-down IDD spec will not be applied until finishing those operations").
     settled: u64,
     now: u64,
     row_active: u64,

@@ -3,7 +3,7 @@
 //!
 //! ```toml
 //! name = "DDR4"
-//! source = "JESD79-4"
+//! source = "DDR4, beside gem5 and Ramulator 2.1"
 //! rounding = "ddr4"               # how nanoseconds become cycles: up, ddr4, ddr5
 //! parameters = ["CL", "CWL", "tRCD"]  # that every device gives
 //! optional = ["tREFI"]            # that it may give; constraints that use them fall away without

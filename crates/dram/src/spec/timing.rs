@@ -5,12 +5,12 @@ use memweir_core::{Cycles, Picos};
 /// How a span of time becomes cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// Up to the next whole cycle (JESD79-3).
+    /// Up to the next whole cycle (DDR3).
     Up,
     /// Up, except that up to 2.6 % of a cycle is forgiven: clock periods are given in rounded
-    /// picoseconds (JESD79-4: `trunc((1000 t / tCK + 974) / 1000)`).
+    /// picoseconds (DDR4: `trunc((1000 t / tCK + 974) / 1000)`).
     Ddr4,
-    /// Up, after 0.3 % has been taken off (JESD79-5: `trunc(0.997 t / tCK + 1)`).
+    /// Up, after 0.3 % has been taken off (DDR5: `trunc(0.997 t / tCK + 1)`).
     Ddr5,
 }
 

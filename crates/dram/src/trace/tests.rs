@@ -154,20 +154,33 @@ fn a_file_knows_its_totals_and_its_header() {
     assert!(bytes.len() < 57_344 * 4, "{} bytes", bytes.len());
 }
 
-#[test]
-fn a_cut_file_loses_its_tail_alone_and_says_so() {
-    let accesses = long();
-    let bytes = written(Format::Memweir, &accesses);
-    let mut trace = open("t", &bytes[..bytes.len() * 2 / 3], None).unwrap();
+/// The accesses of the first `length` bytes of a file, and its truncation.
+fn read_cut(bytes: &[u8], length: usize) -> (Vec<Access>, Option<Truncation>) {
+    let mut trace = open("t", &bytes[..length], None).unwrap();
     let mut read = Vec::new();
     while let Some(access) = trace.next_access().unwrap() {
         read.push(access);
     }
+    (read, trace.truncation())
+}
+
+#[test]
+fn a_truncated_file_keeps_its_whole_blocks_and_says_what_is_lost() {
+    let accesses = long();
+    let bytes = written(Format::Memweir, &accesses);
+    let whole = bytes.len();
+    let cut = |accesses, loss| Some(Truncation { accesses, loss });
+    assert_eq!(read_cut(&bytes, whole), (accesses.clone(), None));
+    let (read, truncation) = read_cut(&bytes, whole * 2 / 3);
     assert_eq!(read, accesses[..2 * 16384]);
-    assert!(trace.cut().unwrap().contains("what follows access 32768 is lost"));
-    let mut whole = open("t", &bytes, None).unwrap();
-    while whole.next_access().unwrap().is_some() {}
-    assert_eq!(whole.cut(), None);
+    assert_eq!(truncation, cut(32768, Loss::Certain));
+    // The last 12 bytes lead to the end block from behind.
+    let tail = &bytes[whole - 12..];
+    let end_block = 12 + u32::from_le_bytes(tail[..4].try_into().unwrap()) as usize;
+    let (read, truncation) = read_cut(&bytes, whole - end_block);
+    assert_eq!((read, truncation), (accesses.clone(), cut(57_344, Loss::Possible)));
+    let (read, truncation) = read_cut(&bytes, whole - end_block + 1);
+    assert_eq!((read, truncation), (accesses, cut(57_344, Loss::None)));
 }
 
 fn any_access() -> impl Strategy<Value = Access> {

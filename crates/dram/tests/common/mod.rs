@@ -5,6 +5,7 @@
 use std::convert::Infallible;
 
 use memweir_core::{Cycles, PhysAddr};
+use memweir_dram::config::MapLayout;
 use memweir_dram::drive::{Driven, Mode, Offer, drive};
 use memweir_dram::request::{Direction, Source};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer, Stats};
@@ -111,7 +112,7 @@ pub(crate) fn run(
     Run { driven, stats }
 }
 
-/// Machine H.
+/// Machine H, with the map that the peers were given.
 pub(crate) fn machine_h() -> MemoryConfig {
-    MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap())
+    MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap()).with_layout(MapLayout::Plain)
 }

@@ -4,7 +4,7 @@ use memweir_core::input::InputError;
 use zstd::bulk::Decompressor;
 
 use super::super::bytes::Bytes;
-use super::super::{Access, Header, LINE, ThreadId, Totals};
+use super::super::{Access, Header, LINE, Loss, ThreadId, Totals, Truncation};
 use super::{
     BLOCK_HEAD, BlockHead, Kind, MAGIC, MAX_CONTENT, TAIL, Threads, read_end, read_header,
     take_varint, unzigzag,
@@ -15,14 +15,36 @@ pub(in crate::trace) struct Decoder {
     decompressor: Decompressor<'static>,
     content: Vec<u8>,
     read: Totals,
-    /// Whether the end block was met.
-    complete: bool,
+    end: End,
 }
 
-/// A block whose content is at hand, or the end of the file in its place.
+/// The end of a file, as far as it has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The end block is ahead.
+    Ahead,
+    /// The end block was read.
+    Read,
+    /// The file ended before the end block was complete.
+    Cut(Loss),
+}
+
+/// A block whose content is decompressed, or the end of the file in its place.
 enum Block {
     Whole(BlockHead),
-    Cut,
+    /// The first byte of the block tells what is lost.
+    Cut(Loss),
+}
+
+impl Block {
+    /// The file ends within the block that `rest` begins.
+    fn cut(rest: &[u8]) -> Self {
+        Self::Cut(match rest.first() {
+            Some(kind) if *kind == Kind::End as u8 => Loss::None,
+            Some(_) => Loss::Certain,
+            None => Loss::Possible,
+        })
+    }
 }
 
 impl Decoder {
@@ -34,7 +56,7 @@ impl Decoder {
         bytes.take(MAGIC.len());
         let decompressor = Decompressor::new().map_err(|error| bytes.refuse(error.to_string()))?;
         let content = Vec::with_capacity(MAX_CONTENT);
-        let mut decoder = Self { decompressor, content, read: Totals::default(), complete: false };
+        let mut decoder = Self { decompressor, content, read: Totals::default(), end: End::Ahead };
         match decoder.block(bytes)? {
             Block::Whole(head) if head.kind == Kind::Header as u8 => {
                 let header =
@@ -42,7 +64,7 @@ impl Decoder {
                 Ok((decoder, header))
             }
             Block::Whole(_) => Err(bytes.refuse("has no header")),
-            Block::Cut => Err(bytes.refuse("ends within its header")),
+            Block::Cut(_) => Err(bytes.refuse("ends within its header")),
         }
     }
 
@@ -53,7 +75,13 @@ impl Decoder {
         batch: &mut Vec<Access>,
     ) -> Result<bool, InputError> {
         let at = bytes.taken();
-        let Block::Whole(head) = self.block(bytes)? else { return Ok(false) };
+        let head = match self.block(bytes)? {
+            Block::Whole(head) => head,
+            Block::Cut(loss) => {
+                self.end = End::Cut(loss);
+                return Ok(false);
+            }
+        };
         let damaged =
             |what: &str| bytes.refuse(format!("the block at byte {at} is damaged: {what}"));
         match head.kind {
@@ -70,7 +98,7 @@ impl Decoder {
                 if totals != self.read {
                     return Err(damaged("its totals are not those of the accesses before it"));
                 }
-                self.complete = true;
+                self.end = End::Read;
                 self.tail(bytes)?;
                 Ok(false)
             }
@@ -90,7 +118,7 @@ impl Decoder {
     fn block(&mut self, bytes: &mut Bytes) -> Result<Block, InputError> {
         let at = bytes.taken();
         if !bytes.want(BLOCK_HEAD)? {
-            return Ok(Block::Cut);
+            return Ok(Block::cut(bytes.rest()));
         }
         let damaged =
             |bytes: &Bytes, what: &str| bytes.refuse(format!("the block at byte {at} {what}"));
@@ -98,7 +126,7 @@ impl Decoder {
             .ok_or_else(|| damaged(bytes, "is damaged: its length is impossible"))?;
         let end = BLOCK_HEAD + head.stored as usize;
         if !bytes.want(end)? {
-            return Ok(Block::Cut);
+            return Ok(Block::cut(bytes.rest()));
         }
         self.content.clear();
         let frame = &bytes.rest()[BLOCK_HEAD..end];
@@ -112,14 +140,12 @@ impl Decoder {
         Ok(Block::Whole(head))
     }
 
-    /// What is missing of a file that was cut.
-    pub(in crate::trace) fn cut(&self) -> Option<String> {
-        (!self.complete).then(|| {
-            format!(
-                "the file was cut: its end is missing, and what follows access {} is lost",
-                self.read.accesses()
-            )
-        })
+    /// The truncation of a file that ended before its end block.
+    pub(in crate::trace) fn truncation(&self) -> Option<Truncation> {
+        match self.end {
+            End::Cut(loss) => Some(Truncation { accesses: self.read.accesses(), loss }),
+            End::Ahead | End::Read => None,
+        }
     }
 }
 
