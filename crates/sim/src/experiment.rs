@@ -64,23 +64,19 @@ impl Default for Overheads {
 pub struct KernelConfig {
     /// How long a task runs before the next one of its core's queue does; more than zero.
     pub slice: Nanos,
-    /// How often a core looks for a longer queue to take a task from; more than zero.
-    pub balance: Nanos,
+    /// Time between two attempts of a busy core to balance its load; more than zero. None for that of
+    /// Linux, 16 ms per core of the scheduling domain.
+    pub balance: Option<Nanos>,
     /// A task that was blocked and is let run begins within so much time, at random.
     pub jitter: Nanos,
 }
 
 impl Default for KernelConfig {
     /// 3 ms, the slice of Linux on eight CPUs and more (0.75 ms * (1 + log2 CPUs), at most 3 ms),
-    /// cut to the ticks of 4 ms that most distributions have: 4 ms. A look around every 64 ms, which
-    /// is what Linux has for 4 busy CPUs (4 ms * `busy_factor` 16). Blocked tasks run again within
+    /// cut to the ticks of 4 ms that most distributions have: 4 ms. Blocked tasks run again within
     /// the time in which they are let run one by one, 0.089 ms (`docs/performance.md`).
     fn default() -> Self {
-        Self {
-            slice: Nanos::from_millis(4),
-            balance: Nanos::from_millis(64),
-            jitter: Nanos(89_000),
-        }
+        Self { slice: Nanos::from_millis(4), balance: None, jitter: Nanos(89_000) }
     }
 }
 
@@ -134,12 +130,12 @@ impl Experiment {
             return Err(Impossible::new("scheduler.cores", reason));
         }
         let timers = [
-            ("scheduler.quantum", self.scheduler.quantum),
-            ("kernel.slice", self.kernel.slice),
+            ("scheduler.quantum", Some(self.scheduler.quantum)),
+            ("kernel.slice", Some(self.kernel.slice)),
             ("kernel.balance", self.kernel.balance),
         ];
         for (key, span) in timers {
-            if span == Nanos::ZERO {
+            if span == Some(Nanos::ZERO) {
                 return Err(Impossible::new(key, "must be more than zero"));
             }
         }

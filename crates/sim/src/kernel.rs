@@ -7,12 +7,13 @@
 //! What it has of Linux (CFS and EEVDF, 6.12): a queue per core in the order of virtual runtime, a
 //! time slice after which the one that ran least goes on, a woken task on an idle core (its last
 //! one if possible, and rather on its home node), a core that falls idle takes a waiting task from the
-//! longest queue, and a core that looks around now and then does so if another's queue is longer by
-//! two, or, after some looks in vain, by one.
+//! longest queue, and periodic load balancing within a node and among nodes, with the intervals, the
+//! thresholds and the retries of Linux, so that an odd task rotates among the cores.
 //!
 //! How it differs: all tasks have the same weight and no group; a slice is not cut to timer ticks,
 //! nothing but its end preempts a task, and a wake-up never does; load is the number of tasks and
-//! not its decaying average; caches are never cold, so a migration costs nothing of its own; there are
+//! not its decaying average, and interrupts and other processes that make it fluctuate are a random
+//! delay of up to a tick per attempt to balance; caches are never cold, so a migration costs nothing of its own; there are
 //! no shared cores (SMT), no frequency scaling and no other processes. NUMA balancing is reduced to
 //! this: an idle core takes a task that runs on another node over to its home node.
 
@@ -133,7 +134,9 @@ impl<P: Processor + ?Sized> Kernel<P> {
         let mut timers = Timers::new(cores.len());
         for core in 0..cores.len() {
             cores[core].first_slice = Nanos(random.random_range(1..=config.slice.0));
-            let look = Nanos(random.random_range(1..=config.balance.0));
+            let node = cores[core].node;
+            let interval = balance::busy_interval(config, cores.node(node).group.cores);
+            let look = Nanos(random.random_range(1..=interval.0));
             timers.set(core, Timer::Balance, look);
         }
         Self {

@@ -27,6 +27,7 @@ mod tasks;
 mod workload;
 
 pub use file::{Fidelity, ScenarioText};
+pub(crate) use file::{KEYS as FLOW_KEYS, machine_of_fidelity, of_fidelity};
 pub use pages::Pages;
 pub use workload::{Offset, Prepared, Source, TaskSpec, Workload};
 

@@ -1,5 +1,6 @@
 //! Recorded misses of real programs, as `memweir profile --addresses` writes them, as streams.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,27 +30,38 @@ struct Thread {
 }
 
 impl MissTrace {
-    /// Reads the trace at `path`, of each thread as many accesses as `instructions` make.
+    /// Reads the trace at `path`; see [`of`](Self::of).
     ///
     /// # Errors
     /// If the trace cannot be read, or says nothing of instructions.
     pub fn read(path: &Path, instructions: u64) -> Result<Self, InputError> {
-        let mut trace = Trace::open(path, None)?;
+        Self::of(Trace::open(path, None)?, instructions)
+    }
+
+    /// Packs a trace: of each thread, the accesses that its first `instructions` instructions make.
+    ///
+    /// # Errors
+    /// If the trace cannot be read, or says nothing of instructions.
+    pub fn of(mut trace: Trace, instructions: u64) -> Result<Self, InputError> {
         let addressing = match trace.header().addresses {
             AddressSpace::Virtual => Addressing::Virtual,
             AddressSpace::Physical | AddressSpace::Unknown => Addressing::Physical,
         };
         let mut misses = Self { threads: Vec::new(), addressing };
-        let mut known: Vec<ThreadId> = Vec::new();
+        let mut known: HashMap<ThreadId, usize> = HashMap::new();
         while let Some(access) = trace.next_access()? {
-            let thread = known.iter().position(|thread| *thread == access.thread);
-            let thread = thread.unwrap_or_else(|| {
-                known.push(access.thread);
+            let next = misses.threads.len();
+            let thread = *known.entry(access.thread).or_insert(next);
+            if thread == next {
+                if next == usize::from(u16::MAX) {
+                    let reason = format!("the trace has more than {next} threads");
+                    return Err(InputError::new(trace.name(), reason));
+                }
                 misses.threads.push(Thread::default());
-                known.len() - 1
-            });
+            }
             misses.threads[thread].append(&access, instructions);
         }
+        trace.refuse_truncated()?;
         misses.threads.retain(|thread| thread.accesses > 0 && thread.instructions > 0);
         if misses.threads.is_empty() {
             let reason = "the trace does not say how many instructions are between its accesses";
@@ -78,10 +90,11 @@ impl Thread {
             return;
         }
         let written = access.direction == Direction::Write;
-        put(&mut self.packed, access.gap << 1 | u64::from(written));
+        // One bit is for the direction; no program executes as many instructions as are lost.
+        put(&mut self.packed, access.gap.min(u64::MAX >> 1) << 1 | u64::from(written));
         put(&mut self.packed, zigzag(access.address.wrapping_sub(self.before)));
         self.before = access.address;
-        self.instructions += access.gap;
+        self.instructions = self.instructions.saturating_add(access.gap);
         self.accesses += 1;
     }
 }
@@ -145,6 +158,23 @@ mod tests {
             writer.push(&Recorded { address, gap, thread, direction }).unwrap();
         }
         writer.finish().unwrap().0
+    }
+
+    #[test]
+    fn gaps_at_the_end_of_their_range_do_not_wrap() {
+        let file = recorded(&[(0, u64::MAX, 0x40, READ), (0, u64::MAX, 0x80, READ)]);
+        let trace = Arc::new(MissTrace::read(file.path(), u64::MAX).unwrap());
+        let mut stream = MissStream::new(trace, 0);
+        assert_eq!((stream.next().instructions, stream.next().address), (u64::MAX >> 1, 0x40));
+    }
+
+    #[test]
+    fn more_threads_than_can_be_numbered_are_refused() {
+        let accesses: Vec<_> = (0..=u32::from(u16::MAX)).map(|n| (n, 1, 0x40, READ)).collect();
+        let threads = MissTrace::read(recorded(&accesses[1..]).path(), 10).unwrap().threads();
+        assert_eq!(threads, u16::MAX);
+        let error = MissTrace::read(recorded(&accesses).path(), 10).unwrap_err().to_string();
+        assert!(error.ends_with("the trace has more than 65535 threads"), "{error}");
     }
 
     #[test]

@@ -119,11 +119,6 @@ impl Os {
         self.zones.get(usize::from(zone.0)).map(|zone| &zone.palette)
     }
 
-    /// What faults cost from now on.
-    pub fn charge(&mut self, costs: FaultCosts) {
-        self.costs = costs;
-    }
-
     /// Starts a process whose pages are in the first zone and may have any color.
     pub fn spawn(&mut self) -> ProcessId {
         let id = ProcessId(self.processes.len() as u16);

@@ -22,14 +22,14 @@ use super::experiment::Machine;
 use super::experiment::ProgramSpec;
 use super::fit::Characteristics;
 use super::synthetic::Structure;
-use crate::scenario::ScenarioText;
+use crate::scenario::{FLOW_KEYS, ScenarioText, of_fidelity};
 
 pub use machine::MACHINES;
 
 /// A commented scenario to start from.
 pub const EXAMPLE: &str = include_str!("../../data/bank-level.toml");
 
-const KEYS: [&str; 8] =
+pub(crate) const KEYS: [&str; 8] =
     ["fidelity", "machine", "programs", "partitions", "cache_use", "instructions", "seed", "warm"];
 
 /// How a scenario's pages are divided among its programs.
@@ -110,7 +110,7 @@ impl BankScenario {
         } else {
             root = replaced.parse()?;
         }
-        root.only(&KEYS)?;
+        root.only(&KEYS).map_err(|error| of_fidelity(error, &FLOW_KEYS, "flow"))?;
         let _ = root.take("fidelity");
         let machine = root.require("machine")?;
         let (machine_name, machine) = machine::read(machine, text.directory(), &inside)?;

@@ -5,6 +5,8 @@ use std::ops::{Index, IndexMut};
 
 use memweir_core::Nanos;
 
+use super::balance::{Domain, Group};
+
 /// One core.
 #[derive(Debug)]
 pub(super) struct Core {
@@ -20,8 +22,8 @@ pub(super) struct Core {
     floor: i64,
     /// Length of the next slice, for the first one on this core: cores do not tick together.
     pub(super) first_slice: Nanos,
-    /// Looks around since it last took a task.
-    pub(super) failures: u32,
+    /// Its balancing with the other cores of its node.
+    pub(super) domain: Domain,
 }
 
 impl Core {
@@ -86,6 +88,18 @@ pub(super) struct Cores {
     loads: Vec<u32>,
     /// Per node: cores by number of tasks.
     by_load: Vec<BTreeSet<(u32, usize)>>,
+    nodes: Vec<Node>,
+}
+
+/// The cores of a node together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Node {
+    /// Its tasks and its cores.
+    pub(super) group: Group,
+    /// Its balancing with the other nodes.
+    pub(super) domain: Domain,
+    /// When it balances with them next.
+    pub(super) next: Nanos,
 }
 
 impl Cores {
@@ -98,15 +112,17 @@ impl Cores {
             queue: VecDeque::new(),
             floor: 0,
             first_slice: Nanos::ZERO,
-            failures: 0,
+            domain: Domain::default(),
         };
         let cores: Vec<Core> = nodes.map(core).collect();
-        let mut by_load = Vec::new();
+        let (mut by_load, mut nodes) = (Vec::new(), Vec::new());
         for (place, core) in cores.iter().enumerate() {
-            by_load.resize_with(core.node + 1, BTreeSet::new);
+            by_load.resize_with(by_load.len().max(core.node + 1), BTreeSet::new);
             by_load[core.node].insert((0, place));
+            nodes.resize(by_load.len(), Node::default());
+            nodes[core.node].group.cores += 1;
         }
-        Self { loads: vec![0; cores.len()], cores, by_load }
+        Self { loads: vec![0; cores.len()], cores, by_load, nodes }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -122,10 +138,23 @@ impl Cores {
         self.loads[core]
     }
 
+    /// The node of this number.
+    pub(super) fn node(&mut self, node: usize) -> &mut Node {
+        &mut self.nodes[node]
+    }
+
+    /// The tasks and the cores of each node.
+    pub(super) fn groups(&self) -> impl Iterator<Item = Group> + '_ {
+        self.nodes.iter().map(|node| node.group)
+    }
+
     fn set_load(&mut self, core: usize, load: u32) {
-        let list = &mut self.by_load[self.cores[core].node];
+        let node = self.cores[core].node;
+        let list = &mut self.by_load[node];
         list.remove(&(self.loads[core], core));
         list.insert((load, core));
+        let group = &mut self.nodes[node].group;
+        group.tasks = group.tasks + u64::from(load) - u64::from(self.loads[core]);
         self.loads[core] = load;
     }
 
@@ -157,6 +186,15 @@ impl Cores {
     pub(super) fn busiest_of(&self, node: usize, least: u32) -> Option<usize> {
         let (load, core) = self.by_load.get(node)?.last()?;
         (*load >= least.max(2)).then_some(*core)
+    }
+
+    /// The core with the longest queue of the same node that has a task waiting; of equals the next
+    /// one after `core`, round the node, as each CPU's scheduling groups begin with its own.
+    pub(super) fn busiest_beside(&self, core: usize) -> Option<usize> {
+        let by_load = &self.by_load[self.cores[core].node];
+        let (load, _) = by_load.last().filter(|(load, _)| *load > 1)?;
+        let next = by_load.range((*load, core + 1)..).next();
+        next.or_else(|| by_load.range((*load, 0)..).next()).map(|(_, busiest)| *busiest)
     }
 
     /// An idle core of a node.

@@ -9,6 +9,8 @@ use crate::scenario::report::as_object;
 /// Everything that came of a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PageReport {
+    /// Version of memweir.
+    pub version: &'static str,
     /// The scenario's file.
     pub scenario: String,
     /// Every point of the sweep; one without a sweep.

@@ -94,7 +94,7 @@ impl PageStudy {
             },
         );
         let points = runs.into_iter().enumerate().map(|(at, runs)| self.point(at, runs)).collect();
-        PageReport { scenario: self.name.clone(), points }
+        PageReport { version: env!("CARGO_PKG_VERSION"), scenario: self.name.clone(), points }
     }
 
     fn pieces(&self) -> Vec<Piece> {

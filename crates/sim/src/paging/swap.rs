@@ -124,8 +124,9 @@ impl SwapKind {
         }
     }
 
-    /// What an area of this kind and size uses in so much time; `dram` is what its lines would
-    /// have been read from.
+    /// What an area of this kind and size uses in so much time; nothing if there is no area, so that
+    /// a device that is always powered is not charged either. `dram` is what its lines would have
+    /// been read from.
     #[must_use]
     pub fn energy(
         &self,
@@ -136,6 +137,9 @@ impl SwapKind {
         reading: &Reading,
         dram: &BusMemory,
     ) -> Energy {
+        if size == Bytes::ZERO {
+            return Energy::default();
+        }
         let activity = Activity {
             duration,
             size,

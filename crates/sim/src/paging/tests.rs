@@ -3,6 +3,7 @@
 use std::io::Cursor;
 use std::path::Path;
 
+use memweir_core::Seconds;
 use memweir_core::{Bytes, Nanos};
 use memweir_dram::request::Direction;
 use memweir_dram::trace::{Access as Recorded, Format, Header, ThreadId, Trace, Writer};
@@ -412,4 +413,22 @@ fn a_recording_is_an_application() {
     assert_eq!(app.name, "two");
     let counts = scenario.session.run(&scenario.swaps[0], 1).counts;
     assert_eq!((counts.references, counts.first_touches), (2, 2), "in three turns");
+}
+
+#[test]
+fn an_area_of_no_size_uses_no_energy() {
+    let dram = match Medium::shipped("lpddr2-dram") {
+        Ok(Medium::Memory(memory)) => memory,
+        other => panic!("{other:?}"),
+    };
+    let (_, reading) = &memweir_page::energy::READINGS[0];
+    for (name, text) in SWAPS {
+        let kind = SwapKind::parse(name, text).expect("a shipped area");
+        let energy = |size| {
+            let none = Counts::default();
+            kind.energy(&none, 0, size, Seconds(60.0), reading, &dram).total().0
+        };
+        assert_eq!(energy(Bytes::ZERO), 0.0, "{name}");
+        assert!(energy(Bytes(1 << 28)) > 0.0, "{name}");
+    }
 }

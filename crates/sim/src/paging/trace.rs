@@ -78,7 +78,7 @@ impl Collector {
         let line = space | (access.address / LINE_BYTES);
         // Formats that do not say how many instructions there were have one for each read.
         let own = u64::from(access.direction == Direction::Read);
-        self.trace.instructions += access.gap.max(own);
+        self.trace.instructions = self.trace.instructions.saturating_add(access.gap.max(own));
         // What no instruction waits for is a line that goes back.
         let goes_back = access.direction == Direction::Write && access.gap == 0;
         if goes_back && let Some(place) = self.fetched.remove(&line) {
@@ -144,6 +144,7 @@ impl PageTrace {
                 return Err(trace.refuse("too many references").help("a larger window"));
             }
         }
+        trace.refuse_truncated()?;
         collector.end_window();
         Ok(collector.finish())
     }

@@ -11,13 +11,14 @@ use super::migration::MigrationSpec;
 use super::mix::MixSpec;
 use super::tasks::TaskReader;
 use super::{Optimum, Recordings, Scenario, Workload, cores, placement, target};
+use crate::bank::scenario as bank;
 use crate::experiment::{KernelConfig, Knowledge, Overheads};
 use crate::hardware::Hardware;
 use crate::task::Placement;
 use crate::workload::catalog::Catalog;
 
 /// Keys of a scenario.
-pub(super) const KEYS: [&str; 19] = [
+pub(crate) const KEYS: [&str; 19] = [
     "fidelity",
     "machine",
     "catalog",
@@ -143,6 +144,29 @@ impl ScenarioText {
     }
 }
 
+/// An unknown key, with what is known of it if scenarios of the `other` fidelity have it.
+pub(crate) fn of_fidelity(error: InputError, keys: &[&str], other: &str) -> InputError {
+    match error.key.clone() {
+        Some(key) if keys.contains(&key.as_str()) => {
+            error.help(format!("scenarios with `fidelity = \"{other}\"` have `{key}`"))
+        }
+        _ => error,
+    }
+}
+
+/// An unknown machine, with what is known of it if scenarios of the `other` fidelity can name it.
+pub(crate) fn machine_of_fidelity(
+    error: InputError,
+    name: &str,
+    machines: &[(&str, &str)],
+    other: &str,
+) -> InputError {
+    match machines.iter().any(|(machine, _)| *machine == name) {
+        true => error.help(format!("scenarios with `fidelity = \"{other}\"` can name `{name}`")),
+        false => error,
+    }
+}
+
 /// The machine that a name or a file names.
 fn hardware(
     value: &Value<'_>,
@@ -152,7 +176,8 @@ fn hardware(
     let choice =
         value.text().ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
     if !choice.ends_with(".toml") {
-        value.checked(Hardware::shipped(choice))?;
+        let shipped = value.checked(Hardware::shipped(choice));
+        shipped.map_err(|error| machine_of_fidelity(error, choice, &bank::MACHINES, "bank"))?;
     }
     Hardware::find_replacing(choice, directory, inside)
 }
@@ -166,7 +191,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn scenario(self, mut root: Section<'_>) -> Result<Scenario, InputError> {
-        root.only(&KEYS)?;
+        root.only(&KEYS).map_err(|error| of_fidelity(error, &bank::KEYS, "bank"))?;
         let _ = root.take("fidelity");
         let peak = self.hardware.machine.memories[0].service.capacity;
         let seed = root.map("seed", |v| whole(&v, 0..=i64::MAX, "seed"))?.unwrap_or(1);
@@ -365,7 +390,7 @@ fn kernel(value: Value<'_>) -> Result<KernelConfig, InputError> {
     };
     Ok(KernelConfig {
         slice: section.map("slice_ms", millis)?.unwrap_or(default.slice),
-        balance: section.map("balance_ms", millis)?.unwrap_or(default.balance),
+        balance: section.map("balance_ms", millis)?.or(default.balance),
         jitter: section.map("jitter_us", |v| micros(&v))?.unwrap_or(default.jitter),
     })
 }

@@ -5,9 +5,13 @@ use memweir_core::metrics;
 use memweir_core::verdict::{Difference, Verdict};
 use serde::{Serialize, Serializer};
 
+use crate::machine::{Machine, Memory};
+
 /// A scenario under all of its policies, at every point of its sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
+    /// Version of memweir.
+    pub version: &'static str,
     /// The scenario's file.
     pub scenario: String,
     /// The points of the sweep in order; one if nothing was swept.
@@ -50,6 +54,8 @@ pub struct Point {
     pub at: Vec<(String, String)>,
     /// The machine.
     pub machine: String,
+    /// Its memories.
+    pub memories: Vec<MemoryFigures>,
     /// Cores that the tasks could use.
     pub cores: u32,
     /// Number of tasks.
@@ -68,6 +74,40 @@ pub struct Point {
     pub policies: Vec<PolicySummary>,
     /// Every run, by repetition and then in the order of the policies.
     pub runs: Vec<Run>,
+}
+
+/// A memory of the machine, as it is simulated.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MemoryFigures {
+    /// Its name.
+    pub name: String,
+    /// Bandwidth at requests of cost 1, in bytes per second.
+    pub capacity: f64,
+    /// Unloaded latency of a read in nanoseconds.
+    pub read_latency_ns: f64,
+    /// Unloaded latency of a write in nanoseconds.
+    pub write_latency_ns: f64,
+    /// Read latency over that of the first memory: `g` of the model.
+    pub read_ratio: f64,
+    /// Write latency over the read latency of the first memory.
+    pub write_ratio: f64,
+}
+
+impl MemoryFigures {
+    /// The figures of all memories of a machine.
+    #[must_use]
+    pub fn of(machine: &Machine) -> Vec<Self> {
+        let dram = machine.memories[0].read_latency;
+        let figures = |memory: &Memory| Self {
+            name: memory.name.clone(),
+            capacity: memory.service.capacity.0,
+            read_latency_ns: memory.read_latency.as_f64() / 1e3,
+            write_latency_ns: memory.write_latency.as_f64() / 1e3,
+            read_ratio: memory.read_latency.ratio(dram),
+            write_ratio: memory.write_latency.ratio(dram),
+        };
+        machine.memories.iter().map(figures).collect()
+    }
 }
 
 /// One repetition of a scenario under one policy.
@@ -157,7 +197,7 @@ pub struct PolicySummary {
     /// Mean of the bandwidths' standard deviations per quantum, in bytes per second.
     pub bandwidth_std: f64,
     /// The time that it saves of the time that the optimum saves, both against the baseline;
-    /// absent where no optimum is known or it saves nothing. With a bound in the place of the
+    /// absent where no optimum is known or it saves at most [`LEAST_POSSIBLE`]. With a bound in the place of the
     /// optimum it takes at least so much of what it gains.
     pub share_of_possible: Option<f64>,
     /// Whether that is the optimum of every repetition, or a bound of some.
@@ -290,14 +330,19 @@ fn certainty(runs: &[&Run]) -> Option<Certainty> {
     Some(if best { Certainty::Best } else { Certainty::Bound })
 }
 
+/// Least share of the baseline's turnaround that the optimum saves for a policy's share of it to
+/// be stated. Below, differences in when tasks start exceed the possible gain.
+pub const LEAST_POSSIBLE: f64 = 0.001;
+
 /// What `policy` saves against `baseline`, of what the optimum would have saved.
 fn share_of_possible(baseline: &[&Run], policy: &[&Run]) -> Option<f64> {
-    let (mut saved, mut possible) = (0.0, 0.0);
+    let (mut saved, mut possible, mut total) = (0.0, 0.0, 0.0);
     for (baseline, own) in baseline.iter().zip(policy) {
+        total += baseline.turnaround_s;
         saved += baseline.turnaround_s - own.turnaround_s;
         possible += baseline.turnaround_s - own.optimum_s?;
     }
-    (possible > 0.0).then(|| saved / possible)
+    (possible > LEAST_POSSIBLE * total).then(|| saved / possible)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use memweir_core::input::{InputError, Refusal, Replacement};
 
 use super::mix::MixSpec;
 use super::parallel::for_each;
-use super::report::{Point, Report, Run, baseline, overall, summaries};
+use super::report::{MemoryFigures, Point, Report, Run, baseline, overall, summaries};
 use super::sweep::Grid;
 use super::workload::Prepared;
 use super::{Recordings, Scenario, ScenarioText};
@@ -156,7 +156,8 @@ impl Study {
         let points: Vec<Point> =
             runs.into_iter().enumerate().map(|(at, runs)| self.point(at, runs)).collect();
         let overall = if points.len() > 1 { overall(&points) } else { Vec::new() };
-        Ok(Report { scenario: self.name.clone(), points, overall })
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(Report { version, scenario: self.name.clone(), points, overall })
     }
 
     /// The first repetition of the first point, to look at it quantum by quantum.
@@ -215,6 +216,7 @@ impl Study {
         Point {
             at: keys.zip(values).collect(),
             machine: scenario.hardware.machine.name.clone(),
+            memories: MemoryFigures::of(&scenario.hardware.machine),
             cores: scenario.cores,
             tasks: runs.first().map_or(0, |run| run.tasks.len()),
             predictor: scenario.predictor.to_string(),

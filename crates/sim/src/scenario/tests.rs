@@ -188,6 +188,21 @@ fn what_is_wrong_is_refused_where_it_stands() {
             "\"hmmsched:no-classes\"",
             "s.toml:2: policies[1]: `hmmsched:no-classes` is named twice",
         ),
+        (
+            "hmmsched\"\n",
+            "i7-860\"\n",
+            "s.toml:1: machine: unknown machine `i7-860`\n  help: scenarios with `fidelity = \"bank\"`",
+        ),
+        (
+            "[[tasks]]",
+            "warm = true\n[[tasks]]",
+            "s.toml:3: warm: unknown key\n  help: scenarios with `fidelity = \"bank\"` have `warm`",
+        ),
+        (
+            "length_s = 1",
+            "length_s = 1e300",
+            "s.toml:5: tasks[0].spans[0].length_s: 1e300 is no time",
+        ),
         ("policies", "polices", "s.toml:2: polices: unknown key\n  help: did you mean `policies`?"),
         ("[[tasks]]", "[[task]]", "s.toml:3: task: unknown key\n  help: did you mean `tasks`?"),
         (

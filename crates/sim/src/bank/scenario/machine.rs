@@ -9,13 +9,15 @@ use memweir_core::names::suggestion;
 use memweir_core::{Bytes, Cycles, Nanos};
 use memweir_dram::MemoryConfig;
 use memweir_dram::MemorySpec;
-use memweir_dram::config::{PagePolicy, RefreshPolicy, Scheduler};
+use memweir_dram::config::{MapLayout, PagePolicy, RefreshPolicy, Scheduler};
 
 use super::{count, whole};
 use crate::bank::clock::Clock;
 use crate::bank::experiment::{ColoredBy, Machine, MemoryUnit};
 use crate::bank::machine::{CacheLevel, CoreConfig};
 use crate::bank::os::{Aging, Exhausted, FaultCosts, Start};
+use crate::hardware;
+use crate::scenario::machine_of_fidelity;
 
 /// Shipped machines.
 pub const MACHINES: [(&str, &str); 2] = [
@@ -59,7 +61,8 @@ pub(super) fn read(
     }
     if !given.ends_with(".toml") {
         let help = suggestion(given, MACHINES.iter().map(|(name, _)| *name));
-        return Err(value.refuse(format!("unknown machine `{given}`")).help(help));
+        let error = value.refuse(format!("unknown machine `{given}`")).help(help);
+        return Err(machine_of_fidelity(error, given, &hardware::MACHINES, "flow"));
     }
     let path = directory.join(given);
     let text = std::fs::read_to_string(&path)
@@ -102,7 +105,7 @@ fn of_section(mut section: Section<'_>, directory: &Path) -> Result<(String, Mac
         exhausted,
         faults,
     };
-    Ok((name.unwrap_or_else(|| "machine".to_owned()), machine))
+    Ok((name.unwrap_or_else(|| "without a name".to_owned()), machine))
 }
 
 /// Gigahertz, or a ratio to the clock of the first memory.
@@ -190,7 +193,7 @@ fn memory(
     let channels = count(&mut section, "channels", 1..=64, 1)?;
     let mut config = MemoryConfig::with_channels(spec, channels);
     if let Some(value) = section.take("map") {
-        config.map = map(&value, config.map, directory)?;
+        config.map = map(&value, &config, directory)?;
     }
     options(&mut section, &mut config)?;
     let default = if place == 0 { "dram".to_owned() } else { format!("memory-{place}") };
@@ -217,17 +220,22 @@ fn device_of(value: &Value<'_>, directory: &Path) -> Result<MemorySpec, InputErr
     MemorySpec::parse(&path.display().to_string(), &text)
 }
 
-/// The plain map, or that of a file.
-fn map(value: &Value<'_>, plain: AddressMap, directory: &Path) -> Result<AddressMap, InputError> {
+/// A layout of this memory, a shipped map, or that of a file.
+fn map(
+    value: &Value<'_>,
+    memory: &MemoryConfig,
+    directory: &Path,
+) -> Result<AddressMap, InputError> {
     let given = value.string()?;
-    if given == "plain" {
-        return Ok(plain);
+    if let Some((_, layout)) = MapLayout::ALL.iter().find(|(name, _)| *name == given) {
+        return Ok(memory.clone().with_layout(*layout).map);
     }
     if let Some((name, text)) = MAPS.iter().find(|(name, _)| *name == given) {
         return AddressMap::parse(name, text);
     }
     if !given.ends_with(".toml") {
-        let names = std::iter::once("plain").chain(MAPS.iter().map(|(name, _)| *name));
+        let layouts = MapLayout::ALL.iter().map(|(name, _)| *name);
+        let names = layouts.chain(MAPS.iter().map(|(name, _)| *name));
         let help = format!("{}; or a map's file", suggestion(given, names));
         return Err(value.refuse(format!("unknown address map `{given}`")).help(help));
     }

@@ -199,6 +199,8 @@ fn what_is_wrong_is_refused_with_line_key_and_help() {
     for (scenario, said) in [
         ("seed = 1".to_owned(), "s.toml:1: `machine` is missing"),
         ("machine = \"i7-86\"".to_owned(), "s.toml:1: machine: unknown machine `i7-86`\n  help: did you mean `i7-860`"),
+        ("machine = \"iabw\"".to_owned(), "s.toml:1: machine: unknown machine `iabw`\n  help: scenarios with `fidelity = \"flow\"` can name `iabw`"),
+        (of("policies = \"os\""), "s.toml:2: policies: unknown key\n  help: scenarios with `fidelity = \"flow\"` have `policies`"),
         (of("programs = []"), "s.toml:2: programs: there is no program"),
         (of("programs = [\"429.mfc\"]"), "s.toml:2: programs[0]: unknown program `429.mfc`\n  help: did you mean `429.mcf`"),
         (of("programs = [{}]"), "s.toml:2: programs[0]: it is not clear what is executed"),

@@ -60,6 +60,7 @@ fn point(at: &str, turnarounds: [f64; 2]) -> Point {
     Point {
         at: vec![("cores".to_owned(), at.to_owned())],
         machine: "iabw".to_owned(),
+        memories: Vec::new(),
         cores: 4,
         tasks: 8,
         predictor: "last".to_owned(),
@@ -95,4 +96,7 @@ fn nothing_is_claimed_without_repetitions_or_optimum() {
     let runs = [run("os", 0, 8.0, Some(8.0)), run("random", 0, 9.0, Some(8.0))];
     let all = summaries(&names(&["os", "random"]), &runs, 0.95);
     assert_eq!(all[1].share_of_possible, None, "nothing can be gained");
+    let runs = [run("os", 0, 8.0, Some(7.999)), run("random", 0, 9.0, Some(7.999))];
+    let all = summaries(&names(&["os", "random"]), &runs, 0.95);
+    assert_eq!(all[1].share_of_possible, None, "less than a thousandth can be gained");
 }
