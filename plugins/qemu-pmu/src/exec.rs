@@ -273,9 +273,8 @@ mod tests {
 
     #[test]
     fn scripts_lead_to_their_interpreter() {
-        let directory = std::env::temp_dir().join(format!("memweir-exec-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let script = directory.join("script");
+        let directory = tempfile::tempdir().unwrap();
+        let script = directory.path().join("script");
         let mut options = std::fs::OpenOptions::new();
         let mut file =
             options.write(true).create(true).truncate(true).mode(0o755).open(&script).unwrap();
@@ -287,7 +286,6 @@ mod tests {
         assert_eq!(found, Ok((b"/bin/sh".to_vec(), expected.to_vec())));
         std::fs::set_permissions(&script, PermissionsExt::from_mode(0o644)).unwrap();
         assert_eq!(target(path, Vec::new()), Err(Outcome::Failing), "not executable");
-        std::fs::remove_dir_all(&directory).unwrap();
         assert_eq!(target(b"/nonexistent".to_vec(), Vec::new()), Err(Outcome::Failing));
     }
 }

@@ -5,7 +5,7 @@
 //! counts in memory that the scheduler reads each quantum (`memweir_core::softpmu`). Programs
 //! that the job forks and executes are counted into the same page.
 //!
-//! A program that is killed loses what a thread had not published yet: at most 63 first-level
+//! A program that is killed loses what a thread had not published yet: at most 255 first-level
 //! misses with their traffic, and, in programs with threads, 16,384 instructions per thread.
 
 pub mod api;

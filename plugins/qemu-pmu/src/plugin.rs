@@ -322,6 +322,10 @@ unsafe fn watch_accesses(plugin: &Plugin, block: *mut Block) {
         for (instruction, look) in instructions(api, block).zip(looks) {
             let (callback, data): (api::MemoryCallback, *mut c_void) = match look {
                 Look::Alone => (memory, state.cast()),
+                Look::Pieces if plugin.store_bit_is_known => {
+                    (on_memory_piece, std::ptr::null_mut())
+                }
+                Look::Pieces => (memory, state.cast()),
                 Look::Together(group) => (on_group, group.word() as *mut c_void),
                 Look::Later => continue,
             };
@@ -408,6 +412,16 @@ fn look_at(vcpu: &mut Vcpu, info: u32, address: u64) {
 fn look_at_line(vcpu: &mut Vcpu, line: u64, dirty: u64) {
     if !vcpu.caches.touch(line, dirty) {
         access(vcpu, line, dirty);
+    }
+}
+
+/// One of the accesses that the emulator makes of a vector operand, mostly on the same line.
+unsafe extern "C" fn on_memory_piece(index: c_uint, info: u32, address: u64, _: *mut c_void) {
+    // SAFETY: called on the thread of that vCPU.
+    let vcpu = unsafe { vcpu(index) };
+    let dirty = u64::from(info >> api::STORE_BIT & 1);
+    if !vcpu.caches.repeats(address >> LINE_SHIFT, dirty) {
+        look_at_line(vcpu, address >> LINE_SHIFT, dirty);
     }
 }
 

@@ -112,6 +112,8 @@ impl Group {
 pub(crate) enum Look {
     /// Each by itself.
     Alone,
+    /// Each by itself, where the emulator makes several of one operand.
+    Pieces,
     /// A later instruction's callback does.
     Later,
     /// With those before.
@@ -160,6 +162,9 @@ pub(crate) fn plan<'a>(
                 Some((_, group)) => group.push(access),
                 None => groups.push((origin, vec![access])),
             }
+        }
+        if info.used_memory().iter().any(|memory| memory.memory_size().size() > WIDTH) {
+            looks[number] = Look::Pieces;
         }
         values.execute(&instruction, info.used_registers());
     }

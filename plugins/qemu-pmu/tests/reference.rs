@@ -108,7 +108,11 @@ fn accesses() -> impl Strategy<Value = Vec<(u64, Word)>> {
 
 proptest! {
     #[test]
-    fn one_level_hits_and_evicts_as_the_reference(geometry in geometry(1..6), accesses in accesses()) {
+    fn one_level_hits_and_evicts_as_the_reference(
+        geometry in geometry(1..6),
+        accesses in accesses(),
+        filter: bool,
+    ) {
         let mut cache = PrivateCache::new(&geometry);
         let mut first = FirstLevel::new(&geometry);
         let mut reference = Reference::new(&geometry);
@@ -119,7 +123,7 @@ proptest! {
                 false => Lookup::Miss { victim: victim.unwrap_or(EMPTY) },
             };
             prop_assert_eq!(cache.access(line, dirty), expected);
-            if first.touch(line, dirty) {
+            if filter && first.repeats(line, dirty) || first.touch(line, dirty) {
                 prop_assert!(hit);
             } else {
                 prop_assert_eq!(first.access(line, dirty), expected);
@@ -144,7 +148,9 @@ proptest! {
         let mut reference = ReferenceLevels::new(&caches);
         let mut events = Events::default();
         for (number, (line, dirty)) in accesses.into_iter().enumerate() {
-            let full = !vcpu.touch(line, dirty) && vcpu.access(line, dirty) == Room::None;
+            let repeats = number % 2 == 0 && vcpu.repeats(line, dirty);
+            let found = repeats || vcpu.touch(line, dirty);
+            let full = !found && vcpu.access(line, dirty) == Room::None;
             reference.access(line, dirty);
             if full || number % patience == 0 {
                 events += vcpu.take_events();

@@ -8,7 +8,7 @@ use memweir_core::cache::CacheGeometry;
 use memweir_core::{Bytes, LINE_BYTES};
 
 use super::lanes::{LANES, equal_bytes, least};
-use super::private::{Lookup, PrivateCache, Word};
+use super::private::{DIRTY, Lookup, PrivateCache, Word};
 
 /// Places per set. Those beyond the associativity stay empty.
 const WAYS: usize = LANES;
@@ -49,6 +49,8 @@ struct Small {
     dirty: [u8; CAPACITY],
     /// The latest time of use in each set.
     clocks: [i16; SETS],
+    /// The line of the latest access, with its dirty bit, or [`NO_LINE`].
+    latest: Word,
     /// One less than the number of sets.
     mask: u64,
     /// Bits of that.
@@ -69,6 +71,7 @@ impl Small {
             tags: [[0; WAYS]; SETS],
             dirty: [0; CAPACITY],
             clocks: [NEVER; SETS],
+            latest: NO_LINE,
             mask: sets - 1,
             set_bits: sets.ilog2(),
             associativity,
@@ -79,6 +82,7 @@ impl Small {
 
     fn clear(&mut self) {
         // Places and tags are hints, which an empty place makes void.
+        self.latest = NO_LINE;
         self.lines.fill(NO_LINE);
         self.dirty.fill(0);
         self.clocks.fill(NEVER);
@@ -89,21 +93,29 @@ impl Small {
         }
     }
 
+    /// Returns true if an access to `line` changes nothing: the latest one was to the same line, and
+    /// a store if this one is.
+    #[inline(always)]
+    fn repeats(&self, line: u64, dirty: Word) -> bool {
+        (self.latest ^ (line << 1 | dirty)) & (!DIRTY | dirty) == 0
+    }
+
     /// Accesses `line` if it is where it was last seen, and the clock of its set has not ended.
     #[inline(always)]
     fn touch(&mut self, line: u64, dirty: Word) -> bool {
         let place = usize::from(self.places[line as usize % ENTRIES]);
         // SAFETY: places are made by `access` alone, as way of a set.
         unsafe { std::hint::assert_unchecked(place < CAPACITY) };
-        self.lines[place] == line && self.touch_place(place, dirty)
+        self.lines[place] == line && self.touch_place(place, line, dirty)
     }
 
     #[inline(always)]
-    fn touch_place(&mut self, place: usize, dirty: Word) -> bool {
+    fn touch_place(&mut self, place: usize, line: u64, dirty: Word) -> bool {
         let Some(now) = self.clocks[place / WAYS].checked_add(1) else { return false };
         self.clocks[place / WAYS] = now;
         self.used[place] = now;
         self.dirty[place] |= dirty as u8;
+        self.latest = line << 1 | dirty;
         true
     }
 
@@ -121,7 +133,7 @@ impl Small {
             let place = set * WAYS + candidates.trailing_zeros() as usize % WAYS;
             if self.lines[place] == line {
                 self.places[line as usize % ENTRIES] = place as u16;
-                self.touch_place(place, dirty);
+                self.touch_place(place, line, dirty);
                 return Lookup::Hit;
             }
             candidates &= candidates - 1;
@@ -132,6 +144,7 @@ impl Small {
         self.tags[set][way] = tag;
         self.clocks[set] += 1;
         self.used[place] = self.clocks[set];
+        self.latest = line << 1 | dirty;
         let line = std::mem::replace(&mut self.lines[place], line);
         let dirty = std::mem::replace(&mut self.dirty[place], dirty as u8);
         Lookup::Miss { victim: line << 1 | Word::from(dirty) }
@@ -192,11 +205,18 @@ impl FirstLevel {
     }
 
     /// Accesses `line` if it is where it was last seen; otherwise nothing happens and the answer
-    /// is false. `dirty` is [`DIRTY`](super::private::DIRTY) if the line is modified, else zero.
+    /// is false. `dirty` is [`DIRTY`] if the line is modified, else zero.
     #[inline(always)]
     #[must_use]
     pub fn touch(&mut self, line: u64, dirty: Word) -> bool {
         self.small.touch(line, dirty)
+    }
+
+    /// Returns true if an access to `line` changes nothing, because it repeats the latest one.
+    #[inline(always)]
+    #[must_use]
+    pub fn repeats(&self, line: u64, dirty: Word) -> bool {
+        self.small.repeats(line, dirty)
     }
 
     /// Accesses `line`, wherever it is; `dirty` as for [`touch`](Self::touch).

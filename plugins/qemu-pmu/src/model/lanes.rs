@@ -3,6 +3,19 @@
 /// How many numbers.
 pub const LANES: usize = 16;
 
+/// Has the host fetch the line of `place` into its caches.
+#[inline(always)]
+pub fn prefetch<T>(place: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has SSE, and a prefetch changes nothing but the host's caches.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
 /// One bit per lane, set where the byte is `wanted`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]

@@ -1,8 +1,10 @@
 //! A cache that one vCPU owns.
 
+use memweir_core::LINE_BYTES;
 use memweir_core::cache::CacheGeometry;
 
 use super::index::SetIndex;
+use super::lanes::prefetch;
 use super::tags::{GROUP, Group, candidates, short_tag};
 
 /// A line and whether it is modified: `line << 1 | dirty`.
@@ -21,6 +23,9 @@ struct Way {
     word: Word,
     used: u64,
 }
+
+/// Ways in a cache line of the host.
+const WAYS_PER_LINE: usize = LINE_BYTES as usize / size_of::<Way>();
 
 const UNUSED: Way = Way { word: EMPTY, used: 0 };
 
@@ -93,13 +98,27 @@ impl PrivateCache {
         }
     }
 
+    #[inline(always)]
+    fn set(&self, line: u64) -> usize {
+        match self.mask {
+            Some(mask) => (line & mask) as usize,
+            None => self.index.of(line),
+        }
+    }
+
+    /// Has the host fetch the set of `line` for a later access.
+    #[inline(always)]
+    pub fn prefetch(&self, line: u64) {
+        let first = self.set(line) * self.groups;
+        prefetch(&self.tags[first]);
+        let ways = &self.ways[first * GROUP..][..self.associativity];
+        ways.iter().step_by(WAYS_PER_LINE).for_each(prefetch);
+    }
+
     /// Accesses `line`. `dirty` is [`DIRTY`] if it is modified, else zero.
     #[inline]
     pub fn access(&mut self, line: u64, dirty: Word) -> Lookup {
-        let set = match self.mask {
-            Some(mask) => (line & mask) as usize,
-            None => self.index.of(line),
-        };
+        let set = self.set(line);
         let tag = short_tag(line);
         let first = set * self.groups;
         for group in first..first + self.groups {

@@ -10,8 +10,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::index::SetIndex;
+use super::lanes::prefetch;
 use super::placement::{PageMap, Process};
 use super::private::DIRTY;
+
+/// Words in a cache line of the host.
+const WORDS_PER_LINE: usize = 8;
 
 /// Lines of a large page, 2 MiB.
 const PAGE_LINES: u32 = 15;
@@ -100,6 +104,13 @@ impl<'a> SharedCache<'a> {
         let place = (place ^ (place >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 33;
         let set = self.index.of(place + (line & ((1 << PAGE_LINES) - 1)));
         &self.words[set * self.ways..(set + 1) * self.ways]
+    }
+
+    /// Has the host fetch the set of `line` for a later access.
+    #[inline(always)]
+    pub fn prefetch(&self, line: u64) {
+        let set = self.set(line & ((1 << LINE_BITS) - 1));
+        set.iter().step_by(WORDS_PER_LINE).for_each(prefetch);
     }
 
     /// Number of the address space, from one.

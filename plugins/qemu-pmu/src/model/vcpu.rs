@@ -49,10 +49,17 @@ impl Events {
 }
 
 /// Words that wait for the second level when the list has no room for another access.
-const FULL: usize = 63;
+const FULL: usize = 255;
 
 /// Words that can wait: an access adds two at the most, to less than [`FULL`].
 const WAITING: usize = FULL + 2;
+
+/// Words between the one at work and the one whose second-level set is fetched into the host's
+/// caches.
+const AHEAD: usize = 8;
+
+/// Words on their way to the last level, whose sets the host fetches meanwhile.
+const LEAVING: usize = 16;
 
 /// The private caches of a vCPU, with its view of the shared one.
 ///
@@ -68,6 +75,10 @@ pub struct VcpuCaches {
     /// How many words wait.
     words: usize,
     l2: PrivateCache,
+    /// Words for the last level, in the same form.
+    leaving: [Word; LEAVING],
+    /// How many.
+    left: usize,
     /// The last level as this process sees it.
     pub llc: SharedCache<'static>,
     events: Events,
@@ -95,6 +106,8 @@ impl VcpuCaches {
             waiting: [0; WAITING],
             words: 0,
             l2: PrivateCache::new(&caches.l2),
+            leaving: [0; LEAVING],
+            left: 0,
             llc,
             events: Events::default(),
             lines: None,
@@ -117,7 +130,9 @@ impl VcpuCaches {
     /// next.
     pub fn flush(&mut self) {
         for line in self.l1d.modified() {
-            if let Lookup::Miss { victim } = self.l2.access(line, DIRTY) {
+            if let Lookup::Miss { victim } = self.l2.access(line, DIRTY)
+                && is_dirty(victim)
+            {
                 self.write_back_to_llc(victim);
             }
         }
@@ -137,6 +152,13 @@ impl VcpuCaches {
         self.l1d.touch(line, dirty)
     }
 
+    /// Returns true if an access to `line` changes nothing, because it repeats the latest one.
+    #[inline(always)]
+    #[must_use]
+    pub fn repeats(&self, line: u64, dirty: Word) -> bool {
+        self.l1d.repeats(line, dirty)
+    }
+
     /// Accesses `line`, wherever it is.
     #[inline(always)]
     pub fn access(&mut self, line: u64, dirty: Word) -> Room {
@@ -150,7 +172,11 @@ impl VcpuCaches {
 
     /// What happened since the last call.
     pub fn take_events(&mut self) -> Events {
-        for number in 0..std::mem::take(&mut self.words) {
+        let words = std::mem::take(&mut self.words).min(WAITING);
+        for number in 0..words {
+            if let Some(ahead) = self.waiting[..words].get(number + AHEAD) {
+                self.l2.prefetch(ahead >> 1);
+            }
             let word = self.waiting[number];
             let dirty = word & DIRTY;
             self.events.l1_misses += 1 - dirty;
@@ -158,12 +184,37 @@ impl VcpuCaches {
                 // A whole line that moves down needs none to be fetched.
                 if dirty == 0 {
                     self.events.l2_misses += 1;
-                    self.fetch(word >> 1);
+                    self.leave(word);
                 }
-                self.write_back_to_llc(victim);
+                if is_dirty(victim) {
+                    self.leave(victim);
+                }
             }
         }
+        self.reach_llc();
         std::mem::take(&mut self.events)
+    }
+
+    /// Adds a word to those that leave the private caches.
+    #[inline(always)]
+    fn leave(&mut self, word: Word) {
+        self.llc.prefetch(word >> 1);
+        self.leaving[self.left % LEAVING] = word;
+        self.left += 1;
+        if self.left == LEAVING {
+            self.reach_llc();
+        }
+    }
+
+    /// Takes the words that left the private caches to the last level, in their order.
+    fn reach_llc(&mut self) {
+        for number in 0..std::mem::take(&mut self.left).min(LEAVING) {
+            let word = self.leaving[number];
+            match is_dirty(word) {
+                true => self.write_back_to_llc(word),
+                false => self.fetch(word >> 1),
+            }
+        }
     }
 
     fn fetch(&mut self, line: u64) {
@@ -188,9 +239,6 @@ impl VcpuCaches {
 
     /// A whole line moves down, so nothing is read for it.
     fn write_back_to_llc(&mut self, victim: Word) {
-        if !is_dirty(victim) {
-            return;
-        }
         let (access, evicted) = self.llc.exchange(victim >> 1, DIRTY);
         if let Some(lines) = &mut self.lines {
             lines.extend(evicted.map(written_back));

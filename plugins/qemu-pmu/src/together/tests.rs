@@ -78,13 +78,12 @@ fn globals_go_together_on_one_line_alone() {
 
 #[test]
 fn what_is_not_plain_keeps_its_own_callback() {
-    let doubtful: [&[u8]; 9] = [
+    let doubtful: [&[u8]; 8] = [
         &[0x48, 0xa5],             // movsq
         &[0x48, 0x0f, 0xa3, 0x07], // bt [rdi], rax
         &[0xf0, 0x48, 0x01, 0x07], // lock add [rdi], rax
         &[0x48, 0x87, 0x07],       // xchg [rdi], rax
         &[0x48, 0x0f, 0xb1, 0x07], // cmpxchg [rdi], rax
-        &[0x0f, 0x10, 0x07],       // movups xmm0, [rdi]
         &[0x67, 0x8b, 0x07],       // mov eax, [edi]
         &[0x0f, 0x18, 0x07],       // prefetchnta [rdi]
         &[0x48, 0xff, 0x37],       // push [rdi]
@@ -92,6 +91,14 @@ fn what_is_not_plain_keeps_its_own_callback() {
     for bytes in doubtful {
         assert_eq!(looks(&[LOAD_RDI, bytes]), [Look::Alone; 2], "{bytes:02x?}");
     }
+}
+
+#[test]
+fn vectors_are_looked_at_in_pieces() {
+    // vpaddq ymm0, ymm0, [rax]; movups xmm0, [rdi]; movsd xmm0, [rdi]
+    let vectors: [&[u8]; 3] =
+        [&[0xc5, 0xfd, 0xd4, 0x00], &[0x0f, 0x10, 0x07], &[0xf2, 0x0f, 0x10, 0x07]];
+    assert_eq!(looks(&vectors), [Look::Pieces, Look::Pieces, Look::Alone]);
 }
 
 #[test]
