@@ -101,7 +101,7 @@ impl Laboratory for Lab {
             "10" => variants::figure_10(data, runs, bench),
             "streamcluster" => threads::streamcluster(data, runs, bench),
             "power" => evaluation::power(runs, bench),
-            "overhead" => overhead::overhead(runs, bench),
+            "overhead" => overhead::overhead(data, runs, bench),
             "assignment" => {
                 let demands = banks::demands(&self.banks, runs, bench)?;
                 variants::assignment(&demands, runs, bench)

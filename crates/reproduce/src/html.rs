@@ -7,7 +7,8 @@ use std::fmt::{self, Write as _};
 use memweir_plot::PlotError;
 
 use crate::report::{Comparison, Effort, Plot, Report, Section, Table};
-use crate::source::Value;
+use crate::score::{Score, Verdict};
+use crate::source::{Kind, Value};
 
 const STYLE: &str = include_str!("html/style.css");
 
@@ -57,26 +58,53 @@ impl fmt::Display for Text<'_> {
     }
 }
 
+/// Text in which names between backticks are set as code.
+struct Prose<'a>(&'a str);
+
+impl fmt::Display for Prose<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some((before, code, after)) = coded(rest) {
+            write!(f, "{}<code>{}</code>", Text(before), Text(code))?;
+            rest = after;
+        }
+        Text(rest).fmt(f)
+    }
+}
+
+/// The text before the first name between backticks, the name, and the text behind it.
+fn coded(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('`')?;
+    let (code, after) = rest.split_once('`')?;
+    Some((before, code, after))
+}
+
 fn head(html: &mut String, report: &Report) {
     let paper = &report.paper;
-    let [agree, disagree, without] = report.tally();
+    let score = report.score();
+    let text = score.to_string();
+    let (lead, rest) = text.split_once(". ").unwrap_or((&text, ""));
     write(
         html,
         format_args!(
             "<header>\n<h1>{} reproduced</h1>\n<p>{}: <cite>{}</cite>, {}.</p>\n\
-             <p>Simulated by memweir {} with the policies that also run live. Of {} comparisons, \
-             {agree} point in the paper's direction, {disagree} do not, and for {without} the \
-             paper claims none.</p>\n",
+             <p><strong>{lead}.</strong> {rest}</p>\n",
             Text(&paper.name),
             Text(&paper.authors),
             Text(&paper.title),
             Text(&paper.venue),
+        ),
+    );
+    kinds(html, &score);
+    write(
+        html,
+        format_args!(
+            "<p>Simulated by memweir {} with the policies that also run live.</p>\n",
             env!("CARGO_PKG_VERSION"),
-            agree + disagree + without,
         ),
     );
     if report.effort == Effort::Quick {
-        let precision = Text(&report.precision);
+        let precision = Prose(&report.precision);
         write(html, format_args!("<p class=\"unfinished\">A quick run: {precision}</p>\n"));
     }
     if !report.missing.is_empty() {
@@ -86,32 +114,47 @@ fn head(html: &mut String, report: &Report) {
     html.push_str("</header>\n");
 }
 
+/// The kinds of comparisons, and how many came out in which way.
+fn kinds(html: &mut String, score: &Score) {
+    html.push_str(
+        "<div class=\"table\"><table>\n<thead><tr><th>Kind</th><th class=\"number\">Agree</th>\
+         <th class=\"number\">Sign alone</th><th class=\"number\">Differ</th>\
+         <th class=\"number\">Match, no evidence</th><th class=\"number\">Not judged</th>\
+         <th>Meaning</th></tr></thead>\n<tbody>\n",
+    );
+    for kind in Kind::ALL {
+        let tally = score.kind(kind);
+        write(html, format_args!("<tr><td>{}</td>", kind.name()));
+        let counts = [tally.agree, tally.sign_alone, tally.differ, tally.no_evidence, tally.open];
+        for count in counts {
+            write(html, format_args!("<td class=\"number\">{count}</td>"));
+        }
+        write(html, format_args!("<td class=\"note\">{}</td></tr>\n", Text(&kind.meaning())));
+    }
+    html.push_str("</tbody>\n</table></div>\n");
+}
+
 fn contents(html: &mut String, report: &Report) {
     html.push_str("<nav>\n<h2>Contents</h2>\n<ol>\n");
     for section in &report.sections {
-        let with = |agrees| {
-            section.comparisons.iter().filter(|c| c.direction_agrees == Some(agrees)).count()
-        };
         write(
             html,
             format_args!(
                 "<li><a href=\"#figure-{}\">{}</a> <span class=\"tally\">{}</span></li>\n",
                 Text(&section.data.id),
-                Text(&format!("{}: {}", label(&section.data.id), section.data.title)),
-                tally(with(true), with(false)),
+                Prose(&format!("{}: {}", label(&section.data.id), section.data.title)),
+                tally(&Score::of(section.comparisons.iter())),
             ),
         );
     }
     html.push_str("<li><a href=\"#elsewhere\">Not by this engine</a></li>\n</ol>\n</nav>\n");
 }
 
-/// How many statements of a section agree.
-fn tally(agree: usize, disagree: usize) -> String {
-    match (agree, disagree) {
-        (0, 0) => String::new(),
-        (agree, 0) => format!("{agree} agree"),
-        (0, disagree) => format!("{disagree} differ"),
-        (agree, disagree) => format!("{agree} agree, {disagree} differ"),
+/// How many of the judged comparisons of a section agree.
+fn tally(score: &Score) -> String {
+    match score.judged() {
+        0 => String::new(),
+        judged => format!("{} of {judged} agree", score.agree()),
     }
 }
 
@@ -138,14 +181,18 @@ fn section(html: &mut String, section: &Section) -> Result<(), PlotError> {
         html,
         format_args!(
             "<section id=\"figure-{}\">\n<h2>{}</h2>\n<dl>\n<dt>The paper says</dt><dd>{} \
-             <span class=\"soft\">({})</span></dd>\n<dt>Here</dt><dd>{}</dd>\n</dl>\n",
+             <span class=\"soft\">({})</span></dd>\n<dt>Here</dt><dd>{}</dd>\n",
             Text(&data.id),
-            Text(&format!("{}: {}", label(&data.id), data.title)),
-            Text(&data.says),
+            Prose(&format!("{}: {}", label(&data.id), data.title)),
+            Prose(&data.says),
             Text(&data.place),
-            Text(&data.method),
+            Prose(&data.method),
         ),
     );
+    if let Some(given) = &data.given {
+        write(html, format_args!("<dt>Made to match</dt><dd>{}</dd>\n", Prose(given)));
+    }
+    html.push_str("</dl>\n");
     for plot in &section.found.plots {
         draw(html, plot)?;
     }
@@ -153,7 +200,7 @@ fn section(html: &mut String, section: &Section) -> Result<(), PlotError> {
     comparisons(html, &section.comparisons, explanation);
     explain(html, section, explanation);
     for remark in &section.found.remarks {
-        write(html, format_args!("<p>{}</p>\n", Text(remark)));
+        write(html, format_args!("<p>{}</p>\n", Prose(remark)));
     }
     for each in &section.found.tables {
         table(html, each);
@@ -166,9 +213,10 @@ fn draw(html: &mut String, plot: &Plot) -> Result<(), PlotError> {
     let svg = plot.figure.to_svg()?;
     // Inside HTML the name space is known, and the size is that of the page.
     let svg = svg.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1);
-    let caption = Text(&plot.caption);
-    let opening = format!("<svg role=\"img\" aria-label=\"{caption}\" ");
+    let label = plot.caption.replace('`', "");
+    let opening = format!("<svg role=\"img\" aria-label=\"{}\" ", Text(&label));
     let svg = svg.replacen("<svg ", &opening, 1);
+    let caption = Prose(&plot.caption);
     write(html, format_args!("<figure>\n{svg}<figcaption>{caption}</figcaption>\n</figure>\n"));
     Ok(())
 }
@@ -181,32 +229,50 @@ fn comparisons(html: &mut String, comparisons: &[Comparison], explanation: Optio
     html.push_str(
         "<div class=\"table\"><table>\n<thead><tr><th>Item</th><th>Quantity</th>\
          <th class=\"number\">Paper</th><th class=\"number\">Here</th><th>Unit</th>\
-         <th>Direction</th><th>Note</th></tr></thead>\n<tbody>\n",
+         <th class=\"number\">Here / paper</th><th>Kind</th><th>Verdict</th><th>Note</th>\
+         </tr></thead>\n<tbody>\n",
     );
     for line in comparisons {
         let paper = match &line.paper {
             Value::Number(value) => format!("<td class=\"number\">{}</td>", number(*value)),
-            Value::Words(words) => format!("<td>{}</td>", Text(words)),
+            Value::Words(words) => format!("<td>{}</td>", Prose(words)),
         };
         let ours = line.ours.map_or_else(|| "–".to_owned(), number);
-        let direction = match line.direction_agrees {
-            Some(true) => "<td class=\"yes\">✓ agrees</td>",
-            Some(false) => "<td class=\"no\">✗ differs</td>",
-            None => "<td class=\"soft\">–</td>",
-        };
+        let ratio = line.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
         write(
             html,
             format_args!(
                 "<tr><td>{}</td><td>{}</td>{paper}<td class=\"number\">{ours}</td><td>{}</td>\
-                 {direction}<td class=\"note\">{}</td></tr>\n",
+                 <td class=\"number\">{ratio}</td><td>{}</td>{}<td class=\"note\">{}{}</td></tr>\n",
                 Text(&line.item),
-                Text(&line.quantity),
+                Prose(&line.quantity),
                 Text(&line.unit),
-                Text(own_note(line, explanation)),
+                line.kind.name(),
+                verdict(line.verdict),
+                Prose(own_note(line, explanation)),
+                decided(line),
             ),
         );
     }
     html.push_str("</tbody>\n</table></div>\n");
+}
+
+/// The cell of a verdict.
+fn verdict(verdict: Option<Verdict>) -> &'static str {
+    match verdict {
+        Some(Verdict::Agrees) => "<td class=\"yes\">✓ agrees</td>",
+        Some(Verdict::SignAlone) => "<td class=\"no\">✗ sign alone</td>",
+        Some(Verdict::Differs) => "<td class=\"no\">✗ differs</td>",
+        Some(Verdict::NoEvidence) => "<td class=\"soft\">matches</td>",
+        None => "<td class=\"soft\">–</td>",
+    }
+}
+
+/// The input, model or constant that decides a comparison, in its note.
+fn decided(line: &Comparison) -> String {
+    let Some(by) = &line.decided_by else { return String::new() };
+    let verb = if line.kind == Kind::Repeated { "Judged as" } else { "Decided by" };
+    format!("<br/>{verb}: {}", Prose(by))
 }
 
 /// The note without the explanation that the whole section shares.
@@ -219,7 +285,7 @@ fn own_note<'a>(line: &'a Comparison, explanation: Option<&str>) -> &'a str {
 fn explain(html: &mut String, section: &Section, explanation: Option<&str>) {
     let Some(why) = explanation else { return };
     if section.comparisons.iter().any(|line| line.note.ends_with(why)) {
-        write(html, format_args!("<p><strong>Why it differs.</strong> {}</p>\n", Text(why)));
+        write(html, format_args!("<p><strong>Why it differs.</strong> {}</p>\n", Prose(why)));
     }
 }
 
@@ -247,18 +313,18 @@ fn table(html: &mut String, table: &Table) {
         html,
         format_args!(
             "<details><summary>{}</summary>\n<div class=\"table\"><table>\n<thead><tr>",
-            Text(&table.caption)
+            Prose(&table.caption)
         ),
     );
     let class = |column: usize| if column == 0 { "" } else { " class=\"number\"" };
     for (column, name) in table.header.iter().enumerate() {
-        write(html, format_args!("<th{}>{}</th>", class(column), Text(name)));
+        write(html, format_args!("<th{}>{}</th>", class(column), Prose(name)));
     }
     html.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
         html.push_str("<tr>");
         for (column, cell) in row.iter().enumerate() {
-            write(html, format_args!("<td{}>{}</td>", class(column), Text(cell)));
+            write(html, format_args!("<td{}>{}</td>", class(column), Prose(cell)));
         }
         html.push_str("</tr>\n");
     }
@@ -273,8 +339,8 @@ fn elsewhere(html: &mut String, report: &Report) {
             format_args!(
                 "<dt>{}</dt><dd>{}: {}</dd>\n",
                 Text(&item.id),
-                Text(&item.what),
-                Text(reason)
+                Prose(&item.what),
+                Prose(reason)
             ),
         );
     }
@@ -322,6 +388,28 @@ mod tests {
         assert_eq!(page.matches("The bus is simulated.").count(), 1, "{page}");
         assert!(page.contains("<td class=\"note\">section 5.3</td>"), "{page}");
         assert!(found.comparisons[0].note.ends_with("The bus is simulated."));
+    }
+
+    #[test]
+    fn the_page_leads_with_the_score_and_shows_what_was_given() {
+        let data = crate::report::tests::data();
+        let values = vec![("mean", 1.0)];
+        let found = Section::new(&data, crate::report::Found { values, ..Default::default() });
+        let mut page = String::new();
+        section(&mut page, &found).unwrap();
+        assert!(page.contains("<dt>Made to match</dt><dd>433.milc fluctuates"), "{page}");
+        assert!(
+            page.contains("0.32</td><td>magnitude</td><td class=\"no\">✗ sign alone"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn names_between_backticks_are_code() {
+        assert_eq!(
+            Prose("`a<b` and `c`, `open").to_string(),
+            "<code>a&lt;b</code> and <code>c</code>, `open"
+        );
     }
 
     #[test]

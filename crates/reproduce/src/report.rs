@@ -1,9 +1,12 @@
 //! What a reproduction found: sections with plots and tables, and the lines of `results.json`.
 
+use std::collections::HashMap;
+
 use memweir_plot::{Figure, Panel};
 use serde::{Deserialize, Serialize};
 
-use crate::source::{FigureData, Item, Paper, Statement, Suite, Value};
+use crate::score::{Score, Verdict};
+use crate::source::{FigureData, Item, Kind, Paper, Statement, Suite, Test, Value};
 
 /// One line of `results.json`: a statement of the paper beside what memweir got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,8 +24,16 @@ pub struct Comparison {
     pub ours: Option<f64>,
     /// Unit of both; empty for a pure number.
     pub unit: String,
-    /// Whether ours points in the direction of the paper's; absent where the paper claims none.
-    pub direction_agrees: Option<bool>,
+    /// What a match would be evidence of.
+    pub kind: Kind,
+    /// What decides the comparison instead of the simulation; for a repeated one, where it is judged.
+    pub decided_by: Option<String>,
+    /// Ours over the paper's, where both are numbers that are compared.
+    pub ratio: Option<f64>,
+    /// Lower and upper end of the ratios that agree.
+    pub band: Option<[f64; 2]>,
+    /// How it came out; absent where nothing is judged or this run could not tell.
+    pub verdict: Option<Verdict>,
     /// Where the paper says so and, if ours disagrees, why.
     pub note: String,
 }
@@ -36,8 +47,9 @@ pub struct Found {
     pub tables: Vec<Table>,
     /// Ours, by the identifiers of the figure's statements.
     pub values: Vec<(&'static str, f64)>,
-    /// Comparisons that are not in the figure's file because there is one for each row of a table.
-    pub rows: Vec<Comparison>,
+    /// Statements that are not in the figure's file because there is one for each row of a table,
+    /// and ours.
+    pub rows: Vec<(Statement, f64)>,
     /// What a reader should know besides.
     pub remarks: Vec<String>,
 }
@@ -80,7 +92,8 @@ pub struct Section {
 }
 
 /// How much was run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Effort {
     /// Everything that the data files ask for.
     #[default]
@@ -111,7 +124,7 @@ impl Section {
     /// If the code of the figure names a statement that the figure's file does not have: a mistake
     /// of memweir's own.
     #[must_use]
-    pub fn new(data: &FigureData, mut found: Found) -> Self {
+    pub fn new(data: &FigureData, found: Found) -> Self {
         for (id, _) in &found.values {
             assert!(
                 data.statements.iter().any(|statement| statement.id == *id),
@@ -119,38 +132,97 @@ impl Section {
                 data.id
             );
         }
-        let mut comparisons: Vec<_> = data
+        let rows = found.rows.iter().map(|(row, ours)| Comparison::new(data, row, Some(*ours)));
+        let comparisons = data
             .statements
             .iter()
             .map(|statement| {
                 let ours = found.values.iter().find(|(id, _)| *id == statement.id);
-                compare(data, statement, ours.map(|(_, value)| *value))
+                Comparison::new(data, statement, ours.map(|(_, value)| *value))
             })
+            .chain(rows)
             .collect();
-        comparisons.append(&mut found.rows);
         Self { data: data.clone(), comparisons, found }
     }
 }
 
-/// One statement beside ours, with the explanation if they disagree.
-fn compare(data: &FigureData, statement: &Statement, ours: Option<f64>) -> Comparison {
-    let ours = ours.filter(|value| value.is_finite());
-    let agrees = statement.agrees.zip(ours).map(|(rule, value)| rule.holds(value));
-    let mut note = statement.place.clone();
-    if agrees == Some(false)
-        && let Some(why) = statement.explanation.as_ref().or(data.explanation.as_ref())
-    {
-        note = format!("{note}. {why}");
+impl Comparison {
+    /// Judges one statement, and explains it if ours disagrees.
+    #[must_use]
+    pub fn new(data: &FigureData, statement: &Statement, ours: Option<f64>) -> Self {
+        let ours = ours.filter(|value| value.is_finite());
+        let verdict = ours.and_then(|ours| Verdict::of(statement, ours));
+        let scale = match statement.test {
+            Some(Test::Ratio(scale)) => Some(scale),
+            _ => None,
+        };
+        let mut note = statement.place.clone();
+        if verdict.is_some_and(Verdict::misses)
+            && let Some(why) = statement.explanation.as_ref().or(data.explanation.as_ref())
+        {
+            note = format!("{note}. {why}");
+        }
+        Self {
+            item: statement.item.clone(),
+            figure: data.id.clone(),
+            quantity: statement.quantity.clone(),
+            paper: statement.paper.clone(),
+            ours,
+            unit: statement.unit.clone(),
+            kind: statement.kind,
+            decided_by: statement.decided_by.clone(),
+            ratio: scale.zip(ours).map(|(scale, ours)| scale.ratio(ours)),
+            band: scale.map(|scale| scale.band.ends()),
+            verdict,
+            note,
+        }
     }
-    Comparison {
-        item: statement.item.clone(),
-        figure: data.id.clone(),
-        quantity: statement.quantity.clone(),
-        paper: statement.paper.clone(),
-        ours,
-        unit: statement.unit.clone(),
-        direction_agrees: agrees,
-        note,
+}
+
+/// `results.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Results {
+    /// How many comparisons agree, by kind.
+    pub score: Score,
+    /// The paper, as the command calls it.
+    pub paper: String,
+    /// The version of memweir.
+    pub memweir: String,
+    /// How much was run.
+    pub effort: Effort,
+    /// Figures that were asked for and are not done.
+    pub missing: Vec<String>,
+    /// The comparisons, in the order of the report.
+    pub comparisons: Vec<Comparison>,
+}
+
+impl Results {
+    /// The same values, judged by the rules of `suite`. The comparisons of a figure are its statements
+    /// in their order; those after them, the rows of its tables, stay as they are.
+    #[must_use]
+    pub fn judged_by(&self, suite: &Suite) -> Self {
+        let mut place: HashMap<&str, usize> = HashMap::new();
+        let mut judged = |line: &Comparison| {
+            let figure = suite.figures.iter().find(|figure| figure.id == line.figure)?;
+            let place = place.entry(&figure.id).or_default();
+            let statement = figure.statements.get(*place)?;
+            *place += 1;
+            Some(Comparison::new(figure, statement, line.ours))
+        };
+        let comparisons: Vec<Comparison> = self
+            .comparisons
+            .iter()
+            .map(|line| judged(line).unwrap_or_else(|| line.clone()))
+            .collect();
+        Self { score: Score::of(comparisons.iter()), comparisons, ..self.clone() }
+    }
+
+    /// The file's text.
+    #[must_use]
+    pub fn json(&self) -> String {
+        // Strings and finite numbers always can be written.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 }
 
@@ -178,26 +250,29 @@ impl Report {
         self.sections.iter().flat_map(|section| &section.comparisons)
     }
 
-    /// `results.json`: an array of [`Comparison`]s.
+    /// How many comparisons agree, by kind.
     #[must_use]
-    pub fn json(&self) -> String {
-        let lines: Vec<_> = self.comparisons().collect();
-        // Strings and finite numbers always can be written.
-        serde_json::to_string_pretty(&lines).unwrap_or_default() + "\n"
+    pub fn score(&self) -> Score {
+        Score::of(self.comparisons())
     }
 
-    /// Statements that point in the paper's direction, those that do not, and those without one.
+    /// The content of `results.json`.
     #[must_use]
-    pub fn tally(&self) -> [usize; 3] {
-        let mut tally = [0; 3];
-        for comparison in self.comparisons() {
-            tally[match comparison.direction_agrees {
-                Some(true) => 0,
-                Some(false) => 1,
-                None => 2,
-            }] += 1;
+    pub fn results(&self) -> Results {
+        Results {
+            score: self.score(),
+            paper: self.paper.name.clone(),
+            memweir: env!("CARGO_PKG_VERSION").to_owned(),
+            effort: self.effort,
+            missing: self.missing.clone(),
+            comparisons: self.comparisons().cloned().collect(),
         }
-        tally
+    }
+
+    /// `results.json` as text.
+    #[must_use]
+    pub fn json(&self) -> String {
+        self.results().json()
     }
 
     /// The items of which something, or everything, is not for a simulation.
@@ -209,28 +284,37 @@ impl Report {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::source::Rule;
+    use crate::source::{Band, Rule, Scale};
 
-    /// A figure with one statement that demands at least nothing.
+    /// A figure with one statement, whose effect is 3.1.
     pub(crate) fn data() -> FigureData {
+        let scale = Scale { band: Band::Effect, from: 0.0, paper: 3.1 };
         FigureData {
             id: "9".to_owned(),
             title: "Targets & <bars>".to_owned(),
             place: "section 5.3".to_owned(),
             says: "It gains.".to_owned(),
-            method: "Simulated.".to_owned(),
+            method: "Simulated with `os`.".to_owned(),
+            given: Some("433.milc fluctuates as section 2.2 says.".to_owned()),
             explanation: Some("The bus is simulated.".to_owned()),
             parameters: toml::Table::new(),
-            statements: vec![Statement {
-                id: "mean".to_owned(),
-                item: "X15".to_owned(),
-                quantity: "mean improvement".to_owned(),
-                paper: Value::Number(3.1),
-                unit: "%".to_owned(),
-                place: "section 5.3".to_owned(),
-                agrees: Some(Rule { at_least: Some(0.0), at_most: None }),
-                explanation: None,
-            }],
+            statements: vec![statement(Kind::Magnitude, Some(Test::Ratio(scale)))],
+        }
+    }
+
+    /// The statement with another kind and test.
+    pub(crate) fn statement(kind: Kind, test: Option<Test>) -> Statement {
+        Statement {
+            id: "mean".to_owned(),
+            item: "X15".to_owned(),
+            quantity: "mean improvement".to_owned(),
+            paper: Value::Number(3.1),
+            unit: "%".to_owned(),
+            place: "section 5.3".to_owned(),
+            kind,
+            decided_by: None,
+            test,
+            explanation: None,
         }
     }
 
@@ -241,45 +325,101 @@ pub(crate) mod tests {
 
     #[test]
     fn a_disagreement_carries_its_explanation() {
-        assert_eq!(with(Some(2.0)).direction_agrees, Some(true));
-        assert_eq!(with(Some(2.0)).note, "section 5.3");
-        let worse = with(Some(-1.0));
-        assert_eq!(worse.direction_agrees, Some(false));
-        assert_eq!(worse.note, "section 5.3. The bus is simulated.");
+        // 3.1 / 1.5 is 2.07.
+        assert_eq!(with(Some(2.1)).verdict, Some(Verdict::Agrees));
+        assert_eq!(with(Some(2.1)).note, "section 5.3");
+        for (ours, verdict) in [(2.0, Verdict::SignAlone), (-1.0, Verdict::Differs)] {
+            let worse = with(Some(ours));
+            assert_eq!(worse.verdict, Some(verdict));
+            assert_eq!(worse.note, "section 5.3. The bus is simulated.");
+        }
     }
 
     #[test]
     fn what_could_not_be_told_neither_agrees_nor_disagrees() {
         for value in [None, Some(f64::NAN)] {
             let comparison = with(value);
-            assert_eq!((comparison.ours, comparison.direction_agrees), (None, None));
+            assert_eq!((comparison.ours, comparison.ratio, comparison.verdict), (None, None, None));
         }
     }
 
+    /// Two statements of one figure may share their words: "the same, best".
     #[test]
-    fn json_has_the_documented_fields_and_no_others() {
-        let suite = Suite {
-            paper: Paper {
-                name: "iabw".to_owned(),
-                title: String::new(),
-                authors: String::new(),
-                venue: String::new(),
-                items: Vec::new(),
-            },
-            figures: Vec::new(),
+    fn recorded_values_are_judged_anew_in_their_order() {
+        let mut figure = data();
+        let rule = Rule { at_least: Some(0.0), at_most: None };
+        figure.statements.push(statement(Kind::Direction, Some(Test::Range(rule))));
+        let paper = Paper {
+            name: "iabw".to_owned(),
+            title: String::new(),
+            authors: String::new(),
+            venue: String::new(),
+            items: Vec::new(),
         };
+        let suite = Suite { paper, figures: vec![figure] };
+        let old = statement(Kind::Unclaimed, None);
+        let line = |ours| Comparison::new(&suite.figures[0], &old, Some(ours));
+        let recorded = Results {
+            score: Score::default(),
+            paper: "iabw".to_owned(),
+            memweir: String::new(),
+            effort: Effort::Full,
+            missing: Vec::new(),
+            comparisons: vec![line(3.0), line(-1.0), line(7.0)],
+        };
+        let judged = recorded.judged_by(&suite).comparisons;
+        let kinds = [Kind::Magnitude, Kind::Direction, Kind::Unclaimed];
+        assert_eq!([judged[0].kind, judged[1].kind, judged[2].kind], kinds);
+        assert_eq!(judged[0].verdict, Some(Verdict::Agrees));
+        assert_eq!((judged[1].ours, judged[1].verdict), (Some(-1.0), Some(Verdict::Differs)));
+    }
+
+    #[test]
+    fn a_range_is_no_ratio() {
+        let rule = Rule { at_least: Some(0.0), at_most: None };
+        let statement = statement(Kind::Direction, Some(Test::Range(rule)));
+        let judged = Comparison::new(&data(), &statement, Some(0.5));
+        assert_eq!((judged.ratio, judged.band), (None, None));
+        assert_eq!(judged.verdict, Some(Verdict::Agrees));
+    }
+
+    #[test]
+    fn json_leads_with_the_score_and_has_the_documented_fields() {
+        let paper = Paper {
+            name: "iabw".to_owned(),
+            title: String::new(),
+            authors: String::new(),
+            venue: String::new(),
+            items: Vec::new(),
+        };
+        let suite = Suite { paper, figures: Vec::new() };
         let mut report = Report::new(&suite, Effort::Full, &["9".to_owned()]);
         report
             .add(Section::new(&data(), Found { values: vec![("mean", 2.5)], ..Found::default() }));
         assert!(report.missing.is_empty());
-        assert_eq!(report.tally(), [1, 0, 0]);
-        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
-        let keys: Vec<&String> = json[0].as_object().unwrap().keys().collect();
-        let documented =
-            ["direction_agrees", "figure", "item", "note", "ours", "paper", "quantity", "unit"];
-        let mut sorted = keys.clone();
-        sorted.sort();
-        assert_eq!(sorted, documented.iter().collect::<Vec<_>>());
-        assert_eq!((&json[0]["paper"], &json[0]["ours"]), (&3.1.into(), &2.5.into()));
+        let text = report.json();
+        assert!(text.starts_with("{\n  \"score\""), "{text}");
+        assert_eq!(serde_json::from_str::<Results>(&text).unwrap(), report.results());
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let line = json["comparisons"][0].as_object().unwrap();
+        let mut keys: Vec<&String> = line.keys().collect();
+        keys.sort();
+        let documented = [
+            "band",
+            "decided_by",
+            "figure",
+            "item",
+            "kind",
+            "note",
+            "ours",
+            "paper",
+            "quantity",
+            "ratio",
+            "unit",
+            "verdict",
+        ];
+        assert_eq!(keys, documented.iter().collect::<Vec<_>>());
+        assert_eq!((&line["paper"], &line["ours"]), (&3.1.into(), &2.5.into()));
+        assert_eq!((&line["kind"], &line["verdict"]), (&"magnitude".into(), &"agrees".into()));
     }
 }

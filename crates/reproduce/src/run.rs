@@ -111,6 +111,7 @@ pub fn reproduce(
     if options.effort == Effort::Quick {
         report.precision = laboratory.precision();
     }
+    observer.starting()?;
     for figure in chosen {
         observer.began(&figure.id);
         let found = laboratory.figure(figure, &bench)?;

@@ -10,6 +10,14 @@ pub trait Observer: Sync {
     /// So much of the whole is done, in units that mean nothing but their ratio.
     fn advanced(&self, _done: u64, _total: u64) {}
 
+    /// The request is valid, and work is about to start.
+    ///
+    /// # Errors
+    /// If the results could not be written.
+    fn starting(&self) -> Result<(), Stop> {
+        Ok(())
+    }
+
     /// A figure begins.
     fn began(&self, _figure: &str) {}
 

@@ -15,9 +15,9 @@ use memweir_sim::paging::trace::{PageTrace, WINDOW};
 use serde::Deserialize;
 
 use super::sessions::{COPIED, DIRECT, kinds, less};
-use crate::report::{Comparison, Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table, untitled};
 use crate::run::Failed;
-use crate::source::{FigureData, Value};
+use crate::source::{FigureData, Kind, Statement, Value};
 use crate::work::Bench;
 
 /// All of it, of the progress that is shown.
@@ -158,21 +158,27 @@ pub(super) fn programs(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Fa
     })
 }
 
-/// What is said of one program.
-fn rows(pair: &Pair) -> [Comparison; 2] {
-    let row = |item: &str, quantity: &str, ours: f64| Comparison {
-        item: item.to_owned(),
-        figure: "programs".to_owned(),
-        quantity: format!("{}, alone: {quantity}", pair.name),
-        paper: Value::Words("not measured".to_owned()),
-        ours: Some(ours).filter(|value| value.is_finite()),
-        unit: "%".to_owned(),
-        direction_agrees: None,
-        note: "beyond the paper".to_owned(),
+/// Statements about one program, which the paper does not measure.
+fn rows(pair: &Pair) -> [(Statement, f64); 2] {
+    let row = |id: &str, item: &str, quantity: &str, ours: f64| {
+        let statement = Statement {
+            id: format!("{} {id}", pair.name),
+            item: item.to_owned(),
+            quantity: format!("{}, alone: {quantity}", pair.name),
+            paper: Value::Words("not measured".to_owned()),
+            unit: "%".to_owned(),
+            place: "beyond the paper".to_owned(),
+            kind: Kind::Unclaimed,
+            decided_by: None,
+            test: None,
+            explanation: None,
+        };
+        (statement, ours)
     };
+    let unwritten = "pages mapped in place that were not written afterwards";
     [
-        row("D5", "fewer copies in", pair.less()),
-        row("D2", "pages mapped in place that were not written afterwards", pair.unwritten()),
+        row("fewer", "D5", "fewer copies in", pair.less()),
+        row("unwritten", "D2", unwritten, pair.unwritten()),
     ]
 }
 

@@ -8,9 +8,9 @@ use memweir_sim::paging::phone::Phone;
 use super::sessions::{
     COPIED, DIRECT, Parameters, Sessions, WORK, assumed, less, mebibytes, refused, session,
 };
-use crate::report::{Comparison, Effort, Found, Plot, Table, untitled};
+use crate::report::{Effort, Found, Plot, Table, untitled};
 use crate::run::Failed;
-use crate::source::Value;
+use crate::source::{Band, Kind, Scale, Statement, Test, Value};
 use crate::work::Bench;
 
 /// The size at which shares of written pages are tried, and what the paper has there.
@@ -62,36 +62,46 @@ pub(super) fn table_4(
     })
 }
 
-/// One comparison for each cell of the table.
-fn rows(sessions: &Sessions) -> Vec<Comparison> {
+/// One statement for each cell of the table.
+fn rows(sessions: &Sessions) -> Vec<(Statement, f64)> {
     let mut rows = Vec::new();
     for (at, size) in sessions.sizes.iter().enumerate() {
         for (group, (name, title)) in sessions.groups.iter().enumerate() {
             let Some(cell) = printed(at, name) else { continue };
-            let ours = Some(reduction(sessions, at, group)).filter(|value| value.is_finite());
+            let ours = reduction(sessions, at, group);
             // Where processes are killed before any of their pages comes back there is no ratio; the
             // table shows it.
-            if ours.is_none() {
+            if !ours.is_finite() {
                 continue;
             }
-            rows.push(Comparison {
-                item: "D5".to_owned(),
-                figure: "table4".to_owned(),
-                quantity: format!("{title}, {size}: fewer swap-ins"),
-                paper: Value::Number(less(cell.without as f64, cell.with as f64)),
-                ours,
-                unit: "%".to_owned(),
-                direction_agrees: ours.map(|value| value > 0.0),
-                note: match ours {
-                    Some(value) if value <= 0.0 => "Table IV. Pages of this group that were read \
-                                                    in place were all written afterwards"
+            let paper = less(cell.without as f64, cell.with as f64);
+            let mut statement = fewer(&format!("{title}, {size}"), paper);
+            if ours <= 0.0 {
+                statement.explanation = Some(
+                    "Pages of this group that were read in place were all written afterwards"
                         .to_owned(),
-                    _ => "Table IV".to_owned(),
-                },
-            });
+                );
+            }
+            rows.push((statement, ours));
         }
     }
     rows
+}
+
+/// The statement of a cell, which the written pages decide as they decide the averages.
+fn fewer(cell: &str, paper: f64) -> Statement {
+    Statement {
+        id: cell.to_owned(),
+        item: "D5".to_owned(),
+        quantity: format!("{cell}: fewer swap-ins"),
+        paper: Value::Number(paper),
+        unit: "%".to_owned(),
+        place: "Table IV".to_owned(),
+        kind: Kind::Assumed,
+        decided_by: Some("the pages that are written, `crates/sim/data/phone.toml`".to_owned()),
+        test: Some(Test::Ratio(Scale { band: Band::Effect, from: 0.0, paper })),
+        explanation: None,
+    }
 }
 
 fn table(sessions: &Sessions, size: usize) -> Table {

@@ -15,8 +15,8 @@ use serde::Deserialize;
 use super::WORKLOADS;
 use super::evaluation::Length;
 use super::units::rate;
-use crate::report::{Comparison, Effort, Found, Table};
-use crate::source::{FigureData, Value, parse};
+use crate::report::{Effort, Found, Table};
+use crate::source::{Band, Kind, Scale, Statement, Test, Value, parse};
 
 /// `workloads.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -198,7 +198,7 @@ fn scheduler(parameters: &Parameters, hardware: &Hardware) -> Result<SchedulerCo
 }
 
 /// Table 1.
-pub(super) fn table_1(data: &FigureData, workloads: &Workloads) -> Found {
+pub(super) fn table_1(workloads: &Workloads) -> Found {
     let mut found = Found::default();
     let mut table = Table {
         caption: "The counterparts: programs, and ideal average bandwidth as normal workloads"
@@ -220,20 +220,8 @@ pub(super) fn table_1(data: &FigureData, workloads: &Workloads) -> Found {
         for counterpart in workloads.set(set) {
             let Counterpart { paper, equal, normal } = counterpart;
             let ours = to_paper(equal.iabw);
-            found.rows.push(Comparison {
-                item: "X8".to_owned(),
-                figure: data.id.clone(),
-                quantity: format!(
-                    "ideal average bandwidth of {} {}",
-                    title(set),
-                    counterpart.label()
-                ),
-                paper: Value::Number(paper.iabw),
-                ours: Some(ours),
-                unit: super::units::UNIT.to_owned(),
-                direction_agrees: Some((ours / paper.iabw - 1.0).abs() <= 0.021),
-                note: "Table 1".to_owned(),
-            });
+            let name = format!("{} {}", title(set), counterpart.label());
+            found.rows.push((drawn(&name, paper.iabw), ours));
             let programs: Vec<&str> = equal.tasks.iter().map(|task| task.name.as_str()).collect();
             table.rows.push(vec![
                 format!("{} {}: {}", title(set), counterpart.label(), programs.join(", ")),
@@ -248,6 +236,23 @@ pub(super) fn table_1(data: &FigureData, workloads: &Workloads) -> Found {
     }
     found.tables.push(table);
     found
+}
+
+/// The statement of a workload that was drawn to have this ideal average bandwidth.
+fn drawn(name: &str, iabw: f64) -> Statement {
+    let scale = Scale { band: Band::Level, from: 0.0, paper: iabw };
+    Statement {
+        id: name.to_owned(),
+        item: "X8".to_owned(),
+        quantity: format!("ideal average bandwidth of {name}"),
+        paper: Value::Number(iabw),
+        unit: super::units::UNIT.to_owned(),
+        place: "Table 1".to_owned(),
+        kind: Kind::Input,
+        decided_by: Some("programs are exchanged until it is within 2 % of the table's".to_owned()),
+        test: Some(Test::Ratio(scale)),
+        explanation: None,
+    }
 }
 
 /// A set as the paper's table calls it.

@@ -1,0 +1,167 @@
+//! Tables of the manual, generated from recorded results.
+//!
+//! A page marks the place of a table with `<!-- reproduce NAME -->` and `<!-- /reproduce -->`.
+
+use std::fmt::Write as _;
+
+use crate::html::number;
+use crate::report::{Comparison, Results};
+use crate::score::Verdict;
+use crate::source::{Kind, Value};
+
+/// A page of the manual, and where its tables come from by their names.
+pub type Page = (&'static str, fn(&[Results], &str) -> Option<String>);
+
+/// The pages that contain generated tables.
+pub const PAGES: [Page; 4] = [
+    ("README.md", table),
+    ("docs/reproduce.md", table),
+    ("docs/bpm.md", table),
+    ("docs/drswap.md", table),
+];
+
+/// Figures whose comparisons no page lists: Table 1 has 35 that were drawn to match, and the page
+/// about bpm tells the causes in prose.
+const UNLISTED: [&str; 2] = ["table1 iabw", "causes bpm"];
+
+/// The text of this name: the table `score` and its short form `summary`, the table `PAPER`, or the
+/// sentences `PAPER-score`.
+fn table(results: &[Results], name: &str) -> Option<String> {
+    let paper = |name: &str| results.iter().find(|results| results.paper == name);
+    match (name, name.strip_suffix("-score")) {
+        ("score", _) => Some(scores(results)),
+        ("summary", _) => Some(summary(results)),
+        (_, Some(name)) => paper(name).map(|results| wrapped(&results.score.to_string())),
+        _ => paper(name).map(comparisons),
+    }
+}
+
+/// A paragraph in lines of at most 100 columns.
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut column) = (String::new(), 0);
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > 100 {
+            (lines, column) = (lines + "\n", 0);
+        } else if column > 0 {
+            (lines, column) = (lines + " ", column + 1);
+        }
+        lines.push_str(word);
+        column += width;
+    }
+    lines + "\n"
+}
+
+/// The page with every marked table filled in.
+///
+/// # Errors
+/// If a mark has no end or names no table.
+pub fn filled(page: Page, text: &str, results: &[Results]) -> Result<String, String> {
+    const START: &str = "<!-- reproduce ";
+    const END: &str = "<!-- /reproduce -->";
+    let (mut rest, mut filled) = (text, String::new());
+    while let Some((before, from)) = rest.split_once(START) {
+        let unended = || format!("{}: a mark `{START}...` has no `{END}`", page.0);
+        let (name, after) = from.split_once(" -->\n").ok_or_else(unended)?;
+        let (_, after) = after.split_once(END).ok_or_else(unended)?;
+        let table = (page.1)(results, name)
+            .ok_or_else(|| format!("{}: there is no table `{name}`", page.0))?;
+        let _ = write!(filled, "{before}{START}{name} -->\n{table}{END}");
+        rest = after;
+    }
+    Ok(filled + rest)
+}
+
+/// How many of the judged comparisons of each paper agree.
+fn summary(results: &[Results]) -> String {
+    let line = |Results { paper, score, .. }: &Results| {
+        format!("{paper} {} of {}", score.agree(), score.judged())
+    };
+    let lines: Vec<String> = results.iter().map(line).collect();
+    format!("Judged comparisons that agree: {}.\n", lines.join(", "))
+}
+
+/// The score of each paper in a row.
+fn scores(results: &[Results]) -> String {
+    let mut text =
+        "| paper | agree | magnitudes | sign alone | directions | misses of other kinds \
+                    | matches without evidence | repeated | unclaimed |\n\
+                    |---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+            .to_owned();
+    for Results { paper, score, .. } in results {
+        let [magnitude, direction] =
+            [Kind::Magnitude, Kind::Direction].map(|kind| score.kind(kind));
+        let of = |agree: usize, misses: usize| format!("{agree} of {}", agree + misses);
+        let _ = writeln!(
+            text,
+            "| {paper} | **{} of {}** | {} | {} | {} | {} | {} | {} | {} |",
+            score.agree(),
+            score.judged(),
+            of(magnitude.agree, magnitude.misses()),
+            magnitude.sign_alone,
+            of(direction.agree, direction.misses()),
+            score.weak_misses(),
+            score.no_evidence(),
+            score.kind(Kind::Repeated).all(),
+            score.kind(Kind::Unclaimed).all(),
+        );
+    }
+    text
+}
+
+/// The comparisons of a paper, without those that no page lists.
+fn comparisons(results: &Results) -> String {
+    let mut text = "| figure | quantity | paper | here | unit | here / paper | kind | verdict |\n\
+                    |---|---|---|---|---|---|---|---|\n"
+        .to_owned();
+    let listed = |line: &&Comparison| {
+        !UNLISTED.contains(&format!("{} {}", line.figure, results.paper).as_str())
+    };
+    for line in results.comparisons.iter().filter(listed) {
+        let paper = match &line.paper {
+            Value::Number(value) => number(*value),
+            Value::Words(words) => words.clone(),
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {paper} | {} | {} | {} | {} | {} |",
+            line.figure,
+            line.quantity,
+            line.ours.map_or_else(|| "–".to_owned(), number),
+            line.unit,
+            line.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
+            line.kind.name(),
+            match line.verdict {
+                Some(Verdict::Agrees) => "agrees",
+                Some(Verdict::SignAlone) => "**sign alone**",
+                Some(Verdict::Differs) => "**differs**",
+                Some(Verdict::NoEvidence) => "matches",
+                None => "",
+            },
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_at_a_hundred_columns() {
+        let word = "a".repeat(49);
+        // 49 + 1 + 49 is 99, and 49 + 1 + 50 is 100.
+        assert_eq!(wrapped(&format!("{word} {word} b")), format!("{word} {word}\nb\n"));
+        assert_eq!(wrapped(&format!("{word} {word}b c")), format!("{word} {word}b\nc\n"));
+    }
+
+    #[test]
+    fn a_page_is_filled_between_its_marks() {
+        let page: Page = ("page.md", |_, name| (name == "it").then(|| "new\n".to_owned()));
+        let text = "a\n<!-- reproduce it -->\nold\n<!-- /reproduce -->\nb\n";
+        let filled = |text: &str| filled(page, text, &[]);
+        assert_eq!(filled(text).unwrap(), text.replace("old", "new"));
+        assert!(filled("<!-- reproduce it -->\nold").unwrap_err().contains("has no"));
+        assert!(filled(&text.replace(" it ", " that ")).unwrap_err().contains("`that`"));
+    }
+}
