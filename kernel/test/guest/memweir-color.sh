@@ -33,7 +33,7 @@ check "the group is gone" no_group_is_left
 check "children are colored" run 0 color_run --colors 5,9 -- \
     sh -c 'fill 8 220 & fill 8 220 || exit 1; wait $!'
 check "colors of banks and cache" run 0 color_run --colors 0-31 --cache 8M:16 --cache-colors 0-63 -- fill 8
-check "a program that fails" run 1 color_run --colors 0 -- sh -c 'exit 7'
+check "a program that fails" run 7 color_run --colors 0 -- sh -c 'exit 7'
 check "its status is told" said "ended with status 7"
 check "an absent program" run 3 color_run --colors 0 -- /absent
 check "and no map remains" [ -z "$(cat $loaded)" ]
@@ -58,7 +58,7 @@ check "the map goes with the last" [ -z "$(cat $loaded)" ]
 check "spill" run 0 color_run --colors 0 --on-shortage spill --json /tmp/json -- fill 64
 check "is told" said "pages have other colors"
 check "and counted" counted color_spill /tmp/json -ge 8192
-check "refuse" run 1 color_run --colors 0 --on-shortage refuse --json /tmp/json -- fill 64
+check "refuse" run 137 color_run --colors 0 --on-shortage refuse --json /tmp/json -- fill 64
 check "ends the program" said "was ended by signal 9"
 check "and is counted" counted color_oom /tmp/json -ge 1
 put 128M /sys/block/zram0/disksize

@@ -54,10 +54,10 @@ check "the areas in use serve, too" run 0 page_run --json /tmp/json -- fill 64
 check "in place" counted direct_reads /tmp/json -ge 8192
 swapoff /dev/pmem0
 
-check "no room at all" run 1 page_run --json /tmp/json -- fill 64
+check "no room at all" run 137 page_run --json /tmp/json -- fill 64
 check "the killer's victim" said "was ended by signal 9"
 check "is counted" counted oom_kills /tmp/json -ge 1
-check "a program that fails" run 1 page_run --swap /dev/pmem0 -- sh -c 'exit 7'
+check "a program that fails" run 7 page_run --swap /dev/pmem0 -- sh -c 'exit 7'
 check "its status is told" said "ended with status 7"
 check "too little memory" run 2 memweir page run --kernel --dram 4K -- true
 check "no swap is left" no_swap_is_used

@@ -42,7 +42,8 @@ make_initramfs() {
     cpio=$1 suite_script=$2
     shift 2
     root=$(mktemp -d "$scratch/root.XXXXXX")
-    mkdir -p "$root/bin" "$root/data" "$root/dev" "$root/proc" "$root/sys" "$root/tmp" "$root/cg"
+    mkdir -p "$root/bin" "$root/data" "$root/dev" "$root/proc" "$root/run" "$root/sys" \
+        "$root/tmp" "$root/cg"
     cp "$(command -v busybox)" "$root/bin/busybox"
     for applet in $(busybox --list); do
         [ "$applet" = busybox ] || ln -s busybox "$root/bin/$applet"

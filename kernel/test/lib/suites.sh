@@ -3,7 +3,7 @@
 # load_suite NAME: its variables.
 load_suite() {
     about='' tier=test series='' patches_extra='' config=base cpus='2 4' append='' programs='' script=''
-    files='' commands='' memweir=no machine='' seconds=900
+    files='' commands='' memweir=no machine='' seconds=900 baseline='' budgets=''
     [ -f "$here/suites/$1.suite" ] ||
         die "no suite $1; there are: $(cd "$here/suites" && echo *.suite | sed 's/\.suite//g')"
     # shellcheck disable=SC1090
@@ -18,6 +18,17 @@ suites() {
         case " $* " in
         *" $tier "*) [ "$series" = stock ] || [ -d "$kernel/$series" ] && echo "$name" ;;
         esac
+    done
+}
+
+# with_baselines SUITE...: sets $wanted: these, and before them the suites whose costs theirs are compared with.
+with_baselines() {
+    wanted=
+    for named; do
+        load_suite "$named"
+        for each in $baseline "$named"; do
+            case " $wanted " in *" $each "*) ;; *) wanted="$wanted $each" ;; esac
+        done
     done
 }
 
