@@ -1,21 +1,21 @@
 //! `memweir calibrate`: measures this machine's memory bus and writes `platform.toml`.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use memweir_core::BytesPerSec;
 use memweir_linux::hog::Kernel;
 use memweir_run::calibrate::{
-    CalibrateError, CalibrateOptions, CalibrateProgress, Stage, calibrate,
+    CalibrateError, CalibrateOptions, CalibrateProgress, Stage, calibrate, partial_path,
 };
 use memweir_run::hog::array_size;
-use memweir_run::platform::{Effort, Machine, Platform, Target};
+use memweir_run::platform::{Effort, Machine, Platform, PlatformError, Target};
 
 use crate::failure::{Failure, Outcome};
 use crate::hog::{allowed, kernels};
-use crate::output;
 use crate::render::plot;
+use crate::{interrupt, output};
 
 /// Options of `memweir calibrate`.
 #[derive(Debug, clap::Args)]
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 impl From<CalibrateError> for Failure {
     fn from(error: CalibrateError) -> Self {
         match error {
-            CalibrateError::File(error) => error.into(),
+            CalibrateError::File(PlatformError::Io { path, source }) => Self::write(&path, source),
             other => Self::Machine(other.to_string()),
         }
     }
@@ -57,6 +57,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     for path in [&args.svg, &args.json] {
         output::writable(path.as_deref())?;
     }
+    output::writable(args.platform.as_deref())?;
     let path = match &args.platform {
         Some(path) => path.clone(),
         None => Platform::default_path().map_err(|error| Failure::Machine(error.to_string()))?,
@@ -75,9 +76,13 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent:>3} % {msg:<32}") {
         bar.set_style(style);
     }
-    let platform = calibrate(&options, machine, &mut |progress| show(&bar, &progress));
+    let stop = interrupt::catch()?;
+    let platform = calibrate(&options, machine, &mut |progress| show(&bar, &progress), stop);
     bar.finish_and_clear();
-    let platform = platform?;
+    let platform = match platform {
+        Err(CalibrateError::Interrupted) => return interrupted(&partial_path(&path)),
+        platform => platform?,
+    };
     if let Some(path) = &args.svg {
         plot::calibration::figure(&platform).write(path)?;
     }
@@ -88,6 +93,18 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         output::print(&format!("{}\nwritten to {}\n", text(&platform), path.display()))?;
     }
     Ok(Outcome::Success)
+}
+
+/// Shows what was measured before a signal came.
+fn interrupted(partial: &Path) -> Result<Outcome, Failure> {
+    let measured = Platform::load(partial).map_or_else(
+        |_| "interrupted before the first point\n".to_owned(),
+        |platform| {
+            format!("{}\ninterrupted; its points are in {}\n", text(&platform), partial.display())
+        },
+    );
+    output::print(&measured)?;
+    Ok(Outcome::Interrupted)
 }
 
 fn show(bar: &ProgressBar, progress: &CalibrateProgress) {

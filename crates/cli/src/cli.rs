@@ -2,7 +2,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::failure::EXIT_CODES;
+use crate::failure::{EXIT_CODES, PROGRAM_EXIT_CODES};
 use crate::{
     calibrate, color, completions, doctor, dram, emulate, hog, hogsim, man, map, page, profile,
     replay, reproduce, run, sim, store,
@@ -77,10 +77,14 @@ pub(crate) enum Command {
 }
 
 /// The command line with the parts of its help that come from tables.
-pub(crate) fn command() -> clap::Command {
+#[must_use]
+pub fn command() -> clap::Command {
     Cli::command().mut_subcommands(|sub| match sub.get_name() {
         "run" => sub.after_long_help(run::help::after()),
         "sim" => sub.after_long_help(sim::help::after()),
+        "color" => sub
+            .after_long_help(EXIT_CODES)
+            .mut_subcommand("run", |run| run.after_long_help(PROGRAM_EXIT_CODES)),
         _ => sub.after_long_help(EXIT_CODES),
     })
 }

@@ -13,7 +13,9 @@ use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::{batch as render, comparison as render_comparison};
 use crate::run::watcher::Watcher;
-use crate::run::{block_signals, outcome, plot_comparison, plot_run, with_notes, worst};
+use crate::run::{
+    block_signals, ended, outcome, plot_comparison, plot_run, whole, with_notes, worst,
+};
 
 /// Emulates the batch and shows what it did.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
@@ -33,18 +35,18 @@ fn once(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
     let report = emulate(&plan.batch, &plan.options, &mut watcher);
     let (notes, mut timelines) = watcher.finish();
     let report = report?;
-    if let Some(path) = &args.json {
-        output::json(path, &report)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&with_notes(&notes, &show(&report)))?;
-    }
-    if let (Some(path), Some(rows)) = (&args.plot, timelines.pop()) {
-        plot_run(&report.batch, rows, path)?;
-    }
+    let printed = match output::is_stdout(args.json.as_deref()) {
+        true => Ok(()),
+        false => output::print(&with_notes(&notes, &show(&report))),
+    };
+    let json = args.json.as_ref().map(|path| output::json(path, &report));
+    let plot = args.plot.as_ref().zip(timelines.pop());
+    let plot = plot.map(|(path, rows)| plot_run(&report.batch, rows, path));
+    let written = output::each([Some(printed), json, plot].into_iter().flatten());
+    let written = written.and(whole(&report.batch));
     match args.verify && outcome(&report.batch) != Outcome::Interrupted {
-        true => verify(args, plan, &report),
-        false => Ok(outcome(&report.batch)),
+        true => ended(verify(args, plan, &report)?, written),
+        false => ended(outcome(&report.batch), written),
     }
 }
 
@@ -54,17 +56,20 @@ fn several(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
     let emulation = emulate_each(&plan.batch, &plan.options, options, &mut watcher);
     let (notes, timelines) = watcher.finish();
     let emulation: Emulation = emulation?;
-    if let Some(path) = &args.json {
-        output::json(path, &emulation)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        let text = machine(&emulation.machine) + &render_comparison::report(&emulation.comparison);
-        output::print(&with_notes(&notes, &text))?;
-    }
-    if let Some(path) = &args.plot {
-        plot_comparison(&emulation.comparison, timelines, options, path)?;
-    }
-    Ok(worst(&emulation.comparison))
+    let comparison = &emulation.comparison;
+    let printed = match output::is_stdout(args.json.as_deref()) {
+        true => Ok(()),
+        false => {
+            let text = machine(&emulation.machine) + &render_comparison::report(comparison);
+            output::print(&with_notes(&notes, &text))
+        }
+    };
+    let json = args.json.as_ref().map(|path| output::json(path, &emulation));
+    let plot = args.plot.as_ref();
+    let plot = plot.map(|path| plot_comparison(comparison, timelines, options, path));
+    let written = output::each([Some(printed), json, plot].into_iter().flatten());
+    let whole = output::each(comparison.runs.iter().map(|run| whole(&run.report)));
+    ended(worst(comparison), written.and(whole))
 }
 
 /// Emulates the batch once more and compares.

@@ -13,13 +13,22 @@ use memweir_sim::SimError;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything ended well
-    1  a job failed; a replay decided differently under the same policy; a memory broke a rule;
-       no map was found
+    1  a job failed; the runs of a profile ended differently; a replay decided differently under
+       the same policy; a memory broke a rule; no map was found; a trace was truncated
     2  wrong usage or wrong input; nothing was started
     3  this machine cannot do it: no such meter, mechanism or permission
     4  a result could not be written
     5  memweir found a fault of its own
   130  interrupted";
+
+/// The exit codes of the commands that wrap one program.
+pub(crate) const PROGRAM_EXIT_CODES: &str = "\
+Exit codes:
+  that of the program, or 128 + N if signal N ended it; without the program's end:
+    2  wrong usage or wrong input; nothing was started
+    3  this machine cannot do it: no such mechanism or permission
+    4  a result could not be written
+    5  memweir found a fault of its own";
 
 /// How a command that did its work ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +43,14 @@ pub(crate) enum Outcome {
     Violation,
     /// No map was found.
     Refused,
+    /// A trace was truncated and may have lost accesses.
+    Truncated,
     /// The machine cannot do it, and the result says so.
     Impossible,
     /// A signal ended the work.
     Interrupted,
+    /// The program that the command wrapped ended with this status.
+    Program(u8),
 }
 
 /// Why a command did not do its work.
@@ -57,6 +70,9 @@ pub(crate) enum Failure {
         /// Why not.
         source: io::Error,
     },
+    /// A signal ended the work.
+    #[error("{0}")]
+    Interrupted(String),
     /// A fault of this program: its results are of no use.
     #[error("a fault of memweir: {0}")]
     Fault(String),
@@ -96,6 +112,7 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Input(input) => Self::Input(input),
+            RunError::Output { path, source } => Self::write(&path, source),
             other => Self::Machine(other.to_string()),
         }
     }
@@ -108,6 +125,7 @@ impl From<&Failure> for ExitCode {
             Failure::Machine(_) => 3,
             Failure::Write { .. } | Failure::Plot(_) => 4,
             Failure::Fault(_) => 5,
+            Failure::Interrupted(_) => 130,
         })
     }
 }
@@ -116,9 +134,14 @@ impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         Self::from(match outcome {
             Outcome::Success => 0,
-            Outcome::JobFailed | Outcome::Different | Outcome::Violation | Outcome::Refused => 1,
+            Outcome::JobFailed
+            | Outcome::Different
+            | Outcome::Violation
+            | Outcome::Refused
+            | Outcome::Truncated => 1,
             Outcome::Impossible => 3,
             Outcome::Interrupted => 130,
+            Outcome::Program(status) => status,
         })
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use memweir_linux::memory_group::MemoryGroup;
 use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use crate::failure::{Failure, Outcome};
@@ -26,15 +27,27 @@ pub(crate) struct Program<'a> {
     pub(crate) group: Option<&'a MemoryGroup>,
 }
 
-/// Runs the program to its end, and looks at it each `interval`. A signal for this command goes on to
-/// the program, so that counters and settings are always taken care of.
+/// Signals that go on to the program: requests to end, and those whose meaning it defines itself.
+const FORWARDED: [Signal; 6] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+];
+
+/// `si_code` of signals that the kernel sends, among them those of a terminal's keys.
+const SI_KERNEL: i32 = 0x80;
+
+/// Runs the program to its end, and looks at it each `interval`. Signals that this command receives
+/// go on to the program, so this command always lives to report and to restore settings.
 pub(crate) fn run(
     program: &Program<'_>,
     interval: Duration,
     mut look: impl FnMut(),
 ) -> Result<ExitStatus, Failure> {
-    let signals: SigSet =
-        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT].into_iter().collect();
+    let signals: SigSet = FORWARDED.into_iter().collect();
     let machine =
         |what: &str, error: &dyn std::fmt::Display| Failure::Machine(format!("{what}: {error}"));
     let before = SigSet::thread_get_mask().map_err(|e| machine("signals", &e))?;
@@ -48,14 +61,9 @@ pub(crate) fn run(
     }
     let mut child = spawn(command, before).map_err(|e| machine(&name, &e))?;
     let process = Pid::from_raw(child.id() as i32);
-    std::thread::spawn(move || {
-        while let Ok(signal) = signals.wait() {
-            // The terminal tells the program by itself.
-            if !matches!(signal, Signal::SIGINT | Signal::SIGQUIT) {
-                let _ = kill(process, signal);
-            }
-        }
-    });
+    let source = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)
+        .map_err(|e| machine("signals", &e))?;
+    std::thread::spawn(move || forward(&source, process));
     let (ended, end) = channel();
     std::thread::spawn(move || ended.send(child.wait()));
     loop {
@@ -65,6 +73,18 @@ pub(crate) fn run(
                 return Err(machine(&name, &"nobody waits for it any more"));
             }
             Ok(status) => return status.map_err(|e| machine(&name, &e)),
+        }
+    }
+}
+
+/// Passes signals on to the program for as long as this command runs. The terminal sends its own
+/// signals to the whole foreground group, so the program has received those already.
+fn forward(source: &SignalFd, program: Pid) {
+    while let Ok(Some(received)) = source.read_signal() {
+        let signal = Signal::try_from(received.ssi_signo as i32);
+        if let (Ok(signal), true) = (signal, received.ssi_code != SI_KERNEL) {
+            // The program may have ended meanwhile.
+            let _ = kill(program, signal);
         }
     }
 }
@@ -89,9 +109,11 @@ pub(crate) fn tell(command: &[OsString], status: ExitStatus) {
     }
 }
 
-/// What the end of the program means for this command.
+/// Ends this command as the program ended: with its status, or with 128 and the number of the
+/// signal that ended it, as shells and other wrappers do.
 pub(crate) fn outcome(status: ExitStatus) -> Outcome {
-    if status.success() { Outcome::Success } else { Outcome::JobFailed }
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    Outcome::Program(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
 }
 
 /// The words of a command as text, for reports.

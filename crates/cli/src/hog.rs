@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use memweir_core::input::InputError;
-use memweir_core::{Bytes, Nanos};
+use memweir_core::{Bytes, LINE_BYTES, Nanos};
 use memweir_linux::hog::Kernel;
 use memweir_run::hog::{HogOptions, HogReport, Limit, array_size, hog};
 use memweir_run::platform::Machine;
 
 use crate::failure::{Failure, Outcome};
-use crate::output;
 use crate::render::text::{Align, count, rate, seconds, table};
 use crate::value::{duration, size};
+use crate::{interrupt, output};
 
 /// Options of `memweir hog`.
 #[derive(Debug, clap::Args)]
@@ -74,6 +74,15 @@ impl Common {
     pub(crate) fn options(&self, kernel: Kernel) -> Result<HogOptions, Failure> {
         let here = Machine::here();
         let cpus = if self.cpus.is_empty() { Vec::new() } else { allowed(&self.cpus)? };
+        if let Some(array) = self.array.filter(|array| array.0 < LINE_BYTES) {
+            return Err(InputError::new(
+                "command line",
+                format!("an array of {array} holds no line"),
+            )
+            .key("--array")
+            .help(format!("the smallest is {LINE_BYTES} B, one cache line"))
+            .into());
+        }
         let default = || array_size(here.caches.as_ref(), cpus.len(), here.memory);
         Ok(HogOptions {
             kernel,
@@ -91,7 +100,7 @@ impl Common {
         if !output::is_stdout(self.json.as_deref()) {
             output::print(&text(report))?;
         }
-        Ok(Outcome::Success)
+        Ok(if report.interrupted { Outcome::Interrupted } else { Outcome::Success })
     }
 }
 
@@ -99,7 +108,8 @@ impl Common {
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.common.json.as_deref())?;
     let options = args.common.options(args.kernel)?;
-    let report = hog(&options, args.idle).map_err(|error| Failure::Machine(error.to_string()))?;
+    let report = hog(&options, args.idle, interrupt::catch()?)
+        .map_err(|error| Failure::Machine(error.to_string()))?;
     args.common.show(&report)
 }
 
@@ -131,6 +141,9 @@ fn text(report: &HogReport) -> String {
     if let Some(demand) = report.demand {
         let _ = write!(text, "; {} were demanded of each", rate(demand));
     }
+    if report.interrupted {
+        text.push_str("; a signal ended it early");
+    }
     text.push('\n');
     text
 }
@@ -157,6 +170,7 @@ mod tests {
             bytes: 0,
             seconds: 1.5,
             bandwidth: 22.4e9,
+            interrupted: false,
             instances: vec![instance(0), instance(1)],
         };
         let text = text(&report);

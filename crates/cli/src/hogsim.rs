@@ -10,6 +10,7 @@ use memweir_run::segment::{self, Segment, Shape};
 
 use crate::failure::{Failure, Outcome};
 use crate::hog::{Common, kernels};
+use crate::interrupt;
 use crate::value::bandwidth;
 
 /// Options of `memweir hogsim`.
@@ -68,7 +69,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         std::fs::write(path, plan.to_text()).map_err(|error| Failure::write(path, error))?;
     }
     let options = args.common.options(plan.kernel())?;
-    let report = hogsim(&options, &plan).map_err(|error| Failure::Machine(error.to_string()))?;
+    let report = hogsim(&options, &plan, interrupt::catch()?)
+        .map_err(|error| Failure::Machine(error.to_string()))?;
     args.common.show(&report)
 }
 
@@ -80,6 +82,13 @@ fn load(args: &Args) -> Result<Load, Failure> {
                 .into());
         }
         let ceiling = idle_table(args)?.fastest();
+        if mean > ceiling {
+            let reason = format!("one core reaches {ceiling} here, not {mean}");
+            return Err(InputError::new("command line", reason)
+                .key("--synthetic")
+                .help("name a lower mean, or run an instance on each of several CPUs (--cpus)")
+                .into());
+        }
         let shape = Shape { mean, burstiness: args.burstiness, ceiling };
         return Ok(Load::Segment(segment::synthetic(&shape, args.seed)));
     }
@@ -109,7 +118,19 @@ fn plan_of(segment: &Segment, args: &Args) -> Result<Plan, Failure> {
         std::fs::write(path, segment::to_text(segment))
             .map_err(|error| Failure::write(path, error))?;
     }
-    Ok(Plan::of_segment(segment, &idle_table(args)?))
+    let table = idle_table(args)?;
+    // Rounding in the file of a segment is no excess.
+    let fastest = table.fastest() * 1.001;
+    let beyond = segment.rates().iter().filter(|rate| **rate > fastest).count();
+    if beyond > 0 {
+        eprintln!(
+            "memweir: {beyond} of {} intervals ask for more than the {} that one core reaches, and \
+             take longer",
+            segment.rates().len(),
+            table.fastest()
+        );
+    }
+    Ok(Plan::of_segment(segment, &table))
 }
 
 fn idle_table(args: &Args) -> Result<IdleTable, Failure> {

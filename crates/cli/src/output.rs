@@ -1,9 +1,10 @@
 //! Where results go: files, standard output, and JSON.
 
-use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
+use memweir_run::files;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -25,25 +26,64 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes `value` as JSON to the file, or to standard output for `-`.
+/// A result with the command that gave it.
+#[derive(Serialize)]
+struct Described<'a, T> {
+    memweir: Provenance,
+    #[serde(flatten)]
+    result: &'a T,
+}
+
+/// The program and the arguments behind a result.
+#[derive(Serialize)]
+struct Provenance {
+    version: &'static str,
+    arguments: Vec<String>,
+}
+
+impl Provenance {
+    fn of_this_run() -> Self {
+        let arguments = std::env::args_os().skip(1);
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            arguments: arguments.map(|argument| argument.to_string_lossy().into_owned()).collect(),
+        }
+    }
+}
+
+/// Writes `value`, a structure, as JSON to the file, or to standard output for `-`. Version and
+/// arguments of this run stand before its fields. A file appears whole or not at all.
 pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
+    let described = Described { memweir: Provenance::of_this_run(), result: value };
+    plain_json(path, &described)
+}
+
+/// Writes `value` as JSON as it is: a list, or a file with a format of its own.
+pub(crate) fn plain_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
     let fail = |error: io::Error| Failure::write(path, error);
     let mut text = serde_json::to_string_pretty(value).map_err(|error| fail(error.into()))?;
     text.push('\n');
     if is_stdout(Some(path)) {
         return print(&text);
     }
-    let mut file = BufWriter::new(File::create(path).map_err(fail)?);
-    file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(fail)
+    files::write_atomically(path, text.as_bytes()).map_err(fail)
 }
 
-/// Refuses a result file that cannot be written, before the work that fills it.
+/// Writes every result, and returns the first failure after all were tried: a result that cannot be
+/// written takes no other with it.
+pub(crate) fn each(results: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
+    results.into_iter().fold(Ok(()), Result::and)
+}
+
+/// Refuses a result file that cannot be written, before the work that fills it. Leaves no empty
+/// file behind.
 pub(crate) fn writable(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path.filter(|path| !is_stdout(Some(path))) else { return Ok(()) };
-    File::options()
-        .append(true)
-        .create(true)
-        .open(path)
-        .map(|_| ())
-        .map_err(|error| Failure::write(path, error))
+    let existed = path.exists();
+    let opened = File::options().append(true).create(true).open(path);
+    opened.map_err(|error| Failure::write(path, error))?;
+    if !existed {
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
 }

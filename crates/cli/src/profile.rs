@@ -12,9 +12,9 @@ use memweir_linux::MeterKind;
 use memweir_linux::qemu::QemuPaths;
 use memweir_run::options;
 use memweir_run::profile::{
-    Check, ProfileError, ProfileOptions, ProfileProgress, ProgramOutput, input_of, profile,
+    Check, Isolation, ProfileError, ProfileOptions, ProfileProgress, Profiled, ProgramOutput,
+    input_of, profile,
 };
-use memweir_run::recording::Recording;
 use memweir_run::store::{Invocation, ProgramKey, Store};
 
 use crate::failure::{Failure, Outcome};
@@ -50,6 +50,11 @@ pub(crate) struct Args {
     /// Caches that the software meter models, instead of this machine's
     #[arg(long, value_name = "FILE")]
     caches: Option<PathBuf>,
+    /// Isolation of the runs' files: overlay (a private view of the working directory and of those
+    /// that arguments name), copy (of the working directory) or none (the program writes in place)
+    /// [default: the first that works]
+    #[arg(long, value_name = "NAME")]
+    isolation: Option<Isolation>,
     /// The qemu-x86_64 of the software meter [default: from PATH]
     #[arg(long, value_name = "FILE")]
     qemu: Option<PathBuf>,
@@ -84,6 +89,8 @@ impl From<ProfileError> for Failure {
     fn from(error: ProfileError) -> Self {
         match error {
             ProfileError::Invalid(input) => Self::Input(input),
+            ProfileError::Output { path, source } => Self::write(&path, source),
+            ProfileError::Interrupted(_) => Self::Interrupted(error.to_string()),
             other => Self::Machine(other.to_string()),
         }
     }
@@ -114,6 +121,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         caches,
         // The program's output would be mixed with the report.
         output: ProgramOutput::Discard,
+        isolation: args.isolation,
         qemu: QemuPaths { emulator: args.qemu.clone(), plugin: args.plugin.clone() },
         perf_events: args.events.clone(),
         media,
@@ -124,35 +132,48 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let profiled = profile(&invocation, &options, &mut |progress| show(&bar, progress));
     bar.finish_and_clear();
     let profiled = profiled?;
-    if !args.no_store {
-        keep(args.store.as_deref(), &invocation, &profiled.recording)?;
-    }
-    if let Some(path) = &args.svg {
-        render::figure(&profiled.recording).write(path)?;
-    }
-    if let Some(path) = &args.recording {
-        let saved = profiled.recording.save(path);
-        saved.map_err(|error| Failure::write(path, io::Error::other(error)))?;
-    }
-    if let Some(path) = &args.json {
-        output::json(path, &profiled.report)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        let notice = input.notice.map_or(String::new(), |notice| format!("{notice}\n"));
-        output::print(&(notice + &render::report(&profiled)))?;
-    }
-    Ok(if profiled.report.exit_code == 0 { Outcome::Success } else { Outcome::JobFailed })
+    let notice = input.notice.map_or(String::new(), |notice| format!("{notice}\n"));
+    write(args, &invocation, &profiled, notice)?;
+    let useful = profiled.report.exit_code == 0 && profiled.report.unusable.is_none();
+    Ok(if useful { Outcome::Success } else { Outcome::JobFailed })
 }
 
-/// Puts a profile into the store.
+/// Prints the profile below `notice`, writes the files that were asked for, and fills the store. A
+/// recording is made of a profile alone: whoever reads the file later is not told more.
+fn write(
+    args: &Args,
+    invocation: &Invocation,
+    profiled: &Profiled,
+    notice: String,
+) -> Result<(), Failure> {
+    let usable = profiled.report.unusable.is_none();
+    let printed = match output::is_stdout(args.json.as_deref()) {
+        true => Ok(()),
+        false => output::print(&(notice + &render::report(profiled))),
+    };
+    let json = args.json.as_ref().map(|path| output::json(path, &profiled.report));
+    let figure = args.svg.as_ref().map(|path| Ok(render::figure(&profiled.recording).write(path)?));
+    let recording = args.recording.as_ref().filter(|_| usable).map(|path| {
+        let saved = profiled.recording.save(path);
+        saved.map_err(|error| Failure::write(path, io::Error::other(error)))
+    });
+    let stored = (!args.no_store).then(|| keep(args.store.as_deref(), invocation, profiled));
+    output::each([Some(printed), json, figure, recording, stored].into_iter().flatten())
+}
+
+/// Puts a profile into the store, if its runs make one.
 pub(crate) fn keep(
     store: Option<&Path>,
     invocation: &Invocation,
-    recording: &Recording,
+    profiled: &Profiled,
 ) -> Result<(), Failure> {
     let key = ProgramKey::of(invocation)
         .map_err(|error| Failure::Machine(format!("{}: {error}", invocation.program.display())))?;
-    Ok(Store::open(store)?.put(&key, recording)?)
+    let stored = Store::open(store).and_then(|store| profiled.keep(&store, &key));
+    stored.map_err(|error| Failure::Write {
+        what: "the profile".to_owned(),
+        source: io::Error::other(error),
+    })
 }
 
 /// A line at the foot of the terminal; nothing where standard error is none.

@@ -1,9 +1,10 @@
 //! `memweir replay`: a recorded scheduler decides once more.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
 use memweir_core::{BytesPerSec, JobId};
+use memweir_policy::SchedulerConfig;
 use memweir_policy::record::{Answer, Difference, Record, Replay, replay};
 use memweir_run::decisions;
 use memweir_run::options;
@@ -47,7 +48,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         outcome.differences.retain(Difference::concerns_jobs);
     }
     if let Some(path) = &args.json {
-        output::json(path, &Replayed::new(&record, policy, &outcome))?;
+        output::json(path, &Replayed::new(&args.record, &record, policy, &outcome))?;
     }
     if !output::is_stdout(args.json.as_deref()) {
         output::print(&render::report(&record, policy, &outcome, args.limit))?;
@@ -58,6 +59,9 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 /// A replay in JSON.
 #[derive(Debug, Serialize)]
 struct Replayed<'a> {
+    version: &'static str,
+    record: &'a Path,
+    config: &'a SchedulerConfig,
     recorded_policy: &'a str,
     policy: &'a str,
     jobs: &'a [String],
@@ -94,7 +98,7 @@ struct Reason {
 }
 
 impl<'a> Replayed<'a> {
-    fn new(record: &'a Record, policy: &'a str, replay: &Replay) -> Self {
+    fn new(path: &'a Path, record: &'a Record, policy: &'a str, replay: &Replay) -> Self {
         let name = |job: &JobId| record.header.name(*job);
         let answered = |answer: &Answer, reasons: &[(JobId, &'static str)]| {
             let decision = match answer {
@@ -120,6 +124,9 @@ impl<'a> Replayed<'a> {
             replayed: answered(&difference.replayed, &difference.reasons),
         };
         Self {
+            version: env!("CARGO_PKG_VERSION"),
+            record: path,
+            config: &record.header.config,
             recorded_policy: &record.header.config.policy,
             policy,
             jobs: &record.header.jobs,

@@ -8,9 +8,10 @@ use std::time::Duration;
 use clap::builder::PossibleValue;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use memweir_reproduce::html;
+use memweir_reproduce::score::Verdict;
 use memweir_reproduce::source::Value;
 use memweir_reproduce::{Effort, Failed, Observer, Options, PaperName, Report, Stop, reproduce};
-use memweir_run::files::write_atomically;
+use memweir_run::files::{check_writable, write_atomically};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -97,10 +98,9 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         return Err(failure);
     }
     let report = report?;
-    let [agree, disagree, without] = report.tally();
     output::print(&format!(
-        "{}\n{agree} point in the paper's direction, {disagree} do not; for {without} it claims \
-         none\nwritten to {}\n",
+        "{}\n\n{}\nwritten to {}\n",
+        report.score(),
         text(&report),
         desk.directory.join(REPORT).display()
     ))?;
@@ -146,9 +146,27 @@ impl Desk {
         write(REPORT, &html::page(report)?)?;
         write(RESULTS, &report.json())
     }
+
+    /// Keeps the failure, and stops the reproduction if there is one.
+    fn stopping(&self, result: Result<(), Failure>) -> Result<(), Stop> {
+        result.map_err(|failure| {
+            if let Ok(mut kept) = self.failure.lock() {
+                *kept = Some(failure);
+            }
+            Stop
+        })
+    }
 }
 
 impl Observer for Desk {
+    fn starting(&self) -> Result<(), Stop> {
+        let writable = [REPORT, RESULTS].iter().try_for_each(|name| {
+            let path = self.directory.join(name);
+            check_writable(&path).map_err(|error| Failure::write(&path, error))
+        });
+        self.stopping(writable)
+    }
+
     fn advanced(&self, done: u64, total: u64) {
         self.bar.set_length(total);
         self.bar.set_position(done);
@@ -159,12 +177,7 @@ impl Observer for Desk {
     }
 
     fn finished(&self, report: &Report) -> Result<(), Stop> {
-        self.write(report).map_err(|failure| {
-            if let Ok(mut kept) = self.failure.lock() {
-                *kept = Some(failure);
-            }
-            Stop
-        })
+        self.stopping(self.write(report))
     }
 }
 
@@ -176,16 +189,20 @@ fn text(report: &Report) -> String {
         ("paper", Align::Right),
         ("here", Align::Right),
         ("unit", Align::Left),
-        ("direction", Align::Left),
+        ("here / paper", Align::Right),
+        ("kind", Align::Left),
+        ("verdict", Align::Left),
     ];
     let rows = report.comparisons().map(|line| {
         let paper = match &line.paper {
             Value::Number(value) => html::number(*value),
             Value::Words(words) => shortened(words, 28),
         };
-        let direction = match line.direction_agrees {
-            Some(true) => "agrees",
-            Some(false) => "differs",
+        let verdict = match line.verdict {
+            Some(Verdict::Agrees) => "agrees",
+            Some(Verdict::SignAlone) => "sign alone",
+            Some(Verdict::Differs) => "differs",
+            Some(Verdict::NoEvidence) => "matches",
             None => "",
         };
         vec![
@@ -194,7 +211,9 @@ fn text(report: &Report) -> String {
             paper,
             line.ours.map_or_else(|| "-".to_owned(), html::number),
             line.unit.clone(),
-            direction.to_owned(),
+            line.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
+            line.kind.name().to_owned(),
+            verdict.to_owned(),
         ]
     });
     table(&columns, rows.collect())

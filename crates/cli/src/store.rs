@@ -1,10 +1,11 @@
 //! `memweir store`: looking into the profile store and taking things out of it.
 
+use std::io;
 use std::path::PathBuf;
 
 use clap::Subcommand;
 use memweir_core::input::InputError;
-use memweir_run::store::{MediumLines, ProgramState, Store, StoreEntry, StoreError};
+use memweir_run::store::{InputState, MediumLines, ProgramState, Store, StoreEntry, StoreError};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -79,7 +80,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
                 stored
                     .recording
                     .save(&path)
-                    .map_err(|error| Failure::Machine(error.to_string()))?;
+                    .map_err(|error| Failure::write(&path, io::Error::other(error)))?;
             }
         }
         Action::Forget { all: true, .. } => {
@@ -98,7 +99,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
 fn list(store: &Store, json: Option<PathBuf>) -> Result<(), Failure> {
     let entries = store.list()?;
     if let Some(path) = &json {
-        output::json(path, &entries.iter().map(Listed::from).collect::<Vec<_>>())?;
+        output::plain_json(path, &entries.iter().map(Listed::from).collect::<Vec<_>>())?;
     }
     if output::is_stdout(json.as_deref()) {
         return Ok(());
@@ -112,7 +113,9 @@ fn list(store: &Store, json: Option<PathBuf>) -> Result<(), Failure> {
         ("meter", Align::Left),
         ("CPU time", Align::Right),
         ("bandwidth", Align::Right),
+        ("exit", Align::Right),
         ("program", Align::Left),
+        ("inputs", Align::Left),
         ("command", Align::Left),
     ];
     let rows = entries.iter().map(row).collect();
@@ -131,7 +134,9 @@ struct Listed<'a> {
     bandwidth: f64,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     media: &'a [MediumLines],
+    exit_code: Option<i32>,
     program_changed: bool,
+    inputs_changed: Option<bool>,
 }
 
 impl<'a> From<&'a StoreEntry> for Listed<'a> {
@@ -145,7 +150,13 @@ impl<'a> From<&'a StoreEntry> for Listed<'a> {
             wall_s: entry.wall_time.as_secs_f64(),
             bandwidth: entry.bandwidth.0,
             media: &entry.media,
+            exit_code: entry.exit_code,
             program_changed: entry.program == ProgramState::Changed,
+            inputs_changed: match entry.inputs {
+                InputState::Unchanged => Some(false),
+                InputState::Changed(_) => Some(true),
+                InputState::Unrecorded => None,
+            },
         }
     }
 }
@@ -157,9 +168,16 @@ fn row(entry: &StoreEntry) -> Vec<String> {
         entry.meter.clone(),
         seconds(entry.cpu_time.as_secs_f64()),
         rate(entry.bandwidth.0),
+        entry.exit_code.map_or_else(|| "not recorded".to_owned(), |code| code.to_string()),
         match entry.program {
             ProgramState::Changed => "changed since",
-            _ => "as recorded",
+            ProgramState::Unchanged => "as recorded",
+        }
+        .to_owned(),
+        match entry.inputs {
+            InputState::Changed(_) => "changed since",
+            InputState::Unchanged => "as recorded",
+            InputState::Unrecorded => "not recorded",
         }
         .to_owned(),
         text::shortened(&entry.command.join(" "), 60),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use memweir_linux::leftovers::groups;
 
-use crate::{MEMWEIR, median, row};
+use crate::{MEMWEIR, budgeted, median, row};
 
 /// Times that memweir is killed.
 const KILLS: u32 = 50;
@@ -22,7 +22,8 @@ pub(crate) fn measure(place: &Path) {
     };
     let longest = thaws.iter().copied().fold(0.0, f64::max);
     row("SIGKILL to the last job thawed, median", &format!("{:.1} ms", median(thaws) * 1e3), "");
-    row("the same, longest", &format!("{:.1} ms", longest * 1e3), "1000 ms");
+    let measured = format!("{:.1} ms", longest * 1e3);
+    budgeted("the same, longest", &measured, "1000 ms", longest, 1.0);
 }
 
 /// Kills memweir while three of its four jobs are blocked. Seconds until none of them is, or `None`
@@ -39,7 +40,9 @@ fn thaw_after_kill(place: &Path, kill: u32) -> Option<f64> {
         .spawn()
         .expect("memweir runs");
     std::thread::sleep(Duration::from_millis(150 + u64::from(kill) * 7 % 50));
-    let is_ours = |group: &PathBuf| !before.contains(group) && group.join("cgroup.kill").exists();
+    // Not the guardian's.
+    let has_jobs = |group: &PathBuf| group.join("job-0/cgroup.kill").exists();
+    let is_ours = |group: &PathBuf| !before.contains(group) && has_jobs(group);
     let ours: Vec<PathBuf> = groups().into_iter().filter(is_ours).collect();
     let killed = Instant::now();
     memweir.kill().expect("a process of ours");

@@ -1,18 +1,25 @@
-//! Measures what memweir costs, each figure beside its budget: the CPU time of a batch under
-//! `round-robin` against `os`, how long jobs stay blocked when memweir is killed, the slowdown of
-//! the software meter, and what emulation adds to that. Paired, in one run.
+//! Measures what memweir costs, each figure beside its budget: the CPU time and turnaround of a
+//! batch under policies against `os`, its turnaround beside other programs, how long jobs stay
+//! blocked when memweir is killed, the slowdown of the software meter, and what emulation adds to
+//! that. Paired, in one run.
+//!
+//! Fails if a budget is exceeded; one with an interval, if even the low end exceeds it.
 //!
 //! Run with `cargo bench -p memweir --bench budgets`, on a machine that does nothing else, after
-//! `cargo build --release -p memweir-qemu-pmu`. Words behind `--` choose among `policy`, `kill`,
-//! `meter` and `emulation`. `MEMWEIR_PAIRS` is the number of pairs for `policy`: four times as many halve the
-//! width of its interval.
+//! `cargo build --release -p memweir-qemu-pmu`. Words behind `--` choose among `policy`, `share`,
+//! `kill`, `meter` and `emulation`. `MEMWEIR_PAIRS` is the number of pairs for `policy` and
+//! `share`: four times as many halve the width of an interval.
 
 mod death;
 mod emulation;
 mod meter;
+mod pairs;
 mod policy;
+mod share;
 
 use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use nix::sys::resource::{UsageWho, getrusage};
 
@@ -21,18 +28,29 @@ const MEMWEIR: &str = env!("CARGO_BIN_EXE_memweir");
 /// Measures in a directory and prints rows.
 type Part = fn(&Path);
 
-fn main() {
+/// Set once a figure exceeds its budget.
+static OVER: AtomicBool = AtomicBool::new(false);
+
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == meter::CHASE) {
-        return meter::chase();
+    let child: Option<fn()> = match arguments.first().map(String::as_str) {
+        Some(meter::CHASE) => Some(meter::chase),
+        Some(meter::STREAM) => Some(meter::stream),
+        Some(policy::WALK) => Some(policy::walk),
+        _ => None,
+    };
+    if let Some(child) = child {
+        child();
+        return ExitCode::SUCCESS;
     }
     // `cargo test --benches` runs this too, and must not measure.
     if !arguments.iter().any(|argument| argument == "--bench") {
-        return;
+        return ExitCode::SUCCESS;
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let parts: [(&str, Part); 4] = [
+    let parts: [(&str, Part); 5] = [
         ("policy", policy::measure),
+        ("share", share::measure),
         ("kill", death::measure),
         ("meter", meter::measure),
         ("emulation", emulation::measure),
@@ -43,10 +61,19 @@ fn main() {
     for (_, measure) in parts.iter().filter(|(name, _)| all || chosen(name)) {
         measure(directory.path());
     }
+    if OVER.load(Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn row(what: &str, measured: &str, budget: &str) {
     println!("{what:<48} {measured:>26} {budget:>10}");
+}
+
+/// A row with a budget: `figure` is what must not exceed `most`, in the same unit.
+fn budgeted(what: &str, measured: &str, budget: &str, figure: f64, most: f64) {
+    // Not a number is over the budget, too.
+    let within = figure <= most;
+    row(what, measured, &format!("{budget}{}", if within { "" } else { " OVER" }));
+    OVER.fetch_or(!within, Relaxed);
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

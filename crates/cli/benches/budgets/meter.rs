@@ -6,10 +6,13 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::{MEMWEIR, children_cpu, median, row};
+use crate::{MEMWEIR, budgeted, children_cpu, median};
 
 /// The first argument with which this program is the pointer chase that it measures.
 pub(crate) const CHASE: &str = "chase";
+
+/// The first argument with which this program is the streaming reader that it measures.
+pub(crate) const STREAM: &str = "stream";
 
 /// Rounds of each pair; the median is reported.
 const ROUNDS: usize = 5;
@@ -18,11 +21,44 @@ pub(crate) fn measure(place: &Path) {
     for (name, content) in [("text", text()), ("numbers", numbers())] {
         std::fs::write(place.join(name), content).expect("a file");
         let gzip = slowdown(place, &["gzip", "-6", "-c", name]);
-        row(&format!("software meter, gzip of {name}"), &format!("{gzip:.1} x"), "8.0 x");
+        let what = format!("software meter, gzip of {name}");
+        budgeted(&what, &format!("{gzip:.1} x"), "8.0 x", gzip, 8.0);
     }
     let this = std::env::current_exe().expect("a path");
-    let chase = slowdown(place, &[this.to_str().expect("a path in UTF-8"), CHASE]);
-    row("software meter, pointer chase", &format!("{chase:.1} x"), "12.0 x");
+    let this = this.to_str().expect("a path in UTF-8");
+    let chase = slowdown(place, &[this, CHASE]);
+    budgeted("software meter, pointer chase", &format!("{chase:.1} x"), "12.0 x", chase, 12.0);
+    let stream = slowdown(place, &[this, STREAM]);
+    budgeted("software meter, streaming reader", &format!("{stream:.1} x"), "6.0 x", stream, 6.0);
+    for (name, command) in
+        [("gzip of text", &["gzip", "-6", "-c", "text"][..]), ("streaming reader", &[this, STREAM])]
+    {
+        for (sample, budget) in [("all", 6.0), ("10%", 3.0)] {
+            let ratio = median(
+                (0..ROUNDS)
+                    .map(|_| profiled(place, sample, command) / native(place, command))
+                    .collect(),
+            );
+            let what = format!("profile, {sample}, {name}");
+            let (measured, allowed) = (format!("{ratio:.1} x"), format!("{budget:.1} x"));
+            budgeted(&what, &measured, &allowed, ratio, budget);
+        }
+    }
+}
+
+/// CPU time of a whole profile, the native run and memweir's own included.
+fn profiled(place: &Path, sample: &str, command: &[&str]) -> f64 {
+    let before = children_cpu();
+    let status = Command::new(MEMWEIR)
+        .args(["profile", "--meter", "software", "--no-store", "--sample", sample, "--"])
+        .args(command)
+        .current_dir(place)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .expect("memweir runs");
+    assert!(status.success(), "{status}");
+    children_cpu() - before
 }
 
 /// Pseudo-random numbers, from the upper half of a linear congruential generator (Knuth's MMIX).
@@ -72,6 +108,28 @@ pub(crate) fn chase() {
     }
     let place = (0..20_000_000).fold(0, |place, _| next[place as usize]);
     println!("{place}");
+}
+
+/// Ten sums of 256 MiB, by AVX2 loads where the processor has them.
+pub(crate) fn stream() {
+    let numbers: Vec<u64> = (0..256 << 17).collect();
+    let sum = (0..10).map(|_| sum_of(std::hint::black_box(&numbers))).fold(0, u64::wrapping_add);
+    println!("{sum}");
+}
+
+fn sum_of(numbers: &[u64]) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { sum_by_avx2(numbers) };
+    }
+    numbers.iter().copied().fold(0, u64::wrapping_add)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn sum_by_avx2(numbers: &[u64]) -> u64 {
+    numbers.iter().copied().fold(0, u64::wrapping_add)
 }
 
 /// CPU time of a program under the software meter over its native one.

@@ -1,68 +1,49 @@
-//! The CPU time that switching costs: jobs and memweir together, under `round-robin` and `os`.
-//!
-//! A virtual machine's CPU times wander by several percent from second to second, and now and then
-//! one is far off. So there are many short pairs, whose members follow each other at once and
-//! take turns at being first, and the usual difference of a pair is estimated from all of them.
+//! The cost of scheduling whole batches of jobs that live from their caches: decisions, readings of
+//! the meter, switches, and the cache contents that a switch throws out.
 
+use std::hint::black_box;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use memweir_core::metrics::hodges_lehmann;
+use crate::pairs;
 
-use crate::{MEMWEIR, children_cpu, row};
-
-/// Pairs, where `MEMWEIR_PAIRS` does not say how many.
+/// Pairs for each policy, where `MEMWEIR_PAIRS` does not say how many.
 const PAIRS: u32 = 40;
 
-/// A third of a second of CPU work in a shell, on a current core: long enough for each of the
-/// eight jobs to be switched some ten times.
-const WORK: &str = "i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done";
+/// The first argument with which this program is the job that is measured.
+pub(crate) const WALK: &str = "walk";
 
-const LEVEL: f64 = 0.95;
+/// Bytes that a job works on: most of a second-level cache of a current core.
+const WORKING_SET: usize = 1 << 20;
+/// Sweeps over them: some tenths of a second, in which each of eight jobs is switched ten times.
+const SWEEPS: usize = 1600;
 
 pub(crate) fn measure(place: &Path) {
-    let pairs = std::env::var("MEMWEIR_PAIRS")
-        .map_or(PAIRS, |number| number.parse().expect("MEMWEIR_PAIRS is a number"));
-    // Files and caches that the first run warms up.
-    cpu_time(place, "os");
-    let differences: Vec<f64> = (0..pairs).map(|number| difference(place, number)).collect();
-    let (usual, interval) = hodges_lehmann(&differences, LEVEL).expect("at least one pair");
-    let interval = interval.map_or(String::new(), |interval| {
-        format!(" ({:+.2} to {:+.2})", interval.low * 100.0, interval.high * 100.0)
-    });
-    row(
-        "8 CPU-bound jobs, round-robin against os",
-        &format!("{:+.2} %{interval}", usual * 100.0),
-        "+0.50 %",
-    );
-}
-
-/// How much more CPU time one pair took under `round-robin`, as a share (for small differences,
-/// that is their logarithm's).
-fn difference(place: &Path, number: u32) -> f64 {
-    let switched = |place: &Path| cpu_time(place, "round-robin");
-    let free = |place: &Path| cpu_time(place, "os");
-    let (switched, free) = match number % 2 {
-        0 => (switched(place), free(place)),
-        _ => {
-            let free = free(place);
-            (switched(place), free)
-        }
+    let this = std::env::current_exe().expect("a path");
+    let job = |name: &str, bandwidth: &str| {
+        format!(
+            "[[jobs]]\nname = \"{name}\"\ncommand = [{this:?}, \"{WALK}\"]\ninstances = 4\n\
+             expected_time_s = 0.4\nread_bandwidth = {bandwidth}\n"
+        )
     };
-    (switched / free).ln()
+    let jobs = format!("{}{}", job("light", "0.2e9"), job("heavy", "4e9"));
+    std::fs::write(place.join("walks.toml"), jobs).expect("a file");
+    for policy in ["round-robin", "ideal-average"] {
+        let batch = ["--meter", "declared", "walks.toml"];
+        let differences = pairs::measure(place, policy, &batch, PAIRS);
+        let what = format!("8 jobs in their caches, {policy} against os");
+        pairs::print(&format!("{what}: CPU"), differences.iter().map(|d| d.cpu), Some(0.005));
+        let turnarounds = differences.iter().map(|difference| difference.turnaround);
+        pairs::print("the same: turnaround", turnarounds, None);
+    }
 }
 
-/// CPU time of memweir and its jobs, user and system.
-fn cpu_time(place: &Path, policy: &str) -> f64 {
-    let before = children_cpu();
-    let status = Command::new(MEMWEIR)
-        .current_dir(place)
-        .args(["run", "--policy", policy, "--each", "8", "--", "sh", "-c", WORK])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .expect("memweir runs");
-    assert!(status.success(), "{policy}: {status}");
-    children_cpu() - before
+/// The job: sweeps that read and write each line of its working set.
+pub(crate) fn walk() {
+    let mut words = vec![1_u64; WORKING_SET / size_of::<u64>()];
+    for sweep in 0..SWEEPS as u64 {
+        for word in &mut words {
+            *word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(sweep);
+        }
+        black_box(&mut words);
+    }
 }

@@ -1,6 +1,7 @@
 //! `memweir color run`.
 
 mod kernel;
+mod summary;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,10 +17,11 @@ use memweir_core::input::InputError;
 use memweir_core::preload::{Counter, Delivery, Shortage};
 use memweir_linux::preload::{NotStarted, check_program};
 use serde::Serialize;
+use summary::GivenPages;
 
 use crate::failure::{Failure, Outcome};
 use crate::foreground::Program;
-use crate::{foreground, output};
+use crate::{foreground, guardian, output};
 
 /// Options of `memweir color run`.
 #[derive(Debug, clap::Args)]
@@ -118,10 +120,18 @@ struct Ran {
     seconds: f64,
     exit_code: Option<i32>,
     signal: Option<i32>,
+    pages: GivenPages,
+    warnings: Vec<String>,
 }
 
 impl Ran {
-    fn new(args: &Args, status: ExitStatus, begun: Instant) -> Self {
+    fn new(
+        args: &Args,
+        status: ExitStatus,
+        begun: Instant,
+        pages: GivenPages,
+        warning: Option<String>,
+    ) -> Self {
         use std::os::unix::process::ExitStatusExt;
         Self {
             command: foreground::words(&args.command),
@@ -129,6 +139,15 @@ impl Ran {
             seconds: begun.elapsed().as_secs_f64(),
             exit_code: status.code(),
             signal: status.signal(),
+            pages,
+            warnings: warning.into_iter().collect(),
+        }
+    }
+
+    /// Shows the summary, which the program's own output must not be mixed with.
+    fn summarize(&self) {
+        for line in self.pages.lines(&self.colors, self.seconds) {
+            eprintln!("memweir: {line}");
         }
     }
 }
@@ -171,17 +190,25 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         pool_pages: args.pool.0.div_ceil(4096),
         limit_pages: args.limit.map_or(0, |limit| limit.0.div_ceil(4096)),
     };
-    let colored = Colored::prepare(&wish)?;
+    let colored = Colored::prepare(&wish, Some(&guardian::command()))?;
+    let warning = warn();
     let begun = Instant::now();
     let program =
         Program { command: &args.command, environment: colored.environment(), group: None };
     let status = foreground::run(&program, foreground::NEVER, || ())?;
     let totals = colored.totals();
+    let ran = Ran::new(args, status, begun, GivenPages::counted(&totals, &args.colors), warning);
+    ran.summarize();
     tell(args, status, &colored, &totals);
     if let Some(path) = &args.json {
-        output::json(path, &report(Ran::new(args, status, begun), &colored, totals))?;
+        output::json(path, &report(ran, &colored, totals))?;
     }
     Ok(foreground::outcome(status))
+}
+
+/// Shows the warning about virtual machines, and returns it for the JSON.
+fn warn() -> Option<String> {
+    super::virtual_machine().inspect(|warning| eprintln!("memweir: {warning}"))
 }
 
 /// Tells what did not go as asked; all else is in the JSON.

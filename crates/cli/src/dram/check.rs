@@ -17,7 +17,7 @@ use super::devices::DeviceArgs;
 use super::source::Progress;
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, count, table};
+use crate::render::text::{Align, count, counted, table};
 
 /// What is told of a memory that breaks a rule, and how to try it.
 pub(super) const EXAMPLES: &str = "\
@@ -197,8 +197,8 @@ fn shown(report: &Report, places: Option<String>) -> String {
     }
     let rows = report.by_rule.iter().map(|(rule, number)| vec![(*rule).to_owned(), count(*number)]);
     let mut text = format!(
-        "{} violations in {commands} commands up to cycle {end}\n\n{}\n\n",
-        count(report.violations),
+        "{} in {commands} commands up to cycle {end}\n\n{}\n\n",
+        counted(report.violations, "violation"),
         table(&[("rule", Align::Left), ("violations", Align::Right)], rows.collect())
     );
     for found in &report.first {

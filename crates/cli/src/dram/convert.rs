@@ -1,12 +1,13 @@
 //! `memweir dram convert`: a trace in another format.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use memweir_core::input::InputError;
 use memweir_dram::trace::{Format, Header, Totals, Trace, Writer};
+use memweir_run::files::Replacement;
 
+use super::replay::warn_of_truncation;
 use super::source::Progress;
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -43,24 +44,22 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         let error = InputError::new("command line", "a trace cannot be written over itself");
         return Err(error.key("OUT").into());
     }
-    let totals = if output::is_stdout(Some(&args.output)) {
-        copy(args, &mut trace, format, std::io::stdout().lock())?
-    } else {
-        let file = File::create(&args.output).map_err(|e| Failure::write(&args.output, e))?;
-        copy(args, &mut trace, format, file)?
-    };
-    if let Some(cut) = trace.cut() {
-        eprintln!("memweir: {}: {cut}", trace.name());
+    if output::is_stdout(Some(&args.output)) {
+        copy(args, &mut trace, format, std::io::stdout().lock())?;
+        return Ok(warn_of_truncation(&trace));
     }
-    if !output::is_stdout(Some(&args.output)) {
-        output::print(&format!(
-            "{} accesses, {} of them writes, as {}\n",
-            count(totals.accesses()),
-            count(totals.writes),
-            format.name()
-        ))?;
-    }
-    Ok(Outcome::Success)
+    // A conversion that fails must not leave a file that looks like a trace.
+    let fail = |error| Failure::write(&args.output, error);
+    let replacement = Replacement::of(&args.output).map_err(fail)?;
+    let totals = copy(args, &mut trace, format, replacement.file())?;
+    replacement.commit().map_err(fail)?;
+    output::print(&format!(
+        "{} accesses, {} of them writes, as {}\n",
+        count(totals.accesses()),
+        count(totals.writes),
+        format.name()
+    ))?;
+    Ok(warn_of_truncation(&trace))
 }
 
 fn copy(

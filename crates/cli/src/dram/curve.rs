@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
     requests: u64,
     /// Of the random numbers
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// Threads to run on [default: one per core]
     #[arg(long, value_name = "N")]

@@ -1,7 +1,6 @@
 //! Options that say which devices there are. How their controllers behave is said in
 //! [`memory`](super::memory).
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use memweir_core::PhysAddr;
@@ -10,7 +9,7 @@ use memweir_core::units::LINE_BYTES;
 use memweir_dram::config::RefreshPolicy;
 use memweir_dram::{MemoryConfig, MemorySpec};
 
-use super::memory::named;
+use super::memory::{named, with_map};
 use crate::value::place;
 
 /// The memory: its devices, and whether they are refreshed.
@@ -49,9 +48,9 @@ pub(super) struct NvmArgs {
     /// Ranks of each of them [default: the device file's]
     #[arg(long, value_name = "N", requires = "nvm", help_heading = "Second memory")]
     nvm_ranks: Option<u32>,
-    /// Its address map, over addresses that count from its beginning
-    #[arg(long, value_name = "FILE", requires = "nvm", help_heading = "Second memory")]
-    nvm_map: Option<PathBuf>,
+    /// Its address map, over addresses that count from its beginning: as `--map`
+    #[arg(long, value_name = "NAME|FILE", requires = "nvm", help_heading = "Second memory")]
+    nvm_map: Option<String>,
 }
 
 impl DeviceArgs {
@@ -72,8 +71,8 @@ impl NvmArgs {
     ) -> Result<Option<(PhysAddr, MemoryConfig)>, InputError> {
         let Some(nvm) = &self.nvm else { return Ok(None) };
         let mut config = built(nvm, self.nvm_channels, self.nvm_ranks, Side::Second)?;
-        if let Some(path) = &self.nvm_map {
-            config.map = crate::map::read(path)?;
+        if let Some(given) = &self.nvm_map {
+            config = with_map(config, given)?;
         }
         let end = PhysAddr(first.capacity().0);
         let from = self.nvm_from.unwrap_or(end);

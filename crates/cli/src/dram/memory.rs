@@ -1,14 +1,15 @@
 //! Options that say what memory there is and how its controllers behave.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
 use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::MemoryConfig;
-use memweir_dram::config::{PagePolicy, PowerPolicy, Scheduler};
+use memweir_dram::config::{MapLayout, PagePolicy, PowerPolicy, Scheduler};
 
 use super::devices::{DeviceArgs, NvmArgs};
+use crate::render::text::counted;
 use crate::value::refused;
 
 /// The memory and its controllers.
@@ -16,9 +17,11 @@ use crate::value::refused;
 pub(super) struct MemoryArgs {
     #[command(flatten)]
     devices: DeviceArgs,
-    /// An address map [default: byte, channel, column, rank, bank group, bank, row, from bit 0]
-    #[arg(long, value_name = "FILE", help_heading = "Memory")]
-    map: Option<PathBuf>,
+    /// An address map: `interleaved` (neighboring lines in different bank groups), `plain`
+    /// (neighboring lines in one bank group), or a file [default: interleaved where the memory has
+    /// bank groups]
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Memory")]
+    map: Option<String>,
     #[command(flatten)]
     nvm: NvmArgs,
 
@@ -69,10 +72,11 @@ pub(super) fn describe(config: &MemoryConfig) -> String {
     let mut names: Vec<&str> = config.ranks.iter().map(|spec| spec.name.as_str()).collect();
     names.dedup();
     format!(
-        "{}, {} channels of {} ranks, {} page",
+        "{}, {} of {}, {} map, {} page",
         names.join(" + "),
-        config.channels,
-        config.ranks.len(),
+        counted(u64::from(config.channels), "channel"),
+        counted(config.ranks.len() as u64, "rank"),
+        config.map.name,
         config.page
     )
 }
@@ -82,8 +86,8 @@ impl MemoryArgs {
     /// two with `--nvm`.
     pub(super) fn systems(&self) -> Result<Vec<(PhysAddr, MemoryConfig)>, InputError> {
         let mut first = self.devices.config()?;
-        if let Some(path) = &self.map {
-            first.map = crate::map::read(path)?;
+        if let Some(given) = &self.map {
+            first = with_map(first, given)?;
         }
         let self_refresh = self.self_refresh.map(Cycles);
         self.control(&mut first, self_refresh)?;
@@ -114,6 +118,14 @@ impl MemoryArgs {
         config.power =
             PowerPolicy { power_down_after: self.power_down.map(Cycles), self_refresh_after };
         config.validate().map_err(|refusal: Refusal| refusal.written_in("command line"))
+    }
+}
+
+/// The memory with a built-in layout of its address map, or with the map of a file.
+pub(super) fn with_map(config: MemoryConfig, given: &str) -> Result<MemoryConfig, InputError> {
+    match MapLayout::ALL.iter().find(|(name, _)| *name == given) {
+        Some((_, layout)) => Ok(config.with_layout(*layout)),
+        None => Ok(MemoryConfig { map: crate::map::read(Path::new(given))?, ..config }),
     }
 }
 

@@ -10,7 +10,7 @@ use memweir_dram::{MemoryConfig, Stats};
 
 use crate::failure::Failure;
 use crate::render::bars::bar;
-use crate::render::text::{count, percent, rate, seconds};
+use crate::render::text::{count, counted, percent, rate, seconds};
 
 /// Memories, trace and mode, and the address maps as the controllers read them.
 pub(super) fn head(
@@ -22,7 +22,7 @@ pub(super) fn head(
     for (number, (from, config)) in systems.iter().enumerate() {
         let name = if number == 0 { "memory" } else { "second" };
         let place = if number == 0 { String::new() } else { format!(", from {from}") };
-        let channels = plural(u64::from(config.channels), "channel");
+        let channels = counted(u64::from(config.channels), "channel");
         let devices = devices(config);
         let _ = writeln!(text, "{name:<12} {devices}, {channels}, {}{place}", config.capacity());
     }
@@ -59,18 +59,15 @@ pub(super) fn devices(config: &MemoryConfig) -> String {
     let names: Vec<&str> = config.ranks.iter().map(|spec| spec.name.as_str()).collect();
     match names.as_slice() {
         [name, others @ ..] if others.iter().all(|other| other == name) => {
-            format!("{name}, {} per channel", plural(names.len() as u64, "rank"))
+            format!("{name}, {} per channel", counted(names.len() as u64, "rank"))
         }
         names => format!("ranks {}", names.join(" + ")),
     }
 }
 
-fn name_of<T: PartialEq>(all: &[(&'static str, T)], value: T) -> &'static str {
+/// The name of an option's value in its table.
+pub(super) fn name_of<T: PartialEq>(all: &[(&'static str, T)], value: T) -> &'static str {
     all.iter().find(|(_, known)| *known == value).map_or("", |(name, _)| name)
-}
-
-fn plural(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// Which address bits choose what, as the controllers read them.

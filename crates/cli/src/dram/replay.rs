@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::{Cycles, PhysAddr};
+use memweir_dram::config::{RefreshPolicy, Scheduler};
 use memweir_dram::drive::{
     self, DriveError, DrivenParts, Measured, Mode, PartReport, Report, Served,
 };
-use memweir_dram::trace::{Format, Trace};
+use memweir_dram::trace::{Format, Loss, Trace, Truncation};
 use memweir_dram::{Hybrid, MemoryConfig, MemorySystem, Stats};
 use nix::time::{ClockId, clock_gettime};
+use serde::Serialize;
 
 use super::convert::format;
 use super::memory::MemoryArgs;
@@ -75,18 +77,109 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let trace = requests.finish();
     let verdicts = watches.into_iter().zip(ends).map(|(watch, end)| watch.finish(end));
     let verdicts = verdicts.collect::<Result<Vec<_>, _>>()?;
-    if let Some(path) = &args.json {
-        output::json(path, &report)?;
-    }
     if for_people {
         let mut all = Stats::default();
         stats.iter().for_each(|part| all += *part);
         output::print(&render::report(&report, systems[0].1.spec().clock, &all))?;
     }
-    if let Some(cut) = trace.cut() {
-        eprintln!("memweir: {}: {cut}", trace.name());
+    if let Some(path) = &args.json {
+        output::json(path, &Replayed::new(&systems, &trace, args.mode, &report))?;
     }
-    Ok(conclude(&systems, &verdicts))
+    let outcome = conclude(&systems, &verdicts);
+    match warn_of_truncation(&trace) {
+        Outcome::Success => Ok(outcome),
+        truncated => Ok(truncated),
+    }
+}
+
+/// The result of a replay with everything that it depends on.
+#[derive(Serialize)]
+struct Replayed<'a> {
+    memories: Vec<Memory>,
+    mode: String,
+    trace: Source<'a>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// One memory of a replay, and its controllers.
+#[derive(Serialize)]
+struct Memory {
+    devices: Vec<String>,
+    channels: u32,
+    from: u64,
+    bytes: u64,
+    clock_ps: u64,
+    map: String,
+    scheduler: &'static str,
+    page: String,
+    refresh: &'static str,
+    read_queue: u32,
+    write_queue: u32,
+    watermarks: [f64; 2],
+    age_limit_cycles: Option<u64>,
+    power_down_cycles: Option<u64>,
+    self_refresh_cycles: Option<u64>,
+}
+
+/// The trace of a replay.
+#[derive(Serialize)]
+struct Source<'a> {
+    file: &'a str,
+    format: &'static str,
+    addresses: &'static str,
+    /// What was recorded, if the trace says so.
+    recorded: Option<&'a str>,
+    truncated: Option<Truncation>,
+}
+
+impl<'a> Replayed<'a> {
+    fn new(
+        systems: &[(PhysAddr, MemoryConfig)],
+        trace: &'a Trace,
+        mode: Mode,
+        report: &'a Report,
+    ) -> Self {
+        let recorded = Some(trace.header().name.as_str()).filter(|name| !name.is_empty());
+        let source = Source {
+            file: trace.name(),
+            format: trace.format().name(),
+            addresses: trace.header().addresses.name(),
+            recorded,
+            truncated: trace.truncation(),
+        };
+        let memories = systems.iter().map(|(from, config)| Memory::new(*from, config));
+        Self { memories: memories.collect(), mode: mode.to_string(), trace: source, report }
+    }
+}
+
+impl Memory {
+    fn new(from: PhysAddr, config: &MemoryConfig) -> Self {
+        Self {
+            devices: config.ranks.iter().map(|spec| spec.name.clone()).collect(),
+            channels: config.channels,
+            from: from.0,
+            bytes: config.capacity().0,
+            clock_ps: config.spec().clock.0,
+            map: config.map.name.clone(),
+            scheduler: render::name_of(&Scheduler::ALL, config.scheduler),
+            page: config.page.to_string(),
+            refresh: render::name_of(&RefreshPolicy::ALL, config.refresh),
+            read_queue: config.read_queue,
+            write_queue: config.write_queue,
+            watermarks: [config.low_watermark, config.high_watermark],
+            age_limit_cycles: config.age_limit.map(|cycles| cycles.0),
+            power_down_cycles: config.power.power_down_after.map(|cycles| cycles.0),
+            self_refresh_cycles: config.power.self_refresh_after.map(|cycles| cycles.0),
+        }
+    }
+}
+
+/// Warns of a truncated trace. The outcome says whether accesses may be missing.
+pub(super) fn warn_of_truncation(trace: &Trace) -> Outcome {
+    let Some(truncation) = trace.truncation() else { return Outcome::Success };
+    eprintln!("memweir: {}: {truncation}", trace.name());
+    if truncation.loss == Loss::None { Outcome::Success } else { Outcome::Truncated }
 }
 
 /// Replays, and holds the sums against each other; what each memory counted.

@@ -13,6 +13,7 @@ use memweir_dram::energy::{EnergyMeter, EnergyReport};
 use memweir_dram::{MemoryConfig, Observer};
 
 use crate::failure::Failure;
+use crate::render::text::counted;
 
 /// Looks at commands in every way that was asked for.
 pub(super) struct Watch {
@@ -96,7 +97,7 @@ impl fmt::Display for Verdict {
         match self.violations {
             0 => write!(f, "{} commands keep all rules", self.commands),
             count => {
-                write!(f, "{count} violations in {} commands:", self.commands)?;
+                write!(f, "{} in {} commands:", counted(count, "violation"), self.commands)?;
                 self.first.iter().try_for_each(|violation| write!(f, "\n  {violation}"))
             }
         }

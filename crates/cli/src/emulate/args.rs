@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
     quantum: Option<Nanos>,
     /// Seed of everything random, what programs draw too [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Scheduling")]
+    #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
     seed: Option<u64>,
     /// The profile store, instead of the one in the XDG data directory
     #[arg(long, value_name = "FILE", help_heading = "Scheduling")]

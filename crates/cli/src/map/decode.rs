@@ -39,7 +39,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         .map(|address| Place::new(&map, &coloring, address))
         .collect::<Result<_, _>>()?;
     if let Some(path) = &args.json {
-        output::json(path, &places)?;
+        output::plain_json(path, &places)?;
     }
     if !output::is_stdout(args.json.as_deref()) {
         output::print(&render(&map, &places))?;

@@ -3,18 +3,19 @@
 mod oracle;
 mod report;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use memweir_core::Nanos;
+use memweir_core::{Nanos, PhysAddr};
 use memweir_map::detect::{Detection, Options, Progress, bpm, detect};
-use memweir_map::oracle::LatencyOracle;
+use memweir_map::oracle::{Latency, LatencyOracle, OracleError, Reach};
 use memweir_map::synthetic::Noise;
 
 use crate::failure::{Failure, Outcome};
-use crate::output;
 use crate::value::duration;
+use crate::{interrupt, output};
 use oracle::Source;
 use report::Report;
 
@@ -33,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_enum, default_value_t = NoiseName::Server)]
     noise: NoiseName,
     /// Seed of what is chosen at random, and of a simulated machine
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// Time that measuring may take; simulated time on a simulated machine [default: 60s, or 30m with
     /// bpm, which reads each pair a million times]
@@ -73,11 +74,14 @@ impl From<NoiseName> for Noise {
 /// Detects, shows the result, and writes the map if there is one.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
-    creatable(args.output.as_deref())?;
+    output::writable(args.output.as_deref())?;
     let noise = Noise::from(args.noise);
+    let stop = interrupt::catch()?;
     let opened = args.oracle.open(noise, args.seed)?;
     let report = match opened {
-        Ok(mut oracle) => Report::new(&run(args, oracle.as_mut())),
+        Ok(mut oracle) => {
+            Report::new(&run(args, &mut Interruptible { oracle: oracle.as_mut(), stop }))
+        }
         Err(reason) => Report::impossible(&reason),
     };
     if let (Some(path), Some(map)) = (&args.output, report.map()) {
@@ -89,7 +93,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if !output::is_stdout(args.json.as_deref()) {
         output::print(&report.text(args.output.as_deref()))?;
     }
-    Ok(report.outcome())
+    Ok(match stop.load(Ordering::Relaxed) && report.map().is_none() {
+        true => Outcome::Interrupted,
+        false => report.outcome(),
+    })
 }
 
 impl Args {
@@ -123,13 +130,25 @@ fn run(args: &Args, oracle: &mut dyn LatencyOracle) -> Detection {
     detection
 }
 
-/// Refuses a file that cannot be written, and leaves none behind: a map may not be found.
-fn creatable(path: Option<&Path>) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
-    let is_new = !path.exists();
-    output::writable(Some(path))?;
-    if is_new {
-        std::fs::remove_file(path).map_err(|error| Failure::write(path, error))?;
+/// An oracle that fails once a signal has come.
+struct Interruptible<'a> {
+    oracle: &'a mut dyn LatencyOracle,
+    stop: &'a AtomicBool,
+}
+
+impl LatencyOracle for Interruptible<'_> {
+    fn reach(&self) -> &Reach {
+        self.oracle.reach()
     }
-    Ok(())
+
+    fn measure(&mut self, a: PhysAddr, b: PhysAddr, rounds: u32) -> Result<Latency, OracleError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(OracleError("a signal ended the measurements".to_owned()));
+        }
+        self.oracle.measure(a, b, rounds)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.oracle.elapsed()
+    }
 }

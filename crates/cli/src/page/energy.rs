@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
@@ -20,6 +21,10 @@ use crate::value::{duration, refused, size};
 /// What the paper claims (section V-E): how much less than DRAM-backed swap, in percent.
 const CLAIMS: [(Bytes, f64); 3] =
     [(Bytes(128 << 20), 55.0), (Bytes(256 << 20), 60.0), (Bytes(512 << 20), 65.0)];
+
+/// The rest of the paper's inputs, the defaults of the options.
+const DURATION: Duration = Duration::from_secs(900);
+const MEDIA: [&str; 3] = ["lpddr2-dram", "lpddr2-pcm", "emmc-flash"];
 
 /// Options of `memweir page energy`.
 #[derive(Debug, clap::Args)]
@@ -88,7 +93,13 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         Media { dram: memory(&args.dram)?, nvm: memory(&args.nvm)?, flash: flash(&args.flash)? };
     let loads = loads(args)?;
     let (name, reading) = args.reading;
-    let areas: Vec<Area> = loads.iter().map(|load| Area::new(load, &media, &reading)).collect();
+    let areas: Vec<Area> = loads
+        .iter()
+        .map(|load| Area {
+            paper_percent: args.is_of_paper().then(|| claim(load.copied.size)).flatten(),
+            ..Area::new(load, &media, &reading)
+        })
+        .collect();
     let points = POINTS.map(|(point, reading)| Point {
         point,
         less_percent: loads
@@ -110,6 +121,22 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         output::print(&render(&report))?;
     }
     Ok(Outcome::Success)
+}
+
+fn claim(size: Bytes) -> Option<f64> {
+    CLAIMS.iter().find(|(of, _)| *of == size).map(|(_, claim)| *claim)
+}
+
+impl Args {
+    /// Returns true if the claims of the paper are about these inputs, however its equations are
+    /// read.
+    fn is_of_paper(&self) -> bool {
+        let media = [self.dram.as_str(), &self.nvm, &self.flash];
+        self.swap.is_none()
+            && self.lines_in_place == 0
+            && Duration::from(self.duration) == DURATION
+            && media == MEDIA
+    }
 }
 
 fn loads(args: &Args) -> Result<Vec<Load>, InputError> {
@@ -199,7 +226,7 @@ struct Area {
     less_percent: f64,
     /// What direct read alone saves, of the DRAM's energy.
     direct_read_percent: f64,
-    /// What the paper claims, for its own sizes.
+    /// What the paper claims, for its own inputs.
     paper_percent: Option<f64>,
 }
 
@@ -249,15 +276,16 @@ impl Area {
             dram: on_dram.into(),
             flash: flash.energy(&load.copied).into(),
             nvm: on_nvm.into(),
-            paper_percent: CLAIMS.iter().find(|(of, _)| *of == size).map(|(_, claim)| *claim),
+            paper_percent: None,
         }
     }
 }
 
 fn render(report: &Report) -> String {
     let joules = |parts: &Parts| memweir_core::Joules(parts.total_j).to_string();
+    let of_paper = report.areas.iter().any(|area| area.paper_percent.is_some());
     let row = |area: &Area| {
-        vec![
+        let mut row = vec![
             area.size.to_string(),
             area.swap_ins.to_string(),
             area.copies_in.to_string(),
@@ -265,11 +293,15 @@ fn render(report: &Report) -> String {
             joules(&area.flash),
             joules(&area.nvm),
             format!("{:.1} %", area.less_percent),
-            area.paper_percent.map_or(String::new(), |claim| format!("> {claim:.0} %")),
             format!("{:.3} %", area.direct_read_percent),
-        ]
+        ];
+        if of_paper {
+            let claim = area.paper_percent;
+            row.push(claim.map_or(String::new(), |claim| format!("> {claim:.0} %")));
+        }
+        row
     };
-    let columns = [
+    let mut columns = vec![
         ("swap", Align::Right),
         ("swap-ins", Align::Right),
         ("copied in", Align::Right),
@@ -277,9 +309,11 @@ fn render(report: &Report) -> String {
         ("flash", Align::Right),
         ("NVM, direct read", Align::Right),
         ("NVM less by", Align::Right),
-        ("paper", Align::Right),
         ("direct read alone", Align::Right),
     ];
+    if of_paper {
+        columns.push(("the paper's NVM less by", Align::Right));
+    }
     let areas = table(&columns, report.areas.iter().map(row).collect());
     let mut text =
         format!("{:.0} s, the equations read `{}`\n\n{areas}\n", report.duration_s, report.reading);

@@ -1,11 +1,11 @@
 //! `memweir page refs`: what a real program did to its pages, small enough to be kept.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use memweir_core::Bytes;
 use memweir_dram::trace::Trace;
+use memweir_run::files::Replacement;
 use memweir_sim::paging::PAGE;
 use memweir_sim::paging::trace::{PageTrace, Sums, WINDOW};
 
@@ -38,8 +38,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let name = recording.header().name.clone();
     let trace = PageTrace::read(&mut recording, args.window)?;
     let fail = |error| Failure::write(&args.out, error);
-    let file = BufWriter::new(File::create(&args.out).map_err(fail)?);
+    let replacement = Replacement::of(&args.out).map_err(fail)?;
+    let file = BufWriter::new(replacement.file());
     trace.write(&name, file, args.window).and_then(|mut file| file.flush()).map_err(fail)?;
+    replacement.commit().map_err(fail)?;
     let sums = trace.sums();
     if let Some(path) = &args.json {
         output::json(path, &sums)?;

@@ -25,6 +25,9 @@ use args::Media;
 /// How often is looked whether a process must be ended: memory fills at gigabytes per second.
 const WATCHFUL: Duration = Duration::from_millis(10);
 
+/// How often programs that cannot be paged are looked for, at least.
+const OUTSIDE: Duration = Duration::from_millis(100);
+
 /// Runs the program.
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
@@ -74,7 +77,7 @@ impl Watcher {
     fn new(args: &Args, timeline: Option<Timeline>) -> Self {
         let every = args.every.into();
         let interval = match args.when_full() {
-            WhenFull::Stop => every,
+            WhenFull::Stop => OUTSIDE.min(every),
             WhenFull::EndLargest => WATCHFUL.min(every),
         };
         let line = Line::new(args.shows_progress());
@@ -113,7 +116,11 @@ impl Watcher {
             return Err(Failure::write(path, error));
         }
         let Some(timeline) = self.timeline else { return Ok(()) };
-        timeline.finish(|rows| figure::timeline(rows, report).write(path).map_err(Failure::from))
+        timeline.finish(|rows| {
+            figure::timeline(rows, report, args.every.as_secs_f64())
+                .write(path)
+                .map_err(Failure::from)
+        })
     }
 }
 
@@ -140,6 +147,12 @@ fn tell(args: &Args, report: &Report, status: ExitStatus) {
     }
     if !output::is_stdout(args.json.as_deref()) {
         eprint!("{}", show::table(report));
+        if args.times {
+            eprint!("{}", show::times(report));
+        }
+        if args.shows_energy() {
+            eprint!("{}", show::energy(report));
+        }
     }
     foreground::tell(&args.command, status);
 }

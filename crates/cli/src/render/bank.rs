@@ -16,12 +16,14 @@ pub(crate) fn report(report: &BankReport) -> String {
 }
 
 fn one(point: &BankPoint) -> String {
-    let plural = if point.colors == 1 { "" } else { "s" };
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
     let mut text = format!(
-        "machine {}, {} programs, {} page color{plural}, seed {}\n\n",
+        "machine {}, {} program{}, {} page color{}, seed {}\n\n",
         point.machine,
         point.alone.len(),
+        plural(point.alone.len()),
         point.colors,
+        plural(point.colors as usize),
         point.seed
     );
     for run in &point.partitions {

@@ -2,13 +2,15 @@
 
 use std::fmt::Write;
 
-use memweir_run::report::{Band, BatchReport, JobReport, MediumReport};
+use memweir_run::report::{Band, BatchReport, JobReport, MediumReport, ProfileSource};
 
 use super::bars::bar;
-use super::text::{Align, count, percent, rate, seconds, table};
+use super::text::{Align, age, count, known, percent, rate, seconds, table};
 
 /// Rows of the jobs' table that a person reads at once; longer batches show the slowest jobs.
 const ROWS_SHOWN: usize = 40;
+/// Profiles that a person reads of at once.
+const PROFILES_SHOWN: usize = 12;
 /// Width of the breakdown's longest possible bar in cells.
 const BAR_CELLS: usize = 40;
 
@@ -19,6 +21,7 @@ pub(crate) fn report(batch: &BatchReport) -> String {
         batch.policy, batch.predictor, batch.meter, batch.mechanism, batch.cores, batch.quantum_ms
     );
     jobs(&batch.jobs, &mut text);
+    text.push_str(&profiles(&batch.jobs));
     summary(batch, &mut text);
     media(&batch.media, &mut text);
     breakdown(&batch.bandwidth_breakdown, &mut text);
@@ -54,14 +57,12 @@ fn jobs(jobs: &[JobReport], text: &mut String) {
 }
 
 fn job_row(job: &JobReport) -> Vec<String> {
-    let measured = job.memory_reads.is_some();
-    let rate_of = |value: f64| if measured { rate(value) } else { "-".into() };
     vec![
         job.name.clone(),
         seconds(job.wall_s),
         seconds(job.running_s),
-        rate_of(job.bandwidth_mean),
-        rate_of(job.bandwidth_peak),
+        known(job.bandwidth_mean, rate),
+        known(job.bandwidth_peak, rate),
         count(job.quanta),
         exit(job.exit_code),
     ]
@@ -76,16 +77,62 @@ fn exit(code: Option<i32>) -> String {
     }
 }
 
+/// The recorded profiles that the batch used, one line each: of which jobs, whence and how old.
+pub(crate) fn profiles(jobs: &[JobReport]) -> String {
+    let mut used: Vec<(&ProfileSource, Vec<&str>)> = Vec::new();
+    for job in jobs {
+        let Some(source) = &job.profile else { continue };
+        let same = |(other, _): &&mut (&ProfileSource, _)| {
+            (&other.key, &other.file) == (&source.key, &source.file)
+        };
+        match used.iter_mut().find(same) {
+            Some((_, names)) => names.push(&job.name),
+            None => used.push((source, vec![&job.name])),
+        }
+    }
+    let mut text = String::new();
+    for (source, names) in used.iter().take(PROFILES_SHOWN) {
+        let place = match (&source.key, &source.file) {
+            (Some(key), _) => format!("{} of the store", key.get(..10).unwrap_or(key)),
+            (None, Some(file)) => file.display().to_string(),
+            (None, None) => "a recording".to_owned(),
+        };
+        let more = match names.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        let _ = writeln!(
+            text,
+            "profile of {}{more}: {place}, {} meter, {} old",
+            names[0],
+            source.meter,
+            age(source.age_s)
+        );
+    }
+    if let Some(hidden) = used.len().checked_sub(PROFILES_SHOWN).filter(|hidden| *hidden > 0) {
+        let _ = writeln!(text, "... and {hidden} more profiles (every one is in --json)");
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
 fn summary(batch: &BatchReport, text: &mut String) {
-    let _ = writeln!(
+    let _ = write!(
         text,
-        "turnaround {}, {} {}; bandwidth per quantum {} mean, {} standard deviation",
+        "turnaround {}, {} {}",
         seconds(batch.turnaround_s),
         count(batch.quanta),
         if batch.quanta == 1 { "quantum" } else { "quanta" },
-        rate(batch.bandwidth_mean),
-        rate(batch.bandwidth_std),
     );
+    if let Some(mean) = batch.bandwidth_mean {
+        let _ = write!(text, "; bandwidth per quantum {} mean", rate(mean));
+        if let Some(deviation) = batch.bandwidth_std {
+            let _ = write!(text, ", {} standard deviation", rate(deviation));
+        }
+    }
+    text.push('\n');
     let known = [
         ("ideal average bandwidth", batch.ideal_average_bandwidth),
         ("target", batch.target),
@@ -163,9 +210,10 @@ mod tests {
             instructions: None,
             memory_reads: Some(10),
             memory_writes: None,
-            bandwidth_mean: 1.5e9,
-            bandwidth_peak: 2.5e9,
+            bandwidth_mean: Some(1.5e9),
+            bandwidth_peak: Some(2.5e9),
             media: Vec::new(),
+            profile: None,
             stdout: None,
             stderr: None,
         }
@@ -181,8 +229,8 @@ mod tests {
             quantum_ms: 100,
             turnaround_s: 15.7,
             scheduler_s: 0.01,
-            bandwidth_mean: 12.3e9,
-            bandwidth_std: 2.1e9,
+            bandwidth_mean: Some(12.3e9),
+            bandwidth_std: Some(2.1e9),
             quanta: 157,
             bandwidth_breakdown: vec![
                 Band { from: 0.0, to: Some(4e9), share: 0.25 },
@@ -193,6 +241,7 @@ mod tests {
             peak_bandwidth: Some(40e9),
             media: Vec::new(),
             notices: vec![],
+            lost: vec![],
             outcome: Outcome::Finished,
             jobs,
         }
@@ -237,9 +286,44 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_not_shown_as_zero() {
-        let unmeasured = JobReport { memory_reads: None, ..job("a", 1.0, Some(0)) };
+        let unmeasured = JobReport {
+            memory_reads: None,
+            bandwidth_mean: None,
+            bandwidth_peak: None,
+            ..job("a", 1.0, Some(0))
+        };
         let row = job_row(&unmeasured);
         assert_eq!(row[3..5], ["-".to_owned(), "-".to_owned()]);
+        let blind = BatchReport { bandwidth_mean: None, bandwidth_std: None, ..batch(Vec::new()) };
+        assert!(report(&blind).contains("turnaround 15.70 s, 157 quanta\n"));
+    }
+
+    #[test]
+    fn each_profile_has_a_line_with_its_age() {
+        let source = |key: &str, age_s| ProfileSource {
+            source: memweir_run::report::SourceKind::Store,
+            key: Some(key.into()),
+            file: None,
+            meter: "software".into(),
+            recorded: jiff::Timestamp::UNIX_EPOCH,
+            age_s,
+        };
+        let with = |name, key, age_s| JobReport {
+            profile: Some(source(key, age_s)),
+            ..job(name, 1.0, Some(0))
+        };
+        let jobs = [
+            with("gzip.1", "0123456789abcdef", 90.0),
+            with("gzip.2", "0123456789abcdef", 90.0),
+            with("xz", "fedcba9876543210", 3.0 * 86_400.0),
+            job("unknown", 1.0, Some(0)),
+        ];
+        assert_eq!(
+            profiles(&jobs),
+            "profile of gzip.1 and 1 more: 0123456789 of the store, software meter, 1 minute old\n\
+             profile of xz: fedcba9876 of the store, software meter, 3 days old\n\n"
+        );
+        assert_eq!(profiles(&jobs[3..]), "");
     }
 
     #[test]

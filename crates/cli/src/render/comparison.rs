@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use memweir_run::compare::{Comparison, Difference, VariantSummary, Verdict};
+use memweir_run::compare::{Comparison, ConstantFailure, Difference, VariantSummary, Verdict};
 
-use super::text::{Align, rate, seconds, table};
+use super::batch;
+use super::text::{Align, known, rate, seconds, table};
 
 /// The whole comparison.
 pub(crate) fn report(comparison: &Comparison) -> String {
@@ -19,13 +20,26 @@ pub(crate) fn report(comparison: &Comparison) -> String {
         ("bandwidth std", Align::Right),
         ("verdict", Align::Left),
     ];
-    let mut text = table(&columns, comparison.variants.iter().map(row).collect());
+    let profiles = comparison.runs.first().map(|run| batch::profiles(&run.report.jobs));
+    let mut text = profiles.unwrap_or_default();
+    text += &table(&columns, comparison.variants.iter().map(row).collect());
+    if comparison.rounds == 0 {
+        return text + "\n\nNo round was completed: nothing is compared.\n";
+    }
     let rounds = if comparison.rounds == 1 { "round" } else { "rounds" };
     let _ = writeln!(
         text,
         "\n\n{} {rounds}, interleaved; differences are paired round by round, negative is faster",
         comparison.rounds
     );
+    for failure in &comparison.failures {
+        let _ = writeln!(text, "{}", failed(failure));
+    }
+    if let Some(reason) = &comparison.void {
+        let _ =
+            writeln!(text, "The comparison is void, for the runs did different work: {reason}.");
+        return text;
+    }
     for variant in &comparison.variants {
         let sentence =
             conclusion(&variant.variant, &comparison.baseline, variant.verdict, variant.difference);
@@ -36,15 +50,29 @@ pub(crate) fn report(comparison: &Comparison) -> String {
     text
 }
 
+/// One line about the jobs that failed in every run with the same code.
+fn failed(failure: &ConstantFailure) -> String {
+    const NAMED: usize = 3;
+    let names = failure.jobs.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let rest = match failure.jobs.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "{names}{rest} ended with exit code {} in every run; the runs are compared all the same.",
+        failure.exit_code
+    )
+}
+
 fn row(variant: &VariantSummary) -> Vec<String> {
     let [difference, interval] = difference(variant.difference);
     vec![
         variant.variant.clone(),
-        seconds(variant.mean_s),
+        known(variant.mean_s, seconds),
         spread(variant.rsd_percent),
         difference,
         interval,
-        rate(variant.bandwidth_std),
+        known(variant.bandwidth_std, rate),
         verdict(variant.verdict).to_owned(),
     ]
 }
@@ -72,6 +100,7 @@ fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Slower => "slower",
         Verdict::NoDifference => "no difference measured",
         Verdict::TooFewRounds => "too few rounds",
+        Verdict::Void => "void",
     }
 }
 
@@ -115,9 +144,9 @@ mod tests {
         VariantSummary {
             variant: name.into(),
             turnaround_s: vec![17.0, 17.2],
-            mean_s: 17.1,
+            mean_s: Some(17.1),
             rsd_percent: interval.map(|_| 0.8),
-            bandwidth_std: 3e9,
+            bandwidth_std: Some(3e9),
             difference: interval.map(|(low_s, high_s)| Difference {
                 mean_s: f64::midpoint(low_s, high_s),
                 low_s,
@@ -134,6 +163,8 @@ mod tests {
             baseline: "os".into(),
             rounds: 3,
             confidence: 0.95,
+            void: None,
+            failures: Vec::new(),
             variants: vec![
                 variant("os", Verdict::Baseline, None),
                 variant("ideal-average", Verdict::Faster, Some((-1.8, -1.0))),
@@ -156,11 +187,59 @@ mod tests {
     }
 
     #[test]
+    fn a_void_comparison_says_why_and_claims_nothing() {
+        let comparison = Comparison {
+            baseline: "os".into(),
+            rounds: 2,
+            confidence: 0.95,
+            void: Some("gzip ended with 0 under os and with 2 under random".into()),
+            failures: vec![ConstantFailure {
+                exit_code: 26,
+                jobs: ["a", "b", "c", "d", "e"].map(String::from).into(),
+            }],
+            variants: vec![
+                variant("os", Verdict::Void, None),
+                variant("random", Verdict::Void, None),
+            ],
+            runs: vec![],
+        };
+        let text = report(&comparison);
+        assert!(text.contains("different work: gzip ended with 0 under os and with 2"), "{text}");
+        let line = "a, b, c and 2 more ended with exit code 26 in every run";
+        assert_eq!(text.matches(line).count(), 1, "{text}");
+        assert!(!text.contains("faster than"), "{text}");
+    }
+
+    #[test]
+    fn an_interrupted_comparison_has_no_figures() {
+        let unknown = |name| VariantSummary {
+            mean_s: None,
+            bandwidth_std: None,
+            turnaround_s: Vec::new(),
+            ..variant(name, Verdict::TooFewRounds, None)
+        };
+        let comparison = Comparison {
+            baseline: "os".into(),
+            rounds: 0,
+            confidence: 0.95,
+            void: None,
+            failures: Vec::new(),
+            variants: vec![unknown("os"), unknown("random")],
+            runs: vec![],
+        };
+        let text = report(&comparison);
+        assert!(text.contains("No round was completed: nothing is compared."), "{text}");
+        assert!(!text.contains("0.000 s") && !text.contains("one round shows"), "{text}");
+    }
+
+    #[test]
     fn one_round_claims_nothing() {
         let comparison = Comparison {
             baseline: "os".into(),
             rounds: 1,
             confidence: 0.95,
+            void: None,
+            failures: Vec::new(),
             variants: vec![variant("random", Verdict::TooFewRounds, None)],
             runs: vec![],
         };

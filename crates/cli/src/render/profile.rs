@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use memweir_core::Nanos;
 use memweir_core::profile::Profile;
-use memweir_run::profile::{PhaseReport, Profiled, SamplingReport};
+use memweir_run::profile::{Isolation, PhaseReport, ProfileReport, Profiled, SamplingReport};
 use memweir_run::recording::Recording;
-use memweir_run::store::{MediumLines, ProgramState, StoredProfile};
+use memweir_run::store::{InputState, MediumLines, ProgramState, StoredProfile};
 
 use super::bars::sparkline;
 use super::plot::{Chart, Figure, PALETTE, Panel, Series, Style};
@@ -27,8 +27,18 @@ pub(crate) fn recording(stored: &StoredProfile) -> String {
         recording.meter,
         recording.machine
     );
+    match stored.exit_code {
+        None => text += "how the program ended was not recorded: profile it again\n",
+        Some(0) => {}
+        Some(code) => {
+            let _ = writeln!(text, "the program ended with exit code {code}");
+        }
+    }
     if stored.program == ProgramState::Changed {
         text += "the program has changed since: profile it again\n";
+    }
+    if let InputState::Changed(files) = &stored.inputs {
+        let _ = writeln!(text, "{} changed since: profile it again", files.join(", "));
     }
     text.push('\n');
     text + &shape(&recording.profile) + &by_medium(recording)
@@ -49,7 +59,8 @@ fn by_medium(recording: &Recording) -> String {
 /// A new profile: its totals, its shape, its phases, and what was simulated.
 pub(crate) fn report(profiled: &Profiled) -> String {
     let report = &profiled.report;
-    let mut text = format!("{}\nby the {} meter\n\n", report.command.join(" "), report.meter);
+    let mut text = format!("{}\nby the {} meter\n", report.command.join(" "), report.meter);
+    let _ = writeln!(text, "{}\n", isolation(report));
     text += &shape(&profiled.recording.profile);
     text += &by_medium(&profiled.recording);
     if !report.phases.is_empty() {
@@ -61,10 +72,24 @@ pub(crate) fn report(profiled: &Profiled) -> String {
     for notice in &report.notices {
         let _ = writeln!(text, "note: {notice}");
     }
-    if report.exit_code != 0 {
+    if let Some(reason) = &report.unusable {
+        let _ = writeln!(text, "not stored: {reason}");
+    } else if report.exit_code != 0 {
         let _ = writeln!(text, "the program ended with exit code {}", report.exit_code);
     }
     text
+}
+
+/// One line on the fate of the files that the profiled program wrote.
+pub(crate) fn isolation(report: &ProfileReport) -> String {
+    let places: Vec<_> = report.private.iter().map(|path| path.display().to_string()).collect();
+    let places = places.join(", ");
+    let text = match report.isolation {
+        Isolation::Overlay => format!("changes in {places} are discarded"),
+        Isolation::Copy => format!("each run has a copy of {places}, which is discarded"),
+        Isolation::None => "the program writes its files in place, in every run".to_owned(),
+    };
+    text + &report.isolation_reason.as_ref().map_or(String::new(), |why| format!(" ({why})"))
 }
 
 fn phases(phases: &[PhaseReport]) -> String {
@@ -93,11 +118,28 @@ fn sampled(sampling: &SamplingReport) -> String {
         percent(sampling.simulated_share),
         sampling.requested
     );
-    if let Some(error) = sampling.estimated_error {
-        let _ = write!(text, ", error of the traffic estimated at {}", percent(error));
+    if sampling.used != sampling.requested {
+        let _ = write!(
+            text,
+            "; the sample was extended to {}, because its error was too large",
+            sampling.used
+        );
+    }
+    match (sampling.estimated_error, sampling.error_bandwidth) {
+        (Some(_), Some(0.0)) if sampling.used == "all" => {}
+        (Some(share), Some(bandwidth)) => {
+            let _ = write!(
+                text,
+                "\nerror of the traffic: ±{} (±{} of mean bandwidth), 95 % confidence, beside the \
+                 bias of cold caches",
+                percent(share),
+                rate(bandwidth)
+            );
+        }
+        _ => text += "\nerror of the traffic: unknown, too few bursts",
     }
     if let Some(error) = sampling.measured_error {
-        let _ = write!(text, ", {:+.1} % against a full run", error * 100.0);
+        let _ = write!(text, "\n{:+.1} % against a full run", error * 100.0);
     }
     text
 }
@@ -203,6 +245,24 @@ mod tests {
         ] {
             assert!(text.contains(needle), "{needle} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_sample_comes_with_its_error() {
+        let mut sampling = SamplingReport {
+            requested: "10%".to_owned(),
+            used: "30%".to_owned(),
+            simulated_share: 0.31,
+            estimated_error: Some(0.08),
+            error_bandwidth: Some(120e6),
+            measured_error: None,
+        };
+        let text = sampled(&sampling);
+        for needle in ["31.0 %", "10% asked for", "extended to 30%", "±8.0 % (±120.0 MB/s"] {
+            assert!(text.contains(needle), "{needle} is missing in {text}");
+        }
+        (sampling.estimated_error, sampling.error_bandwidth) = (None, None);
+        assert!(sampled(&sampling).contains("unknown, too few bursts"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a person sees while a batch runs: one line at the foot of the terminal, and what they
 //! should know as it happens. Where standard error is no terminal, nothing.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -13,7 +14,10 @@ use super::text::{rate, seconds};
 pub(crate) struct Screen {
     bar: ProgressBar,
     live: bool,
+    /// Name of the current run of a comparison; empty for a single one.
     run: String,
+    /// Exit codes of failed jobs that were shown during a comparison.
+    failures: BTreeSet<i32>,
     notes: Vec<String>,
 }
 
@@ -21,7 +25,8 @@ impl Screen {
     /// A line on standard error if that is a terminal.
     pub(crate) fn new() -> Self {
         let live = std::io::stderr().is_terminal();
-        Self { bar: foot(live), live, run: String::new(), notes: Vec::new() }
+        let failures = BTreeSet::new();
+        Self { bar: foot(live), live, run: String::new(), failures, notes: Vec::new() }
     }
 
     /// Takes the line off the terminal and returns what was told and has not been seen yet.
@@ -42,6 +47,16 @@ impl Screen {
     }
 }
 
+impl Screen {
+    /// Shows the first job of a comparison that ends with this code.
+    fn first_failure(&mut self, name: &str, code: i32) {
+        if self.live && self.failures.insert(code) {
+            let more = "further jobs that do are counted at the end";
+            self.bar.println(format!("job {name} ended with exit code {code}; {more}"));
+        }
+    }
+}
+
 impl Observer for Screen {
     fn event(&mut self, event: Event<'_>) {
         match event {
@@ -56,6 +71,12 @@ impl Observer for Screen {
             Event::QuantumEnded(progress) if self.live => {
                 self.bar.set_message(format!("{}{}", self.run, line(progress)));
                 self.bar.tick();
+            }
+            // The comparison's report sums up; a person who watches learns of the first at once.
+            Event::JobEnded { name, exit_code: Some(code), .. }
+                if code != 0 && !self.run.is_empty() =>
+            {
+                self.first_failure(name, code);
             }
             Event::JobEnded { name, exit_code: Some(code), wall, .. } if code != 0 => {
                 let wall = seconds(Duration::from(wall).as_secs_f64());
@@ -170,6 +191,25 @@ mod tests {
         progress.bandwidth = None;
         progress.remaining = None;
         assert_eq!(line(&progress), "3 of 8 jobs done, 0.700 s");
+    }
+
+    #[test]
+    fn a_failed_job_is_told_of_a_single_run_and_summed_up_of_a_comparison() {
+        let failed = Event::JobEnded {
+            job: memweir_core::JobId(0),
+            name: "bt",
+            exit_code: Some(26),
+            wall: Nanos::MILLI,
+        };
+        let notes = |events: &[Event<'_>]| {
+            let mut screen = Screen::new();
+            screen.live = false;
+            events.iter().for_each(|event| screen.event(*event));
+            screen.finish().len()
+        };
+        assert_eq!(notes(&[failed]), 1);
+        let start = Event::RunStarted { variant: "os", round: 0, rounds: 2 };
+        assert_eq!(notes(&[start, failed, start, failed]), 0);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use memweir_core::verdict::Verdict;
-use memweir_sim::scenario::report::{Certainty, Overall, Point, PolicySummary, Report};
+use memweir_sim::scenario::report::{
+    Certainty, MemoryFigures, Overall, Point, PolicySummary, Report,
+};
 
 use super::comparison::{conclusion, spread};
 use super::text::{Align, natural_width, percent, rate, seconds, table, terminal_width};
@@ -52,6 +54,9 @@ fn one(point: &Point) -> String {
         point.quantum_ms,
         point.predictor
     );
+    if point.memories.len() > 1 {
+        let _ = writeln!(text, "{}", memories(&point.memories));
+    }
     let _ = writeln!(text, "{}\n", of_workload(point));
     text += &rendered(columns(&[point]), &[point], terminal_width());
     let repetitions = repetitions(point);
@@ -69,6 +74,23 @@ fn one(point: &Point) -> String {
         }
     }
     text
+}
+
+/// The latencies of the memories, and how often that of DRAM they are: a figure of a data sheet means
+/// another ratio beside another DRAM.
+fn memories(memories: &[MemoryFigures]) -> String {
+    let figures = |(place, memory): (usize, &MemoryFigures)| {
+        let [read, write] = [memory.read_latency_ns, memory.write_latency_ns];
+        match place {
+            0 => format!("{} {read} ns", memory.name),
+            _ => format!(
+                "{} {read} ns read ({:.2} x), {write} ns write ({:.2} x)",
+                memory.name, memory.read_ratio, memory.write_ratio
+            ),
+        }
+    };
+    let all: Vec<String> = memories.iter().enumerate().map(figures).collect();
+    format!("memories: {}", all.join("; "))
 }
 
 /// Peak and ideal average bandwidth.
@@ -198,6 +220,8 @@ fn short(verdict: Verdict) -> &'static str {
         Verdict::Slower => "slower",
         Verdict::NoDifference => "no difference",
         Verdict::TooFewRounds => "one seed",
+        // Simulated jobs do not fail.
+        Verdict::Void => "void",
     }
 }
 
@@ -250,6 +274,7 @@ mod tests {
         Point {
             at: at.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
             machine: "iabw".to_owned(),
+            memories: Vec::new(),
             cores: 1,
             tasks: 8,
             predictor: "last".to_owned(),
@@ -264,7 +289,7 @@ mod tests {
 
     fn text(points: Vec<Point>) -> String {
         let overall = overall(&points);
-        report(&Report { scenario: "mix.toml".to_owned(), points, overall })
+        report(&Report { version: "1", scenario: "mix.toml".to_owned(), points, overall })
     }
 
     #[test]
@@ -305,6 +330,23 @@ mod tests {
         assert!(none.contains("turnaround") && none.contains("gain"), "{none}");
         let piped = rendered(columns(&[&point]), &[&point], None);
         assert!(piped.contains("std"), "{piped}");
+    }
+
+    #[test]
+    fn several_memories_are_shown_with_their_ratios_to_dram() {
+        let mut point = point(&[], 1, None);
+        let memory = |name: &str, ns: f64| MemoryFigures {
+            name: name.to_owned(),
+            capacity: 1e9,
+            read_latency_ns: ns,
+            write_latency_ns: 2.0 * ns,
+            read_ratio: ns / 25.0,
+            write_ratio: 2.0 * ns / 25.0,
+        };
+        point.memories = vec![memory("dram", 25.0), memory("slow", 250.0)];
+        let text = text(vec![point]);
+        let line = "memories: dram 25 ns; slow 250 ns read (10.00 x), 500 ns write (20.00 x)\n";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

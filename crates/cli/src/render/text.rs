@@ -13,6 +13,20 @@ pub(crate) fn seconds(value: f64) -> String {
     }
 }
 
+/// A figure as `shown` writes it; a dash where nothing measured it.
+pub(crate) fn known(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), shown)
+}
+
+/// An age in the largest unit that it fills once: `1 minute`, `3 days`.
+pub(crate) fn age(seconds: f64) -> String {
+    const UNITS: [(f64, &str); 4] =
+        [(86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second")];
+    let (unit, name) = UNITS.into_iter().find(|(unit, _)| seconds >= *unit).unwrap_or(UNITS[3]);
+    let whole = (seconds / unit).floor();
+    format!("{whole} {name}{}", if whole == 1.0 { "" } else { "s" })
+}
+
 /// A rate in bytes per second with its customary prefix.
 pub(crate) fn rate(bytes_per_second: f64) -> String {
     memweir_core::BytesPerSec(bytes_per_second).to_string()
@@ -29,6 +43,12 @@ pub(crate) fn count(value: u64) -> String {
         grouped.push(digit);
     }
     grouped
+}
+
+/// A number of things, with `noun` in the plural unless there is one: `1 channel`, `2 channels`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
 }
 
 /// At most `room` characters of a text, with a mark where it was cut.

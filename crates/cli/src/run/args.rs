@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(value_parser = |name: &str| options::mechanism(name).map_err(refused))]
     mechanism: Option<Mechanism>,
     /// Seed of everything random [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Scheduling")]
+    #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
     seed: Option<u64>,
 
     /// How memory traffic is counted [default: auto]

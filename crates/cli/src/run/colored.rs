@@ -58,7 +58,7 @@ pub(super) fn prepare(
             pool_pages: POOL_PAGES,
             limit_pages: 0,
         };
-        let prepared = Colored::prepare(&wish)?;
+        let prepared = Colored::prepare(&wish, Some(&choices.guardian))?;
         for (name, value) in prepared.environment() {
             if job.env.insert(name.clone(), value.clone()).is_some() {
                 let name = name.to_string_lossy();
@@ -79,11 +79,13 @@ pub(super) fn notices(colored: &[Colored]) -> Vec<String> {
     use memweir_core::preload::Counter;
     let sum = |counter| colored.iter().map(|job| job.totals().get(counter)).sum::<u64>();
     let (placed, spilled) = (sum(Counter::Placed), sum(Counter::Spilled));
-    match (colored.len(), spilled) {
-        (0, _) => Vec::new(),
-        (jobs, 0) => vec![format!("{placed} pages of {jobs} jobs were placed in their colors")],
-        (jobs, _) => vec![format!(
-            "{placed} pages of {jobs} jobs were placed in their colors, {spilled} in others: there were too few"
-        )],
-    }
+    let told = match (colored.len(), spilled) {
+        (0, _) => return Vec::new(),
+        (jobs, 0) => format!("{placed} pages of {jobs} jobs were placed in their colors"),
+        (jobs, _) => format!(
+            "{placed} pages of {jobs} jobs were placed in their colors, {spilled} in others: there \
+             were too few"
+        ),
+    };
+    crate::color::virtual_machine().into_iter().chain([told]).collect()
 }

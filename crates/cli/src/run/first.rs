@@ -7,13 +7,16 @@ use memweir_linux::qemu::QemuPaths;
 use memweir_run::batch::{invocation, unknown_jobs};
 use memweir_run::jobs::{Batch, Job};
 use memweir_run::options::{self, RunOptions};
-use memweir_run::profile::{ProfileOptions, ProgramOutput, profile as record};
+use memweir_run::profile::{
+    Isolation, ProfileOptions, ProfileReport, ProgramOutput, profile as record,
+};
 use memweir_run::store::{Invocation, ProgramKey};
 
 use memweir_core::softpmu::Sampling;
 
 use crate::failure::Failure;
 use crate::profile::{keep, show, spinner};
+use crate::render::profile::isolation;
 
 /// Fills the store with what the batch needs; returns what the user should know.
 pub(super) fn profile(
@@ -23,7 +26,7 @@ pub(super) fn profile(
 ) -> Result<Vec<String>, Failure> {
     let unknown = unknown_jobs(batch, options.store.as_deref())?;
     let mut done: Vec<ProgramKey> = Vec::new();
-    let mut notes = Vec::new();
+    let (mut notes, mut kept) = (Vec::new(), 0);
     for (place, index) in unknown.iter().enumerate() {
         let job = &batch.jobs[*index];
         let invocation = invocation_of(job)?;
@@ -39,21 +42,35 @@ pub(super) fn profile(
         let profiled = record(&invocation, &how, &mut |p| show(&bar, p));
         bar.finish_and_clear();
         let profiled = profiled?;
-        if profiled.report.exit_code != 0 {
-            let code = profiled.report.exit_code;
-            notes.push(format!("{} ended with exit code {code} when it was profiled", job.name));
-        }
-        keep(options.store.as_deref(), &invocation, &profiled.recording)?;
+        notes.extend(told(job, &profiled.report));
+        kept += usize::from(profiled.report.unusable.is_none());
+        keep(options.store.as_deref(), &invocation, &profiled)?;
         done.push(key);
     }
-    if !done.is_empty() {
-        let programs = if done.len() == 1 { "program" } else { "programs" };
+    if kept > 0 {
+        let programs = if kept == 1 { "program" } else { "programs" };
         notes.push(format!(
-            "profiled {} {programs} with the software meter (sample {sampling}); now at native speed",
-            done.len()
+            "profiled {kept} {programs} with the software meter (sample {sampling}); now at native \
+             speed",
         ));
     }
     Ok(notes)
+}
+
+/// Notes for the user on a job's profile.
+fn told(job: &Job, report: &ProfileReport) -> Vec<String> {
+    let name = &job.name;
+    let mut notes = Vec::new();
+    if let Some(reason) = &report.unusable {
+        notes.push(format!("no profile of {name} is stored: {reason}"));
+    } else if report.exit_code != 0 {
+        notes
+            .push(format!("{name} ended with exit code {} when it was profiled", report.exit_code));
+    }
+    if report.isolation == Isolation::None {
+        notes.push(format!("{name}: {}", isolation(report)));
+    }
+    notes
 }
 
 fn invocation_of(job: &Job) -> Result<Invocation, Failure> {

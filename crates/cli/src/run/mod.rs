@@ -8,6 +8,7 @@ pub(crate) mod help;
 pub(crate) mod names;
 pub(crate) mod watcher;
 
+use std::io;
 use std::path::Path;
 
 use memweir_run::batch::run_batch;
@@ -51,16 +52,15 @@ fn once(args: &Args, plan: &Plan, mut notes: Vec<String>) -> Result<Outcome, Fai
     let (told, mut timelines) = watcher.finish();
     let report = report?;
     notes.extend(told);
-    if let Some(path) = &args.json {
-        output::json(path, &report)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&with_notes(&notes, &render::report(&report)))?;
-    }
-    if let (Some(path), Some(rows)) = (&args.plot, timelines.pop()) {
-        plot_run(&report, rows, path)?;
-    }
-    Ok(outcome(&report))
+    let printed = match output::is_stdout(args.json.as_deref()) {
+        true => Ok(()),
+        false => output::print(&with_notes(&notes, &render::report(&report))),
+    };
+    let json = args.json.as_ref().map(|path| output::json(path, &report));
+    let plot = args.plot.as_ref().zip(timelines.pop());
+    let plot = plot.map(|(path, rows)| plot_run(&report, rows, path));
+    let written = output::each([Some(printed), json, plot].into_iter().flatten());
+    ended(outcome(&report), written.and(whole(&report)))
 }
 
 fn several(
@@ -74,16 +74,33 @@ fn several(
     let (told, timelines) = watcher.finish();
     let comparison = comparison?;
     notes.extend(told);
-    if let Some(path) = &args.json {
-        output::json(path, &comparison)?;
+    let printed = match output::is_stdout(args.json.as_deref()) {
+        true => Ok(()),
+        false => output::print(&with_notes(&notes, &render_comparison::report(&comparison))),
+    };
+    let json = args.json.as_ref().map(|path| output::json(path, &comparison));
+    let plot = args.plot.as_ref();
+    let plot = plot.map(|path| plot_comparison(&comparison, timelines, options, path));
+    let written = output::each([Some(printed), json, plot].into_iter().flatten());
+    let whole = output::each(comparison.runs.iter().map(|run| whole(&run.report)));
+    ended(worst(&comparison), written.and(whole))
+}
+
+/// Refuses a report of whose files some could not be written to their end.
+pub(crate) fn whole(report: &BatchReport) -> Result<(), Failure> {
+    let lost = report.lost.first();
+    lost.map_or(Ok(()), |lost| Err(Failure::write(&lost.path, io::Error::other(&*lost.reason))))
+}
+
+/// Outcome of a command whose results were `written`. An interruption outranks a missing file.
+pub(crate) fn ended(outcome: Outcome, written: Result<(), Failure>) -> Result<Outcome, Failure> {
+    match (outcome, written) {
+        (Outcome::Interrupted, Err(failure)) => {
+            eprintln!("memweir: {failure}");
+            Ok(Outcome::Interrupted)
+        }
+        (outcome, written) => written.map(|()| outcome),
     }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&with_notes(&notes, &render_comparison::report(&comparison)))?;
-    }
-    if let Some(path) = &args.plot {
-        plot_comparison(&comparison, timelines, options, path)?;
-    }
-    Ok(worst(&comparison))
 }
 
 /// Draws one run.

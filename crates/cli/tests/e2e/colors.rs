@@ -2,6 +2,7 @@
 //! page frame; in a virtual machine they are the guest's, which is all that these tests need.
 
 mod drift;
+mod foreign;
 mod left;
 mod programs;
 mod shortage;
@@ -27,7 +28,7 @@ fn deliveries() -> Vec<&'static str> {
 pub(crate) fn possible() -> bool {
     let possible = nix::unistd::geteuid().is_root() && !deliveries().is_empty();
     if !possible {
-        eprintln!("SKIPPED: placing pages needs root and Linux 6.1");
+        memweir_test_support::skip!(Privilege, "placing pages needs root and Linux 6.1");
     }
     possible
 }
@@ -56,6 +57,15 @@ fn same_delivered(world: &World, way: &str, command: &[&str]) {
     assert_eq!(report["exit_code"].as_i64(), plain.0.map(i64::from), "{command:?}: {stderr}");
     assert_eq!(report["delivery"], way);
     assert_eq!(stderr.contains("were recycled into place"), way == "recycle", "{stderr}");
+    let pages = &report["pages"];
+    let (inside, outside) = (pages["inside"].as_u64().unwrap(), pages["outside"].as_u64().unwrap());
+    // Colors are read from the page table, where the program may have another page by then.
+    assert!(inside > 0 && outside * 200 <= inside, "{report}");
+    let colors = pages["by_color"].as_object().expect("colors");
+    let of_asked = ["0", "1", "2", "3"].map(|color| colors[color].as_u64().unwrap());
+    assert_eq!(of_asked.iter().sum::<u64>(), inside, "{pages}");
+    assert!(stderr.contains("pages in colors 0-3 ("), "{stderr}");
+    assert!(stderr.contains("pages by color: 0: "), "{stderr}");
     let counters = &report["counters"];
     assert!(counters["placed"].as_u64().unwrap() + counters["adopted"].as_u64().unwrap() > 0);
     for none in ["spilled", "waited", "refused", "uncolored", "failed"] {
@@ -201,7 +211,7 @@ fn compile(world: &World, source: &str, name: &str, options: &[&str]) -> Option<
     let status = Command::new("gcc").args(options).arg("-o").arg(&program).arg(file).status();
     let compiled = status.is_ok_and(|status| status.success()) && Path::new(&program).exists();
     if !compiled {
-        eprintln!("SKIPPED: gcc {options:?} does not work here");
+        memweir_test_support::skip!(Program, "gcc {options:?} does not work here");
     }
     compiled.then(|| program.display().to_string())
 }

@@ -34,7 +34,7 @@ fn no_emulator() -> bool {
         std::env::split_paths(&path).any(|place| place.join("qemu-x86_64").is_file())
     });
     if !found {
-        eprintln!("SKIPPED: qemu-x86_64 is not installed");
+        memweir_test_support::skip!(Program, "qemu-x86_64 is not installed");
     }
     !found
 }

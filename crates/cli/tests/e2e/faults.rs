@@ -142,8 +142,10 @@ fn a_full_disk_for_logs_fails_the_job_that_writes_and_no_other() {
     std::fs::create_dir(&logs).expect("a directory");
     let options = Some("size=64k");
     if let Err(error) = mount(Some("tmpfs"), &logs, Some("tmpfs"), MsFlags::empty(), options) {
-        eprintln!("SKIPPED: a small file system cannot be mounted here: {error}");
-        return;
+        return memweir_test_support::skip!(
+            Privilege,
+            "a small file system cannot be mounted here: {error}"
+        );
     }
     let report = std::panic::catch_unwind(|| {
         json(

@@ -42,8 +42,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn what_is_installed_works_from_there_and_can_be_removed() {
     if Command::new("make").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: make is not installed");
-        return;
+        return memweir_test_support::skip!(Program, "make is not installed");
     }
     let world = World::new();
     make(&world, "install-built");
@@ -83,7 +82,7 @@ fn finds_its_libraries(world: &World, memweir: &Path) {
         let reason = meter["reason"].as_str().unwrap_or_default();
         assert!(reason.contains("usr/lib/memweir/libmemweir_qemu_pmu.so"), "{meter}");
     } else {
-        eprintln!("SKIPPED: the software meter: {meter}");
+        memweir_test_support::skip!(Program, "the software meter: {meter}");
     }
     if !super::colors::possible() {
         return;

@@ -44,7 +44,7 @@ fn maps_that_kernels_cannot_take_are_refused() {
 #[test]
 fn kernels_without_page_colors_say_so() {
     if std::path::Path::new("/sys/kernel/mm/page_color/map").exists() {
-        return eprintln!("SKIPPED: this kernel colors pages");
+        return memweir_test_support::skip!(Present, "this kernel colors pages");
     }
     let world = World::new();
     world.file("map.toml", MAP);
@@ -74,7 +74,7 @@ fn kernels_without_page_colors_say_so() {
 fn kernels_that_copy_from_swap_say_so() {
     let vmstat = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
     if vmstat.contains("swpin_direct") {
-        return eprintln!("SKIPPED: this kernel reads swap in place");
+        return memweir_test_support::skip!(Present, "this kernel reads swap in place");
     }
     let world = World::new();
     let run = |how: &'static [&'static str], code| {

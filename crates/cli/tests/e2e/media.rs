@@ -64,7 +64,7 @@ fn placed_jobs() -> String {
 fn emulator_is_missing() -> bool {
     let missing = Command::new("qemu-x86_64").arg("--version").output().is_err();
     if missing {
-        eprintln!("SKIPPED: there is no qemu-x86_64");
+        memweir_test_support::skip!(Program, "there is no qemu-x86_64");
     }
     missing
 }
@@ -165,7 +165,7 @@ fn replays(world: &World) {
     assert!(shown.contains("the record breaks off here"), "{shown}");
     assert!(shown.contains("decides the same in all of them"), "{shown}");
 
-    world.file("damaged.jsonl", &text.replacen("{\"admit\"", "{\"admt\"", 1));
+    world.file("damaged.jsonl", &text.replacen("\"admit\"", "\"admt\"", 1));
     let message = refusal(world.memweir().args(["replay", "damaged.jsonl"]), 2);
     assert!(message.contains("damaged.jsonl:2: no call to a scheduler"), "{message}");
     let message = refusal(world.memweir().args(["replay", "caches.toml"]), 2);

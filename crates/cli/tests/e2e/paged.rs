@@ -12,7 +12,7 @@ use crate::support::{MEMWEIR, World, exists, refusal, send, wait_until};
 fn possible() -> bool {
     let tried = memweir_linux::paging::try_memfd();
     if let Err(obstacle) = &tried {
-        eprintln!("SKIPPED: paging needs root and Linux 6.4: {obstacle}");
+        memweir_test_support::skip!(Privilege, "paging needs root and Linux 6.4: {obstacle}");
     }
     tried.is_ok()
 }
@@ -333,8 +333,38 @@ fn results_are_written_and_the_status_is_the_programs() {
         }
     }
     let mut run = world.memweir();
-    run.args(["page", "run", "--dram", "8M", "--nvm", "memfd:64M", "--", "false"]);
-    run.assert().code(1);
+    run.args(["page", "run", "--dram", "8M", "--nvm", "memfd:64M", "--", "sh", "-c", "exit 7"]);
+    run.assert().code(7);
+}
+
+#[test]
+fn a_signal_to_memweir_reaches_the_program() {
+    if !possible() {
+        return;
+    }
+    let script = "trap 'echo got usr1' USR1; echo $$ > started; \
+                  while :; do sleep 0.02; done";
+    for (signal, status) in [(Signal::SIGINT, 130), (Signal::SIGQUIT, 131), (Signal::SIGHUP, 129)] {
+        let world = World::new();
+        let mut run = world.start(&[
+            "page",
+            "run",
+            "--dram",
+            "8M",
+            "--nvm",
+            "memfd:64M",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ]);
+        wait_until("the program runs", || world.has("started"));
+        send(&run, Signal::SIGUSR1);
+        wait_until("the handler ran", || world.read("stdout").contains("got usr1"));
+        send(&run, signal);
+        assert_eq!(run.wait().unwrap().code(), Some(status), "{}", world.read("stderr"));
+        all_gone(&world);
+    }
 }
 
 #[test]
@@ -358,6 +388,107 @@ fn a_full_nvm_ends_the_largest() {
     let report: Value = serde_json::from_str(&world.read("run.json")).unwrap();
     assert_eq!(report["ended_processes"].as_array().map(Vec::len), Some(1), "{report}");
     assert_eq!(report["exit_code"], 0, "{report}");
+}
+
+/// A static program that fills 100 MiB, and the program that starts it.
+fn static_program(world: &World) -> bool {
+    let source = "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+                  int main(void) { char *p = malloc(100 << 20); memset(p, 1, 100 << 20); \
+                  usleep(500000); return p[12345] - 1; }\n";
+    let source = world.file("s.c", source);
+    let mut gcc = Command::new("gcc");
+    let built = gcc.arg("-static").arg("-o").arg(world.path().join("static")).arg(source).status();
+    let built = built.is_ok_and(|status| status.success());
+    if !built {
+        memweir_test_support::skip!(Program, "gcc builds no static programs here");
+    }
+    built
+}
+
+#[test]
+fn programs_that_are_not_paged_are_counted_or_refused() {
+    if !(possible() && exists("gcc")) {
+        return;
+    }
+    let world = World::new();
+    if !static_program(&world) {
+        return;
+    }
+    let shell = ["sh", "-c", "./static; echo $?"];
+    let (code, output, report) = paged(&world, 16 << 20, &[], &shell);
+    assert_eq!((code, output.as_slice()), (Some(0), &b"0\n"[..]), "{report}");
+    assert_eq!(number(&report["unpaged"], "processes"), 1, "{report}");
+    assert_eq!(number(&report["counters"], "unpaged"), 1, "{report}");
+    let program = &report["unpaged"]["programs"][0];
+    assert!(program["program"].as_str().unwrap().ends_with("/static"), "{report}");
+    assert!(number(program, "dram_peak_bytes") > 100 << 20, "{report}");
+    assert!(number(&report, "dram_peak_bytes") > 100 << 20, "{report}");
+    assert_eq!(report["dram_overshoot_causes"][0], "unpaged-programs", "{report}");
+
+    let refuse = ["--unpaged", "refuse"];
+    let (code, output, report) = paged(&world, 16 << 20, &refuse, &shell);
+    assert_eq!((code, output.as_slice()), (Some(0), &b"126\n"[..]), "{report}");
+    assert_eq!(number(&report["unpaged"], "refused"), 1, "{report}");
+    assert_eq!(number(&report["unpaged"], "processes"), 0, "{report}");
+    // Without the order in its environment a program is not paged either.
+    let (_, output, report) =
+        paged(&world, 16 << 20, &refuse, &["env", "-i", "/bin/echo", "started"]);
+    assert_eq!(output, b"", "{report}");
+    assert_eq!(report["exit_code"], 126, "{report}");
+    // A start past libc is found while the program runs.
+    if exists("python3") {
+        let past_libc = "import ctypes; c = ctypes.CDLL(None); \
+                         a = (ctypes.c_char_p * 2)(b'./static', None); \
+                         c.syscall(59, a[0], a, None)";
+        let (_, _, report) = paged(&world, 64 << 20, &refuse, &["python3", "-c", past_libc]);
+        assert_eq!(report["signal"], 9, "{report}");
+        assert_eq!(number(&report["unpaged"]["programs"][0], "ended"), 1, "{report}");
+    }
+}
+
+#[test]
+fn memory_that_children_do_not_get_is_paged() {
+    if !(possible() && exists("node")) {
+        return;
+    }
+    // The heap of V8 is such memory (MADV_DONTFORK).
+    let program = "const m = new Map(); \
+                   for (let i = 0; i < 300000; i++) m.set('key' + i, { v: i }); \
+                   let s = 0; for (const [k, o] of m) s += o.v + k.length; console.log(s)";
+    let world = World::new();
+    let command = ["node", "-e", program];
+    let plain = Command::new("node").args(&command[1..]).output().expect("node");
+    let (code, output, report) = paged(&world, 48 << 20, &[], &command);
+    assert_eq!((code, output), (Some(0), plain.stdout), "{report}");
+    assert_eq!(number(&report["counters"], "unpageable_bytes"), 0, "{report}");
+    // Of a hundred MiB most would stay if the heap did.
+    assert!(number(&report, "nvm_peak_bytes") > 32 << 20, "{report}");
+}
+
+#[test]
+fn a_full_nvm_holds_no_writers() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let world = World::new();
+    let program = "x = [bytes([i & 255]) * 1000 for i in range(100000)]\n\
+                   for r in range(3):\n for i in range(0, len(x), 7): x[i] = bytes([r]) * 1000\n\
+                   print(sum(b[0] for b in x))";
+    let mut run = world.memweir();
+    run.args(["page", "run", "--dram", "16M", "--nvm", "memfd:32M", "--json", "run.json", "--"]);
+    let output = run.args(["python3", "-c", program]).assert().code(0).get_output().clone();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("the NVM of 32 MiB was full"), "{said}");
+    assert!(said.contains("above the budget of 16 MiB: the NVM was full"), "{said}");
+    // Only what the options ask for stands beside the result.
+    assert!(!said.contains("estimated") && !said.contains("half of"), "{said}");
+    let report: Value = serde_json::from_str(&world.read("run.json")).unwrap();
+    let counters = &report["counters"];
+    assert!(number(counters, "nvm_full") > 0, "{report}");
+    let held = number(counters, "hold_ns") as f64 / 1e9;
+    assert!(held < 0.1 * report["seconds"].as_f64().unwrap(), "held for {held} s: {report}");
+    assert_eq!(report["dram_overshoot_causes"][0], "nvm-full", "{report}");
+    assert!(report["energy"].is_object() && report["times"].is_object(), "{report}");
 }
 
 /// A program that fills memory and then waits for a word that never comes.
@@ -396,11 +527,11 @@ fn nothing_stays_behind_when_somebody_is_killed() {
             "program" => {
                 nix::sys::signal::kill(nix::unistd::Pid::from_raw(program), Signal::SIGKILL)
                     .unwrap();
-                assert_eq!(run.wait().unwrap().code(), Some(1));
+                assert_eq!(run.wait().unwrap().code(), Some(137));
             }
             _ => {
                 send(&run, Signal::SIGTERM);
-                assert_eq!(run.wait().unwrap().code(), Some(1), "the program has got the signal");
+                assert_eq!(run.wait().unwrap().code(), Some(143), "the program has got the signal");
             }
         }
         // A program whose memweir was killed goes on until nobody can write to it any more.

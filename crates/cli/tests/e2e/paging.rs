@@ -1,6 +1,6 @@
 //! `memweir page energy`: the figures of the paper and of one's own numbers.
 
-use crate::support::{World, json, refusal};
+use crate::support::{World, json, refusal, result};
 
 #[test]
 fn the_mended_equations_give_the_claims_of_the_paper() {
@@ -14,6 +14,25 @@ fn the_mended_equations_give_the_claims_of_the_paper() {
         assert!(number("less_percent") > number("paper_percent"), "{area}");
     }
     assert_eq!(report["break_even_lines"].as_f64().expect("a number").round(), 73.0);
+}
+
+#[test]
+fn the_claims_of_the_paper_stand_beside_its_own_inputs_alone() {
+    let world = World::new();
+    let claims = |more: &[&str]| {
+        let mut energy = world.memweir();
+        let report = json(energy.args(["page", "energy", "--json", "-"]).args(more), 0);
+        let areas = report["areas"].as_array().expect("an array").clone();
+        areas.iter().filter(|area| !area["paper_percent"].is_null()).count()
+    };
+    assert_eq!(claims(&[]), 3);
+    assert_eq!(claims(&["--swap", "256M", "--swap-ins", "20000"]), 0);
+    assert_eq!(claims(&["--duration", "10m"]), 0);
+    assert_eq!(claims(&["--lines-in-place", "5"]), 0);
+    let mut energy = world.memweir();
+    let energy = energy.args(["page", "energy", "--swap", "256M", "--swap-ins", "20000"]);
+    let output = energy.assert().code(0).get_output().clone();
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("paper"));
 }
 
 #[test]
@@ -66,7 +85,7 @@ fn a_scenario_is_swept_and_the_same_on_any_number_of_threads() {
         let sweep = ["--sweep", "policy=fifo,clock,scan", "--sweep", "swap_mib=0,128"];
         let files = ["--out", "rows.csv", "--svg", "lines.svg"];
         let sim = sim.args(["page", "sim", "phone.toml", "--json", "--threads", threads]);
-        json(sim.args(sweep).args(files), 0)
+        result(sim.args(sweep).args(files), 0)
     };
     let report = run("1");
     let points = report["points"].as_array().expect("an array");

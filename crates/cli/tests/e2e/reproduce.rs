@@ -13,13 +13,31 @@ fn writes_a_report_and_the_results() {
     assert!(text.contains("written to results/report.html"), "{text}");
     let page = world.read("results/report.html");
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("Figure 3"), "{page}");
-    let lines: Value = serde_json::from_str(&world.read("results/results.json")).expect("JSON");
-    let lines = lines.as_array().expect("an array");
+    // The paper's constants, and what follows from them: nothing that could have failed.
+    assert!(text.starts_with("0 of 0 judged comparisons agree with the paper"), "{text}");
+    assert!(text.contains("9 match without being evidence"), "{text}");
+    let results: Value = serde_json::from_str(&world.read("results/results.json")).expect("JSON");
+    assert_eq!(results["score"]["input"]["no_evidence"], 6);
+    assert_eq!(results["score"]["construction"]["no_evidence"], 3);
+    assert_eq!((&results["paper"], &results["effort"]), (&"hmmsched".into(), &"full".into()));
+    let lines = results["comparisons"].as_array().expect("an array");
     assert_eq!(lines.len(), 9);
+    let fields = [
+        "item",
+        "figure",
+        "quantity",
+        "paper",
+        "ours",
+        "unit",
+        "kind",
+        "decided_by",
+        "ratio",
+        "band",
+        "verdict",
+        "note",
+    ];
     for line in lines {
-        for field in
-            ["item", "figure", "quantity", "paper", "ours", "unit", "direction_agrees", "note"]
-        {
+        for field in fields {
             assert!(line.get(field).is_some(), "{field} is missing in {line}");
         }
     }
@@ -32,8 +50,8 @@ fn a_figure_of_the_bank_level_machine() {
     let output = world.memweir().args(figure).assert().code(0).get_output().clone();
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.contains("4 threads: less time"), "{text}");
-    let lines: Value = serde_json::from_str(&world.read("results/results.json")).expect("JSON");
-    let lines = lines.as_array().expect("an array");
+    let results: Value = serde_json::from_str(&world.read("results/results.json")).expect("JSON");
+    let lines = results["comparisons"].as_array().expect("an array");
     assert!(lines.iter().all(|line| line["item"] == "B8" && line["ours"].is_number()), "{lines:?}");
     assert!(world.read("results/report.html").contains("Streamcluster"));
 }
@@ -69,4 +87,15 @@ fn results_that_cannot_be_written_are_a_failure_of_their_own() {
     let message = refusal(world.memweir().args(arguments), 4);
     assert!(message.contains("cannot write"), "{message}");
     assert!(file.is_file());
+}
+
+/// `bpm` in full takes minutes: the refusal comes before any figure is made.
+#[test]
+fn a_directory_that_cannot_be_written_is_refused_before_the_work() {
+    let world = World::new();
+    let message = refusal(world.memweir().args(["reproduce", "bpm", "--out", "/proc/x"]), 4);
+    assert!(message.contains("cannot write /proc/x/report.html"), "{message}");
+    std::fs::create_dir_all(world.path().join("taken/report.html")).expect("directories");
+    let message = refusal(world.memweir().args(["reproduce", "bpm", "--out", "taken"]), 4);
+    assert!(message.contains("cannot write taken/report.html"), "{message}");
 }

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, json, refusal, send, wait_until};
+use crate::support::{SPIN, World, json, refusal, result, send, wait_until};
 
 /// Four tasks that together want more than the bus carries, and four that want next to nothing.
 const MIX: &str = r#"
@@ -41,6 +41,38 @@ fn the_example_is_commented_and_runs() {
     let text = stdout(world.memweir().arg("sim").arg(file));
     for needle in ["turnaround", "gain", "speedup", "bandwidth", "ideal-average", "os"] {
         assert!(text.contains(needle), "{needle} is missing in\n{text}");
+    }
+}
+
+/// The page of the manual, which this test rewrites if `UPDATE_MANUAL` is set.
+const MANUAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sim.md");
+
+#[test]
+fn the_manual_shows_the_output_of_this_build() {
+    let world = World::new();
+    let example = stdout(world.memweir().args(["sim", "--example"]));
+    let file = world.file("mix.toml", &example);
+    let output = stdout(world.memweir().arg("sim").arg(file));
+    let manual = std::fs::read_to_string(MANUAL).expect("the manual");
+    let command = "$ memweir sim mix.toml\n";
+    let start = manual.find(command).expect("the example") + command.len();
+    let end = start + manual[start..].find("```").expect("the end of the block");
+    let trimmed = |text: &str| text.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    let (shown, output): (String, String) = (trimmed(&manual[start..end]), trimmed(&output));
+    if std::env::var_os("UPDATE_MANUAL").is_some() {
+        let updated = format!("{}{output}{}", &manual[..start], &manual[end..]);
+        std::fs::write(MANUAL, updated).expect("the manual");
+    } else {
+        assert_eq!(shown, output, "UPDATE_MANUAL=1 rewrites the block");
+    }
+}
+
+#[test]
+fn a_seed_below_zero_is_refused_as_a_value() {
+    for command in [&["run"][..], &["emulate", "--machine", "iabw"]] {
+        let world = World::new();
+        let text = refusal(world.memweir().args(command).args(["--seed", "-1", "--", "true"]), 2);
+        assert!(text.contains("-1") && !text.contains("-- -1"), "{text}");
     }
 }
 
@@ -94,7 +126,7 @@ fn equal_scenarios_give_equal_results_whatever_the_threads() {
     let world = World::new();
     let file = world.file("mix.toml", MIX);
     let run = |threads: &str| {
-        json(
+        result(
             world
                 .memweir()
                 .args(["sim", "--json", "-", "--threads", threads, "--sweep", "cores=1..4"])
@@ -237,8 +269,7 @@ fn a_recording_of_a_real_program_can_be_simulated() {
         .output()
         .expect("memweir runs");
     if !recorded.status.success() {
-        eprintln!("SKIPPED: nothing here can profile a program");
-        return;
+        return memweir_test_support::skip!(Program, "nothing here can profile a program");
     }
     let text = "machine = \"iabw\"\npolicies = [\"os\", \"random\"]\noptimum = \"bound\"\n\
                 [[tasks]]\nrecording = \"spin.parquet\"\ninstances = 8\n";

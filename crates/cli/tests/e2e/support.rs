@@ -59,6 +59,13 @@ impl World {
         command
     }
 
+    /// memweir with nothing to read: what runs twice takes no pipe.
+    pub(crate) fn without_input(&self) -> std::process::Command {
+        let mut command = self.plain();
+        command.stdin(Stdio::null());
+        command
+    }
+
     /// memweir in the background, with its output in `stdout` and `stderr`.
     pub(crate) fn start(&self, arguments: &[&str]) -> Child {
         let create = |name: &str| {
@@ -74,7 +81,11 @@ impl World {
     }
 
     fn plain(&self) -> std::process::Command {
-        let mut command = std::process::Command::new(MEMWEIR);
+        self.surrounded(std::process::Command::new(MEMWEIR))
+    }
+
+    /// This command inside this world: its directory, its store, and found by its mark.
+    pub(crate) fn surrounded(&self, mut command: std::process::Command) -> std::process::Command {
         command
             .current_dir(self.path())
             .env("XDG_DATA_HOME", self.path().join("data"))
@@ -136,13 +147,20 @@ pub(crate) fn json(command: &mut Command, code: i32) -> Value {
     })
 }
 
+/// The same without the arguments that gave it, which may differ where results must not.
+pub(crate) fn result(command: &mut Command, code: i32) -> Value {
+    let mut value = json(command, code);
+    value.as_object_mut().expect("an object").remove("memweir").expect("the run's arguments");
+    value
+}
+
 /// Whether a program is installed; says so if it is not.
 pub(crate) fn exists(program: &str) -> bool {
     let mut shell = Command::new("sh");
     let found = shell.args(["-c", &format!("command -v {program}")]).output();
     let found = found.is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!("SKIPPED: {program} is not installed");
+        memweir_test_support::skip!(Program, "{program} is not installed");
     }
     found
 }
@@ -151,7 +169,7 @@ pub(crate) fn exists(program: &str) -> bool {
 pub(crate) fn root(what: &str) -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {
-        eprintln!("SKIPPED: {what} needs root");
+        memweir_test_support::skip!(Privilege, "{what} needs root");
     }
     root
 }

@@ -183,4 +183,11 @@ fn there_is_a_manual_page_per_command() {
         assert!(text.contains(".TH"), "{page}");
     }
     assert!(!world.path().join("pages/memweir-guardian.1").exists());
+    assert!(!world.path().join("pages/memweir-help.1").exists());
+    let page = std::fs::read_to_string(world.path().join("pages/memweir-page-run.1")).unwrap();
+    let synopsis = page.split(".SH SYNOPSIS").nth(1).and_then(|rest| rest.split(".SH").next());
+    let synopsis = synopsis.expect("a synopsis").replace("\\-", "-");
+    for part in ["--dram <SIZE>", "--nvm <SPEC>", "<CMD>"] {
+        assert!(synopsis.contains(part), "`{part}` is missing: {synopsis}");
+    }
 }

@@ -8,6 +8,7 @@ use memweir_core::address_map::AddressMap;
 use memweir_core::input::InputError;
 use serde::Serialize;
 
+use super::summary::GivenPages;
 use super::{Args, OnShortage, Ran};
 use crate::failure::{Failure, Outcome};
 use crate::foreground::{self, Program};
@@ -44,15 +45,18 @@ pub(super) fn execute(
     let shortage = shortage(args.on_shortage)?;
     let wish = KernelWish { map, colors: args.colors.clone(), cache, shortage };
     let colored = KernelColored::prepare(&wish)?;
+    let warning = super::warn();
     let begun = Instant::now();
     let program =
         Program { command: &args.command, environment: &[], group: Some(colored.group()) };
     let status = foreground::run(&program, foreground::NEVER, || ())?;
     let counts = colored.counts();
+    let ran = Ran::new(args, status, begun, GivenPages::from(&counts), warning);
+    ran.summarize();
     tell(&counts);
     foreground::tell(&args.command, status);
     if let Some(path) = &args.json {
-        output::json(path, &Report { ran: Ran::new(args, status, begun), kernel: counts })?;
+        output::json(path, &Report { ran, kernel: counts })?;
     }
     Ok(foreground::outcome(status))
 }

@@ -7,31 +7,38 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
-use memweir_core::preload::page::{DirectRead, Slowdown, WhenFull};
+use memweir_core::preload::page::{DirectRead, Slowdown, UnpagedPrograms, WhenFull};
 use memweir_core::{Bytes, Nanos};
 use memweir_page::energy::{BusMemory, Reading};
 use memweir_page::kernel::KernelWish;
 use memweir_page::live::{Format, Nvm, Wish};
 use memweir_policy::paging::{LearnsBy, VICTIM_POLICIES, VictimEntry, find};
 
+use crate::failure::PROGRAM_EXIT_CODES;
 use crate::page::energy::{memory, reading};
 use crate::value::{duration, refused, size};
+
+/// The media of the energy in the report where none are named: those of drswap.
+const MEDIA: &str = "lpddr2-dram,lpddr2-pcm";
 
 /// Options of `memweir page run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = after())]
+#[command(group = clap::ArgGroup::new("pager").required(true).args(["nvm", "kernel"]))]
 pub(in crate::page) struct Args {
-    /// Anonymous memory in DRAM that the program, and all that it starts, may have together
+    /// Anonymous memory in DRAM that the program, and all that it starts, may have together. Kept
+    /// within 5 % as long as the machine lets the pager run in time, the NVM has room, and all of
+    /// the memory can be paged; a run that exceeds it says by how much and why
     #[arg(long, value_name = "SIZE", value_parser = size)]
     dram: Bytes,
     /// Where evicted pages live: `memfd:SIZE` (DRAM that stands in), `node:N[:SIZE]` (a NUMA node of
     /// slow memory) or `file:PATH[:SIZE]` (the tmpfs of a directory or file)
-    #[arg(long, value_name = "SPEC", value_parser = nvm, required_unless_present = "kernel")]
-    #[arg(conflicts_with = "kernel")]
+    #[arg(long, value_name = "SPEC", value_parser = nvm)]
     pub(super) nvm: Option<Nvm>,
     /// Let the kernel page it, if it can (the patches in kernel/direct-read-swap), to the swap areas in use
     /// or to --swap; --dram then counts files, too
-    #[arg(long, conflicts_with_all = ["victims", "delay", "when_full", "timeline"])]
+    #[arg(long, conflicts_with_all = ["victims", "delay", "when_full", "unpaged", "timeline",
+        "times", "energy"])]
     pub(super) kernel: bool,
     /// A device with a swap area, used for this run alone
     #[arg(long, value_name = "DEVICE", requires = "kernel")]
@@ -50,15 +57,21 @@ pub(in crate::page) struct Args {
     /// What to do when there is no room for more pages
     #[arg(long, value_name = "HOW", default_value = "stop")]
     when_full: Full,
+    /// What to do with programs that cannot be paged, such as static ones
+    #[arg(long, value_name = "HOW", default_value = "count")]
+    unpaged: Unpaged,
     /// Write what was counted over time, as rows (.csv) or as a figure (.svg)
     #[arg(long, value_name = "FILE")]
     pub(super) timeline: Option<PathBuf>,
     /// How often the counters are looked at
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
     pub(super) every: Nanos,
-    /// The media whose energy is told: names or files that end in `.toml`
-    #[arg(long, value_name = "DRAM,NVM", default_value = "lpddr2-dram,lpddr2-pcm")]
-    energy: String,
+    /// Show how long single pages took to be evicted, read and written
+    #[arg(long)]
+    pub(super) times: bool,
+    /// Show an estimate of the energy, for these media: names or files that end in `.toml`
+    #[arg(long, value_name = "DRAM,NVM", num_args = 0..=1, default_missing_value = MEDIA)]
+    energy: Option<String>,
     /// How the equations of energy are read: `as-printed`, `mended` or `physical`
     #[arg(long, value_name = "NAME", default_value = "physical")]
     #[arg(value_parser = |name: &str| reading(name).map_err(refused))]
@@ -83,6 +96,15 @@ enum Full {
     EndLargest,
 }
 
+/// `--unpaged`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Unpaged {
+    /// Run them, and count their memory
+    Count,
+    /// Do not start them (EACCES); end those that were started unseen
+    Refuse,
+}
+
 /// Media whose energy is told.
 pub(super) struct Media {
     pub(super) dram: BusMemory,
@@ -101,7 +123,8 @@ fn after() -> String {
          memweir page run --dram 64M --nvm memfd:1G --no-direct-read -- python3 job.py\n  \
          memweir page run --dram 2G --nvm node:2 --timeline t.svg --json t.json -- ./server\n  \
          memweir page run --dram 64M --nvm memfd:1G --delay read=2x,write=12x -- sort big\n  \
-         memweir page run --dram 64M --kernel --swap /dev/pmem0 -- ./server",
+         memweir page run --dram 64M --kernel --swap /dev/pmem0 -- ./server\n\n\
+         {PROGRAM_EXIT_CODES}",
         policies.join("\n")
     )
 }
@@ -116,6 +139,10 @@ impl Args {
             victims: self.victims,
             delay: self.delay,
             when_full: self.when_full(),
+            unpaged: match self.unpaged {
+                Unpaged::Count => UnpagedPrograms::Count,
+                Unpaged::Refuse => UnpagedPrograms::Refuse,
+            },
         }
     }
 
@@ -147,13 +174,19 @@ impl Args {
     }
 
     pub(super) fn media(&self) -> Result<Media, InputError> {
-        let Some((dram, nvm)) = self.energy.split_once(',') else {
-            let reason = format!("`{}` names one medium", self.energy);
+        let names = self.energy.as_deref().unwrap_or(MEDIA);
+        let Some((dram, nvm)) = names.split_once(',') else {
+            let reason = format!("`{names}` names one medium");
             return Err(InputError::new("command line", reason)
                 .key("--energy")
                 .help("name two, as `lpddr2-dram,lpddr2-pcm`"));
         };
         Ok(Media { dram: memory(dram)?, nvm: memory(nvm)? })
+    }
+
+    /// Returns true if the estimate of energy is to be shown, not only written.
+    pub(super) fn shows_energy(&self) -> bool {
+        self.energy.is_some()
     }
 
     /// Whether the line would disturb nothing, or is wanted nevertheless.

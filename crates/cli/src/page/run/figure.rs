@@ -6,8 +6,9 @@ use memweir_plot::{Chart, Figure, Level, PALETTE, Panel, Series, Style};
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// Memory in DRAM and NVM with the budget, and pages per second.
-pub(super) fn timeline(rows: &[Row], report: &Report) -> Figure {
+/// Memory in DRAM and NVM with the budget, and pages per second, from rows that come `every` so
+/// many seconds and at the end.
+pub(super) fn timeline(rows: &[Row], report: &Report, every: f64) -> Figure {
     let words = report.command.join(" ");
     Figure {
         title: format!("Paging {}", crate::render::text::shortened(&words, 70)),
@@ -19,7 +20,7 @@ pub(super) fn timeline(rows: &[Row], report: &Report) -> Figure {
             report.direct_read,
             report.victims
         ),
-        panels: vec![Panel::Chart(memory(rows, report)), Panel::Chart(moves(rows, report))],
+        panels: vec![Panel::Chart(memory(rows, report)), Panel::Chart(moves(rows, report, every))],
     }
 }
 
@@ -33,15 +34,18 @@ fn memory(rows: &[Row], report: &Report) -> Chart {
     };
     let dram = points(|row| row.dram_resident_bytes);
     let nvm = points(|row| row.nvm_used_bytes);
+    let mut series =
+        vec![series("in DRAM", dram, Style::Steps, 0), series("in NVM", nvm, Style::Line, 1)];
+    if rows.iter().any(|row| row.dram_unpaged_bytes > Bytes(0)) {
+        let unpaged = points(|row| row.dram_unpaged_bytes);
+        series.push(self::series("in DRAM, not paged", unpaged, Style::Steps, 2));
+    }
     Chart {
         title: "anonymous memory".to_owned(),
         x_label: "time (s)".to_owned(),
         y_label: "memory (MiB)".to_owned(),
         x_end: Some(report.seconds),
-        series: vec![
-            series("in DRAM", dram, Style::Steps, 0),
-            series("in NVM", nvm, Style::Line, 1),
-        ],
+        series,
         levels: vec![Level {
             name: "DRAM allowed".to_owned(),
             value: report.dram_bytes.as_f64() / MIB,
@@ -51,8 +55,9 @@ fn memory(rows: &[Row], report: &Report) -> Chart {
     }
 }
 
-fn moves(rows: &[Row], report: &Report) -> Chart {
-    let rate = |value: fn(&Row) -> u64| per_second(rows, value);
+fn moves(rows: &[Row], report: &Report, every: f64) -> Chart {
+    let rows = whole_intervals(rows, every);
+    let rate = |value: fn(&Row) -> u64| per_second(&rows, value);
     Chart {
         title: "pages".to_owned(),
         x_label: "time (s)".to_owned(),
@@ -65,6 +70,18 @@ fn moves(rows: &[Row], report: &Report) -> Chart {
         ],
         ..Chart::default()
     }
+}
+
+/// The rows with the last, partial interval joined to the one before: its few milliseconds hold the
+/// counts of a scan of all memory, which would look like a burst of moves.
+fn whole_intervals(rows: &[Row], every: f64) -> Vec<Row> {
+    let mut rows = rows.to_vec();
+    if let [_, .., before, last] = rows[..]
+        && last.t_s.0 - before.t_s.0 < every
+    {
+        rows.remove(rows.len() - 2);
+    }
+    rows
 }
 
 /// What a counter grew by in a second, between each row and the next.
@@ -89,5 +106,18 @@ mod tests {
         let row = |t: f64, evictions| Row { t_s: Seconds(t), evictions, ..Row::default() };
         let rows = [row(0.0, 0), row(0.5, 100), row(0.5, 100), row(1.0, 400)];
         assert_eq!(per_second(&rows, |row| row.evictions), [(0.5, 200.0), (1.0, 600.0)]);
+    }
+
+    #[test]
+    fn the_partial_last_interval_makes_no_spike() {
+        let row = |t: f64, evictions| Row { t_s: Seconds(t), evictions, ..Row::default() };
+        // 100 pages in each tenth of a second, and 100 in the last millisecond.
+        let rows = [row(0.0, 0), row(0.1, 100), row(0.2, 200), row(0.201, 300)];
+        let whole = whole_intervals(&rows, 0.1);
+        assert_eq!(whole, [rows[0], rows[1], rows[3]]);
+        let rates = per_second(&whole, |row| row.evictions);
+        assert!(rates.iter().all(|(_, rate)| *rate < 2000.0), "{rates:?}");
+        assert_eq!(whole_intervals(&rows[..3], 0.1), rows[..3], "a whole interval stays");
+        assert_eq!(whole_intervals(&rows[2..], 0.1), rows[2..], "there is none before");
     }
 }

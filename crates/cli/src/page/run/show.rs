@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use memweir_core::preload::page::PageProcess;
 use memweir_core::{Bytes, Joules};
-use memweir_page::live::{Histogram, Report, Row};
+use memweir_page::live::{Cause, Histogram, Report, Row};
 
 use crate::render::bars::bar;
 use crate::render::text::{Align, count, percent, seconds};
@@ -44,33 +44,88 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let told = [
-        ("unpaged", "processes could not be paged and ran as ever"),
-        ("failures", "errors of the kernel left memory as it was"),
-        ("nvm_full", "times nothing could be evicted because the NVM was full; name a larger one"),
-    ];
-    for (name, what) in told {
-        if counted(name) > 0 {
-            warnings.push(format!("{} {what}", counted(name)));
-        }
+    let unpaged = &report.unpaged;
+    if unpaged.processes > 0 {
+        warnings.push(unpaged_programs(report));
     }
-    let allowed = report.dram_bytes.0 / 20;
-    if report.dram_overshoot_bytes.0 > allowed {
-        let over = report.dram_overshoot_bytes;
-        let (skipped, forks) = (counted("skipped"), counted("fork_pauses"));
-        let waited = counted("fork_pause_ns") as f64 / 1e9;
-        // What took less than that did not let so much come.
-        let matters = 0.01 * report.seconds;
-        let why = if skipped > 0 {
-            format!(": {skipped} times a page was locked or pinned")
-        } else if waited > matters {
-            format!(": eviction waited for {forks} forked processes, {} in all", seconds(waited))
-        } else {
-            String::new()
+    if unpaged.refused > 0 {
+        warnings.push(format!(
+            "refused {} of a program that cannot be paged (--unpaged refuse)",
+            plural(unpaged.refused, "start", "starts")
+        ));
+    }
+    if counted("failures") > 0 {
+        let errors = plural(counted("failures"), "error", "errors");
+        warnings.push(format!("{errors} of the kernel left memory as it was"));
+    }
+    if counted("nvm_full") > 0 {
+        warnings.push(format!(
+            "the NVM of {} was full, and pages had to stay in DRAM; name a larger one",
+            report.nvm.size_bytes
+        ));
+    }
+    if report.dram_overshoot_bytes.0 > report.dram_bytes.0 / 20 {
+        let causes: Vec<String> =
+            report.dram_overshoot_causes.iter().map(|cause| because(*cause, report)).collect();
+        let why = match causes.is_empty() {
+            true => "nothing that is counted explains it".to_owned(),
+            false => causes.join("; "),
         };
-        warnings.push(format!("DRAM was {over} above the budget of {}{why}", report.dram_bytes));
+        let (over, budget) = (report.dram_overshoot_bytes, report.dram_bytes);
+        warnings.push(format!("DRAM was {over} above the budget of {budget}: {why}"));
     }
     warnings
+}
+
+fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// The programs that were not paged, and their memory where a look has seen them.
+fn unpaged_programs(report: &Report) -> String {
+    let unpaged = &report.unpaged;
+    let programs: Vec<String> = unpaged
+        .programs
+        .iter()
+        .map(|program| format!("{}: {} in DRAM at most", program.program, program.dram_peak_bytes))
+        .collect();
+    let seen =
+        if programs.is_empty() { String::new() } else { format!(" ({})", programs.join(", ")) };
+    let ended: u64 = unpaged.programs.iter().map(|program| program.ended).sum();
+    let end = match ended {
+        0 => "ran without being paged",
+        _ => "started unseen and got SIGKILL (--unpaged refuse)",
+    };
+    let processes = plural(unpaged.processes, "process", "processes");
+    format!("{processes} that cannot be paged, such as static programs, {end}{seen}")
+}
+
+/// A cause as a clause.
+fn because(cause: Cause, report: &Report) -> String {
+    let counted = |name: &str| report.counters.get(name).copied().unwrap_or(0);
+    let time = |name: &str| seconds(counted(name) as f64 / 1e9);
+    match cause {
+        Cause::UnpagedPrograms => "programs that cannot be paged had it".to_owned(),
+        Cause::NvmFull => "the NVM was full".to_owned(),
+        Cause::UnpageableMemory => format!(
+            "up to {} of address space had to stay, because the program locked it or asked for \
+             what only memory without a file has (MADV_WIPEONFORK, MADV_MERGEABLE, MADV_DONTDUMP)",
+            Bytes(counted("unpageable_bytes"))
+        ),
+        Cause::PinnedPages => {
+            format!("{} times a page was locked or pinned", count(counted("skipped")))
+        }
+        Cause::ForkedChildren => format!(
+            "eviction waited for {}, {} in all",
+            plural(counted("fork_pauses"), "forked process", "forked processes"),
+            time("fork_pause_ns")
+        ),
+        Cause::LateHelper => format!(
+            "the machine kept the pager from its processor for up to {} at a time, {} in all",
+            time("latest_wake_ns"),
+            time("run_delay_ns")
+        ),
+    }
 }
 
 /// The table when the program has ended.
@@ -87,10 +142,12 @@ pub(super) fn table(report: &Report) -> String {
     let columns = [("pages and memory", Align::Left), ("", Align::Right), ("", Align::Left)];
     text += &crate::render::text::table(&columns, rows(report));
     text.push('\n');
-    for (name, histogram) in &report.times {
-        text += &times(name, histogram);
-    }
-    text + &energy(report)
+    text
+}
+
+/// The times of single pages, one histogram after the other.
+pub(super) fn times(report: &Report) -> String {
+    report.times.iter().map(|(name, histogram)| histogram_of(name, histogram)).collect()
 }
 
 fn rows(report: &Report) -> Vec<Vec<String>> {
@@ -98,6 +155,7 @@ fn rows(report: &Report) -> Vec<Vec<String>> {
     let pages = |pages: u64| Bytes(pages * memweir_page::energy::PAGE.0).to_string();
     let over = report.dram_overshoot_bytes;
     let overshoot = match over.0 {
+        0 if report.unpaged.processes > 0 => "within the budget, where paged".to_owned(),
         0 => "within the budget".to_owned(),
         _ => format!("{} above the budget", percent(over.as_f64() / report.dram_bytes.as_f64())),
     };
@@ -106,7 +164,8 @@ fn rows(report: &Report) -> Vec<Vec<String>> {
         more => format!("{} more were mapped along with them", count(more)),
     };
     let room = report.nvm_peak_bytes.as_f64() / report.nvm.size_bytes.as_f64();
-    vec![
+    let unpaged = report.unpaged.dram_peak();
+    let mut rows = vec![
         row("pages evicted", count(report.evictions), pages(report.evictions)),
         row("read in place", count(report.direct_reads), around),
         row("copied back", count(report.copies_in), pages(report.copies_in)),
@@ -120,11 +179,16 @@ fn rows(report: &Report) -> Vec<Vec<String>> {
         row("DRAM at most", report.dram_peak_bytes.to_string(), overshoot),
         row("NVM, last look", report.nvm_used_bytes.to_string(), String::new()),
         row("NVM at most", report.nvm_peak_bytes.to_string(), format!("{} of it", percent(room))),
-    ]
+    ];
+    if unpaged > Bytes(0) {
+        let programs = plural(report.unpaged.processes, "process", "processes");
+        rows.push(row("DRAM, not paged, at most", unpaged.to_string(), programs));
+    }
+    rows
 }
 
 /// A histogram, one line for each power of two.
-fn times(name: &str, histogram: &Histogram) -> String {
+fn histogram_of(name: &str, histogram: &Histogram) -> String {
     let what = match name {
         "direct_read" => "reading a page in place, the fault",
         "upgrade" => "writing to a page that was mapped in place, the fault",
@@ -155,7 +219,8 @@ fn nanos(value: u64) -> String {
     }
 }
 
-fn energy(report: &Report) -> String {
+/// The estimate of energy.
+pub(super) fn energy(report: &Report) -> String {
     let energy = &report.energy;
     let Joules(saved) = energy.direct_read_saved_j;
     let share = if energy.dram_backed_j.0 > 0.0 { saved / energy.dram_backed_j.0 } else { 0.0 };

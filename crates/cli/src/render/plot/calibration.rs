@@ -48,7 +48,7 @@ fn hog_speedup(platform: &Platform) -> Chart {
     let mut points: Vec<(f64, f64)> =
         platform.hog_curve.iter().map(|p| (p.demand.as_gb(), p.weighted_speedup)).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    speedup("two hogs: weighted speedup", points, Style::Line)
+    speedup("two hogs: weighted speedup", points, Style::Line, 2)
 }
 
 fn combinations(platform: &Platform) -> Chart {
@@ -69,7 +69,8 @@ fn combinations(platform: &Platform) -> Chart {
 fn combined_speedup(platform: &Platform) -> Chart {
     let points =
         platform.combinations.iter().map(|p| (p.demand.as_gb(), p.weighted_speedup)).collect();
-    speedup("random segments: weighted speedup", points, Style::Dots)
+    let hogs = platform.combinations.first().map_or(0, |point| point.seeds.len());
+    speedup("random segments: weighted speedup", points, Style::Dots, hogs)
 }
 
 fn against_demand(
@@ -94,19 +95,29 @@ fn against_demand(
         ],
         levels: platform
             .peak()
-            .map(|peak| Level { name: "peak".to_owned(), value: peak.as_gb(), color: PALETTE[5] })
+            .map(|peak| Level {
+                name: "peak (median)".to_owned(),
+                value: peak.as_gb(),
+                color: PALETTE[5],
+            })
             .into_iter()
             .collect(),
         ..Chart::default()
     }
 }
 
-fn speedup(title: &str, points: Vec<(f64, f64)>, style: Style) -> Chart {
+/// Weighted speedups of `hogs` hogs, whose number is the most that can be.
+fn speedup(title: &str, points: Vec<(f64, f64)>, style: Style, hogs: usize) -> Chart {
     Chart {
         title: title.to_owned(),
         x_label: "demand: sum of what each reaches alone (GB/s)".to_owned(),
         y_label: "weighted speedup".to_owned(),
         series: vec![Series { name: "measured".to_owned(), points, style, color: PALETTE[1] }],
+        levels: vec![Level {
+            name: "no contention".to_owned(),
+            value: hogs as f64,
+            color: PALETTE[5],
+        }],
         ..Chart::default()
     }
 }

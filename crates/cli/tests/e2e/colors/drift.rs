@@ -21,7 +21,7 @@ impl Setting {
         let before = std::fs::read_to_string(path).ok();
         let set = before.filter(|_| std::fs::write(path, value).is_ok());
         if set.is_none() {
-            eprintln!("SKIPPED: {path} cannot be set");
+            memweir_test_support::skip!(Privilege, "{path} cannot be set");
         }
         set.map(|before| Self { path, before })
     }
@@ -106,6 +106,9 @@ fn moved_back(way: &str) {
     let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
     let moved = report["counters"]["mended_drift"].as_u64().expect("a count");
     if moved == 0 {
-        eprintln!("SKIPPED: compaction moved none of the program's pages here: {report}");
+        memweir_test_support::skip!(
+            Elusive,
+            "compaction moved none of the program's pages here: {report}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 use memweir_core::preload::page::PagedState;
 use memweir_page::energy::Estimate;
-use memweir_page::live::{Bucket, NvmReport, Outcome};
+use memweir_page::live::{Bucket, NvmReport, Outcome, UnpagedProgram, UnpagedReport};
 
 use super::*;
 
@@ -40,6 +40,8 @@ fn report() -> Report {
         dram_resident_bytes: Bytes(63 << 20),
         dram_peak_bytes: Bytes(66 << 20),
         dram_overshoot_bytes: Bytes(2 << 20),
+        dram_overshoot_causes: Vec::new(),
+        unpaged: UnpagedReport::default(),
         nvm_used_bytes: Bytes(32 << 20),
         nvm_peak_bytes: Bytes(256 << 20),
         ended_processes: Vec::new(),
@@ -52,6 +54,8 @@ fn report() -> Report {
 #[test]
 fn the_table_has_every_figure() {
     let told = table(&report());
+    assert!(!told.contains("below") && !told.contains("energy"), "only where asked for:\n{told}");
+    let told = told + &times(&report()) + &energy(&report());
     for part in [
         "12.35 s with 64 MiB of DRAM, 1 GiB of NVM in node:2 (in-place reads, victims by fifo)",
         "12,345",
@@ -74,11 +78,37 @@ fn what_did_not_go_as_asked_is_told() {
     let mut report = report();
     assert_eq!(warnings(&report), Vec::<String>::new(), "3 % above the budget are within bounds");
     report.dram_overshoot_bytes = Bytes(16 << 20);
-    report.counters = [("skipped", 9), ("nvm_full", 2)].into_iter().collect();
+    assert!(warnings(&report)[0].ends_with("64 MiB: nothing that is counted explains it"));
+    report.counters = [("skipped", 9), ("nvm_full", 2), ("latest_wake_ns", 12_000_000)].into();
+    report.dram_overshoot_causes = vec![Cause::NvmFull, Cause::PinnedPages, Cause::LateHelper];
     let told = warnings(&report);
     assert!(told[0].contains("ran as ever"), "{told:?}");
-    assert!(told[1].starts_with("2 times nothing could be evicted"), "{told:?}");
-    assert!(told[2].contains("16 MiB above") && told[2].contains("9 times"), "{told:?}");
+    assert!(told[1].contains("the NVM of 1 GiB was full"), "{told:?}");
+    assert!(told[2].contains("16 MiB above the budget of 64 MiB: the NVM was full; 9 times"));
+    assert!(told[2].contains("for up to 0.012 s at a time"), "{told:?}");
+}
+
+#[test]
+fn programs_that_were_not_paged_are_named() {
+    let mut report = report();
+    report.dram_overshoot_bytes = Bytes(0);
+    let program = |ended| UnpagedProgram {
+        program: "/bin/server".to_owned(),
+        processes: 1,
+        dram_peak_bytes: Bytes(410 << 20),
+        ended,
+    };
+    report.unpaged = UnpagedReport { processes: 1, refused: 0, programs: vec![program(0)] };
+    let told = warnings(&report);
+    let expected = "1 process that cannot be paged, such as static programs, ran without being \
+                    paged (/bin/server: 410 MiB in DRAM at most)";
+    assert_eq!(told, [expected]);
+    let told = table(&report);
+    assert!(told.contains("within the budget, where paged") && told.contains("410 MiB"), "{told}");
+    report.unpaged = UnpagedReport { processes: 1, refused: 3, programs: vec![program(1)] };
+    let told = warnings(&report);
+    assert!(told[0].contains("got SIGKILL (--unpaged refuse)"), "{told:?}");
+    assert!(told[1].starts_with("refused 3 starts"), "{told:?}");
 }
 
 #[test]
@@ -91,6 +121,7 @@ fn the_line_says_what_is_where() {
         copies_avoided: 17,
         dram_resident_bytes: Bytes(64 << 20),
         nvm_used_bytes: Bytes(1 << 20),
+        dram_unpaged_bytes: Bytes(0),
     };
     let expected =
         "2.50 s: 64 MiB in DRAM, 1 MiB in NVM; 1,000 evicted, 20 read in place, 3 copied back";

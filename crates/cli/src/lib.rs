@@ -1,0 +1,80 @@
+//! The memweir command: parses arguments, calls a use case, renders what it returns.
+//!
+//! A library, so that the fuzz targets reach the parsers of its options.
+
+mod calibrate;
+mod cli;
+mod color;
+mod completions;
+mod doctor;
+mod dram;
+mod emulate;
+mod failure;
+mod foreground;
+mod guardian;
+mod hog;
+mod hogsim;
+mod interrupt;
+mod man;
+mod map;
+mod output;
+mod page;
+mod profile;
+mod render;
+mod replay;
+mod reproduce;
+mod run;
+mod sim;
+mod store;
+mod value;
+
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+pub use cli::command;
+use cli::{Cli, Command};
+use failure::{Failure, Outcome};
+
+/// Runs the command that the process's arguments name.
+#[must_use]
+pub fn main() -> ExitCode {
+    // memweir calls itself so; a subcommand of clap's would show up in completions.
+    let outcome = if std::env::args_os().nth(1).is_some_and(|name| name == guardian::NAME) {
+        guardian::execute()
+    } else {
+        let matches = command().get_matches();
+        match Cli::from_arg_matches(&matches) {
+            Ok(cli) => execute(cli.command),
+            Err(error) => error.exit(),
+        }
+    };
+    match outcome {
+        Ok(outcome) => outcome.into(),
+        Err(failure) => {
+            eprintln!("memweir: {failure}");
+            ExitCode::from(&failure)
+        }
+    }
+}
+
+fn execute(command: Command) -> Result<Outcome, Failure> {
+    match command {
+        Command::Run(args) => run::execute(*args),
+        Command::Sim(args) => sim::execute(&args),
+        Command::Color(args) => color::execute(&args),
+        Command::Emulate(args) => emulate::execute(&args),
+        Command::Replay(args) => replay::execute(&args),
+        Command::Store(args) => store::execute(args),
+        Command::Hog(args) => hog::execute(&args),
+        Command::Hogsim(args) => hogsim::execute(&args),
+        Command::Profile(args) => profile::execute(&args),
+        Command::Calibrate(args) => calibrate::execute(&args),
+        Command::Dram(args) => dram::execute(&args),
+        Command::Reproduce(args) => reproduce::execute(&args),
+        Command::Doctor(args) => doctor::execute(&args),
+        Command::Completions(args) => completions::execute(&args),
+        Command::Page(args) => page::execute(&args),
+        Command::Map(args) => map::execute(&args),
+        Command::Man(args) => man::execute(&args),
+    }
+}

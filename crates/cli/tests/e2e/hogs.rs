@@ -1,0 +1,163 @@
+//! `hog`, `hogsim`, `calibrate` and `map detect`: what they refuse, and how they end when they are
+//! interrupted.
+
+use std::process::{Child, Command};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::support::{World, json, refusal, send, wait_until};
+
+/// A calibration in which one core reaches 10 GB/s.
+const PLATFORM: &str = r#"
+format = 1
+date = "2026-01-01T00:00:00Z"
+effort = "quick"
+kernel = "copy"
+[machine]
+cpu = "A Processor"
+cores = 2
+memory = 8589934592
+[target]
+status = "not-measurable"
+reason = "a test"
+[[idle_table]]
+idle = 0
+bandwidth = 1e10
+[[idle_table]]
+idle = 100
+bandwidth = 1e9
+"#;
+
+/// Waits until the threads of a memweir have used the CPU, or have ended, and interrupts it; its
+/// exit code.
+fn interrupt_at_work(mut memweir: Child) -> Option<i32> {
+    let stat = format!("/proc/{}/stat", memweir.id());
+    wait_until("it measures", || {
+        let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let fields: Vec<&str> = fields.collect();
+        // The 14th field of the line, the 12th behind the name: ticks of 10 ms.
+        let ticks = fields.get(11).and_then(|ticks| ticks.parse::<u64>().ok());
+        ticks > Some(30) || fields.first() == Some(&"Z")
+    });
+    send(&memweir, Signal::SIGINT);
+    memweir.wait().expect("memweir ends").code()
+}
+
+#[test]
+fn an_interrupted_hog_tells_what_it_moved() {
+    let world = World::new();
+    let options = ["--for", "1000s", "--array", "4M", "--json", "hog.json"];
+    let memweir = world.start(&[&["hog"], &options[..]].concat());
+    assert_eq!(interrupt_at_work(memweir), Some(130));
+    let said = world.read("stdout");
+    assert!(said.contains("a signal ended it early"), "{said}");
+    let report: Value = serde_json::from_str(&world.read("hog.json")).expect("JSON");
+    assert_eq!(report["interrupted"], true);
+    assert!(report["bytes"].as_u64() > Some(0), "{report}");
+}
+
+#[test]
+fn an_interrupted_detection_says_so_and_writes_no_map() {
+    let world = World::new();
+    // A simulated machine is measured in milliseconds, this one in many seconds.
+    let options = ["-o", "found.toml", "--json", "detect.json"];
+    let memweir = world.start(&[&["map", "detect"], &options[..]].concat());
+    let code = interrupt_at_work(memweir);
+    if code != Some(130) {
+        let stderr = world.read("stderr");
+        memweir_test_support::skip!(Processor, "this machine cannot be measured: {stderr}");
+        return;
+    }
+    let said = world.read("stdout");
+    assert!(said.contains("a signal ended the measurements"), "{said}");
+    assert!(!world.has("found.toml"));
+    let report: Value = serde_json::from_str(&world.read("detect.json")).expect("JSON");
+    assert_eq!(report["verdict"], "refused");
+}
+
+#[test]
+fn an_interrupted_calibration_keeps_its_points_beside_the_file() {
+    let world = World::new();
+    let memweir = world.start(&["calibrate", "--full", "--platform", "platform.toml"]);
+    let code = interrupt_at_work(memweir);
+    // On a machine with much other work, it is refused before the signal comes.
+    if code == Some(3) {
+        memweir_test_support::skip!(Busy, "this machine is too busy to be calibrated");
+        return;
+    }
+    assert_eq!(code, Some(130), "{}", world.read("stderr"));
+    assert!(!world.has("platform.toml"));
+    assert!(world.read("stdout").contains("interrupted"), "{}", world.read("stdout"));
+}
+
+#[test]
+fn a_busy_machine_is_not_calibrated() {
+    let world = World::new();
+    let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::this()).expect("an affinity");
+    let cpu = (0..1024).find(|cpu| allowed.is_set(*cpu).unwrap_or(false)).expect("a CPU");
+    let cpu = cpu.to_string();
+    let spin =
+        || Command::new("taskset").args(["-c", &cpu, "sh", "-c", "while :; do :; done"]).spawn();
+    let mut others = [spin(), spin()].map(|spun| spun.expect("taskset"));
+    let arguments = ["calibrate", "--cpus", &cpu, "--platform", "platform.toml"];
+    let message = refusal(world.memweir().args(arguments), 3);
+    for other in &mut others {
+        other.kill().expect("it runs");
+        other.wait().expect("it ends");
+    }
+    assert!(message.contains("too busy to be calibrated"), "{message}");
+    assert!(message.contains("% of the time"), "{message}");
+    assert!(!world.has("platform.toml"));
+}
+
+#[test]
+fn wrong_options_are_refused_before_anything_is_measured() {
+    let world = World::new();
+    world.file("platform.toml", PLATFORM);
+    let message = refusal(world.memweir().args(["hog", "--array", "1"]), 2);
+    assert!(message.contains("holds no line") && message.contains("64"), "{message}");
+    let platform = ["--platform", "platform.toml"];
+    let message =
+        refusal(world.memweir().args(["hogsim", "--synthetic", "900GB/s"]).args(platform), 2);
+    assert!(message.contains("one core reaches 10.0 GB/s"), "{message}");
+    let target = world.path().join("absent/platform.toml");
+    let message = refusal(world.memweir().args(["calibrate", "--platform"]).arg(&target), 4);
+    assert!(message.contains("absent/platform.toml"), "{message}");
+    assert!(!world.has("absent"), "a directory was made");
+    let message = refusal(world.memweir().args(["store", "show", "zzz"]), 2);
+    assert!(message.contains("no entry has a key that begins with `zzz`"), "{message}");
+}
+
+#[test]
+fn hogsim_says_what_a_segment_asks_for_in_vain() {
+    let world = World::new();
+    world.file("platform.toml", PLATFORM);
+    let rates: String = (0..100).map(|i| if i < 7 { "5e10\n" } else { "1e9\n" }).collect();
+    world.file("segment", &format!("memweir-segment 1\ninterval_ns 1000000\n{rates}"));
+    let options =
+        ["--platform", "platform.toml", "--traffic", "1M", "--array", "4M", "--json", "-"];
+    let mut command = world.memweir();
+    command.args(["hogsim", "segment"]).args(options);
+    let report = json(&mut command, 0);
+    assert_eq!(report["interrupted"], false);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("7 of 100 intervals ask for more than the 10.0 GB/s"), "{said}");
+}
+
+#[test]
+fn an_untrusted_calibration_or_store_of_the_default_place_is_not_waited_for() {
+    let world = World::new();
+    let data = world.path().join("data/memweir");
+    std::fs::create_dir_all(&data).expect("a directory");
+    for name in ["platform.toml", "profiles.sqlite"] {
+        let mode = nix::sys::stat::Mode::S_IRWXU;
+        nix::unistd::mkfifo(&data.join(name), mode).expect("a FIFO");
+    }
+    let message = refusal(world.memweir().args(["hogsim", "--synthetic", "1GB/s"]), 2);
+    assert!(message.contains("not a regular file"), "{message}");
+    let message = refusal(world.memweir().args(["store", "list"]), 3);
+    assert!(message.contains("not a regular file"), "{message}");
+}

@@ -1,0 +1,267 @@
+//! The commands of the README and the manual, run as a reader would run them.
+//!
+//! Every `console` block of a page runs in order in one scratch directory that holds the files its
+//! commands name. A comment before a block exempts it, or some of its commands, with a reason:
+//!
+//! ```text
+//! <!-- not run: needs a memory node without processors -->
+//! <!-- not run (make, cd): builds for minutes -->
+//! ```
+//!
+//! The output that a page shows is not compared here.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{MEMWEIR, World, root};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// A `console` block and the comment before it.
+#[derive(Debug, PartialEq)]
+struct Block {
+    /// Line of the fence, from 1.
+    line: usize,
+    commands: Vec<Shown>,
+    exempt: Exempt,
+}
+
+/// A command as a page shows it.
+#[derive(Debug, PartialEq)]
+struct Shown {
+    prompt: Prompt,
+    text: String,
+}
+
+#[derive(Debug, PartialEq)]
+enum Prompt {
+    User,
+    Root,
+}
+
+/// The commands of a block that are not run.
+#[derive(Debug, PartialEq)]
+enum Exempt {
+    None,
+    All,
+    /// Those that begin with one of these words.
+    Some(Vec<String>),
+}
+
+impl Exempt {
+    fn parse(line: &str) -> Self {
+        let Some(comment) = line.trim().strip_prefix("<!-- not run") else { return Self::None };
+        let comment = comment.strip_suffix("-->").expect("the comment ends on its line");
+        let (list, reason) = comment.split_once(':').expect("a reason after `not run`");
+        assert!(reason.split_whitespace().count() >= 3, "a reason is a sentence: {line}");
+        let list = list.trim();
+        if list.is_empty() {
+            return Self::All;
+        }
+        let inner = list.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+        let inner = inner.unwrap_or_else(|| panic!("`(COMMAND, ...)` in {line}"));
+        Self::Some(inner.split(',').map(|prefix| prefix.trim().to_owned()).collect())
+    }
+
+    fn covers(&self, command: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Some(prefixes) => prefixes.iter().any(|prefix| command.starts_with(prefix)),
+        }
+    }
+}
+
+/// The `console` blocks of a page. Lines without a prompt are output.
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    let mut before = "";
+    for (index, line) in page.lines().enumerate() {
+        match &mut open {
+            None if line == "```console" => {
+                let exempt = Exempt::parse(before);
+                open = Some(Block { line: index + 1, commands: Vec::new(), exempt });
+            }
+            None => {}
+            Some(_) if line == "```" => blocks.extend(open.take()),
+            Some(block) => {
+                let user = line.strip_prefix("$ ").map(|text| (Prompt::User, text));
+                let root = || line.strip_prefix("# ").map(|text| (Prompt::Root, text));
+                if let Some((prompt, text)) = user.or_else(root) {
+                    block.commands.push(Shown { prompt, text: text.to_owned() });
+                }
+            }
+        }
+        if !line.trim().is_empty() {
+            before = line;
+        }
+    }
+    assert!(open.is_none(), "a block of the page has no end");
+    blocks
+}
+
+/// The jobs file of the README: its TOML block that begins with its name.
+fn jobs_file(readme: &str) -> &str {
+    let start = readme.find("# jobs.toml\n").expect("the README shows a jobs file");
+    let end = readme[start..].find("```").expect("the block ends");
+    &readme[start..start + end]
+}
+
+/// Lines of words, for programs that compress and sort.
+fn words(lines: usize) -> String {
+    let line = |index: usize| format!("{} {} memory\n", index * 7919 % 10007, index * 31 % 1009);
+    (0..lines).map(line).collect()
+}
+
+/// A program that keeps some memory for long enough to be looked at.
+const SERVER: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    memset(malloc(32 << 20), 1, 32 << 20);
+    sleep(SECONDS);
+    return 0;
+}
+"#;
+
+const JOB: &str = "rows = [bytearray(4096) for _ in range(20_000)]\nprint(sum(map(len, rows)))\n";
+
+const HYBRID: &str = r#"
+machine = "hmmsched"
+policies = ["os", "hmmsched"]
+repetitions = 2
+migration = { policy = "hot-pages", elsewhere = "nvm", dram_mib = 256 }
+
+[[tasks]]
+program = "433.milc"
+instances = 4
+work_s = 5
+"#;
+
+const TABLE_1: &str = "machine = \"iabw\"\npolicies = [\"os\", \"ideal-average\"]\nrepetitions = 2\n\
+                       mix = { paper = \"spec-01\" }\n";
+
+/// A trace of 64 reads in a row: eight bytes a request.
+fn trace() -> Vec<u8> {
+    (0..64_u64).flat_map(|line| (line * 64).to_le_bytes()).collect()
+}
+
+/// The files that the pages' commands name.
+fn furnish(world: &World) {
+    for name in ["a", "b", "c", "data", "input", "big"] {
+        world.file(name, &words(20_000));
+    }
+    let readme = std::fs::read_to_string(Path::new(ROOT).join("README.md")).expect("README.md");
+    world.file("jobs.toml", jobs_file(&readme));
+    world.file("job.py", JOB);
+    world.file("hybrid.toml", HYBRID);
+    world.file("table1.toml", TABLE_1);
+    std::fs::write(world.path().join("trace.bin"), trace()).expect("a trace");
+    let source = world.file("server.c", SERVER);
+    for (name, seconds) in [("server", 60), ("batch", 1)] {
+        let define = format!("-DSECONDS={seconds}");
+        let output = world.path().join(name);
+        let built = Command::new("cc").arg(define).arg("-o").arg(output).arg(&source).status();
+        assert!(built.expect("a C compiler").success());
+    }
+    let shipped = Path::new(ROOT).join("crates");
+    let map = shipped.join("sim/data/bank-machines/i7-860-map.toml");
+    for name in ["i7-860.toml", "map.toml"] {
+        std::fs::copy(&map, world.path().join(name)).expect("the map is shipped");
+    }
+    let maps = shipped.join("map/data/published_maps.json");
+    std::fs::copy(maps, world.path().join("published_maps.json")).expect("the maps are shipped");
+    symlink(Path::new(ROOT).join("experiments"), world.path().join("experiments")).expect("a link");
+    let bin = world.path().join("bin");
+    std::fs::create_dir(&bin).expect("a directory");
+    symlink(MEMWEIR, bin.join("memweir")).expect("a link");
+}
+
+/// The commands of a block as a script that ends at the first that fails and names it.
+fn script(block: &Block) -> Option<String> {
+    let runs = |shown: &&Shown| {
+        !block.exempt.covers(&shown.text)
+            && (shown.prompt == Prompt::User || root(&format!("`{}`", shown.text)))
+    };
+    let commands: Vec<&str> =
+        block.commands.iter().filter(runs).map(|shown| shown.text.as_str()).collect();
+    (!commands.is_empty()).then(|| format!("set -ex\n{}\n", commands.join("\n")))
+}
+
+/// Runs every block of a page, and says which failed.
+fn run_page(page: &str) {
+    let world = World::new();
+    furnish(&world);
+    let text = std::fs::read_to_string(Path::new(ROOT).join(page)).expect(page);
+    let path = format!("{}:{}", world.path().join("bin").display(), std::env::var("PATH").unwrap());
+    let mut failures = Vec::new();
+    for block in blocks(&text) {
+        let Some(script) = script(&block) else { continue };
+        let log = world.path().join("log");
+        let create = || std::fs::File::create(&log).expect("a file");
+        let file = create();
+        let status = world
+            .surrounded(Command::new("timeout"))
+            .args(["300", "sh", "-c", &script])
+            .env("PATH", &path)
+            // `data` is a file of the README.
+            .env("XDG_DATA_HOME", world.path().join("store"))
+            .stdin(std::process::Stdio::null())
+            .stdout(file.try_clone().expect("a file"))
+            .stderr(file)
+            .status()
+            .expect("a shell");
+        if !status.success() {
+            failures.push(format!("{page}:{}: {status}\n{}", block.line, world.read("log")));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+macro_rules! pages {
+    ($($name:ident: $page:literal),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            run_page($page);
+        }
+    )*};
+}
+
+pages! {
+    commands_of_the_readme_run: "README.md",
+    commands_of_run_md_run: "docs/run.md",
+    commands_of_map_md_run: "docs/map.md",
+    commands_of_color_md_run: "docs/color.md",
+    commands_of_page_md_run: "docs/page.md",
+    commands_of_sim_md_run: "docs/sim.md",
+}
+
+#[test]
+fn blocks_are_read_with_their_exemptions() {
+    let page = "<!-- not run (make): builds for minutes -->\n\n```console\n$ make\n$ memweir -V\n\
+                memweir 1\n# memweir doctor\n```\n```toml\n$ no = 1\n```\n\
+                <!-- not run: needs two nodes -->\n```console\n$ a\n```\n";
+    let read = blocks(page);
+    let shown = |prompt, text: &str| Shown { prompt, text: text.to_owned() };
+    assert_eq!(read.len(), 2);
+    assert_eq!(read[0].line, 3);
+    assert_eq!(
+        read[0].commands,
+        [
+            shown(Prompt::User, "make"),
+            shown(Prompt::User, "memweir -V"),
+            shown(Prompt::Root, "memweir doctor")
+        ]
+    );
+    assert!(read[0].exempt.covers("make") && !read[0].exempt.covers("memweir -V"));
+    assert_eq!(script(&read[1]), None);
+}
+
+#[test]
+#[should_panic(expected = "a reason")]
+fn an_exemption_without_a_reason_is_refused() {
+    let _ = Exempt::parse("<!-- not run: slow -->");
+}

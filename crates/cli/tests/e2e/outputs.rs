@@ -1,0 +1,157 @@
+//! Results that cannot be written, figures that nothing measured, and comparisons of failed jobs.
+
+use std::process::Output;
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::support::{SPIN, World, json, send, wait_until};
+
+fn output(world: &World, arguments: &[&str]) -> Output {
+    world.memweir().args(arguments).output().expect("memweir runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A full disk at `full` in the world while this lives.
+struct FullDisk(std::path::PathBuf);
+
+impl FullDisk {
+    fn mount(world: &World) -> Option<Self> {
+        let path = world.path().join("full");
+        std::fs::create_dir(&path).expect("a directory");
+        let options = Some("size=4k");
+        if let Err(error) = mount(Some("tmpfs"), &path, Some("tmpfs"), MsFlags::empty(), options) {
+            memweir_test_support::skip!(
+                Privilege,
+                "a small file system cannot be mounted here: {error}"
+            );
+            return None;
+        }
+        std::fs::write(path.join("filler"), [0; 4096]).expect("one page");
+        Some(Self(path))
+    }
+}
+
+impl Drop for FullDisk {
+    fn drop(&mut self) {
+        umount2(&self.0, MntFlags::MNT_DETACH).expect("it is mounted");
+    }
+}
+
+#[test]
+fn a_full_disk_for_results_ends_with_4_and_loses_nothing_else() {
+    let world = World::new();
+    let Some(disk) = FullDisk::mount(&world) else { return };
+    let run = |option: &str, file: &str| {
+        let path = disk.0.join(file).display().to_string();
+        let run = ["run", "--policy", "os", option, &path, "--", "sh", "-c", SPIN];
+        let output = output(&world, &run);
+        assert_eq!(output.status.code(), Some(4), "{option} {file}: {output:?}");
+        assert!(text(&output.stderr).contains(file), "{output:?}");
+        text(&output.stdout)
+    };
+    for (option, file) in
+        [("--timeline", "t.csv"), ("--timeline", "t.parquet"), ("--json", "r.json")]
+    {
+        let printed = run(option, file);
+        assert!(printed.contains("turnaround"), "{option} {file}: {printed}");
+    }
+    run("--record", "decisions.jsonl");
+    let left: Vec<_> = std::fs::read_dir(&disk.0)
+        .expect("the disk")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name != "filler")
+        .collect();
+    assert!(left.is_empty(), "no empty files: {left:?}");
+}
+
+#[test]
+fn files_that_cannot_be_made_end_with_4_before_anything_runs() {
+    let world = World::new();
+    for option in ["--timeline", "--record", "--json"] {
+        let run = ["run", "--policy", "os", option, "absent/x.csv", "--", "touch", "ran"];
+        let output = output(&world, &run);
+        assert_eq!(output.status.code(), Some(4), "{option}: {output:?}");
+        assert!(!world.has("ran"), "{option}");
+    }
+}
+
+#[test]
+fn what_was_not_measured_is_null() {
+    let world = World::new();
+    let run = ["run", "--policy", "os", "--json", "-", "--", "sh", "-c", SPIN];
+    let report = json(world.memweir().args(run), 0);
+    if report["meter"] != "none" {
+        let meter = &report["meter"];
+        return memweir_test_support::skip!(Present, "this machine has the meter {meter}");
+    }
+    for figure in ["bandwidth_mean", "bandwidth_std"] {
+        assert_eq!(report[figure], Value::Null, "{figure}");
+    }
+    for figure in ["bandwidth_mean", "bandwidth_peak", "memory_reads"] {
+        assert_eq!(report["jobs"][0][figure], Value::Null, "{figure}");
+    }
+}
+
+#[test]
+fn an_interrupted_comparison_shows_no_figures() {
+    let world = World::new();
+    let script = "touch started; sleep 1000";
+    let mut memweir = world.start(&[
+        "run",
+        "--compare",
+        "os,round-robin",
+        "--json",
+        "c.json",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+    wait_until("the first run is on", || world.has("started"));
+    send(&memweir, Signal::SIGINT);
+    assert_eq!(memweir.wait().expect("it ends").code(), Some(130));
+    let printed = world.read("stdout");
+    assert!(printed.contains("No round was completed"), "{printed}");
+    assert!(!printed.contains("0.000 s") && !printed.contains("one round"), "{printed}");
+    let report: Value = serde_json::from_str(&world.read("c.json")).expect("JSON");
+    assert_eq!(report["rounds"], 0);
+    assert_eq!(report["variants"][0]["mean_s"], Value::Null, "{report}");
+}
+
+#[test]
+fn a_job_that_fails_under_one_policy_makes_the_comparison_void() {
+    let world = World::new();
+    // Works once.
+    let script = "test ! -e made && touch made";
+    let run = ["run", "--compare", "os,round-robin", "--repeat", "2", "--json", "c.json", "--"];
+    let output = output(&world, &[&run[..], &["sh", "-c", script]].concat());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let printed = text(&output.stdout);
+    assert!(printed.contains("void"), "{printed}");
+    let reason = "sh ended with 0 under os in round 1 and with 1 under round-robin in round 1";
+    assert!(printed.contains(reason), "{printed}");
+    assert!(!printed.contains("faster than") && !printed.contains("slower than"), "{printed}");
+    let report: Value = serde_json::from_str(&world.read("c.json")).expect("JSON");
+    assert_eq!(
+        (&report["void"], &report["variants"][1]["verdict"]),
+        (&reason.into(), &"void".into())
+    );
+}
+
+#[test]
+fn jobs_that_always_fail_alike_are_compared_and_take_one_line() {
+    let world = World::new();
+    let run = ["run", "--compare", "os,round-robin", "--repeat", "2", "--each", "6"];
+    let job = ["--", "sh", "-c", "exit 26"];
+    let output = output(&world, &[&run[..], &job[..]].concat());
+    let printed = text(&output.stdout) + &text(&output.stderr);
+    let of_failures = printed.lines().filter(|line| line.contains("exit code 26")).count();
+    assert_eq!(of_failures, 1, "{printed}");
+    assert!(printed.contains("and 3 more ended with exit code 26 in every run"), "{printed}");
+    assert!(!printed.contains("void"), "{printed}");
+}

@@ -1,0 +1,212 @@
+//! Profiles of real programs: what they leave alone, what is stored, and what is used later.
+
+use std::fs;
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::support::{World, exists, json, refusal, send, wait_until};
+
+/// Returns true, and says so, if the emulator is missing.
+fn no_emulator() -> bool {
+    !exists("qemu-x86_64")
+}
+
+/// Text in no order that compresses by about a half.
+fn letters(count: usize) -> String {
+    let mut state = 1_u32;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if state >> 28 == 0 { '\n' } else { char::from(b'a' + (state >> 24) as u8 % 16) }
+    };
+    (0..count).map(next).collect()
+}
+
+/// A directory with the input files of the README's first example.
+fn readme_world() -> World {
+    let world = World::new();
+    for name in ["a", "b", "c"] {
+        world.file(name, &letters(300_000));
+    }
+    world
+}
+
+/// The entry of the store whose command ends with these words.
+fn entry(world: &World, command: &[&str]) -> Value {
+    let list = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
+    let ends = |entry: &&Value| {
+        let words: Vec<&str> =
+            entry["command"].as_array().expect("words").iter().filter_map(Value::as_str).collect();
+        words.ends_with(command)
+    };
+    list.as_array().expect("a list").iter().find(ends).unwrap_or(&Value::Null).clone()
+}
+
+/// 64-byte lines that a stored program moved.
+fn lines(entry: &Value) -> f64 {
+    let figure = |name: &str| entry[name].as_f64().expect("a figure");
+    figure("bandwidth") * figure("cpu_time_s") / 64.0
+}
+
+fn exit_codes(report: &Value) -> Vec<Option<i64>> {
+    let jobs = report["jobs"].as_array().expect("jobs");
+    jobs.iter().map(|job| job["exit_code"].as_i64()).collect()
+}
+
+#[test]
+fn the_first_example_of_the_readme_does_its_work_and_stores_what_it_says() {
+    if no_emulator() || !exists("gzip") || !exists("xz") {
+        return;
+    }
+    const JOBS: [&str; 14] =
+        ["--", "gzip", "-9", "-k", "a", ":::", "xz", "-k", "b", ":::", "sort", "-o", "d", "c"];
+    let world = readme_world();
+    world.memweir().args(["run", "--profile-first"]).args(JOBS).assert().code(0);
+    for made in ["a.gz", "b.xz", "d"] {
+        assert!(world.has(made), "{made}");
+    }
+
+    // The same with every instruction simulated, held against programs that write no file.
+    let world = readme_world();
+    let run = ["run", "--profile-first", "--sample", "all", "--json", "r.json"];
+    world.memweir().args(run).args(JOBS).assert().code(0);
+    let report: Value = serde_json::from_str(&world.read("r.json")).expect("JSON");
+    assert_eq!(exit_codes(&report), [Some(0); 3]);
+    let twins: [(&[&str], &[&str]); 3] = [
+        (&["gzip", "-9", "-k", "a"], &["gzip", "-9", "-c", "a"]),
+        (&["xz", "-k", "b"], &["xz", "-c", "b"]),
+        (&["sort", "-o", "d", "c"], &["sort", "c"]),
+    ];
+    for (index, (stored, twin)) in twins.into_iter().enumerate() {
+        let profile = ["profile", "--meter", "software", "--no-store", "--json", "-", "--"];
+        let output = world.without_input().args(profile).args(twin).output().expect("it runs");
+        let alone: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let count = |name: &str| alone[name].as_f64().expect("a count");
+        let expected = count("memory_reads") + count("memory_writes");
+        let entry = entry(&world, stored);
+        assert_eq!(entry["exit_code"], 0, "{entry}");
+        let ratio = lines(&entry) / expected;
+        assert!(
+            (0.8..1.25).contains(&ratio),
+            "{stored:?} moved {ratio} times the lines of {twin:?}"
+        );
+        // The batch has used it, and says so.
+        let source = &report["jobs"][index]["profile"];
+        assert_eq!((&source["source"], &source["key"]), (&"store".into(), &entry["key"]));
+        assert!(source["age_s"].as_f64().expect("an age") < 3_600.0, "{source}");
+    }
+}
+
+#[test]
+fn runs_that_end_differently_or_are_killed_are_told_and_not_stored() {
+    if no_emulator() {
+        return;
+    }
+    let world = World::new();
+    let profile = |isolation: &str, script: &str| {
+        let meter = ["profile", "--meter", "software", "--isolation", isolation];
+        let output = world.without_input().args(meter).args(["--", "sh", "-c", script]).output();
+        let output = output.expect("memweir runs");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let text = profile("none", "kill -9 $$");
+    assert!(text.contains("not stored: SIGKILL ended the program"), "{text}");
+    let text = profile("none", "mkdir once");
+    let reason = "not stored: natively the program ended with 0, under the emulator with 1";
+    assert!(text.contains(reason), "{text}");
+    fs::remove_dir(world.path().join("once")).expect("the native run made it");
+    let list = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
+    assert_eq!(list, Value::Array(Vec::new()));
+
+    // A batch goes on without the profile of such a job.
+    let run = ["run", "--policy", "os", "--profile-first", "--"];
+    let output = world.memweir().args(run).args(["sh", "-c", "kill -9 $$"]).output();
+    let output = output.expect("memweir runs");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("no profile of sh is stored: SIGKILL ended the program"), "{text}");
+}
+
+#[test]
+fn new_data_under_an_old_name_is_profiled_anew() {
+    if no_emulator() {
+        return;
+    }
+    let world = World::new();
+    world.file("input", &letters(20_000));
+    let run = |options: &[&str]| {
+        let args = [&["run", "--policy", "os", "--json", "-"][..], options].concat();
+        json(world.memweir().args(args).args(["--", "sort", "-o", "output", "input"]), 0)
+    };
+    run(&["--profile-first"]);
+    let before = entry(&world, &["input"]);
+    // The job has written its output, which is no input.
+    let report = run(&[]);
+    assert_eq!(report["jobs"][0]["profile"]["key"], before["key"], "{report}");
+
+    world.file("input", &letters(60_000));
+    let report = run(&[]);
+    assert!(report["jobs"][0].get("profile").is_none(), "{report}");
+    let told = |notice: &Value| notice.as_str().is_some_and(|text| text.contains("input changed"));
+    assert!(report["notices"].as_array().expect("notices").iter().any(told), "{report}");
+    assert_eq!(entry(&world, &["input"])["inputs_changed"], true);
+    run(&["--profile-first"]);
+    let after = entry(&world, &["input"]);
+    assert_eq!((&after["key"], &after["inputs_changed"]), (&before["key"], &false.into()));
+    assert!(lines(&after) > lines(&before), "{after} after {before}");
+}
+
+/// Waits for a profiled program that writes `started`, sends memweir a signal, and returns how
+/// memweir ended with what it said.
+fn interrupted(world: &World, signal: Signal, script: &str) -> (Option<i32>, String) {
+    let profile = ["profile", "--meter", "software", "--isolation", "none", "--"];
+    let arguments = [&profile[..], &["sh", "-c", script]].concat();
+    let mut memweir = world.start(&arguments);
+    wait_until("the program runs", || world.has("started"));
+    send(&memweir, signal);
+    let status = memweir.wait().expect("it ends");
+    wait_until("the program is gone", || world.processes().is_empty());
+    (status.code(), world.read("stderr"))
+}
+
+#[test]
+fn ctrl_c_ends_the_native_and_the_emulated_run_with_130() {
+    if no_emulator() {
+        return;
+    }
+    let world = World::new();
+    let native = interrupted(&world, Signal::SIGINT, "touch started; sleep 1000");
+    assert_eq!(native.0, Some(130), "{native:?}");
+    assert!(native.1.contains("ended by SIGINT"), "{native:?}");
+    fs::remove_file(world.path().join("started")).expect("it was made");
+    // The first run makes `first`, the second finds it and stays.
+    let script = "test -e first && touch started && sleep 1000; touch first";
+    let emulated = interrupted(&world, Signal::SIGTERM, script);
+    assert_eq!(emulated.0, Some(130), "{emulated:?}");
+}
+
+#[test]
+fn outputs_of_a_profile_that_cannot_be_written_cost_no_other() {
+    if no_emulator() {
+        return;
+    }
+    let world = World::new();
+    let full = |option: &str| {
+        let profile = ["profile", "--meter", "software", option, "/dev/full", "--", "true"];
+        let output = world.without_input().args(profile).output().expect("memweir runs");
+        assert_eq!(output.status.code(), Some(4), "{option}: {output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("/dev/full"), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    for option in ["--json", "--recording"] {
+        assert!(full(option).contains("bandwidth, mean"), "the profile is printed all the same");
+    }
+    full("--addresses");
+    assert!(Path::new("/dev/full").metadata().is_ok_and(|there| !there.is_file()));
+    let list = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
+    assert_eq!(list.as_array().map(Vec::len), Some(1), "and stored");
+    let wrong = ["profile", "--isolation", "box", "--", "true"];
+    assert!(refusal(world.memweir().args(wrong), 2).contains("overlay, copy or none"));
+}
