@@ -90,8 +90,7 @@ mod tests {
     #[test]
     fn values_that_were_given_are_changed_and_those_that_were_chosen_are_not() {
         if !nix::unistd::geteuid().is_root() {
-            eprintln!("SKIPPED: only root can lower nice values");
-            return;
+            return memweir_test_support::skip!(Privilege, "only root can lower nice values");
         }
         let mut plain = sleeper(Command::new("sleep").arg("1000"));
         let mut chosen = sleeper(Command::new("nice").args(["-n", "7", "sleep", "1000"]));

@@ -120,6 +120,7 @@ pub(crate) fn program() {
     locking();
     advising();
     keeping_from_children();
+    staying_beside_what_changes();
     reusing();
     protecting();
     signals();
@@ -278,6 +279,33 @@ fn keeping_from_children() {
     assert!(moved.is_zero(0..8) && moved.has(8..PAGES, 91));
     moved.unmap();
     beside.unmap();
+}
+
+/// A small mapping leaves DRAM although the memory just below it, of the same chunk, is filled and
+/// unmapped all the time.
+fn staying_beside_what_changes() {
+    const CHUNK: usize = 512;
+    const BALLAST: usize = 6000;
+    let room = Block::new(BALLAST + 2 * CHUNK);
+    let last = (room.0 / PAGE + room.1 - CHUNK) / CHUNK * CHUNK;
+    let block = Block((last + CHUNK / 2) * PAGE, PAGES);
+    // A mapping of its own.
+    assert_eq!(block.advise(0..PAGES, libc::MADV_DONTFORK), 0);
+    block.write(71);
+    let below = block.0 - BALLAST * PAGE;
+    for round in 0..50 {
+        if block.in_dram() == 0 {
+            break;
+        }
+        let fixed = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        // SAFETY: replaces memory of the test.
+        let start = unsafe { libc::mmap(below as *mut c_void, BALLAST * PAGE, BOTH, fixed, -1, 0) };
+        assert_eq!(start as usize, below);
+        Block(below, BALLAST).write(round);
+    }
+    assert_eq!(block.in_dram(), 0);
+    assert!(block.has(0..PAGES, 71));
+    room.unmap();
 }
 
 fn reusing() {

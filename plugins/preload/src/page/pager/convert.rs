@@ -40,6 +40,25 @@ pub(super) struct Hand {
     pace: Pace,
 }
 
+impl Hand {
+    /// The search goes on at `address`.
+    fn resume_at(&mut self, address: usize) {
+        if address <= HEAP_BELOW {
+            self.heap = address;
+        } else {
+            self.block.start = address;
+        }
+    }
+}
+
+/// What became of the first mapping in a chunk.
+pub(super) struct Tried {
+    /// Pages that left DRAM.
+    pub(super) pages: usize,
+    /// Where the mapping or the chunk ends. Behind it there may be other mappings of the chunk.
+    up_to: usize,
+}
+
 impl Pager<'_> {
     /// Converts the next chunk that has something, and returns how many pages left DRAM by that.
     pub(super) fn convert_next(&mut self) -> usize {
@@ -53,9 +72,10 @@ impl Pager<'_> {
                     Hand { rests_until, pace: self.converting.pace, ..Hand::default() };
                 return 0;
             };
-            let pages = self.convert(chunk, false);
-            if pages > 0 {
-                return pages;
+            let tried = self.convert(chunk, false);
+            self.converting.resume_at(tried.up_to);
+            if tried.pages > 0 {
+                return tried.pages;
             }
         }
         0
@@ -63,13 +83,11 @@ impl Pager<'_> {
 
     fn next_chunk(&mut self) -> Option<Span> {
         if let Some(chunk) = self.populated_in(Span::new(self.converting.heap, HEAP_BELOW)) {
-            self.converting.heap = chunk.end;
             return Some(chunk);
         }
         self.converting.heap = HEAP_BELOW;
         loop {
             if let Some(chunk) = self.populated_in(self.converting.block) {
-                self.converting.block.start = chunk.end;
                 return Some(chunk);
             }
             let below = match self.converting.below {
@@ -105,31 +123,37 @@ impl Pager<'_> {
         None
     }
 
-    /// Converts what can be converted of a chunk: all of it, or what lies between the first and the
-    /// last page with content that fits into NVM. Returns the pages that left DRAM.
-    pub(super) fn convert(&mut self, chunk: Span, all: bool) -> usize {
+    /// Converts what can be converted of the first mapping in a chunk: all of it, or what lies between
+    /// the first and the last page with content that fits into NVM.
+    pub(super) fn convert(&mut self, chunk: Span, all: bool) -> Tried {
+        let vain = Tried { pages: 0, up_to: chunk.end };
         if !self.close_gate() {
-            return 0;
+            return vain;
         }
         // Slots that are to be given back might be those of the chunk.
         let clean = self.ranges(|ranges| ranges.given_back.is_empty());
-        let pages = if clean && !self.start.space.is_locked() {
+        let tried = if clean && !self.start.space.is_locked() {
             self.convert_closed(chunk, all)
         } else {
             None
         };
         self.open_gate();
-        pages.unwrap_or(0)
+        tried.unwrap_or(vain)
     }
 
-    fn convert_closed(&mut self, chunk: Span, all: bool) -> Option<usize> {
+    fn convert_closed(&mut self, chunk: Span, all: bool) -> Option<Tried> {
         let free = self.ranges(|ranges| ranges.convertible(chunk));
         let mapping = vmas::at(self.maps, &mut self.tables.maps, free.start)?;
         let fit = mapping.anonymous && mapping.readable && mapping.writable && !mapping.executable;
         let range = free.and(vmas::span(mapping));
-        if !fit || range.is_empty() {
+        if range.is_empty() {
             return None;
         }
+        let pages = if fit { self.convert_mapping(range, mapping, all) } else { None };
+        Some(Tried { pages: pages.unwrap_or(0), up_to: range.end })
+    }
+
+    fn convert_mapping(&mut self, range: Span, mapping: Mapping, all: bool) -> Option<usize> {
         let (range, before) = self.what_fits(range, all)?;
         let chunk = Span::of(range.start / CHUNK * CHUNK, CHUNK);
         if !self.ranges(|ranges| ranges.converted.touches(chunk)) {

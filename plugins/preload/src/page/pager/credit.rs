@@ -75,7 +75,7 @@ impl Pager<'_> {
         }
         // What is there of the window leaves, so that all of it is in one state.
         let before = self.start.tally;
-        let gone = if stuck { 0 } else { self.convert(window, true) };
+        let gone = if stuck { 0 } else { self.convert(window, true).pages };
         before.add(PageCounter::Evictions, gone);
         if self.ranges(|ranges| ranges.converted.at(page)).is_none() {
             self.allow(window, page);
