@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
     /// Draw the measured points and the fitted curve
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg)]
     svg: Option<PathBuf>,
     /// Write the calibration as JSON (`-`: to standard output instead of the text)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]

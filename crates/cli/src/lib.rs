@@ -31,6 +31,7 @@ mod value;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
+use clap::error::{ContextKind, ContextValue};
 pub use cli::command;
 use cli::{Cli, Command};
 use failure::{Failure, Outcome};
@@ -42,7 +43,7 @@ pub fn main() -> ExitCode {
     let outcome = if std::env::args_os().nth(1).is_some_and(|name| name == guardian::NAME) {
         guardian::execute()
     } else {
-        let matches = command().get_matches();
+        let matches = command().try_get_matches().unwrap_or_else(|error| advised(error).exit());
         match Cli::from_arg_matches(&matches) {
             Ok(cli) => execute(cli.command),
             Err(error) => error.exit(),
@@ -55,6 +56,22 @@ pub fn main() -> ExitCode {
             ExitCode::from(&failure)
         }
     }
+}
+
+/// Advises dashes in front of the command that an unknown option belongs to, where clap advises
+/// them in front of the option.
+fn advised(mut error: clap::Error) -> clap::Error {
+    let takes_command = matches!(error.get(ContextKind::Usage),
+        Some(ContextValue::StyledStr(usage)) if usage.to_string().contains("-- CMD"));
+    if let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
+        && takes_command
+        && error.get(ContextKind::Suggested).is_some()
+    {
+        let advice = format!("if '{option}' is an option of the command, use '-- CMD {option}'");
+        let advice = ContextValue::StyledStrs(vec![advice.into()]);
+        error.insert(ContextKind::Suggested, advice);
+    }
+    error
 }
 
 fn execute(command: Command) -> Result<Outcome, Failure> {

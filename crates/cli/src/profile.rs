@@ -69,7 +69,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.mwt", conflicts_with = "sample")]
     addresses: Option<PathBuf>,
     /// Draw the rate at 1 ms and at 100 ms
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg)]
     svg: Option<PathBuf>,
     /// Write one row per interval
     #[arg(long, value_name = "FILE.parquet")]

@@ -36,7 +36,7 @@ enum Action {
         /// The key in the list, or its beginning
         key: String,
         /// Write an SVG of its rate at 1 ms and 100 ms
-        #[arg(long, value_name = "FILE.svg")]
+        #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg)]
         svg: Option<PathBuf>,
         /// Write it as a Parquet recording
         #[arg(long, value_name = "FILE.parquet")]

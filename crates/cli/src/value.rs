@@ -1,5 +1,7 @@
 //! Values of options: times such as `100ms`, sizes such as `64M`, shares such as `10%`.
 
+use std::path::PathBuf;
+
 use jiff::SignedDuration;
 use memweir_core::cache::CacheGeometry;
 use memweir_core::{Bytes, BytesPerSec, Nanos, PhysAddr};
@@ -125,5 +127,16 @@ mod tests {
         assert_eq!(quantum("50ms"), Ok(Nanos::from_millis(50)));
         assert!(quantum("5ms").unwrap_err().contains("shortest is 10 ms"));
         assert!(quantum("11s").unwrap_err().contains("longest"));
+    }
+}
+
+/// The file of a plot. A name without an ending, such as a device's, is taken as it is.
+pub(crate) fn svg(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension() {
+        Some(ending) if !ending.eq_ignore_ascii_case("svg") => {
+            Err(format!("plots are SVG, not {}; end the name in .svg", ending.display()))
+        }
+        _ => Ok(path),
     }
 }

@@ -97,10 +97,25 @@ struct Watcher {
 ///
 /// The groups cannot be made, or the program cannot be started, or is none that calls [`main`].
 pub fn start(command: &Command, homes: Vec<PathBuf>) -> Result<Guardian, LaunchError> {
-    let homes = Homes::create(homes)?;
-    let told: Vec<Message> = homes.paths().iter().cloned().map(Message::Home).collect();
-    let watcher = Watcher::start(command, &homes, &told)?;
-    Ok(Guardian { command: command.clone(), watcher, homes, told })
+    // The guardian knows of the groups before they exist: it removes them whenever memweir dies.
+    let told: Vec<Message> = homes.iter().cloned().map(Message::Home).collect();
+    let mut watcher = Watcher::start(command, &told)?;
+    let made = Homes::create(homes).and_then(|homes| {
+        homes.admit(watcher.process.pid()).map_err(|source| failure(command, source))?;
+        Ok(homes)
+    });
+    match made {
+        Ok(homes) => Ok(Guardian { command: command.clone(), watcher, homes, told }),
+        Err(error) => {
+            watcher.kill();
+            Err(error)
+        }
+    }
+}
+
+fn failure(command: &Command, source: io::Error) -> LaunchError {
+    let what = format!("starting the guardian {}", command.program.display());
+    LaunchError { what, source, help: None }
 }
 
 impl Guardian {
@@ -111,9 +126,8 @@ impl Guardian {
     }
 
     fn restart(&mut self) -> io::Result<()> {
-        self.watcher =
-            Watcher::start(&self.command, &self.homes, &self.told).map_err(io::Error::other)?;
-        Ok(())
+        self.watcher = Watcher::start(&self.command, &self.told).map_err(io::Error::other)?;
+        self.homes.admit(self.watcher.process.pid())
     }
 }
 
@@ -147,13 +161,9 @@ impl Guard for Guardian {
 }
 
 impl Watcher {
-    /// Starts the process in its homes and tells it `messages`.
-    fn start(command: &Command, homes: &Homes, messages: &[Message]) -> Result<Self, LaunchError> {
-        let failed = |error| LaunchError {
-            what: format!("starting the guardian {}", command.program.display()),
-            source: error,
-            help: None,
-        };
+    /// Starts the process and tells it `messages`.
+    fn start(command: &Command, messages: &[Message]) -> Result<Self, LaunchError> {
+        let failed = |error| failure(command, error);
         let (orders, pipe) = crate::launch::pipe().map_err(failed)?;
         let (ready, its_output) = crate::launch::pipe().map_err(failed)?;
         let program = Path::new(&command.program).as_os_str().to_owned();
@@ -176,14 +186,17 @@ impl Watcher {
         let mut watcher = Self { process, pipe: pipe.into() };
         let owner = Message::Owner(std::process::id() as i32);
         let told = read_ready(File::from(ready))
-            .and_then(|()| homes.admit(watcher.process.pid()))
             .and_then(|()| [&owner].into_iter().chain(messages).try_for_each(|m| watcher.tell(m)));
         if let Err(error) = told {
-            let _ = watcher.process.signal(libc::SIGKILL);
-            let _ = watcher.process.wait();
+            watcher.kill();
             return Err(failed(error));
         }
         Ok(watcher)
+    }
+
+    fn kill(&mut self) {
+        let _ = self.process.signal(libc::SIGKILL);
+        let _ = self.process.wait();
     }
 
     fn tell(&mut self, message: &Message) -> io::Result<()> {

@@ -168,7 +168,7 @@ impl UnitGroup {
     /// Below this process's own group; `None`, aloud, where groups cannot be made.
     fn new(name: &str) -> Option<Self> {
         if !blocker::probe(Mechanism::CgroupV2).available {
-            eprintln!("SKIPPED: no groups can be made in a unified hierarchy");
+            memweir_test_support::skip!(Privilege, "no groups can be made in a unified hierarchy");
             return None;
         }
         let path = own_group().join(format!("unit-{}-{name}", std::process::id()));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_sim::{Demand, Experiment, Machine, Program, Span, Task, simulate};
+use memweir_test_support::skip;
 
 /// CPU time per task and core in seconds, which the real tasks get roughly.
 const SECONDS: u64 = 10;
@@ -90,13 +91,11 @@ fn simulated(tasks: usize, cores: usize, seed: u64) -> f64 {
 fn spinning_tasks_share_the_cores_as_evenly_as_on_linux() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if !(2..=8).contains(&cores) {
-        eprintln!("SKIPPED: {cores} cores; the comparison needs from 2 to 8");
-        return;
+        return skip!(Processor, "{cores} cores; the comparison needs from 2 to 8");
     }
     let tasks = cores + 1;
     let Some(real) = measured(tasks, cores) else {
-        eprintln!("SKIPPED: raising the weight of a session needs root and autogroups");
-        return;
+        return skip!(Privilege, "raising the weight of a session needs root and autogroups");
     };
     let seeds = 20;
     let all: Vec<f64> = (0..seeds).map(|seed| simulated(tasks, cores, seed)).collect();

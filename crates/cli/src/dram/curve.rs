@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.toml", help_heading = "Output")]
     out: Option<PathBuf>,
     /// Draw latency against bandwidth
-    #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
+    #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg, help_heading = "Output")]
     svg: Option<PathBuf>,
     /// Write everything as JSON (`-`: to standard output instead of the table)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]

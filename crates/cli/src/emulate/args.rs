@@ -111,6 +111,7 @@ pub(crate) struct Args {
     record: Option<PathBuf>,
     /// Draw bandwidth and who ran when
     #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
+    #[arg(value_parser = crate::value::svg)]
     pub(super) plot: Option<PathBuf>,
     /// Directory for the jobs' output
     #[arg(long, value_name = "DIR", help_heading = "Output", default_value = "memweir-logs")]

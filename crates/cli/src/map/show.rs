@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE:WAYS", value_parser = crate::value::cache)]
     cache: Option<CacheGeometry>,
     /// Write the picture as SVG
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg)]
     svg: Option<PathBuf>,
     /// Write what is shown as JSON (`-`: to standard output instead of the text)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]

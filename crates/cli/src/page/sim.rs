@@ -75,7 +75,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Draw pages, delays and energy of each swap area; of a sweep, a line per swap area
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg)]
     svg: Option<PathBuf>,
 }
 

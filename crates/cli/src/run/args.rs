@@ -126,7 +126,7 @@ pub(crate) struct Args {
     #[arg(conflicts_with = "compare")]
     pub(super) record: Option<PathBuf>,
     /// Draw bandwidth and who ran when
-    #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
+    #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg, help_heading = "Output")]
     pub(super) plot: Option<PathBuf>,
     /// Directory for the jobs' output
     #[arg(long, value_name = "DIR", help_heading = "Output", default_value = "memweir-logs")]

@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "sweep")]
     pub(super) timeline: Option<PathBuf>,
     /// Draw bandwidth and who ran when; of a sweep, a line per policy
-    #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
+    #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg, help_heading = "Output")]
     pub(super) svg: Option<PathBuf>,
 }
 

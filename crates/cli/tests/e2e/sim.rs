@@ -269,7 +269,8 @@ fn a_recording_of_a_real_program_can_be_simulated() {
         .output()
         .expect("memweir runs");
     if !recorded.status.success() {
-        return memweir_test_support::skip!(Program, "nothing here can profile a program");
+        let said = String::from_utf8_lossy(&recorded.stderr);
+        return memweir_test_support::skip!(Program, "no program can be profiled: {said}");
     }
     let text = "machine = \"iabw\"\npolicies = [\"os\", \"random\"]\noptimum = \"bound\"\n\
                 [[tasks]]\nrecording = \"spin.parquet\"\ninstances = 8\n";

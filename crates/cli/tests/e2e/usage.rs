@@ -140,6 +140,15 @@ fn results_that_cannot_be_written_are_refused_before_the_batch() {
 }
 
 #[test]
+fn plots_are_svg_and_options_of_commands_stand_behind_dashes() {
+    let world = World::new();
+    let message = refusal(world.memweir().args(["run", "--plot", "x.png", "--", "true"]), 2);
+    assert!(message.contains("plots are SVG, not png; end the name in .svg"), "{message}");
+    let message = refusal(world.memweir().args(["run", "--policy", "os", "gzip", "-k", "a"]), 2);
+    assert!(message.contains("use '-- CMD -k'"), "{message}");
+}
+
+#[test]
 fn help_teaches_policies_meters_and_exit_codes() {
     let output = World::new().memweir().args(["run", "--help"]).assert().success();
     let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();

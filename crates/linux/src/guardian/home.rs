@@ -26,10 +26,6 @@ impl Homes {
         Ok(homes)
     }
 
-    pub(super) fn paths(&self) -> &[PathBuf] {
-        &self.0
-    }
-
     /// Moves a process into all of them.
     pub(super) fn admit(&self, pid: i32) -> io::Result<()> {
         self.0.iter().try_for_each(|home| KernelFiles.write(&members(home), &pid.to_string()))
@@ -45,12 +41,13 @@ impl Drop for Homes {
     }
 }
 
-/// Moves the calling process out of `home` into the group above it, and removes `home`. Where the
-/// group above takes no processes, the next start of memweir removes it.
+/// Moves the calling process out of `home` into the group above it, and removes `home`, which need
+/// not exist. Where the group above takes no processes, the next start of memweir removes it.
 pub(super) fn leave(files: &dyn Files, home: &Path) {
     if let Some(above) = home.parent() {
-        let left = files.write(&members(above), "0");
-        let _ = left.and_then(|()| files.remove(home));
+        let _ = files.write(&members(above), "0");
+        // Memweir may have died between making the group and moving the guardian there.
+        let _ = files.remove(home);
     }
 }
 
