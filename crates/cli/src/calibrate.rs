@@ -52,7 +52,7 @@ impl From<CalibrateError> for Failure {
     }
 }
 
-/// Calibrates and shows what was found.
+/// Calibrates and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     for path in [&args.svg, &args.json] {
         output::writable(path.as_deref())?;
@@ -95,7 +95,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     Ok(Outcome::Success)
 }
 
-/// Shows what was measured before a signal came.
+/// Shows the measurements from before a signal.
 fn interrupted(partial: &Path) -> Result<Outcome, Failure> {
     let measured = Platform::load(partial).map_or_else(
         |_| "interrupted before the first point\n".to_owned(),

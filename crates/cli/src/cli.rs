@@ -13,7 +13,7 @@ use crate::{
 #[command(name = "memweir", version, about, long_about = LONG_ABOUT, after_long_help = AFTER)]
 #[command(propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// What to do
+    /// The subcommand.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -46,9 +46,9 @@ pub(crate) enum Command {
     Sim(Box<sim::Args>),
     /// Run real programs on a machine that you do not have, in virtual time
     Emulate(Box<emulate::Args>),
-    /// Decide once more what a batch's scheduler has decided, under its policy or another
+    /// Re-run the recorded scheduling decisions of a batch, under its policy or another
     Replay(replay::Args),
-    /// Record what a program does to memory along its own execution
+    /// Record a program's memory traffic along its execution
     Profile(profile::Args),
     /// List, show and remove recorded profiles
     Store(store::Args),
@@ -60,15 +60,15 @@ pub(crate) enum Command {
     Calibrate(calibrate::Args),
     /// Show and convert address maps: which bits of an address choose a bank
     Map(map::Args),
-    /// Run programs in banks of their own, and tell where their pages are
+    /// Run programs in DRAM banks of their own, and audit where their pages are
     Color(color::Args),
-    /// Run programs with less DRAM than they want, and tell what paging costs in energy
+    /// Run programs with less DRAM than they want, and compute the energy of paging
     Page(page::Args),
     /// Drive memories at bank level with traces
     Dram(dram::Args),
     /// Repeat the figures of a paper in simulation, beside the paper's values
     Reproduce(reproduce::Args),
-    /// Tell what this machine offers, and what would enable the rest
+    /// Show what this machine offers, and what would enable the rest
     Doctor(doctor::Args),
     /// Print the completions of a shell
     Completions(completions::Args),

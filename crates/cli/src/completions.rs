@@ -1,4 +1,4 @@
-//! `memweir completions`: what a shell needs to complete memweir's options.
+//! `memweir completions`: completions of memweir's options for a shell.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

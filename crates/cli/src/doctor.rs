@@ -1,4 +1,4 @@
-//! `memweir doctor`: what this machine offers, why or why not, and what would enable it.
+//! `memweir doctor`: the features of this machine, the reasons for missing ones, and the remedies.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     store: Option<PathBuf>,
 }
 
-/// Finds out and tells.
+/// Probes the machine and shows the report.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let report = doctor(&DoctorOptions {

@@ -17,7 +17,7 @@ use crate::run::{
     block_signals, ended, outcome, plot_comparison, plot_run, whole, with_notes, worst,
 };
 
-/// Emulates the batch and shows what it did.
+/// Emulates the batch and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let plan = args.plan()?;
     for path in args.files() {

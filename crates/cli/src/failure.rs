@@ -1,4 +1,4 @@
-//! Why a command ended without its result, and the exit code that says so.
+//! Reasons for which a command ended without its result, and their exit codes.
 
 use std::io;
 use std::path::Path;
@@ -30,7 +30,7 @@ Exit codes:
     4  a result could not be written
     5  memweir found a fault of its own";
 
-/// How a command that did its work ends.
+/// End of a command that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Everything ended well.
@@ -53,7 +53,7 @@ pub(crate) enum Outcome {
     Program(u8),
 }
 
-/// Why a command did not do its work.
+/// Reason for which a command did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// Wrong input; nothing was started.
@@ -67,7 +67,7 @@ pub(crate) enum Failure {
     Write {
         /// The file.
         what: String,
-        /// Why not.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A signal ended the work.

@@ -14,16 +14,16 @@ use nix::unistd::Pid;
 
 use crate::failure::{Failure, Outcome};
 
-/// How long a program that nobody looks at runs between two looks.
+/// Interval for a program that needs no checks while it runs.
 pub(crate) const NEVER: Duration = Duration::from_secs(3600);
 
-/// A program and where it runs.
+/// A program and its surroundings.
 pub(crate) struct Program<'a> {
-    /// It and its arguments.
+    /// The program and its arguments.
     pub(crate) command: &'a [OsString],
     /// Variables to add to the environment.
     pub(crate) environment: &'a [(OsString, OsString)],
-    /// The group in which it is born.
+    /// The group in which it starts.
     pub(crate) group: Option<&'a MemoryGroup>,
 }
 
@@ -40,8 +40,8 @@ const FORWARDED: [Signal; 6] = [
 /// `si_code` of signals that the kernel sends, among them those of a terminal's keys.
 const SI_KERNEL: i32 = 0x80;
 
-/// Runs the program to its end, and looks at it each `interval`. Signals that this command receives
-/// go on to the program, so this command always lives to report and to restore settings.
+/// Runs the program to its end, and calls `look` each `interval`. Signals that this command
+/// receives go on to the program, so this command always lives to report and to restore settings.
 pub(crate) fn run(
     program: &Program<'_>,
     interval: Duration,
@@ -99,7 +99,7 @@ fn spawn(mut program: Command, mask: SigSet) -> io::Result<Child> {
     starter.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Says how the program ended, unless it ended well.
+/// Reports the end of the program, unless it ended well.
 pub(crate) fn tell(command: &[OsString], status: ExitStatus) {
     let name = command[0].to_string_lossy();
     match (status.code(), status.signal()) {

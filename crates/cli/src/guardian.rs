@@ -8,12 +8,12 @@ use crate::failure::{Failure, Outcome};
 /// The argument with which memweir starts itself as a guardian.
 pub(crate) use memweir_run::options::GUARDIAN_ARGUMENT as NAME;
 
-/// How this program starts itself as a guardian.
+/// Returns the command with which this program starts itself as a guardian.
 pub(crate) fn command() -> Command {
     Command::this_program([NAME])
 }
 
-/// Watches until every job that was given into its care runs on.
+/// Watches until every job in its care runs on.
 pub(crate) fn execute() -> Result<Outcome, Failure> {
     memweir_linux::guardian::main()
         .map_err(|error| Failure::Machine(format!("the guardian failed: {error}")))?;

@@ -18,7 +18,7 @@ use crate::{interrupt, output};
 /// Options of `memweir hog`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What a step does to memory
+    /// Memory accesses of one step
     #[arg(long, value_name = "KERNEL", default_value = "copy", value_parser = kernels())]
     kernel: Kernel,
     /// Nops after each step: more of them demand less bandwidth
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     common: Common,
 }
 
-/// What Hog and HogSim have in common.
+/// Options that Hog and HogSim share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
     /// End after this time
@@ -55,7 +55,8 @@ pub(crate) fn kernels() -> impl TypedValueParser<Value = Kernel> {
     })
 }
 
-/// These CPUs if this process may use all of them; every CPU that it may use for none.
+/// Returns these CPUs if this process may use all of them, or every CPU that it may use if there
+/// are none.
 pub(crate) fn allowed(cpus: &[usize]) -> Result<Vec<usize>, Failure> {
     let allowed = memweir_linux::topology::allowed_cpus()
         .map_err(|error| Failure::Machine(format!("sched_getaffinity: {error}")))?;
@@ -70,7 +71,7 @@ pub(crate) fn allowed(cpus: &[usize]) -> Result<Vec<usize>, Failure> {
 }
 
 impl Common {
-    /// How to run a kernel.
+    /// Returns the options for a kernel.
     pub(crate) fn options(&self, kernel: Kernel) -> Result<HogOptions, Failure> {
         let here = Machine::here();
         let cpus = if self.cpus.is_empty() { Vec::new() } else { allowed(&self.cpus)? };
@@ -92,7 +93,7 @@ impl Common {
         })
     }
 
-    /// Shows what was done.
+    /// Shows the report.
     pub(crate) fn show(&self, report: &HogReport) -> Result<Outcome, Failure> {
         if let Some(path) = &self.json {
             output::json(path, report)?;
@@ -104,7 +105,7 @@ impl Common {
     }
 }
 
-/// Runs Hog and shows what it reached.
+/// Runs Hog and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.common.json.as_deref())?;
     let options = args.common.options(args.kernel)?;

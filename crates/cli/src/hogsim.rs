@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Make a segment of random bursts with this mean instead, for example `4GB/s`
     #[arg(long, value_name = "RATE", value_parser = bandwidth, conflicts_with = "file")]
     synthetic: Option<BytesPerSec>,
-    /// How far a synthetic segment swings about its mean, 0 to 1
+    /// Amplitude of a synthetic segment about its mean, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, requires = "synthetic")]
     burstiness: f64,
     /// Seed of a synthetic segment
@@ -53,13 +53,13 @@ pub(crate) struct Args {
     common: Common,
 }
 
-/// What a file or the options ask for.
+/// Load that a file or the options describe.
 enum Load {
     Segment(Segment),
     Plan(Plan),
 }
 
-/// Runs HogSim and shows what it reached.
+/// Runs HogSim and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let plan = match load(args)? {
         Load::Plan(plan) => plan,

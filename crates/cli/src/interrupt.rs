@@ -1,4 +1,4 @@
-//! Signals that end a measurement early: what was measured so far is shown.
+//! Signals that end a measurement early; the measurements so far are shown.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +12,7 @@ const INTERRUPTED: i32 = 130;
 /// Set by the first signal.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Catches SIGINT, SIGTERM and SIGHUP from now on. The first one sets what is returned; the second
+/// Catches SIGINT, SIGTERM and SIGHUP from now on. The first one sets the returned flag; the second
 /// one ends the command at once. Call this before other threads start, which inherit the mask.
 pub(crate) fn catch() -> Result<&'static AtomicBool, Failure> {
     let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();

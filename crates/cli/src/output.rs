@@ -1,4 +1,4 @@
-//! Where results go: files, standard output, and JSON.
+//! Destinations of results: files, standard output, and JSON.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// The file name that stands for standard output.
 const STDOUT: &str = "-";
 
-/// Whether `path` stands for standard output.
+/// Returns true if `path` stands for standard output.
 pub(crate) fn is_stdout(path: Option<&Path>) -> bool {
     path.is_some_and(|path| path.as_os_str() == STDOUT)
 }
@@ -70,7 +70,7 @@ pub(crate) fn plain_json(path: &Path, value: &impl Serialize) -> Result<(), Fail
 }
 
 /// Writes every result, and returns the first failure after all were tried: a result that cannot be
-/// written takes no other with it.
+/// written does not cost the others.
 pub(crate) fn each(results: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
     results.into_iter().fold(Ok(()), Result::and)
 }

@@ -1,4 +1,4 @@
-//! `memweir profile`: what a program does to memory along its own execution (X3).
+//! `memweir profile`: the memory traffic of a program along its own execution (X3).
 
 use std::ffi::OsString;
 use std::io;
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// perf, resctrl or software [default: the first native one that works, else software]
     #[arg(long, value_name = "NAME")]
     meter: Option<MeterKind>,
-    /// How much of the program the software meter simulates: all, or a share such as 10%
+    /// Share of the program that the software meter simulates: all, or a share such as 10%
     #[arg(long, value_name = "SHARE", default_value = "all")]
     sample: Sampling,
     /// Hold a sampled profile against a full one, which takes one more run
@@ -96,7 +96,7 @@ impl From<ProfileError> for Failure {
     }
 }
 
-/// Profiles the program and shows what it did.
+/// Profiles the program and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     for path in [&args.svg, &args.recording, &args.json, &args.addresses] {
         output::writable(path.as_deref())?;
@@ -119,7 +119,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         sampling: args.sample,
         check: if args.check { Check::FullRun } else { Check::Estimate },
         caches,
-        // The program's output would be mixed with the report.
+        // The program's output would mix with the report.
         output: ProgramOutput::Discard,
         isolation: args.isolation,
         qemu: QemuPaths { emulator: args.qemu.clone(), plugin: args.plugin.clone() },
@@ -138,8 +138,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     Ok(if useful { Outcome::Success } else { Outcome::JobFailed })
 }
 
-/// Prints the profile below `notice`, writes the files that were asked for, and fills the store. A
-/// recording is made of a profile alone: whoever reads the file later is not told more.
+/// Prints the profile below `notice`, writes the requested files, and fills the store. A recording
+/// is written of a usable profile alone: the file has no place for a warning to later readers.
 fn write(
     args: &Args,
     invocation: &Invocation,
@@ -176,7 +176,7 @@ pub(crate) fn keep(
     })
 }
 
-/// A line at the foot of the terminal; nothing where standard error is none.
+/// A line at the foot of the terminal, hidden where standard error is not a terminal.
 pub(crate) fn spinner(prefix: &str) -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix}{wide_msg}") {
@@ -186,7 +186,7 @@ pub(crate) fn spinner(prefix: &str) -> ProgressBar {
     bar
 }
 
-/// Shows how far a profile is.
+/// Shows the progress of a profile.
 pub(crate) fn show(bar: &ProgressBar, progress: ProfileProgress) {
     bar.set_message(match progress {
         ProfileProgress::Native { elapsed } => {

@@ -1,4 +1,4 @@
-//! `memweir replay`: a recorded scheduler decides once more.
+//! `memweir replay`: re-runs the recorded decisions of a scheduler.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// Replays the record and shows where decisions differ.
+/// Replays the record and shows the decisions that differ.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let record = decisions::read(&args.record)?;
@@ -44,7 +44,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         InputError::new(args.record.display().to_string(), error.reason).help(error.help)
     })?;
     if !same {
-        // Two policies expect and aim at other bandwidths even where they choose the same jobs.
+        // Two policies predict and target other bandwidths even where they select the same jobs.
         outcome.differences.retain(Difference::concerns_jobs);
     }
     if let Some(path) = &args.json {
@@ -71,7 +71,7 @@ struct Replayed<'a> {
     differences: Vec<Differing>,
 }
 
-/// One call that was answered otherwise.
+/// One call with different answers.
 #[derive(Debug, Serialize)]
 struct Differing {
     line: usize,

@@ -116,7 +116,7 @@ const REPORT: &str = "report.html";
 /// The comparisons' file.
 const RESULTS: &str = "results.json";
 
-/// Shows progress on a terminal, and writes what is done after every figure.
+/// Shows progress on a terminal, and writes the report so far after every figure.
 struct Desk {
     directory: PathBuf,
     bar: ProgressBar,

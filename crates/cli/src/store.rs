@@ -1,4 +1,4 @@
-//! `memweir store`: looking into the profile store and taking things out of it.
+//! `memweir store`: shows the profile store and removes profiles from it.
 
 use std::io;
 use std::path::PathBuf;

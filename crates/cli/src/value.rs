@@ -39,7 +39,7 @@ pub(crate) fn address(text: &str) -> Result<PhysAddr, String> {
     parsed.map(PhysAddr).ok_or_else(|| format!("`{text}` is no address"))
 }
 
-/// An address, or the size of what lies before it.
+/// An address, or the size of the memory before it.
 pub(crate) fn place(text: &str) -> Result<PhysAddr, String> {
     address(text).or_else(|wrong| match size(text) {
         Ok(bytes) => Ok(PhysAddr(bytes.0)),
@@ -73,7 +73,7 @@ pub(crate) fn cache(text: &str) -> Result<CacheGeometry, String> {
     }
 }
 
-/// A refusal as clap wants it: one text.
+/// A refusal as one text, for clap.
 pub(crate) fn refused(refusal: Refusal) -> String {
     match refusal.help {
         Some(help) => format!("{}; {help}", refusal.reason),

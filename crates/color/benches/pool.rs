@@ -1,9 +1,9 @@
-//! What pages of chosen colors cost: how fast they are gathered and delivered, what a page fault
-//! costs beside a plain one, and whether a colored program is slower where it has no page faults.
+//! Costs of pages of chosen colors: the rates at which they are gathered and delivered, the cost of
+//! a page fault beside a plain one, and the slowdown of a colored program beyond its page faults.
 //!
-//! The programs that are measured are this one again, which touches memory page by page and then
-//! passes over it. Plain and colored runs alternate, so that they share what the machine does
-//! meanwhile; neither has huge pages.
+//! The measured programs are this one again, which touches memory page by page and then passes over
+//! it. Plain and colored runs alternate, so that disturbances of the machine affect both; neither
+//! has huge pages.
 //!
 //! `cargo bench -p memweir-color --bench pool`; `MEMWEIR_ROUNDS` is the number of rounds.
 
@@ -19,15 +19,15 @@ use nix::sys::prctl;
 use nix::time::{ClockId, clock_gettime};
 
 /// Sixteen colors that neighboring pages differ in, so that no two pages of one color can be moved
-/// at once: of all maps with as many colors the worst.
+/// at once: the worst of all maps with as many colors.
 const MAP: &str = "name = \"bench\"\nbits = 36\n\
     function = [{ bits = [12] }, { bits = [13] }, { bits = [14] }, { bits = [15] }]\n";
 const ROUNDS: usize = 12;
 const PAGE: usize = 4096;
 const MIB: usize = 1 << 20;
-/// What a program touches of one color.
+/// Memory that a program touches in one color.
 const ONE_COLOR_MIB: usize = 128;
-/// What a program touches whose pages wait in the pool.
+/// Memory that a program touches whose pages wait in the pool.
 const READY_MIB: usize = 64;
 /// Passes over the memory, of programs that are measured beyond their page faults.
 const PASSES: usize = 60;
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What a program tells of itself.
+/// Measurements that a program reports of itself.
 struct Told {
     touch_seconds: f64,
     /// CPU time of the passes.
@@ -62,7 +62,7 @@ struct Told {
     mappings_after: usize,
 }
 
-/// Touches memory page by page, passes over it and tells how long both took.
+/// Touches memory page by page, passes over it and reports the time of both.
 fn touch(mib: usize, passes: usize) {
     prctl::set_thp_disable(true).expect("a setting of this process");
     let mappings = || std::fs::read_to_string("/proc/self/maps").map_or(0, |t| t.lines().count());
@@ -109,7 +109,7 @@ fn run(mib: usize, passes: usize, colored: Option<&Colored>) -> Result<Told, Str
     }
 }
 
-/// The same in pages of these colors, of which some are in the pool before it starts.
+/// The same in pages of these colors, some of which are in the pool before the program starts.
 fn run_colored(
     colors: &str,
     delivery: Delivery,
@@ -135,12 +135,12 @@ fn run_colored(
     Ok((told, totals))
 }
 
-/// What is measured of one way to deliver pages.
+/// Measurements of one way to deliver pages.
 struct Way {
     name: &'static str,
     delivery: Delivery,
     one_color: OneColor,
-    /// Pages per second put into the pool, by the colors that are wanted.
+    /// Pages per second put into the pool, by the requested colors.
     pooled: [(&'static str, Vec<f64>); 3],
     faults: Vec<f64>,
     /// Logarithms of CPU time beyond page faults over that of the plain program.
@@ -148,7 +148,7 @@ struct Way {
 }
 
 impl Way {
-    /// Those of this kernel.
+    /// The ways that work on this kernel.
     fn all() -> Vec<Self> {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let works = Delivery::ALL.into_iter().filter(|(_, delivery)| delivery.works_on(&release));

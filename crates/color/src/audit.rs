@@ -1,4 +1,4 @@
-//! Which colors a process really uses, page by page.
+//! Colors that a process really uses, page by page.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,11 +18,11 @@ use crate::{ColorError, machine};
 
 const PAGE: u64 = 4096;
 
-/// What a mapping is.
+/// Kind of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// What `brk` gives.
+    /// Memory from `brk`.
     Heap,
     /// Private memory without a file: large allocations, thread stacks, zeroed data.
     Anonymous,
@@ -39,7 +39,7 @@ pub enum Kind {
 pub struct Pages {
     /// All of them.
     pub pages: u64,
-    /// Those of the asked colors.
+    /// Those of the requested colors.
     pub inside: u64,
     /// Pages of each color.
     pub colors: BTreeMap<u32, u64>,
@@ -50,9 +50,9 @@ pub struct Pages {
 pub struct Audit {
     /// The process.
     pub pid: u32,
-    /// How many colors there are.
+    /// Number of colors.
     pub color_count: u32,
-    /// The colors that the process should use; all of them if nobody gave it any.
+    /// The colors that the process should use; all of them if it was given none.
     pub asked: String,
     /// By kind.
     pub kinds: BTreeMap<Kind, Pages>,
@@ -62,17 +62,18 @@ pub struct Audit {
     pub inside_share: f64,
 }
 
-/// What the process was started with, if it was started by `memweir color run`, which still runs:
-/// by the entry that its library made in the counters. (Programs overwrite their environment.)
+/// Returns the order that the process was started with, if `memweir color run` started it and still
+/// runs: from the entry that the process's library made in the counters. (Programs overwrite their
+/// environment.)
 #[must_use]
 pub fn order_of(pid: u32) -> Option<Order> {
     entry_of(pid).map(|(order, _)| order)
 }
 
-/// Looks at every present page of process `pid`.
+/// Audits every present page of process `pid`.
 ///
 /// # Errors
-/// Says why the process cannot be looked at.
+/// Gives the reason for which the process cannot be audited.
 pub fn audit(pid: u32, coloring: &Coloring, asked: &ColorSet) -> Result<Audit, ColorError> {
     privileged()?;
     let unreadable = |error| unreadable(pid, &error);
@@ -109,7 +110,7 @@ pub fn audit(pid: u32, coloring: &Coloring, asked: &ColorSet) -> Result<Audit, C
     })
 }
 
-/// Why the memory of a process cannot be looked at.
+/// Returns the error for a process whose memory cannot be read.
 fn unreadable(pid: u32, error: &io::Error) -> ColorError {
     let exists = Path::new(&format!("/proc/{pid}")).exists();
     match error.raw_os_error().map(Errno::from_raw) {
@@ -145,7 +146,7 @@ impl Pages {
     }
 }
 
-/// One line of `/proc/PID/maps`: start, end and kind; nothing for the kernel's own pages.
+/// Parses one line of `/proc/PID/maps`: start, end and kind; `None` for the kernel's own pages.
 fn mapping(line: &str) -> Option<(u64, u64, Kind)> {
     let mut fields = line.split_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
@@ -180,7 +181,7 @@ fn frames(pagemap: &File, start: u64, end: u64, mut each: impl FnMut(u64)) {
     }
 }
 
-/// Whether the frame is the kernel's page of zeros, which belongs to nobody.
+/// Returns true if the frame is the kernel's zero page, which belongs to no process.
 fn is_zero_page(flags: Option<&File>, frame: u64) -> bool {
     const ZERO_PAGE: u64 = 1 << 24;
     let mut word = [0; 8];

@@ -1,9 +1,9 @@
-//! The file of counters that every process of a colored program adds to, and that an audit finds
-//! pools and orders in.
+//! The file of counters to which every process of a colored program adds, and in which an audit
+//! finds pools and orders.
 //!
-//! It has a name, in the [run-time directory](RuntimeDirectory), because programs that are started
-//! later must find it, and it is locked as long as its memweir lives, so that the next start can
-//! remove what a killed one left behind.
+//! It has a name, in the [run-time directory](RuntimeDirectory), because programs that start later
+//! must find it, and it is locked as long as its memweir lives, so that the next start can remove
+//! the files of killed ones.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,16 +22,16 @@ use tempfile::NamedTempFile;
 
 use crate::processes::start_of;
 
-/// How the names of the files begin.
+/// Beginning of the files' names.
 const PREFIX: &str = "color-";
 
 /// Bytes of all counters; the order follows them.
 const WORDS: usize = COUNTER_WORDS * 8;
 
-/// The most that a file may have: an order is far shorter than this.
+/// Most bytes that a file may have: an order is far shorter than this.
 const LARGEST: Bytes = Bytes(WORDS as u64 + (64 << 10));
 
-/// How long a new file may be empty.
+/// Time for which a new file may be empty.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// The counters of one colored program.
@@ -42,7 +42,7 @@ pub(crate) struct CountersFile {
 }
 
 impl CountersFile {
-    /// Makes the file, and removes those of the dead.
+    /// Creates the file, and removes leftover ones.
     pub(crate) fn create() -> io::Result<Self> {
         Self::create_in(RuntimeDirectory::open()?.path())
     }
@@ -59,7 +59,7 @@ impl CountersFile {
         self.file.path()
     }
 
-    /// Begins counting at zero; the order is there for who audits.
+    /// Begins counting at zero, and stores the order for audits.
     pub(crate) fn begin(&mut self, order: &Order) -> io::Result<()> {
         let mut content = vec![0; WORDS];
         content.extend_from_slice(order.to_string().as_bytes());
@@ -68,7 +68,7 @@ impl CountersFile {
         file.write_all(&content)
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     pub(crate) fn totals(&self) -> Totals {
         let content = private::read(self.path(), LARGEST).unwrap_or_default();
         let count = |place: usize| word(&content, place).unwrap_or(0);
@@ -113,8 +113,8 @@ impl Serialize for Totals {
     }
 }
 
-/// The order that process `pid` was started with, and the ranges of its pool: start and end of what
-/// it holds, start and end of what it searches.
+/// Returns the order that process `pid` was started with, and the ranges of its pool: start and end
+/// of the pages that it holds, start and end of those that it searches.
 pub(crate) fn entry_of(pid: u32) -> Option<(Order, [u64; 4])> {
     entry_in(RuntimeDirectory::open().ok()?.path(), pid)
 }
@@ -187,7 +187,7 @@ mod tests {
             .unwrap()
     }
 
-    /// What is left of a file whose memweir was killed, with an entry of a process.
+    /// Returns the leftover file of a memweir that was killed, with an entry of a process.
     fn killed(directory: &Path, pid: u32, started: u64) -> PathBuf {
         let mut counters = CountersFile::create_in(directory).unwrap();
         counters.begin(&order()).unwrap();

@@ -1,5 +1,5 @@
-//! Colors by a kernel that colors pages itself (`kernel/bank-color`): what it is told of a map, and
-//! a program that runs in a control group with colors. Nothing is preloaded.
+//! Colors by a kernel that colors pages itself (`kernel/bank-color`): the kernel's form of a map,
+//! and a program that runs in a control group with colors. Nothing is preloaded.
 
 mod form;
 
@@ -16,16 +16,16 @@ pub use form::KernelForm;
 use crate::plan::{CacheColors, together};
 use crate::{ColorError, machine};
 
-/// Tries to take a map away, and the pause after each: half a second.
+/// Tries to restore the previous map, and the pause after each: half a second in all.
 const PATIENCE: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What the kernel does when no page of the colors is free.
+/// Reaction of the kernel if no page of the colors is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelShortage {
     /// Takes a page of another color.
     Spill,
-    /// Reclaims memory of the group whose colors they are, and spills if that does not help.
+    /// Reclaims memory of the group that has the colors, and spills if that does not help.
     Reclaim,
     /// Reclaims, and ends a process of the group if that does not help.
     Strict,
@@ -41,7 +41,7 @@ impl KernelShortage {
     }
 }
 
-/// What somebody asks the kernel for.
+/// Request to the kernel.
 #[derive(Clone, Debug)]
 pub struct KernelWish {
     /// The map of the machine.
@@ -50,18 +50,18 @@ pub struct KernelWish {
     pub colors: ColorSet,
     /// Cache colors, if they matter.
     pub cache: Option<CacheColors>,
-    /// What to do when they are used up.
+    /// Reaction when they are used up.
     pub shortage: KernelShortage,
 }
 
 impl KernelWish {
-    /// What the kernel must have loaded.
+    /// Returns the form that the kernel must have loaded.
     fn form(&self) -> Result<KernelForm, Refusal> {
         let (banks, cache) = together(&self.map, &self.colors, self.cache.as_ref())?;
         KernelForm::of_colorings(&banks, cache.as_ref().map(|(coloring, _)| coloring))
     }
 
-    /// What the group is told: `bank=0-3 cache=0 shortage=spill`.
+    /// Returns the setting of the group: `bank=0-3 cache=0 shortage=spill`.
     fn setting(&self) -> String {
         let cache = self.cache.as_ref().map_or(String::new(), |c| format!(" cache={}", c.colors));
         format!("bank={}{cache} shortage={}", self.colors, self.shortage.name())
@@ -77,13 +77,13 @@ pub struct KernelCounts {
     pub color_spill: u64,
     /// Rounds of reclaim for a page of the colors.
     pub color_reclaim: u64,
-    /// Processes that were ended because there was none.
+    /// Processes that were ended because no such page was left.
     pub color_oom: u64,
 }
 
 /// A program's group. Keep it until the program has ended.
 pub struct KernelColored {
-    // Dropped in this order: a map can be taken away when nobody is colored by it.
+    // Dropped in this order: a map can be removed once no group is colored by it.
     group: MemoryGroup,
     _map: Loaded,
 }
@@ -92,7 +92,7 @@ impl KernelColored {
     /// Loads the map, if another one is not in use, and makes the group.
     ///
     /// # Errors
-    /// Refuses wrong wishes, and kernels that cannot do it.
+    /// Refuses invalid requests, and kernels that cannot serve them.
     pub fn prepare(wish: &KernelWish) -> Result<Self, ColorError> {
         let form = wish.form()?;
         let map = Loaded::load(KernelMap::here()?, &form)?;
@@ -103,13 +103,13 @@ impl KernelColored {
         Ok(Self { group, _map: map })
     }
 
-    /// The group in which the program is to be born.
+    /// The group in which the program must start.
     #[must_use]
     pub fn group(&self) -> &MemoryGroup {
         &self.group
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> KernelCounts {
         let counters = self.group.counters("memory.stat").unwrap_or_default();
@@ -123,7 +123,7 @@ impl KernelColored {
     }
 }
 
-/// A map that was loaded for a program; what was there before comes back at the end.
+/// A map that was loaded for a program; the previous one is loaded again at the end.
 #[derive(Debug)]
 struct Loaded {
     map: KernelMap,
@@ -147,8 +147,8 @@ impl Loaded {
 impl Drop for Loaded {
     fn drop(&mut self) {
         let Some(before) = &self.before else { return };
-        // The kernel lets go of a removed group some time later. And somebody else may use the map by
-        // now: then it stays.
+        // The kernel releases a removed group some time later. If another program uses the map by
+        // now, the map stays.
         for _ in 0..PATIENCE {
             if self.map.load(before.trim()).is_ok() {
                 return;

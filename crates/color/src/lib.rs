@@ -1,8 +1,8 @@
-//! Page colors for programs (B3, B4, B13): what to refuse before a program starts, what to put
-//! into its environment, and the audit of where its pages are.
+//! Page colors for programs (B3, B4, B13): the checks before a program starts, its environment, and
+//! the audit of its pages.
 //!
-//! The pages themselves are placed by the preload library (`plugins/preload`), or by a kernel that can
-//! ([`kernel`]). Nothing here renders or parses arguments.
+//! The preload library (`plugins/preload`) places the pages, or a kernel that can ([`kernel`]).
+//! Nothing here renders or parses arguments.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ pub use counters::Totals;
 pub use plan::{CacheColors, Wish};
 pub use run::Colored;
 
-/// Why a program was not started colored, or not audited.
+/// Error that kept a program from being started colored, or from being audited.
 pub use memweir_linux::preload::NotStarted as ColorError;
 
 use memweir_linux::preload::Lack;

@@ -1,4 +1,4 @@
-//! From a map and the colors that somebody asks for to the order for the preload library.
+//! Turns a map and the requested colors into the order for the preload library.
 
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring, Span};
 use memweir_core::cache::CacheGeometry;
@@ -14,7 +14,7 @@ pub struct CacheColors {
     pub colors: ColorSet,
 }
 
-/// What somebody asks for.
+/// Request for colors.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// The map of the machine.
@@ -23,9 +23,9 @@ pub struct Wish {
     pub colors: ColorSet,
     /// Cache colors, if they matter.
     pub cache: Option<CacheColors>,
-    /// What to do when the pool is short.
+    /// Reaction when the pool is short.
     pub shortage: Shortage,
-    /// How pages get to the program; absent for the best that this kernel can do.
+    /// Delivery of pages to the program; absent for the best that this kernel can do.
     pub delivery: Option<Delivery>,
     /// Pages to gather before the program starts.
     pub pool_pages: u64,
@@ -34,8 +34,8 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// The order for the preload library. Where no delivery is wished for it says to move pages,
-    /// whatever the kernel can do.
+    /// Returns the order for the preload library. Without a requested delivery it says to move
+    /// pages, whatever the kernel can do.
     ///
     /// # Errors
     /// Refuses maps that are not valid or allow one color only, colors outside the map, and bank
@@ -80,11 +80,11 @@ pub(crate) fn strict(map: &AddressMap) -> Result<Coloring, Refusal> {
     Ok(coloring)
 }
 
-/// The colorings of banks and cache in which these colors are.
+/// Returns the colorings of banks and cache to which these colors belong.
 ///
 /// # Errors
-/// Refuses what [`strict`] refuses, colors outside the map or the cache, and bank and cache colors that
-/// no page has both of.
+/// Refuses what [`strict`] refuses, colors outside the map or the cache, and bank and cache colors
+/// that no page has both of.
 pub(crate) fn together(
     map: &AddressMap,
     colors: &ColorSet,

@@ -4,8 +4,8 @@ use std::fs;
 
 use memweir_core::softpmu::gate::StatLine;
 
-/// When process `pid` started, in clock ticks since boot; `None` if there is none, or if it has
-/// ended and its parent has not waited for it.
+/// Returns the start of process `pid`, in clock ticks since boot; `None` if there is none, or if it
+/// has ended and its parent has not waited for it.
 pub(crate) fn start_of(pid: u32) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let line = StatLine::of(&stat)?;

@@ -1,5 +1,4 @@
-//! Everything around a colored program that is not the program: its environment, the counters, and
-//! the machine's setting.
+//! Surroundings of a colored program: its environment, the counters, and the machine's setting.
 
 use std::ffi::OsString;
 
@@ -28,12 +27,12 @@ pub struct Colored {
 }
 
 impl Colored {
-    /// Prepares what `wish` asks for. The program itself is checked by
-    /// [`check_program`](preload::check_program). `guardian` starts the process that puts the
-    /// kernel's setting back if this process is killed; without one the setting is not changed.
+    /// Prepares the request `wish`. [`check_program`](preload::check_program) checks the program
+    /// itself. `guardian` starts the process that restores the kernel's setting if this process is
+    /// killed; without one the setting is not changed.
     ///
     /// # Errors
-    /// Refuses wrong wishes, and machines without what is needed.
+    /// Refuses invalid requests, and machines that lack a requirement.
     pub fn prepare(wish: &Wish, guardian: Option<&guardian::Command>) -> Result<Self, ColorError> {
         let mut counters = CountersFile::create()
             .map_err(|e| machine(format!("no place for counters: {e}"), RUNTIME_DIRECTORY))?;
@@ -55,27 +54,27 @@ impl Colored {
         &self.environment
     }
 
-    /// How its pages get to it.
+    /// Delivery of its pages.
     #[must_use]
     pub fn delivery(&self) -> Delivery {
         self.delivery
     }
 
-    /// Whether the kernel leaves the program's pages where they are (locked, and compaction kept
-    /// off). Where it does not, the library moves them back.
+    /// Returns true if the kernel leaves the program's pages where they are (locked, and compaction
+    /// kept off). Otherwise the library moves them back.
     #[must_use]
     pub fn drift_prevented(&self) -> bool {
         self.quiet.holds()
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.counters.totals()
     }
 }
 
-/// Whether this process may see page frames.
+/// Checks that this process may see page frames.
 pub(crate) fn privileged() -> Result<(), ColorError> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -94,7 +93,7 @@ fn kernel_release() -> String {
     release.trim().to_owned()
 }
 
-/// The way that is wished for, or the best one, if a kernel of this release can do it.
+/// Returns the requested delivery, or else the best one, if a kernel of this release supports it.
 fn delivery(wish: Option<Delivery>, release: &str) -> Result<Delivery, ColorError> {
     if let Some(delivery) = wish.or_else(|| Delivery::best_on(release))
         && delivery.works_on(release)

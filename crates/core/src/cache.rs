@@ -1,4 +1,4 @@
-//! Cache geometry: the sizes that the software PMU models and that Hog must exceed.
+//! Cache geometry: the sizes that the software PMU models and that a hog must exceed.
 
 use std::fmt;
 
@@ -18,14 +18,14 @@ pub struct CacheGeometry {
 }
 
 impl CacheGeometry {
-    /// A cache of `size` with lines of [`LINE_BYTES`].
+    /// Creates a cache of `size` with lines of [`LINE_BYTES`].
     #[must_use]
     pub const fn new(size: Bytes, ways: u32) -> Self {
         Self { size, ways, line: LINE_BYTES as u32 }
     }
 
-    /// The number of sets: capacity over ways times line. Not always a power of two; zero for a
-    /// geometry that [`CacheHierarchy::validate`] refuses.
+    /// Returns the number of sets: capacity over ways times line. Not always a power of two; zero
+    /// for a set size of zero, which [`CacheHierarchy::validate`] refuses.
     #[must_use]
     pub fn sets(&self) -> u64 {
         let set = u64::from(self.ways) * u64::from(self.line);
@@ -51,10 +51,10 @@ impl CacheGeometry {
     }
 }
 
-/// The highest associativity that the cache model takes.
+/// Highest associativity that the cache model supports.
 pub const MAX_WAYS: u32 = 64;
 
-/// The largest cache that the cache model takes.
+/// Size of the largest cache that the cache model supports.
 pub const MAX_SIZE: Bytes = Bytes(4 << 30);
 
 /// The caches between one core and memory. The last level is shared between the running jobs.
@@ -71,9 +71,9 @@ pub struct CacheHierarchy {
 /// A cache that cannot be modeled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeometryError {
-    /// Which cache: `l1d`, `l2` or `llc`.
+    /// Level of the cache: `l1d`, `l2` or `llc`.
     pub level: &'static str,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for GeometryError {
 impl std::error::Error for GeometryError {}
 
 impl CacheHierarchy {
-    /// Whether the cache model can simulate these caches.
+    /// Returns an error for the first cache that the cache model cannot simulate.
     pub fn validate(&self) -> Result<(), GeometryError> {
         for (level, cache) in [("l1d", &self.l1d), ("l2", &self.l2), ("llc", &self.llc)] {
             cache.validate(level)?;

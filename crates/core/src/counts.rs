@@ -1,4 +1,4 @@
-//! What a meter counts for a job.
+//! Counts that a meter delivers for a job.
 
 use std::ops::{Add, AddAssign};
 
@@ -7,20 +7,21 @@ use serde::{Deserialize, Serialize};
 use crate::medium::{MAX_MEDIA, MediumId, Traffic};
 use crate::units::{BytesPerSec, Lines, Nanos};
 
-/// Figures of one [`Counts`]: instructions, and both directions in all and per further medium.
+/// Number of figures of one [`Counts`]: instructions, and two directions each for the total and for
+/// every medium except the local DRAM.
 const FIGURES: usize = 1 + 2 * MAX_MEDIA;
 
 /// Events of one job, over some span or since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Instructions retired; zero where the meter cannot count them.
+    /// Instructions retired; zero if the meter cannot count them.
     pub instructions: u64,
     /// Lines read from memory (demand and prefetch fills as far as the meter sees them).
     pub reads: Lines,
-    /// Lines written back to memory; zero where the meter sees reads alone.
+    /// Lines written back to memory; zero if the meter counts only reads.
     pub writes: Lines,
-    /// Of these reads and writes, the ones that went elsewhere than to the local DRAM; nothing
-    /// where the meter does not tell media apart.
+    /// Part of these reads and writes that did not go to the local DRAM; empty if the meter does
+    /// not distinguish media.
     #[serde(default, skip_serializing_if = "Elsewhere::is_empty")]
     pub elsewhere: Elsewhere,
 }
@@ -32,13 +33,13 @@ pub struct Counts {
 pub struct Elsewhere([Traffic; MAX_MEDIA - 1]);
 
 impl Elsewhere {
-    /// Whether there is nothing.
+    /// Returns true if all counts are zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Everything, whatever the medium.
+    /// Returns the sum over the media.
     #[must_use]
     pub fn total(&self) -> Traffic {
         self.0.into_iter().fold(Traffic::default(), Traffic::add)
@@ -46,14 +47,13 @@ impl Elsewhere {
 }
 
 impl Counts {
-    /// Counts of a meter that does not tell media apart.
+    /// Creates counts of a meter that does not distinguish media.
     #[must_use]
     pub fn new(instructions: u64, reads: Lines, writes: Lines) -> Self {
         Self { instructions, reads, writes, elsewhere: Elsewhere::default() }
     }
 
-    /// These instructions, and this traffic with each medium in the order of
-    /// [`Media`](crate::Media).
+    /// Creates counts with this traffic with each medium, in the order of [`Media`](crate::Media).
     #[must_use]
     pub fn by_medium(instructions: u64, traffic: [Traffic; MAX_MEDIA]) -> Self {
         let [local, elsewhere @ ..] = traffic;
@@ -62,7 +62,8 @@ impl Counts {
         Self { instructions, reads: total.reads, writes: total.writes, elsewhere }
     }
 
-    /// The traffic with one medium. Traffic with the local DRAM is what did not go elsewhere.
+    /// Returns the traffic with one medium. The local DRAM has the traffic that did not go
+    /// elsewhere.
     #[must_use]
     pub fn traffic(&self, medium: MediumId) -> Traffic {
         match medium.index().checked_sub(1) {
@@ -73,14 +74,14 @@ impl Counts {
         }
     }
 
-    /// Every figure times `factor`, rounded: a share of an interval, or of the time for which a
-    /// counter ran.
+    /// Returns every figure times `factor`, rounded: a share of an interval, or of the time for
+    /// which a counter ran.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         Self::from_figures(self.figures().map(|figure| figure * factor))
     }
 
-    /// All figures in a row, for sums of shares that are rounded once.
+    /// Returns all figures in a row, for sums of shares that are rounded once.
     pub(crate) fn figures(&self) -> [f64; FIGURES] {
         let mut figures = [self.instructions as f64, self.reads.as_f64(), self.writes.as_f64()]
             .into_iter()
@@ -88,7 +89,7 @@ impl Counts {
         std::array::from_fn(|_| figures.next().unwrap_or(0.0))
     }
 
-    /// The counts whose [`figures`](Self::figures) are these, rounded.
+    /// Returns the counts with these [`figures`](Self::figures), rounded.
     pub(crate) fn from_figures(figures: [f64; FIGURES]) -> Self {
         let figures = figures.map(|figure| figure.round() as u64);
         let traffic =
@@ -102,19 +103,19 @@ impl Counts {
         }
     }
 
-    /// Memory transactions in both directions.
+    /// Returns the memory transactions in both directions.
     #[must_use]
     pub fn lines(&self) -> Lines {
         self.reads + self.writes
     }
 
-    /// The bandwidth of these transactions over `span`.
+    /// Returns the bandwidth of these transactions over `span`.
     #[must_use]
     pub fn bandwidth(&self, span: Nanos) -> BytesPerSec {
         self.lines().over(span)
     }
 
-    /// What was counted since `earlier`. A counter that went backwards counts as zero.
+    /// Returns the counts since `earlier`. A counter that went backwards counts as zero.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

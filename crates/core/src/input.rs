@@ -1,4 +1,4 @@
-//! How wrong input is reported: file, line, key, the reason, and the nearest valid choice.
+//! Reports of wrong input: file, line, key, reason, and the nearest valid choice.
 
 mod document;
 mod replace;
@@ -14,20 +14,20 @@ use crate::names::suggestion;
 /// Input that was refused before any work started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct InputError {
-    /// The file, or what stands for one (`command line`).
+    /// The file, or a substitute (`command line`).
     pub source_name: String,
     /// The line, counted from one.
     pub line: Option<usize>,
     /// The key or field, as it is written in the file (`jobs[2].command`).
     pub key: Option<String>,
-    /// Why it was refused.
+    /// Reason for the refusal.
     pub reason: String,
-    /// What to write instead.
+    /// Suggestion of a valid input.
     pub help: Option<String>,
 }
 
 impl InputError {
-    /// A refusal of something in `source_name`.
+    /// Creates a refusal of something in `source_name`.
     pub fn new(source_name: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             source_name: source_name.into(),
@@ -38,14 +38,14 @@ impl InputError {
         }
     }
 
-    /// Names the line, counted from one.
+    /// Sets the line, counted from one.
     #[must_use]
     pub fn line(mut self, line: usize) -> Self {
         self.line = Some(line);
         self
     }
 
-    /// Names the line in which the byte range `span` of `text` starts.
+    /// Sets the line to that in which the byte range `span` of `text` starts.
     #[must_use]
     pub fn at(self, text: &str, span: Range<usize>) -> Self {
         let start = span.start.min(text.len());
@@ -53,14 +53,14 @@ impl InputError {
         self.line(line)
     }
 
-    /// Names the key.
+    /// Sets the key.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Says what to write instead.
+    /// Sets the suggestion of a valid input.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -87,23 +87,23 @@ impl fmt::Display for InputError {
     }
 }
 
-/// Why a value was refused, before it is known where it was written.
+/// Refusal of a value whose place in the input is not yet known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refusal {
-    /// Why.
+    /// Reason for the refusal.
     pub reason: String,
-    /// What to write instead.
+    /// Suggestion of a valid input.
     pub help: Option<String>,
 }
 
 impl Refusal {
-    /// A refusal for `reason`, with `help`.
+    /// Creates a refusal for `reason`, with `help`.
     pub fn new(reason: impl Into<String>, help: impl Into<String>) -> Self {
         Self { reason: reason.into(), help: Some(help.into()) }
     }
 
-    /// The refusal of something written in `source_name`.
+    /// Converts the refusal to that of something written in `source_name`.
     #[must_use]
     pub fn written_in(self, source_name: &str) -> InputError {
         let error = InputError::new(source_name, self.reason);
@@ -114,10 +114,11 @@ impl Refusal {
     }
 }
 
-/// The text of the data file that comes with memweir under `name`; `what` says what it is: `medium`.
+/// Returns the text of the data file that comes with memweir under `name`; `what` is its kind in
+/// messages: `medium`.
 ///
 /// # Errors
-/// If there is none: with the nearest name.
+/// If there is none; the error suggests the nearest name.
 pub fn shipped(
     what: &str,
     name: &str,

@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A job of one batch: its place in the jobs file, counted from zero.
+/// A job of one batch: its index in the jobs file, from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobId(pub u32);
 
 impl JobId {
-    /// The place as an index into per-job tables.
+    /// Returns the index for per-job tables.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize

@@ -1,8 +1,8 @@
 //! The vocabulary of memweir.
 //!
-//! Here live the words that every other crate speaks: units, counters, a program's recorded
-//! behavior, the metrics of the papers, and the way wrong input is reported. Nothing here does
-//! I/O, knows the operating system, or decides anything.
+//! This crate holds the types that every other crate uses: units, counters, a program's recorded
+//! behavior, the metrics of the papers, and reports of wrong input. It does no I/O, uses no
+//! operating system, and makes no decisions.
 
 #![forbid(unsafe_code)]
 

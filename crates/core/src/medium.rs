@@ -1,8 +1,8 @@
-//! Memory media as a task sees them: DRAM and memories slower than it, near and far.
+//! Memory media as a task sees them: DRAM and slower memories, local and remote.
 //!
 //! A machine has at most [`MAX_MEDIA`] of them, numbered by [`MediumId`] in the order of its
-//! [`Media`]. The first is the local DRAM: what a meter cannot tell apart counts as that.
-//! How much a medium can carry is the simulator's business, not this module's.
+//! [`Media`]. The first is the local DRAM: traffic that a meter cannot attribute counts as that.
+//! The simulator, not this module, models the bandwidth of a medium.
 
 pub mod data;
 
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Lines, Picos};
 
-/// Media that one machine can have, the local DRAM among them: enough for two kinds of memory on
-/// the local and on a remote node.
+/// Number of media that one machine can have, including the local DRAM: enough for two kinds of
+/// memory on the local and on a remote node.
 pub const MAX_MEDIA: usize = 4;
 
 /// Number of a medium in the order of [`Media`]; less than [`MAX_MEDIA`].
@@ -27,30 +27,30 @@ impl MediumId {
     /// Every number that a medium can have.
     pub const ALL: [Self; MAX_MEDIA] = [Self(0), Self(1), Self(2), Self(3)];
 
-    /// The medium with this number; `None` from [`MAX_MEDIA`] on.
+    /// Returns the medium with this number; `None` from [`MAX_MEDIA`] on.
     #[must_use]
     pub fn new(number: usize) -> Option<Self> {
         Self::ALL.get(number).copied()
     }
 
-    /// The number, as an index.
+    /// Returns the number, as an index.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// What a medium is made of, as far as hmmsched tells media apart.
+/// Kind of a medium, as distinguished by hmmsched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MediumKind {
     /// DRAM on a memory bus.
     Dram,
-    /// Byte-addressable memory slower than that: PRAM, STT-RAM, or memory behind CXL.
+    /// Byte-addressable memory slower than DRAM: PRAM, STT-RAM, or memory behind CXL.
     Nvm,
 }
 
-/// Where a medium is, seen from the core that accesses it.
+/// Distance of a medium from the core that accesses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distance {
@@ -60,16 +60,16 @@ pub enum Distance {
     Remote,
 }
 
-/// One medium, with its latencies as the cores see them (hmmsched Table I; those of a remote
-/// medium include the way there).
+/// One medium, with its latencies as seen by the cores (hmmsched Table I; those of a remote medium
+/// include the link).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Medium {
-    /// How people call it: `dram`, `pram`, `cxl`.
+    /// Name for people: `dram`, `pram`, `cxl`.
     pub name: String,
-    /// What it is made of.
+    /// Kind of memory.
     pub kind: MediumKind,
-    /// Where it is.
+    /// Distance from the cores.
     pub distance: Distance,
     /// Latency of a read; more than zero.
     pub read_latency: Picos,
@@ -90,16 +90,16 @@ impl TryFrom<Vec<Medium>> for Media {
     }
 }
 
-/// Why a list of media is refused.
+/// Error for an invalid list of media.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MediaError {
-    /// There is none, or the first is something else.
+    /// The list is empty, or the first medium is something else.
     #[error("the first medium must be local DRAM: the others are measured by it")]
     NoLocalDram,
-    /// There are more than fit.
+    /// There are more than [`MAX_MEDIA`].
     #[error("{0} media, where a machine has at most {MAX_MEDIA}")]
     TooMany(usize),
-    /// Two have one name.
+    /// Two media share a name.
     #[error("two media are called `{0}`")]
     Duplicate(String),
     /// A latency is zero.
@@ -108,7 +108,7 @@ pub enum MediaError {
 }
 
 impl Media {
-    /// A machine with these media.
+    /// Creates a machine with these media.
     ///
     /// # Errors
     /// If the first is not local DRAM, there are too many, two share a name, or one has no latency.
@@ -131,7 +131,7 @@ impl Media {
         Ok(Self(media))
     }
 
-    /// DRAM with the latency of hmmsched Table I, and nothing else.
+    /// Returns a machine with only DRAM, with the latency of hmmsched Table I.
     #[must_use]
     pub fn dram_only() -> Self {
         let latency = Picos::from_nanos(25);
@@ -144,39 +144,39 @@ impl Media {
         }])
     }
 
-    /// The media in order, each with its number.
+    /// Returns the media in order, each with its number.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (MediumId, &Medium)> + Clone {
         MediumId::ALL.into_iter().zip(&self.0).collect::<Vec<_>>().into_iter()
     }
 
-    /// How many there are; at least one.
+    /// Returns the number of media; at least one.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "there is always a local DRAM")]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The medium with this number, if the machine has it.
+    /// Returns the medium with this number, if the machine has it.
     #[must_use]
     pub fn get(&self, id: MediumId) -> Option<&Medium> {
         self.0.get(id.index())
     }
 
-    /// The number of the medium with this name.
+    /// Returns the number of the medium with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<MediumId> {
         self.iter().find(|(_, medium)| medium.name == name).map(|(id, _)| id)
     }
 
-    /// Read latency over the local DRAM's read latency, the gamma of hmmsched Table III. One for
-    /// a number that the machine does not have.
+    /// Returns the read latency over the local DRAM's read latency, the gamma of hmmsched Table
+    /// III. One for a number that the machine does not have.
     #[must_use]
     pub fn gamma(&self, id: MediumId) -> f64 {
         self.get(id).map_or(1.0, |medium| medium.read_latency.ratio(self.0[0].read_latency))
     }
 
-    /// Write latency over the local DRAM's read latency, the delta of hmmsched Table III. One for
-    /// a number that the machine does not have.
+    /// Returns the write latency over the local DRAM's read latency, the delta of hmmsched Table
+    /// III. One for a number that the machine does not have.
     #[must_use]
     pub fn delta(&self, id: MediumId) -> f64 {
         self.get(id).map_or(1.0, |medium| medium.write_latency.ratio(self.0[0].read_latency))
@@ -199,13 +199,13 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Transactions in both directions.
+    /// Returns the transactions in both directions.
     #[must_use]
     pub fn lines(&self) -> Lines {
         self.reads + self.writes
     }
 
-    /// What came on top of `earlier`; nothing where a counter went backwards.
+    /// Returns the traffic since `earlier`. A counter that went backwards counts as zero.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -1,6 +1,6 @@
-//! Metrics of iabw (X14): speedup, turnaround, spread, and whether a difference was measured.
+//! Metrics of iabw (X14): speedup, turnaround, spread, and tests for a measured difference.
 //!
-//! Plain functions over what was measured. Times and rates come as the units of
+//! These are plain functions over measurements. Times and rates come as the units of
 //! [`crate::units`]; statistics that serve any quantity take floats.
 
 mod robust;
@@ -12,12 +12,12 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::units::{BytesPerSec, Nanos};
 
-/// Share of the peak within which a predicted bandwidth counts as right (iabw section 5.6).
+/// Share of the peak within which a predicted bandwidth counts as correct (iabw section 5.6).
 pub const PREDICTION_TOLERANCE: f64 = 0.05;
 
-/// Weighted speedup of jobs that ran together, iabw eq. (1): the sum over the jobs of the time
-/// alone over the time shared. N jobs that do not disturb each other reach N. A job that took no
-/// time is left out.
+/// Returns the weighted speedup of jobs that ran together, iabw eq. (1): the sum over the jobs of
+/// the time alone over the time shared. N jobs that do not disturb each other reach N. A job whose
+/// shared time is zero is skipped.
 ///
 /// ```
 /// use memweir_core::{Nanos, metrics::weighted_speedup};
@@ -35,15 +35,16 @@ pub fn weighted_speedup(alone_and_shared: &[(Nanos, Nanos)]) -> f64 {
         .sum()
 }
 
-/// The slowdown of the job that suffers most, the unfairness of bpm section 4.3: the largest time
-/// shared over time alone. `None` of no job that took time alone.
+/// Returns the largest slowdown of any job, the unfairness of bpm section 4.3: time shared over
+/// time alone. `None` if no job has a nonzero time alone.
 #[must_use]
 pub fn maximum_slowdown(alone_and_shared: &[(Nanos, Nanos)]) -> Option<f64> {
     slowdowns(alone_and_shared).max_by(f64::total_cmp)
 }
 
-/// Harmonic speedup: the number of jobs over the sum of their slowdowns, 1 if they do not disturb
-/// each other. It weighs throughput and fairness at once. `None` of no job that took time alone.
+/// Returns the harmonic speedup: the number of jobs over the sum of their slowdowns, 1 if they do
+/// not disturb each other. It reflects both throughput and fairness. `None` if no job has a nonzero
+/// time alone.
 #[must_use]
 pub fn harmonic_speedup(alone_and_shared: &[(Nanos, Nanos)]) -> Option<f64> {
     let (count, sum) = slowdowns(alone_and_shared)
@@ -51,7 +52,7 @@ pub fn harmonic_speedup(alone_and_shared: &[(Nanos, Nanos)]) -> Option<f64> {
     (sum > 0.0).then(|| f64::from(count) / sum)
 }
 
-/// Time shared over time alone of each job that took time alone.
+/// Returns time shared over time alone of each job with a nonzero time alone.
 fn slowdowns(alone_and_shared: &[(Nanos, Nanos)]) -> impl Iterator<Item = f64> {
     alone_and_shared
         .iter()
@@ -59,22 +60,23 @@ fn slowdowns(alone_and_shared: &[(Nanos, Nanos)]) -> impl Iterator<Item = f64> {
         .map(|(alone, shared)| shared.as_f64() / alone.as_f64())
 }
 
-/// How much more a batch got done per time than under the baseline: the baseline's turnaround over
-/// this one's, less one (iabw Fig. 9, 11-14). 0.25 is 25 % more throughput, which is 20 % less
-/// time; negative is a loss. `None` if there was no turnaround.
+/// Returns the gain in throughput over the baseline: the baseline's turnaround over this one's,
+/// less one (iabw Fig. 9, 11-14). 0.25 is 25 % more throughput, which is 20 % less time; negative
+/// is a loss. `None` for a turnaround of zero.
 #[must_use]
 pub fn turnaround_improvement(baseline: Nanos, turnaround: Nanos) -> Option<f64> {
     (turnaround > Nanos::ZERO).then(|| baseline.as_f64() / turnaround.as_f64() - 1.0)
 }
 
-/// The mean; `None` of nothing.
+/// Returns the mean; `None` of no values.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The standard deviation of the population of which `values` are a sample (division by n - 1);
-/// `None` of fewer than two. Over the bandwidths of all quanta it is the measure of iabw Fig. 9(b).
+/// Returns the standard deviation of the population of which `values` are a sample (division by
+/// `n - 1`); `None` of fewer than two. Over the bandwidths of all quanta it is the measure of iabw
+/// Fig. 9(b).
 #[must_use]
 pub fn std_deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() > 1)?;
@@ -82,17 +84,17 @@ pub fn std_deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// The standard deviation in percent of the mean, the %RSD of iabw section 5.1; `None` of fewer
-/// than two values, or around a mean of zero.
+/// Returns the standard deviation in percent of the mean, the %RSD of iabw section 5.1; `None` of
+/// fewer than two values, or around a mean of zero.
 #[must_use]
 pub fn relative_std_deviation_percent(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|mean| *mean != 0.0)?;
     std_deviation(values).map(|deviation| 100.0 * deviation / mean.abs())
 }
 
-/// Spearman's rank correlation of pairs of values: 1 if both grow together, -1 if one falls as the
-/// other grows; equal values share a rank. `None` of fewer than two pairs, or if one side does not
-/// change. Only as many values count as the shorter side has.
+/// Returns Spearman's rank correlation of pairs of values: 1 if both grow together, -1 if one falls
+/// as the other grows; equal values share a rank. `None` of fewer than two pairs, or if one side is
+/// constant. Excess values of the longer side are ignored.
 #[must_use]
 pub fn rank_correlation(xs: &[f64], ys: &[f64]) -> Option<f64> {
     let count = xs.len().min(ys.len());
@@ -105,7 +107,7 @@ pub fn rank_correlation(xs: &[f64], ys: &[f64]) -> Option<f64> {
     (scale > 0.0).then(|| product / scale)
 }
 
-/// The rank of each value, from one; of equals the mean of theirs.
+/// Returns the rank of each value, from one; equal values get the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let below = |value: f64| values.iter().filter(|other| **other < value).count() as f64;
     let equal = |value: f64| values.iter().filter(|other| **other == value).count() as f64;
@@ -122,7 +124,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether the value lies in the range, its ends included.
+    /// Returns true if the value lies in the range, its ends included.
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
@@ -130,37 +132,37 @@ impl Interval {
 }
 
 /// A difference between two conditions that were measured in pairs, so that a drift of the machine
-/// meets both members of a pair alike.
+/// affects both members of a pair alike.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairedDifference {
     /// Number of pairs.
     pub n: usize,
     /// Mean over the pairs of the difference.
     pub mean: f64,
-    /// Where the true mean lies; absent for a single pair, which tells nothing of the spread.
+    /// Confidence interval of the mean; absent for a single pair, which shows no spread.
     pub interval: Option<Interval>,
     /// The interval's level, 0.95 for 95 %.
     pub level: f64,
 }
 
 impl PairedDifference {
-    /// Whether a difference was measured at all: the interval exists and does not contain zero.
+    /// Returns true if a difference was measured: the interval exists and does not contain zero.
     #[must_use]
     pub fn is_measured(&self) -> bool {
         self.interval.is_some_and(|interval| !interval.contains(0.0))
     }
 }
 
-/// The difference `other - baseline` over `(baseline, other)` pairs, with its confidence interval
-/// by Student's t. `None` of no pairs, or for a `level` that is not between 0 and 1.
+/// Returns the difference `other - baseline` over `(baseline, other)` pairs, with its confidence
+/// interval by Student's t. `None` of no pairs, or for a `level` that is not between 0 and 1.
 #[must_use]
 pub fn paired_difference(pairs: &[(f64, f64)], level: f64) -> Option<PairedDifference> {
     let differences: Vec<f64> = pairs.iter().map(|(baseline, other)| other - baseline).collect();
     with_interval(&differences, level)
 }
 
-/// The same as a share of each pair's baseline: -0.1 is ten percent less than the baseline. Pairs
-/// with a baseline of zero are left out.
+/// Returns the same as a share of each pair's baseline: -0.1 is ten percent less than the baseline.
+/// Pairs with a baseline of zero are skipped.
 #[must_use]
 pub fn relative_paired_difference(pairs: &[(f64, f64)], level: f64) -> Option<PairedDifference> {
     let differences: Vec<f64> = pairs
@@ -184,7 +186,8 @@ fn with_interval(differences: &[f64], level: f64) -> Option<PairedDifference> {
     Some(PairedDifference { n, mean, interval, level })
 }
 
-/// The two-sided quantile of Student's t: `level` of the distribution lies within plus or minus it.
+/// Returns the two-sided quantile of Student's t: `level` of the distribution lies within plus or
+/// minus it.
 fn student_t_quantile(degrees_of_freedom: usize, level: f64) -> Option<f64> {
     let distribution = StudentsT::new(0.0, 1.0, degrees_of_freedom as f64).ok()?;
     Some(distribution.inverse_cdf(0.5 + level / 2.0))
@@ -201,9 +204,9 @@ pub struct BandwidthBand {
     pub share: f64,
 }
 
-/// Shares of the quanta per band of system bandwidth, the BTR breakdown of iabw Fig. 10: `bands`
-/// bands of equal width from zero to the peak, then one for everything from the peak on. A peak
-/// that is not positive, or no bands, leaves the last one alone.
+/// Returns the shares of the quanta per band of system bandwidth, the BTR breakdown of iabw Fig.
+/// 10: `bands` bands of equal width from zero to the peak, then one for everything from the peak
+/// on. With a peak that is not positive, or no bands, only the last one remains.
 #[must_use]
 pub fn bandwidth_breakdown(
     quanta: &[BytesPerSec],
@@ -222,16 +225,16 @@ pub fn bandwidth_breakdown(
         })
         .collect();
     for rate in quanta {
-        // By the edges as they are reported, not by division, so that a rate on an edge is in the
-        // band that says so.
+        // By the edges as reported, not by division, so that a rate on an edge is in the band that
+        // includes that edge.
         let band = breakdown.partition_point(|band| band.from.0 <= rate.0).saturating_sub(1);
         breakdown[band].share += 1.0 / quanta.len() as f64;
     }
     breakdown
 }
 
-/// Share of the quanta whose bandwidth was predicted to within 5 % of the peak (iabw Fig. 15),
-/// from `(predicted, measured)` pairs; `None` of no pairs.
+/// Returns the share of the quanta whose bandwidth was predicted to within 5 % of the peak (iabw
+/// Fig. 15), from `(predicted, measured)` pairs; `None` of no pairs.
 #[must_use]
 pub fn prediction_accuracy(
     predicted_and_measured: &[(BytesPerSec, BytesPerSec)],

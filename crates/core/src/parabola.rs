@@ -9,13 +9,13 @@ pub struct Parabola {
     pub linear: f64,
     /// The constant.
     pub constant: f64,
-    /// Share of the ordinates' variance that it explains, at most 1.
+    /// Share of the ordinates' variance that the curve explains, at most 1.
     pub r_squared: f64,
 }
 
 impl Parabola {
-    /// The parabola with the least squared error. `None` if fewer than three abscissae differ, or a
-    /// point is not finite.
+    /// Fits the parabola with the least squared error. `None` if fewer than three abscissae differ,
+    /// or a point is not finite.
     ///
     /// ```
     /// use memweir_core::Parabola;
@@ -33,7 +33,8 @@ impl Parabola {
         if low >= high {
             return None;
         }
-        // Powers of raw rates span forty orders of magnitude; on [-1, 1] the equations are tame.
+        // Powers of raw rates span forty orders of magnitude; on [-1, 1] the equations are
+        // well-conditioned.
         let (middle, half) = ((low + high) / 2.0, (high - low) / 2.0);
         let scaled: Vec<(f64, f64)> =
             points.iter().map(|(x, y)| ((x - middle) / half, *y)).collect();
@@ -48,21 +49,21 @@ impl Parabola {
         })
     }
 
-    /// The value at `x`.
+    /// Returns the value at `x`.
     #[must_use]
     pub fn at(&self, x: f64) -> f64 {
         (self.quadratic * x + self.linear) * x + self.constant
     }
 
-    /// The slope at `x`.
+    /// Returns the slope at `x`.
     #[must_use]
     pub fn slope_at(&self, x: f64) -> f64 {
         2.0 * self.quadratic * x + self.linear
     }
 }
 
-/// Coefficients (constant first) of the parabola with the least squared error: the normal
-/// equations, solved by Gaussian elimination with pivoting. `None` if they are singular.
+/// Returns the coefficients (constant first) of the parabola with the least squared error: the
+/// normal equations, solved by Gaussian elimination with pivoting. `None` if they are singular.
 fn least_squares(points: &[(f64, f64)]) -> Option<[f64; 3]> {
     let mut rows = [[0.0; 4]; 3];
     for (x, y) in points {
@@ -93,12 +94,12 @@ fn least_squares(points: &[(f64, f64)]) -> Option<[f64; 3]> {
     Some([rows[0][3] / rows[0][0], rows[1][3] / rows[1][1], rows[2][3] / rows[2][2]])
 }
 
-/// Share of the variance of the ordinates that the curve explains.
+/// Returns the share of the variance of the ordinates that the curve explains.
 fn r_squared(points: &[(f64, f64)], curve: impl Fn(f64) -> f64) -> f64 {
     let mean = points.iter().map(|(_, y)| y).sum::<f64>() / points.len() as f64;
     let total: f64 = points.iter().map(|(_, y)| (y - mean).powi(2)).sum();
     let residual: f64 = points.iter().map(|(x, y)| (y - curve(*x)).powi(2)).sum();
-    // Equal ordinates leave nothing to explain, and a constant explains it.
+    // Equal ordinates have no variance; a constant explains them fully.
     if total == 0.0 { 1.0 } else { 1.0 - residual / total }
 }
 

@@ -1,16 +1,16 @@
-//! Which pages of a program lie in which medium (H8), as a choice that people write down.
+//! Placement of a program's pages on media (H8), in a notation for users.
 //!
-//! A [`PlacementSpec`] is what was written, with media by name; [`PlacementSpec::resolve`] makes it a
-//! [`Placement`] on the media of a machine. Deciding the medium of an address by it is the business
-//! of the software PMU.
+//! A [`PlacementSpec`] is the parsed text, with media by name; [`PlacementSpec::resolve`] converts
+//! it to a [`Placement`] on the media of a machine. The software PMU applies it to addresses.
 //!
-//! | written | pages |
+//! | text | pages |
 //! |---|---|
 //! | `pram` | all in the medium `pram` |
 //! | `pram=70%` | seven of ten in `pram`, the others in local DRAM, by a hash of the page |
-//! | `0x4000000000-0x4040000000=pram` | those of this range of addresses in `pram`; ranges may follow each other after commas |
+//! | `0x1000-0x9000=pram` | this range of addresses in `pram`; more ranges after commas |
 //! | `hot=64MiB` | the hottest 64 MiB in local DRAM, the others in the machine's second medium |
-//! | `hot=64MiB,rest=cxl,every=100000` | the others in `cxl`; placed anew after so many accesses to memory |
+//! | `hot=64MiB,rest=cxl` | the same, with the others in `cxl` |
+//! | `hot=64MiB,every=100000` | the same, placed anew after this many memory accesses |
 
 use std::fmt;
 use std::ops::Range;
@@ -24,25 +24,25 @@ use crate::units::{Bytes, LINE_BYTES, Lines};
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a page.
+/// Size of a page in bytes.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Ranges of addresses that one placement can have.
+/// Number of address ranges that one placement can have.
 pub const MAX_RANGES: usize = 16;
 
-/// Pages that a DRAM budget can have: 1 GiB.
+/// Number of pages that a DRAM budget can have: 1 GiB.
 pub const MAX_HOT_PAGES: u64 = 1 << 18;
 
-/// Accesses to memory between two placements of hot pages, unless the budget asks for more: enough
-/// that a page's heat is no accident.
+/// Memory accesses between two placements of hot pages, unless the budget requires more: enough
+/// that a page's heat is not random.
 const SHORTEST_INTERVAL: u64 = 1 << 16;
 
-/// Accesses per page of the budget between two placements: every line of four times as many pages
-/// once. Over less than a round, a program that goes round and round through more than fits seems to
-/// have hot pages, and they would move for nothing.
+/// Memory accesses per page of the budget between two placements: one for every line of four times
+/// as many pages. Over a shorter interval, a program that loops over more pages than fit would seem
+/// to have hot pages, and moving them would gain nothing.
 const ACCESSES_PER_PAGE: u64 = 4 * PAGE_BYTES / LINE_BYTES;
 
-/// A placement as it was written, with media by name.
+/// A placement as written, with media by name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlacementSpec {
     /// These shares of the pages, in percent, in these media; the rest in local DRAM.
@@ -51,26 +51,26 @@ pub enum PlacementSpec {
     Ranges(Vec<(Range<u64>, String)>),
     /// The hottest pages in local DRAM.
     Hot {
-        /// How much of it there is.
+        /// Size of the local DRAM budget.
         dram: Bytes,
-        /// Where the others lie; the machine's second medium if absent.
+        /// Medium of the other pages; the machine's second medium if absent.
         rest: Option<String>,
-        /// Accesses to memory between two placements; by the budget if absent.
+        /// Memory accesses between two placements; derived from the budget if absent.
         every: Option<u64>,
     },
 }
 
-/// A placement that was refused.
+/// Error for an invalid placement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct PlacementError {
-    /// Why.
+    /// Reason for the refusal.
     pub reason: String,
-    /// What to write instead.
+    /// Suggestion of a valid placement.
     pub help: String,
 }
 
-/// How placements are written, for help texts.
+/// Syntax of placements, for help texts.
 pub const FORMS: &str = "write a medium (`pram`), shares (`pram=70%`), ranges (`0x1000-0x9000=pram`) or hot pages \
      (`hot=64MiB`)";
 
@@ -123,7 +123,7 @@ fn shares(shares: Vec<(String, f64)>) -> Result<PlacementSpec, PlacementError> {
             return refuse(format!("`{medium}` has two shares"), "name each medium once");
         }
     }
-    // A hair more than that is what three thirds can come to.
+    // Tolerance for the rounding of three thirds.
     if shares.iter().map(|(_, percent)| percent).sum::<f64>() > 100.0 + 1e-6 {
         return refuse("the shares are more than 100 %", "what is left over goes to local DRAM");
     }
@@ -192,7 +192,7 @@ fn hot(size: &str, options: &[(&str, Option<&str>)]) -> Result<PlacementSpec, Pl
     }
 }
 
-/// `4096`, `64KiB`, `64MiB` or `1GiB`.
+/// Parses `4096`, `64KiB`, `64MiB` or `1GiB`.
 fn size_in_bytes(text: &str) -> Option<u64> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
     let (number, shift) = units
@@ -203,7 +203,7 @@ fn size_in_bytes(text: &str) -> Option<u64> {
 }
 
 impl fmt::Display for PlacementSpec {
-    /// As it can be read again.
+    /// Writes the form that can be parsed again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut items = Vec::new();
         match self {
@@ -225,10 +225,11 @@ impl fmt::Display for PlacementSpec {
 }
 
 impl PlacementSpec {
-    /// The placement on a machine with these media.
+    /// Resolves the placement on a machine with these media.
     ///
     /// # Errors
-    /// If the machine has no medium of a name, or no second one for the pages that are not hot.
+    /// If the machine has no medium of a given name, or no medium other than the local DRAM for the
+    /// pages that are not hot.
     pub fn resolve(&self, media: &Media) -> Result<Placement, PlacementError> {
         let find = |name: &str| match media.find(name) {
             Some(id) => Ok(id),
@@ -288,22 +289,22 @@ pub struct AddressRange {
     pub from: u64,
     /// The address after the last one.
     pub to: u64,
-    /// Where it lies.
+    /// Medium of the range.
     pub medium: MediumId,
 }
 
-/// The hottest pages of a job in local DRAM, as far as they fit.
+/// Placement of a job's hottest pages in local DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HotPages {
-    /// How many fit; from one to [`MAX_HOT_PAGES`].
+    /// Budget in pages; from one to [`MAX_HOT_PAGES`].
     pub pages: u64,
-    /// Where the others lie.
+    /// Medium of the other pages.
     pub rest: MediumId,
-    /// Accesses of the job to memory between two placements; one or more.
+    /// Memory accesses of the job between two placements; one or more.
     pub interval: u64,
 }
 
-/// Which pages of a program lie in which medium.
+/// Placement of a program's pages on media.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Placement {
     /// Shares of the pages by medium, which add up to one.
@@ -324,7 +325,7 @@ impl Default for Placement {
 }
 
 impl Placement {
-    /// Whether everything lies in local DRAM.
+    /// Returns true if everything lies in local DRAM.
     #[must_use]
     pub fn is_local(&self) -> bool {
         match self {
@@ -334,8 +335,8 @@ impl Placement {
         }
     }
 
-    /// What is known of the medium of traffic of which only the number of lines is known: its
-    /// shares, where the placement is by share; `None` where only the addresses would tell.
+    /// Returns the division over media of traffic with unknown addresses: the shares of a placement
+    /// by share; `None` if the division depends on the addresses.
     #[must_use]
     pub fn shares(&self) -> Option<[f64; MAX_MEDIA]> {
         match self {
@@ -346,8 +347,8 @@ impl Placement {
     }
 }
 
-/// The same counts with their traffic divided among media by `shares`, both directions alike.
-/// What rounding leaves over stays in local DRAM, so that no line is lost or made.
+/// Returns the same counts with their traffic divided among media by `shares`, both directions
+/// alike. The remainder of rounding stays in local DRAM, so that the number of lines is preserved.
 #[must_use]
 pub fn divide(counts: &Counts, shares: &[f64; MAX_MEDIA]) -> Counts {
     let part = |lines: Lines, share: f64| Lines((lines.as_f64() * share).round() as u64);

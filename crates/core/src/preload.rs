@@ -1,5 +1,5 @@
-//! What memweir and its preload library say to each other: the orders to place a program's pages,
-//! and to page it, which travel in the environment, and the counters that come back.
+//! Protocol between memweir and its preload library: the orders to place a program's pages, and to
+//! page it, which travel in the environment, and the counters that come back.
 
 mod counters;
 mod delivery;

@@ -1,7 +1,7 @@
 //! A program's memory behavior along its own unhindered execution.
 //!
-//! A [`Profile`] is what `memweir profile` records and what `run --meter declared` and the
-//! simulator follow. It says nothing about where it came from; the profile store does.
+//! `memweir profile` records a [`Profile`]; `run --meter declared` and the simulator follow it. The
+//! profile store, not the profile, records its origin.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::units::{BytesPerSec, Nanos};
 pub struct Profile {
     /// Length of one interval of native CPU time; more than zero.
     pub interval: Nanos,
-    /// What happened in each interval. The last one may be shorter than the others.
+    /// Counts of each interval. The last one may be shorter than the others.
     pub intervals: Vec<Counts>,
     /// CPU time of the whole program when it ran alone.
     pub cpu_time: Nanos,
@@ -22,7 +22,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// A steady program: the same rate for `cpu_time`, as jobs files declare it.
+    /// Creates the profile of a steady program: the same rate for `cpu_time`, as declared in jobs
+    /// files.
     #[must_use]
     pub fn steady(cpu_time: Nanos, total: Counts) -> Self {
         Self {
@@ -33,19 +34,19 @@ impl Profile {
         }
     }
 
-    /// Everything that was counted.
+    /// Returns the sum over all intervals.
     #[must_use]
     pub fn total(&self) -> Counts {
         self.intervals.iter().fold(Counts::default(), |sum, counts| sum + *counts)
     }
 
-    /// Mean bandwidth over the CPU time, the `B_j` of iabw eq. (8).
+    /// Returns the mean bandwidth over the CPU time, the `B_j` of iabw eq. (8).
     #[must_use]
     pub fn mean_bandwidth(&self) -> BytesPerSec {
         self.total().bandwidth(self.cpu_time)
     }
 
-    /// The highest bandwidth of any interval.
+    /// Returns the highest bandwidth of any interval.
     #[must_use]
     pub fn peak_bandwidth(&self) -> BytesPerSec {
         (0..self.intervals.len())
@@ -53,8 +54,8 @@ impl Profile {
             .fold(BytesPerSec::ZERO, BytesPerSec::max)
     }
 
-    /// What the program does between the CPU times `from` and `to` of its run, with the intervals
-    /// at both ends counted in proportion. Past the end of the recording nothing happens.
+    /// Returns the counts between the CPU times `from` and `to` of the run; intervals at both ends
+    /// count in proportion. Past the end of the recording the counts are zero.
     #[must_use]
     pub fn between(&self, from: Nanos, to: Nanos) -> Counts {
         let mut sum = Counts::default().figures();
@@ -74,7 +75,7 @@ impl Profile {
         Counts::from_figures(sum)
     }
 
-    /// The same recording in intervals `factor` times as long (at least one).
+    /// Returns the same recording in intervals `factor` times as long (at least one).
     #[must_use]
     pub fn coarser(&self, factor: usize) -> Self {
         let intervals = self
@@ -85,7 +86,7 @@ impl Profile {
         Self { interval: Nanos(self.interval.0 * factor.max(1) as u64), intervals, ..*self }
     }
 
-    /// Length of interval `index`: the last one ends with the program.
+    /// Returns the length of interval `index`; the last one ends with the program.
     #[must_use]
     pub fn span_of(&self, index: usize) -> Nanos {
         let start = index as u64 * self.interval.0;

@@ -1,7 +1,7 @@
-//! Bandwidth segments: what a job demands in one scheduling quantum, at fine intervals (iabw
-//! section 2.2), with the transformations of section 2.3 (X4).
+//! Bandwidth segments: a job's demand in one scheduling quantum, at fine intervals (iabw section
+//! 2.2), with the transformations of section 2.3 (X4).
 //!
-//! Making a real bus feel a segment is `memweir-run`'s business, and so is the file form.
+//! `memweir-run` replays segments on a real bus, and defines their file format.
 
 use crate::input::InputError;
 use crate::profile::Profile;
@@ -10,7 +10,7 @@ use crate::units::{BytesPerSec, Nanos};
 /// Fine intervals per segment: one scheduling quantum of 100 ms at 1 ms.
 pub const INTERVALS: usize = 100;
 
-/// The most intervals that a segment may have.
+/// Highest number of intervals in a segment.
 const MAX_INTERVALS: usize = 1_000_000;
 
 /// The bandwidth that a job demands in consecutive fine intervals, `<a_1, ..., a_100>`.
@@ -21,11 +21,11 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// A segment of these rates, `interval` each.
+    /// Creates a segment of these rates, `interval` each.
     ///
     /// # Errors
-    /// Refuses an interval of zero, no rates or more than a million, and rates that are negative
-    /// or not finite.
+    /// Refuses an interval of zero or more than a minute, no rates or more than a million, and
+    /// rates that are negative or not finite.
     pub fn new(interval: Nanos, rates: Vec<BytesPerSec>) -> Result<Self, InputError> {
         let refuse = |reason: &str| Err(InputError::new("segment", reason));
         if interval == Nanos::ZERO || interval > Nanos::from_millis(60_000) {
@@ -40,32 +40,32 @@ impl Segment {
         Ok(Self { interval, rates })
     }
 
-    /// Length of one interval.
+    /// Returns the length of one interval.
     #[must_use]
     pub fn interval(&self) -> Nanos {
         self.interval
     }
 
-    /// The rates, in order.
+    /// Returns the rates, in order.
     #[must_use]
     pub fn rates(&self) -> &[BytesPerSec] {
         &self.rates
     }
 
-    /// Length of the whole segment.
+    /// Returns the length of the whole segment.
     #[must_use]
     pub fn duration(&self) -> Nanos {
         Nanos(self.interval.0 * self.rates.len() as u64)
     }
 
-    /// The mean rate.
+    /// Returns the mean rate.
     #[must_use]
     pub fn mean(&self) -> BytesPerSec {
         self.rates.iter().copied().sum::<BytesPerSec>() / self.rates.len() as f64
     }
 
-    /// The *degree* of fluctuation scaled by `y`: the distance of each rate from the mean times
-    /// `y`. Where that would be less than nothing, the rate is zero, and the mean rises with it.
+    /// Scales the *degree* of fluctuation by `y`: the distance of each rate from the mean times
+    /// `y`. A rate that would become negative is zero instead, which raises the mean.
     #[must_use]
     pub fn with_degree(&self, y: f64) -> Self {
         let mean = self.mean();
@@ -73,22 +73,23 @@ impl Segment {
         Self { interval: self.interval, rates: self.rates.iter().map(scale).collect() }
     }
 
-    /// The *period* of fluctuation scaled by `x`: every interval lasts `x` times as long, and
-    /// HogSim repeats the segment more often in the same time. Never shorter than a nanosecond.
+    /// Scales the *period* of fluctuation by `x`: every interval lasts `x` times as long, and
+    /// HogSim repeats the segment more often in the same time if `x` is below 1. An interval never
+    /// becomes shorter than a nanosecond.
     #[must_use]
     pub fn with_period(&self, x: f64) -> Self {
         let interval = Nanos(((self.interval.as_f64() * x).round() as u64).max(1));
         Self { interval, rates: self.rates.clone() }
     }
 
-    /// Every rate times `factor`, the "shift" with which Fig. 3(c) varies the demand.
+    /// Returns every rate times `factor`, the "shift" that varies the demand in Fig. 3(c).
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let rates = self.rates.iter().map(|rate| *rate * factor).collect();
         Self { interval: self.interval, rates }
     }
 
-    /// How often the rate crosses its mean.
+    /// Returns the number of times that the rate crosses its mean.
     #[must_use]
     pub fn crossings(&self) -> usize {
         let mean = self.mean();
@@ -97,17 +98,17 @@ impl Segment {
         sides.windows(2).filter(|pair| pair[0] != pair[1]).count()
     }
 
-    /// The *period* of fluctuation: the mean time between two crossings of the mean. None for a
-    /// segment that crosses it never.
+    /// Returns the *period* of fluctuation: the mean time between two crossings of the mean. `None`
+    /// for a segment that never crosses it.
     #[must_use]
     pub fn fluctuation_period(&self) -> Option<Nanos> {
         let crossings = self.crossings() as u64;
         (crossings > 0).then(|| Nanos(self.duration().0 / crossings))
     }
 
-    /// The regular counterpart (Fig. 4d): it swings between the highest and the lowest rate of
-    /// this segment, each for one fluctuation period, as often as fits: repeated, it stays regular.
-    /// A segment that never crosses its mean is regular already.
+    /// Returns the regular counterpart (Fig. 4d): it alternates between the highest and the lowest
+    /// rate of this segment, each for one fluctuation period, as often as fits, so that its
+    /// repetition stays regular. A segment that never crosses its mean is already regular.
     #[must_use]
     pub fn regular(&self) -> Self {
         let Some(period) = self.fluctuation_period() else { return self.clone() };
@@ -121,10 +122,10 @@ impl Segment {
         Self { interval: self.interval, rates }
     }
 
-    /// The whole quanta of a recorded program, 100 intervals each.
+    /// Returns the whole quanta of a recorded program, 100 intervals each.
     ///
     /// # Errors
-    /// Refuses profiles at another interval than 1 ms, and profiles shorter than a quantum.
+    /// Refuses profiles with an interval other than 1 ms, and profiles shorter than a quantum.
     pub fn extract(profile: &Profile) -> Result<Vec<Self>, InputError> {
         if profile.interval != Nanos::MILLI {
             return Err(InputError::new(
@@ -149,7 +150,7 @@ impl Segment {
     }
 }
 
-/// Whether a segment may have this rate: a finite number, zero or more.
+/// Returns true for a valid rate of a segment: a finite number, zero or more.
 #[must_use]
 pub fn is_rate(rate: BytesPerSec) -> bool {
     rate.0.is_finite() && rate.0 >= 0.0
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(values(&original.with_degree(0.5)), [15.0, 25.0, 20.0, 20.0]);
         assert_eq!(values(&original.with_degree(0.0)), [20.0; 4]);
         assert_eq!(values(&original.with_degree(2.0)), [0.0, 40.0, 20.0, 20.0]);
-        // Less than nothing is nothing.
+        // Negative rates become zero.
         assert_eq!(values(&original.with_degree(3.0)), [0.0, 50.0, 20.0, 20.0]);
     }
 

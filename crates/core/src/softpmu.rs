@@ -1,9 +1,9 @@
-//! What the software PMU and its reader share (H7): the page of a job, the last-level cache, and
-//! the words for sampling.
+//! Data shared by the software PMU and its reader (H7): the page of a job, the last-level cache,
+//! and the words for sampling.
 //!
 //! The plugin runs inside the processes of the job; the scheduler reads each quantum. Both map the
-//! same zero-initialized file, so the structures here are `repr(C)` and made of atomics alone: all
-//! zeros is a valid, empty value of each of them. Mapping is left to the two sides.
+//! same zero-initialized file, so the structures here are `repr(C)` and consist of atomics alone:
+//! all zeros is a valid, empty value of each of them. The two sides do the mapping.
 
 pub mod addresses;
 pub mod gate;

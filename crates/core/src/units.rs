@@ -25,16 +25,16 @@ macro_rules! integer_unit {
         pub struct $name(pub u64);
 
         impl $name {
-            /// Nothing.
+            /// Zero.
             pub const ZERO: Self = Self(0);
 
-            /// The difference, or zero where `other` is larger (counters that were reset).
+            /// Returns the difference, or zero if `other` is larger (counters that were reset).
             #[must_use]
             pub fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
             }
 
-            /// The value as a float, for ratios and plots.
+            /// Returns the value as a float, for ratios and plots.
             #[must_use]
             pub fn as_f64(self) -> f64 {
                 self.0 as f64
@@ -84,7 +84,7 @@ integer_unit! {
 }
 
 integer_unit! {
-    /// A latency in picoseconds: those of memory media are given in fractions of a nanosecond.
+    /// A latency in picoseconds, since latencies of memory media have fractions of a nanosecond.
     Picos
 }
 
@@ -108,13 +108,13 @@ integer_unit! {
 }
 
 impl Picos {
-    /// A latency of `ns` nanoseconds.
+    /// Returns a latency of `ns` nanoseconds.
     #[must_use]
     pub const fn from_nanos(ns: u64) -> Self {
         Self(ns * 1_000)
     }
 
-    /// How many times `other` this is; infinite if `other` is zero.
+    /// Returns the quotient of this and `other`; not finite if `other` is zero.
     #[must_use]
     pub fn ratio(self, other: Self) -> f64 {
         self.as_f64() / other.as_f64()
@@ -125,25 +125,26 @@ impl Nanos {
     /// One millisecond, the fine interval of iabw section 2.2.
     pub const MILLI: Self = Self(1_000_000);
 
-    /// A span of `ms` milliseconds.
+    /// Returns a span of `ms` milliseconds.
     #[must_use]
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms * 1_000_000)
     }
 
-    /// A span of `s` seconds; negative and non-finite values become zero.
+    /// Returns a span of `s` seconds; negative values and NaN become zero, values out of range
+    /// (infinity included) the longest span.
     #[must_use]
     pub fn from_secs_f64(s: f64) -> Self {
         Self((s * 1e9).round() as u64)
     }
 
-    /// The span in seconds.
+    /// Returns the span in seconds.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The span in milliseconds.
+    /// Returns the span in milliseconds.
     #[must_use]
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
@@ -163,13 +164,13 @@ impl From<Nanos> for Duration {
 }
 
 impl Lines {
-    /// The bytes that these transactions moved.
+    /// Returns the bytes that these transactions moved.
     #[must_use]
     pub fn bytes(self) -> Bytes {
         Bytes(self.0 * LINE_BYTES)
     }
 
-    /// The rate of this many transactions in `span`; zero for an empty span.
+    /// Returns the rate of this many transactions in `span`; zero for an empty span.
     #[must_use]
     pub fn over(self, span: Nanos) -> BytesPerSec {
         self.bytes().over(span)
@@ -177,7 +178,7 @@ impl Lines {
 }
 
 impl Bytes {
-    /// The rate of this many bytes in `span`; zero for an empty span.
+    /// Returns the rate of this many bytes in `span`; zero for an empty span.
     #[must_use]
     pub fn over(self, span: Nanos) -> BytesPerSec {
         if span == Nanos::ZERO {
@@ -188,7 +189,7 @@ impl Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// Binary prefixes, as cache and memory sizes are written: `32 MiB`.
+    /// Formats with binary prefixes, as usual for cache and memory sizes: `32 MiB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut value, mut unit) = (self.0 as f64, 0);
         const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -219,31 +220,31 @@ impl BytesPerSec {
     /// No traffic.
     pub const ZERO: Self = Self(0.0);
 
-    /// A rate of `gb` gigabytes (10^9 bytes) per second.
+    /// Returns a rate of `gb` gigabytes (10^9 bytes) per second.
     #[must_use]
     pub const fn from_gb(gb: f64) -> Self {
         Self(gb * 1e9)
     }
 
-    /// The rate in gigabytes (10^9 bytes) per second.
+    /// Returns the rate in gigabytes (10^9 bytes) per second.
     #[must_use]
     pub fn as_gb(self) -> f64 {
         self.0 / 1e9
     }
 
-    /// The smaller of two rates.
+    /// Returns the smaller of two rates.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         Self(self.0.min(other.0))
     }
 
-    /// The larger of two rates.
+    /// Returns the larger of two rates.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self(self.0.max(other.0))
     }
 
-    /// The distance between two rates, `|a - b|`, as in iabw eq. (2).
+    /// Returns the distance between two rates, `|a - b|`, as in iabw eq. (2).
     #[must_use]
     pub fn distance(self, other: Self) -> Self {
         Self((self.0 - other.0).abs())
@@ -309,7 +310,7 @@ impl Sum for BytesPerSec {
 }
 
 impl fmt::Display for BytesPerSec {
-    /// Decimal prefixes, as bandwidth is quoted: `22.4 GB/s`.
+    /// Formats with decimal prefixes, as usual for bandwidth: `22.4 GB/s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let magnitude = self.0.abs();
         if magnitude >= 1e9 {
@@ -332,7 +333,7 @@ macro_rules! float_unit {
         pub struct $name(pub f64);
 
         impl $name {
-            /// Nothing.
+            /// Zero.
             pub const ZERO: Self = Self(0.0);
         }
 
@@ -374,18 +375,18 @@ float_unit! {
     Joules
 }
 float_unit! {
-    /// A span of time in seconds, where parts of a nanosecond count.
+    /// A span of time in seconds, for fractions of a nanosecond.
     Seconds
 }
 
 impl Watts {
-    /// A power of `mw` milliwatts.
+    /// Returns a power of `mw` milliwatts.
     #[must_use]
     pub const fn from_milli(mw: f64) -> Self {
         Self(mw * 1e-3)
     }
 
-    /// The power in milliwatts.
+    /// Returns the power in milliwatts.
     #[must_use]
     pub fn as_milli(self) -> f64 {
         self.0 * 1e3
@@ -393,7 +394,7 @@ impl Watts {
 }
 
 impl Seconds {
-    /// A span of `ns` nanoseconds.
+    /// Returns a span of `ns` nanoseconds.
     #[must_use]
     pub const fn from_nanos(ns: f64) -> Self {
         Self(ns * 1e-9)

@@ -1,5 +1,5 @@
-//! What may be concluded of two ways to run the same batch whose turnarounds were taken in pairs:
-//! rounds of a live comparison, or repetitions of a simulation with the same seed.
+//! Conclusions about two ways to run the same batch, from turnarounds measured in pairs: rounds of
+//! a live comparison, or repetitions of a simulation with the same seed.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// The difference between turnarounds in seconds, pair by pair, at a level of confidence
-    /// between 0 and 1; `None` if there are too few pairs for an interval.
+    /// Returns the difference between turnarounds in seconds, pair by pair, at a level of
+    /// confidence between 0 and 1; `None` if there are too few pairs for an interval.
     #[must_use]
     pub fn between(baseline: &[f64], variant: &[f64], confidence: f64) -> Option<Self> {
         let pairs: Vec<(f64, f64)> =
@@ -37,11 +37,11 @@ impl Difference {
     }
 }
 
-/// What may be concluded of a variant.
+/// Conclusion about a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It is what the others are compared with.
+    /// It is the baseline of the comparison.
     Baseline,
     /// The whole interval lies below zero.
     Faster,
@@ -56,7 +56,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What follows from a difference to the baseline.
+    /// Returns the conclusion from a difference to the baseline.
     #[must_use]
     pub fn of(difference: Option<Difference>) -> Self {
         match difference {
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(verdict(&[12.0, 12.4, 11.4]), Verdict::Slower);
         assert_eq!(verdict(&[10.1, 10.3, 9.6]), Verdict::NoDifference);
         assert_eq!(verdict(&[1.0]), Verdict::TooFewRounds);
-        // Nothing ever differs: the interval is a point, and zero lies in it.
+        // The difference is always zero: the interval is a point that contains zero.
         assert_eq!(verdict(&[10.0, 10.5, 9.5]), Verdict::NoDifference);
     }
 

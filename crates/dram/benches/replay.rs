@@ -1,6 +1,6 @@
-//! How fast traces are replayed: thousand requests and million memory cycles per second of CPU time,
-//! the reading of the trace (2,000,000 requests in memweir's own format) included, best of three; the
-//! traces and modes in which other simulators were measured. And the memory that it took.
+//! Speed of replay: thousand requests and million memory cycles per second of CPU time, including
+//! the reading of the trace (2,000,000 requests in memweir's own format), best of three, and the
+//! peak memory. The traces and modes are those in which other simulators were measured.
 //!
 //! `cargo bench -p memweir-dram --bench replay`
 
@@ -18,7 +18,7 @@ use memweir_dram::drive::{Mode, Offer, drive};
 use memweir_dram::request::{Direction, Source};
 use memweir_dram::trace::{Access, Format, Header, ThreadId, Trace, Writer};
 
-/// A row: a trace, so many requests of it, and how they are offered.
+/// A row: a kind of trace, its number of requests, and the mode.
 const ROWS: [(Kind, usize, Mode); 11] = [
     (Kind::StreamR, 2_000_000, Mode::Saturate),
     (Kind::StreamW, 2_000_000, Mode::Saturate),
@@ -44,21 +44,21 @@ fn write(kind: Kind, count: usize, path: &Path) {
     writer.finish().expect("writable").0.flush().expect("writable");
 }
 
-/// Seconds of CPU time that this process has used.
+/// Returns the seconds of CPU time that this process has used.
 fn cpu_seconds() -> f64 {
     let times = fs::read_to_string("/proc/self/schedstat").expect("Linux");
     let nanos: f64 = times.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
     nanos / 1e9
 }
 
-/// The most memory that this process has held, in MiB.
+/// Returns the peak memory of this process in MiB.
 fn peak_mebibytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux");
     line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") / 1024
 }
 
-/// Replays a trace; the cycles that it took and the seconds.
+/// Replays a trace; returns the cycles and the seconds that it took.
 fn replay(path: &Path, mode: Mode) -> (f64, f64) {
     let begin = cpu_seconds();
     let mut trace = Trace::open(path, None).expect("just written");
@@ -78,7 +78,7 @@ fn replay(path: &Path, mode: Mode) -> (f64, f64) {
 }
 
 fn main() {
-    // `cargo test --benches` asks for a look, not for figures.
+    // `cargo test --benches` needs a short run, not figures.
     let is_test = std::env::args().any(|argument| argument == "--test");
     let folder = tempfile::tempdir().expect("a temporary directory");
     println!("{:<10} {:<8} {:>10} {:>14}", "trace", "mode", "requests/s", "Mcycles/s");

@@ -1,6 +1,6 @@
-//! Random memory systems of all standards and policies, read by the rule checker, until so many
-//! commands were checked: `cargo run --release -p memweir-dram --example endurance -- 1000000000 [SEED]`.
-//! A violation ends it with the seed that leads to it.
+//! Runs random memory systems of all standards and policies under the rule checker until the given
+//! number of commands was checked: `cargo run --release -p memweir-dram --example endurance --
+//! 1000000000 [SEED]`. A violation ends the run and prints the seed that leads to it.
 
 #[path = "../tests/common/trial.rs"]
 mod trial;

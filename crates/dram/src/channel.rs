@@ -1,7 +1,7 @@
 //! A channel: its controller and the state of its banks.
 //!
-//! What is to be done next is chosen anew after each command and each request that changes the
-//! choice ([`select`]), issued when its time comes ([`issue`]), and never looked at in between.
+//! The next command is selected after each command and each request that changes the choice
+//! ([`select`]) and issued when its time comes ([`issue`]). Nothing happens in between.
 
 mod accept;
 mod issue;
@@ -25,33 +25,33 @@ use select::Choice;
 use sleep::Sleep;
 use want::Want;
 
-/// A bank and what waits for it.
+/// A bank and the requests that wait for it.
 #[derive(Clone, Debug)]
 struct Bank {
     /// The open row, or [`CLOSED`].
     row: u32,
-    /// Who had it opened.
+    /// The requester for which the row was opened.
     opener: Source,
-    /// The request for which it was opened, until it is served.
+    /// The request for which the row was opened, until it is served.
     active: u16,
-    /// By direction.
+    /// Waiting requests by direction.
     lists: [List; 2],
     /// Accesses since the row was opened.
     accesses: u32,
-    /// When the row was last used.
+    /// Cycle in which the row was last used.
     last_use: u64,
-    /// After how long without use it is closed (adaptive page policy).
+    /// Idle cycles after which the row is closed (adaptive page policy).
     timeout: u64,
-    /// The row that was closed after such a time.
+    /// The row that such a timeout closed, until the next activate.
     timed_out: u32,
 }
 
-/// A rank and which of its banks need attention; bit `i` is its `i`th bank.
+/// A rank, with masks of the banks that need attention; bit `i` is its `i`th bank.
 #[derive(Clone, Debug)]
 struct Rank {
     /// Banks with waiting requests, by direction.
     work: [u64; 2],
-    /// Banks of which it has to be looked anew what is wanted, by direction.
+    /// Banks whose [`Want`] is out of date, by direction.
     stale: [u64; 2],
     /// Banks with an active request.
     active: u64,
@@ -61,25 +61,26 @@ struct Rank {
     refreshing: u64,
     /// Refreshes of the whole rank that are due.
     owed: u32,
-    /// When the next refresh is due.
+    /// Cycle in which the next refresh is due.
     due: u64,
     interval: u64,
-    /// The bank whose turn it is to be refreshed.
+    /// The turn of the banks that are to be refreshed next.
     turn: usize,
     /// The turn after that of the last bank refresh.
     next_turn: usize,
-    /// Bank refreshes that are due, but the bank whose turn it is still waits for its last one.
+    /// Bank refreshes that are due while the bank whose turn it is still waits for its previous
+    /// one.
     late_turns: u32,
     bank_refresh: BankRefresh,
     sleep: Sleep,
-    /// When something was last done for a request.
+    /// Cycle in which a request last arrived or was served.
     last_use: u64,
-    /// From a read or a write to the end of its data, by direction.
+    /// Time from a read or a write to the end of its data, by direction.
     latency: [u64; 2],
     burst: u64,
 }
 
-/// A channel, or half of one where channels are split.
+/// A channel, or one of its sub-channels.
 #[derive(Clone, Debug)]
 pub(crate) struct Channel {
     number: u16,
@@ -87,33 +88,33 @@ pub(crate) struct Channel {
     timer: Timer,
     slots: Slots,
     banks: Vec<Bank>,
-    /// What is wanted of each bank, by direction.
+    /// Wanted commands of each bank, by direction.
     wants: [Vec<Want>; 2],
     ranks: Vec<Rank>,
     /// Requests that wait in lists, by direction.
     waiting: [u32; 2],
-    /// Whether writes are served.
+    /// True while writes are drained.
     draining: bool,
-    /// Since when.
+    /// The latest cycle in which draining began or no read waited.
     drain_began: u64,
-    /// Reads that are served before draining may begin again.
+    /// Reads to serve before draining may begin again.
     owed_reads: u32,
     /// The earliest cycle for the next command: one is sent per cycle.
     floor: u64,
-    /// The bank that was last served (per-bank scheduler).
+    /// The bank that was served last (per-bank scheduler).
     last_bank: usize,
     choice: Choice,
-    /// Whether a request whose row is open has waited for too long.
+    /// True if a request whose row was opened for it has exceeded the age limit.
     in_hurry: bool,
-    /// When the next refresh is due.
+    /// Cycle in which the next refresh of any rank is due.
     due: u64,
     answers: VecDeque<Completion>,
-    /// Accepted and not answered.
+    /// Requests that were accepted and not completed.
     outstanding: u64,
     stats: Stats,
 }
 
-/// The index of a direction.
+/// Returns the index of a direction.
 fn index(direction: Direction) -> usize {
     match direction {
         Direction::Read => 0,
@@ -173,7 +174,7 @@ impl Channel {
         self.outstanding == 0
     }
 
-    /// When something happens next.
+    /// Returns the cycle of the next event.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         let answer = self.answers.front().map_or(NEVER, |answer| answer.done.0);
@@ -184,12 +185,12 @@ impl Channel {
         self.timer.shape()
     }
 
-    /// The number of `bank` in its rank.
+    /// Returns the number of `bank` in its rank.
     fn bit(&self, bank: usize) -> usize {
         bank - self.shape().rank_of(bank) * self.shape().banks_of_rank()
     }
 
-    /// Lets what happens next happen, which is not before `now`.
+    /// Processes the events that are due at `now`.
     #[inline]
     pub(crate) fn step(&mut self, now: u64, observer: &mut impl Observer) {
         while let Some(answer) = self.answers.front()
@@ -269,7 +270,7 @@ impl Rank {
         }
     }
 
-    /// The turn of a bank, given by its bit, and how many turns there are.
+    /// Returns the turn of a bank, given by its bit, and the number of turns.
     fn turn_of(&self, bit: usize, shape: Shape) -> (usize, usize) {
         match self.bank_refresh {
             BankRefresh::SameNumber => (bit % shape.banks, shape.banks),
@@ -277,14 +278,14 @@ impl Rank {
         }
     }
 
-    /// How many turns after the one that comes next that of a bank is. Banks are refreshed in turn
+    /// Returns the number of turns from the next one to that of a bank. Banks are refreshed in turn
     /// even when they are late: none twice before all others.
     fn turns_until(&self, bit: usize, shape: Shape) -> usize {
         let (turn, turns) = self.turn_of(bit, shape);
         (turn + turns - self.next_turn) % turns
     }
 
-    /// Lets banks wait for the refreshes that are due, as far as none would have to wait for two.
+    /// Makes banks wait for the refreshes that are due, unless a bank would have to wait for two.
     fn begin_turns(&mut self, shape: Shape) {
         while self.late_turns > 0 {
             let turn = self.turn;
@@ -298,7 +299,7 @@ impl Rank {
         }
     }
 
-    /// The banks whose turn it is to be refreshed; the next time it is the turn of others.
+    /// Returns the banks whose turn it is to be refreshed, and passes the turn on.
     fn banks_of_turn(&mut self, shape: Shape) -> u64 {
         let (turn, turns, banks) = match self.bank_refresh {
             BankRefresh::SameNumber => {

@@ -1,15 +1,15 @@
 //! A checker of command traces that is not part of the controller.
 //!
-//! It reads the commands of a memory system and tells which of them break the rules of its standard: the
-//! pairwise distances, the states of banks and ranks, the command and data buses, and the intervals
-//! of refresh. The rules of DDR3, DDR4, DDR5, LPDDR2 and LPDDR4 are written here by hand, over the
-//! *values* of the timing parameters of a device, as the authors know them and beside those of
-//! Ramulator, DRAMsim3, DRAMPower, DRAMSys and gem5: the texts of the standards were not read. Neither
-//! the table of constraints of a family nor any code of the controller is used, so that a mistake made
-//! in one of them does not excuse itself.
+//! It reads the commands of a memory system and reports those that break the rules of its standard:
+//! the pairwise distances, the states of banks and ranks, the command and data buses, and the
+//! refresh intervals. The rules of DDR3, DDR4, DDR5, LPDDR2 and LPDDR4 are written here by hand,
+//! over the *values* of a device's timing parameters. They follow the authors' knowledge and a
+//! comparison with Ramulator, DRAMsim3, DRAMPower, DRAMSys and gem5; the texts of the standards
+//! were not read. The checker uses neither a family's table of constraints nor any code of the
+//! controller, so a mistake in either does not hide itself.
 //!
-//! The checker needs constant memory: it keeps what the rules look back at (a few commands of each
-//! bank, group and rank) and the first violations.
+//! The checker needs constant memory: it keeps the history that the rules refer to (a few commands
+//! of each bank, group and rank) and the first violations.
 
 mod bus;
 mod limits;
@@ -36,8 +36,8 @@ use limits::Limits;
 use rank::Rank;
 use rule::Report;
 
-/// Reads the commands of a memory system, each channel in the order of time, and remembers which
-/// break a rule.
+/// Rule checker. It reads the commands of a memory system, those of each channel in the order of
+/// time, and records the commands that break a rule.
 #[derive(Clone, Debug)]
 pub struct Checker {
     channels: Vec<Channel>,
@@ -54,15 +54,15 @@ struct Channel {
 
 impl Checker {
     /// The last cycle that a command can have: five hundred years at 300 MHz, and far enough from
-    /// the end of numbers for every distance.
+    /// the largest number that every distance can be added.
     pub const LAST_CYCLE: Cycles = Cycles(1 << 62);
 
-    /// A checker for the memory that `config` describes, all of whose banks are closed at cycle zero
-    /// and were refreshed until then. Of the controller's options it looks at one: whether there is
-    /// refresh at all.
+    /// Builds a checker for the memory that `config` describes. At cycle zero, all banks are closed
+    /// and were refreshed until then. Of the controller's options, the checker uses one: refresh on
+    /// or off.
     ///
     /// # Errors
-    /// If a device lacks a parameter that the rules of its standard speak of.
+    /// If a device lacks a parameter that the rules of its standard use.
     pub fn new(config: &MemoryConfig) -> Result<Self, Refusal> {
         let refreshed = config.refresh != RefreshPolicy::Off;
         let limits = config.ranks.iter().map(|spec| Limits::of(spec, refreshed));
@@ -77,8 +77,9 @@ impl Checker {
         })
     }
 
-    /// Checks the next command, whose time is below [`Checker::LAST_CYCLE`]. One that is before the
-    /// command before it on its channel is a violation, and nothing more is asked of it.
+    /// Checks the next command, whose time is below [`Checker::LAST_CYCLE`]. A command that is
+    /// earlier than the previous one on its channel is a violation, and no other rule is checked
+    /// for it.
     pub fn check(&mut self, command: &Command) {
         self.commands += 1;
         self.last = self.last.max(command.at);
@@ -96,7 +97,7 @@ impl Checker {
         rank.check(&mut self.report, command);
     }
 
-    /// Checks that all refreshes that were due at `end` have happened.
+    /// Checks that all refreshes due by `end` have happened.
     pub fn finish(&mut self, end: Cycles) {
         for (channel, parts) in self.channels.iter().enumerate() {
             for (rank, part) in parts.ranks.iter().enumerate() {
@@ -105,31 +106,31 @@ impl Checker {
         }
     }
 
-    /// How many commands were checked.
+    /// Returns the number of checked commands.
     #[must_use]
     pub fn commands(&self) -> u64 {
         self.commands
     }
 
-    /// When the last of them was issued.
+    /// Returns the cycle of the latest checked command.
     #[must_use]
     pub fn last(&self) -> Cycles {
         self.last
     }
 
-    /// How many violations there were.
+    /// Returns the number of violations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.report.count()
     }
 
-    /// How many of them break each rule; a rule that is kept is not among them.
+    /// Returns the number of violations of each rule that was broken.
     #[must_use]
     pub fn counts(&self) -> &BTreeMap<Rule, u64> {
         self.report.counts()
     }
 
-    /// The first of them, at most [`Violation::KEPT`].
+    /// Returns the first violations, at most [`Violation::KEPT`].
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         self.report.kept()

@@ -1,8 +1,8 @@
-//! Commands on the bus between controller and devices.
+//! Commands on the bus between a controller and its devices.
 
 use memweir_core::Cycles;
 
-/// What a command tells the devices.
+/// A command to the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommandKind {
     /// Opens a row of a bank.
@@ -13,11 +13,11 @@ pub enum CommandKind {
     PrechargeAll,
     /// Reads a burst from the open row.
     Read,
-    /// The same, and closes the bank after it.
+    /// Reads a burst and closes the bank after it.
     ReadAutoPrecharge,
     /// Writes a burst into the open row.
     Write,
-    /// The same, and closes the bank after it.
+    /// Writes a burst and closes the bank after it.
     WriteAutoPrecharge,
     /// Refreshes all banks of a rank.
     Refresh,
@@ -35,10 +35,10 @@ pub enum CommandKind {
 }
 
 impl CommandKind {
-    /// How many there are.
+    /// Number of commands.
     pub const COUNT: usize = 13;
 
-    /// Every command and its name in files.
+    /// All commands with their names in files.
     pub const ALL: [(&'static str, Self); Self::COUNT] = [
         ("activate", Self::Activate),
         ("precharge", Self::Precharge),
@@ -55,7 +55,7 @@ impl CommandKind {
         ("self-refresh-exit", Self::SelfRefreshExit),
     ];
 
-    /// Its name in files.
+    /// Returns the name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         let (name, kind) = Self::ALL[self as usize];
@@ -64,7 +64,7 @@ impl CommandKind {
     }
 }
 
-/// The bank that a command is for. Fields below the level of the command (the bank of a
+/// The bank that a command addresses. Fields below the level of the command (the bank of a
 /// [`CommandKind::Refresh`]) are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BankAddress {
@@ -81,13 +81,14 @@ pub struct BankAddress {
 /// One command as it was issued. The trace of a channel is in ascending order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// When, in memory cycles.
+    /// Issue time in memory cycles.
     pub at: Cycles,
-    /// What.
+    /// Kind of command.
     pub kind: CommandKind,
-    /// Where.
+    /// Addressed bank.
     pub to: BankAddress,
-    /// The row that an [`CommandKind::Activate`] opens, or that a read or write means; otherwise zero.
+    /// The row that a [`CommandKind::Activate`] opens, or that a read or write addresses; otherwise
+    /// zero.
     pub row: u32,
     /// The column of a read or write, in bursts; otherwise zero.
     pub column: u32,

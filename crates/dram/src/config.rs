@@ -1,5 +1,5 @@
-//! What a memory system is built from: devices, and how its controllers behave. What the options
-//! do is described in `docs/dram-model.md`.
+//! Configuration of a memory system: devices, and options of its controllers. `docs/dram-model.md`
+//! describes the options.
 
 mod map;
 mod options;
@@ -15,53 +15,52 @@ use memweir_core::{Bytes, Cycles};
 
 use crate::spec::{BankRefresh, MemorySpec};
 
-/// A memory system: channels that are alike, each with a controller of its own (each half of a
-/// channel has one, where channels are split).
+/// A memory system: channels that are alike, each with its own controller (or one per sub-channel).
 #[derive(Clone, Debug)]
 pub struct MemoryConfig {
     /// The device of each rank of a channel: all with the same organization and clock.
     pub ranks: Vec<Arc<MemorySpec>>,
-    /// Channels, not counting their halves.
+    /// Channels, not counting sub-channels.
     pub channels: u32,
-    /// Where addresses lie. What it does not say (rows, columns) follows from the organization.
+    /// Address map. If rows and columns are missing, they follow from the organization.
     pub map: AddressMap,
-    /// In which order requests are served.
+    /// Order in which requests are served.
     pub scheduler: Scheduler,
-    /// A request that has waited for longer goes before all others, and no row hit goes before it
-    /// at its bank; `None` for no limit.
+    /// A request that has waited for longer goes before all others, and no row-buffer hit goes
+    /// before it at its bank; `None` for no limit.
     pub age_limit: Option<Cycles>,
-    /// When rows are closed.
+    /// Rule that decides when rows are closed.
     pub page: PagePolicy,
-    /// Reads that a channel holds before their rows are opened; with [`Scheduler::PerBank`], that
-    /// each bank holds.
+    /// Reads that a channel can hold, not counting those for which a row has been opened; with
+    /// [`Scheduler::PerBank`], that each bank can hold.
     pub read_queue: u32,
-    /// The same for writes.
+    /// Writes that a channel can hold, not counting those for which a row has been opened.
     pub write_queue: u32,
-    /// The share of the write queue below which draining ends, if reads wait; from 0 to 1.
+    /// Share of the write queue below which draining ends, if reads wait; from 0 to 1.
     pub low_watermark: f64,
-    /// The share of the write queue above which draining begins; from 0 to 1.
+    /// Share of the write queue above which draining begins; from 0 to 1.
     pub high_watermark: f64,
-    /// How DRAM is refreshed.
+    /// Refresh of DRAM.
     pub refresh: RefreshPolicy,
-    /// When idle ranks are put to sleep.
+    /// Power-down and self-refresh of idle ranks.
     pub power: PowerPolicy,
 }
 
-/// The most reads that a channel can hold where each bank has a queue of its own.
+/// The most reads that a channel can hold if each bank has its own queue.
 const MAX_READS: u32 = 32_768;
 
-/// Cycles after which a request goes before all others, unless the configuration says otherwise.
+/// Default number of cycles after which a request goes before all others.
 const AGE_LIMIT: Cycles = Cycles(10_000);
 
 impl MemoryConfig {
-    /// One channel of `spec`, FR-FCFS, open page, queues of 32 with watermarks of 0.2 and 0.8,
-    /// all-bank refresh, no power-down, and the [default layout](MapLayout::default_for).
+    /// Builds one channel of `spec` with FR-FCFS, open page, queues of 32 with watermarks of 0.2
+    /// and 0.8, all-bank refresh, no power-down, and the [default layout](MapLayout::default_for).
     #[must_use]
     pub fn new(spec: MemorySpec) -> Self {
         Self::with_channels(spec, 1)
     }
 
-    /// The same with `channels` channels, a power of two.
+    /// Builds the same with `channels` channels, a power of two.
     #[must_use]
     pub fn with_channels(spec: MemorySpec, channels: u32) -> Self {
         let spec = Arc::new(spec);
@@ -69,7 +68,7 @@ impl MemoryConfig {
         Self::of_ranks(ranks, channels)
     }
 
-    /// The same with the given device in each rank.
+    /// Builds the same with the given device in each rank.
     ///
     /// # Panics
     /// If there is no rank.
@@ -92,29 +91,29 @@ impl MemoryConfig {
         }
     }
 
-    /// The device of the first rank, of which all have the organization and the clock.
+    /// Returns the device of the first rank, whose organization and clock all ranks share.
     #[must_use]
     pub fn spec(&self) -> &MemorySpec {
         &self.ranks[0]
     }
 
-    /// Channels, each half counted for itself.
+    /// Returns the number of channels, counting sub-channels.
     #[must_use]
     pub fn controllers(&self) -> u32 {
         self.channels * self.spec().organization.sub_channels
     }
 
-    /// Bytes of the whole system. Addresses beyond it wrap around.
+    /// Returns the bytes of the whole system. Addresses beyond it wrap around.
     #[must_use]
     pub fn capacity(&self) -> Bytes {
         let rank = self.spec().organization.rank_bytes().0;
         Bytes(rank * self.ranks.len() as u64 * u64::from(self.controllers()))
     }
 
-    /// Refuses what cannot work.
+    /// Refuses configurations that cannot work.
     ///
     /// # Errors
-    /// Says what, and what would.
+    /// Names the problem and a remedy.
     pub fn validate(&self) -> Result<(), Refusal> {
         self.check_ranks()?;
         self.check_queues()?;

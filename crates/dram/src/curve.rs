@@ -1,11 +1,12 @@
-//! Bandwidth against latency: what a memory carries and how long reads take at every load and share
-//! of reads. The flow model's service curves are made of this.
+//! Measures the latency of a memory against its bandwidth, for every load and share of reads. The
+//! flow model's service curves are made from the results.
 //!
-//! That is measured in two ways. Requests that arrive at random (independently of each other, so that
-//! their number in a span of time is Poisson distributed) show the latency at a load that nothing holds
-//! back; it counts from the arrival, waiting before the queue included. Programs that each wait for one
-//! read after another show what a load is held back by: their number is fixed, and what each waits is
-//! what the flow model stretches.
+//! There are two kinds of measurement. In an open loop, requests arrive at random (independently of
+//! each other, so that their number in a span of time is Poisson distributed). Such a run shows the
+//! latency at a load that nothing throttles; latency counts from the arrival, so it includes the
+//! time before the request enters a queue. In a closed loop, a fixed number of programs each wait
+//! for one read after another. Such a run shows how waiting limits the load; the flow model
+//! stretches these waits.
 
 mod file;
 mod fit;
@@ -28,20 +29,21 @@ use crate::hybrid::Hybrid;
 use crate::system::MemorySystem;
 use pattern::Requests;
 
-/// What is measured.
+/// Plan of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Shares of reads, each from 0 to 1.
     pub read_shares: Vec<f64>,
-    /// How addresses follow each other.
+    /// Orders in which addresses follow each other.
     pub patterns: Vec<Pattern>,
-    /// Offered loads, as shares of what the memory carries with the same pattern and reads.
+    /// Offered loads, as shares of the bandwidth at saturation with the same pattern and share of
+    /// reads.
     pub loads: Vec<f64>,
     /// Numbers of programs that wait for reads at the same time.
     pub programs: Vec<u32>,
     /// Requests of each run.
     pub requests: u64,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -67,70 +69,70 @@ pub struct Task {
     pub read_share: f64,
 }
 
-/// What was measured at one load.
+/// Result of a run at one offered load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// Load that was offered, in bytes per second.
+    /// Offered load in bytes per second.
     pub offered: BytesPerSec,
-    /// What was carried, in bytes per second.
+    /// Bandwidth in bytes per second.
     pub bandwidth: BytesPerSec,
-    /// Mean latency of reads in nanoseconds; absent where nothing was read.
+    /// Mean latency of reads in nanoseconds; absent if nothing was read.
     pub latency_ns: Option<f64>,
-    /// What 99 in a hundred reads did not exceed, in nanoseconds.
+    /// 99th percentile of the latency of reads, in nanoseconds.
     pub p99_ns: Option<f64>,
-    /// Each memory, where several are side by side.
+    /// Results of each memory, if there are several side by side.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartPoint>,
 }
 
-/// What one of several memories carried meanwhile.
+/// Result of one of several memories in the same run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PartPoint {
-    /// In bytes per second.
+    /// Bandwidth in bytes per second.
     pub bandwidth: BytesPerSec,
-    /// Mean latency of its reads in nanoseconds; absent where nothing was read.
+    /// Mean latency of its reads in nanoseconds; absent if nothing was read.
     pub latency_ns: Option<f64>,
-    /// What 99 in a hundred of them did not exceed, in nanoseconds.
+    /// 99th percentile of the latency of its reads, in nanoseconds.
     pub p99_ns: Option<f64>,
 }
 
-/// What programs got of which each waits for one read after another; writes are posted.
+/// Result of a run with programs that each wait for one read after another; writes are posted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Waiting {
-    /// How many there were.
+    /// Number of programs.
     pub programs: u32,
-    /// What they moved together, in bytes per second.
+    /// Bandwidth of all programs together, in bytes per second.
     pub bandwidth: BytesPerSec,
     /// Mean time from read to read of one of them, in nanoseconds.
     pub wait_ns: f64,
 }
 
-/// A measured line: the bandwidth at saturation, and the loads below.
+/// Measurements of one pattern and share of reads: the bandwidth at saturation, and lower loads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// How addresses follow each other.
+    /// Order in which addresses follow each other.
     pub pattern: Pattern,
     /// Share of reads, from 0 to 1.
     pub read_share: f64,
-    /// The most that was carried, in bytes per second.
+    /// Highest bandwidth that the memory sustained, in bytes per second.
     pub saturated: BytesPerSec,
-    /// In ascending order of load.
+    /// Results in ascending order of load.
     pub points: Vec<Point>,
-    /// In ascending order of programs; nothing where nothing is read.
+    /// Results in ascending order of programs; empty if nothing is read.
     pub waiting: Vec<Waiting>,
 }
 
 /// Bandwidth against latency of one memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curve {
-    /// What was measured: devices, channels, controller.
+    /// Description of the memory: devices, channels, controller.
     pub memory: String,
-    /// Of each pattern and share of reads.
+    /// One line for each pattern and share of reads.
     pub lines: Vec<Line>,
 }
 
 impl Plan {
-    /// Every line that is to be measured. They are independent of each other.
+    /// Returns every line to be measured. They are independent of each other.
     #[must_use]
     pub fn tasks(&self) -> Vec<Task> {
         let of = |pattern: &Pattern| {
@@ -148,7 +150,7 @@ impl Plan {
         self.measure_on(&Site::of(config.clone()), task)
     }
 
-    /// Measures one line on memories side by side, or on one alone.
+    /// Measures one line on one memory, or on several side by side.
     ///
     /// # Errors
     /// If a memory cannot work, or two share addresses.
@@ -206,7 +208,7 @@ impl Plan {
     }
 }
 
-/// What is measured: a memory, or two side by side.
+/// The measured memory, or two memories side by side.
 #[derive(Clone, Debug)]
 pub struct Site {
     systems: Vec<(PhysAddr, MemoryConfig)>,
@@ -214,14 +216,14 @@ pub struct Site {
 }
 
 impl Site {
-    /// One memory.
+    /// Returns a site of one memory.
     #[must_use]
     pub fn of(config: MemoryConfig) -> Self {
         Self { systems: vec![(PhysAddr(0), config)], second_share: 0.0 }
     }
 
-    /// A second memory beside it, from the address `from`, to which this share of the requests goes
-    /// (0 to 1).
+    /// Adds a second memory, which begins at the address `from` and receives this share of the
+    /// requests (0 to 1).
     #[must_use]
     pub fn beside(mut self, from: PhysAddr, config: MemoryConfig, share: f64) -> Self {
         self.systems.push((from, config));
@@ -229,24 +231,24 @@ impl Site {
         self
     }
 
-    /// The clock in whose cycles requests arrive, in nanoseconds.
+    /// Returns the clock period in nanoseconds. Requests arrive in cycles of this clock.
     fn clock_ns(&self) -> f64 {
         self.systems[0].1.spec().clock.as_f64() * 1e-3
     }
 }
 
-/// What a memory is driven with.
+/// Load that a memory is driven with.
 #[derive(Clone, Copy, Debug)]
 enum Load {
-    /// All that it takes.
+    /// As many requests as the memory accepts.
     Saturated,
-    /// Arrivals at random, so many bytes per second.
+    /// Random arrivals at this many bytes per second.
     Offered(BytesPerSec),
-    /// So many programs of which each waits for one read after another.
+    /// This many programs, each of which waits for one read after another.
     Waiting(u32),
 }
 
-/// Bandwidth, mean latency and its 99th percentile in nanoseconds.
+/// Returns the bandwidth, and the mean and 99th percentile of the latency in nanoseconds.
 fn figures(site: &Site, driven: &Driven) -> (BytesPerSec, Option<f64>, Option<f64>) {
     let nanos = |cycles: f64| cycles * site.clock_ns();
     let p99 = driven.latencies.percentile(0.99).map(|cycles| nanos(cycles as f64));

@@ -3,15 +3,15 @@
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{AddressMap, Role, XorFunction};
 
-/// Where a line lies.
+/// The location of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Channel, each half counted for itself.
+    /// Channel, counting sub-channels.
     pub(crate) channel: usize,
     /// Bank in the channel: rank, then group, then bank.
     pub(crate) bank: u16,
     pub(crate) row: u32,
-    /// In lines.
+    /// Column in units of lines.
     pub(crate) column: u32,
 }
 
@@ -23,9 +23,9 @@ const CHANNEL: u32 = 52;
 /// Address bits that move by the same distance.
 #[derive(Clone, Copy, Debug)]
 struct Move {
-    /// In the address.
+    /// The bits in the address.
     mask: u64,
-    /// To the left, modulo 64.
+    /// Distance of the move to the left, modulo 64.
     distance: u32,
 }
 
@@ -35,12 +35,12 @@ pub(crate) struct Decoder {
     map: Option<AddressMap>,
     offset: u64,
     moves: Vec<Move>,
-    /// Channels that the functions choose, where an interleaving chooses more.
+    /// Channels that the functions choose, if an interleaving chooses among more.
     inner_channels: usize,
 }
 
 impl Decoder {
-    /// A decoder for a map with roles, rows and columns.
+    /// Builds a decoder for a map with roles, rows and columns.
     pub(crate) fn new(map: &AddressMap) -> Self {
         let mut decoder = Self {
             map: map.interleave.is_some().then(|| map.clone()),
@@ -72,7 +72,7 @@ impl Decoder {
         }
     }
 
-    /// Where the line of `address` lies.
+    /// Returns the location of the line of `address`.
     #[inline]
     pub(crate) fn place(&self, address: PhysAddr) -> Place {
         let (way, inner) = match &self.map {

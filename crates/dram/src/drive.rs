@@ -1,9 +1,9 @@
-//! Driving a memory system with the accesses of a trace, and what is measured meanwhile.
+//! Drives a memory system with the accesses of a trace and measures it.
 //!
-//! The driver is a loop over memory cycles: at most one request is offered per cycle, in the order of
-//! the trace, a refused one again in the next cycle; then the cycle happens. It ends when all
-//! requests were accepted and answered, writes too. Cycles in which nothing can change are jumped
-//! over; the result is that of the loop.
+//! The driver is a loop over memory cycles. In each cycle it offers at most one request, in the
+//! order of the trace, and then advances the memory by the cycle; a refused request is offered
+//! again in the next cycle. The loop ends when all requests, writes included, were accepted and
+//! completed. Cycles in which nothing can change are skipped, which does not change the result.
 
 mod latency;
 mod report;
@@ -28,14 +28,14 @@ use crate::stats::Stats;
 use crate::system::{MemorySystem, Observer};
 use target::{Alone, SideBySide, Target, Whole};
 
-/// When requests are offered.
+/// Times at which requests are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// In every cycle: the memory is saturated.
     Saturate,
-    /// A read only while fewer than so many reads are outstanding, at least 1; writes are posted.
+    /// A read only while fewer than this many reads are outstanding, at least 1; writes are posted.
     Parallel(u32),
-    /// Request `i` not before cycle `i * K`, from which its latency counts; at least 1.
+    /// Request `i` not before cycle `i * K`, from which its latency counts; K is at least 1.
     Pace(u64),
     /// Each request not before its own due cycle ([`Offer::due`]), from which its latency counts.
     Due,
@@ -44,7 +44,7 @@ pub enum Mode {
 impl FromStr for Mode {
     type Err = Refusal;
 
-    /// `sat`, `mlp:16`, `pace:50`.
+    /// Parses `sat`, `mlp:16` or `pace:50`.
     fn from_str(text: &str) -> Result<Self, Refusal> {
         let help = "`sat`, `mlp:READS` or `pace:CYCLES`, for example `mlp:16`";
         let (name, number) = match text.split_once(':') {
@@ -88,40 +88,41 @@ pub struct Offer {
     pub address: PhysAddr,
     /// Read or write.
     pub direction: Direction,
-    /// Who asks.
+    /// The requester.
     pub source: Source,
-    /// Not before this cycle, where the mode is [`Mode::Due`]; not descending.
+    /// Earliest cycle of the offer if the mode is [`Mode::Due`]; cycles do not descend.
     pub due: Cycles,
 }
 
-/// What was measured. `hits + misses + conflicts = reads + writes`, and every read is in
+/// Measurements of a run. `hits + misses + conflicts = reads + writes`, and every read is in
 /// `latencies`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Driven {
-    /// Reads that were answered.
+    /// Completed reads.
     pub reads: u64,
-    /// Writes that were answered.
+    /// Completed writes.
     pub writes: u64,
-    /// Cycles of the driver's loop: one more than the cycle of the last answer.
+    /// Cycles of the driver's loop: one more than the cycle of the last completion.
     pub cycles: Cycles,
-    /// Requests that found their row open.
+    /// Row-buffer hits: requests that found their row open.
     pub hits: u64,
-    /// Requests that found their bank closed.
+    /// Row-buffer misses: requests that found their bank closed.
     pub misses: u64,
-    /// Requests that found another row open.
+    /// Row-buffer conflicts: requests that found another row open.
     pub conflicts: u64,
-    /// Of every read, from its acceptance (its due cycle where it is paced) to its last data beat.
+    /// Latency of every read, from its acceptance (its due cycle if it is paced) to its last data
+    /// beat.
     pub latencies: Latencies,
 }
 
 impl Driven {
-    /// Requests that were answered.
+    /// Returns the number of completed requests.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.reads + self.writes
     }
 
-    /// Counts an answer, and its latency if it is that of a read.
+    /// Counts a completion, and its latency if it has one (a read).
     fn count(&mut self, completion: &Completion, latency: Option<u64>) {
         match latency {
             Some(latency) => {
@@ -138,10 +139,10 @@ impl Driven {
         self.cycles = self.cycles.max(Cycles(completion.done.0 + 1));
     }
 
-    /// Holds the sums against each other and against what the memory itself has counted.
+    /// Compares the sums with each other and with the counts of the memory.
     ///
     /// # Errors
-    /// Names the sum that is wrong: a fault of this program, and its results are of no use.
+    /// If two sums differ, which is a fault of this program; the results are then of no use.
     pub fn verify(&self, offered: u64, stats: &Stats) -> Result<(), String> {
         let pairs = [
             ("answered requests", self.requests(), "offered requests", offered),
@@ -167,26 +168,27 @@ impl Driven {
     }
 }
 
-/// Why a memory was not driven to the end.
+/// Reason why a memory was not driven to the end.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError<E> {
-    /// The requests could not be had.
+    /// The source of requests failed.
     #[error(transparent)]
     Source(E),
-    /// The memory has requests that it never answers: a fault of this program.
+    /// The memory holds requests that it never completes: a fault of this program.
     #[error("the memory hangs at cycle {} with {outstanding} requests", at.0)]
     Hangs {
-        /// When.
+        /// Cycle in which the memory hangs.
         at: Cycles,
-        /// How many.
+        /// Requests that were not completed.
         outstanding: u64,
     },
 }
 
-/// Drives `memory`, which is at cycle zero, with what `source` gives. `observer` is told everything.
+/// Drives `memory`, which is at cycle zero, with the requests of `source`. `observer` sees every
+/// event.
 ///
 /// # Errors
-/// Those of the source.
+/// Errors of the source, or a memory that hangs.
 pub fn drive<E>(
     memory: &mut MemorySystem,
     mode: Mode,
@@ -198,20 +200,20 @@ pub fn drive<E>(
     Ok(run(&mut Alone(memory), source, tally)?.driven)
 }
 
-/// What was measured of memories side by side.
+/// Measurements of memories side by side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrivenParts {
-    /// All of them together.
+    /// Measurements of all memories together.
     pub whole: Driven,
-    /// Each of them, in the cycles of the whole.
+    /// Measurements of each memory, in cycles of the driver's clock.
     pub parts: Vec<Driven>,
 }
 
-/// Drives memories side by side, all at time zero, in cycles of the clock of the first. `observer` is
-/// told everything.
+/// Drives memories side by side, all at time zero, in cycles of the clock of the first. `observer`
+/// sees every event.
 ///
 /// # Errors
-/// Those of the source.
+/// Errors of the source, or a memory that hangs.
 pub fn drive_parts<E>(
     memory: &mut Hybrid,
     mode: Mode,
@@ -225,7 +227,7 @@ pub fn drive_parts<E>(
     Ok(DrivenParts { whole, parts })
 }
 
-/// The driver's loop.
+/// Runs the driver's loop.
 fn run<E, O: PartObserver>(
     memory: &mut impl Target,
     mut source: impl FnMut() -> Result<Option<Offer>, E>,
@@ -247,7 +249,7 @@ fn run<E, O: PartObserver>(
             now += 1;
             next = source().map_err(DriveError::Source)?;
         } else {
-            // Nothing that stands in its way changes before the next event.
+            // The reason for the refusal does not change before the next event.
             let Some(event) = memory.next_event() else { return Err(tally.hangs(now)) };
             memory.advance(event, &mut tally);
             now = now.max(event.0 + 1);
@@ -262,18 +264,18 @@ fn run<E, O: PartObserver>(
     Ok(tally)
 }
 
-/// What is outstanding and what has happened.
+/// Outstanding requests and measurements so far.
 struct Tally<O> {
     mode: Mode,
     observer: O,
-    /// Requests that were accepted.
+    /// Accepted requests.
     offered: u64,
     outstanding_reads: u32,
     driven: Driven,
-    /// Of each part, where there are several.
+    /// Measurements of each part, if there are several.
     parts: Vec<Driven>,
-    /// The cycles from which the latencies of the latest requests count, by the end of their number, where
-    /// their completion does not tell.
+    /// Cycles from which the latencies of the latest requests count, indexed by the low bits of the
+    /// request's number; empty if completions suffice to compute them.
     starts: Vec<u64>,
 }
 
@@ -293,7 +295,7 @@ impl<O> Tally<O> {
         }
     }
 
-    /// The cycle before which `offer`, the next, is not made.
+    /// Returns the earliest cycle for `offer`, which is the next request.
     fn due(&self, offer: &Offer) -> u64 {
         match self.mode {
             Mode::Pace(pace) => self.offered * pace,
@@ -309,7 +311,7 @@ impl<O> Tally<O> {
         }
     }
 
-    /// The next request; its tag is the end of its number.
+    /// Builds the next request; its tag is the low 32 bits of its number.
     fn request(&self, offer: Offer) -> Request {
         Request {
             address: offer.address,
@@ -332,14 +334,14 @@ impl<O> Tally<O> {
         self.driven.cycles = self.driven.cycles.max(Cycles(now + 1));
     }
 
-    /// When the latency of `completion` begins.
+    /// Returns the cycle from which the latency of `completion` counts.
     fn start(&self, completion: &Completion) -> Cycles {
         if let Some(start) = self.starts.get(completion.request.tag as usize % MOST_OUTSTANDING) {
             return Cycles(*start);
         }
         match self.mode {
             Mode::Pace(pace) => {
-                // Fewer than 2^32 requests are outstanding, so the end of its number tells it.
+                // Fewer than 2^32 requests are outstanding, so the tag identifies the request.
                 let behind = (self.offered as u32).wrapping_sub(completion.request.tag);
                 Cycles((self.offered - u64::from(behind)) * pace)
             }

@@ -1,10 +1,11 @@
-//! What a memory draws, from the commands that it is sent.
+//! Energy of a memory, computed from the commands that it receives.
 //!
-//! Currents of data sheets (IDD) become energies as in DRAMPower: each command has an energy above the
-//! background, and in every cycle a rank is in one background state and no other. Of the difference
-//! between active and precharged standby, the first open bank draws the share `bank_share` (DRAMPower's
-//! rho) and every open bank an equal part of the rest. With `I_rho = IDD2N + rho (IDD3N - IDD2N)` and
-//! `I_1 = I_rho + (IDD3N - I_rho) / banks`, for each rail of a device and at its voltage V:
+//! The data sheet's currents (IDD) become energies as in DRAMPower: each command has an energy
+//! above the background, and in every cycle a rank is in exactly one background state. Of the
+//! difference between active and precharged standby, the first open bank draws the share
+//! `bank_share` (DRAMPower's rho) and every open bank an equal part of the rest. With `I_rho =
+//! IDD2N + rho (IDD3N - IDD2N)` and `I_1 = I_rho + (IDD3N - I_rho) / banks`, for each rail of a
+//! device and at its voltage V:
 //!
 //! | kind | energy |
 //! |---|---|
@@ -12,18 +13,18 @@
 //! | precharge | V (IDD0 - IDD2N) tRP, of each bank that was open |
 //! | read, write | V (IDD4 - IDD3N) BL/2 |
 //! | refresh | V (IDD5B - IDD3N) tRFC, during which all banks count as open |
-//! | active standby | V I_rho in cycles with an open bank, V (I_1 - I_rho) in those of each open bank |
+//! | active standby | V I_rho in cycles with an open bank, V (I_1 - I_rho) in those of each one |
 //! | precharged standby, power-down, self-refresh | V IDD2N, IDD3P or IDD2P, IDD6 |
 //!
-//! Self-refresh begins with one refresh. A refresh of single banks draws the share of a refresh of all
-//! that its banks and its interval make up, as it refreshes so many rows. Termination and the
-//! interface's own toggling are not counted.
+//! Self-refresh begins with one refresh. A refresh of single banks draws a part of the energy of a
+//! refresh of all banks: the share of the rows that it refreshes, which follows from its banks and
+//! its interval. Termination and the toggling of the interface itself are not counted.
 //!
-//! Devices with an `[array]` (NVM) draw, instead of the energies of activate, precharge, read and write:
-//! a row read from the array for an activate, each line that was written since then written back when
-//! the row is closed, and each read or written line to or from the row buffer.
+//! For devices with an `[array]` (NVM), other energies replace those of activate, precharge, read
+//! and write: an activate reads a row from the array, a precharge writes back each line that was
+//! written since the activate, and each read or write moves a line from or to the row buffer.
 //!
-//! Only counts and cycles are kept while commands come; energies are computed when asked for.
+//! While commands arrive, only counts and cycles are kept; a report computes the energies.
 
 mod draw;
 mod rank;
@@ -41,7 +42,7 @@ use crate::system::Observer;
 
 use rank::Rank;
 
-/// Counts what the commands of a memory system draw.
+/// Energy meter: counts the commands of a memory system.
 #[derive(Clone, Debug)]
 pub struct EnergyMeter {
     clock: Picos,
@@ -50,7 +51,8 @@ pub struct EnergyMeter {
 }
 
 impl EnergyMeter {
-    /// A meter for the memory that `config` describes, at cycle zero, with all banks closed.
+    /// Creates a meter for the memory that `config` describes, at cycle zero, with all banks
+    /// closed.
     #[must_use]
     pub fn new(config: &MemoryConfig) -> Self {
         let channels = 0..config.controllers();
@@ -67,8 +69,8 @@ impl EnergyMeter {
         }
     }
 
-    /// What was drawn until the end of the run at `until`, which is not before the last command.
-    /// Devices whose file says nothing of energy draw nothing.
+    /// Returns the energy drawn until the end of the run at `until`, which is not before the last
+    /// command. Devices without energy parameters in their files draw nothing.
     #[must_use]
     pub fn report(&self, until: Cycles) -> EnergyReport {
         let mut report = EnergyReport::new(Picos(until.0 * self.clock.0));
@@ -78,7 +80,7 @@ impl EnergyMeter {
         report
     }
 
-    /// Whether some device says nothing of its energy.
+    /// Returns true if the file of a device has no energy parameters.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         self.ranks.iter().any(Rank::is_unknown)

@@ -1,5 +1,5 @@
-//! Several memory systems side by side, each with channels and a clock of its own: DRAM here, NVM or
-//! memory behind a link there. Physical addresses choose among them, and time is in picoseconds.
+//! Several memory systems side by side, each with its own channels and clock, such as DRAM beside
+//! NVM or memory behind a link. Physical addresses choose among them, and time is in picoseconds.
 
 use memweir_core::input::Refusal;
 use memweir_core::{Bytes, Cycles, PhysAddr, Picos};
@@ -10,10 +10,10 @@ use crate::request::{Completion, Request};
 use crate::stats::Stats;
 use crate::system::{Full, MemorySystem, Observer};
 
-/// Who is told what happens in the parts.
+/// Observer of the parts of a [`Hybrid`].
 pub trait HybridObserver {
-    /// Part `part` is done with a request at `at`; the cycles of the completion are those of its
-    /// clock, the address is the physical one.
+    /// Part `part` completed a request at `at`. The cycles of the completion are those of the
+    /// part's clock; the address is the physical one.
     fn completed(&mut self, part: usize, at: Picos, completion: &Completion) {
         let _ = (part, at, completion);
     }
@@ -32,7 +32,7 @@ struct Part {
     start: u64,
     bytes: u64,
     clock: u64,
-    /// The first cycle that has not happened.
+    /// The first cycle that the part has not advanced through.
     cycle: u64,
     system: MemorySystem,
 }
@@ -75,7 +75,7 @@ impl Hybrid {
         Ok(Self { parts: parts.iter().map(part).collect::<Result<_, Refusal>>()? })
     }
 
-    /// The part that holds `address`.
+    /// Returns the part that holds `address`.
     #[must_use]
     pub fn part_of(&self, address: PhysAddr) -> Option<usize> {
         self.parts.iter().position(|part| {
@@ -83,10 +83,10 @@ impl Hybrid {
         })
     }
 
-    /// Offers `request` at `now`: it is taken in the next cycle of its part.
+    /// Offers `request` at `now`; its part accepts it in its next cycle.
     ///
     /// # Errors
-    /// If there is no room for it; nothing has changed then.
+    /// If the queue has no room; nothing has changed then.
     ///
     /// # Panics
     /// If no part holds the address.
@@ -99,14 +99,14 @@ impl Hybrid {
         part.system.enqueue(Cycles(cycle), Request { address, ..request })
     }
 
-    /// When something will next happen that a caller may wait for.
+    /// Returns the time of the next event that a caller may wait for.
     #[must_use]
     pub fn next_event(&self) -> Option<Picos> {
         let next = |part: &Part| Some(Picos(part.system.next_event()?.0 * part.clock));
         self.parts.iter().filter_map(next).min()
     }
 
-    /// Lets everything happen that happens up to and including `to`, part by part.
+    /// Advances every part up to and including `to`, one part after the other.
     pub fn advance(&mut self, to: Picos, observer: &mut impl HybridObserver) {
         for (number, part) in self.parts.iter_mut().enumerate() {
             let last = to.0 / part.clock;
@@ -116,25 +116,25 @@ impl Hybrid {
         }
     }
 
-    /// Whether no request waits or is being served.
+    /// Returns true if no request waits or is being served.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.parts.iter().all(|part| part.system.is_idle())
     }
 
-    /// The clock of each part.
+    /// Returns the clock period of each part.
     pub fn clocks(&self) -> impl Iterator<Item = Picos> + '_ {
         self.parts.iter().map(|part| Picos(part.clock))
     }
 
-    /// What each part has counted.
+    /// Returns the counts of each part.
     #[must_use]
     pub fn stats(&self) -> Vec<Stats> {
         self.parts.iter().map(|part| part.system.stats()).collect()
     }
 }
 
-/// What happens in a part, told in the words of the whole.
+/// Observer of one part that translates its events into parts, physical addresses and picoseconds.
 struct Within<'a, O> {
     number: usize,
     start: u64,
@@ -194,7 +194,7 @@ mod tests {
             memory.advance(next, &mut answers);
         }
         assert!(memory.is_idle());
-        // Cycles 2 and 1 are the first not before 1 ns; a closed bank takes 38.
+        // Cycles 2 and 1 are the first not before 1 ns; a read of a closed bank takes 38.
         assert_eq!(answers.0, [(0, 40 * 833, 64), (1, 39 * 2000, (8 << 30) + 64)]);
     }
 

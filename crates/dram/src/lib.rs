@@ -1,9 +1,9 @@
 //! Memory devices and their controllers, command by command.
 //!
 //! A [`Request`](request::Request) enters a memory system, waits in a queue of its channel, and is
-//! served by [`Command`](command::Command)s that obey the timing of the devices. Time jumps from one
-//! command that can issue to the next. Nothing here knows of tasks, cores or operating systems: who
-//! asked is a number that comes back with the answer.
+//! served by [`Command`](command::Command)s that obey the timing of the devices. Time jumps from
+//! one command that can issue to the next. This crate knows no tasks, cores or operating systems:
+//! the requester is a number that is returned with the completion.
 
 #![forbid(unsafe_code)]
 

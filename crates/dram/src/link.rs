@@ -1,5 +1,4 @@
-//! The way between a host and a memory behind a link (CXL): requests arrive later, answers too, and
-//! neither faster than the link carries them.
+//! CXL link model: adds latency and caps bandwidth in each direction between a host and a memory.
 
 use std::collections::VecDeque;
 
@@ -11,36 +10,36 @@ use crate::spec::Link;
 use crate::system::{Controllers, Full, Observer};
 use crate::timer::NEVER;
 
-/// A direction of a link: lines are sent one after the other.
+/// One direction of a link; it sends lines one after the other.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
-    /// When the last line has been sent, in picoseconds.
+    /// Time at which the last line has been sent, in picoseconds.
     free: u64,
 }
 
-/// What is on its way between host and controllers.
+/// A link with the requests and completions in flight on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     latency: u64,
-    /// Picoseconds that a line takes.
+    /// Time to send a line, in picoseconds.
     line: u64,
     clock: u64,
-    /// To the memory: lines that are written; requests to read are short.
+    /// Direction to the memory, which carries written lines; read requests take no bandwidth.
     down: Lane,
-    /// To the host: lines that were read.
+    /// Direction to the host, which carries lines that were read.
     up: Lane,
-    /// Requests that have not arrived, with the cycle of their arrival and of their acceptance.
+    /// Requests that have not arrived, with the cycles of their arrival and their acceptance.
     requests: VecDeque<(u64, Cycles, Request)>,
-    /// Requests whose answer is not yet complete: when they were accepted, by arrival at the
-    /// controllers. Those know requests by their tags, which are ours meanwhile.
+    /// Requests that the controllers have not completed, with the cycles of their acceptance. The
+    /// index is the tag that the controllers see in place of the request's own.
     known: Vec<(Cycles, Request)>,
     free: Vec<u32>,
     answers: VecDeque<Completion>,
-    /// Before this cycle, the controllers have no room for the request that has arrived.
+    /// Cycle before which the controllers have no room for the request that has arrived.
     retry: u64,
 }
 
-/// Requests that a link holds before the memory has taken them: the buffer of a CXL controller.
+/// Requests that a link holds before the memory accepts them: the buffer of a CXL controller.
 const CAPACITY: usize = 64;
 
 impl Way {
@@ -79,12 +78,12 @@ impl Way {
         self.answers.front().map_or(NEVER, |answer| answer.done.0)
     }
 
-    /// When something next happens on the way.
+    /// Returns the cycle of the next event on the link.
     pub(crate) fn next(&self) -> u64 {
         self.next_arrival().min(self.next_answer())
     }
 
-    /// Lets everything happen that happens up to and including `to`, here and behind.
+    /// Processes all events up to and including `to`, on the link and in the controllers.
     pub(crate) fn advance(
         &mut self,
         controllers: &mut Controllers,
@@ -106,14 +105,14 @@ impl Way {
         }
     }
 
-    /// Hands over what has arrived, as far as there is room.
+    /// Passes arrived requests to the controllers, as long as these have room.
     fn arrive(&mut self, controllers: &mut Controllers, now: u64) {
         while self.next_arrival() <= now
             && let Some((_, accepted, request)) = self.requests.front().copied()
         {
             let tag = self.free.last().copied().unwrap_or(self.known.len() as u32);
             if controllers.enqueue(now, Request { tag, ..request }).is_err() {
-                // Room is made by a command, and is there in the cycle after it.
+                // A command makes room, which can be used in the cycle after it.
                 self.retry = controllers.next_for_requests().max(now) + 1;
                 return;
             }
@@ -125,7 +124,7 @@ impl Way {
         }
     }
 
-    /// Sends an answer of the controllers back. A write is answered by a word that it was done.
+    /// Sends a completion back to the host. That of a write carries no data.
     fn answer(&mut self, completion: &Completion) {
         let tag = completion.request.tag;
         let (accepted, request) = self.known[tag as usize];
@@ -136,21 +135,22 @@ impl Way {
         self.answers.push_back(Completion { request, accepted, done, ..*completion });
     }
 
-    /// Whether nothing is on its way, on the link or behind it.
+    /// Returns true if no request is in flight, on the link or behind it.
     pub(crate) fn is_idle(&self) -> bool {
         self.requests.is_empty() && self.answers.is_empty() && self.free.len() == self.known.len()
     }
 }
 
 impl Lane {
-    /// When something that `takes` so long and is ready at `from` has been sent.
+    /// Sends an item that is ready at `from` and occupies the link for `takes`; returns the time at
+    /// which it has been sent.
     fn send(&mut self, from: u64, takes: u64) -> u64 {
         self.free = self.free.max(from) + takes;
         self.free
     }
 }
 
-/// Takes answers of the controllers, and lets commands be seen.
+/// Observer of the controllers that sends completions over the link and passes commands on.
 struct Relay<'a, O> {
     way: &'a mut Way,
     observer: &'a mut O,
@@ -183,8 +183,8 @@ mod tests {
         }
     }
 
-    /// The latencies and tags of so many reads of neighboring lines, all offered in cycle zero or
-    /// as soon as there is room.
+    /// Returns the latencies and tags of `count` reads of neighboring lines, offered in cycle zero
+    /// or as soon as there is room, and the last cycle.
     fn reads(count: u32, link: &str) -> (Vec<(u64, u32)>, u64) {
         let text = format!("{}\n[link]\n{link}\n", include_str!("../data/ddr4-2400.toml"));
         let text = text.replace("clock_ns = 0.833", "clock_ns = 1");

@@ -1,51 +1,51 @@
-//! Requests that wait: slots in a slab, linked by bank in the order of arrival.
+//! Waiting requests: slots in a slab, linked by bank in the order of arrival.
 
 use memweir_core::PhysAddr;
 
 use crate::request::{Request, RowOutcome, Source};
 
-/// No slot.
+/// Marks the absence of a slot.
 pub(crate) const NIL: u16 = u16::MAX;
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub(crate) request: Request,
     pub(crate) accepted: u64,
-    /// Requests are numbered as they come.
+    /// Number of the request in the order of arrival.
     pub(crate) number: u64,
     pub(crate) row: u32,
     pub(crate) column: u32,
     next: u16,
     pub(crate) blamed: Option<Source>,
-    /// Set by the first command for it.
+    /// Set by the first command for the request.
     pub(crate) outcome: Option<RowOutcome>,
 }
 
-/// The requests of one direction for one bank, in order, and the two among them that count: the
-/// oldest for the open row, and the oldest for another.
+/// The requests of one direction for one bank, in the order of arrival, and the two that matter to
+/// the scheduler: the oldest for the open row, and the oldest for another row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
     head: u16,
     tail: u16,
-    /// The oldest for the open row.
+    /// The oldest request for the open row.
     pub(crate) hit: u16,
-    /// The oldest for another row; the oldest of all while the bank is closed.
+    /// The oldest request for another row; the oldest of all while the bank is closed.
     pub(crate) other: u16,
-    /// How many there are.
+    /// Number of requests.
     pub(crate) length: u16,
 }
 
 impl List {
     pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL, hit: NIL, other: NIL, length: 0 };
 
-    /// The oldest.
+    /// Returns the oldest request.
     pub(crate) fn head(&self) -> u16 {
         self.head
     }
 }
 
-/// A row that no bank has open.
+/// Marks a bank without an open row; no row has this number.
 pub(crate) const CLOSED: u32 = u32::MAX;
 
 /// Buckets of [`Slots::lines`], a power of two.
@@ -56,7 +56,7 @@ const BUCKETS: usize = 256;
 pub(crate) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u16>,
-    /// How many writes wait by a hash of their line, so that looking for one is rarely needed.
+    /// Waiting writes by a hash of their line, so that a search for one is rarely needed.
     lines: [u16; BUCKETS],
     next_number: u64,
 }
@@ -76,7 +76,7 @@ impl Slots {
         &mut self.slots[slot as usize]
     }
 
-    /// Takes a slot for a request and appends it to `list`; `open` is the row of its bank.
+    /// Stores a request in a slot and appends it to `list`; `open` is the open row of its bank.
     pub(crate) fn append(&mut self, list: &mut List, open: u32, mut slot: Slot) -> u16 {
         slot.number = self.next_number;
         slot.next = NIL;
@@ -105,8 +105,8 @@ impl Slots {
         place
     }
 
-    /// Takes `slot`, which is the oldest hit or the oldest other of its list, out of the list; it
-    /// stays a slot.
+    /// Removes `slot`, which is the oldest hit or the oldest other of its list, from the list,
+    /// without freeing it.
     pub(crate) fn unlink(&mut self, list: &mut List, open: u32, slot: u16) {
         let next = self.slots[slot as usize].next;
         if list.head == slot {
@@ -132,7 +132,7 @@ impl Slots {
         }
     }
 
-    /// Finds the oldest hit and the oldest other anew, after a row was opened or closed.
+    /// Finds the oldest hit and the oldest other again after a row was opened or closed.
     pub(crate) fn sort(&self, list: &mut List, open: u32) {
         if open == CLOSED {
             (list.hit, list.other) = (NIL, list.head);
@@ -150,27 +150,27 @@ impl Slots {
         slot
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     pub(crate) fn release(&mut self, slot: u16) {
         self.free.push(slot);
     }
 
-    /// Notes that a write to the line of `address` waits from now on.
+    /// Counts a write to the line of `address` that begins to wait.
     pub(crate) fn write_waits(&mut self, address: PhysAddr) {
         self.lines[bucket(address)] += 1;
     }
 
-    /// Notes that it does not any more.
+    /// Removes a write to the line of `address` from the count.
     pub(crate) fn write_leaves(&mut self, address: PhysAddr) {
         self.lines[bucket(address)] -= 1;
     }
 
-    /// Whether a write to the line of `address` may be waiting.
+    /// Returns true if a write to the line of `address` may be waiting.
     pub(crate) fn write_may_wait(&self, address: PhysAddr) -> bool {
         self.lines[bucket(address)] > 0
     }
 
-    /// Whether `list` holds a request for this line.
+    /// Returns true if `list` holds a request for this line.
     pub(crate) fn holds(&self, list: &List, row: u32, column: u32) -> bool {
         let mut slot = list.head;
         while slot != NIL {

@@ -1,17 +1,17 @@
-//! What enters a memory system and what comes out of it.
+//! Requests that enter a memory system and completions that it returns.
 
 use memweir_core::{Cycles, PhysAddr};
 
-/// Whether a request reads or writes a line.
+/// Direction of a request: a read or a write of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Somebody waits for the data.
+    /// The requester waits for the data.
     Read,
     /// Posted: the data is buffered and written when it suits.
     Write,
 }
 
-/// Who asked: a program, a core or a thread, as the caller counts them.
+/// The requester: a program, a core or a thread, as the caller numbers them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(pub u16);
 
@@ -22,13 +22,13 @@ pub struct Request {
     pub address: PhysAddr,
     /// Read or write.
     pub direction: Direction,
-    /// Who asked.
+    /// The requester.
     pub source: Source,
-    /// Comes back with the answer.
+    /// A number that the completion returns unchanged.
     pub tag: u32,
 }
 
-/// How a request found its bank when it was served (fixed by the first command issued for it).
+/// State in which a request found its bank; fixed by the first command issued for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowOutcome {
     /// Its row was open.
@@ -39,17 +39,17 @@ pub enum RowOutcome {
     Conflict,
 }
 
-/// A request that is done: its data has crossed the bus.
+/// A completed request: its data has crossed the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The request.
     pub request: Request,
-    /// When it was accepted, in memory cycles.
+    /// Cycle of acceptance, in memory cycles.
     pub accepted: Cycles,
-    /// When its last data beat was on the bus, in memory cycles.
+    /// Cycle of its last data beat, in memory cycles.
     pub done: Cycles,
-    /// How it found its bank.
+    /// State in which the request found its bank.
     pub outcome: RowOutcome,
-    /// Who opened the row that was in its way, where that was a conflict.
+    /// The requester that opened the conflicting row, on a row-buffer conflict.
     pub blamed: Option<Source>,
 }

@@ -1,5 +1,5 @@
-//! What a memory is made of: organization, timing, the rules between commands, currents. All of it
-//! is data, read from a device file and the file of its family.
+//! Specification of a memory: organization, timing, constraints between commands, currents. All of
+//! it is data, read from a device file and the file of its family.
 //!
 //! # A device file
 //!
@@ -40,8 +40,9 @@
 //! gb_per_s = 32                   # each way, payload
 //! ```
 //!
-//! Parameters that the [controller](crate::config) itself knows: `tREFI` (no refresh without it),
-//! `tREFI_B` (of one bank; otherwise `tREFI` over the banks of a rank).
+//! The [controller](crate::config) itself uses these parameters: `tREFI` (without it there is no
+//! refresh) and `tREFI_B` (refresh interval of single banks; by default `tREFI` divided by the
+//! banks of a rank).
 //!
 //! Families are described at [`family`].
 
@@ -68,53 +69,53 @@ use memweir_core::input::{Refusal, shipped};
 use memweir_core::medium::MediumKind;
 use memweir_core::{Cycles, Picos};
 
-/// Which banks one bank refresh takes.
+/// The banks that one bank refresh covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BankRefresh {
-    /// The family has no such command.
+    /// The family has no bank refresh.
     None,
     /// One bank (LPDDR).
     One,
-    /// The banks of one number in all groups (DDR5).
+    /// The banks with the same number in all groups (DDR5).
     SameNumber,
 }
 
-/// A memory device and the rank and channel that are made of it.
+/// A memory device, and the rank and channel that are built from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemorySpec {
-    /// How people call it: `DDR4-2400 8 Gb x8`.
+    /// Common name: `DDR4-2400 8 Gb x8`.
     pub name: String,
-    /// The family whose rules it follows: `ddr4`.
+    /// The family whose constraints apply: `ddr4`.
     pub family: String,
-    /// DRAM, or cells that keep their content.
+    /// DRAM or non-volatile cells.
     pub kind: MediumKind,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub source: String,
     /// The period of the memory clock.
     pub clock: Picos,
-    /// How it is built.
+    /// Organization of the device and its rank.
     pub organization: Organization,
-    /// Its timing parameters in cycles.
+    /// Timing parameters in cycles.
     pub timing: Timing,
-    /// From a read command to its first data beat.
+    /// Time from a read command to its first data beat.
     pub read_latency: Cycles,
-    /// From a write command to its first data beat.
+    /// Time from a write command to its first data beat.
     pub write_latency: Cycles,
     /// Data cycles of a burst.
     pub burst: Cycles,
-    /// What a bank refresh is.
+    /// The banks that a bank refresh covers.
     pub bank_refresh: BankRefresh,
     /// Minimum distances between commands.
     pub constraints: Vec<Constraint>,
-    /// Currents of a device, where they are known.
+    /// Currents of a device, if known.
     pub currents: Option<Currents>,
-    /// Energies of NVM cells, where they are known.
+    /// Energies of NVM cells, if known.
     pub array: Option<ArrayEnergy>,
-    /// What lies between the host and the controller (CXL).
+    /// The link between the host and the controller (CXL).
     pub link: Option<Link>,
 }
 
-/// Devices that come with memweir: their names and the texts of their files.
+/// Shipped devices: their names and the texts of their files.
 pub const SHIPPED: &[(&str, &str)] = &[
     ("ddr3-800", include_str!("../data/ddr3-800.toml")),
     ("ddr3-1066", include_str!("../data/ddr3-1066.toml")),
@@ -134,23 +135,23 @@ pub const SHIPPED: &[(&str, &str)] = &[
 ];
 
 impl MemorySpec {
-    /// The shipped device with this name.
+    /// Returns the shipped device with this name.
     ///
     /// # Errors
-    /// If there is none: with the nearest name.
+    /// If there is none; the error suggests the nearest name.
     pub fn shipped(name: &str) -> Result<Self, Refusal> {
         let text = shipped("memory", name, SHIPPED)?;
         Ok(Self::parse(name, text)
             .unwrap_or_else(|error| unreachable!("a shipped memory: {error}")))
     }
 
-    /// How often a rank is refreshed, if it is at all.
+    /// Returns the interval between refreshes of a rank; `None` if ranks are not refreshed.
     #[must_use]
     pub fn refresh_interval(&self) -> Option<Cycles> {
         self.timing.get("tREFI")
     }
 
-    /// How often some bank of a rank is refreshed where banks are refreshed one by one.
+    /// Returns the interval between bank refreshes of a rank, if banks are refreshed one by one.
     #[must_use]
     pub fn bank_refresh_interval(&self) -> Option<Cycles> {
         let turns = match self.bank_refresh {
@@ -162,7 +163,7 @@ impl MemorySpec {
         self.timing.get("tREFI_B").or_else(evenly)
     }
 
-    /// `cycles` of its clock as a span of time.
+    /// Converts `cycles` of its clock into a span of time.
     #[must_use]
     pub fn span(&self, cycles: Cycles) -> Picos {
         Picos(cycles.0 * self.clock.0)

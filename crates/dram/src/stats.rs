@@ -1,35 +1,35 @@
-//! What a memory system counts.
+//! Event counts of a memory system.
 
-/// Counts since the system was built. `requests = row_hits + row_misses + row_conflicts` once it is
-/// idle: a request that never reached a bank (see `forwarded` and `coalesced`) is a hit.
+/// Counts since the system was built. Once it is idle, `requests = row_hits + row_misses +
+/// row_conflicts`: a request that never reaches a bank (see `forwarded` and `coalesced`) is a hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Reads that were accepted.
+    /// Accepted reads.
     pub reads: u64,
-    /// Writes that were accepted.
+    /// Accepted writes.
     pub writes: u64,
-    /// Reads that were answered from a write that still waited.
+    /// Reads that were answered from a waiting write.
     pub forwarded: u64,
-    /// Writes that replaced one to the same line that still waited.
+    /// Writes that replaced a waiting write to the same line.
     pub coalesced: u64,
-    /// Requests that found their row open.
+    /// Row-buffer hits: requests that found their row open.
     pub row_hits: u64,
-    /// Requests that found their bank closed.
+    /// Row-buffer misses: requests that found their bank closed.
     pub row_misses: u64,
-    /// Requests that found another row open.
+    /// Row-buffer conflicts: requests that found another row open.
     pub row_conflicts: u64,
-    /// Rows opened.
+    /// Activates.
     pub activates: u64,
-    /// Banks closed by a command for them or for their rank; automatic precharges do not count.
+    /// Banks closed by a precharge of the bank or of its rank; automatic precharges do not count.
     pub precharges: u64,
-    /// Refreshes, of a rank or of a bank.
+    /// Refreshes of ranks or single banks.
     pub refreshes: u64,
-    /// Cycles in which data was on a bus, summed over the channels (and their halves).
+    /// Cycles in which data was on a bus, summed over the channels (or sub-channels).
     pub data_cycles: u64,
 }
 
 impl Stats {
-    /// The requests that were accepted.
+    /// Returns the number of accepted requests.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.reads + self.writes

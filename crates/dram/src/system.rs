@@ -1,10 +1,10 @@
-//! A memory system as its users see it.
+//! A memory system behind its public interface.
 //!
-//! Time is counted in cycles of the memory clock and only ever moves forward. In each cycle a caller
-//! first offers requests ([`MemorySystem::enqueue`]) and then lets the cycle happen
-//! ([`MemorySystem::advance`]); a request can be served in the cycle in which it was accepted, and
-//! room that a command makes in a queue is there in the next cycle. Cycles in which nothing is
-//! offered need not be visited: [`MemorySystem::next_event`] tells when to come back.
+//! Time is counted in cycles of the memory clock and only moves forward. In each cycle a caller
+//! first offers requests ([`MemorySystem::enqueue`]) and then advances through the cycle
+//! ([`MemorySystem::advance`]). A request can be served in the cycle in which it was accepted; a
+//! queue entry that a command frees can be used in the next cycle. Cycles without an offer can be
+//! skipped: [`MemorySystem::next_event`] returns the next one of interest.
 
 use memweir_core::Cycles;
 use memweir_core::input::Refusal;
@@ -18,15 +18,15 @@ use crate::request::{Completion, Request};
 use crate::stats::Stats;
 use crate::timer::NEVER;
 
-/// The queue that a request belongs to has no room. Room is made by commands, so it is worth
-/// trying again in the cycle after the next event.
+/// The queue for a request is full. Commands make room, so the caller should try again in the cycle
+/// after the next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the queue is full")]
 pub struct Full;
 
-/// Who is told what happens. Within a channel, calls come in the order of time.
+/// Observer of a memory system. Within a channel, calls come in the order of time.
 pub trait Observer {
-    /// A request is done. Called in the cycle of its last data beat.
+    /// A request is complete. Called in the cycle of its last data beat.
     fn completed(&mut self, completion: &Completion) {
         let _ = completion;
     }
@@ -37,7 +37,7 @@ pub trait Observer {
     }
 }
 
-/// Nobody.
+/// Ignores all events.
 impl Observer for () {}
 
 impl<O: Observer + ?Sized> Observer for &mut O {
@@ -58,10 +58,10 @@ pub struct MemorySystem {
 }
 
 impl MemorySystem {
-    /// Builds what `config` describes, at cycle zero.
+    /// Builds the memory that `config` describes, at cycle zero.
     ///
     /// # Errors
-    /// If it cannot work: what [`MemoryConfig::validate`] says.
+    /// If it cannot work, for the reasons that [`MemoryConfig::validate`] gives.
     pub fn new(config: &MemoryConfig) -> Result<Self, Refusal> {
         config.validate()?;
         let channels = 0..config.controllers() as u16;
@@ -77,7 +77,7 @@ impl MemorySystem {
     /// Offers `request` in cycle `now`, not before the cycle to which the system has advanced.
     ///
     /// # Errors
-    /// If there is no room for it; nothing has changed then.
+    /// If the queue has no room; nothing has changed then.
     #[inline]
     pub fn enqueue(&mut self, now: Cycles, request: Request) -> Result<(), Full> {
         match &mut self.way {
@@ -86,8 +86,8 @@ impl MemorySystem {
         }
     }
 
-    /// When something will next happen that a caller may wait for: a command for a request, or an
-    /// answer. Nothing if the system [is idle](Self::is_idle).
+    /// Returns the cycle of the next event that a caller may wait for: a command for a request, or
+    /// a completion. `None` if the system [is idle](Self::is_idle).
     #[must_use]
     #[inline]
     pub fn next_event(&self) -> Option<Cycles> {
@@ -98,7 +98,7 @@ impl MemorySystem {
         (next != NEVER).then_some(Cycles(next))
     }
 
-    /// Lets everything happen that happens in cycles up to and including `to`.
+    /// Advances through all cycles up to and including `to`.
     #[inline]
     pub fn advance(&mut self, to: Cycles, observer: &mut impl Observer) {
         match &mut self.way {
@@ -107,13 +107,13 @@ impl MemorySystem {
         }
     }
 
-    /// Whether no request waits or is being served. Refresh goes on.
+    /// Returns true if no request waits or is being served. Refresh continues.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.controllers.is_idle() && self.way.as_ref().is_none_or(|way| way.is_idle())
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut sum = Stats::default();
@@ -122,7 +122,7 @@ impl MemorySystem {
     }
 }
 
-/// The channels, and the map that chooses among them.
+/// The channels, and the address map that chooses among them.
 #[derive(Clone, Debug)]
 pub(crate) struct Controllers {
     decoder: Decoder,
@@ -136,14 +136,14 @@ impl Controllers {
         self.channels[place.channel].enqueue(now, request, place)
     }
 
-    /// When something happens next in a channel that has requests.
+    /// Returns the cycle of the next event of a channel with outstanding requests.
     #[inline]
     pub(crate) fn next_for_requests(&self) -> u64 {
         let busy = self.channels.iter().filter(|channel| !channel.is_idle());
         busy.map(Channel::next).min().unwrap_or(NEVER)
     }
 
-    /// When anything happens next.
+    /// Returns the cycle of the next event of any channel.
     pub(crate) fn next(&self) -> u64 {
         self.channels.iter().map(Channel::next).min().unwrap_or(NEVER)
     }

@@ -1,5 +1,5 @@
-//! The earliest times at which commands may issue, for every part of a channel. Constraints are
-//! compiled once; issuing a command is a handful of comparisons of numbers.
+//! Earliest issue times of commands for every part of a channel. Constraints are compiled once, so
+//! that issuing a command takes a handful of comparisons of numbers.
 
 use crate::command::CommandKind;
 use crate::spec::{BankRefresh, Constraint, Level, MemorySpec, Scope};
@@ -7,34 +7,34 @@ use crate::spec::{BankRefresh, Constraint, Level, MemorySpec, Scope};
 /// A time that does not come.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Earliest times by command. Longer than needed, so that parts start at cache lines.
+/// Earliest times by command; longer than needed, so that parts start at cache lines.
 type Times = [u64; 16];
 
 /// The most commands that a window can count.
 const MAX_WINDOW: usize = 16;
 
-/// How many parts there are of each kind.
+/// Numbers of ranks, bank groups and banks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) ranks: usize,
-    /// Of a rank.
+    /// Groups of a rank.
     pub(crate) groups: usize,
-    /// Of a group.
+    /// Banks of a group.
     pub(crate) banks: usize,
 }
 
 impl Shape {
-    /// Banks of a rank.
+    /// Returns the number of banks in a rank.
     pub(crate) fn banks_of_rank(self) -> usize {
         self.groups * self.banks
     }
 
-    /// The rank of the bank with this number in the channel.
+    /// Returns the rank of the bank with this number in the channel.
     pub(crate) fn rank_of(self, bank: usize) -> usize {
         bank / self.banks_of_rank()
     }
 
-    /// The group of that bank, counted over the channel.
+    /// Returns the group of that bank, counted over the channel.
     pub(crate) fn group_of(self, bank: usize) -> usize {
         bank / self.banks
     }
@@ -48,7 +48,7 @@ impl Shape {
     }
 }
 
-/// What a command makes others wait for, by the parts of the channel that it touches.
+/// Waits that a command imposes on other commands, by the parts of the channel that it affects.
 #[derive(Clone, Debug, Default)]
 struct Effects {
     channel: Vec<(u8, u64)>,
@@ -60,20 +60,20 @@ struct Effects {
     windows: Vec<usize>,
 }
 
-/// A constraint that counts several commands, and when those last issued at a part.
+/// A constraint that counts several commands, and the times at which those last issued at a part.
 #[derive(Clone, Debug)]
 struct Window {
     level: Level,
-    /// The number of the part among those of the level.
+    /// Number of the part among those of the level.
     part: usize,
-    /// The rank whose device has the rule, and the rule.
+    /// The rank whose device has the rule, and the number of the rule.
     owner: (usize, u16),
     /// Commands that wait, as bits.
     to: u16,
     wait: u64,
     length: usize,
     next: usize,
-    /// Times plus one; zero for none.
+    /// Issue times plus one; zero for an empty entry.
     times: [u64; MAX_WINDOW],
 }
 
@@ -86,13 +86,13 @@ pub(crate) struct Timer {
     groups: Vec<Times>,
     banks: Vec<Times>,
     windows: Vec<Window>,
-    /// By rank and command.
+    /// Effects by rank and command.
     effects: Vec<[Effects; CommandKind::COUNT]>,
     bank_refresh: Vec<BankRefresh>,
 }
 
 impl Timer {
-    /// Earliest times for a channel with these ranks; constraints on commands that are not `used`
+    /// Builds the timer of a channel with these ranks. Constraints on commands that are not `used`
     /// are left out.
     pub(crate) fn new(
         ranks: &[impl AsRef<MemorySpec>],
@@ -124,8 +124,8 @@ impl Timer {
         timer
     }
 
-    /// Ranks of different latencies meet on the data bus at other times than the rules of the one or
-    /// the other say, which know one latency.
+    /// Adds constraints between ranks with different latencies. Their bursts meet on the data bus
+    /// at other times than the rules of either device assume, which know one latency.
     fn share_data_bus(&mut self, ranks: &[impl AsRef<MemorySpec>]) {
         use CommandKind as C;
         let latency = |spec: &MemorySpec, command| match command {
@@ -209,29 +209,29 @@ impl Timer {
         self.shape
     }
 
-    /// The earliest time for `command` as far as the channel and the rank are concerned.
+    /// Returns the earliest time that the channel and the rank allow for `command`.
     pub(crate) fn of_rank(&self, command: CommandKind, rank: usize) -> u64 {
         self.channel[command as usize].max(self.ranks[rank][command as usize])
     }
 
-    /// The earliest time for `command` as far as the group is concerned.
+    /// Returns the earliest time that the group allows for `command`.
     pub(crate) fn of_group(&self, command: CommandKind, group: usize) -> u64 {
         self.groups[group][command as usize]
     }
 
-    /// The earliest time for `command` as far as the bank is concerned.
+    /// Returns the earliest time that the bank allows for `command`.
     pub(crate) fn of_bank(&self, command: CommandKind, bank: usize) -> u64 {
         self.banks[bank][command as usize]
     }
 
-    /// The earliest time for a command to one bank.
+    /// Returns the earliest time for a command to one bank.
     pub(crate) fn for_bank(&self, command: CommandKind, bank: usize) -> u64 {
         let (rank, group) = (self.shape.rank_of(bank), self.shape.group_of(bank));
         let within = self.of_group(command, group).max(self.of_bank(command, bank));
         self.of_rank(command, rank).max(within)
     }
 
-    /// The earliest time for a command to a whole rank.
+    /// Returns the earliest time for a command to a whole rank.
     pub(crate) fn for_rank(&self, command: CommandKind, rank: usize) -> u64 {
         let groups = self.groups[self.shape.groups_in(rank)].iter();
         let banks = self.banks[self.shape.banks_in(rank)].iter();
@@ -239,7 +239,7 @@ impl Timer {
         parts.fold(self.of_rank(command, rank), u64::max)
     }
 
-    /// Notes that `command` issues at `now` at `bank`, or at the rank of that bank.
+    /// Records that `command` issues at `now` at `bank`, or at the rank of that bank.
     pub(crate) fn issue(&mut self, command: CommandKind, bank: usize, now: u64) {
         let shape = self.shape;
         let (rank, group) = (shape.rank_of(bank), shape.group_of(bank));
@@ -306,11 +306,11 @@ fn raise(times: &mut Times, effects: &[(u8, u64)], now: u64) {
     }
 }
 
-/// Which banks a command goes to.
+/// The part that a command addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Bank,
-    /// The banks of one number in all groups.
+    /// The banks with one number in all groups.
     SameNumber,
     Rank,
 }

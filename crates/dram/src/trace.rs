@@ -1,8 +1,8 @@
-//! Traces of memory accesses: reading them one by one in constant memory, and writing them.
+//! Traces of memory accesses: readers that take constant memory, and a writer.
 //!
-//! Five foreign formats are read beside memweir's own (see [`Format`]). A trace says what a program
-//! asked of memory; when it is asked again is the business of [`drive`](crate::drive), and what a
-//! core makes of instruction gaps that of the simulator.
+//! Five foreign formats are read beside memweir's own (see [`Format`]). A trace lists the accesses
+//! of a program. [`drive`](crate::drive) decides when each one is replayed; the simulator decides
+//! what a core does with the instruction gaps.
 
 mod binary;
 mod bytes;
@@ -26,13 +26,13 @@ use bytes::Bytes;
 pub use format::Format;
 pub use write::Writer;
 
-/// The line of every trace, in bytes.
+/// Size of a line in every trace, in bytes.
 pub const LINE: u64 = memweir_core::units::LINE_BYTES;
 
 /// A thread of a traced program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId {
-    /// Its process, as whoever recorded the trace counted them.
+    /// Number of its process, assigned by the recorder of the trace.
     pub process: u32,
     /// Its number within the process.
     pub thread: u32,
@@ -43,30 +43,30 @@ pub struct ThreadId {
 pub struct Access {
     /// Byte address.
     pub address: u64,
-    /// Instructions of this thread since its access before, the one that makes this access
-    /// included; zero for what no instruction waits for (a write-back), and in formats that do not
-    /// say.
+    /// Instructions of this thread since its previous access, including the one that makes this
+    /// access; zero for accesses that no instruction waits for (write-backs) and in formats without
+    /// gaps.
     pub gap: u64,
-    /// Whose access.
+    /// The thread that made the access.
     pub thread: ThreadId,
     /// Read or write.
     pub direction: Direction,
 }
 
-/// What the addresses of a trace are.
+/// Address space of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressSpace {
-    /// The format does not say; they are used as addresses of the memory.
+    /// The format does not record it; addresses are used as memory addresses.
     #[default]
     Unknown,
-    /// Addresses of the machine's memory.
+    /// Physical addresses of the machine's memory.
     Physical,
-    /// Addresses within the process that made the access.
+    /// Virtual addresses of the process that made the access.
     Virtual,
 }
 
 impl AddressSpace {
-    /// Its name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -77,12 +77,12 @@ impl AddressSpace {
     }
 }
 
-/// What a trace says of itself before its first access.
+/// Metadata that a trace stores before its first access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// What was recorded: a command, or where the trace comes from; may be empty.
+    /// Origin of the trace: the recorded command, or another source; may be empty.
     pub name: String,
-    /// What the addresses are.
+    /// Address space of the accesses.
     pub addresses: AddressSpace,
 }
 
@@ -93,7 +93,7 @@ pub struct Totals {
     pub reads: u64,
     /// Writes.
     pub writes: u64,
-    /// Instructions of all threads, up to each one's last access.
+    /// Instructions of all threads, each counted up to its last access.
     pub instructions: u64,
 }
 
@@ -107,7 +107,7 @@ impl Totals {
         self.instructions = self.instructions.saturating_add(access.gap);
     }
 
-    /// Reads and writes.
+    /// Returns the number of reads and writes.
     #[must_use]
     pub fn accesses(&self) -> u64 {
         self.reads + self.writes
@@ -155,12 +155,12 @@ impl fmt::Display for Truncation {
     }
 }
 
-/// How far a file has been read, in bytes.
+/// Position of the reader in a file, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes taken so far.
+    /// Bytes read so far.
     pub taken: u64,
-    /// Bytes of the file; nothing for a pipe.
+    /// Size of the file in bytes; `None` for a pipe.
     pub size: Option<u64>,
 }
 
@@ -171,12 +171,12 @@ pub struct Trace {
     totals: Option<Totals>,
     bytes: Bytes,
     decoder: Decoder,
-    /// Accesses that are decoded but not taken yet, from `next` on.
+    /// Decoded accesses; those from `next` on have not been returned yet.
     batch: Vec<Access>,
     next: usize,
     /// Accesses decoded so far.
     decoded: u64,
-    /// An error behind the accesses of the batch.
+    /// An error that follows the accesses of the batch.
     error: Option<InputError>,
     ended: bool,
     size: Option<u64>,
@@ -189,7 +189,7 @@ enum Decoder {
 }
 
 impl Trace {
-    /// Opens a file, or standard input for `-`. The format is recognized unless it is given.
+    /// Opens a file, or standard input for `-`. Without `format`, the format is recognized.
     ///
     /// # Errors
     /// If the file cannot be read, is in no known format, or ends within its header.
@@ -201,7 +201,7 @@ impl Trace {
         }
         let mut file = File::open(path).map_err(fail)?;
         let metadata = file.metadata().map_err(fail)?;
-        // Directories open, and say so only when they are read.
+        // Directories can be opened; only a read of one fails.
         let totals =
             if metadata.is_file() { compact::totals(&mut file).map_err(fail)? } else { None };
         if metadata.is_file() {
@@ -214,7 +214,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Reads what `input` gives; `name` stands in messages.
+    /// Reads a trace from `input`; `name` appears in messages.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -261,10 +261,10 @@ impl Trace {
         })
     }
 
-    /// The next access; nothing behind the last.
+    /// Returns the next access; `None` after the last.
     ///
     /// # Errors
-    /// If what follows cannot be read or understood, or the trace ends without any access.
+    /// If the next bytes cannot be read or decoded, or if the trace ends without any access.
     #[inline]
     pub fn next_access(&mut self) -> Result<Option<Access>, InputError> {
         if self.next == self.batch.len() && !self.refill()? {
@@ -275,7 +275,7 @@ impl Trace {
         Ok(Some(access))
     }
 
-    /// Decodes more; false at the end.
+    /// Decodes another batch; returns false at the end.
     fn refill(&mut self) -> Result<bool, InputError> {
         self.batch.clear();
         self.next = 0;
@@ -292,7 +292,7 @@ impl Trace {
             self.decoded += self.batch.len() as u64;
             match more {
                 Ok(more) => self.ended = !more,
-                // What came before the error is served first.
+                // Accesses before the error are returned first.
                 Err(error) if !self.batch.is_empty() => self.error = Some(error),
                 Err(error) => {
                     self.ended = true;
@@ -314,31 +314,31 @@ impl Trace {
         InputError::new(self.bytes.name(), reason)
     }
 
-    /// The format.
+    /// Returns the format.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// What the trace says of itself.
+    /// Returns the metadata of the trace.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The file, as messages name it.
+    /// Returns the name of the file in messages.
     #[must_use]
     pub fn name(&self) -> &str {
         self.bytes.name()
     }
 
-    /// Sums over the whole trace, where its file has them at its end.
+    /// Returns the sums over the whole trace, if its file stores them at its end.
     #[must_use]
     pub fn totals(&self) -> Option<Totals> {
         self.totals
     }
 
-    /// The truncation of the file, once its last access has been taken.
+    /// Returns the truncation of the file, once its last access has been returned.
     #[must_use]
     pub fn truncation(&self) -> Option<Truncation> {
         match &self.decoder {
@@ -350,7 +350,7 @@ impl Trace {
     /// Refuses a trace that ended before its end block and may have lost accesses.
     ///
     /// # Errors
-    /// Names the cut, and the way to a complete file.
+    /// The error says where the file was cut and how to get a complete one.
     pub fn refuse_truncated(&self) -> Result<(), InputError> {
         match self.truncation() {
             Some(truncation) if truncation.loss != Loss::None => {
@@ -362,13 +362,14 @@ impl Trace {
         }
     }
 
-    /// How far the file has been read.
+    /// Returns the position of the reader in the file.
     #[must_use]
     pub fn progress(&self) -> Progress {
         Progress { taken: self.bytes.taken(), size: self.size }
     }
 
-    /// A refusal of the access that was taken last, which is named by its line or its place.
+    /// Returns an error about the access that was returned last, identified by its line or its
+    /// number.
     #[must_use]
     pub fn refuse(&self, reason: impl Into<String>) -> InputError {
         let error = InputError::new(self.bytes.name(), reason);

@@ -1,6 +1,6 @@
-//! The common experiment on DDR4-2400, held against what Ramulator 2.1 and DRAMsim3 measure for the
-//! same traces and the same driver loop: cycles within 2 % for reads (a saturated stream between the
-//! two simulators) and within 6 % with writes, row hits within 0.1 % of the requests.
+//! The common experiment on DDR4-2400, compared with Ramulator 2.1 and DRAMsim3 on the same traces
+//! with the same driver loop: cycles agree within 2 % for reads (a saturated stream lies between
+//! the two simulators) and within 6 % with writes, row hits within 0.1 % of the requests.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn the_traces_are_those_of_the_experiment() {
     }
 }
 
-/// What the two simulators measured: cycles, row hits and mean read latency.
+/// Measurements of the two simulators: cycles, row hits and mean read latency.
 struct Expected {
     kind: Kind,
     mode: Mode,
@@ -143,7 +143,7 @@ fn latencies_at_lower_loads_are_those_of_ramulator() {
     }
 }
 
-/// Latencies of reads in the order in which they were answered.
+/// Latencies of reads in the order of their completions.
 #[derive(Default)]
 struct InOrder(Vec<u64>);
 

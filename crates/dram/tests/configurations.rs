@@ -1,6 +1,6 @@
-//! Other configurations than that of the common experiment, held against Ramulator 2.1 and DRAMsim3
-//! with the same driver loop: 200,000 requests each. What both simulators do better or worse than the
-//! devices allow is described in `docs/dram-model.md`; tolerances here follow from it.
+//! Configurations other than that of the common experiment, compared with Ramulator 2.1 and
+//! DRAMsim3 with the same driver loop: 200,000 requests each. `docs/dram-model.md` describes where
+//! both simulators do better or worse than the devices allow; the tolerances here follow from it.
 
 mod common;
 
@@ -11,7 +11,7 @@ use memweir_dram::{MemoryConfig, MemorySpec};
 
 const REQUESTS: usize = 200_000;
 
-/// A trace and how it is driven, and what was measured: cycles and mean read latency.
+/// A trace and its mode, with the measured cycles and mean read latency.
 type Row = (Kind, Mode, f64, f64);
 
 fn agree(config: &MemoryConfig, rows: &[Row], cycles: f64, latency: f64) {

@@ -1,5 +1,5 @@
-//! What controllers do with requests, whatever the timing: who is blamed, who goes first, that all are
-//! served under every option.
+//! Behavior of controllers that does not depend on the timing: the blame for conflicts, the order
+//! of service, and that every request is served under every option.
 
 mod common;
 
@@ -23,7 +23,7 @@ impl Observer for Completions {
     }
 }
 
-/// Offers a request as soon as there is room; the cycle after.
+/// Offers a request as soon as there is room; returns the next cycle.
 fn offer(memory: &mut MemorySystem, now: u64, request: Request, seen: &mut Completions) -> u64 {
     let mut now = now;
     while memory.enqueue(Cycles(now), request).is_err() {
@@ -82,7 +82,7 @@ fn reads_of_lines_that_wait_to_be_written_are_answered_at_once() {
     assert_eq!(seen.0[0].done, Cycles(2));
 }
 
-/// The longest that a read of another row waits while somebody streams through the row in its way.
+/// Returns the wait of a read of another row while requests stream through the row in its way.
 fn wait_behind_a_stream(config: &MemoryConfig) -> u64 {
     let mut memory = MemorySystem::new(config).unwrap();
     let mut seen = Completions::default();
@@ -241,9 +241,10 @@ fn the_other_banks_work_while_one_is_refreshed() {
     };
     let (off, all_bank) = (latency(RefreshPolicy::Off), latency(RefreshPolicy::AllBank));
     let per_bank = latency(RefreshPolicy::PerBank);
-    // A read in all-bank refresh waits for half of tRFC, one in the refresh of its own bank for half
-    // of tRFCsb: in cycles, 710^2 / 2 / 9375 = 27 on average, and a quarter of 313^2 / 2 / 1171 = 10.
-    // The latter keeps rows of other banks from being opened for tREFSBRD: 72^2 / 2 / 1171 = 2 more.
+    // A read in all-bank refresh waits for half of tRFC, one in the refresh of its own bank for
+    // half of tRFCsb: in cycles, 710^2 / 2 / 9375 = 27 on average, and a quarter of 313^2 / 2 /
+    // 1171 = 10. The latter prevents activates of other banks for tREFSBRD: 72^2 / 2 / 1171 = 2
+    // more.
     assert!((15.0..35.0).contains(&(all_bank - off)), "{off} {all_bank}");
     assert!((5.0..15.0).contains(&(per_bank - off)), "{off} {per_bank}");
 }
@@ -323,7 +324,7 @@ impl Observer for Waits {
     }
 }
 
-/// The longest wait of reads here and there, among row hits and writes that never end.
+/// Returns the longest wait of reads here and there, among row hits and writes that never end.
 fn longest_wait(config: &MemoryConfig, seed: u64) -> u64 {
     let mut memory = MemorySystem::new(config).unwrap();
     let mut seen = Waits(Vec::new());
@@ -353,9 +354,10 @@ fn longest_wait(config: &MemoryConfig, seed: u64) -> u64 {
     seen.0.into_iter().max().expect("there are such reads")
 }
 
-/// A read that has waited for the limit is served before all younger ones: what is left are the reads
-/// that are as old, at most the queue's 32 of one bank (tRC 56 each), writes that are under way, and a
-/// refresh. Without a limit it waits for as long as others want the row in its way.
+/// A read that has waited for the limit is served before all younger requests. It still waits for
+/// the reads that are as old (at most the queue's 32 of one bank, tRC 56 each), for writes in
+/// progress, and for a refresh. Without a limit it waits as long as others request the row in its
+/// way.
 #[test]
 fn whoever_starves_is_served_within_the_age_limit() {
     const OLDER: u64 = 32 * 56 + 420 + 200;

@@ -40,9 +40,10 @@ fn saturated(kind: Kind) -> f64 {
     report.average_milliwatts()
 }
 
-/// DRAMsim3 takes from the current of an activate the standby of a rank with all banks open (IDD3N), ours
-/// that of one open bank (DRAMPower's I_1): an activate costs 38 % more here. Its standby with an open
-/// bank is IDD3N whatever the number of banks. So rows opened for each read cost more here, standby less.
+/// DRAMsim3 subtracts from the current of an activate the standby current of a rank with all banks
+/// open (IDD3N), memweir that of one open bank (DRAMPower's I_1): an activate costs 38 % more here.
+/// DRAMsim3's standby with an open bank is IDD3N whatever the number of banks. So rows opened for
+/// each read cost more here, and standby costs less.
 #[test]
 fn average_power_of_h_is_near_that_of_dramsim3() {
     let dramsim3 = [

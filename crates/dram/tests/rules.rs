@@ -1,5 +1,5 @@
 //! Random memory systems of all standards and policies under random load: no command breaks a rule,
-//! every request is answered once and by the right data, and the sums agree.
+//! every request is answered once and with the right data, and the sums agree.
 
 mod common {
     pub(crate) mod trial;
@@ -8,7 +8,7 @@ mod common {
 use common::trial::{Random, config, run};
 use memweir_dram::spec::SHIPPED;
 
-/// Requests of a trial, and how many trials each memory gets: above a million commands in all.
+/// Requests of a trial, and below it trials of each memory: above a million commands in all.
 const REQUESTS: u64 = 4_000;
 const TRIALS: u64 = 16;
 

@@ -1,6 +1,6 @@
-//! Constraint after constraint, as a data sheet draws them: a few requests, one offered per cycle, and
-//! the cycles in which their commands must issue, computed by hand from the timing of DDR4-2400
-//! (CL 17, CWL 12, tRCD 17, tRP 17, tRAS 39, BL/2 4, tRTP 9, tWR 18, ...).
+//! Constraint by constraint, as a data sheet draws them: a few requests, one offered per cycle, and
+//! the cycles in which their commands must issue, computed by hand from the timing of DDR4-2400 (CL
+//! 17, CWL 12, tRCD 17, tRP 17, tRAS 39, BL/2 4, tRTP 9, tWR 18, ...).
 
 mod common;
 

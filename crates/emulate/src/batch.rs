@@ -26,31 +26,31 @@ use crate::machine::{Grain, Machine};
 use crate::threads::RealThreads;
 use crate::world::{EmulatedBlocker, EmulatedMeter, EmulatedWorld, SharedMachine};
 
-/// When programs believe to run: the beginning of 2026. A date of the host would make runs differ.
+/// Date that programs see: the beginning of 2026. The host's date would make runs differ.
 const EPOCH: Nanos = Nanos(1_767_225_600_000_000_000);
 
-/// How programs are emulated.
+/// Options of an emulation.
 #[derive(Clone, Debug)]
 pub struct EmulateOptions {
     /// The machine.
     pub hardware: Hardware,
-    /// How finely time is divided.
+    /// Division of time.
     pub grain: Grain,
-    /// What a live run would be asked too; its media are replaced by those of the machine.
+    /// The options of a live run; the machine's media replace theirs.
     pub run: RunOptions,
-    /// Tells the user, while it lasts, that an emulation waits for a program in vain.
+    /// Reports to the user, while it lasts, that an emulation waits in vain for a program.
     pub tell: fn(&str),
 }
 
 impl EmulateOptions {
-    /// These options with all that follows from the machine.
+    /// Combines these options, with the media of the machine.
     #[must_use]
     pub fn new(hardware: Hardware, grain: Grain, run: RunOptions) -> Self {
         let media = View::new(&hardware.machine).media().clone();
         Self { run: RunOptions { media, ..run }, hardware, grain, tell: |_| {} }
     }
 
-    /// Cores that the batch may use.
+    /// Returns the number of cores that the batch may use.
     fn cores(&self) -> Result<u32, InputError> {
         let all = self.hardware.machine.cores();
         let cores = self.run.cores.unwrap_or(all);
@@ -75,16 +75,16 @@ impl EmulateOptions {
 /// Version of memweir, for results.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What a report says of the machine beside the batch.
+/// The machine in a report, beside the batch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineReport {
     /// Its name.
     pub name: String,
-    /// All its cores; the batch may have used fewer.
+    /// Number of all its cores; the batch may have used fewer.
     pub cores: u32,
     /// Names of its memories.
     pub memories: Vec<String>,
-    /// Where its figures come from.
+    /// Source of its figures.
     pub source: String,
     /// Length of an epoch in milliseconds.
     pub epoch_ms: f64,
@@ -101,7 +101,7 @@ pub struct EmulationReport {
     pub seed: u64,
     /// The machine.
     pub machine: MachineReport,
-    /// What the batch did there. CPU time of memweir itself is that of the host.
+    /// Report of the batch. CPU time of memweir itself is that of the host.
     #[serde(flatten)]
     pub batch: BatchReport,
 }
@@ -115,15 +115,15 @@ pub struct Emulation {
     pub seed: u64,
     /// The machine.
     pub machine: MachineReport,
-    /// What came of it.
+    /// Comparison of the policies.
     #[serde(flatten)]
     pub comparison: Comparison,
 }
 
 impl EmulationReport {
-    /// Figures in which another run of the same batch differs, by their paths in the JSON. What is
-    /// the host's does not count: the CPU time of memweir, where the logs are, and notices, which
-    /// also tell of the leftovers of other runs.
+    /// Returns the figures in which another run of the same batch differs, by their paths in the
+    /// JSON. The comparison ignores figures of the host: the CPU time of memweir, the places of the
+    /// logs, and notices, which also report the leftovers of other runs.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let figures = |report: &Self| {
@@ -176,7 +176,7 @@ impl MachineReport {
 /// Refuses a batch that [`emulate`] would refuse, without starting anything.
 ///
 /// # Errors
-/// The first thing that is wrong: the machine, an option, or a program that cannot be emulated.
+/// The first error: of the machine, of an option, or of a program that cannot be emulated.
 pub fn check(batch: &Batch, options: &EmulateOptions) -> Result<(), RunError> {
     prepare(batch, options).map(|_| ())
 }
@@ -197,11 +197,11 @@ fn prepare<'a>(batch: &'a Batch, options: &'a EmulateOptions) -> Result<Prepared
     Ok(prepared)
 }
 
-/// Runs the jobs of `batch` on the machine of `options` until all are over or a signal ends the
+/// Runs the jobs of `batch` on the machine of `options` until all are complete or a signal ends the
 /// batch; signals are as for [`run_batch`](memweir_run::batch::run_batch).
 ///
 /// # Errors
-/// What [`check`] refuses; a missing emulator or plugin; what the host refuses.
+/// Errors of [`check`]; a missing emulator or plugin; errors of the host.
 pub fn emulate(
     batch: &Batch,
     options: &EmulateOptions,
@@ -216,7 +216,7 @@ pub fn emulate(
     })
 }
 
-/// The same under each of several policies. Rounds differ in their seeds.
+/// Runs the batch under each of several policies. Rounds differ in their seeds.
 ///
 /// # Errors
 /// As [`emulate`].
@@ -245,7 +245,7 @@ pub fn emulate_each(
     })
 }
 
-/// Tells of a stall in words.
+/// Returns a listener that reports a stall in words.
 fn stall_notice(batch: &Batch, tell: fn(&str)) -> Listener {
     let names: Vec<String> = batch.jobs.iter().map(|job| job.name.clone()).collect();
     Box::new(move |stall| {

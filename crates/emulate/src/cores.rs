@@ -1,10 +1,11 @@
-//! Emulated cores: tasks on them get turns, one core after the other.
+//! Emulated cores: they give turns to the tasks on them, one core after the other.
 //!
-//! Every core has a clock of its own. [`Cores::run`] brings the clocks to a common time, in the order
-//! of the cores, and each thread has the turn until the clock of its core has come there or the
-//! thread can run no more. Within such a step, which the machine keeps short, what one core's
-//! thread leaves in the shared cache or in a pipe is there for those of later cores as if it had
-//! always been: the price for a result that depends on nothing but the order.
+//! Every core has a clock of its own. [`Cores::run`] brings the clocks to a common time, in the
+//! order of the cores; each thread has the turn until the clock of its core has reached that time
+//! or the thread cannot continue. Within such a step, which the machine keeps short, threads of
+//! later cores find in the shared cache or in a pipe what a thread of an earlier core left there,
+//! as if it had always been there: this is the price of a result that depends on nothing but the
+//! order.
 
 use memweir_core::Nanos;
 use memweir_core::softpmu::gate::FEMTOS_PER_NANO;
@@ -21,14 +22,14 @@ pub struct Task {
     pub view: ThreadView,
     /// Nanoseconds on a core.
     pub cpu_time: f64,
-    /// Progress per time that it is granted.
+    /// Progress per time of its turns.
     speed: f64,
-    /// Nanoseconds that it owes, or has coming.
+    /// Nanoseconds that it owes; less than zero if time is due to it.
     debt: f64,
-    /// What it did in this epoch, and the node of the core.
+    /// Its work in this epoch, and the node of its core.
     epoch: Work,
     node: usize,
-    /// What it did in the last epoch in which it did something.
+    /// Its work in the last epoch in which it made progress.
     before: Work,
 }
 
@@ -41,7 +42,7 @@ struct Core {
     last: Option<usize>,
     /// Its clock, in nanoseconds.
     clock: f64,
-    /// What was done on it in this epoch, or is paid for in it.
+    /// Work on this core in this epoch, including earlier work that is paid for in it.
     epoch: Work,
 }
 
@@ -53,12 +54,12 @@ pub struct Cores<T> {
     now: f64,
     cores: Vec<Core>,
     tasks: Vec<Task>,
-    /// Cores whose task can run no more, and since when.
+    /// Cores whose task cannot continue, each after the time at which that happened.
     left: Vec<(f64, usize)>,
 }
 
 impl<T: Threads> Cores<T> {
-    /// Idle cores on these nodes.
+    /// Creates idle cores on these nodes.
     pub fn new(nodes: impl Iterator<Item = usize>, memories: Memories, threads: T) -> Self {
         let core = |node| Core { node, task: None, last: None, clock: 0.0, epoch: Work::default() };
         Self {
@@ -71,12 +72,12 @@ impl<T: Threads> Cores<T> {
         }
     }
 
-    /// The threads.
+    /// Returns the threads.
     pub fn threads(&self) -> &T {
         &self.threads
     }
 
-    /// One thread more. Its number must be that which the operating system gives it.
+    /// Adds a thread. Its number must be the one that the operating system gives it.
     pub fn add(&mut self, view: ThreadView) {
         self.tasks.push(Task {
             view,
@@ -89,32 +90,32 @@ impl<T: Threads> Cores<T> {
         });
     }
 
-    /// A task by its number.
+    /// Returns a task by its number.
     #[must_use]
     pub fn task(&self, task: usize) -> &Task {
         &self.tasks[task]
     }
 
-    /// Whether no core has anything to do.
+    /// Returns true if no core has a task.
     #[must_use]
     pub fn idle(&self) -> bool {
         self.cores.iter().all(|core| core.task.is_none())
     }
 
-    /// Nanoseconds that the tasks of a job have been on cores.
+    /// Returns the nanoseconds that the tasks of a job have been on cores.
     #[must_use]
     pub fn cpu_time(&self, job: u32) -> f64 {
         self.tasks.iter().filter(|t| t.view.job == job).map(|t| t.cpu_time).sum()
     }
 
-    /// All cores do nothing for a while from now on.
+    /// Keeps all cores idle for `length` from now on.
     pub fn pause(&mut self, length: Nanos) {
         for core in &mut self.cores {
             core.clock = core.clock.max(self.now) + length.as_f64();
         }
     }
 
-    /// An epoch of this length is over: charges every thread for what contention made of it.
+    /// Ends an epoch of this length and charges every thread for the effect of contention.
     pub fn end_epoch(&mut self, length: Nanos) {
         let done: Vec<(usize, Work)> =
             self.cores.iter().map(|core| (core.node, core.epoch)).collect();
@@ -132,7 +133,7 @@ impl<T: Threads> Cores<T> {
         }
     }
 
-    /// Lets the task of a core run until the core's clock has come to `until`.
+    /// Runs the task of a core until the core's clock has reached `until`.
     fn advance(&mut self, place: usize, until: f64) {
         let core = &mut self.cores[place];
         let Some(number) = core.task else { return };
@@ -173,14 +174,15 @@ impl<T: Threads> Cores<T> {
             task.node = core.node;
             task.epoch.add(&work);
             core.epoch.add(&work);
-            // What the thread did beyond its turn it owes; a turn that was cut short ends early.
+            // A thread owes any time beyond its turn; a turn that was cut short ends early.
             let takes = task.debt + taken;
             task.debt = (takes - available).max(0.0) + takes.min(0.0);
             let passed = takes.clamp(0.0, available);
             core.epoch.occupied += passed;
             (core.clock, task.cpu_time) = (core.clock + passed, task.cpu_time + passed);
             match standing {
-                // Nothing was done and nothing will be: a stopped emulator, or a limit too small.
+                // Neither now nor later will it do anything: a stopped emulator, or a limit too
+                // small.
                 Standing::Ready if used == 0 => core.clock = until,
                 Standing::Ready => {}
                 _ => {

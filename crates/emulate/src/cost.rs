@@ -1,4 +1,4 @@
-//! What instructions and misses cost on a machine, in progress.
+//! Costs of instructions and misses on a machine, in progress.
 //!
 //! ```text
 //! progress = instructions * CPI / f
@@ -7,10 +7,10 @@
 //!          + lines read from memory * read latency / memory_parallelism
 //! ```
 //!
-//! The last term is the stall that contention and slow memories stretch. Lines written back cost
-//! nothing here, for nobody waits for them, but load the memory. Where the file names no
-//! `memory_parallelism`, a line costs 64 bytes over `core_peak`: a core that does nothing but miss
-//! draws exactly what the file says that one core draws.
+//! The last term is the stall that contention and slow memories stretch. Write-backs cost nothing
+//! here, because no thread waits for them, but they load the memory. If the file gives no
+//! `memory_parallelism`, a line costs 64 bytes over `core_peak`: a core whose every access misses
+//! then draws exactly the `core_peak` of the file.
 
 use memweir_core::LINE_BYTES;
 use memweir_core::softpmu::gate::Costs;
@@ -18,7 +18,7 @@ use memweir_sim::Hardware;
 
 const FEMTOS: f64 = 1e15;
 
-/// The costs of a machine.
+/// Returns the costs of a machine.
 #[must_use]
 pub fn costs(hardware: &Hardware) -> Costs {
     let core = &hardware.core;

@@ -1,35 +1,35 @@
-//! What contention makes of an epoch: from what threads did to the time that it takes.
+//! The effect of contention on an epoch: from the threads' work to the time that it takes.
 //!
-//! A thread is granted progress at the speed that it had in its last epoch. Afterwards it is known
-//! what it demanded, and the solver tells at what speed that really went. The difference between
-//! the time that the progress takes and the time that was granted for it is the thread's *debt*,
-//! which it pays, or gets back, before it goes on. So an epoch that turns out heavier than the one
-//! before costs what it costs, one epoch late, and nothing is lost. While a thread pays, memories still
-//! serve what it pays for: to the others it is as busy as it was.
+//! A thread is granted progress at the speed of its last epoch. When the epoch ends, its demand is
+//! known, and the solver computes the true speed. The difference between the time that the progress
+//! takes and the time that was granted for it is the thread's *debt*, which it pays, or gets back,
+//! before it continues. So an epoch that is heavier than the one before costs its full time, one
+//! epoch late, and nothing is lost. While a thread pays, memories still serve the work that it pays
+//! for: to the others it is as busy as it was.
 
 use memweir_core::softpmu::gate::FEMTOS_PER_NANO;
 use memweir_core::{BytesPerSec, Counts, LINE_BYTES, MAX_MEDIA, Nanos};
 use memweir_sim::stretch::{Response, Stretch};
 use memweir_sim::{Demand, Machine, Placement, Solver, View};
 
-/// What was done in a while.
+/// Work done in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
     /// Progress in femtoseconds.
     pub progress: u64,
-    /// Of that, waiting for memory.
+    /// The part of the progress that was waiting for memory.
     pub stalled: u64,
     /// Traffic.
     pub counts: Counts,
     /// Nanoseconds of a core that were granted for it.
     pub granted: f64,
-    /// Nanoseconds for which the core was not idle: those granted, less what was due from before
-    /// and with what was paid.
+    /// Nanoseconds for which the core was not idle: the time granted, less time that was due from
+    /// before, plus debt that was paid.
     pub occupied: f64,
 }
 
 impl Work {
-    /// Adds what was done besides.
+    /// Adds further work.
     pub fn add(&mut self, other: &Self) {
         self.progress += other.progress;
         self.stalled += other.stalled;
@@ -38,8 +38,8 @@ impl Work {
         self.occupied += other.occupied;
     }
 
-    /// What memories still serve of it in `nanos` nanoseconds in which its thread pays for it, at this
-    /// speed: neither granted nor more of an occupied core.
+    /// Returns the part of this work that memories still serve while its thread pays for `nanos`
+    /// nanoseconds at this speed. It counts neither as granted nor as occupied time.
     #[must_use]
     pub fn paid(&self, nanos: f64, speed: f64) -> Self {
         let progress = nanos * speed * FEMTOS_PER_NANO as f64;
@@ -52,18 +52,18 @@ impl Work {
         }
     }
 
-    /// Progress in nanoseconds.
+    /// Returns the progress in nanoseconds.
     fn progress_nanos(&self) -> f64 {
         self.progress as f64 / FEMTOS_PER_NANO as f64
     }
 }
 
-/// What one thread's epoch came to.
+/// Result of one thread's epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
     /// Progress per time.
     pub speed: f64,
-    /// Nanoseconds that the work took beyond what was granted for it; less than zero if it took
+    /// Nanoseconds that the work took beyond the time granted for it; less than zero if it took
     /// less.
     pub debt: f64,
 }
@@ -77,7 +77,7 @@ pub struct Memories {
 }
 
 impl Memories {
-    /// Those of a machine that [`Machine::check`] accepts.
+    /// Creates the memories of a machine that [`Machine::check`] accepts.
     #[must_use]
     pub fn new(machine: &Machine) -> Self {
         let view = View::new(machine);
@@ -94,7 +94,7 @@ impl Memories {
         }
     }
 
-    /// How work that takes so many nanoseconds of progress responds to contention.
+    /// Returns the response of work with this progress, in nanoseconds, to contention.
     fn response(&self, work: &Work, nanos: f64, node: usize) -> Response {
         let seconds = nanos / 1e9;
         let mut demand = Demand {
@@ -110,9 +110,9 @@ impl Memories {
         self.solver.response(&demand, &Placement::default(), node)
     }
 
-    /// How far the work of all cores, over an epoch of this length, has stretched the memories. Of
-    /// each core its node and what its threads did. Time in which a core was idle counts as
-    /// progress without traffic.
+    /// Returns the stretch of the memories from the work of all cores over an epoch of this length.
+    /// `cores` has each core's node and the work of its threads. Time in which a core was idle
+    /// counts as progress without traffic.
     #[must_use]
     pub fn stretch(&self, length: Nanos, cores: &[(usize, Work)]) -> Stretch {
         let busy = cores.iter().filter(|(_, work)| work.progress > 0);
@@ -125,7 +125,7 @@ impl Memories {
         self.solver.solve(&responses)
     }
 
-    /// What one thread's work came to under this stretch.
+    /// Returns the verdict on one thread's work under this stretch.
     #[must_use]
     pub fn verdict(&self, work: &Work, node: usize, stretch: &Stretch) -> Verdict {
         let nanos = work.progress_nanos();
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use memweir_core::{Lines, Traffic};
 
-    /// A millisecond of progress, half of it waiting for so many lines read.
+    /// Creates a millisecond of progress, half of it waiting for this number of lines read.
     fn work(lines: u64) -> Work {
         let mut traffic = [Traffic::default(); MAX_MEDIA];
         traffic[0].reads = Lines(lines);
@@ -186,12 +186,12 @@ mod tests {
     #[test]
     fn above_it_the_capacity_is_served_and_the_rest_is_debt() {
         let memories = memories(10.0);
-        // Two of 8 GB/s want 16 of 10: both run at 10/16, a millisecond takes 1.6.
+        // Two of 8 GB/s ask for 16 of 10: both run at 10/16, and a millisecond takes 1.6.
         let stretch = memories.stretch(MS, &[(0, work(125_000)), (0, work(125_000))]);
         let verdict = memories.verdict(&work(125_000), 0, &stretch);
         assert!((verdict.speed - 0.625).abs() < 1e-9, "{verdict:?}");
         assert!((verdict.debt - 0.6e6).abs() < 1.0, "{verdict:?}");
-        // Who has no traffic is not slowed down.
+        // A task without traffic is not slowed down.
         let calm = memories.verdict(&Work { stalled: 0, ..work(0) }, 0, &stretch);
         assert!((calm.speed - 1.0).abs() < 1e-9);
     }

@@ -1,8 +1,8 @@
 //! The emulated machine: cores, the operating system on them, and the clock.
 //!
 //! The operating system is that of the simulator. Its tasks are the threads of the jobs; a thread
-//! that blocks or sleeps leaves its core, and one that can run again is woken at the end of the
-//! step in which that happened.
+//! that blocks or sleeps leaves its core, and a thread that can run again is woken at the end of
+//! the step in which it becomes ready.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::cores::Cores;
 use crate::epoch::Memories;
 use crate::threads::{Glance, Threads};
 
-/// Lengths of time that emulation divides time into.
+/// The division of time in an emulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grain {
-    /// How often contention is computed.
+    /// Time between two computations of contention.
     pub epoch: Nanos,
-    /// The longest turn: how finely cores interleave in the shared cache.
+    /// Longest turn: the granularity at which cores interleave in the shared cache.
     pub step: Nanos,
 }
 
@@ -32,12 +32,12 @@ impl Default for Grain {
     }
 }
 
-/// Who may run.
+/// Jobs that may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
     /// Every job.
     Everybody,
-    /// These.
+    /// These jobs.
     Only(HashSet<u32>),
 }
 
@@ -50,10 +50,10 @@ impl Allowed {
     }
 }
 
-/// How a thread stands with the operating system.
+/// State of a thread in the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seat {
-    /// It does not know that the thread can run.
+    /// On no core and in no queue.
     Away,
     /// On a core or in a queue.
     Runnable,
@@ -65,14 +65,14 @@ struct Known {
     seat: Seat,
 }
 
-/// How a wait for something to do ended.
+/// Result of a look at the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Somebody runs.
+    /// At least one thread is runnable.
     Busy,
-    /// Everybody sleeps, the first until then.
+    /// No thread is runnable; the first one wakes at this time.
     WakesAt(Nanos),
-    /// Everybody waits for something outside.
+    /// All threads wait for an event outside of the machine.
     Outside,
 }
 
@@ -90,11 +90,12 @@ pub struct Machine<T: Threads> {
     alive: HashSet<u32>,
 }
 
-/// Time of the host for which everybody waits in vain before virtual time goes on.
+/// Host time slept while all threads wait for an outside event; virtual time then advances by as
+/// much.
 const PACE: Duration = Duration::from_micros(500);
 
 impl<T: Threads> Machine<T> {
-    /// An idle machine of this shape on which nobody may run yet.
+    /// Creates an idle machine of this shape on which no job may run yet.
     pub fn new(shape: &Shape, cores: u32, grain: Grain, seed: u64, threads: T) -> Self {
         let nodes = || shape.core_nodes().take(cores as usize);
         let processor = Box::new(Cores::new(nodes(), Memories::new(shape), threads));
@@ -112,7 +113,7 @@ impl<T: Threads> Machine<T> {
         }
     }
 
-    /// Virtual time since the machine was switched on.
+    /// Returns the virtual time since the machine was switched on.
     pub fn now(&mut self) -> Nanos {
         Nanos(self.cores().now() as u64)
     }
@@ -121,23 +122,24 @@ impl<T: Threads> Machine<T> {
         self.kernel.processor()
     }
 
-    /// The threads.
+    /// Returns the threads.
     pub fn threads(&mut self) -> &T {
         self.cores().threads()
     }
 
-    /// Time that the threads of a job have been on cores.
+    /// Returns the time that the threads of a job have been on cores.
     pub fn cpu_time(&mut self, job: JobId) -> Nanos {
         Nanos(self.cores().cpu_time(job.0) as u64)
     }
 
-    /// Whether a job has threads.
+    /// Returns true if a job has threads.
     pub fn has_threads(&mut self, job: JobId) -> bool {
         self.look(Glance::Long);
         self.alive.contains(&job.0)
     }
 
-    /// Nobody runs; to switch takes the time that it takes a batch scheduler.
+    /// Blocks all jobs, and keeps the cores idle for the time that a batch scheduler takes to
+    /// switch.
     pub fn block_all(&mut self) {
         self.kernel.block_all();
         for known in self.known.values_mut() {
@@ -148,14 +150,14 @@ impl<T: Threads> Machine<T> {
         self.cores().pause(switch);
     }
 
-    /// A job may run besides those that may already.
+    /// Allows a job in addition to those that may already run.
     pub fn admit(&mut self, job: JobId) {
         if let Allowed::Only(jobs) = &mut self.allowed {
             jobs.insert(job.0);
         }
     }
 
-    /// These run, and nobody else.
+    /// Allows these jobs, and no others.
     pub fn allow(&mut self, allowed: Allowed) {
         for (thread, known) in &mut self.known {
             let job = self.kernel.processor().task(known.task).view.job;
@@ -177,8 +179,8 @@ impl<T: Threads> Machine<T> {
         self.allowed = allowed;
     }
 
-    /// Lets virtual time pass, at most until `until` and at most one epoch in which somebody runs.
-    /// True if a job has lost its last thread: then time has stopped there.
+    /// Advances virtual time, at most to `until` and at most by one epoch in which a thread runs.
+    /// Returns true if a job has lost its last thread: then time has stopped there.
     pub fn advance(&mut self, until: Nanos) -> bool {
         let mut glance = Glance::Long;
         while self.now() < until && self.now() < self.epoch_end() {
@@ -191,7 +193,7 @@ impl<T: Threads> Machine<T> {
             let now = self.now();
             let step = match next {
                 Next::Busy => (now + self.grain.step).min(until).min(self.epoch_end()),
-                // Nothing can happen before.
+                // Nothing can happen before that time.
                 Next::WakesAt(time) => time.clamp(now + Nanos(1), until),
                 Next::Outside => {
                     std::thread::sleep(PACE);
@@ -220,7 +222,7 @@ impl<T: Threads> Machine<T> {
         self.epoch_start + self.grain.epoch
     }
 
-    /// Looks at every thread: new ones become tasks, those that can run are woken.
+    /// Looks at every thread: turns new ones into tasks and wakes those that can run.
     fn look(&mut self, glance: Glance) -> Next {
         let now = self.now();
         let views = self.threads().list();
@@ -283,7 +285,7 @@ impl<T: Threads> Machine<T> {
         self.kernel.wake(&mut tasks);
     }
 
-    /// Whether the process `pid` of a job that has just been started has come to the gate.
+    /// Returns true if the process `pid` of a job that has just been started has reached the gate.
     pub fn has_started(&mut self, pid: u32) -> bool {
         let found = self.threads().list().into_iter().find(|view| view.pid == pid);
         found.is_some_and(|view| {

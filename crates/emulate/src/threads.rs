@@ -1,4 +1,4 @@
-//! What the emulated cores ask of threads. The real ones wait at a gate in their emulators.
+//! The threads' interface to the emulated cores. Real threads wait at a gate in their emulators.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,31 +8,31 @@ use memweir_linux::meter::software::SoftwareMeter;
 
 /// Threads that run in turns.
 pub trait Threads {
-    /// Every thread that lives, the oldest first.
+    /// Returns every live thread, the oldest first.
     fn list(&self) -> Vec<ThreadView>;
 
-    /// How a thread stands. `Glance::Short` may miss that a blocked thread was killed.
+    /// Returns the standing of a thread. `Glance::Short` may miss that a blocked thread was killed.
     fn standing(&self, thread: ThreadId, glance: Glance) -> Standing;
 
-    /// Its progress so far.
+    /// Returns the thread's progress so far.
     fn spent(&self, thread: ThreadId) -> Spent;
 
-    /// What its process has counted so far.
+    /// Returns the counts of its process so far.
     fn counts(&self, thread: &ThreadView) -> Counts;
 
-    /// Sets the time that programs are told.
+    /// Sets the time that programs see.
     fn set_time(&self, now: Nanos);
 
     /// Lets a thread run until its progress reaches `limit`.
     fn turn(&self, thread: ThreadId, limit: u64, caches: CoreCaches) -> Standing;
 }
 
-/// How closely a blocked thread is looked at.
+/// Thoroughness of a look at a blocked thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Glance {
-    /// Not beyond its own word.
+    /// Trusts the thread's own state.
     Short,
-    /// By asking the kernel.
+    /// Asks the kernel.
     Long,
 }
 
@@ -44,19 +44,20 @@ pub struct RealThreads {
 }
 
 impl RealThreads {
-    /// The threads behind a gate, with the meter that counts for them.
+    /// Creates the threads behind a gate, with the meter that counts for them.
     #[must_use]
     pub fn new(gate: Arc<Gate>, meter: Arc<Mutex<SoftwareMeter>>) -> Self {
         Self { gate, meter }
     }
 
-    /// The meter that counts for them.
+    /// Returns the meter that counts for them.
     pub fn meter(&self) -> MutexGuard<'_, SoftwareMeter> {
-        // A panic elsewhere leaves counters, not rules, behind.
+        // A panic elsewhere can leave wrong counts but break no invariant, so the lock stays
+        // usable.
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The gate.
+    /// Returns the gate.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate

@@ -1,10 +1,10 @@
-//! The emulated machine as the batch scheduler sees it: its clock and processes ([`World`]), what
-//! blocks jobs there ([`Blocker`]), and what counts their traffic ([`Meter`]). All three are handles
+//! The emulated machine as the batch scheduler sees it: its clock and processes ([`World`]), its
+//! blocker of jobs ([`Blocker`]), and its meter of their traffic ([`Meter`]). All three are handles
 //! on one machine.
 //!
-//! The jobs' processes are real ones of the host. That they are born in a place of their own,
-//! watched by a guardian, and signaled and buried all together is left to a real blocker and the real
-//! world, which here never block anybody.
+//! The jobs' processes are real ones of the host. A real blocker and the real world spawn them in a
+//! place of their own, watched by a guardian, and signal and reap each job's processes together;
+//! here they never block a job.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ffi::OsString;
@@ -23,18 +23,18 @@ use memweir_run::batch::{Live, Occurrence, World};
 use crate::machine::{Allowed, Machine};
 use crate::threads::RealThreads;
 
-/// Time of the host that a program is given to come to its first instruction.
+/// Host time that a program gets to reach its first instruction.
 const START: Duration = Duration::from_secs(60);
 
-/// Time of the host in which the kernel tells of a process that has ended.
+/// Host time that the kernel gets to report a process that has ended.
 const BURIAL: Duration = Duration::from_secs(5);
 
-/// Variables that programs keep of the environment. All others would make results depend on who
-/// runs an emulation, because the environment lies on a program's stack.
+/// Variables that programs keep of the environment. The environment lies on a program's stack, so
+/// any other variable would make results depend on the user who runs an emulation.
 const ENVIRONMENT: [&str; 8] =
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR", "LD_LIBRARY_PATH"];
 
-/// A machine that its three sides share.
+/// A machine that the world, the blocker and the meter share.
 #[derive(Clone)]
 pub struct SharedMachine(Arc<Mutex<Machine<RealThreads>>>);
 
@@ -54,22 +54,22 @@ impl SharedMachine {
 pub struct EmulatedWorld {
     machine: SharedMachine,
     live: Live,
-    /// First process of each job that was born and has not ended.
+    /// First process of each job that was spawned and has not ended.
     pids: HashMap<JobId, u32>,
-    /// What occurred while somebody was waiting for something else.
+    /// Occurrences that [`World::wait`] has not returned yet.
     pending: VecDeque<Occurrence>,
 }
 
 impl EmulatedWorld {
-    /// A world in which this machine's time passes.
+    /// Creates a world in which this machine's time passes.
     ///
     /// # Errors
-    /// If the kernel refuses what watching processes needs.
+    /// If the kernel refuses a resource for watching processes.
     pub fn new(machine: SharedMachine) -> io::Result<Self> {
         Ok(Self { machine, live: Live::new()?, pids: HashMap::new(), pending: VecDeque::new() })
     }
 
-    /// What has occurred in the host by now.
+    /// Collects the occurrences in the host so far.
     fn poll(&mut self) -> io::Result<()> {
         for occurrence in self.live.wait(Nanos::ZERO)? {
             if let Occurrence::Exited(job, _) = occurrence {
@@ -80,8 +80,8 @@ impl EmulatedWorld {
         Ok(())
     }
 
-    /// Waits until the kernel tells of the end of every first process that is on the machine no
-    /// more.
+    /// Waits until the kernel has reported the end of every first process that has left the
+    /// machine, at most for [`BURIAL`].
     fn bury(&mut self) -> io::Result<()> {
         let began = Instant::now();
         loop {
@@ -136,13 +136,13 @@ impl World for EmulatedWorld {
             && began.elapsed() < START
         {
             std::thread::sleep(Duration::from_micros(200));
-            // What goes wrong here goes wrong in the next wait too.
+            // An error here recurs in the next wait.
             let _ = self.poll();
         }
         Ok(())
     }
 
-    /// Cores of the machine are given out by its operating system.
+    /// Does nothing: the machine's operating system assigns the cores.
     fn bind(&mut self, _: JobId, _: &[usize]) -> io::Result<()> {
         Ok(())
     }
@@ -156,12 +156,12 @@ impl World for EmulatedWorld {
 /// Blocks jobs by giving them no turns.
 pub struct EmulatedBlocker {
     machine: SharedMachine,
-    /// Holds the processes together.
+    /// The real blocker, which keeps the processes of each job together.
     holder: Box<dyn Blocker>,
 }
 
 impl EmulatedBlocker {
-    /// A blocker of this machine's jobs, whose processes `holder` holds together.
+    /// Creates a blocker of this machine's jobs; `holder` keeps the processes of each job together.
     #[must_use]
     pub fn new(machine: SharedMachine, holder: Box<dyn Blocker>) -> Self {
         Self { machine, holder }
@@ -173,7 +173,7 @@ impl Blocker for EmulatedBlocker {
         self.holder.mechanism()
     }
 
-    /// What is born is not blocked.
+    /// Admits the job: new processes are not blocked.
     fn prepare(&mut self, job: JobId) -> Result<Birthplace, BlockError> {
         self.machine.machine().admit(job);
         self.holder.prepare(job)
@@ -203,8 +203,8 @@ impl Blocker for EmulatedBlocker {
         Ok(self.machine.machine().cpu_time(job))
     }
 
-    /// Whether the job has threads on the machine or, after a moment in which the kernel may clear
-    /// up, processes outside of it.
+    /// Returns true if the job has threads on the machine or still, after at most `BURIAL` for
+    /// the kernel to clean up, processes outside of it.
     fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
         if self.machine.machine().has_threads(job) {
             return Ok(true);
@@ -232,15 +232,16 @@ impl Blocker for EmulatedBlocker {
     }
 }
 
-/// Counts for the machine's jobs.
+/// Meter of the machine's jobs.
 pub struct EmulatedMeter {
     machine: SharedMachine,
-    /// Per job: names of the variables that the jobs file gives it.
+    /// Per job: names of the variables that the jobs file sets.
     variables: Vec<BTreeSet<OsString>>,
 }
 
 impl EmulatedMeter {
-    /// The meter of this machine, for jobs that the jobs file gives these variables.
+    /// Creates the meter of this machine; `variables` has the variables that the jobs file sets,
+    /// per job.
     #[must_use]
     pub fn new(machine: SharedMachine, variables: Vec<BTreeSet<OsString>>) -> Self {
         Self { machine, variables }

@@ -1,4 +1,4 @@
-//! The machine with threads that only pretend: what turns, sleeps, contention and blocking come to.
+//! The machine with fake threads: turns, sleeps, contention and blocking.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -14,13 +14,13 @@ use proptest::prelude::*;
 /// Femtoseconds per millisecond.
 const MS: u64 = 1_000_000_000_000;
 
-/// What a thread that pretends does one after the other.
+/// One action of a fake thread.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// So many milliseconds of progress, with so many lines read per millisecond, for which it
-    /// waits half of the time.
+    /// Milliseconds of progress, and lines read per millisecond, for which it waits half of the
+    /// time.
     Work(u64, u64),
-    /// Sleeps so many milliseconds.
+    /// Sleeps for this number of milliseconds.
     Sleep(u64),
 }
 
@@ -28,12 +28,12 @@ enum Act {
 struct Fake {
     view: ThreadView,
     acts: Vec<Act>,
-    /// Progress in the act at hand.
+    /// Progress in the current act.
     into: u64,
     spent: Spent,
     lines: u64,
     wakes: Option<Nanos>,
-    /// Turns on a core that had run somebody else.
+    /// Turns on a core that had run another thread.
     cold: u64,
 }
 
@@ -43,7 +43,7 @@ struct State {
     now: Nanos,
 }
 
-/// Threads that pretend.
+/// Fake threads.
 #[derive(Clone, Debug, Default)]
 struct Pretend(Rc<RefCell<State>>);
 
@@ -143,7 +143,7 @@ impl Threads for Pretend {
     }
 }
 
-/// A machine with so many cores before a bus of 10 GB/s, on which these jobs have come to be.
+/// Creates a machine with `cores` cores and a bus of 10 GB/s, on which these jobs have started.
 fn machine(cores: u32, jobs: &[&[Act]]) -> (Machine<Pretend>, Pretend) {
     let threads = Pretend::default();
     for (job, acts) in jobs.iter().enumerate() {
@@ -155,7 +155,7 @@ fn machine(cores: u32, jobs: &[&[Act]]) -> (Machine<Pretend>, Pretend) {
     (machine, threads)
 }
 
-/// Lets time pass until nobody is left; when each job ended, in milliseconds.
+/// Runs the machine until no job is left; returns the end of each job in milliseconds.
 fn run(machine: &mut Machine<Pretend>, jobs: usize) -> Vec<f64> {
     let mut ends = vec![f64::NAN; jobs];
     for _ in 0..100_000 {
@@ -182,7 +182,7 @@ fn near(value: f64, expected: f64, tolerance: f64) {
 
 #[test]
 fn work_alone_takes_its_progress() {
-    // A thread that is let run begins within 0.089 ms.
+    // A thread that is resumed begins within 0.089 ms.
     near(ends(2, &[&[Act::Work(50, 0)]])[0], 50.0, 0.2);
 }
 
@@ -198,7 +198,7 @@ fn threads_share_a_core_and_take_two() {
 
 #[test]
 fn streams_beyond_the_bus_get_what_it_carries() {
-    // 125,000 lines per millisecond are 8 GB/s; two of them want 16 of 10.
+    // 125,000 lines per millisecond are 8 GB/s; two such streams ask for 16 of 10.
     let stream: &[Act] = &[Act::Work(100, 125_000)];
     let both = ends(2, &[stream, stream]);
     near(both[0], 160.0, 2.0);
@@ -252,7 +252,8 @@ fn caches_are_cold_after_another_thread() {
 
 #[test]
 fn who_pays_for_its_traffic_is_still_in_the_way_of_others() {
-    // More than the bus carries each, or nearly: they pay in turn, one runs while the other does.
+    // Each job asks for more than the bus carries, or nearly: they pay in turn, and one runs while
+    // the other pays.
     let ends = ends(3, &[&[Act::Work(208, 147_025)], &[Act::Work(192, 171_167)]]);
     // All lines of both, at 10 GB/s.
     near(ends[0], (208.0 * 147_025.0 + 192.0 * 171_167.0) * 64.0 / 10e6, 2.0);
@@ -261,7 +262,7 @@ fn who_pays_for_its_traffic_is_still_in_the_way_of_others() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Nobody is faster than alone, and the bus never carries more than it can.
+    /// No job is faster than alone, and the bus never carries more than its capacity.
     #[test]
     fn work_is_conserved(
         jobs in prop::collection::vec((5_u64..30, 0_u64..200_000), 1..5),
@@ -275,7 +276,7 @@ proptest! {
         }
         let last = ends.iter().copied().fold(0.0, f64::max);
         let bytes: f64 = jobs.iter().map(|(ms, lines)| (ms * lines * 64) as f64).sum();
-        // What the last epoch of a thread turned out to cost is not charged any more.
+        // The debt of a thread's last epoch is not charged any more.
         let uncharged = 1.0 * jobs.len() as f64;
         prop_assert!(bytes / ((last + uncharged) / 1e3) <= 10e9 * 1.01, "{bytes} in {last} ms");
         prop_assert!(last * f64::from(cores) >= jobs.iter().map(|(ms, _)| *ms as f64).sum::<f64>() - 0.1);

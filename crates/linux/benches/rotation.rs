@@ -1,11 +1,11 @@
-//! What being rotated costs a job in CPU time: alternate seconds of one batch of eight busy jobs,
-//! blocked and resumed each quantum as under `round-robin` in one, left to the operating system
-//! in the next.
+//! CPU time that rotation costs a job: alternate seconds of one batch of eight busy jobs, blocked
+//! and resumed each quantum as under `round-robin` in one second, left to the operating system in
+//! the next.
 //!
-//! Whole runs of a batch differ by several percent for reasons of the host that come and go over
-//! seconds, and a difference of half a percent drowns in them. Here the members of a pair are
-//! neighboring seconds of the same processes, there are hundreds of them, and each counts the CPU
-//! time of jobs and of this process, user and system, per unit of work that was done.
+//! Whole runs of a batch differ by several percent because of host activity that comes and goes
+//! over seconds, which hides a difference of half a percent. Here the members of a pair are
+//! neighboring seconds of the same processes, there are hundreds of pairs, and each member counts
+//! the CPU time of the jobs and of this process, user and system, per unit of work done.
 //!
 //! `cargo bench -p memweir-linux --bench rotation`; `MEMWEIR_PAIRS` is the number of pairs.
 
@@ -31,10 +31,10 @@ const QUANTUM: Duration = Duration::from_millis(100);
 const QUANTA: usize = 10;
 const PAIRS: usize = 300;
 const LEVEL: f64 = 0.95;
-/// What rotation may cost, in percent.
+/// Highest acceptable cost of rotation, in percent.
 const BUDGET: f64 = 0.5;
-/// Words of the array that a job works on: as much as a first-level cache holds, so that what a
-/// switch throws out of it is paid for.
+/// Words of the array that a job works on: as many as fit a first-level cache, so that refilling
+/// the cache after a switch is part of the cost.
 const WORDS: usize = 4096;
 /// A cache line, so that the counters of two jobs share none.
 const COUNTER_BYTES: usize = 64;
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A job: units of work without end, each told in its counter of the shared file.
+/// Runs a job: does units of work forever and counts each in the job's counter in the shared file.
 fn work(file: &str, job: usize) -> ! {
     let file = File::options().read(true).write(true).open(file).expect("the file of counters");
     let map = MmapRaw::map_raw(&file).expect("mapping the counters");
@@ -96,7 +96,7 @@ struct Batch {
     blocker: Box<dyn Blocker>,
     processes: Vec<Process>,
     counters: MmapRaw,
-    /// Of round-robin.
+    /// First job of the next round-robin choice.
     next: usize,
 }
 
@@ -107,7 +107,7 @@ struct Reading {
     work: u64,
 }
 
-/// How much more CPU time per unit of work each pair took when rotated, as the logarithm of the
+/// Returns the extra CPU time per unit of work of each pair under rotation, as the logarithm of the
 /// ratio.
 fn measure(pairs: usize) -> Result<Vec<f64>, String> {
     let mut batch = Batch::start()?;
@@ -130,7 +130,7 @@ impl Batch {
             batch.end();
             return Err(error);
         }
-        // Every job has opened the file when it has worked.
+        // A job that has done work has opened the file.
         while (0..JOBS).any(|job| counter(&batch.counters, job).load(Relaxed) == 0) {
             std::thread::sleep(QUANTUM);
         }
@@ -149,7 +149,7 @@ impl Batch {
         Ok(())
     }
 
-    /// One pair, its members taking turns at being first.
+    /// Measures one pair; its members take turns at being first.
     fn pair(&mut self, number: usize) -> Result<f64, String> {
         let (rotated, free) = if number.is_multiple_of(2) {
             let rotated = self.rotated()?;
@@ -161,13 +161,13 @@ impl Batch {
         Ok((rotated / free).ln())
     }
 
-    /// CPU seconds per unit of work, of jobs and of this process, while jobs are rotated.
+    /// Returns the CPU seconds per unit of work, of the jobs and of this process, under rotation.
     fn rotated(&mut self) -> Result<f64, String> {
         let (before, own) = (self.reading()?, own_cpu());
         let mut until = Instant::now();
         for _ in 0..QUANTA {
             self.blocker.block_all().map_err(|e| e.to_string())?;
-            // As a batch does between the two: the counters of all jobs are read.
+            // As a batch does between the two steps, read the counters of all jobs.
             self.reading()?;
             let chosen =
                 std::array::from_fn::<_, CORES, _>(|n| JobId(((self.next + n) % JOBS) as u32));
@@ -180,7 +180,7 @@ impl Batch {
         Ok((after.cpu_seconds - before.cpu_seconds + own) / (after.work - before.work) as f64)
     }
 
-    /// The same while the operating system schedules.
+    /// Returns the same while the operating system schedules.
     fn free(&mut self) -> Result<f64, String> {
         self.blocker.run_all().map_err(|e| e.to_string())?;
         let before = self.reading()?;

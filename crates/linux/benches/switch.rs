@@ -1,10 +1,10 @@
-//! How long it takes to switch 8 of 16 single-threaded busy jobs, at normal priority.
+//! Time to switch 8 of 16 single-threaded busy jobs, at normal priority.
 //!
 //! `cargo bench -p memweir-linux --bench switch` prints a table and, on the last line, the same as
-//! JSON. A switch is `block_all` plus `run_only` of the 8 jobs that stood before: the time for which
-//! the scheduler's own thread is busy. `leaf by leaf` goes through the jobs in order and flips each
-//! one's own group, with the parent thawed, so that jobs which run already compete with the rest of
-//! the switch.
+//! JSON. A switch is `block_all` plus `run_only` of the 8 jobs that were blocked before; its time
+//! is that for which the scheduler's own thread is busy. `leaf by leaf` flips each job's own group
+//! in order, with the parent thawed, so that jobs which already run compete with the rest of the
+//! switch.
 
 use std::fs::File;
 use std::io;
@@ -26,7 +26,7 @@ const SWITCHES: usize = 400;
 const WARM_UP: usize = 40;
 /// Jobs run between two switches, as in a short quantum.
 const QUANTUM: Duration = Duration::from_millis(10);
-/// What the median of the two-level switch should not exceed; part of the output.
+/// Target for the median of the two-level switch; part of the output.
 const BUDGET: Duration = Duration::from_micros(200);
 
 fn main() -> ExitCode {
@@ -38,7 +38,8 @@ fn main() -> ExitCode {
         Some("spin") => spin(),
         _ => {}
     }
-    // `cargo bench` says so; `cargo test --benches` does not, and is no time for 16 busy jobs.
+    // `cargo bench` passes this flag; `cargo test --benches` does not, and is no time for 16 busy
+    // jobs.
     if !std::env::args().any(|arg| arg == "--bench") {
         println!("run `cargo bench -p memweir-linux --bench switch` to measure");
         return ExitCode::SUCCESS;
@@ -133,7 +134,7 @@ fn measure(mechanism: Mechanism, how: How) -> Result<Vec<Duration>, String> {
             Ok(samples)
         }
     });
-    // Whatever happened, nothing may stay. Under the v1 freezer a job dies when it runs.
+    // Nothing may be left behind, whatever happened. Under the v1 freezer a job dies when it runs.
     for mut process in processes {
         let _ = process.signal(libc::SIGKILL);
         let _ = blocker.run_all();
@@ -181,7 +182,7 @@ fn start(blocker: &mut dyn Blocker, processes: &mut Vec<Process>) -> Result<(), 
         let newborn = launch(&description, &place).map_err(|error| error.to_string())?;
         blocker.born(job, newborn.pid()).map_err(|error| error.to_string())?;
         processes.push(newborn.exec().map_err(|error| error.to_string())?);
-        // So that the next one is not started against all before it.
+        // The next job must not compete with all earlier ones while it starts.
         blocker.run_only(&[]).map_err(|error| error.to_string())?;
     }
     Ok(())
@@ -221,7 +222,7 @@ impl Leaves {
     }
 }
 
-/// The group whose name begins with `own`, anywhere below `directory`.
+/// Finds the group whose name begins with `own`, anywhere below `directory`.
 fn find_group(directory: &Path, own: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(directory).ok()?.flatten();
     let groups: Vec<PathBuf> =

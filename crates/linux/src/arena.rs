@@ -1,5 +1,5 @@
-//! Huge pages whose physical addresses are known, and reads of them that are timed: what it takes
-//! to see how the memory controller places addresses.
+//! Huge pages whose physical addresses are known, and timed reads of them: the means to observe how
+//! the memory controller places addresses.
 //!
 //! Nothing here decides which addresses are read, or what latencies mean. Opening an arena pins the
 //! thread to its processor and, where transparent huge pages cannot be had, raises the pool of huge
@@ -19,13 +19,13 @@ use huge::HugePages;
 
 /// Bytes of a huge page, the smallest piece of an arena.
 pub const HUGE: Bytes = Bytes(2 << 20);
-/// Huge pages without which there is nothing to be seen.
+/// Fewest huge pages that a measurement needs.
 const FEWEST: usize = 16;
 
 /// Why memory cannot be timed here.
 #[derive(Debug, thiserror::Error)]
 pub enum ArenaError {
-    /// The processor lacks an instruction, or is none that this is written for.
+    /// The processor lacks an instruction, or its architecture is not supported.
     #[error("this processor cannot time uncached reads: {0}")]
     Processor(String),
     /// Physical addresses are hidden.
@@ -34,20 +34,20 @@ pub enum ArenaError {
          memweir as root, or give it the capability (setcap cap_sys_admin+ep)"
     )]
     Addresses,
-    /// No huge pages.
+    /// Too few huge pages.
     #[error(
         "only {got} huge pages of 2 MiB could be had, {FEWEST} are needed: free memory, allow \
          transparent huge pages (echo madvise > /sys/kernel/mm/transparent_hugepage/enabled), or \
          reserve some (echo 512 > /proc/sys/vm/nr_hugepages)"
     )]
     HugePages {
-        /// How many.
+        /// Number of huge pages obtained.
         got: usize,
     },
     /// The system refused something else.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -64,17 +64,17 @@ impl ArenaError {
 #[derive(Debug)]
 pub struct Arena {
     pages: HugePages,
-    /// Physical start of each huge page that is contiguous, and its place in the mapping, ascending.
+    /// Physical start of each contiguous huge page, and its offset in the mapping, ascending.
     places: Vec<(PhysAddr, usize)>,
     timer: timing::Timer,
     affinity: CpuSet,
 }
 
 impl Arena {
-    /// At most `bytes` of huge pages; less where the system has less.
+    /// Opens an arena of at most `bytes` of huge pages; less where the system has less.
     ///
     /// # Errors
-    /// If the processor, the rights or the memory do not suffice: with the way out.
+    /// If the processor, the privileges or the memory do not suffice; the message names the remedy.
     pub fn open(bytes: Bytes) -> Result<Self, ArenaError> {
         let timer = timing::Timer::new()?;
         let mut got = 0;
@@ -90,13 +90,13 @@ impl Arena {
         Err(ArenaError::HugePages { got })
     }
 
-    /// The physical start of each huge page, ascending.
+    /// Returns the physical start of each huge page, ascending.
     pub fn pages(&self) -> impl Iterator<Item = PhysAddr> {
         self.places.iter().map(|(start, _)| *start)
     }
 
-    /// Cycles of the time stamp counter that reading both lines once from memory takes: the median
-    /// over parts of `rounds` rounds. Nothing if an address is not in the arena.
+    /// Returns the cycles of the time stamp counter that reading both lines once from memory takes:
+    /// the median over parts of `rounds` rounds. Returns `None` if an address is not in the arena.
     pub fn time(&self, a: PhysAddr, b: PhysAddr, rounds: u32) -> Option<f64> {
         let (a, b) = (self.line(a)?, self.line(b)?);
         Some(self.timer.pair(a, b, rounds))
@@ -109,7 +109,7 @@ impl Arena {
         (within < HUGE.0).then(|| &self.pages.bytes()[place + within as usize])
     }
 
-    /// Whether every page still is where it was when the arena was opened.
+    /// Returns true if every page is still where it was when the arena was opened.
     ///
     /// # Errors
     /// If physical addresses cannot be read any more.

@@ -1,9 +1,9 @@
 //! Blocking and resuming jobs.
 //!
 //! [`open()`] chooses a mechanism by trying it and returns it as a [`Blocker`]. Cgroups of both
-//! versions are in `blocker/cgroup.rs`, signals in `blocker/sigstop.rs`, what `/proc` tells of a
-//! job's processes in `blocker/processes.rs`, the share that a batch with blocked jobs keeps beside other programs
-//! in `blocker/share.rs`. Who is blocked is decided elsewhere.
+//! versions are in `blocker/cgroup.rs`, signals in `blocker/sigstop.rs`, a job's processes as
+//! `/proc` shows them in `blocker/processes.rs`, the CPU share that a batch with blocked jobs keeps
+//! beside other programs in `blocker/share.rs`. Which jobs are blocked is decided elsewhere.
 
 mod cgroup;
 mod open;
@@ -36,7 +36,7 @@ impl Mechanism {
     pub const ALL: [(&'static str, Self); 3] =
         [("cgroup-v2", Self::CgroupV2), ("sigstop", Self::Sigstop), ("cgroup-v1", Self::CgroupV1)];
 
-    /// The name by which users force it.
+    /// Returns the name by which users force it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl fmt::Display for Mechanism {
     }
 }
 
-/// Where a job's first process is to be born.
+/// The place where a job's first process is spawned.
 #[derive(Debug)]
 pub enum Birthplace {
     /// In this cgroup v2 directory, by `clone3` with `CLONE_INTO_CGROUP`.
@@ -68,7 +68,7 @@ pub enum Birthplace {
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub struct BlockError {
-    /// What was tried, with the object's name.
+    /// The operation that failed, with the object's name.
     pub what: String,
     /// Why it failed.
     pub source: std::io::Error,
@@ -91,51 +91,51 @@ impl BlockError {
 
 /// Blocks every job of a batch but the chosen ones.
 ///
-/// Whatever happens to the process that owns a blocker, no job stays blocked: a guardian thaws.
+/// If the process that owns a blocker dies, no job stays blocked: the guardian resumes them.
 pub trait Blocker: Send {
-    /// Which mechanism this is.
+    /// Returns the mechanism of this blocker.
     fn mechanism(&self) -> Mechanism;
 
-    /// Makes the place in which `job` will be born, not blocked. Refused (`EBUSY`) between
-    /// [`block_all`](Blocker::block_all) and the next `run_*`: what is born then could not even
-    /// set itself up.
+    /// Creates the place in which `job` will be spawned, not blocked. Fails with `EBUSY` between
+    /// [`block_all`](Blocker::block_all) and the next `run_*`: a process spawned then could not
+    /// even set itself up.
     fn prepare(&mut self, job: JobId) -> Result<Birthplace, BlockError>;
 
-    /// Tells that the first process of `job` is `pid`.
+    /// Registers `pid` as the first process of `job`.
     fn born(&mut self, job: JobId, pid: i32) -> Result<(), BlockError>;
 
-    /// Step 1 of iabw section 4.1: stops every job at once. Returns without waiting for the
+    /// Stops every job at once (step 1 of iabw section 4.1). Returns without waiting for the
     /// kernel's confirmation, which can take tens of milliseconds while no user code runs.
     fn block_all(&mut self) -> Result<(), BlockError>;
 
-    /// Step 4: lets exactly these jobs run on.
+    /// Lets exactly these jobs run (step 4).
     fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError>;
 
-    /// Lets every job run on.
+    /// Lets every job run.
     fn run_all(&mut self) -> Result<(), BlockError>;
 
-    /// Sets how much of the batch will run, so that the batch competes with other programs as if
-    /// no job was blocked. Takes effect with the next [`run_only`](Blocker::run_only). By default
-    /// does nothing, for batches without competitors.
+    /// Sets the demand of the batch, so that it competes with other programs as if no job was
+    /// blocked. Takes effect with the next [`run_only`](Blocker::run_only). The default does
+    /// nothing, for batches without competitors.
     fn set_demand(&mut self, _demand: Demand) {}
 
-    /// CPU time that the job's processes have used since birth.
+    /// Returns the CPU time that the job's processes have used since the job was spawned.
     fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError>;
 
-    /// Whether any process of the job is left (children that outlive the first one count).
+    /// Returns true if any process of the job is left (children that outlive the first one count).
     fn populated(&mut self, job: JobId) -> Result<bool, BlockError>;
 
     /// Sends a signal to every process of the job. Blocked jobs receive SIGKILL at once (under the
     /// v1 freezer when the next `run_*` is called). A signal that the job handles stays pending
-    /// while it is blocked, so who wants it to act on SIGTERM lets it run; one that it does not
-    /// handle ends a frozen v2 job at once, as SIGKILL does.
+    /// while it is blocked, so a job must run to act on SIGTERM; one that it does not handle ends a
+    /// frozen v2 job at once, as SIGKILL does.
     fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError>;
 
-    /// Gives back the place of a job that is over. Fails (`EBUSY`) while processes are left in it;
-    /// the place is then given back when they are gone, at the latest by the guardian.
+    /// Releases the place of a job that is over. Fails with `EBUSY` while processes are left in it;
+    /// the place is then released when they are gone, at the latest by the guardian.
     fn retire(&mut self, job: JobId) -> Result<(), BlockError>;
 
-    /// What the user should know and has not been told yet, such as a guardian that died.
+    /// Takes the messages that the user has not seen yet, such as that a guardian died.
     fn notices(&mut self) -> Vec<String> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! Control groups as files: where they are, whose they are, how they are frozen and removed.
+//! Control groups as files: their location, ownership, freezing and removal.
 //!
 //! Everything goes through [`Files`], so that the logic above is tested on an ordinary directory
 //! tree with injected faults. Which job is blocked when is decided in [`crate::blocker`].
@@ -32,7 +32,7 @@ pub(crate) enum Version {
 }
 
 impl Version {
-    /// The file that freezes and thaws a group.
+    /// Returns the file that freezes and thaws a group.
     pub(crate) fn switch(self) -> &'static str {
         match self {
             Self::V2 => "cgroup.freeze",
@@ -40,7 +40,7 @@ impl Version {
         }
     }
 
-    /// What is written to freeze.
+    /// Returns the value that freezes a group.
     pub(crate) fn frozen(self) -> &'static str {
         match self {
             Self::V2 => "1",
@@ -48,7 +48,7 @@ impl Version {
         }
     }
 
-    /// What is written to thaw.
+    /// Returns the value that thaws a group.
     pub(crate) fn thawed(self) -> &'static str {
         match self {
             Self::V2 => "0",
@@ -56,8 +56,8 @@ impl Version {
         }
     }
 
-    /// The file that tells whether a group itself, not only one above it, is set to freeze, and
-    /// what it says then.
+    /// Returns the file that shows whether a group itself, not only one above it, is set to freeze,
+    /// and its content then.
     fn own_state(self) -> (&'static str, &'static str) {
         match self {
             Self::V2 => ("cgroup.freeze", "1"),
@@ -66,12 +66,12 @@ impl Version {
     }
 }
 
-/// Whether `error` says that a group or process is gone, which is never a failure here.
+/// Returns true if `error` means that a group or process is gone, which is never a failure here.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV | libc::ESRCH))
 }
 
-/// `Ok` for what is gone.
+/// Replaces the error that something is gone with the default value.
 pub(crate) fn unless_gone<T: Default>(result: io::Result<T>) -> io::Result<T> {
     match result {
         Err(error) if is_gone(&error) => Ok(T::default()),
@@ -98,8 +98,8 @@ pub(crate) fn thaw_owned(files: &dyn Files, version: Version, parent: &Path) -> 
     result
 }
 
-/// Removes a group with every group below it. Fails with `EBUSY` while processes are left; what
-/// could be removed is removed then.
+/// Removes a group with every group below it. Fails with `EBUSY` while processes are left; groups
+/// without processes are removed all the same.
 pub(crate) fn remove_tree(files: &dyn Files, group: &Path) -> io::Result<()> {
     let mut result = Ok(());
     for child in unless_gone(files.children(group))? {
@@ -108,7 +108,7 @@ pub(crate) fn remove_tree(files: &dyn Files, group: &Path) -> io::Result<()> {
     result.and(unless_gone(files.remove(group)))
 }
 
-/// [`remove_tree`], patient with processes that are just about to be gone.
+/// Repeats [`remove_tree`] for a while where processes are just about to end.
 pub(crate) fn remove_tree_patiently(files: &dyn Files, group: &Path) -> io::Result<()> {
     const TRIES: u32 = 6;
     let mut wait = Duration::from_millis(1);
@@ -123,8 +123,8 @@ pub(crate) fn remove_tree_patiently(files: &dyn Files, group: &Path) -> io::Resu
     remove_tree(files, group)
 }
 
-/// The processes in a group and in those below it. Processes that this pid namespace cannot name
-/// (the kernel writes 0 for them) are left out: signalling 0 would hit our own group.
+/// Returns the processes in a group and in those below it. Processes that this pid namespace cannot
+/// name (the kernel writes 0 for them) are left out: signalling 0 would hit our own group.
 pub(crate) fn pids(files: &dyn Files, group: &Path) -> io::Result<Vec<i32>> {
     let text = unless_gone(files.read(&group.join("cgroup.procs")))?;
     let mut pids: Vec<i32> =
@@ -135,7 +135,7 @@ pub(crate) fn pids(files: &dyn Files, group: &Path) -> io::Result<Vec<i32>> {
     Ok(pids)
 }
 
-/// Whether any process is in a group or below it. Zombies do not count.
+/// Returns true if any process is in a group or below it. Zombies do not count.
 pub(crate) fn populated(files: &dyn Files, version: Version, group: &Path) -> io::Result<bool> {
     match version {
         Version::V2 => {
@@ -146,7 +146,7 @@ pub(crate) fn populated(files: &dyn Files, version: Version, group: &Path) -> io
     }
 }
 
-/// CPU time of all processes that ever were in a v2 group.
+/// Returns the CPU time of all processes that were ever in a v2 group.
 pub(crate) fn cpu_time(files: &dyn Files, group: &Path) -> io::Result<Nanos> {
     let stat = files.read(&group.join("cpu.stat"))?;
     let micros = value_of(&stat, "usage_usec").ok_or_else(|| {
@@ -155,7 +155,7 @@ pub(crate) fn cpu_time(files: &dyn Files, group: &Path) -> io::Result<Nanos> {
     Ok(Nanos(micros.saturating_mul(1000)))
 }
 
-/// The lines `key number` of a flat keyed file.
+/// Returns the lines `key number` of a flat keyed file.
 pub(crate) fn flat_keyed(text: &str) -> impl Iterator<Item = (&str, u64)> {
     text.lines().filter_map(|line| {
         let (key, number) = line.split_once(' ')?;
@@ -163,7 +163,7 @@ pub(crate) fn flat_keyed(text: &str) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
-/// The number in the line of a flat keyed file that has this key.
+/// Returns the number in the line of a flat keyed file that has this key.
 fn value_of(text: &str, key: &str) -> Option<u64> {
     flat_keyed(text).find(|(name, _)| *name == key).map(|(_, number)| number)
 }
@@ -173,7 +173,7 @@ pub(crate) fn kill_all(files: &dyn Files, version: Version, group: &Path) -> io:
     if version == Version::V2 {
         match files.write(&group.join("cgroup.kill"), "1") {
             Ok(()) => return Ok(()),
-            // Kernels before 5.14, or a group that is gone: the walk sorts that out.
+            // Kernels before 5.14, or a group that is gone: the walk below handles both.
             Err(error) if is_gone(&error) => {}
             Err(error) => return Err(error),
         }
@@ -200,8 +200,8 @@ pub(crate) fn signal_all(files: &dyn Files, group: &Path, signal: i32) -> io::Re
     result
 }
 
-/// The groups below `directory`, however deep, that a memweir made, with their owners. A group
-/// comes after those inside it, which a memweir makes that is itself a job.
+/// Returns the groups below `directory`, however deep, that a memweir made, with their owners. A
+/// group comes after those inside it, which a memweir makes that is itself a job.
 pub(crate) fn owned_groups(files: &dyn Files, directory: &Path) -> Vec<(PathBuf, Owner)> {
     let mut found = Vec::new();
     // A group that is gone, or that may not be read, shows nothing.

@@ -1,7 +1,8 @@
 //! A [`Blocker`] over nothing, for tests of use cases.
 //!
-//! It obeys the contract of [`Blocker`], records every call, fails where it is told to, and reports
-//! whatever CPU times the test sets. It starts and stops no process; its birthplace is a session.
+//! It obeys the contract of [`Blocker`], records every call, fails where the test plants a fault,
+//! and reports the CPU times that the test sets. It starts and stops no process; its birthplace is
+//! a session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,7 +12,7 @@ use memweir_core::{JobId, Nanos};
 
 use crate::blocker::{Birthplace, BlockError, Blocker, Demand, Mechanism};
 
-/// One call of a [`Blocker`] method, with what it was called with.
+/// One call of a [`Blocker`] method, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// [`Blocker::prepare`].
@@ -58,7 +59,7 @@ pub enum CallKind {
 }
 
 impl Call {
-    /// Which method this is a call of.
+    /// Returns the method that was called.
     #[must_use]
     pub fn kind(&self) -> CallKind {
         match self {
@@ -108,7 +109,7 @@ pub struct FakeControl {
 }
 
 impl FakeBlocker {
-    /// A blocker that says it uses `mechanism`, and the handle that controls it.
+    /// Makes a blocker that claims to use `mechanism`, and the handle that controls it.
     #[must_use]
     pub fn new(mechanism: Mechanism) -> (Self, FakeControl) {
         let state = Arc::<Mutex<State>>::default();
@@ -136,13 +137,13 @@ impl FakeControl {
         lock(&self.state).faults.insert((kind, nth), errno);
     }
 
-    /// Every demand that [`Blocker::set_demand`] was called with.
+    /// Returns every demand that [`Blocker::set_demand`] was called with.
     #[must_use]
     pub fn demands(&self) -> Vec<Demand> {
         lock(&self.state).demands.clone()
     }
 
-    /// Sets what [`Blocker::cpu_time`] answers for a job that is prepared.
+    /// Sets the value that [`Blocker::cpu_time`] returns for a prepared job.
     pub fn set_cpu_time(&self, job: JobId, cpu_time: Nanos) {
         if let Some(job) = lock(&self.state).jobs.get_mut(&job) {
             job.cpu_time = cpu_time;
@@ -172,13 +173,13 @@ impl FakeControl {
         lock(&self.state).notices.push(text.into());
     }
 
-    /// Every call so far, failed ones included.
+    /// Returns every call so far, failed ones included.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         lock(&self.state).calls.clone()
     }
 
-    /// The jobs that run now.
+    /// Returns the jobs that run now.
     #[must_use]
     pub fn running(&self) -> BTreeSet<JobId> {
         let state = lock(&self.state);
@@ -188,7 +189,7 @@ impl FakeControl {
         state.jobs.iter().filter(|(_, job)| !job.blocked).map(|(id, _)| *id).collect()
     }
 
-    /// The jobs that are prepared and not retired.
+    /// Returns the jobs that are prepared and not retired.
     #[must_use]
     pub fn known(&self) -> BTreeSet<JobId> {
         lock(&self.state).jobs.keys().copied().collect()
@@ -267,7 +268,7 @@ impl Blocker for FakeBlocker {
         Ok(self.call(Call::Populated(job))?.job(job)?.populated)
     }
 
-    /// SIGKILL empties the job; other signals do nothing.
+    /// Empties the job at SIGKILL; other signals do nothing.
     fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError> {
         let mut state = self.call(Call::Signal(job, signal))?;
         let job = state.job(job)?;

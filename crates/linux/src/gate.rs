@@ -3,12 +3,12 @@
 //! The threads of all jobs wait at a gate in memory that they share with the coordinator
 //! (`memweir_core::softpmu::gate`). [`Gate::turn`] lets one thread run guest code up to a limit and
 //! returns when it has come to rest: at the limit, asleep in virtual time, blocked in a system
-//! call, or gone. What a thread that blocks waits for may come from another thread, which must
-//! have its turn first, so blocking is recognized by the kernel's own word for it in `/proc`. At
-//! most one thread of a process executes guest code at any time, and none without a turn; so the
-//! order of turns alone decides what programs do that depend on nothing else outside.
+//! call, or gone. A blocked thread may wait for another thread, which must have its turn first, so
+//! blocking is recognized by the state that the kernel reports in `/proc`. At most one thread of a
+//! process executes guest code at any time, and none without a turn, so the order of turns alone
+//! determines the behavior of programs that depend on nothing else outside.
 //!
-//! Which thread has the next turn, and how far, is decided in `memweir-emulate`.
+//! `memweir-emulate` decides which thread has the next turn, and how far it runs.
 
 mod host;
 mod patience;
@@ -30,17 +30,17 @@ use host::{Sleepers, wait, wake};
 use patience::Patience;
 pub use patience::{Listener, Stall};
 
-/// How long a thread is waited for before the kernel is asked what it does.
+/// Wait for a thread before the kernel is asked for its state.
 const GLANCE: Duration = Duration::from_micros(150);
 
 /// The same for a thread that is not in a system call: it computes, most of the time.
 const LONG_GLANCE: Duration = Duration::from_millis(2);
 
-/// Glances in a row at which every thread of a process waits, the one with the turn not in a system
-/// call that waits for others, after which it is taken to wait for its siblings.
+/// Consecutive glances at which every thread of a process waits, with the thread that has the turn
+/// in no system call that may block, after which that thread is taken to wait for its siblings.
 const STUCK: u32 = 3;
 
-/// A thread that was born must come to the gate within this time.
+/// Time within which a new thread must come to the gate.
 const BIRTH: Duration = Duration::from_secs(10);
 
 /// The gate of one emulation. When it is dropped, all threads run on freely.
@@ -61,14 +61,14 @@ pub struct ThreadId {
 }
 
 impl ThreadId {
-    /// The thread of the `birth`-th birth, with this record.
+    /// Returns the thread of the `birth`-th birth, with this record.
     #[must_use]
     pub fn new(birth: u64, number: u32) -> Self {
         Self { birth, number }
     }
 }
 
-/// How a thread stands that does not have the turn.
+/// State of a thread that does not have the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It can run.
@@ -84,7 +84,7 @@ pub enum Standing {
 /// A thread as the coordinator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadView {
-    /// Which it is.
+    /// Its id.
     pub thread: ThreadId,
     /// Its job, by its place in the batch.
     pub job: u32,
@@ -97,18 +97,18 @@ pub struct ThreadView {
 /// Progress of a thread, in femtoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// In all.
+    /// Total.
     pub used: u64,
-    /// Of that, waiting for memory.
+    /// Part of it spent waiting for memory.
     pub stalled: u64,
 }
 
 impl Gate {
-    /// A gate for threads whose events cost so much. Whatever programs get by chance follows from
-    /// `seed`; their clocks begin at `epoch`, counted from 1970.
+    /// Makes a gate for threads whose events have these costs. `seed` determines the random values
+    /// that programs get; their clocks begin at `epoch`, counted from 1970.
     ///
     /// # Errors
-    /// If the kernel gives no memory for it, or does not say when this process started.
+    /// If the kernel gives no memory for it, or does not report when this process started.
     pub fn new(costs: Costs, seed: u64, epoch: Nanos) -> io::Result<Self> {
         let file = SharedFile::new("memweir-gate", size_of::<GatePage>())?;
         let gate = Self { file, seed, sleepers: Sleepers::find(), patience: Patience::default() };
@@ -126,14 +126,14 @@ impl Gate {
         Ok(gate)
     }
 
-    /// The same, telling once of a thread for which it waits in vain.
+    /// Adds a listener, which is called once, for a thread for which the gate waits in vain.
     #[must_use]
     pub fn telling(mut self, listener: Listener) -> Self {
         self.patience.listener = Some(listener);
         self
     }
 
-    /// How the programs of a job find this gate.
+    /// Returns the option by which the programs of a job find this gate.
     #[must_use]
     pub fn option(&self, job: u32) -> GateOption {
         let path = self.file.path().into_os_string().into_encoded_bytes();
@@ -153,18 +153,18 @@ impl Gate {
         (same && record.state() != ThreadState::Free).then_some(record)
     }
 
-    /// Sets the virtual time that programs are told.
+    /// Sets the virtual time that programs see.
     pub fn set_time(&self, now: Nanos) {
         self.page().header.now.store(now.0, Relaxed);
     }
 
-    /// Threads that run freely because there were too many.
+    /// Returns the number of threads that run freely because there were too many.
     #[must_use]
     pub fn unruled(&self) -> u64 {
         self.page().header.unruled.load(Relaxed)
     }
 
-    /// Every thread that lives or is not buried yet, the oldest first.
+    /// Returns every thread whose record is in use, the oldest first.
     #[must_use]
     pub fn threads(&self) -> Vec<ThreadView> {
         let view = |(number, record): (usize, &ThreadRecord)| {
@@ -181,7 +181,8 @@ impl Gate {
         threads
     }
 
-    /// Progress of a thread so far; what one that is gone had made, until another takes its record.
+    /// Returns the progress of a thread so far; for a thread that is gone, its final progress until
+    /// another thread takes its record.
     #[must_use]
     pub fn spent(&self, thread: ThreadId) -> Spent {
         let record = &self.page().threads[thread.number as usize % THREADS];
@@ -191,8 +192,8 @@ impl Gate {
         Spent { used: record.used.load(Relaxed), stalled: record.stalled.load(Relaxed) }
     }
 
-    /// As [`standing`](Self::standing), taking the word of a thread that was found blocked: it
-    /// comes to the gate by itself.
+    /// Works like [`standing`](Self::standing), but takes a thread that was found blocked to be
+    /// blocked still: it comes to the gate by itself.
     pub fn standing_at_a_glance(&self, thread: ThreadId) -> Standing {
         match self.record(thread).map(ThreadRecord::state) {
             Some(ThreadState::Blocked) => Standing::Blocked,
@@ -200,8 +201,8 @@ impl Gate {
         }
     }
 
-    /// How a thread without the turn stands. Waits for one that is about to come to the gate: just
-    /// born, or on its way out of a system call.
+    /// Returns the state of a thread without the turn. Waits for a thread that is about to come to
+    /// the gate: just born, or on its way out of a system call.
     pub fn standing(&self, thread: ThreadId) -> Standing {
         let Some(record) = self.record(thread) else { return Standing::Gone };
         let began = Instant::now();
@@ -216,7 +217,7 @@ impl Gate {
                 }
                 state => {
                     let host = self.host_of(record);
-                    // What the kernel says of a thread that is at the gate by now means nothing.
+                    // The host state of a thread that has reached the gate by now means nothing.
                     if record.state.load(Acquire) != word {
                         continue;
                     }
@@ -260,8 +261,8 @@ impl Gate {
         self.standing(thread)
     }
 
-    /// Waits until every thread of a job for which its system call's end has come is at the gate:
-    /// what a call returns must not depend on what others do after that.
+    /// Waits until every thread of a job whose system call has ended is at the gate: the result of
+    /// a call must not depend on later actions of other threads.
     fn settle(&self, job: u32) {
         for record in self.page().used() {
             let of_job = record.job.load(Relaxed) == job;
@@ -278,7 +279,7 @@ impl Gate {
         }
     }
 
-    /// Waits until a thread that has the turn gives it back or is found not to need it.
+    /// Waits until the thread that has the turn gives it back or is found not to need it.
     fn attend(&self, record: &ThreadRecord) {
         let mut stuck = 0;
         let mut idle_since = Instant::now();
@@ -290,7 +291,7 @@ impl Gate {
                 ThreadState::InCall | ThreadState::Leaving => GLANCE,
                 _ => return,
             };
-            // A thread in a call changes its state without waking anybody.
+            // A thread in a call changes its state without waking the coordinator.
             let likely = state == ThreadState::InCall
                 && blocking(record.call.load(Relaxed)) == Blocking::Likely;
             if !likely && !wait(&record.state, word, glance) {
@@ -318,8 +319,8 @@ impl Gate {
         }
     }
 
-    /// Lets the threads of the same process move on that stand inside of translated code, because
-    /// the emulator takes them for running and waits for them.
+    /// Lets the sibling threads that stand inside translated code move on, because the emulator
+    /// takes them for running and waits for them.
     fn nudge_siblings(&self, record: &ThreadRecord) {
         let pid = record.pid.load(Relaxed);
         for other in self.page().used() {
@@ -341,7 +342,7 @@ impl Gate {
         }
     }
 
-    /// From now on every thread runs freely, those that will be born too.
+    /// Lets every thread run freely from now on, including those born later.
     pub fn abandon(&self) {
         let page = self.page();
         page.header.abandoned.store(1, Relaxed);
@@ -361,16 +362,16 @@ impl Drop for Gate {
     }
 }
 
-/// Whose data are in the private caches of a core.
+/// Owner of the data in a core's private caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoreCaches {
-    /// Those of the thread that has the next turn there.
+    /// The thread that has the next turn there.
     Own,
-    /// Those of another thread.
+    /// Another thread.
     Others,
 }
 
-/// Whether it is known which thread of the host has the record.
+/// Returns true if the host thread that has the record is known.
 fn is_known(record: &ThreadRecord) -> bool {
     record.tid.load(Acquire) != 0
 }

@@ -5,9 +5,9 @@
 //! knows (or continues the sessions), waits until they are empty and removes them.
 //!
 //! A blocker tells the guardian of a group or session *before* it can block anything in it, so
-//! there is no moment at which a job is blocked and nobody knows. If the guardian dies,
-//! the next call that would block starts another and tells it everything again; if that fails, the
-//! blocker blocks no more.
+//! there is no moment at which a job is blocked without the guardian's knowledge. If the guardian
+//! dies, the next call that would block starts another and tells it everything again; if that
+//! fails, the blocker blocks no more.
 //!
 //! Where jobs have groups, the guardian lives in a group of its own. Below memweir's own group, a
 //! kill of that whole group ends memweir, guardian and jobs together: a frozen v2 process dies of
@@ -15,7 +15,7 @@
 //! lies outside of memweir's and survives the kill.
 //!
 //! This file is memweir's side; `guardian/watch.rs` is the process itself, `guardian/home.rs` its
-//! group, `guardian/message.rs` what passes between them.
+//! group, `guardian/message.rs` the messages between them.
 
 mod home;
 mod message;
@@ -39,12 +39,12 @@ pub use watch::main;
 use crate::blocker::Birthplace;
 use crate::launch::{Launch, LaunchError, Process, launch};
 
-/// What the guardian writes to its standard output once it watches.
+/// Line that the guardian writes to its standard output once it watches.
 const READY: &[u8] = b"watching\n";
-/// How long a guardian may take to start on a machine that is busy.
+/// Longest time that a guardian may take to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How to start a guardian: a program and arguments with which it calls [`main`].
+/// Command that starts a guardian: a program and arguments with which it calls [`main`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The program.
@@ -54,7 +54,8 @@ pub struct Command {
 }
 
 impl Command {
-    /// This very program, even if its file has been replaced since, with these arguments.
+    /// Returns a command of this very program, even if its file has been replaced since, with these
+    /// arguments.
     pub fn this_program(args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self {
             program: PathBuf::from("/proc/self/exe"),
@@ -63,19 +64,20 @@ impl Command {
     }
 }
 
-/// What a blocker asks of its guardian.
+/// Requests of a blocker to its guardian.
 pub(crate) trait Guard: Send {
-    /// Gives something into its care. On success the guardian acts on it whatever happens next.
+    /// Puts something into its care. On success the guardian acts on it whatever happens next.
     fn watch(&mut self, message: Message) -> io::Result<()>;
 
-    /// Sees that the guardian lives, and replaces it if not. Returns what the user should know.
+    /// Checks that the guardian lives, and replaces it if not. Returns a message for the user if it
+    /// did.
     fn check(&mut self) -> io::Result<Option<String>>;
 
     /// Ends the guardian: nothing is left to care for.
     fn goodbye(&mut self);
 }
 
-/// A running guardian. Dropped without goodbye, it takes care of what it was told.
+/// A running guardian. Dropped without a goodbye, it acts on everything that it was told.
 #[derive(Debug)]
 pub struct Guardian {
     command: Command,
@@ -119,7 +121,7 @@ fn failure(command: &Command, source: io::Error) -> LaunchError {
 }
 
 impl Guardian {
-    /// The guardian's process id.
+    /// Returns the guardian's process id.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.watcher.process.pid()
@@ -143,7 +145,7 @@ impl Guard for Guardian {
         let how = match self.watcher.process.try_wait() {
             Ok(None) => return Ok(None),
             Ok(Some(exit)) => format!("exit code {}", exit.code()),
-            // Somebody in this program waits for every child.
+            // Another part of this program waits for every child.
             Err(error) => error.to_string(),
         };
         self.restart()?;
@@ -181,7 +183,7 @@ impl Watcher {
             private: None,
         };
         let process = launch(&description, &Birthplace::Session)?.exec()?;
-        // Our copies of its ends: with these open its death would go unnoticed.
+        // Closes our copies of its ends: with these open its death would go unnoticed.
         drop(description);
         let mut watcher = Self { process, pipe: pipe.into() };
         let owner = Message::Owner(std::process::id() as i32);
@@ -204,7 +206,7 @@ impl Watcher {
     }
 }
 
-/// Waits for the guardian's word that it watches.
+/// Waits for the guardian's message that it watches.
 fn read_ready(mut output: File) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let mut got = Vec::new();

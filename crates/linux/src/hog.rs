@@ -1,7 +1,7 @@
 //! Hog (X1): kernels that put a steady, adjustable load on the memory bus.
 //!
-//! Only the loops that touch memory live here. What a run of them means (bandwidth, speedup,
-//! segments) is `memweir-run`'s business.
+//! Only the loops that touch memory live here. `memweir-run` interprets a run of them (bandwidth,
+//! speedup, segments).
 
 use std::io;
 
@@ -9,7 +9,7 @@ use memmap2::{Advice, MmapMut};
 use memweir_core::{Bytes, LINE_BYTES, Lines};
 use serde::{Deserialize, Serialize};
 
-/// What one step of Hog does to memory.
+/// Memory accesses of one step of Hog.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -31,7 +31,7 @@ impl Kernel {
     /// Every kernel, the paper's first.
     pub const ALL: [Self; 3] = [Self::Copy, Self::Read, Self::Stream];
 
-    /// The name, as it is written on the command line and in `platform.toml`.
+    /// Returns the name, as it is written on the command line and in `platform.toml`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Kernel {
         }
     }
 
-    /// Lines that one step reads from memory, reads for ownership included.
+    /// Returns the lines that one step reads from memory, reads for ownership included.
     #[must_use]
     pub fn lines_read(self) -> u64 {
         match self {
@@ -50,7 +50,7 @@ impl Kernel {
         }
     }
 
-    /// Lines that one step eventually writes back to memory.
+    /// Returns the lines that one step eventually writes back to memory.
     #[must_use]
     pub fn lines_written(self) -> u64 {
         match self {
@@ -64,7 +64,7 @@ impl Kernel {
 /// microseconds without idling.
 pub const CHUNK: u64 = 1 << 14;
 
-/// Two arrays and a place in them: the state of one running hog.
+/// Two arrays and a position in them: the state of one running hog.
 #[derive(Debug)]
 pub struct Hog {
     kernel: Kernel,
@@ -75,8 +75,8 @@ pub struct Hog {
 }
 
 impl Hog {
-    /// Two arrays of `array` bytes each, every page touched. For memory accesses alone, an array
-    /// must be about twice as large as the last-level cache (iabw section 2.2).
+    /// Allocates two arrays of `array` bytes each, every page touched. For every access to reach
+    /// memory, an array must be about twice as large as the last-level cache (iabw section 2.2).
     ///
     /// # Errors
     /// The system's, and `InvalidInput` for an array of less than one line.
@@ -96,19 +96,19 @@ impl Hog {
         })
     }
 
-    /// The kernel that this hog runs.
+    /// Returns the kernel that this hog runs.
     #[must_use]
     pub fn kernel(&self) -> Kernel {
         self.kernel
     }
 
-    /// Goes on with another kernel on the same arrays.
+    /// Continues with another kernel on the same arrays.
     pub fn switch_to(&mut self, kernel: Kernel) {
         self.kernel = kernel;
     }
 
-    /// Does `count` steps, one line each, with `idle` nops after each, where the last call left
-    /// off; wraps around at the end of the arrays.
+    /// Does `count` steps, one line each, with `idle` nops after each, from where the last call
+    /// left off; wraps around at the end of the arrays.
     pub fn steps(&mut self, count: u64, idle: u32) {
         let mut left = count;
         while left > 0 {
@@ -127,15 +127,15 @@ impl Hog {
         }
     }
 
-    /// Lines that `steps` steps move between cache and memory.
+    /// Returns the lines that `steps` steps move between cache and memory.
     #[must_use]
     pub fn lines_moved(&self, steps: u64) -> Lines {
         Lines(steps * (self.kernel.lines_read() + self.kernel.lines_written()))
     }
 }
 
-/// Memory with a page of its own behind every address: untouched anonymous pages all map to the
-/// one zero page, which fits into any cache.
+/// Maps memory with a page of its own behind every address: untouched anonymous pages all map to
+/// the one zero page, which fits into any cache.
 fn resident(length: usize) -> io::Result<MmapMut> {
     let mut memory = MmapMut::map_anon(length)?;
     // Huge pages keep address translation from being the bottleneck. Kernels without them refuse.
@@ -152,7 +152,7 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// The loops, in assembly so that what they do to the bus does not depend on how memweir was
+/// The loops, in assembly so that their load on the bus does not depend on how memweir was
 /// compiled: a table of idle nops stays valid between builds.
 #[cfg(target_arch = "x86_64")]
 mod arch {
@@ -192,7 +192,7 @@ mod arch {
         };
     }
 
-    /// Lines in both slices; the loops count down from it, so it must not be zero.
+    /// Returns the lines in both slices; the loops count down from it, so it must not be zero.
     fn lines(source: &[u8], target: &[u8]) -> u64 {
         assert!(source.len() == target.len() && source.len().is_multiple_of(LINE_BYTES as usize));
         source.len() as u64 / LINE_BYTES
@@ -241,7 +241,7 @@ mod arch {
             return;
         }
         // SAFETY: the loop reads 64 bytes at each of `lines` lines of `source` and writes 64 bytes
-        // at as many of `target`; `lines` checked that both slices are that long. The moves bear
+        // at as many of `target`; `lines` checked that both slices are that long. The moves accept
         // any alignment. All registers used are declared, no stack is.
         unsafe {
             line_loop!(

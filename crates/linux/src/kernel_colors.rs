@@ -1,12 +1,12 @@
-//! The address map of a kernel that colors pages itself (`kernel/bank-color`). What the text of a
-//! map means is not known here.
+//! The address map of a kernel that colors pages itself (`kernel/bank-color`). The text of a map is
+//! opaque here.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::preload::Lack;
 
-/// Where the kernel takes its map.
+/// File through which the kernel takes its map.
 const MAP: &str = "/sys/kernel/mm/page_color/map";
 
 /// The map that the kernel colors pages by.
@@ -16,7 +16,7 @@ pub struct KernelMap {
 }
 
 impl KernelMap {
-    /// That of the running kernel.
+    /// Opens the map of the running kernel.
     ///
     /// # Errors
     /// If it has none, or keeps it from this process.
@@ -24,7 +24,7 @@ impl KernelMap {
         Self::at(MAP.into())
     }
 
-    /// That behind `file`, for tests.
+    /// Opens the map behind `file`, for tests.
     ///
     /// # Errors
     /// If there is no such file, or it cannot be read.
@@ -43,7 +43,7 @@ impl KernelMap {
         }
     }
 
-    /// The map in use; nothing if none is loaded.
+    /// Returns the map in use; an empty text if none is loaded.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -51,13 +51,13 @@ impl KernelMap {
         std::fs::read_to_string(&self.file)
     }
 
-    /// Replaces the map in use; an empty one takes it away.
+    /// Replaces the map in use; an empty text removes it.
     ///
     /// # Errors
     /// If a control group or a thread is colored by the map in use, or the kernel refuses the new
     /// one, for which its log has the reason.
     pub fn load(&self, text: &str) -> Result<(), Lack> {
-        // The kernel takes one write as one map, and needs one for none.
+        // The kernel takes one write as one map, so removal needs a write of at least one byte.
         let text = if text.is_empty() { "\n" } else { text };
         std::fs::write(&self.file, text).map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => Lack::new(

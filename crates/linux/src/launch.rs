@@ -1,14 +1,13 @@
-//! Starting a job: its command with everything that its process is born with.
+//! Starting a job: its command and the initial state of its process.
 //!
 //! A start has two steps. [`launch`] makes the process in its [`Birthplace`] and leaves it waiting
 //! at a gate, with its files, directory, session and CPUs set up, so that meters can be attached
-//! before the program's first instruction. [`Newborn::exec`] opens the gate. Whoever dies in
+//! before the program's first instruction. [`Newborn::exec`] opens the gate. If memweir dies in
 //! between, no half-made process stays: a newborn whose gate is closed exits.
 //!
-//! What a child needs is laid out in `launch/prepare.rs`, what it does before exec is in
-//! `launch/child.rs`, directories that are private to it in `launch/private.rs`, what is known of a
-//! running process in `launch/process.rs`, finding programs in `launch/program.rs`. Blocking is not
-//! here.
+//! The data that a child needs is laid out in `launch/prepare.rs`, its steps before exec are in
+//! `launch/child.rs`, directories that are private to it in `launch/private.rs`, a running process
+//! in `launch/process.rs`, the search for programs in `launch/program.rs`. Blocking is not here.
 
 mod child;
 pub(crate) mod limits;
@@ -59,7 +58,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A command with nothing to read, nowhere to write, no environment and no other wishes.
+    /// Makes a command with empty input, discarded output, no environment and no other requests.
     pub fn silent(program: PathBuf, argv: Vec<OsString>) -> io::Result<Self> {
         let null = || File::options().read(true).write(true).open("/dev/null");
         Ok(Self {
@@ -80,11 +79,11 @@ impl Launch {
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub struct LaunchError {
-    /// What was tried, with the object's name.
+    /// The operation that failed, with the object's name.
     pub what: String,
     /// Why it failed.
     pub source: io::Error,
-    /// What the user can do about it, where that is known.
+    /// The user's remedy, where one is known.
     pub help: Option<String>,
 }
 
@@ -101,7 +100,7 @@ impl LaunchError {
 /// the birthplace must not be blocked.
 ///
 /// A job born in a [`Birthplace::Session`] gets SIGCONT when the *thread* that calls this ends, so
-/// that should be the one that schedules.
+/// that must be the scheduling thread.
 ///
 /// # Errors
 ///
@@ -133,7 +132,7 @@ pub struct Newborn {
 }
 
 impl Newborn {
-    /// Its process id, which is also its session's.
+    /// Returns its process id, which is also its session's.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.process.as_ref().map_or(0, Process::pid)
@@ -165,7 +164,7 @@ impl Newborn {
         Ok(self.process.take().expect("the process is handed out once"))
     }
 
-    /// The next thing that the child has to say; `None` when it has closed its end.
+    /// Reads the next report of the child; `None` when it has closed its end.
     fn next_report(&mut self) -> Result<Option<Report>, LaunchError> {
         let mut bytes = [0; Report::SIZE];
         match self.reports.read_exact(&mut bytes) {

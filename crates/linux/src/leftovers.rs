@@ -1,8 +1,8 @@
 //! Cleaning up after a memweir that died together with its guardian.
 //!
-//! Groups carry their owner in their names, so a later start finds those of the dead, thaws them
-//! and removes what is empty. Jobs that SIGSTOP blocked leave no such trace: their first processes
-//! are resumed by the kernel (`PR_SET_PDEATHSIG`), their guardian resumes the others.
+//! Groups carry their owner in their names, so a later start finds those of dead memweirs, thaws
+//! them and removes the empty ones. Jobs that SIGSTOP blocked leave no such trace: the kernel
+//! resumes their first processes (`PR_SET_PDEATHSIG`), their guardian resumes the others.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,13 @@ use crate::owner::{KernelProc, Owner, OwnerState};
 /// Most processes of a group to name.
 const NAMED: usize = 5;
 
-/// Every group that a memweir has made, dead or alive, wherever in the hierarchies it lies.
+/// Returns every group that a memweir has made, dead or alive, wherever in the hierarchies it lies.
 #[must_use]
 pub fn groups() -> Vec<PathBuf> {
     tops().flat_map(|(_, top)| cgroup::owned_groups(&KernelFiles, &top)).map(|g| g.0).collect()
 }
 
-/// The tops of the hierarchies in which memweir makes groups.
+/// Returns the tops of the hierarchies in which memweir makes groups.
 fn tops() -> impl Iterator<Item = (Version, PathBuf)> {
     // Where nothing is mounted, nothing was left.
     HierarchyKind::ALL
@@ -63,7 +63,7 @@ fn clean_below(files: &dyn Files, version: Version, top: &Path) -> Vec<String> {
         .collect()
 }
 
-/// What runs in a group, for people.
+/// Names the processes that run in a group, for messages.
 fn still_running(files: &dyn Files, group: &Path) -> String {
     let pids = cgroup::pids(files, group).unwrap_or_default();
     let mut names: Vec<String> = pids

@@ -1,9 +1,8 @@
 //! The Linux mechanisms under memweir.
 //!
-//! Every system call and every `unsafe` block of the host side lives here: starting jobs,
-//! blocking and resuming them, counting their memory traffic. Use cases see two traits,
-//! [`Blocker`] and [`Meter`], each of which has a fake that injects faults. Nothing here decides
-//! who runs.
+//! Every system call and every `unsafe` block of the host side lives here: starting jobs, blocking
+//! and resuming them, counting their memory traffic. Use cases see two traits, [`Blocker`] and
+//! [`Meter`], each of which has a fake that injects faults. Nothing here decides which jobs run.
 
 pub mod arena;
 pub mod blocker;

@@ -1,8 +1,8 @@
-//! Which memories this machine has, as sysfs tells: NUMA nodes, memory that is a device (DAX), and
-//! CXL memory.
+//! The memories of this machine, as sysfs reports them: NUMA nodes, memory that is a device (DAX),
+//! and CXL memory.
 //!
-//! What they are good for is not said here, and nothing is measured: how fast they are sysfs tells on
-//! few machines.
+//! Their suitability is not judged here, and nothing is measured: few machines report their speed
+//! in sysfs.
 
 use std::path::Path;
 
@@ -16,14 +16,13 @@ use crate::topology::parse_cpu_list;
 pub struct MemoryNode {
     /// Its number.
     pub number: usize,
-    /// How much it has.
+    /// Its capacity.
     pub size: Bytes,
-    /// Whether CPUs belong to it. Memory of a node without is of another kind than theirs, slower as a
-    /// rule.
+    /// True if CPUs belong to it. A node without CPUs has another kind of memory, slower as a rule.
     pub has_cpus: bool,
 }
 
-/// What is behind memory that the firmware or a driver offers as a device.
+/// The kind of memory behind a device that the firmware or a driver offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// A CXL region.
@@ -32,29 +31,29 @@ pub enum Backing {
     Persistent,
     /// Memory that the firmware has set aside for a purpose, such as HBM.
     SetAside,
-    /// Sysfs does not tell.
+    /// Sysfs does not say.
     Unknown,
 }
 
 /// Memory that programs map, or that a driver adds to the system's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaxDevice {
-    /// How the kernel calls it: `dax0.0`.
+    /// Its name in the kernel: `dax0.0`.
     pub name: String,
-    /// How much it has.
+    /// Its capacity.
     pub size: Bytes,
-    /// What is behind it.
+    /// The memory behind it.
     pub backing: Backing,
-    /// The NUMA node that it is, or would be once it is memory of the system.
+    /// The NUMA node that it is, or would be once it is system memory.
     pub node: Option<usize>,
-    /// Whether it is memory of the system.
+    /// True if it is system memory.
     pub is_system_ram: bool,
 }
 
 /// A CXL memory expander.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CxlMemory {
-    /// How the kernel calls it: `mem0`.
+    /// Its name in the kernel: `mem0`.
     pub name: String,
     /// Volatile and persistent capacity together.
     pub size: Bytes,
@@ -72,13 +71,13 @@ pub struct Memories {
 }
 
 impl Memories {
-    /// Those of this machine. What sysfs does not tell is left out.
+    /// Returns the memories of this machine, without those that sysfs does not report.
     #[must_use]
     pub fn here() -> Self {
         Self::of(&KernelFiles, Path::new("/sys"))
     }
 
-    /// Those of the machine whose sysfs is at `sys`.
+    /// Returns the memories of the machine whose sysfs is at `sys`.
     pub(crate) fn of(files: &impl Files, sys: &Path) -> Self {
         let sysfs = Sysfs { files, sys };
         Self {
@@ -88,7 +87,7 @@ impl Memories {
         }
     }
 
-    /// What is behind a node, if a device was made memory of the system there.
+    /// Returns the memory behind a node, if a device was made system memory there.
     #[must_use]
     pub fn backing(&self, node: usize) -> Option<Backing> {
         let is_it = |dax: &&DaxDevice| dax.is_system_ram && dax.node == Some(node);
@@ -102,7 +101,8 @@ struct Sysfs<'a, F> {
 }
 
 impl<F: Files> Sysfs<'_, F> {
-    /// What is in a directory under `prefix` and a number, in the order of the numbers.
+    /// Reads the entries of a directory that are named `prefix` and a number, in the order of the
+    /// numbers.
     fn each<T>(
         &self,
         directory: &str,
@@ -129,7 +129,7 @@ impl<F: Files> Sysfs<'_, F> {
         self.text(path, name)?.trim().parse().ok()
     }
 
-    /// A node with memory; those that may be plugged in have none.
+    /// Reads a node with memory; nodes for hot-plugged memory have none yet.
     fn node(&self, path: &Path, name: &str) -> Option<MemoryNode> {
         let size = amount(&self.text(path, "meminfo")?, "MemTotal").filter(|size| size.0 > 0)?;
         let cpus = parse_cpu_list(&self.text(path, "cpulist")?)?;
@@ -142,7 +142,7 @@ impl<F: Files> Sysfs<'_, F> {
             let link = self.files.read_link(path).ok();
             link.map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
         };
-        // Where the device hangs in the tree says what is behind it.
+        // The device's place in the tree shows the memory behind it.
         let place = link(path);
         let hangs = |below: &str| place.split('/').any(|part| part.starts_with(below));
         let backing = match () {
@@ -172,20 +172,20 @@ impl<F: Files> Sysfs<'_, F> {
     }
 }
 
-/// Memory of a node of this machine that holds nothing.
+/// Returns the free memory of a node of this machine.
 #[must_use]
 pub fn free_on(node: usize) -> Option<Bytes> {
     let meminfo = format!("/sys/devices/system/node/node{node}/meminfo");
     amount(&std::fs::read_to_string(meminfo).ok()?, "MemFree")
 }
 
-/// Memory of this machine that programs could get now.
+/// Returns the memory of this machine that programs could get now.
 #[must_use]
 pub fn available() -> Option<Bytes> {
     amount(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
 }
 
-/// From lines such as `Node 1 MemTotal:  24684100 kB` and `MemAvailable:   24145208 kB`.
+/// Parses lines such as `Node 1 MemTotal:  24684100 kB` and `MemAvailable:   24145208 kB`.
 fn amount(meminfo: &str, what: &str) -> Option<Bytes> {
     let kib = meminfo.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;

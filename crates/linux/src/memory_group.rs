@@ -1,5 +1,5 @@
-//! A control group of memweir's own for the memory of one program and all that it starts. What is
-//! set in it, and what its counters mean, its users know; blocking is [`crate::blocker`]'s.
+//! A control group of memweir's own for the memory of one program and its descendants. Callers know
+//! its settings and the meaning of its counters; blocking is [`crate::blocker`]'s.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -23,16 +23,16 @@ pub struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// Makes a group with the memory controller. `name` is for people who list groups. What a memweir
-    /// that died has left behind is removed first.
+    /// Makes a group with the memory controller, after removing those that dead memweirs have left
+    /// behind. `name` is for people who list groups.
     ///
     /// # Errors
-    /// If there is no unified hierarchy, or no group in it where that is allowed.
+    /// If there is no unified hierarchy, or no place in it where a group may be made.
     pub fn create(name: &str) -> Result<Self, Lack> {
         let hierarchy = locate(HierarchyKind::Unified).ok().flatten().ok_or_else(|| {
             Lack::new("no unified hierarchy of control groups is mounted", "mount cgroup2")
         })?;
-        // What could not be removed is told by `memweir run`, which is about groups.
+        // `memweir run`, which is about groups, reports those that could not be removed.
         let _ = leftovers::clean();
         Self::create_below(Arc::new(KernelFiles), &hierarchy.candidates(), name)
     }
@@ -67,7 +67,7 @@ impl MemoryGroup {
     /// Writes a setting: `memory.max`, or another file of the group.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn set(&self, file: &str, value: &str) -> io::Result<()> {
         self.files.write(&self.path.join(file), value)
     }
@@ -75,12 +75,12 @@ impl MemoryGroup {
     /// Reads a file of the group.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn read(&self, file: &str) -> io::Result<String> {
         self.files.read(&self.path.join(file))
     }
 
-    /// The counters of `memory.stat` or another file of such lines, by the kernel's names.
+    /// Reads the counters of `memory.stat` or another flat keyed file, by the kernel's names.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -89,7 +89,8 @@ impl MemoryGroup {
         Ok(cgroup::flat_keyed(&text).map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
-    /// Makes the process that `command` starts, and so all that it starts, a member from its birth.
+    /// Makes the process that `command` starts, and so all its descendants, a member from its
+    /// birth.
     ///
     /// # Errors
     /// If members cannot be added to the group.
@@ -166,7 +167,7 @@ mod tests {
         let mut command = Command::new("true");
         group.bear(&mut command).unwrap();
         assert!(command.status().unwrap().success());
-        // A file that is no group's keeps what was written to it.
+        // An ordinary file keeps the text that was written to it.
         assert_eq!(group.read("cgroup.procs").unwrap(), "0");
         std::fs::write(group.path.join("cgroup.procs"), "").unwrap();
     }

@@ -1,7 +1,8 @@
-//! Counting what jobs do to memory.
+//! Counting the memory traffic of jobs.
 //!
-//! Here: the contract of every meter and what a meter says of itself. Each meter has a file of
-//! its own; the `declared` meter needs no operating system and lives in `memweir-run`.
+//! This module has the contract of every meter and the description of its capabilities. Each meter
+//! has a file of its own; the `declared` meter needs no operating system and lives in
+//! `memweir-run`.
 
 pub mod cpu;
 pub mod fake;
@@ -18,10 +19,10 @@ use memweir_core::{BytesPerSec, Counts, JobId, Nanos};
 
 use crate::launch::Launch;
 
-/// What a meter has counted for a job since the job started.
+/// One reading of a meter for a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// Cumulative counts.
+    /// Cumulative counts since the job started.
     pub counts: Counts,
     /// Instruction-pointer samples per code region **since the last reading**; empty where the
     /// meter takes none.
@@ -30,19 +31,19 @@ pub struct Reading {
     pub forecast: Option<BytesPerSec>,
 }
 
-/// What a meter sees and what it is blind to, as plain facts for reports.
+/// Capabilities and blind spots of a meter, as plain facts for reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Whether [`Counts::instructions`] is counted. Where not, it is zero and means nothing.
+    /// True if [`Counts::instructions`] is counted. Otherwise it is zero and means nothing.
     pub instructions: bool,
-    /// Whether [`Counts::writes`] is counted apart from the reads. Where not, it is zero, and
-    /// a caveat says whether `reads` leaves the writes out or carries both.
+    /// True if [`Counts::writes`] is counted apart from the reads. Otherwise it is zero, and a
+    /// caveat says whether `reads` leaves the writes out or carries both.
     pub writes: bool,
-    /// Whether readings carry samples of the instruction pointer.
+    /// True if readings carry samples of the instruction pointer.
     pub instruction_pointers: bool,
-    /// Whether traffic is counted by medium. Where not, all of it counts as the local DRAM's.
+    /// True if traffic is counted by medium. Otherwise all of it counts as the local DRAM's.
     pub media: bool,
-    /// What users should know before they trust the figures, one sentence each.
+    /// Caveats about the figures for users, one sentence each.
     pub caveats: Vec<String>,
 }
 
@@ -52,7 +53,7 @@ pub enum MeterError {
     /// The operating system refused.
     #[error("{what}: {source}")]
     Os {
-        /// What was tried, with the object's name.
+        /// The operation that failed, with the object's name.
         what: String,
         /// Why it failed.
         source: std::io::Error,
@@ -62,16 +63,16 @@ pub enum MeterError {
     Unsupported(String),
 }
 
-/// Counts for every job of a batch.
+/// A source of counts for every job of a batch.
 ///
 /// Order of calls for a job: [`prepare`](Meter::prepare), birth, [`attach`](Meter::attach), exec,
 /// any number of [`read`](Meter::read), [`detach`](Meter::detach).
 pub trait Meter: Send {
-    /// Which meter this is.
+    /// Returns the kind of this meter.
     fn kind(&self) -> MeterKind;
 
-    /// What it counts and what it is blind to. The same for the whole life of the meter, so that
-    /// a report can leave out what was never measured.
+    /// Returns its capabilities and blind spots. They are the same for the whole life of the meter,
+    /// so that a report can leave out what was never measured.
     fn capabilities(&self) -> Capabilities;
 
     /// Changes the command before birth (the software meter puts QEMU in front).
@@ -87,8 +88,8 @@ pub trait Meter: Send {
     /// jobs that have ended but are not detached. `quantum` is the span that a forecast is for.
     fn read(&mut self, job: JobId, cpu_time: Nanos, quantum: Nanos) -> Result<Reading, MeterError>;
 
-    /// What the user should know of the counts of a job, such as programs that ran uncounted. Asked
-    /// for before the job is detached.
+    /// Returns messages for the user about the counts of a job, such as programs that ran
+    /// uncounted. Called before the job is detached.
     fn notices(&self, job: JobId) -> Vec<String> {
         let _ = job;
         Vec::new()
@@ -97,8 +98,8 @@ pub trait Meter: Send {
     /// Stops counting and gives back whatever was opened.
     fn detach(&mut self, job: JobId);
 
-    /// Takes what users should be told since the last call (counts that had to be scaled, samples
-    /// that were lost), one sentence each.
+    /// Takes the messages for users since the last call (counts that had to be scaled, samples that
+    /// were lost), one sentence each.
     fn take_notices(&mut self) -> Vec<String> {
         Vec::new()
     }

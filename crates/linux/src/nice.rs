@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::cgroup::unless_gone;
 
-/// The nice value of the calling process.
+/// Returns the nice value of the calling process.
 pub(crate) fn own() -> i32 {
     of_thread(0).unwrap_or(0)
 }

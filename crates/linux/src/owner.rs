@@ -1,7 +1,7 @@
-//! Whose a group is: memweir names what it makes in shared trees after itself, so that a later
-//! start can tell what a dead one has left behind.
+//! Ownership of groups: memweir names what it makes in shared trees after itself, so that a later
+//! start can recognize the leftovers of a dead one.
 //!
-//! The rest of a name, and what is done about the dead, is up to who makes the groups.
+//! Callers that make the groups choose the rest of the names and the treatment of the dead.
 
 use std::fmt;
 use std::fs;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use crate::blocker::processes::{self, Stat};
 use crate::cgroup::is_gone;
 
-/// What is read of a proc file system, so that tests can put another in its place.
+/// Reads of a proc file system, so that tests can put another in its place.
 pub(crate) trait Proc {
-    /// A file below the root, as text.
+    /// Returns a file below the root, as text.
     fn read(&self, path: &Path) -> io::Result<String>;
-    /// What a link below the root says.
+    /// Returns the target of a link below the root.
     fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
 }
 
@@ -35,7 +35,7 @@ impl Proc for KernelProc {
     }
 }
 
-/// A memweir that made a group: its process id is not enough, since those are used again.
+/// A memweir that made a group. Its process id is not enough, since process ids are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) pid: i32,
@@ -45,28 +45,28 @@ pub(crate) struct Owner {
     pid_namespace: u64,
 }
 
-/// What is known of an owner.
+/// State of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnerState {
     Alive,
     Dead,
-    /// It lives, or lived, in another pid namespace, or cannot be asked after.
+    /// It lives, or lived, in another pid namespace, or its state cannot be read.
     Unknown,
 }
 
 impl Owner {
-    /// This process, if `pid` is its own in `proc`.
+    /// Returns the owner that this process is, if `pid` is its own in `proc`.
     pub(crate) fn of_process(proc: &impl Proc, pid: i32) -> io::Result<Self> {
         Ok(Self { pid, start_time: stat(proc, pid)?.start, pid_namespace: pid_namespace(proc)? })
     }
 
-    /// This process.
+    /// Returns the owner that this process is.
     pub(crate) fn current() -> io::Result<Self> {
         Self::of_process(&KernelProc, std::process::id() as i32)
     }
 
-    /// The owner that begins a name, and what follows it and a hyphen; `None` for names that no
-    /// memweir has given.
+    /// Splits a name into the owner that begins it and the part after the next hyphen; `None` for
+    /// names that no memweir has given.
     pub(crate) fn of_name(name: &str) -> Option<(Self, &str)> {
         let mut fields = name.strip_prefix("memweir-")?.splitn(4, '-');
         let owner = Self {
@@ -77,12 +77,12 @@ impl Owner {
         fields.next().map(|rest| (owner, rest))
     }
 
-    /// An owner as it is [displayed](fmt::Display).
+    /// Parses an owner as it is [displayed](fmt::Display).
     pub(crate) fn parse(text: &str) -> Option<Self> {
         Self::of_name(&format!("{text}-")).filter(|(_, rest)| rest.is_empty()).map(|found| found.0)
     }
 
-    /// Tells whether the owner still runs. A zombie has ended.
+    /// Returns the state of the owner. A zombie has ended.
     pub(crate) fn state(&self, proc: &impl Proc) -> OwnerState {
         if pid_namespace(proc).ok() != Some(self.pid_namespace) {
             return OwnerState::Unknown;
@@ -108,7 +108,8 @@ fn stat(proc: &impl Proc, pid: i32) -> io::Result<Stat> {
     processes::parse(&proc.read(&path)?).ok_or_else(|| odd(&path))
 }
 
-/// From `pid:[4026531836]`; zero under a kernel without namespaces, where all processes are of one.
+/// Parses `pid:[4026531836]`; zero under a kernel without namespaces, where all processes are of
+/// one.
 fn pid_namespace(proc: &impl Proc) -> io::Result<u64> {
     let path = Path::new("self/ns/pid");
     let link = match proc.read_link(path) {

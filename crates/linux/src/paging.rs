@@ -1,8 +1,8 @@
-//! What paging with direct read asks of this machine, found out by trying it: write protection by
-//! userfaultfd, private mappings of a file or device, and searching the page table. And the file of
-//! counters that the preload library adds to.
+//! Requirements of paging with direct read, found out by trying them: write protection by
+//! userfaultfd, private mappings of a file or device, and searching the page table. Also the file
+//! of counters that the preload library adds to.
 //!
-//! What follows from the answers, and the paging itself, is not here.
+//! The conclusions from the answers, and the paging itself, are not here.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use crate::preload::Lack;
 use crate::softpmu::SharedFile;
 
-/// The page that is tried.
+/// Size of the page that is tried.
 const PAGE: usize = 4096;
 
 /// `UFFD_API` and ioctls of linux/userfaultfd.h, which libc does not declare.
@@ -29,13 +29,13 @@ const UFFDIO_WRITEPROTECT: u64 = ioctl(b'\xaa', 6, 24);
 const REGISTER_WRITES: u64 = 2;
 const PROTECT: u64 = 1;
 
-/// Telling of forks before the child runs (`UFFD_FEATURE_EVENT_FORK`), for CAP_SYS_PTRACE alone.
+/// Event at a fork, before the child runs (`UFFD_FEATURE_EVENT_FORK`), for CAP_SYS_PTRACE alone.
 const FEATURE_FORK: u64 = 1 << 1;
 /// Faults on pages that the file has (`UFFD_FEATURE_MINOR_SHMEM`, Linux 5.14).
 const FEATURE_MINOR: u64 = 1 << 10;
 /// Protection of shared memory files (`UFFD_FEATURE_WP_HUGETLBFS_SHMEM`, Linux 5.19).
 const FEATURE_SHMEM: u64 = 1 << 12;
-/// Protection of pages that are not there (`UFFD_FEATURE_WP_UNPOPULATED`, Linux 6.4).
+/// Protection of pages that are not present (`UFFD_FEATURE_WP_UNPOPULATED`, Linux 6.4).
 const FEATURE_UNPOPULATED: u64 = 1 << 13;
 
 /// `PAGEMAP_SCAN` of linux/fs.h and the size of its argument.
@@ -47,16 +47,16 @@ const fn ioctl(kind: u8, number: u64, size: u64) -> u64 {
     3 << 30 | size << 16 | (kind as u64) << 8 | number
 }
 
-/// What was tried when it failed.
+/// The step of a trial that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A userfaultfd that sees faults inside system calls, too.
     Open,
-    /// What it must do: protect files' pages and pages that are not there, and tell of forks.
+    /// Its features: protecting pages of files and pages that are not present, and reporting forks.
     Features,
     /// A private mapping.
     Map,
-    /// Watching the writes to it, and protecting it.
+    /// Registration of the mapping for writes, and its protection.
     Protect,
 }
 
@@ -64,14 +64,14 @@ pub enum Step {
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Obstacle {
-    /// What was tried.
+    /// The step that failed.
     pub step: Step,
-    /// What the kernel said.
+    /// The kernel's error.
     pub error: io::Error,
 }
 
 impl Obstacle {
-    /// What the machine lacks so that `what` cannot be paged to, and what would help.
+    /// Returns the feature that the machine lacks to page to `what`, and the remedy.
     #[must_use]
     pub fn lack(&self, what: &str) -> Lack {
         let error = &self.error;
@@ -102,7 +102,7 @@ impl Obstacle {
     }
 }
 
-/// Whether memory can be paged to shared memory that belongs to no file.
+/// Checks that memory can be paged to shared memory that belongs to no file.
 ///
 /// # Errors
 /// The first step that failed.
@@ -114,8 +114,8 @@ pub fn try_memfd() -> Result<(), Obstacle> {
     try_protection(&file)
 }
 
-/// Whether the first page of `file` can be mapped privately and protected from writes, as the
-/// eviction of a page needs it. Nothing is written.
+/// Checks that the first page of `file` can be mapped privately and protected from writes, as the
+/// eviction of a page needs it. Writes nothing.
 ///
 /// # Errors
 /// The first step that failed.
@@ -139,7 +139,7 @@ fn open_userfaultfd() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new, and nobody else's.
+    // SAFETY: the descriptor is new, and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
@@ -156,7 +156,7 @@ impl Mapping {
     fn of(file: &File) -> io::Result<Self> {
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping, where the kernel likes it.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), PAGE, both, flags, file.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self(start)) }
@@ -170,10 +170,10 @@ impl Drop for Mapping {
     }
 }
 
-/// Whether the page table can be searched (`PAGEMAP_SCAN`, Linux 6.7).
+/// Checks that the page table can be searched (`PAGEMAP_SCAN`, Linux 6.7).
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's error.
 pub fn try_pagemap_scan() -> io::Result<()> {
     let pagemap = File::open("/proc/self/pagemap")?;
     let mut words = [0; PAGEMAP_SCAN_WORDS];
@@ -181,10 +181,10 @@ pub fn try_pagemap_scan() -> io::Result<()> {
     request(&pagemap, PAGEMAP_SCAN, &mut words)
 }
 
-/// Whether the file is mapped without the page cache (fsdax).
+/// Returns true if the file is mapped without the page cache (fsdax).
 ///
 /// # Errors
-/// If the kernel tells nothing about the file.
+/// If the kernel reports nothing about the file.
 pub fn is_dax(file: &File) -> io::Result<bool> {
     // SAFETY: a structure of numbers, for which zeros are values.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
@@ -197,22 +197,22 @@ pub fn is_dax(file: &File) -> io::Result<bool> {
     Ok(found.stx_attributes & libc::STATX_ATTR_DAX as u64 != 0)
 }
 
-/// Bytes that may still be written to the file system of `file`.
+/// Returns the bytes that may still be written to the file system of `file`.
 ///
 /// # Errors
-/// If the kernel does not tell.
+/// If the kernel does not report it.
 pub fn room(file: &File) -> io::Result<Bytes> {
     let found = nix::sys::statvfs::fstatvfs(file)?;
     Ok(Bytes(found.blocks_available().saturating_mul(found.fragment_size())))
 }
 
-/// The counters of a paged program, in memory that is gone with this process and the program's. Programs
-/// that are started after this process has ended do not find it, and are not paged.
+/// The counters of a paged program, in memory that vanishes with this process and the program's.
+/// Programs that start after this process has ended do not find it, and are not paged.
 #[derive(Debug)]
 pub struct CountersFile(SharedFile);
 
 impl CountersFile {
-    /// A file of counters, all zero.
+    /// Makes a file of counters, all zero.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -220,13 +220,13 @@ impl CountersFile {
         SharedFile::new("memweir-page", PAGE_COUNTERS_BYTES).map(Self)
     }
 
-    /// Where the library opens it.
+    /// Returns the path at which the library opens it.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.0.path()
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     ///
     /// # Errors
     /// If it cannot be read.

@@ -1,5 +1,6 @@
-//! What it takes to start a program with memweir's preload library: the library's file, and a program
-//! whose loader loads it. What the library then does, and what that needs of the machine, is not here.
+//! Requirements for starting a program with memweir's preload library: the library's file, and a
+//! program whose loader loads it. The library's work, and what that needs of the machine, is not
+//! here.
 
 mod program;
 
@@ -16,27 +17,27 @@ const LIBRARY: &str = "libmemweir_preload.so";
 /// Variable that names the library.
 const LIBRARY_VARIABLE: &str = "MEMWEIR_PRELOAD";
 
-/// Something that this machine lacks, and what would help.
+/// Something that this machine lacks, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}; {remedy}")]
 pub struct Lack {
-    /// What is missing.
+    /// The missing feature.
     pub reason: String,
-    /// What would help.
+    /// The remedy.
     pub remedy: String,
 }
 
 impl Lack {
-    /// What is missing, and what would help.
+    /// Names what is missing, and the remedy.
     pub fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { reason: reason.into(), remedy: remedy.into() }
     }
 }
 
-/// Why a program was not started, or what was started was not looked at.
+/// Why a program was not started, or a running one not examined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotStarted {
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     #[error(transparent)]
     Wish(#[from] Refusal),
     /// This machine cannot do it.
@@ -44,10 +45,11 @@ pub enum NotStarted {
     Machine(#[from] Lack),
 }
 
-/// The variable that makes the loader load the library, before what is asked for already, and its value.
+/// Returns the variable that makes the loader load the library, and its value, in which the library
+/// comes before the entries of this process's own.
 ///
 /// # Errors
-/// If the library is not found: where it was looked for, and how to name it.
+/// If the library is not found; the message has the places searched and the way to name it.
 pub fn variable() -> Result<(OsString, OsString), Lack> {
     let mut value = library()?.into_os_string();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
@@ -57,10 +59,10 @@ pub fn variable() -> Result<(OsString, OsString), Lack> {
     Ok(("LD_PRELOAD".into(), value))
 }
 
-/// The file of the preload library.
+/// Returns the file of the preload library.
 ///
 /// # Errors
-/// If it is not found: where it was looked for, and how to name it.
+/// If it is not found; the message has the places searched and the way to name it.
 pub fn library() -> Result<PathBuf, Lack> {
     let found = |path: PathBuf| path.canonicalize();
     if let Some(named) = std::env::var_os(LIBRARY_VARIABLE) {

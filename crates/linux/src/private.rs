@@ -37,7 +37,7 @@ impl RuntimeDirectory {
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
     }
 
-    /// The run-time directory at `path`, under the conditions of [`open`](Self::open).
+    /// Opens the run-time directory at `path`, under the conditions of [`open`](Self::open).
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -57,14 +57,14 @@ impl RuntimeDirectory {
         Ok(Self(path.to_owned()))
     }
 
-    /// Its path.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 }
 
-/// The run-time directory of a user.
+/// Returns the run-time directory of a user.
 fn place(user: u32, runtime: Option<PathBuf>) -> PathBuf {
     match runtime.filter(|path| path.is_absolute()) {
         _ if user == 0 => PathBuf::from(OF_ROOT),
@@ -104,8 +104,8 @@ pub fn read(path: &Path, limit: Bytes) -> io::Result<Vec<u8>> {
 /// replace it in any case.
 ///
 /// # Errors
-/// What is there is a symbolic link, is not a regular file, has a second name, or belongs to a
-/// third user. It is left as it is then.
+/// If the path is a symbolic link, is not a regular file, has a second name, or belongs to a third
+/// user. It is left as it is then.
 pub fn create(path: &Path) -> io::Result<File> {
     let file = without_trust(OpenOptions::new().append(true).create(true), path)?;
     let found = regular(&file)?;
@@ -158,7 +158,7 @@ fn refused(reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, reason)
 }
 
-/// The effective user of this process.
+/// Returns the effective user of this process.
 fn user() -> u32 {
     nix::unistd::geteuid().as_raw()
 }

@@ -1,4 +1,4 @@
-//! The emulator under the software PMU: finding it and the plugin, and what can run in it.
+//! The emulator under the software PMU: finding it and the plugin, and checking programs for it.
 
 pub mod program;
 
@@ -42,9 +42,9 @@ pub enum QemuError {
     /// The emulator or the plugin is missing or unfit.
     #[error("{reason}; {remedy}")]
     Missing {
-        /// What is wrong.
+        /// The problem.
         reason: String,
-        /// What would help.
+        /// The remedy.
         remedy: String,
     },
     /// The program cannot be emulated.
@@ -85,7 +85,7 @@ impl Qemu {
         Ok(qemu)
     }
 
-    /// Whether the software meter works here, for `doctor`.
+    /// Reports whether the software meter works here, for `doctor`.
     #[must_use]
     pub fn probe(paths: &QemuPaths) -> Probe {
         match Self::find(paths) {
@@ -101,7 +101,7 @@ impl Qemu {
         }
     }
 
-    /// Major and minor version of the emulator.
+    /// Returns the major and minor version of the emulator.
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.version
@@ -236,7 +236,7 @@ fn version_of(emulator: &Path) -> Result<(u32, u32), QemuError> {
     })
 }
 
-/// From `qemu-x86_64 version 7.2.22 (Debian ...)`.
+/// Parses `qemu-x86_64 version 7.2.22 (Debian ...)`.
 fn parse_version(text: &str) -> Option<(u32, u32)> {
     let (name, rest) = text.split_once(" version ")?;
     if !name.starts_with("qemu") {

@@ -1,8 +1,8 @@
 //! Recording a program's memory behavior along its own execution with the software PMU.
 //!
-//! A recording is a row of [`Chunk`]s in virtual time: what every slice of about the same number
-//! of instructions did. It knows nothing of native time; whoever lays it on the clock scales
-//! [`Chunk::cycles`].
+//! A recording is a sequence of [`Chunk`]s in virtual time: the behavior of each slice of about the
+//! same number of instructions. It knows nothing of native time; callers that lay it on the clock
+//! scale [`Chunk::cycles`].
 
 mod course;
 
@@ -23,26 +23,27 @@ use crate::qemu::{Qemu, QemuPaths};
 use crate::softpmu::{CountingPlan, JobCounters, LastLevel};
 use course::Course;
 
-/// How to record.
+/// Options of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
     /// The caches to simulate.
     pub caches: CacheHierarchy,
     /// Which pages lie in which medium.
     pub placement: Placement,
-    /// How much of the execution runs through the cache model.
+    /// The part of the execution that runs through the cache model.
     pub sampling: Sampling,
     /// Instructions per chunk, 10,000 or more. A chunk may be longer where the program touches
     /// nothing but its first-level cache.
     pub chunk_instructions: u64,
     /// Where the emulator and the plugin are, if not at the usual places.
     pub paths: QemuPaths,
-    /// What an instruction and a miss cost.
+    /// Cycles of an instruction and of the misses.
     pub cost: CostModel,
 }
 
 impl RecordOptions {
-    /// Everything in local DRAM, everything simulated, a million instructions per chunk.
+    /// Returns options with everything in local DRAM, everything simulated, a million instructions
+    /// per chunk.
     #[must_use]
     pub fn new(caches: CacheHierarchy) -> Self {
         Self {
@@ -71,13 +72,14 @@ pub struct CostModel {
 }
 
 impl Default for CostModel {
-    /// An out-of-order core of the 2020s which overlaps about half of its misses.
+    /// Returns the costs of an out-of-order core of the 2020s that overlaps about half of its
+    /// misses.
     fn default() -> Self {
         Self { instruction: 0.5, l2_hit: 6.0, llc_hit: 25.0, memory: 100.0 }
     }
 }
 
-/// Where the memory counts of a chunk come from.
+/// Source of the memory counts of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Every access went through the cache model.
@@ -90,13 +92,13 @@ pub enum Origin {
 /// One slice of the execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chunk {
-    /// What happened in it.
+    /// Its counts.
     pub counts: Counts,
-    /// How long it took, by the [`CostModel`].
+    /// Its length in cycles, by the [`CostModel`].
     pub cycles: f64,
     /// Instructions per code region in units of 1,024 (iabw section 4.2).
     pub instruction_pointers: Vec<u32>,
-    /// Where the memory counts come from.
+    /// Source of the memory counts.
     pub origin: Origin,
 }
 
@@ -107,16 +109,16 @@ pub struct Recording {
     /// process fill its chunks together. Processes at work at the same time alternate, so that
     /// the row is as long as the CPU time of all, not as the wall-clock time.
     pub chunks: Vec<Chunk>,
-    /// How the command ended.
+    /// The end of the command.
     pub status: Exit,
     /// Share of the instructions that went through the cache model and were counted, 0 to 1.
     pub sampled_share: f64,
-    /// How far the extrapolated traffic may be off. None if everything was simulated or there are
-    /// fewer than two bursts beside the start of the program.
+    /// Uncertainty of the extrapolated traffic. `None` without sampling, or if there are fewer than
+    /// two bursts beside the start of the program.
     pub sampling_error: Option<SamplingError>,
     /// The caches that were simulated.
     pub caches: CacheHierarchy,
-    /// What the user should know: parts that ran outside the emulator, chunks that were merged.
+    /// Messages for the user, such as programs that ran outside the emulator.
     pub notices: Vec<String>,
 }
 
@@ -131,7 +133,7 @@ pub struct SamplingError {
     pub share: f64,
 }
 
-/// How far a recording has come.
+/// Progress of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordProgress {
     /// Instructions so far.
@@ -158,7 +160,7 @@ pub enum RecordError {
     /// The operating system refused.
     #[error("{what}: {source}")]
     Os {
-        /// What was tried, with the object's name.
+        /// The operation that failed, with the object's name.
         what: String,
         /// Why it failed.
         source: std::io::Error,
@@ -170,16 +172,16 @@ fn os_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecordError {
     move |source| RecordError::Os { what, source }
 }
 
-/// The fewest instructions per chunk: below, handling chunks would be felt.
+/// The fewest instructions per chunk: below, the cost of handling chunks would be noticeable.
 pub const MIN_CHUNK: u64 = 10_000;
 
-/// How often chunks are collected. The ring between holds thousands.
+/// Interval at which chunks are collected. The ring between holds thousands.
 const POLL: Nanos = Nanos::from_millis(5);
 
-/// How often progress is told.
+/// Interval at which progress is reported.
 const PROGRESS: Duration = Duration::from_millis(100);
 
-/// Runs a command in the emulator to its end and records what it does to memory. Processes that
+/// Runs a command in the emulator to its end and records its memory behavior. Processes that
 /// outlive the command's first one are recorded up to its end. SIGINT, SIGTERM and SIGHUP kill the
 /// command.
 pub fn record(
@@ -190,9 +192,9 @@ pub fn record(
     run(launch, options, progress, None)
 }
 
-/// The same, and hands `sink` every line that comes from memory or goes there. The program waits
-/// where `sink` is slower than it; nothing is left out but what a thread that is killed has not
-/// handed over yet, and what runs on after the command's first process.
+/// Works like [`record`], and passes `sink` every line that is read from or written to memory.
+/// The program waits where `sink` is slower than it. Nothing is left out but accesses that a killed
+/// thread has not handed over yet, and those of processes that outlive the command's first one.
 ///
 /// # Errors
 /// As [`record`]; sampling and accesses do not go together.
@@ -210,7 +212,7 @@ pub fn record_accesses(
     run(launch, options, progress, Some(sink))
 }
 
-/// Who is handed accesses.
+/// Receiver of accesses.
 type Sink<'a> = Option<&'a mut dyn FnMut(&LineBatch)>;
 
 fn run(

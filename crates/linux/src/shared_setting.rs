@@ -59,7 +59,7 @@ impl Drop for SharedSetting {
     }
 }
 
-/// Claims and what to put back.
+/// Claims, and the value to put back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ledger {
     setting: PathBuf,
@@ -68,7 +68,8 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger without the claims of processes that have ended; `None` if there is no ledger.
+    /// Reads the ledger without the claims of processes that have ended; `None` if there is no
+    /// ledger.
     fn read(path: &Path) -> io::Result<Option<Self>> {
         let content = match private::read(path, LARGEST_LEDGER) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -31,7 +31,7 @@ pub(crate) struct SharedFile {
 }
 
 impl SharedFile {
-    /// A file of `size` zero bytes that nobody can shrink under us.
+    /// Makes a file of `size` zero bytes that no process can shrink.
     pub(crate) fn new(name: &str, size: usize) -> io::Result<Self> {
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let file = File::from(memfd_create(name, flags)?);
@@ -42,32 +42,32 @@ impl SharedFile {
         Ok(Self { file, map })
     }
 
-    /// The first byte of the mapping.
+    /// Returns the first byte of the mapping.
     pub(crate) fn as_ptr(&self) -> *const u8 {
         self.map.as_ptr()
     }
 
-    /// What is in it now.
+    /// Returns its content now.
     pub(crate) fn content(&self) -> io::Result<Vec<u8>> {
         let mut content = vec![0; self.map.len()];
         self.file.read_exact_at(&mut content, 0)?;
         Ok(content)
     }
 
-    /// Where other processes of this user can open it.
+    /// Returns the path at which other processes of this user can open it.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
     }
 }
 
-/// How the plugin shall count.
+/// Parameters of the plugin's counting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CountingPlan {
     /// The caches.
     pub caches: CacheHierarchy,
     /// Which pages lie in which medium.
     pub placement: Placement,
-    /// What goes through them.
+    /// The part of the execution that goes through them.
     pub sampling: Sampling,
     /// Instructions per chunk, if chunks are wanted.
     pub chunk_instructions: Option<u64>,
@@ -80,7 +80,7 @@ pub struct JobCounters {
 }
 
 impl JobCounters {
-    /// Zero counters for a job that is about to start. The caches must be valid
+    /// Makes zero counters for a job that is about to start. The caches must be valid
     /// ([`CacheHierarchy::validate`]).
     pub fn new(plan: &CountingPlan) -> io::Result<Self> {
         let counters = Self { file: SharedFile::new("memweir-job", size_of::<JobPage>())? };
@@ -106,19 +106,19 @@ impl JobCounters {
         unsafe { &*self.file.map.as_ptr().cast::<JobPage>() }
     }
 
-    /// Configuration and rare events.
+    /// Returns the configuration and the counts of rare events.
     #[must_use]
     pub fn header(&self) -> &JobHeader {
         &self.page().header
     }
 
-    /// Where the plugin opens it.
+    /// Returns the path at which the plugin opens it.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.file.path()
     }
 
-    /// Everything counted so far.
+    /// Returns everything counted so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let slots = &self.page().slots;
@@ -126,34 +126,34 @@ impl JobCounters {
         Totals::of(&slots[..used.min(slots.len())])
     }
 
-    /// What the processes that had this slot have counted so far.
+    /// Returns the counts so far of the processes that had this slot.
     #[must_use]
     pub fn totals_of(&self, slot: usize) -> Totals {
         Totals::of(self.page().slots.get(slot..=slot).unwrap_or_default())
     }
 
-    /// The next finished chunk.
+    /// Takes the next finished chunk.
     pub fn take_chunk(&self, unfinished: Unfinished) -> Option<RawChunk> {
         ChunkCell::take(self.header(), &self.page().chunks, unfinished)
     }
 
-    /// From now on the job's processes record their accesses to memory, and wait where this
+    /// Makes the job's processes record their accesses to memory from now on, and wait where this
     /// process does not [take](Self::take_accesses) them. Called before the job starts.
     pub fn record_accesses(&self) {
         self.header().recorder.store(std::process::id().into(), Relaxed);
     }
 
-    /// Nobody takes accesses any more: what still runs of the job does not wait.
+    /// Ends the recording of accesses: processes of the job that still run do not wait.
     pub fn end_accesses(&self) {
         self.header().recorder.store(0, Relaxed);
     }
 
-    /// The next accesses that a thread has recorded.
+    /// Takes the next accesses that a thread has recorded.
     pub fn take_accesses(&self, unfinished: Unfinished) -> Option<LineBatch> {
         AddressCell::take(self.header(), &self.page().addresses, unfinished)
     }
 
-    /// What the user should know about this job's counts.
+    /// Returns messages for the user about this job's counts.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         let header = self.header();
@@ -179,7 +179,7 @@ pub struct LastLevel {
 }
 
 impl LastLevel {
-    /// An empty cache of a valid geometry.
+    /// Makes an empty cache of a valid geometry.
     pub fn new(geometry: &CacheGeometry) -> io::Result<Self> {
         let cache = Self { file: SharedFile::new("memweir-llc", LlcHeader::file_size(geometry))? };
         // SAFETY: as in `JobCounters::page`; the file is larger than its header.
@@ -192,7 +192,7 @@ impl LastLevel {
         Ok(cache)
     }
 
-    /// Where the plugin opens it.
+    /// Returns the path at which the plugin opens it.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.file.path()

@@ -1,4 +1,4 @@
-//! Swap areas for the time of a run. What is read in place there, the kernel decides
+//! Swap areas for the time of a run. The kernel decides which pages are read in place
 //! (`kernel/direct-read-swap`).
 
 use std::ffi::CString;
@@ -11,7 +11,7 @@ use crate::preload::Lack;
 /// `SWAP_FLAG_DIRECT_READ` of the patches.
 const DIRECT_READ: libc::c_int = 0x80000;
 
-/// What a read fault on a page of a swap area does.
+/// Effect of a read fault on a page of a swap area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwapReads {
     /// Maps the page where it is.
@@ -20,7 +20,7 @@ pub enum SwapReads {
     Copied,
 }
 
-/// A swap area in use. Dropped, it is in use no longer: what is left there comes back to DRAM.
+/// A swap area in use. Dropping it ends the use, which brings its pages back to DRAM.
 #[derive(Debug)]
 pub struct SwapArea {
     path: CString,
@@ -30,7 +30,7 @@ impl SwapArea {
     /// Begins to use the device or file `path`, which has a swap area's signature.
     ///
     /// # Errors
-    /// If the kernel does not, with what would help.
+    /// If the kernel refuses, with the remedy.
     pub fn begin(path: &Path, reads: SwapReads) -> Result<Self, Lack> {
         let name = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| Lack::new("a path with a zero in it", "name a block device"))?;
@@ -82,7 +82,7 @@ mod tests {
     fn what_is_no_swap_area_is_refused_with_what_would_help() {
         let directory = tempfile::tempdir().unwrap();
         let absent = SwapArea::begin(&directory.path().join("absent"), SwapReads::Copied);
-        // Whoever may not swap is told that first.
+        // A user who may not swap gets that error first.
         let lack = absent.unwrap_err();
         assert!(lack.reason.contains("absent"), "{lack}");
 

@@ -1,4 +1,4 @@
-//! What the machine is made of: CPUs, caches, memory.
+//! Components of the machine: CPUs, caches, memory.
 //!
 //! The CPU's vendor and model, against which event files are matched, are read by
 //! [`crate::meter::cpu`](crate::meter).
@@ -10,25 +10,25 @@ use std::path::Path;
 use memweir_core::Bytes;
 use memweir_core::cache::{CacheGeometry, CacheHierarchy};
 
-/// Caches as they are taken where the machine does not tell: those of a common server core.
+/// Caches assumed where the machine does not report them: those of a common server core.
 pub const TYPICAL_CACHES: CacheHierarchy = CacheHierarchy {
     l1d: CacheGeometry { size: Bytes(32 << 10), ways: 8, line: 64 },
     l2: CacheGeometry { size: Bytes(1 << 20), ways: 16, line: 64 },
     llc: CacheGeometry { size: Bytes(32 << 20), ways: 16, line: 64 },
 };
 
-/// The caches of this machine, as far as it tells.
+/// The caches of this machine, as far as it reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caches {
     /// Their geometry.
     pub hierarchy: CacheHierarchy,
     /// CPUs that share one last-level cache, in ascending order; empty where that is not known.
     pub llc_cpus: Vec<usize>,
-    /// What the user should know: which part is not the machine's own.
+    /// Message for the user: the part that is not the machine's own.
     pub notice: Option<String>,
 }
 
-/// CPUs that are online and allowed to this process, in ascending order.
+/// Returns the CPUs that are online and allowed to this process, in ascending order.
 ///
 /// # Errors
 ///
@@ -39,32 +39,33 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     Ok((0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
 }
 
-/// The caches between memory and the first CPU that this process may use.
+/// Returns the caches between memory and the first CPU that this process may use.
 #[must_use]
 pub fn caches() -> Caches {
     let cpu = allowed_cpus().ok().and_then(|cpus| cpus.first().copied()).unwrap_or(0);
     caches_of(Path::new("/sys/devices/system/cpu"), cpu)
 }
 
-/// Memory of this machine.
+/// Returns the memory of this machine.
 ///
 /// # Errors
 ///
-/// `/proc/meminfo` is unreadable or does not say.
+/// `/proc/meminfo` is unreadable or does not report it.
 pub fn memory() -> io::Result<Bytes> {
     let text = fs::read_to_string("/proc/meminfo")?;
     parse_memory(&text)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/meminfo has no MemTotal"))
 }
 
-/// The CPU's name as its maker wrote it (`model name` of `/proc/cpuinfo`), where it has one.
+/// Returns the CPU's name as its maker wrote it (`model name` of `/proc/cpuinfo`), where it has
+/// one.
 #[must_use]
 pub fn cpu_name() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     value_of(&text, "model name").map(ToOwned::to_owned)
 }
 
-/// Whether the CPU says that a hypervisor runs below. x86 alone tells; elsewhere this is false.
+/// Returns true if the CPU reports a hypervisor below. Only x86 does; elsewhere this is false.
 #[must_use]
 pub fn is_virtual() -> bool {
     fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| has_flag(&text, "hypervisor"))
@@ -74,7 +75,7 @@ fn has_flag(cpuinfo: &str, flag: &str) -> bool {
     value_of(cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|f| f == flag))
 }
 
-/// The value of the first line `key : value`.
+/// Returns the value of the first line `key : value`.
 fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -126,7 +127,7 @@ fn caches_of(cpus: &Path, cpu: usize) -> Caches {
     Caches { hierarchy, llc_cpus: last.cpus.clone(), notice }
 }
 
-/// The caches below `directory` that hold data and make sense.
+/// Returns the caches below `directory` that hold data and make sense.
 fn read_levels(directory: &Path) -> Vec<Level> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     entries
@@ -150,7 +151,7 @@ fn read_levels(directory: &Path) -> Vec<Level> {
         .collect()
 }
 
-/// Geometry as sysfs writes it; `None` for what cannot be a cache.
+/// Parses a geometry as sysfs writes it; `None` for values that no cache can have.
 fn parse_geometry(size: &str, ways: &str, line: &str) -> Option<CacheGeometry> {
     let size = parse_size(size)?;
     let line: u32 = line.trim().parse().ok().filter(|line| (16..=1024).contains(line))?;
@@ -167,7 +168,7 @@ fn parse_geometry(size: &str, ways: &str, line: &str) -> Option<CacheGeometry> {
     fits.then_some(CacheGeometry { size, ways, line })
 }
 
-/// A size such as `48K`.
+/// Parses a size such as `48K`.
 fn parse_size(text: &str) -> Option<Bytes> {
     let text = text.trim();
     let (digits, unit) = match text.char_indices().last()? {
@@ -179,7 +180,7 @@ fn parse_size(text: &str) -> Option<Bytes> {
     digits.parse::<u64>().ok()?.checked_mul(unit).map(Bytes)
 }
 
-/// A list such as `0-3,8,10-11`. `None` for nonsense and for CPUs beyond the kernel's limit.
+/// Parses a list such as `0-3,8,10-11`. `None` for nonsense and for CPUs beyond the kernel's limit.
 pub(crate) fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     /// `CONFIG_NR_CPUS` is at most this.
     const MAX_CPUS: usize = 8192;

@@ -3,7 +3,7 @@
 //!
 //! A walk finds the descendants of this process, and everything that once was one. It misses
 //! programs that end between two walks, and children that lose their parent between two walks. The
-//! memory of forked children that have not started a program is none of it: they map the library,
+//! memory of forked children that have not started a program is not counted: they map the library,
 //! and most of their pages are their parent's.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,8 +85,8 @@ pub struct Unpaged {
 }
 
 impl Unpaged {
-    /// The descendants of this process, of which there are none yet. Those that map `library` are
-    /// paged.
+    /// Watches the descendants of this process, of which there are none yet. Those that map
+    /// `library` are paged.
     ///
     /// # Errors
     /// If `/proc` does not show this process.
@@ -112,7 +112,7 @@ impl Unpaged {
         Ok(others.into_iter().filter_map(|identity| self.look_at(identity)).collect())
     }
 
-    /// The process, unless it is paged, or ends just now.
+    /// Returns the process, unless it is paged, or ends just now.
     fn look_at(&mut self, identity: Identity) -> Option<UnpagedProcess> {
         let directory = PathBuf::from(format!("/proc/{}", identity.pid));
         let program = fs::read_link(directory.join("exe")).ok()?;
@@ -132,7 +132,7 @@ impl Unpaged {
     }
 }
 
-/// Returns true if a process has loaded the library, and none if it has ended, or is just being
+/// Returns true if a process has loaded the library, and `None` if it has ended, or is just being
 /// started and may still load it.
 fn is_paged(directory: &Path, library: &Path) -> Option<bool> {
     let maps = fs::read(directory.join("maps")).ok()?;
@@ -150,7 +150,7 @@ fn judge(maps: &[u8], library: &Path, is_dynamic: impl FnOnce() -> bool) -> Opti
     }
 }
 
-/// Anonymous memory in DRAM by proc_pid_statm(5): resident pages that are not those of files.
+/// Parses the anonymous memory in DRAM of proc_pid_statm(5): resident pages that belong to no file.
 fn anonymous(statm: &str) -> Option<Bytes> {
     let mut numbers = statm.split_whitespace().skip(1).map(|word| word.parse::<u64>().ok());
     let (resident, of_files) = (numbers.next()??, numbers.next()??);

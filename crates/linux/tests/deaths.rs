@@ -149,7 +149,7 @@ fn owner(what: &str, mechanism: Mechanism, counters: &Counters) -> Child {
     command(what, mechanism, counters).spawn().unwrap()
 }
 
-/// An owner that has said "blocked".
+/// Starts an owner and waits until it has said "blocked".
 fn blocked_owner(what: &str, mechanism: Mechanism, counters: &Counters) -> Child {
     until_blocked(owner(what, mechanism, counters))
 }
@@ -165,7 +165,7 @@ fn until_blocked(mut owner: Child) -> Child {
 struct UnitGroup(PathBuf);
 
 impl UnitGroup {
-    /// Below this process's own group; `None`, aloud, where groups cannot be made.
+    /// Makes a group below this process's own; `None`, with a message, where groups cannot be made.
     fn new(name: &str) -> Option<Self> {
         if !blocker::probe(Mechanism::CgroupV2).available {
             memweir_test_support::skip!(Privilege, "no groups can be made in a unified hierarchy");
@@ -180,7 +180,7 @@ impl UnitGroup {
         fs::write(self.0.join(file), value).unwrap();
     }
 
-    /// An owner in this group that has said "blocked".
+    /// Starts an owner in this group and waits until it has said "blocked".
     fn blocked_owner(&self, what: &str, mechanism: Mechanism, counters: &Counters) -> Child {
         let members = fs::File::options().write(true).open(self.0.join("cgroup.procs")).unwrap();
         let mut command = command(what, mechanism, counters);
@@ -218,7 +218,8 @@ enum Kill {
     DirectMembers,
 }
 
-/// Sends SIGKILL to the processes of a group and of those that `below` names. False if it has none.
+/// Sends SIGKILL to the processes of a group and of those that `below` names. Returns false if it
+/// has none.
 fn kill_members(group: &Path, below: &dyn Fn(&Path) -> Vec<PathBuf>) -> bool {
     let members = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     for pid in members.lines() {
@@ -238,7 +239,7 @@ fn available() -> Vec<Mechanism> {
     ALL.into_iter().filter(|mechanism| open(*mechanism).is_some()).collect()
 }
 
-/// Sees that every job of a dead owner runs, ends them, and sees that nothing is left.
+/// Checks that every job of a dead owner runs, ends them, and checks that nothing is left.
 fn assert_all_run_and_nothing_stays(counters: &Counters, owner: u32) -> usize {
     let at = counters.path().to_str().unwrap();
     // Newborns whose gate closed still have the owner's command line for a moment, and those whose
@@ -302,8 +303,8 @@ fn all_run_within_a_second_of_a_death() {
     }
 }
 
-/// The time from before `death` until every counter has moved, and the longest time between two
-/// polls of them.
+/// Returns the time from before `death` until every counter has moved, and the longest time between
+/// two polls of them.
 fn time_until_all_run(counters: &Counters, death: impl FnOnce()) -> (Duration, Duration) {
     let values = || (0..JOBS).map(|index| counters.get(index)).collect::<Vec<_>>();
     let (before, start) = (values(), Instant::now());
@@ -367,7 +368,7 @@ fn jobs_beside_the_owners_group_outlive_it() {
     }
 }
 
-/// The nice values of the jobs with this counter file, by counter.
+/// Returns the nice values of the jobs with this counter file, by counter.
 fn nice_values(counters: &Counters) -> Vec<i32> {
     let mut jobs = jobs_of(counters.path().to_str().unwrap());
     jobs.retain(|(_, args)| args[1] == "spin");
@@ -419,7 +420,7 @@ fn strays_are_continued() {
     }
 }
 
-/// The children of a process that are guardians.
+/// Returns the children of a process that are guardians.
 fn guardians_of(parent: u32) -> Vec<i32> {
     let children = format!("/proc/{parent}/task/{parent}/children");
     let children = std::fs::read_to_string(children).unwrap_or_default();
@@ -471,7 +472,7 @@ fn a_dead_guardian_is_replaced() {
         end(&mut *blocker, JobId(0), process);
         drop(blocker);
 
-        // An owner whose second guardian has to know what the first was told.
+        // The second guardian of this owner has to know what the first was told.
         let counters = Counters::new();
         let mut owner = owner("switches", mechanism, &counters);
         let at = counters.path().to_str().unwrap();

@@ -1,5 +1,5 @@
-//! Every mechanism on the real kernel: who stops, who runs, what is left. Skips aloud what this
-//! machine does not have.
+//! Every mechanism on the real kernel: which jobs stop, which run, what is left behind. Prints a
+//! skip for mechanisms that this machine does not have.
 
 mod support;
 
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     )
 }
 
-/// What the names of this process's groups begin with.
+/// Prefix of the names of this process's groups.
 fn own_groups() -> String {
     format!("memweir-{}-", std::process::id())
 }
@@ -447,7 +447,7 @@ fn roles(args: &[String]) -> Option<ExitCode> {
 }
 
 fn use_a_delegated_group() {
-    // What `systemd-run --user -p Delegate=yes` does.
+    // Has the effect of `systemd-run --user -p Delegate=yes`.
     let me = std::process::id().to_string();
     let top = own_group();
     let delegated = top.join(format!("delegated-{me}"));

@@ -7,7 +7,7 @@ use memweir_map::detect::{Options, detect};
 use memweir_map::published;
 use memweir_map::synthetic::{Noise, Synthetic};
 
-/// The fewest and the most banks, and the widest functions.
+/// The maps with the fewest and the most banks, and with the widest functions.
 const MAPS: [&str; 4] = ["dramapp-pi4", "bpm-i7-860", "dramapp-orin-nano", "dramapp-9900x"];
 
 fn detection(criterion: &mut Criterion) {

@@ -1,5 +1,8 @@
-//! Detection on every published map: `cargo run --release -p memweir-map --example published -- [SEEDS]`
-//! prints the table of docs/map.md.
+//! Detection on every published map: prints the table of docs/map.md.
+//!
+//! ```text
+//! cargo run --release -p memweir-map --example published -- [SEEDS]
+//! ```
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +37,7 @@ fn main() {
 
 #[derive(Default)]
 struct Row {
-    /// Of the last noise.
+    /// Time of the last noise.
     measured: Duration,
     computed: Duration,
 }
@@ -63,7 +66,8 @@ impl Row {
     }
 }
 
-/// Whether the map that was found is the machine's: banks, and rows within banks, by span.
+/// Returns true if the detected map is the machine's: banks, and rows within banks, by span. `None`
+/// if no map was found.
 fn is_right(map: &AddressMap, detection: &Detection) -> Option<bool> {
     let found = &detection.verdict.as_ref().ok()?.map;
     let rows =

@@ -1,10 +1,10 @@
-//! Finding the map of a machine from latencies alone (B1, B2).
+//! Detection of a machine's map from latencies alone (B1, B2).
 //!
-//! [`detect`] is made for hashed maps: [conflicts](self) are found and held against noise, functions solved
-//! for over GF(2), offsets and odd channel counts searched, rows told from columns, and the whole
-//! map verified on fresh pairs. It returns a verified map or says which step failed and why.
-//! [`bpm`] is Algorithm 1 of bpm as written, with the same verification. Everything here sees a
-//! machine through a [`LatencyOracle`] and decides by nothing else; seeds make it repeatable.
+//! [`detect`] handles hashed maps: it finds [conflicts](self) and checks them against noise, solves
+//! for functions over GF(2), searches offsets and odd channel counts, separates rows from columns,
+//! and verifies the whole map on fresh pairs. It returns a verified map, or the step that failed
+//! with the reason. [`bpm`] is Algorithm 1 of bpm as written, with the same verification. Both
+//! access a machine only through a [`LatencyOracle`]; seeds make them repeatable.
 
 pub mod bpm;
 mod conflicts;
@@ -33,38 +33,38 @@ use shape::{Known, Shape};
 use verify::Trial;
 pub use verify::{Score, Share};
 
-/// The lower ends of the intervals of precision and recall that a map must reach to be found. A
-/// function too few halves precision, one too many halves recall, which has fewer pairs.
+/// Lower ends of the confidence intervals of precision and recall that a map must reach. A missing
+/// function halves precision, an extra one halves recall, which is measured on fewer pairs.
 const PRECISE: f64 = 0.98;
 const COMPLETE: f64 = 0.85;
-/// Explanations that are tried when fresh pairs refute one.
+/// Number of explanations to try if fresh pairs refute one.
 const ATTEMPTS: u32 = 3;
-/// Lines below which there is nothing to find.
+/// Fewest lines on which a detection starts.
 const FEWEST_LINES: u64 = 1 << 12;
 
-/// What a detection may use.
+/// Options of a detection.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Seed of everything that is chosen at random.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// Time that measuring may take.
+    /// Time budget for measurements.
     pub budget: Duration,
 }
 
 /// The parts of a detection, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Telling what a row conflict costs.
+    /// Measuring the cost of a row conflict.
     Threshold,
-    /// Gathering addresses of one bank.
+    /// Collecting addresses of one bank.
     Sets,
     /// Solving for functions.
     Functions,
-    /// Searching offset and interleaving.
+    /// Searching for offset and interleaving.
     Shape,
-    /// Telling rows from columns.
+    /// Separating rows from columns.
     Rows,
-    /// Trying the map on fresh pairs.
+    /// Testing the map on fresh pairs.
     Verification,
 }
 
@@ -81,48 +81,48 @@ impl fmt::Display for Step {
     }
 }
 
-/// How far a detection is.
+/// Progress of a detection.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// What it is at.
+    /// Current step.
     pub step: Step,
-    /// The share of the budget that is spent, at most one.
+    /// Share of the budget that is spent, at most one.
     pub spent: f64,
 }
 
-/// No map was found.
+/// Error for a detection without a map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{step}: {reason}")]
 pub struct Refused {
     /// The step that failed.
     pub step: Step,
-    /// Why.
+    /// Reason for the failure.
     pub reason: String,
 }
 
 /// A verified map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// The map. Functions have no roles; bits that vary nowhere in the reach are not in it.
+    /// The map. Its functions have no roles; it omits bits that are constant over the reach.
     pub map: AddressMap,
-    /// How well it predicts.
+    /// Accuracy of its predictions.
     pub score: Score,
-    /// Cycles that a row conflict adds, and the standard deviation of what was compared with it.
+    /// Cycles that a row conflict adds, and the standard deviation of pairs without a conflict.
     pub conflict: (f64, f64),
 }
 
-/// What a detection cost, and how it ended.
+/// Result and cost of a detection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Detection {
-    /// A verified map, or why there is none.
+    /// A verified map, or the reason why there is none.
     pub verdict: Result<Found, Refused>,
-    /// Pairs that were measured.
+    /// Number of measured pairs.
     pub measurements: u64,
-    /// What measuring took, in the time of the machine that was measured.
+    /// Time that measuring took, on the clock of the measured machine.
     pub elapsed: Duration,
 }
 
-/// Finds the map of the machine behind `oracle`. `name` is what the map will be called.
+/// Finds the map of the machine behind `oracle`, and names it `name`.
 pub fn detect(
     oracle: &mut dyn LatencyOracle,
     name: &str,
@@ -132,7 +132,7 @@ pub fn detect(
     search(oracle, options, observer, |probe| find(probe, name))
 }
 
-/// What one way to find a map comes to, and what it took.
+/// Runs one detection method and returns its result and cost.
 fn search(
     oracle: &mut dyn LatencyOracle,
     options: &Options,
@@ -160,13 +160,13 @@ fn find(probe: &mut Probe<'_>, name: &str) -> Result<Found, Refused> {
     unreachable!("the last attempt returns")
 }
 
-/// A model that fresh pairs contradict.
+/// A model that fresh pairs refuted.
 struct Refuted {
     refusal: Refused,
     trials: Vec<Trial>,
 }
 
-/// Tries the model on fresh pairs; only what passes becomes a map.
+/// Tests the model on fresh pairs; a map is returned only if it passes.
 fn verified(
     probe: &mut Probe<'_>,
     model: &Model,
@@ -195,8 +195,8 @@ fn verified(
     Ok(Ok(Found { map, score, conflict: (threshold.conflict, threshold.noise) }))
 }
 
-/// Leaves out the few addresses that have a highest bit which most have not: whether functions use
-/// that bit could not be told.
+/// Removes the few addresses that have a highest bit that most addresses lack: the measurements
+/// could not show if functions use that bit.
 fn contiguous(probe: &mut Probe<'_>) -> Result<(), Refused> {
     let Known { bits, foreign } = Shape::PLAIN.known(probe.reach());
     if foreign != 0 {

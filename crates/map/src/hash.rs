@@ -1,4 +1,4 @@
-//! Numbers that look random and are always the same.
+//! Deterministic pseudorandom numbers.
 
 /// SplitMix64's output function.
 pub(crate) fn scramble(value: u64) -> u64 {

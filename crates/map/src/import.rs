@@ -1,8 +1,8 @@
-//! Maps as other tools write them.
+//! Import of maps in the formats of other tools.
 //!
-//! Each format has a file of its own below; this one chooses among them and makes a sound map of
-//! what was read: functions that are sums of others are dropped, and rows and columns are kept
-//! only if banks, rows and columns together give each address one place.
+//! Each format has a file of its own below; this one chooses among them and builds a valid map from
+//! the result: functions that are sums of others are dropped, and rows and columns are kept only if
+//! banks, rows and columns together form a bijection.
 
 mod bits;
 mod dramdig;
@@ -17,17 +17,17 @@ use memweir_core::names::suggestion;
 #[cfg(test)]
 mod tests;
 
-/// Fewest address bits that a map speaks of.
+/// Fewest address bits of a map.
 const FEWEST_BITS: u32 = 7;
 
 /// A format of another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// One function a line, as bit numbers: DRAMA, DRAMA++ (`map.txt`), PALLOC's `xormap`.
+    /// One function per line, as bit numbers: DRAMA, DRAMA++ (`map.txt`), PALLOC's `xormap`.
     Bits,
-    /// DRAMDig's report.
+    /// Report of DRAMDig.
     DramDig,
-    /// TRRespass: masks, one a line, the last of them that of the row; or the `DRAMLayout` of its
+    /// TRRespass: masks, one per line, the last of them that of the row; or the `DRAMLayout` of its
     /// hammer suite.
     Trrespass,
     /// Commands for PALLOC: `palloc_mask` and `xor A B`.
@@ -37,7 +37,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format with its name.
+    /// All formats and their names.
     pub const ALL: [(&'static str, Self); 5] = [
         ("bits", Self::Bits),
         ("dramdig", Self::DramDig),
@@ -46,10 +46,10 @@ impl Format {
         ("dramsys", Self::DramSys),
     ];
 
-    /// The format with this name.
+    /// Returns the format with this name.
     ///
     /// # Errors
-    /// If there is none: with the nearest.
+    /// If there is none; the error suggests the nearest name.
     pub fn named(name: &str) -> Result<Self, Refusal> {
         Self::ALL
             .into_iter()
@@ -61,8 +61,8 @@ impl Format {
             })
     }
 
-    /// What `text` looks like. Formats that say what they are come first; a list of numbers is the
-    /// rest.
+    /// Guesses the format of `text`. Formats with distinctive words come first; the default is a
+    /// list of numbers.
     #[must_use]
     pub fn guess(text: &str) -> Self {
         let trimmed = text.trim_start();
@@ -82,16 +82,16 @@ impl Format {
     }
 }
 
-/// A map that was read, and what had to be done to make it one.
+/// An imported map, with the corrections that made it valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The map; it passes [`AddressMap::validate`].
     pub map: AddressMap,
-    /// What was left out, for people.
+    /// Omissions, for people.
     pub notes: Vec<String>,
 }
 
-/// What a format's reader finds.
+/// Result of a format's parser.
 #[derive(Debug, Default)]
 struct Found {
     functions: Vec<SetFunction>,
@@ -105,10 +105,10 @@ impl Found {
     }
 }
 
-/// Reads `text`, the content of `source_name`, in `format` or in the one that it looks like.
+/// Imports `text`, the content of `source_name`, in `format` or else in the guessed one.
 ///
 /// # Errors
-/// If it is not in that format: with the line and the reason.
+/// If the text is not in that format; the error has the line and the reason.
 pub fn import(
     source_name: &str,
     text: &str,
@@ -165,7 +165,7 @@ fn assemble(source_name: &str, found: Found) -> Imported {
     Imported { map, notes }
 }
 
-/// The bit that `word` names.
+/// Parses a bit number.
 fn bit(source_name: &str, line: usize, word: &str) -> Result<u8, InputError> {
     word.parse().ok().filter(|bit| *bit < 63).ok_or_else(|| {
         InputError::new(source_name, format!("`{word}` is no address bit"))
@@ -174,7 +174,7 @@ fn bit(source_name: &str, line: usize, word: &str) -> Result<u8, InputError> {
     })
 }
 
-/// The function of the bits that `words` name.
+/// Parses the function of the bits in `words`.
 fn function<'a>(
     source_name: &str,
     line: usize,
@@ -193,7 +193,7 @@ fn function<'a>(
     Ok(XorFunction(mask))
 }
 
-/// The mask that `word` is, written `0x4080`.
+/// Parses a mask, written `0x4080`.
 fn mask(source_name: &str, line: usize, word: &str) -> Result<u64, InputError> {
     let digits = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")).unwrap_or(word);
     u64::from_str_radix(digits, 16).ok().filter(|mask| *mask != 0 && mask >> 63 == 0).ok_or_else(
@@ -205,7 +205,7 @@ fn mask(source_name: &str, line: usize, word: &str) -> Result<u64, InputError> {
     )
 }
 
-/// The single bits of `mask`, each a function.
+/// Returns the single bits of `mask` as functions.
 fn each_bit(mask: u64) -> Vec<XorFunction> {
     XorFunction(mask).bits().map(|bit| XorFunction(1 << bit)).collect()
 }

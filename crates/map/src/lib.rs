@@ -1,5 +1,5 @@
-//! Address maps of memory controllers: reading those that other tools have found, telling what
-//! a map means for pages, and finding the map of a machine. The maps themselves are
+//! Address maps of memory controllers: importing maps that other tools have found, deriving their
+//! effect on pages, and detecting the map of a machine. The map type itself is in
 //! [`memweir_core::address_map`].
 
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! This machine's memory as an oracle.
 //!
-//! The mechanisms (huge pages, their physical addresses, timed reads) are those of
-//! [`memweir_linux::arena`]; here they take the shape of a [`LatencyOracle`].
+//! [`memweir_linux::arena`] provides the mechanisms (huge pages, their physical addresses, timed
+//! reads); this module wraps them in a [`LatencyOracle`].
 
 use std::time::{Duration, Instant};
 
@@ -10,26 +10,25 @@ use memweir_linux::arena::{Arena, ArenaError, HUGE};
 
 use crate::oracle::{Latency, LatencyOracle, OracleError, Reach, Region};
 
-/// Memory that is taken at most, in huge pages.
+/// Upper limit of the memory that is taken as huge pages.
 const MEMORY: Bytes = Bytes(2 << 30);
-/// Below this address lies the hole for devices: memory above it may have an offset.
+/// End of the hole for devices: memory above it may have an offset.
 const HOLE_END: PhysAddr = PhysAddr(4 << 30);
-/// Measurements between two looks at whether pages have moved: some ten seconds.
+/// Number of measurements between two checks for moved pages: some ten seconds.
 const LOOK_EVERY: u64 = 1 << 18;
 
-/// Memory at known physical addresses that can be timed: an [`Arena`], or what stands for one in
-/// tests.
+/// Memory at known physical addresses that can be timed: an [`Arena`], or a fake in tests.
 pub trait Memory {
-    /// The physical start of each huge page, ascending.
+    /// Returns the physical start of each huge page, ascending.
     fn pages(&self) -> Vec<PhysAddr>;
 
-    /// Cycles of a round; nothing if an address is not in the memory.
+    /// Returns the cycles of a round; `None` if an address is not in the memory.
     fn time(&mut self, a: PhysAddr, b: PhysAddr, rounds: u32) -> Option<f64>;
 
-    /// Whether every page still is where it was.
+    /// Returns true if no page has moved.
     ///
     /// # Errors
-    /// Why that cannot be told.
+    /// If that cannot be determined; the error is the reason.
     fn unmoved(&self) -> Result<bool, String>;
 }
 
@@ -57,10 +56,10 @@ pub struct Live<M = Arena> {
 }
 
 impl Live {
-    /// Takes huge pages and learns where they are.
+    /// Takes huge pages and looks up their physical addresses.
     ///
     /// # Errors
-    /// If this machine's memory cannot be timed: with the reason and the way out.
+    /// If this machine's memory cannot be timed; the error has the reason and a remedy.
     pub fn open() -> Result<Self, ArenaError> {
         let opened = Instant::now();
         Ok(Self { opened, ..Self::of(Arena::open(MEMORY)?) })
@@ -68,8 +67,8 @@ impl Live {
 }
 
 impl<M: Memory> Live<M> {
-    /// The oracle over `memory`. If half of it or more lies above 4 GiB, the rest is left out, since
-    /// the hole below may shift it against the other.
+    /// Creates the oracle over `memory`. If half of it or more lies above 4 GiB, the rest is
+    /// excluded, because the hole below may shift the two parts against each other.
     pub fn of(memory: M) -> Self {
         let pages = memory.pages();
         let above = pages.partition_point(|page| *page < HOLE_END);

@@ -1,22 +1,22 @@
-//! What a detector may ask of a machine: how long two addresses take when they are read in turn.
+//! A detector's interface to a machine: the latency of two addresses that are read in turn.
 //!
-//! A [`LatencyOracle`] is live memory (`memweir-linux`) or a simulated machine
-//! ([`Synthetic`](crate::synthetic::Synthetic)). Detection sees nothing else of either.
+//! A [`LatencyOracle`] is live memory ([`Live`](crate::live::Live)) or a simulated machine
+//! ([`Synthetic`](crate::synthetic::Synthetic)). Detection has no other access to either.
 
 use std::time::Duration;
 
 use memweir_core::{Bytes, LINE_BYTES, PhysAddr};
 
-/// Cycles of the processor's clock that one round takes: both addresses read once from memory.
+/// Processor clock cycles of one round: both addresses read once from memory.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Latency(pub f64);
 
 /// Physically contiguous memory that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Its first byte, at the start of a line.
+    /// First byte, at the start of a line.
     pub start: PhysAddr,
-    /// Its length, a multiple of a line.
+    /// Length, a multiple of a line.
     pub length: Bytes,
 }
 
@@ -30,17 +30,17 @@ impl Region {
     }
 }
 
-/// The addresses that can be measured: regions in ascending order, none overlapping another.
+/// The addresses that can be measured: non-overlapping regions in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     regions: Vec<Region>,
-    /// Lines in all regions before each.
+    /// Number of lines in all regions before each.
     before: Vec<u64>,
     lines: u64,
 }
 
 impl Reach {
-    /// The reach of these regions; empty ones are left out.
+    /// Creates the reach of these regions; empty ones are dropped.
     #[must_use]
     pub fn new(mut regions: Vec<Region>) -> Self {
         regions.retain(|region| region.lines() > 0);
@@ -54,45 +54,45 @@ impl Reach {
         Self { regions, before, lines }
     }
 
-    /// The regions in ascending order.
+    /// Returns the regions in ascending order.
     #[must_use]
     pub fn regions(&self) -> &[Region] {
         &self.regions
     }
 
-    /// The number of lines.
+    /// Returns the number of lines.
     #[must_use]
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// The first byte; zero for an empty reach.
+    /// Returns the first byte; zero for an empty reach.
     #[must_use]
     pub fn start(&self) -> PhysAddr {
         self.regions.first().map_or(PhysAddr(0), |region| region.start)
     }
 
-    /// The byte after the last; zero for an empty reach.
+    /// Returns the byte after the last; zero for an empty reach.
     #[must_use]
     pub fn end(&self) -> PhysAddr {
         self.regions.last().map_or(PhysAddr(0), |last| PhysAddr(last.start.0 + last.length.0))
     }
 
-    /// The address of line `number` of all, which must be below [`lines`](Self::lines).
+    /// Returns the address of line `number` of all, which must be below [`lines`](Self::lines).
     #[must_use]
     pub fn line(&self, number: u64) -> PhysAddr {
         let region = self.before.partition_point(|before| *before <= number) - 1;
         PhysAddr(self.regions[region].start.0 + (number - self.before[region]) * LINE_BYTES)
     }
 
-    /// Whether `address` can be measured.
+    /// Returns true if `address` can be measured.
     #[must_use]
     pub fn contains(&self, address: PhysAddr) -> bool {
         let next = self.regions.partition_point(|region| region.start <= address);
         next > 0 && self.regions[next - 1].contains(address)
     }
 
-    /// The part from `start` to before `end`.
+    /// Returns the part from `start` to before `end`.
     #[must_use]
     pub fn within(&self, start: PhysAddr, end: PhysAddr) -> Self {
         let cut = |region: &Region| {
@@ -104,24 +104,24 @@ impl Reach {
     }
 }
 
-/// Why an oracle stopped answering.
+/// Reason for which an oracle stopped answering.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct OracleError(pub String);
 
 /// A machine whose memory can be timed.
 pub trait LatencyOracle {
-    /// The addresses that can be measured.
+    /// Returns the addresses that can be measured.
     fn reach(&self) -> &Reach;
 
-    /// Reads `a` and `b` in turn from memory, not from caches, `rounds` times, and tells what a
-    /// round takes: a quantile of the rounds that one slow round does not move.
+    /// Reads `a` and `b` in turn from memory, not from caches, `rounds` times, and returns the
+    /// cycles of a round: a quantile of the rounds, so that one slow round has no effect.
     ///
     /// # Errors
-    /// If the memory cannot be measured any more.
+    /// If the memory can no longer be measured.
     fn measure(&mut self, a: PhysAddr, b: PhysAddr, rounds: u32) -> Result<Latency, OracleError>;
 
-    /// How long measuring has taken; simulated time where the machine is.
+    /// Returns the time that measuring has taken; simulated time for a simulated machine.
     fn elapsed(&self) -> Duration;
 }
 

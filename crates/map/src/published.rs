@@ -1,18 +1,18 @@
-//! Published maps: a JSON file of entries, each the map of one machine as its source tells it.
+//! Published maps: a JSON file of entries, each the map of one machine according to its source.
 //!
-//! Entries say what their source says, which may be less than a map: functions without rows, one
-//! slice of the address. What a simulated machine needs beyond that is decided by
-//! [`Machine`](crate::synthetic::Machine), not here.
+//! Entries follow their sources, which may give less than a map: functions without rows, or one
+//! slice of the address. [`Machine`](crate::synthetic::Machine) adds the functions that a simulated
+//! machine needs beyond that.
 
 use memweir_core::address_map::{AddressMap, Role, SetFunction, Span, XorFunction};
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
 use serde::Deserialize;
 
-/// The collection that memweir brings along: 42 entries, with their sources.
+/// The collection that ships with memweir: 42 entries, with their sources.
 pub const SHIPPED: &str = include_str!("../data/published_maps.json");
 
-/// The address bits of an entry that tells neither rows nor where it was cut off: 4 GiB.
+/// Number of address bits of an entry without rows and without a truncation bit: 4 GiB.
 const PLAIN_BITS: u32 = 32;
 
 /// Fewest address bits of a map, and the highest bit of an address.
@@ -22,11 +22,11 @@ const HIGHEST_BIT: u32 = 62;
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// What it is called in the collection.
+    /// Name in the collection.
     pub id: String,
-    /// The map. `bits` is one more than the highest that the source covers where it says so, or
-    /// uses; 32 at least for sources that tell banks alone. A row function that the banks and
-    /// higher row functions already tell is left out: the same rows are told apart without it.
+    /// The map. `bits` is one more than the highest bit that the source covers, if given, or uses;
+    /// 32 at least for sources that give banks alone. A row function in the span of the banks and
+    /// higher row functions is dropped: the same rows are distinguished without it.
     pub map: AddressMap,
 }
 
@@ -57,10 +57,10 @@ struct Entry {
     bits_truncated_at: Option<u32>,
 }
 
-/// Reads a collection; `name` stands in messages.
+/// Parses a collection; `name` is its name in messages.
 ///
 /// # Errors
-/// If it is no JSON in this schema, or an entry says something impossible.
+/// If it is not JSON in this schema, or an entry is invalid.
 pub fn parse(name: &str, text: &str) -> Result<Vec<Published>, InputError> {
     let file: File = serde_json::from_str(text)
         .map_err(|error| InputError::new(name, error.to_string()).line(error.line()))?;
@@ -74,10 +74,11 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Published>, InputError> {
         .collect()
 }
 
-/// The entry called `id`, or the only one where none is named.
+/// Returns the entry called `id`, or the only one if `id` is absent.
 ///
 /// # Errors
-/// If there is no such entry, or several and none is named: lists them.
+/// If there is no such entry, or if `id` is absent and there is none or more than one; the error
+/// lists the choices.
 pub fn choose(entries: Vec<Published>, id: Option<&str>) -> Result<Published, Refusal> {
     let ids: Vec<String> = entries.iter().map(|entry| entry.id.clone()).collect();
     let names = || ids.iter().map(String::as_str);
@@ -146,7 +147,7 @@ fn function(bits: &[u8]) -> Result<XorFunction, Refusal> {
     }
 }
 
-/// The row functions, without those that banks and higher rows tell already.
+/// Returns the row functions, without those in the span of banks and higher rows.
 fn rows(entry: &Entry, functions: &[SetFunction]) -> Result<Vec<XorFunction>, Refusal> {
     let single = |bits: &Vec<u8>| bits.iter().map(|bit| vec![*bit]).collect();
     let lists: Vec<Vec<u8>> = match (&entry.row_functions, &entry.row_bits) {

@@ -1,7 +1,7 @@
-//! A simulated machine with a known map, to be measured instead of a real one.
+//! A simulated machine with a known map, for measurement in place of a real one.
 //!
-//! It answers with latencies as they were measured on real machines (see [`Noise`]) and reveals
-//! nothing else: the map stays in here.
+//! It answers with latencies like those measured on real machines (see [`Noise`]) and reveals
+//! nothing else: the map stays private.
 
 mod machine;
 mod noise;
@@ -33,18 +33,18 @@ pub struct Synthetic {
     reach: Reach,
     noise: Noise,
     random: ChaCha8Rng,
-    /// Which costs the addresses have: they change when the (virtual) processor moves.
+    /// Seed of the addresses' costs, which change when the (virtual) processor moves.
     costs: u64,
     /// Cycles since the start.
     now: f64,
     moves_at: f64,
-    /// Measurements that the burst still lasts, and what it adds to each.
+    /// Remaining measurements of the present burst, and the cycles that it adds to each.
     burst: (u32, f64),
 }
 
 impl Synthetic {
-    /// A machine with the map `map`, whose memory begins at the map's offset and has all the
-    /// addresses that the map speaks of. `seed` decides everything that is random.
+    /// Creates a machine with the map `map`, whose memory begins at the map's offset and has all
+    /// the addresses that the map covers. `seed` decides everything that is random.
     #[must_use]
     pub fn new(map: &AddressMap, noise: Noise, seed: u64) -> Self {
         let machine = Machine::of(map);
@@ -52,7 +52,7 @@ impl Synthetic {
         Self::with_reach(machine, Reach::new(vec![region]), noise, seed)
     }
 
-    /// A machine of which only `reach` can be measured.
+    /// Creates a machine of which only `reach` can be measured.
     #[must_use]
     pub fn with_reach(machine: Machine, reach: Reach, noise: Noise, seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -61,15 +61,16 @@ impl Synthetic {
         Self { machine, reach, noise, random, costs, now: 0.0, moves_at, burst: (0, 0.0) }
     }
 
-    /// What an address adds to every measurement that it takes part in: 13 of 100 are slow, the
-    /// others differ little.
+    /// Returns the cycles that an address adds to each of its measurements: 13 of 100 addresses are
+    /// slow, the others differ little.
     fn cost(&self, address: PhysAddr) -> f64 {
         let hash = scramble((address.0 / LINE_BYTES) ^ self.costs);
         let slow = if hash % 100 < 13 { 2.62 } else { 0.0 };
         self.noise.per_address * (slow + 0.52 * normal(scramble(hash)))
     }
 
-    /// The chance `share` came true; of a long loop, that share of its rounds.
+    /// Draws an event of probability `share`: 1 if it happens, else 0; for a long loop, the share
+    /// of its rounds.
     fn happens(&mut self, share: f64, rounds: u32) -> f64 {
         match rounds >= LONG_LOOP {
             true => share,
@@ -77,7 +78,7 @@ impl Synthetic {
         }
     }
 
-    /// What a burst adds to this measurement.
+    /// Returns the cycles that a burst adds to this measurement.
     fn burst(&mut self) -> f64 {
         let (left, adds) = self.burst;
         if left > 0 {
@@ -108,7 +109,7 @@ impl LatencyOracle for Synthetic {
         let sd = self.noise.jitter.hypot(per_round / f64::from(rounds.max(1)).sqrt());
         latency += sd * normal(self.random.next_u64());
         self.now += latency * f64::from(rounds);
-        // A long loop averages over bursts and leaves outliers out.
+        // A long loop averages over bursts and excludes outliers.
         if rounds < LONG_LOOP {
             latency += self.burst();
             let slow = self.happens(self.noise.outliers, rounds);
@@ -130,13 +131,13 @@ impl LatencyOracle for Synthetic {
     }
 }
 
-/// Nearly standard normal: the sum of four uniform parts of `bits`.
+/// Returns a nearly standard normal value: the sum of four uniform parts of `bits`.
 pub(crate) fn normal(bits: u64) -> f64 {
     let parts = (0..4).map(|i| f64::from((bits >> (16 * i)) as u16) / 65536.0);
     (parts.sum::<f64>() - 2.0) * 3.0f64.sqrt()
 }
 
-/// Exponential with mean 1.
+/// Returns an exponential value with mean 1.
 fn exponential(random: &mut ChaCha8Rng) -> f64 {
     -(1.0 - random.random::<f64>()).ln()
 }

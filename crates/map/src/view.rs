@@ -1,48 +1,48 @@
-//! What a map means for pages: how many banks one page touches, how many colors there are at each
-//! page size, and how bank colors and cache colors overlap (bpm Fig. 3). Drawing is done elsewhere.
+//! Effects of a map on pages: banks per page, colors at each page size, and the overlap of bank
+//! colors and cache colors (bpm Fig. 3). Drawing is done elsewhere.
 
 use memweir_core::Bytes;
 use memweir_core::address_map::{AddressMap, Coloring};
 use memweir_core::cache::CacheGeometry;
 use serde::Serialize;
 
-/// Page sizes that are looked at: base pages of x86 and ARM64, and a huge page.
+/// Page sizes of the views: base pages of x86 and ARM64, and a huge page.
 pub const PAGES: [Bytes; 4] = [Bytes(4 << 10), Bytes(16 << 10), Bytes(64 << 10), Bytes(2 << 20)];
 
-/// What a map does to pages of one size.
+/// Effects of a map on pages of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PageView {
-    /// Bytes of the page.
+    /// Size of the page in bytes.
     pub page: Bytes,
-    /// Banks, over all channels and ranks, that the bytes of one page lie in.
+    /// Number of banks, over all channels and ranks, that hold the bytes of one page.
     pub banks_touched: u64,
-    /// Strict colors: classes of pages that share no bank.
+    /// Number of strict colors: classes of pages that share no bank.
     pub colors: u32,
-    /// How cache colors lie to them, if a cache was given.
+    /// Overlap with the cache colors, if a cache was given.
     pub cache: Option<CacheView>,
 }
 
-/// How the colors of a cache lie to those of the banks.
+/// Overlap of the colors of a cache with those of the banks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CacheView {
-    /// Colors of the cache.
+    /// Number of colors of the cache.
     pub colors: u32,
-    /// Colors that bank and cache have in common: who is given a bank color is given one of so many
-    /// parts of the cache with it, whether it is wanted or not.
+    /// Number of colors that bank and cache have in common: a program that gets a bank color is
+    /// thereby confined to one of this many parts of the cache.
     pub common: u32,
-    /// Colors of the banks within one common color: so many ways to choose banks in the same part
-    /// of the cache.
+    /// Number of bank colors within one common color: the choices of banks in the same part of the
+    /// cache.
     pub banks_apart: u32,
 }
 
-/// Banks that the map tells apart, over all channels and ranks.
+/// Returns the number of banks that the map distinguishes, over all channels and ranks.
 #[must_use]
 pub fn banks(map: &AddressMap) -> u64 {
     let channels = map.interleave.map_or(1, |interleave| interleave.channels);
     u64::from(channels) << map.functions.len()
 }
 
-/// What `map` does to pages of `page` bytes, a power of two, beside `cache`.
+/// Returns the effects of `map` on pages of `page` bytes, a power of two, beside `cache`.
 #[must_use]
 pub fn page_view(map: &AddressMap, page: Bytes, cache: Option<&CacheGeometry>) -> PageView {
     let page_bits = page.0.trailing_zeros();
@@ -64,8 +64,8 @@ fn banks_touched(map: &AddressMap, page: Bytes) -> u64 {
     let (channels, inner) = match map.interleave {
         None => (1, page),
         Some(interleave) => {
-            // What a page leaves in each channel is blocks in a row, not always aligned to their
-            // number: at most so many bytes, rounded up to a power of two.
+            // A page's part in each channel is a run of blocks, not always aligned to their number:
+            // at most this many bytes, rounded up to a power of two.
             let blocks = (page.0 / interleave.granule.0).max(1);
             let each = blocks.div_ceil(u64::from(interleave.channels));
             let bytes = each.next_power_of_two() * interleave.granule.0.min(page.0);
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn the_cache_of_the_paper_shares_three_bits_with_its_banks() {
-        // bpm Fig. 3 counts bits 13 to 15 as the cache's; of the 8 MiB of 16 ways they are three
-        // of seven, and the common ones.
+        // bpm Fig. 3 counts bits 13 to 15 as the cache's; in a cache of 8 MiB with 16 ways they are
+        // three of seven, and the common ones.
         let i7_860 = map(&[&[13], &[14], &[15], &[21], &[22]]);
         let llc = CacheGeometry::new(Bytes(8 << 20), 16);
         let view = page_view(&i7_860, PAGES[0], Some(&llc)).cache.unwrap();

@@ -1,10 +1,10 @@
-//! The energy of a swap area (drswap section IV): one of DRAM, one of flash, one of byte-addressable
-//! NVM with direct read, from the numbers of pages that were moved.
+//! The energy of a swap area (drswap section IV) of DRAM, of flash, or of byte-addressable NVM with
+//! direct read, from the numbers of pages that were moved.
 //!
-//! The equations cannot all be meant as they are printed. A [`Reading`] says, point by point, what is
-//! taken instead; [`Reading::AS_PRINTED`], [`Reading::MENDED`] (misprints put right: it reproduces the
-//! paper's claims) and [`Reading::PHYSICAL`] (what such an area would really use) are the three that
-//! have names.
+//! The equations cannot all be meant as they are printed. A [`Reading`] says, point by point, what
+//! replaces them. Three readings have names: [`Reading::AS_PRINTED`], [`Reading::MENDED`]
+//! (misprints corrected: it reproduces the paper's claims) and [`Reading::PHYSICAL`] (the energy
+//! that such an area would really use).
 
 mod data;
 mod estimate;
@@ -31,10 +31,10 @@ pub use table::{CATEGORIES, SwapIns, TABLE_IV, average};
 /// Bytes of a page, `P_size`.
 pub const PAGE: Bytes = Bytes(4096);
 
-/// What a swap area was asked to do.
+/// Activity of a swap area.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Activity {
-    /// How long it was there, `t_TOTAL`.
+    /// Time for which the area existed, `t_TOTAL`.
     pub duration: Seconds,
     /// Its size, `S_swap`.
     pub size: Bytes,
@@ -42,16 +42,16 @@ pub struct Activity {
     pub swap_ins: u64,
     /// Pages that were copied into it, `N_wr`.
     pub swap_outs: u64,
-    /// Page faults that were answered with a mapping in place of a copy: `N_rd - N'_rd`.
+    /// Page faults that were answered with a mapping instead of a copy: `N_rd - N'_rd`.
     pub direct_reads: u64,
     /// Lines that were read in place because they were not in a cache.
     pub lines_in_place: u64,
 }
 
-/// What that took.
+/// Energy that the activity took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Energy {
-    /// For being there: standby and refresh.
+    /// Background energy: standby and refresh.
     pub background: Joules,
     /// For moving pages.
     pub moving: Joules,
@@ -60,16 +60,16 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// All of it.
+    /// Returns the sum of its parts.
     #[must_use]
     pub fn total(&self) -> Joules {
         self.background + self.moving + self.in_place
     }
 }
 
-/// How many lines of a page may be read in place before copying it would have been cheaper: the
-/// energy of one copy from `nvm` to `dram`, over what a line costs more in the one than in the
-/// other. Infinite if a line costs less in the NVM.
+/// Returns the number of lines of a page that may be read in place before copying it would have
+/// been cheaper: the energy of one copy from `nvm` to `dram`, over the extra energy of a line in
+/// `nvm`. Infinite if a line costs no more in the NVM.
 #[must_use]
 pub fn break_even(nvm: &BusMemory, dram: &BusMemory) -> f64 {
     let physical = Reading::PHYSICAL;

@@ -1,5 +1,5 @@
 //! Paging by a kernel that reads swapped pages in place (`kernel/direct-read-swap`): a program in a
-//! control group with little memory, and what the kernel counted for it. Nothing is preloaded.
+//! control group with little memory, and the kernel's counts for it. Nothing is preloaded.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,38 +16,38 @@ use serde::Serialize;
 use crate::energy::PAGE;
 use crate::live::SMALLEST_DRAM;
 
-/// What somebody asks the kernel for.
+/// A request for paging by the kernel.
 #[derive(Clone, Debug)]
 pub struct KernelWish {
     /// Memory that the program and all that it starts may have together, files included.
     pub dram: Bytes,
-    /// The device or file with a swap area that is used for the run; those in use if absent.
+    /// The device or file with a swap area to use for the run; the areas in use if absent.
     pub device: Option<PathBuf>,
-    /// What a read of a swapped page does.
+    /// Effect of a read of a swapped page.
     pub direct_read: DirectRead,
 }
 
 /// A program's group and swap area. Keep it until the program has ended.
 pub struct KernelPaged {
-    // Dropped in this order: the area is given back when nothing of the group is in it.
+    // Dropped in this order: the area is released when nothing of the group is in it.
     group: MemoryGroup,
     _area: Option<SwapArea>,
 }
 
-/// What the kernel counted for a group. Absent is what this kernel does not count.
+/// The kernel's counts for a group. `None` for those that this kernel does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelCounts {
     /// Pages written to swap.
     pub evictions: Option<u64>,
-    /// Pages mapped where they lay.
+    /// Pages mapped in place.
     pub direct_reads: Option<u64>,
     /// Pages copied back to DRAM: written after they were read in place, or straight away.
     pub copies_in: Option<u64>,
     /// Pages read in place that were not copied by a write.
     pub copies_avoided: Option<u64>,
-    /// The most memory, files included.
+    /// Peak memory, files included.
     pub dram_peak_bytes: Option<Bytes>,
-    /// The most in swap.
+    /// Peak use of swap.
     pub nvm_peak_bytes: Option<Bytes>,
     /// Processes that the kernel ended because there was no room left.
     pub oom_kills: Option<u64>,
@@ -87,13 +87,13 @@ impl KernelPaged {
         Ok(Self { group, _area: area })
     }
 
-    /// The group in which the program is to be born.
+    /// Returns the group in which the program must be started.
     #[must_use]
     pub fn group(&self) -> &MemoryGroup {
         &self.group
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> KernelCounts {
         let counters = |file: &str| self.group.counters(file).unwrap_or_default();
@@ -103,14 +103,14 @@ impl KernelPaged {
     }
 }
 
-/// Where the kernel begins to make room and lets the program wait for it (`memory.high`), and where
-/// it ends a process (`memory.max`): a twentieth below and above the budget at most, but as much as
-/// one processor takes for a group ahead of need.
+/// Returns the limits at which the kernel begins to make room and lets the program wait for it
+/// (`memory.high`), and at which it ends a process (`memory.max`): a twentieth below and above the
+/// budget at most, but at least as much as one processor charges to a group ahead of need.
 ///
-/// With `memory.max` alone Linux 6.12 ends programs of a few MiB that swap a lot, with all of their
-/// pages active and none of them looked at.
+/// With `memory.max` alone Linux 6.12 ends programs of a few MiB that swap a lot, when all of their
+/// pages are active and none of them has been scanned.
 fn limits(dram: Bytes, processors: u64) -> [(&'static str, Bytes); 2] {
-    /// What a processor takes at a time: 64 pages.
+    /// Memory that a processor charges at a time: 64 pages.
     const AHEAD: u64 = 64 * PAGE.0;
     let ahead = (processors * AHEAD).min(dram.0 / 20).max(AHEAD);
     [("memory.high", Bytes(dram.0 - ahead)), ("memory.max", Bytes(dram.0 + ahead))]
@@ -119,7 +119,8 @@ fn limits(dram: Bytes, processors: u64) -> [(&'static str, Bytes); 2] {
 /// Counters by the kernel's names.
 type Counters = BTreeMap<String, u64>;
 
-/// From the files of a group: `memory.stat`, `memory.events`, and those with one number.
+/// Collects the counts of a group: from `memory.stat`, `memory.events`, and the files with one
+/// number.
 fn counts(
     stat: &Counters,
     events: &Counters,

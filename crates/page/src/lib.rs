@@ -1,6 +1,5 @@
 //! Paging to byte-addressable memory in which reads are served in place (DR.Swap): running programs
-//! so, and what it costs in energy. The pages themselves are moved by the preload library, or by a kernel
-//! that can.
+//! with it, and its cost in energy. The preload library moves the pages, or a kernel that can.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! Paging a program that runs: what to refuse before it starts, what to put into its environment, and
-//! what is known of it while it runs and afterwards.
+//! Paging a program that runs: refusals before it starts, the variables for its environment, and
+//! reports while it runs and afterwards.
 //!
-//! Pages are moved by the preload library inside the program (`plugins/preload`), which counts what it
-//! does in memory that is shared with this process. Nothing here renders or parses arguments.
+//! The preload library inside the program (`plugins/preload`) moves the pages, and counts its work
+//! in memory that is shared with this process. Nothing here renders or parses arguments.
 
 mod killer;
 mod machine;

@@ -54,7 +54,7 @@ pub(super) fn draw(bars: &Bars, area: &Area<'_, '_>) -> Drawn {
     names(bars, area)
 }
 
-/// Where the bars of each set stand.
+/// Returns the rectangles of the bars, per set; values that are not finite have none.
 fn rectangles(bars: &Bars) -> Vec<Vec<[(f64, f64); 2]>> {
     let lanes = match bars.arrangement {
         Arrangement::Grouped => bars.sets.len().max(1) as f64,
@@ -83,7 +83,7 @@ fn rectangles(bars: &Bars) -> Vec<Vec<[(f64, f64); 2]>> {
     all
 }
 
-/// The ends of the vertical axis: zero, all bars and levels, and a little air.
+/// Returns the ends of the vertical axis: zero, all bars and levels, and a margin of 6 %.
 fn extent(bars: &Bars) -> (f64, f64) {
     let tops = rectangles(bars).into_iter().flatten().map(|[_, (_, top)]| top);
     let values: Vec<f64> = tops.chain(bars.levels.iter().map(|level| level.value)).collect();
@@ -98,8 +98,8 @@ fn extent(bars: &Bars) -> (f64, f64) {
     }
 }
 
-/// The names of the categories below the axis: smaller where they are many, every second one in a
-/// row of its own where that is not enough, and some left out where even that is not.
+/// Draws the names of the categories below the axis: smaller if there are many; in two alternating
+/// rows if they still do not fit; and with some left out if two rows do not suffice.
 fn names(bars: &Bars, area: &Area<'_, '_>) -> Drawn {
     let (width, height) = area.dim_in_pixel();
     let room = f64::from(width - LEFT - RIGHT) / bars.categories.len().max(1) as f64;

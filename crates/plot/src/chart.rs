@@ -8,7 +8,8 @@ use super::{
     Area, Chart, Drawn, FAINT, FONT, INK, Level, Series, Style, WIDTH, draw_error, text, text_width,
 };
 
-/// Space on the left, so that charts and lanes of one figure share their time axis.
+/// Space on the left, equal in charts, bars and lanes, so that those of one figure share their time
+/// axis.
 pub(super) const LEFT: u32 = 130;
 /// Space on the right.
 pub(super) const RIGHT: u32 = 24;
@@ -87,7 +88,7 @@ fn draw_series(series: &Series, x_end: f64, context: &mut Context<'_, '_>) -> Dr
     .map_err(draw_error)
 }
 
-/// The name of the vertical axis, beside the middle of the axis.
+/// Draws the name of the vertical axis beside the middle of the axis.
 pub(super) fn vertical_label(label: &str, area: &Area<'_, '_>) -> Drawn {
     let (_, height) = area.dim_in_pixel();
     let style = (FONT, 13)
@@ -99,7 +100,7 @@ pub(super) fn vertical_label(label: &str, area: &Area<'_, '_>) -> Drawn {
     area.draw(&Text::new(label.to_owned(), (LEFT as i32 - 62, middle), style)).map_err(draw_error)
 }
 
-/// The legend of a chart: its series, then its levels.
+/// Returns the legend of a chart: its series, then its levels.
 fn entries(chart: &Chart) -> Vec<Entry<'_>> {
     let series = chart.series.iter().map(|series| {
         let mark = match series.style {
@@ -120,13 +121,13 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The entry of a level.
+    /// Returns the entry of a level.
     pub(super) fn level(level: &'a Level) -> Self {
         Self { name: &level.name, color: level.color, mark: Mark::Dashes }
     }
 }
 
-/// How a legend entry is marked.
+/// Mark of a legend entry.
 #[derive(Clone, Copy)]
 pub(super) enum Mark {
     Line,
@@ -135,7 +136,7 @@ pub(super) enum Mark {
     Box,
 }
 
-/// The entries with a name, right-aligned beside the title.
+/// Draws the entries that have a name, right-aligned beside the title.
 pub(super) fn legend(entries: &[Entry<'_>], area: &Area<'_, '_>) -> Drawn {
     const SIZE: u32 = 12;
     let mut x = WIDTH as i32 - RIGHT as i32;
@@ -164,8 +165,8 @@ pub(super) fn legend(entries: &[Entry<'_>], area: &Area<'_, '_>) -> Drawn {
     Ok(())
 }
 
-/// The end of the horizontal axis, and both ends of the vertical one: what the chart asks for, else
-/// what the data needs and a little air.
+/// Returns the end of the horizontal axis and both ends of the vertical one: those that the chart
+/// sets, else those of the data, with a margin of 6 % on the vertical axis.
 fn extent(chart: &Chart) -> (f64, f64, f64) {
     let points = || chart.series.iter().flat_map(|s| s.points.iter());
     let x_data = points().map(|p| p.0).fold(0.0, f64::max);
@@ -182,8 +183,8 @@ fn extent(chart: &Chart) -> (f64, f64, f64) {
     (x_end, y_start, above(y_start, or_one(chart.y_end.unwrap_or(y_data * 1.06))))
 }
 
-/// Numbers of an axis that ends at `end`, with as many decimals as tell its ticks apart, and with a
-/// prefix where they would be long.
+/// Formats a number of an axis that ends at `end`, with enough decimals to tell its ticks apart and
+/// with a metric prefix from one million on.
 pub(super) fn tick(value: f64, end: f64) -> String {
     for (unit, prefix) in [(1e9, " G"), (1e6, " M")] {
         if end >= unit {
@@ -202,8 +203,8 @@ pub(super) fn tick(value: f64, end: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Thins a long recording to its lowest and highest value per pixel column, so that an SVG of
-/// hours stays small and still shows every burst.
+/// Thins a long recording to its lowest and highest value per pixel column, so that an SVG of hours
+/// stays small and still shows every burst.
 fn envelope(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let columns = WIDTH as usize;
     if points.len() <= 4 * columns {
@@ -226,7 +227,7 @@ fn envelope(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     thinned
 }
 
-/// The corners of a step function in which each value holds until the next point.
+/// Returns the corners of a step function in which each value holds until the next point.
 fn steps(points: &[(f64, f64)], x_end: f64) -> Vec<(f64, f64)> {
     let mut corners = Vec::with_capacity(2 * points.len());
     for (index, (x, y)) in points.iter().enumerate() {

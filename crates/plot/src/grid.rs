@@ -5,22 +5,22 @@ use plotters::prelude::*;
 use super::chart::RIGHT;
 use super::{Area, Drawn, FAINT, Grid, INK, PALETTE, WIDTH, draw_error, text, text_width};
 
-/// Room above the first row: title and the columns' labels.
+/// Height above the first row, for the title and the columns' labels.
 const TOP: i32 = 56;
 const BOTTOM: i32 = 12;
-/// Cells are squares up to this size.
+/// Largest side of a cell in pixels.
 const LARGEST: i32 = 34;
 const SMALLEST: i32 = 6;
-/// Least room for the labels of rows.
+/// Least width for the labels of rows.
 const LABELS: i32 = 60;
 
-/// Width of the room for the labels of rows.
+/// Width in pixels for the labels of rows.
 fn label_room(grid: &Grid) -> i32 {
     let widest = grid.rows.iter().map(|row| text_width(&row.label, 12)).max().unwrap_or(0);
     (widest + 32).max(LABELS)
 }
 
-/// Side of a cell in pixels: as many as there is room for.
+/// Side of a cell in pixels: the largest that fits, within [`SMALLEST`] and [`LARGEST`].
 fn side(grid: &Grid) -> i32 {
     let room = WIDTH as i32 - label_room(grid) - RIGHT as i32;
     (room / grid.columns.len().max(1) as i32).clamp(SMALLEST, LARGEST)
@@ -60,7 +60,7 @@ pub(super) fn draw(grid: &Grid, area: &Area<'_, '_>) -> Drawn {
 
 fn cell(area: &Area<'_, '_>, (x, y): (i32, i32), side: i32, shade: f64) -> Drawn {
     let corners = [(x + 1, y + 1), (x + side - 1, y + side - 1)];
-    // Whatever is not nothing is visible beside an empty cell.
+    // Any nonzero shade must be visible beside an empty cell.
     let style = match shade {
         shade if shade > 0.0 => PALETTE[0].mix(0.15 + 0.85 * shade.min(1.0)).filled(),
         _ => FAINT.mix(0.6).filled(),

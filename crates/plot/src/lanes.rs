@@ -1,4 +1,4 @@
-//! Drawing of [`Lanes`]: which jobs ran when.
+//! Drawing of [`Lanes`]: rows of shaded spans against time.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use super::{
     Area, Drawn, FAINT, FONT, INK, Lanes, PALETTE, Span, WIDTH, draw_error, text, text_width,
 };
 
-/// Room above the first row.
+/// Height above the first row.
 const TOP: i32 = 32;
-/// Room below the last row for the axis.
+/// Height below the last row, for the axis.
 const BOTTOM: i32 = 46;
 
-/// Rows are thick while they are few and thin when they are many.
+/// Height of a row in pixels: the more rows, the thinner.
 fn row_height(rows: usize) -> i32 {
     match rows {
         0..=24 => 22,
@@ -56,14 +56,14 @@ pub(super) fn draw(lanes: &Lanes, area: &Area<'_, '_>) -> Drawn {
     Ok(())
 }
 
-/// Opacity of a span without any shade, and the least of a pixel column that a span touches.
+/// Opacity of a span with shade zero, and the least of a pixel column that a span touches.
 const FAINTEST: f64 = 0.15;
 
-/// Part of a pixel column below which a span does not count as touching it: rounding.
+/// Opacity up to which a column counts as empty: rounding.
 const TOUCH: f64 = 1e-6;
 
-/// Opacity of each of `width` pixel columns: that of the spans in it, weighted by the part of the
-/// column that they cover. Spans can be much narrower than a column.
+/// Returns the opacity of each of `width` pixel columns: that of the spans in it, weighted by the
+/// part of the column that they cover. Spans can be much narrower than a column.
 fn opacities(spans: &[Span], x_end: f64, width: usize) -> Vec<f64> {
     let mut opacities = vec![0.0; width];
     for span in spans {
@@ -81,7 +81,7 @@ fn opacities(spans: &[Span], x_end: f64, width: usize) -> Vec<f64> {
     opacities
 }
 
-/// Neighboring columns of the same opacity, to a percent, without the empty ones.
+/// Returns runs of neighboring columns whose opacities are equal to a percent; skips empty columns.
 fn runs(opacities: &[f64]) -> Vec<(Range<usize>, f64)> {
     let percent = |opacity: &f64| (opacity * 100.0).round();
     let alike = opacities.chunk_by(|a, b| percent(a) == percent(b));
@@ -93,7 +93,7 @@ fn runs(opacities: &[f64]) -> Vec<(Range<usize>, f64)> {
     placed.filter(|(_, opacity)| *opacity > TOUCH).collect()
 }
 
-/// A name, cut where it would run into the rows.
+/// Draws a name, truncated if it would run into the rows.
 fn row_label(label: &str, area: &Area<'_, '_>, y: i32, row: i32) -> Drawn {
     let size = if row >= 20 { 12 } else { 10 };
     let room = LEFT as i32 - 16;
@@ -132,7 +132,7 @@ fn axis(
     .map_err(draw_error)
 }
 
-/// The distance of ticks: 1, 2 or 5 times a power of ten, such that there are at most ten.
+/// Distance of ticks: 1, 2 or 5 times a power of ten, at least a tenth of the axis.
 fn round_step(x_end: f64) -> f64 {
     let rough = x_end / 10.0;
     let power = 10_f64.powf(rough.log10().floor());
@@ -140,7 +140,7 @@ fn round_step(x_end: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// A strip from light to dark, with what full dark stands for.
+/// Draws a strip from light to dark with the meaning of full dark beside it.
 fn shade_legend(lanes: &Lanes, area: &Area<'_, '_>) -> Drawn {
     if lanes.shade_label.is_empty() {
         return Ok(());
@@ -186,7 +186,7 @@ mod tests {
         let opacities = opacities(&spans, 190.0, 190);
         assert!(opacities.iter().all(|opacity| *opacity >= FAINTEST), "{opacities:?}");
         let mean = opacities.iter().sum::<f64>() / 190.0;
-        // Half of the time at 0.15 + 0.85 * 0.5, and a little for columns that it just touches.
+        // Half of the time at 0.15 + 0.85 * 0.5, and a little for columns that it only touches.
         assert!((0.2875..0.33).contains(&mean), "{mean}");
     }
 

@@ -1,7 +1,7 @@
-//! SVG figures: charts with labelled axes, grouped bars, and lanes that show who ran when.
+//! SVG figures: charts with labeled axes, grouped bars, grids, and lanes of spans against time.
 //!
-//! A [`Figure`] is a stack of panels described as data. What a figure shows is decided by whoever
-//! describes it; nothing here knows what the values mean.
+//! A [`Figure`] is a stack of panels described as data. The caller decides what a figure shows;
+//! this crate attaches no meaning to the values.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ const FONT: &str = "DejaVu Sans, Helvetica, Arial, sans-serif";
 const INK: RGBColor = RGBColor(40, 40, 40);
 const FAINT: RGBColor = RGBColor(225, 225, 225);
 
-/// A color, by its parts of red, green and blue.
+/// A color, by its red, green and blue components.
 pub use plotters::style::RGBColor;
 
 /// The palette of Okabe and Ito, which people with any color vision can tell apart.
@@ -36,12 +36,12 @@ pub const PALETTE: [RGBColor; 7] = [
     RGBColor(110, 110, 110),
 ];
 
-/// One drawing: a title, and panels below each other.
+/// One drawing: a title and panels below each other.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What the figure shows.
+    /// Heading of the figure.
     pub title: String,
-    /// With what it was obtained, in a smaller font.
+    /// Second line in a smaller font, such as the setup that produced the data.
     pub subtitle: String,
     /// From top to bottom.
     pub panels: Vec<Panel>,
@@ -63,7 +63,7 @@ pub enum Panel {
 /// Values against an axis.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// What this panel shows.
+    /// Heading of the panel.
     pub title: String,
     /// Quantity and unit of the horizontal axis.
     pub x_label: String,
@@ -71,7 +71,7 @@ pub struct Chart {
     pub y_label: String,
     /// Left end of the horizontal axis.
     pub x_start: f64,
-    /// Lower end of the vertical axis; zero, or what negative data needs, if absent.
+    /// Lower end of the vertical axis; if absent, zero or the lowest value, whichever is lower.
     pub y_start: Option<f64>,
     /// Right end of the horizontal axis; taken from the data if absent.
     pub x_end: Option<f64>,
@@ -86,22 +86,22 @@ pub struct Chart {
 /// One set of values.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What it is called in the legend.
+    /// Name in the legend.
     pub name: String,
     /// `(x, y)` in ascending `x`, except for [`Style::Dots`].
     pub points: Vec<(f64, f64)>,
-    /// How it is drawn.
+    /// Line, dashes, steps or dots.
     pub style: Style,
-    /// With what.
+    /// Color of the line or the dots.
     pub color: RGBColor,
 }
 
-/// How a series is drawn.
+/// Drawing style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// A line from point to point.
     Line,
-    /// The same in dashes.
+    /// A dashed line from point to point.
     Dashes,
     /// A filled step function: each value holds until the next point.
     Steps,
@@ -112,20 +112,20 @@ pub enum Style {
 /// A horizontal line of reference.
 #[derive(Clone, Debug)]
 pub struct Level {
-    /// What it is called in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Where it lies.
+    /// Position on the vertical axis.
     pub value: f64,
-    /// With what it is drawn.
+    /// Color of the line.
     pub color: RGBColor,
 }
 
 /// Values of categories, side by side in groups; negative ones hang from the axis.
 #[derive(Clone, Debug, Default)]
 pub struct Bars {
-    /// What this panel shows.
+    /// Heading of the panel.
     pub title: String,
-    /// What the categories are.
+    /// Label of the horizontal axis.
     pub x_label: String,
     /// Quantity and unit of the vertical axis.
     pub y_label: String,
@@ -133,43 +133,43 @@ pub struct Bars {
     pub categories: Vec<String>,
     /// The bars of each group, in order.
     pub sets: Vec<BarSet>,
-    /// Whether the sets stand beside or upon each other.
+    /// Arrangement of the sets: side by side or stacked.
     pub arrangement: Arrangement,
     /// Horizontal lines of reference.
     pub levels: Vec<Level>,
 }
 
-/// How the sets of one category are arranged.
+/// Arrangement of the sets of one category.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arrangement {
-    /// Beside each other.
+    /// Side by side.
     #[default]
     Grouped,
-    /// Upon each other, each from where the one before ends; for values of one sign.
+    /// Stacked, each bar starting at the end of the one before; for values of one sign.
     Stacked,
 }
 
 /// One value per category.
 #[derive(Clone, Debug)]
 pub struct BarSet {
-    /// What it is called in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// In the order of the categories; one that is not finite is left out.
+    /// Values in the order of the categories; a value that is not finite is left out.
     pub values: Vec<f64>,
-    /// With what it is drawn.
+    /// Color of the bars.
     pub color: RGBColor,
 }
 
 /// Rows of spans against time.
 #[derive(Clone, Debug, Default)]
 pub struct Lanes {
-    /// What this panel shows.
+    /// Heading of the panel.
     pub title: String,
     /// Quantity and unit of the horizontal axis.
     pub x_label: String,
     /// Right end of the horizontal axis.
     pub x_end: f64,
-    /// What a full shade stands for.
+    /// Meaning of a full shade; empty for no legend.
     pub shade_label: String,
     /// From top to bottom.
     pub rows: Vec<Lane>,
@@ -178,27 +178,27 @@ pub struct Lanes {
 /// One row.
 #[derive(Clone, Debug)]
 pub struct Lane {
-    /// Whose row it is.
+    /// Name of the row.
     pub label: String,
-    /// What lies in it.
+    /// Shaded stretches of the row.
     pub spans: Vec<Span>,
 }
 
-/// One stretch of a row.
+/// One shaded stretch of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// Where it begins.
+    /// Left end on the horizontal axis.
     pub from: f64,
-    /// Where it ends.
+    /// Right end on the horizontal axis.
     pub to: f64,
-    /// How dark it is, 0 to 1.
+    /// Darkness, 0 to 1.
     pub shade: f64,
 }
 
 /// Shaded cells in rows and columns: a matrix, or a table of marks.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
-    /// What this panel shows.
+    /// Heading of the panel.
     pub title: String,
     /// From left to right.
     pub columns: Vec<String>,
@@ -211,9 +211,9 @@ pub struct Grid {
 /// One row of a grid.
 #[derive(Clone, Debug)]
 pub struct GridRow {
-    /// Whose row it is.
+    /// Name of the row.
     pub label: String,
-    /// How dark each cell is, 0 to 1, in the order of the columns.
+    /// Darkness of each cell, 0 to 1, in the order of the columns.
     pub cells: Vec<f64>,
 }
 
@@ -225,7 +225,7 @@ pub enum PlotError {
     Write {
         /// The file.
         path: String,
-        /// Why not.
+        /// The I/O error.
         source: io::Error,
     },
     /// The drawing library refused.
@@ -233,10 +233,10 @@ pub enum PlotError {
     Draw(String),
 }
 
-/// The outcome of the drawing functions, with the error of the library as text.
+/// Result of the drawing functions; errors of the library are kept as text.
 type Drawn = Result<(), PlotError>;
 
-/// Keeps the message of a drawing error.
+/// Wraps a drawing error's message in [`PlotError::Draw`].
 fn draw_error(error: impl fmt::Display) -> PlotError {
     PlotError::Draw(error.to_string())
 }
@@ -252,7 +252,7 @@ impl Panel {
 }
 
 impl Figure {
-    /// Room for title and subtitle; none where the figure has neither.
+    /// Returns the height of title and subtitle; zero if the figure has neither.
     fn header(&self) -> u32 {
         if self.title.is_empty() && self.subtitle.is_empty() { 0 } else { 62 }
     }
@@ -310,7 +310,8 @@ fn text(
         .map_err(draw_error)
 }
 
-/// Room that a text takes: the SVG backend cannot measure fonts, and legends must not overlap.
+/// Estimates the width of a text: the SVG backend cannot measure fonts, and legends must not
+/// overlap.
 fn text_width(what: &str, size: u32) -> i32 {
     (what.chars().count() as f64 * f64::from(size) * 0.56).ceil() as i32
 }

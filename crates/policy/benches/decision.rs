@@ -1,7 +1,7 @@
-//! One decision with 1,000 candidates for 64 cores: it should take 50 us at most, half a percent of
-//! the shortest quantum.
+//! Measures one decision with 1,000 candidates for 64 cores: it should take 50 us at most, half a
+//! percent of the shortest quantum.
 //!
-//! A decision is what a quantum needs: the observation of the 64 jobs that ran, and the selection.
+//! A decision includes the observation of the 64 jobs that ran, and the selection.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -19,7 +19,7 @@ const CANDIDATES: u32 = 1000;
 const CORES: u32 = 64;
 const QUANTUM: Nanos = Nanos::from_millis(100);
 
-/// A number that differs from job to job and from quantum to quantum, below `bound`.
+/// Returns a number below `bound` that differs between jobs and between quanta.
 fn scrambled(job: JobId, quantum: u64, bound: u64) -> u64 {
     let mixed = (u64::from(job.0) << 32 | quantum).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) % bound
@@ -72,7 +72,7 @@ fn batch(config: SchedulerConfig) -> QuantumScheduler {
     scheduler
 }
 
-/// What the jobs of a decision did: up to 5 GB/s each, in one of four loops of 32 code regions.
+/// Makes up the jobs' behavior: up to 5 GB/s each, in one of four loops of 32 code regions.
 fn observe(decision: &Decision, quantum: u64) -> Vec<Observation> {
     let one = |job: &JobId| {
         let mut instruction_pointers = vec![0; 32];
@@ -83,7 +83,7 @@ fn observe(decision: &Decision, quantum: u64) -> Vec<Observation> {
             cpu_time: QUANTUM,
             counts: Some(Counts::by_medium(
                 100_000_000,
-                // A job of each four is at home with one medium.
+                // Each job favors one of the four media.
                 MediumId::ALL.map(|medium| {
                     let stranger = 1 + 9 * u64::from(job.index() % MAX_MEDIA != medium.index());
                     let lines = scrambled(*job, quantum, 8_000_000 / stranger);
@@ -113,7 +113,7 @@ fn decide(criterion: &mut Criterion, name: &str, config: SchedulerConfig) {
     for _ in 0..100 {
         next_quantum();
     }
-    // Making up what the jobs did is no part of a decision.
+    // Making up the jobs' behavior is not part of a decision.
     criterion.bench_function(name, |bencher| {
         bencher.iter_custom(|quanta| (0..quanta).map(|_| next_quantum()).sum());
     });

@@ -1,8 +1,8 @@
-//! Which program may use which page colors (bpm section 3): the decision of the simulated operating
-//! system and of `memweir color plan` alike.
+//! Assignment of page colors to programs (bpm section 3), shared by the simulated operating system
+//! and `memweir color plan`.
 //!
-//! An assignment policy decides how many colors each program is given ([`ASSIGNMENTS`]); which ones
-//! they are follows from what is to become of the cache ([`CacheUse`]). No two programs share a color.
+//! An assignment policy decides how many colors each program gets ([`ASSIGNMENTS`]); [`CacheUse`]
+//! decides which ones. No two programs share a color.
 //!
 //! ```
 //! use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits, Supply};
@@ -28,34 +28,34 @@ use memweir_core::cache::CacheGeometry;
 use memweir_core::input::Refusal;
 use memweir_core::names::suggestion;
 
-/// What is known of a program. All of it may be missing: each policy says what it takes instead.
+/// Known traits of a program. Any of them may be missing; each policy states its defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProgramTraits {
     /// Misses of the last-level cache per 1,000 instructions.
     pub mpki: Option<f64>,
     /// Share of the misses that find their row open when the program runs alone, 0 to 1.
     pub row_buffer_locality: Option<f64>,
-    /// Banks that are busy for the program at once, on average over the time when any is.
+    /// Mean number of banks that are busy for the program while at least one is.
     pub bank_parallelism: Option<f64>,
-    /// What it moves when it runs alone.
+    /// Bandwidth of the program when it runs alone.
     pub bandwidth: Option<BytesPerSec>,
-    /// Banks beyond which it is no faster.
+    /// Number of banks beyond which the program is no faster.
     pub demanded_banks: Option<u32>,
 }
 
-/// Above how many misses per 1,000 instructions a program is memory-intensive (bpm section 4.2).
+/// A program with more misses per 1,000 instructions is memory-intensive (bpm section 4.2).
 pub const MEMORY_INTENSIVE_MPKI: f64 = 1.0;
 
-/// Banks with which every program of bpm Fig. 1 has 90 % of its best (B5).
+/// Number of banks with which every program of bpm Fig. 1 reaches 90 % of its best (B5).
 pub const ENOUGH_BANKS: u32 = 16;
 
-/// Banks that are enough for a program that is not memory-intensive: the lower end of the 8 to 16 of
-/// bpm section 1.
+/// Number of banks that are enough for a program that is not memory-intensive: the lower end of the
+/// 8 to 16 of bpm section 1.
 pub const ENOUGH_BANKS_LIGHT: u32 = 8;
 
 impl ProgramTraits {
-    /// The banks that the program demands. If that is not known: [`ENOUGH_BANKS_LIGHT`] for one that is
-    /// known not to be memory-intensive, else [`ENOUGH_BANKS`].
+    /// Returns the banks that the program demands. If that is not known: [`ENOUGH_BANKS_LIGHT`] for
+    /// a program that is known not to be memory-intensive, else [`ENOUGH_BANKS`].
     #[must_use]
     pub fn banks(&self) -> u32 {
         let light = self.mpki.is_some_and(|mpki| mpki <= MEMORY_INTENSIVE_MPKI);
@@ -73,16 +73,17 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// So many colors of so many banks each, which share no part of a cache or all of it.
+    /// Returns a supply of `colors` colors with `banks_per_color` banks each, all in the same cache
+    /// part.
     #[must_use]
     pub fn new(colors: u32, banks_per_color: u32) -> Self {
         let parts = (0..colors).map(|color| (Color(color), 0)).collect();
         Self { parts, banks_per_color: banks_per_color.max(1) }
     }
 
-    /// The colors of a map for pages of `1 << page_bits` bytes, beside a cache if one is given. A
-    /// cache part is what pages share whose addresses agree in what chooses both bank and set: bits 13
-    /// to 15 on the paper's machine (section 3.2).
+    /// Returns the colors of a map for pages of `1 << page_bits` bytes, with their parts of `cache`
+    /// if one is given. Pages share a cache part if their addresses agree in the bits that choose
+    /// both bank and set: bits 13 to 15 on the paper's machine (section 3.2).
     #[must_use]
     pub fn of_map(map: &AddressMap, page_bits: u32, cache: Option<&CacheGeometry>) -> Self {
         let coloring = map.coloring(page_bits);
@@ -95,7 +96,8 @@ impl Supply {
         }
     }
 
-    /// The same colors, those of `coloring`, beside a cache with these colors.
+    /// Returns the same colors, which are those of `coloring`, with their parts of a cache that has
+    /// the colors `cache`.
     #[must_use]
     pub fn beside(self, coloring: &Coloring, cache: &Coloring) -> Self {
         let common = coloring.span().intersection(cache.span());
@@ -104,32 +106,33 @@ impl Supply {
         Self { parts: self.parts.into_iter().map(part).collect(), ..self }
     }
 
-    /// What is left when some colors have been handed out.
+    /// Returns the supply without the colors in `taken`.
     #[must_use]
     pub fn without(&self, taken: &ColorSet) -> Self {
         let left = self.parts.iter().filter(|(color, _)| !taken.contains(*color));
         Self { parts: left.copied().collect(), ..self.clone() }
     }
 
-    /// The number of colors.
+    /// Returns the number of colors.
     #[must_use]
     pub fn colors(&self) -> u32 {
         self.parts.len() as u32
     }
 
-    /// Banks of one color.
+    /// Returns the number of banks of one color.
     #[must_use]
     pub fn banks_per_color(&self) -> u32 {
         self.banks_per_color
     }
 
-    /// The colors in the order in which they are handed out.
+    /// Returns the colors in the order in which they are handed out.
     fn in_order(&self, cache: CacheUse) -> Vec<Color> {
         let mut colors = self.parts.clone();
         match cache {
             CacheUse::Balance => colors.sort_by_key(|(_, part)| *part),
             CacheUse::Keep => {
-                // Round after round through the parts: the how-many-eth of its part each color is.
+                // Take one color of each part per round; a color's round is its rank within its
+                // part.
                 let mut seen = std::collections::BTreeMap::new();
                 let mut round = |part: u32| {
                     let count = seen.entry(part).or_insert(0u32);
@@ -146,26 +149,26 @@ impl Supply {
     }
 }
 
-/// What is to become of the cache where bank colors choose parts of it too (B4).
+/// Use of the cache where bank colors also choose parts of the cache (B4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheUse {
-    /// A program keeps as many parts of the cache as it has colors for: banks are kept apart, the
-    /// cache stays shared.
+    /// A program's colors are spread over as many cache parts as possible: banks are partitioned,
+    /// the cache stays shared.
     #[default]
     Keep,
-    /// A program is given as few parts as its colors fill: the cache is divided as the banks are, and
-    /// only what is left over of a part is shared.
+    /// A program's colors fill as few cache parts as possible: the cache is partitioned along with
+    /// the banks, and two programs share a part only if one of them does not fill it.
     Balance,
 }
 
 impl CacheUse {
-    /// Both, by the name that users write.
+    /// Both variants, by the names that users write.
     pub const ALL: [(&'static str, Self); 2] = [("keep", Self::Keep), ("balance", Self::Balance)];
 
-    /// The one that is called `name`.
+    /// Returns the variant called `name`.
     ///
     /// # Errors
-    /// If there is none; with the nearest.
+    /// If there is none; the error suggests the nearest name.
     pub fn named(name: &str) -> Result<Self, Refusal> {
         let known = Self::ALL.iter().find(|(known, _)| *known == name);
         known.map(|(_, cache)| *cache).ok_or_else(|| {
@@ -178,18 +181,18 @@ impl CacheUse {
 /// One row of the table of assignment policies.
 #[derive(Clone, Copy, Debug)]
 pub struct AssignmentEntry {
-    /// What the user writes.
+    /// Name that users write.
     pub name: &'static str,
     /// One line for `--help`.
     pub summary: &'static str,
-    /// Where it is described.
+    /// Source that describes the policy.
     pub reference: &'static str,
-    /// Colors for each program, at least one; together at most what there is. There are no more
-    /// programs than colors.
+    /// Returns the number of colors of each program: at least one each, and in total at most the
+    /// supply. There are no more programs than colors.
     counts: fn(&[ProgramTraits], &Supply) -> Vec<u32>,
 }
 
-/// Every policy, in the order in which help lists it.
+/// All policies, in the order in which help lists them.
 pub const ASSIGNMENTS: &[AssignmentEntry] = &[
     AssignmentEntry {
         name: "uniform",
@@ -211,7 +214,7 @@ pub const ASSIGNMENTS: &[AssignmentEntry] = &[
     },
 ];
 
-/// The names of all assignment policies, in the order of the table.
+/// Returns the names of all assignment policies, in the order of the table.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     ASSIGNMENTS.iter().map(|entry| entry.name)
 }
@@ -221,10 +224,10 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
 pub struct ColorAssignment(&'static AssignmentEntry);
 
 impl ColorAssignment {
-    /// The policy of this name.
+    /// Returns the policy called `name`.
     ///
     /// # Errors
-    /// If there is none; with the nearest.
+    /// If there is none; the error suggests the nearest name.
     pub fn named(name: &str) -> Result<Self, Refusal> {
         ASSIGNMENTS.iter().find(|entry| entry.name == name).map(Self).ok_or_else(|| {
             let reason = format!("unknown color assignment `{name}`");
@@ -232,13 +235,13 @@ impl ColorAssignment {
         })
     }
 
-    /// Its row of the table.
+    /// Returns the policy's row of the table.
     #[must_use]
     pub fn entry(&self) -> &'static AssignmentEntry {
         self.0
     }
 
-    /// The colors of each program, in the order of the programs; no two share one.
+    /// Returns the colors of each program, in the order of the programs; no two share one.
     ///
     /// # Errors
     /// If there are more programs than colors.

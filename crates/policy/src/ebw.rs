@@ -1,7 +1,6 @@
 //! Effective bandwidth (EBW): traffic with different media in one unit, hmmsched section V-A.
 //!
-//! What the traffic of a job was is measured elsewhere, and what follows from its effective
-//! bandwidth is decided in the policies.
+//! Meters measure a job's traffic, and policies act on its effective bandwidth; both are elsewhere.
 //!
 //! # The unit
 //!
@@ -44,7 +43,7 @@ pub struct TrafficRate {
 pub struct TrafficRates(pub [TrafficRate; MAX_MEDIA]);
 
 impl TrafficRates {
-    /// What `counts` amount to over `span`; nothing for an empty span.
+    /// Returns the rates of `counts` over `span`; zero for an empty span.
     #[must_use]
     pub fn of(counts: &Counts, span: Nanos) -> Self {
         Self(MediumId::ALL.map(|medium| {
@@ -53,7 +52,8 @@ impl TrafficRates {
         }))
     }
 
-    /// All of it as reads from the local DRAM: what a meter that tells nothing apart means.
+    /// Returns rates with all of `bandwidth` as reads from the local DRAM, for meters that do not
+    /// distinguish media or directions.
     #[must_use]
     pub fn local_reads(bandwidth: BytesPerSec) -> Self {
         let mut rates = Self::default();
@@ -61,14 +61,14 @@ impl TrafficRates {
         rates
     }
 
-    /// Everything, whatever the medium and the direction: the `BW` of hmmsched eq. (1).
+    /// Returns the sum over all media and directions: the `BW` of hmmsched eq. (1).
     #[must_use]
     pub fn total(&self) -> BytesPerSec {
         self.0.iter().map(|rate| rate.reads + rate.writes).sum()
     }
 
-    /// The same division over media and directions, of `bandwidth` in all. Where there is nothing
-    /// to divide by, all of it reads from the local DRAM.
+    /// Returns rates that sum to `bandwidth`, divided over media and directions in the same
+    /// proportion. If the present sum is zero, all of it reads from the local DRAM.
     #[must_use]
     pub fn scaled_to(&self, bandwidth: BytesPerSec) -> Self {
         let total = self.total();
@@ -89,21 +89,21 @@ impl TrafficRates {
 /// memory as long as its traffic does. Never negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EffectiveBandwidth {
-    /// `EBW_D`: with DRAM, near and far.
+    /// `EBW_D`: traffic with DRAM, local and remote.
     pub dram: BytesPerSec,
-    /// `EBW_NV`: with NVM, near and far.
+    /// `EBW_NV`: traffic with NVM, local and remote.
     pub nvm: BytesPerSec,
 }
 
 impl EffectiveBandwidth {
-    /// hmmsched eq. (6).
+    /// Returns the total EBW, hmmsched eq. (6).
     #[must_use]
     pub fn total(self) -> BytesPerSec {
         self.dram + self.nvm
     }
 
-    /// hmmsched eq. (6) and (7) read as a time: seconds of memory access per second, with a DRAM
-    /// access latency `T_D` of `dram_latency`.
+    /// Returns hmmsched eq. (6) and (7) read as a time: seconds of memory access per second, with a
+    /// DRAM access latency `T_D` of `dram_latency`.
     #[must_use]
     pub fn access_time(self, dram_latency: Picos) -> f64 {
         self.total().0 / LINE_BYTES as f64 * dram_latency.as_f64() / 1e12
@@ -123,20 +123,20 @@ impl AddAssign for EffectiveBandwidth {
     }
 }
 
-/// How traffic is translated into DRAM transactions.
+/// Rule that translates traffic into DRAM transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Translation {
-    /// By the latencies of each medium, those of a remote one including the way there.
+    /// Weighs by the latencies of each medium; those of a remote medium include the link.
     #[default]
     Latency,
-    /// As if every medium were local: a remote medium weighs as the local one of its kind, and
-    /// as local DRAM where the machine has none.
+    /// Treats every medium as local: a remote medium weighs as the local one of its kind, and as
+    /// local DRAM where the machine has none.
     LatencyOfLocal,
-    /// Not at all: every transaction counts as one, as hmmsched eq. (1) has it.
+    /// Does not translate: every transaction counts as one, as in hmmsched eq. (1).
     Counts,
 }
 
-/// What a transaction with each medium weighs in DRAM transactions: `gamma` and `delta` of hmmsched
+/// Weights of a transaction with each medium in DRAM transactions: `gamma` and `delta` of hmmsched
 /// Table III, for every medium of a machine.
 ///
 /// ```
@@ -155,7 +155,9 @@ pub enum Translation {
 /// };
 /// let weights = Weights::new(&Media::new(vec![dram, pram])?, Translation::Latency);
 ///
-/// let rate = |reads, writes| TrafficRate { reads: BytesPerSec(reads), writes: BytesPerSec(writes) };
+/// let rate = |reads, writes| {
+///     TrafficRate { reads: BytesPerSec(reads), writes: BytesPerSec(writes) }
+/// };
 /// let traffic = TrafficRates([rate(5.0, 3.0), rate(10.0, 1.0), rate(0.0, 0.0), rate(0.0, 0.0)]);
 /// let ebw = weights.effective_bandwidth(&traffic);
 /// assert_eq!(ebw.dram, BytesPerSec(8.0));
@@ -165,7 +167,7 @@ pub enum Translation {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights([Weight; MAX_MEDIA]);
 
-/// Of one medium.
+/// Weight of one medium.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Weight {
     kind: MediumKind,
@@ -174,12 +176,12 @@ struct Weight {
 }
 
 impl Weight {
-    /// Of DRAM, and of what the machine does not have.
+    /// Weight of DRAM, and of media that the machine does not have.
     const ONE: Self = Self { kind: MediumKind::Dram, gamma: 1.0, delta: 1.0 };
 }
 
 impl Weights {
-    /// The weights on a machine with these media.
+    /// Returns the weights on a machine with these media.
     #[must_use]
     pub fn new(media: &Media, translation: Translation) -> Self {
         Self(MediumId::ALL.map(|id| match media.get(id) {
@@ -188,7 +190,7 @@ impl Weights {
         }))
     }
 
-    /// hmmsched eq. (6) and (7) for this traffic.
+    /// Returns the effective bandwidth of this traffic, hmmsched eq. (6) and (7).
     #[must_use]
     pub fn effective_bandwidth(&self, traffic: &TrafficRates) -> EffectiveBandwidth {
         let mut ebw = EffectiveBandwidth::default();

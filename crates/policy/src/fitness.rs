@@ -11,19 +11,19 @@ use crate::scan::{fill_lanes, first_smallest};
 /// FITNESS(p) = 1 / | BW_remain / CPU_remain - BW_required(p) |          iabw eq. (2)
 /// ```
 ///
-/// `BW_remain` starts at the target less what is committed, and each choice subtracts its demand.
-/// A job that fits exactly has no finite fitness and is the best; the fittest job is therefore
-/// looked for as the one with the smallest gap. Among equals the order of the queue decides.
-/// `BW_remain` may fall below zero, when the head alone requires more than the target: the
-/// smallest gap is then that of the job with the smallest demand, which is what should run.
+/// `BW_remain` starts at the target less what is committed, and each choice subtracts its demand. A
+/// job that fits exactly has infinite fitness and is the best, so the search minimizes the gap
+/// instead. Among equals the order of the queue decides. `BW_remain` falls below zero when the head
+/// alone requires more than the target: the smallest gap is then that of the job with the smallest
+/// demand, which is the right choice.
 ///
 /// Beyond the paper, whose jobs have one core: a job of several cores is compared per core, and
-/// takes as many off `CPU_remain`. Jobs that do not fit the free cores are passed over.
+/// takes as many off `CPU_remain`. Jobs that do not fit the free cores are skipped.
 ///
 /// The selector keeps its buffer between calls, so that a decision allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct FitnessSelector {
-    /// Demand per core by place in the queue; infinite for jobs out of the running.
+    /// Demand per core by place in the queue; infinite for jobs that are no longer candidates.
     demands: Vec<f64>,
 }
 
@@ -51,7 +51,8 @@ impl FitnessSelector {
         }
     }
 
-    /// Takes the jobs that need more than `cores` out of the running; returns the widest left.
+    /// Excludes the jobs that need more than `cores`; returns the width of the widest candidate
+    /// left.
     fn drop_wider_than(&mut self, cores: u32, view: &QuantumView<'_>) -> u32 {
         let mut widest = 0;
         for (demand, job) in self.demands.iter_mut().zip(view.queue) {

@@ -1,4 +1,4 @@
-//! What a workload requires of memory as a whole: iabw section 3.3.
+//! Memory requirements of a workload as a whole: iabw section 3.3.
 
 use std::cmp::Reverse;
 
@@ -15,7 +15,7 @@ pub struct Requirement {
     pub cores: u32,
 }
 
-/// All memory traffic of the workload, iabw eq. (8): the sum of `T_j x B_j`.
+/// Returns all memory traffic of the workload, iabw eq. (8): the sum of `T_j x B_j`.
 #[must_use]
 pub fn total_memory_request(jobs: &[Requirement]) -> Bytes {
     Bytes(request_bytes(jobs) as u64)
@@ -25,8 +25,8 @@ fn request_bytes(jobs: &[Requirement]) -> f64 {
     jobs.iter().map(|job| job.time.as_secs_f64() * job.bandwidth.0).sum()
 }
 
-/// How long the workload would take on `cores` cores with infinite memory bandwidth under
-/// round-robin, iabw eq. (9): with the times in increasing order,
+/// Returns the time that the workload would take on `cores` cores with infinite memory bandwidth
+/// under round-robin, iabw eq. (9): with the times in increasing order,
 ///
 /// ```text
 /// (T_1 + ... + T_(N-C)) / C + T_N
@@ -41,22 +41,22 @@ pub fn ideal_turnaround_time(jobs: &[Requirement], cores: u32) -> Nanos {
     Nanos::from_secs_f64(Estimator::default().turnaround_secs(jobs, cores))
 }
 
-/// The rate at which the workload's traffic would flow if it took its ideal turnaround time, iabw
-/// eq. (10): eq. (8) over eq. (9). Zero for no jobs. It may exceed what the machine can carry.
+/// Returns the rate at which the workload's traffic would flow if it took its ideal turnaround
+/// time, iabw eq. (10): eq. (8) over eq. (9). Zero for no jobs. It may exceed the peak bandwidth.
 #[must_use]
 pub fn ideal_average_bandwidth(jobs: &[Requirement], cores: u32) -> BytesPerSec {
     Estimator::default().ideal_average_bandwidth(jobs, cores)
 }
 
-/// Computes eq. (10) again and again without allocating: the scheduler does so every quantum.
+/// Computes eq. (10) repeatedly without allocating: the scheduler does so every quantum.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Estimator {
-    /// Times with the cores that they occupy, partly ordered.
+    /// Times with the cores that the jobs occupy, partly ordered.
     times: Vec<(Nanos, u32)>,
 }
 
 impl Estimator {
-    /// iabw eq. (10).
+    /// Computes iabw eq. (10).
     pub(crate) fn ideal_average_bandwidth(
         &mut self,
         jobs: &[Requirement],
@@ -70,7 +70,7 @@ impl Estimator {
         }
     }
 
-    /// iabw eq. (9). The formula needs no complete order: it needs the `C` longest apart.
+    /// Computes iabw eq. (9). The formula needs no complete order, only the `C` longest jobs apart.
     fn turnaround_secs(&mut self, jobs: &[Requirement], cores: u32) -> f64 {
         let cores = cores.max(1);
         self.times.clear();
@@ -80,8 +80,8 @@ impl Estimator {
         if apart > 0 {
             self.times.select_nth_unstable_by_key(apart, |(time, _)| *time);
         }
-        // At least as many lanes as the longest jobs that have to be left out of the sum: every
-        // job has one lane or more.
+        // `longer` has at least as many lanes as the longest ones that the sum leaves out, because
+        // every job has at least one lane.
         let (shorter, longer) = self.times.split_at_mut(apart);
         longer.sort_unstable_by_key(|(time, _)| Reverse(*time));
         let core_seconds = |(time, lanes): &(Nanos, u32)| time.as_secs_f64() * f64::from(*lanes);
@@ -113,8 +113,8 @@ mod tests {
         Nanos::from_secs_f64(value)
     }
 
-    /// Round-robin with quanta that tend to zero: every job left gets an equal share of the cores,
-    /// at most one each. The derivation under iabw eq. (9), step by step.
+    /// Simulates round-robin with quanta that tend to zero: every remaining job gets an equal share
+    /// of the cores, at most one each. This is the derivation of iabw eq. (9), step by step.
     fn processor_sharing(mut times: Vec<f64>, cores: f64) -> f64 {
         times.sort_by(f64::total_cmp);
         let (mut now, mut done) = (0.0, 0.0);

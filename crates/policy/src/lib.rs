@@ -1,21 +1,21 @@
 //! Pure decisions: which jobs share the memory bus in the next quantum.
 //!
-//! The same [`QuantumScheduler`] decides live, on emulated machines and in simulation, so nothing
-//! here knows a clock, a file or an operating system, and everything random is seeded. The
-//! mechanisms that block jobs and count their traffic live in `memweir-linux`.
+//! The same [`QuantumScheduler`] decides live, on emulated machines and in simulation, so this
+//! crate uses no clock, file or operating system, and all randomness is seeded. The mechanisms that
+//! block jobs and count their traffic live in `memweir-linux`.
 //!
-//! | module | what of iabw it is |
+//! | module | part of iabw |
 //! |---|---|
 //! | [`scheduler`] | the quantum loop, section 4.1, steps 2 and 3 |
 //! | [`policies`] | the table of policies, sections 3.1 and 5 |
 //! | [`fitness`] | the selection of eq. (2) |
 //! | [`iabw`] | the ideal average bandwidth, eq. (8)-(10) |
-//! | [`target`] | from there to the scheduling bandwidth target, eq. (11) |
+//! | [`target`] | the scheduling bandwidth target from that average, eq. (11) |
 //! | [`predictor`] | the bandwidth of the next quantum, section 4.2 |
 //!
 //! And beyond iabw:
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`colors`] | which program may use which banks, bpm section 3 |
 //! | [`ebw`] | effective bandwidth on hybrid memory, hmmsched eq. (6), (7) |
@@ -25,8 +25,8 @@
 //!
 //! # A policy of your own
 //!
-//! A [`Policy`] is asked once per quantum which waiting jobs to run beside the head of the run
-//! queue. This one pairs what is heavy with what is light: it takes the job whose demand is
+//! The scheduler asks a [`Policy`] once per quantum which waiting jobs to run beside the head of
+//! the run queue. This one pairs heavy jobs with light ones: it takes the job whose demand is
 //! farthest from what is committed.
 //!
 //! ```
@@ -45,7 +45,7 @@
 //!             let distance = |place: usize| view.queue[place].demand.distance(view.committed).0;
 //!             distance(*b).total_cmp(&distance(*a))
 //!         });
-//!         // More jobs than there are cores may be named: those that do not fit are passed over.
+//!         // A policy may name more jobs than there are cores: those that do not fit are skipped.
 //!         chosen.extend(places);
 //!     }
 //! }

@@ -1,9 +1,9 @@
-//! Which pages belong into DRAM: data migration beside scheduling, the future work of hmmsched.
+//! Data migration beside scheduling, the future work of hmmsched: which pages belong in DRAM.
 //!
-//! A [`MigrationPolicy`] sees how hot the pieces of the jobs' memory are, as far as samples tell,
-//! and names the moves that are worth their cost. Moving pages, charging for it and sampling them
-//! is the business of whoever drives it, a simulation or a kernel. Where a job's pages lie at its
-//! start is no question of migration.
+//! A [`MigrationPolicy`] sees the sampled heat of the extents of the jobs' memory and names the
+//! moves that are worth their cost. Its driver, a simulation or a kernel, moves pages, charges for
+//! the moves and takes the samples. The initial placement of a job's pages is not part of
+//! migration.
 
 mod hot_pages;
 
@@ -11,71 +11,71 @@ use memweir_core::{Bytes, JobId, LINE_BYTES, Lines, Media, MediumId, Nanos, Traf
 
 pub use hot_pages::{HotPageRules, HotPages};
 
-/// The page that an operating system moves at least.
+/// Size of the smallest page that an operating system moves.
 pub const PAGE: Bytes = Bytes(4096);
 
-/// A piece of a job's memory that moves as a whole: a page, a huge page, or pages that are alike.
+/// A part of a job's memory that moves as a whole: a page, a huge page, or several pages alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Whose it is.
+    /// Job that owns the extent.
     pub job: JobId,
-    /// Which of the job's pieces; it keeps its number as long as the job lives.
+    /// Number of the extent within its job; constant as long as the job lives.
     pub number: u32,
-    /// How large it is; more than zero.
+    /// Size; more than zero.
     pub size: Bytes,
-    /// Where it is.
+    /// Medium that holds the extent.
     pub medium: MediumId,
     /// Traffic with it since the last decision, estimated from samples.
     pub traffic: Traffic,
 }
 
-/// What a migration policy sees.
+/// Input of a migration policy.
 #[derive(Clone, Copy, Debug)]
 pub struct MigrationView<'a> {
     /// Time since the last decision.
     pub elapsed: Nanos,
-    /// The memory of all jobs, in any order; no piece twice.
+    /// Extents of all jobs, in any order, without duplicates.
     pub extents: &'a [Extent],
-    /// Local DRAM that these may occupy in all. They may occupy more when a policy is first asked,
-    /// never after.
+    /// Local DRAM that the extents may occupy in total. They may exceed it when a policy is first
+    /// asked, never after.
     pub dram_capacity: Bytes,
     /// The media of the machine.
     pub media: &'a Media,
 }
 
-/// A move that is to be made.
+/// A move to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Which, as an index into [`MigrationView::extents`].
+    /// Extent to move, as an index into [`MigrationView::extents`].
     pub extent: usize,
-    /// Where to.
+    /// Target medium.
     pub to: MediumId,
 }
 
-/// Decides about data migration. It owns whatever memory it needs.
+/// Decides on data migration. A policy owns all memory that it needs.
 pub trait MigrationPolicy: Send {
-    /// Appends the moves to be made now, in the order in which they are to be made: what leaves
-    /// the local DRAM goes before what needs the room. `moves` is empty at the call.
+    /// Appends the moves to make now, in the order in which to make them: extents leave the local
+    /// DRAM before others take their place. `moves` is empty at the call.
     fn decide(&mut self, view: &MigrationView<'_>, moves: &mut Vec<Move>);
 }
 
-/// What a move takes. It is to be charged to the machine: the traffic to both media, the time to
-/// the job, which cannot use what is being moved.
+/// Cost of a move. The driver charges it to the machine: the traffic to both media, the time to the
+/// job, which cannot use the extent while it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoveCost {
     /// Lines read where the extent was, and as many written where it goes.
     pub lines: Lines,
-    /// The copy and whatever comes with it.
+    /// Time of the copy and of the overhead.
     pub time: Nanos,
 }
 
 impl MoveCost {
-    /// What it takes to move `size` bytes, with `overhead` for whatever is not copying (page
-    /// tables, TLB shootdown), for each page of [`PAGE`] bytes or a part of one.
+    /// Returns the cost of moving `size` bytes, with an `overhead` for everything except the copy
+    /// (page tables, TLB shootdown) for each page of [`PAGE`] bytes or part of one.
     ///
-    /// Each line is read at the latency of the one medium and written at that of the other, one
-    /// after the other. A copy overlaps them, and so do the accesses that it is to save: both are
-    /// counted alike.
+    /// Each line is read at the latency of one medium and written at that of the other, one after
+    /// the other. In reality a copy overlaps its accesses, and a job overlaps those that the move
+    /// saves; neither overlap is counted.
     #[must_use]
     pub fn new(media: &Media, size: Bytes, from: MediumId, to: MediumId, overhead: Nanos) -> Self {
         let lines = Lines(size.0.div_ceil(LINE_BYTES));
@@ -87,7 +87,8 @@ impl MoveCost {
     }
 }
 
-/// Time that `traffic` spends in accesses to `medium`, one after the other, in nanoseconds.
+/// Returns the time in nanoseconds that `traffic` (lines read, lines written) spends in accesses to
+/// `medium`, one after the other.
 fn access_time(media: &Media, medium: MediumId, traffic: (f64, f64)) -> f64 {
     let (reads, writes) = traffic;
     media.get(medium).map_or(0.0, |medium| {

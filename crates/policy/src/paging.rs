@@ -1,20 +1,19 @@
-//! Which page leaves DRAM next, when cold pages live in a swap area that is byte-addressable
-//! (drswap section III).
+//! Victim selection for a byte-addressable swap area (drswap section III): which page leaves DRAM
+//! next.
 //!
-//! The live pager and the page simulator drive the same code, so nothing here knows an address
-//! space, a clock or a fault handler. Pages are numbers from zero. A policy allocates nothing: its
-//! [`Node`]s are handed to it when it is made, one for each page that there can be, and everything
-//! it does takes a bounded number of steps without a system call or a lock. Evicting the page, and finding out what was read or written,
-//! is the business of whoever drives it.
+//! The live pager and the page simulator drive the same code, so it uses no address space, clock or
+//! fault handler. Pages are numbers from zero. A policy allocates nothing: its [`Node`]s are passed
+//! in at construction, one for each possible page, and each operation takes a bounded number of
+//! steps without a system call or a lock. The driver evicts the pages and detects reads and writes.
 //!
-//! Where reads are served in place, a wrong choice costs little if the page is only read, and a copy if it
-//! is written. So every policy here cares for writes alone, or for writes before reads.
+//! With direct read, a wrong choice costs little if the page is only read, and a copy if it is
+//! written. So every policy here considers writes alone, or writes before reads.
 //!
-//! | name | what it goes by |
+//! | name | criterion |
 //! |---|---|
-//! | `fifo` | the order in which pages came to DRAM |
-//! | `clock` | that order, and one more round for pages that a fault brought back |
-//! | `scan` | how long ago a scan saw the page written, or read |
+//! | `fifo` | the order in which pages entered DRAM |
+//! | `clock` | that order, with one more round for pages that a fault brought back |
+//! | `scan` | the time since a scan saw the page written, or read |
 
 mod clock;
 mod fifo;
@@ -34,18 +33,18 @@ pub use table::{LearnsBy, VICTIM_POLICIES, VictimEntry, Victims, find};
 /// Number of a page, below the number of [`Node`]s of the policy.
 pub type Page = u32;
 
-/// Why a page is in DRAM now.
+/// Reason why a page enters DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// It was touched for the first time.
     New,
     /// A fault brought it back from the swap area.
     Returned,
-    /// It was chosen as a victim, but cannot leave now (it is locked, or something holds it).
+    /// It was chosen as a victim, but cannot leave now (it is locked or in use).
     Kept,
 }
 
-/// What was seen of a page in DRAM since it was looked at before.
+/// Accesses to a page in DRAM since it was last examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Seen {
     /// Neither read nor written.
@@ -56,39 +55,40 @@ pub enum Seen {
     Written,
 }
 
-/// Chooses victims among the pages that are in DRAM. It is told which those are.
+/// Chooses victims among the pages in DRAM. The driver reports pages that enter and leave.
 pub trait VictimPolicy {
-    /// `page` is in DRAM from now on. It was not before, or has just been chosen.
+    /// Records that `page` is now in DRAM. It was not before, or has just been chosen.
     ///
     /// # Panics
     /// If there is no such page, or it is in DRAM already.
     fn enter(&mut self, page: Page, why: Entry);
 
-    /// Something was seen of `page`, which may have left DRAM meanwhile: then it is passed over.
+    /// Records an access state of `page`. If the page has left DRAM meanwhile, the call has no
+    /// effect.
     ///
     /// # Panics
     /// If there is no such page.
     fn see(&mut self, page: Page, seen: Seen);
 
-    /// `page` is no longer in DRAM, without having been chosen: it was given back. One that was
-    /// not in DRAM is passed over.
+    /// Records that `page` left DRAM without being chosen: it was freed. If the page is not in
+    /// DRAM, the call has no effect.
     ///
     /// # Panics
     /// If there is no such page.
     fn leave(&mut self, page: Page);
 
-    /// Chooses the page that leaves DRAM next, and counts it as gone. `None` if there is none.
+    /// Chooses the page that leaves DRAM next, and removes it. `None` if there is none.
     fn victim(&mut self) -> Option<Page>;
 
-    /// Pages in DRAM.
+    /// Returns the number of pages in DRAM.
     fn resident(&self) -> u32;
 
-    /// Whether looking at every page in DRAM now (a [`see`](Self::see) for each) would be worth
-    /// it. Never, of policies that learn from faults.
+    /// Returns true if a scan of all pages in DRAM now (a [`see`](Self::see) for each) would be
+    /// worth its cost. Always false for policies that learn from faults.
     fn wants_scan(&self) -> bool {
         false
     }
 
-    /// Every page in DRAM has been looked at.
+    /// Records that a scan of all pages in DRAM is complete.
     fn scanned(&mut self) {}
 }

@@ -1,7 +1,7 @@
-//! The table of policies: what `--policy` accepts, in the order in which help lists it.
+//! The table of policies that `--policy` accepts, in the order in which help lists them.
 //!
-//! To add a policy, write its file below `policies/`, add one row to [`POLICIES`], and it can be
-//! named wherever a policy is named, with its options.
+//! To add a policy, write its file below `policies/` and add one row to [`POLICIES`]. Its name and
+//! options are then valid wherever a policy is named.
 
 pub mod available_bandwidth;
 pub mod hmmsched;
@@ -28,36 +28,36 @@ pub use peak_bandwidth::PeakBandwidth;
 pub use random::Random;
 pub use round_robin::RoundRobin;
 
-/// What a policy decides by.
+/// Information that a policy decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecidesBy {
-    /// The run queue and what is known of the jobs' lengths.
+    /// The run queue and the known lengths of the jobs.
     Queue,
-    /// The bandwidth that the jobs require: without a meter it is nothing.
+    /// The jobs' bandwidth demands. Without a meter such a policy has nothing to decide by.
     Bandwidth,
-    /// That bandwidth by medium: where there are several media, without a meter that tells them
-    /// apart it is nothing.
+    /// The jobs' bandwidth demands by medium. With several media, such a policy has nothing to
+    /// decide by unless a meter distinguishes them.
     Media,
 }
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyEntry {
-    /// What the user writes.
+    /// Name that users write.
     pub name: &'static str,
     /// One line for `--help`.
     pub summary: &'static str,
-    /// Where it is described.
+    /// Source that describes the policy.
     pub reference: &'static str,
-    /// What it decides by.
+    /// Information that the policy decides by.
     pub decides_by: DecidesBy,
-    /// What may be written behind the name.
+    /// Options that may follow the name.
     pub options: &'static [PolicyOption],
-    /// Builds it.
+    /// Constructor.
     pub build: fn(&SchedulerConfig, &Options) -> Box<dyn Policy>,
 }
 
-/// Of every policy that blocks jobs: [`CoreUse::Auto`].
+/// Option of every policy that blocks jobs: [`CoreUse::Auto`].
 pub const AUTO_CORES: PolicyOption = PolicyOption::flag(
     "auto-cores",
     "leave cores idle while filling them costs more than it gains",
@@ -131,17 +131,17 @@ pub const POLICIES: &[PolicyEntry] = &[
     },
 ];
 
-/// The names of all policies, in the order of the table.
+/// Returns the names of all policies, in the order of the table.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     POLICIES.iter().map(|entry| entry.name)
 }
 
-/// A policy that is not in the table, or an option that it does not have; says what may have been
-/// meant.
+/// Error for a policy that is not in the table, or an option that the policy does not have;
+/// suggests the nearest valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {help}")]
 pub struct UnknownPolicy {
-    /// What is wrong, with what was written.
+    /// The error, with the text as written.
     pub reason: String,
     /// The nearest valid choice and the list of all.
     pub help: String,
@@ -157,7 +157,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// What it decides by: with [`AUTO_CORES`], by bandwidth at least.
+    /// Returns the information that the policy decides by: with [`AUTO_CORES`], at least bandwidth.
     #[must_use]
     pub fn decides_by(&self) -> DecidesBy {
         match self.entry.decides_by {
@@ -166,14 +166,14 @@ impl Choice {
         }
     }
 
-    /// Builds it.
+    /// Builds the policy.
     #[must_use]
     pub fn build(&self, config: &SchedulerConfig) -> Box<dyn Policy> {
         (self.entry.build)(config, &self.options)
     }
 }
 
-/// The policy that is written as `given`: its name, and options behind colons.
+/// Parses a policy: its name, and options separated by colons.
 ///
 /// ```
 /// use memweir_policy::policies::{find, hmmsched};
@@ -201,8 +201,8 @@ pub fn find(given: &str) -> Result<Choice, UnknownPolicy> {
     Ok(Choice { entry, options: Options::read(name, entry.options, parts)? })
 }
 
-/// The policy with this use of the cores: [`AUTO_CORES`] is added to a policy that has that option.
-/// One that blocks nobody fills every core.
+/// Adds [`AUTO_CORES`] to a policy that has that option, if `core_use` asks for it. A policy
+/// without blocking fills every core.
 #[must_use]
 pub fn with_core_use(policy: String, core_use: CoreUse) -> String {
     let adds = |choice: Choice| {

@@ -1,4 +1,4 @@
-//! What a policy sees and what it answers.
+//! Input and output of a policy.
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 
@@ -12,26 +12,26 @@ pub struct Candidate {
     pub job: JobId,
     /// Cores that it occupies while it runs; at least one.
     pub cores: u32,
-    /// Bandwidth that it is predicted to require in the next quantum, over all of its cores;
-    /// finite and not negative.
+    /// Predicted bandwidth of the job in the next quantum, over all of its cores; finite and not
+    /// negative.
     pub demand: BytesPerSec,
     /// Its estimated execution time (`T_j` of iabw section 3.3), if known.
     pub expected_time: Option<Nanos>,
-    /// The same demand by medium and direction, divided as its latest traffic was; reads from the
-    /// local DRAM as long as nothing was seen of it.
+    /// The same demand by medium and direction, divided in the proportion of the job's latest
+    /// traffic; reads from the local DRAM until traffic has been observed.
     pub traffic: TrafficRates,
     /// CPU time that it has used so far, on all of its cores.
     pub executed: Nanos,
 }
 
 impl Candidate {
-    /// Its demand for each of its cores, the `BW_required` of iabw eq. (2).
+    /// Returns the job's demand for each of its cores, the `BW_required` of iabw eq. (2).
     #[must_use]
     pub fn demand_per_core(&self) -> BytesPerSec {
         self.demand / f64::from(self.cores)
     }
 
-    /// Sets what is assumed of a job that nothing is known of.
+    /// Sets the assumed demand of a job without observations.
     pub(crate) fn assume(&mut self, demand: BytesPerSec) {
         self.demand = demand;
         self.traffic = self.traffic.scaled_to(demand);
@@ -40,19 +40,19 @@ impl Candidate {
 
 /// The state of the machine when a quantum is about to start.
 ///
-/// The head of the run queue has been chosen already (iabw section 4.1, step 3): its cores and its
+/// The head of the run queue has already been chosen (iabw section 4.1, step 3): its cores and its
 /// demand are committed and it is not in `queue`, so no policy can starve a job.
 #[derive(Clone, Copy, Debug)]
 pub struct QuantumView<'a> {
     /// Number of the quantum, from zero.
     pub quantum: u64,
-    /// Cores still free: those of the machine less those of the head, or of the jobs that run on
-    /// in mid-quantum (see [`crate::QuantumScheduler::backfill`]). May be zero.
+    /// Free cores: those of the machine less those of the head, or of the jobs that keep running in
+    /// mid-quantum (see [`crate::QuantumScheduler::backfill`]). May be zero.
     pub cores: u32,
-    /// Predicted bandwidth of the head, or of the jobs that run on.
+    /// Predicted bandwidth of the head, or of the jobs that keep running.
     pub committed: BytesPerSec,
-    /// Whose that is, in the order of choice: the head, or the jobs that run on. Empty if nobody
-    /// could be chosen.
+    /// Jobs that account for the committed bandwidth, in the order of choice: the head, or the jobs
+    /// that keep running. Empty if no job could be chosen.
     pub running: &'a [Candidate],
     /// The waiting jobs in the order of the run queue. May be empty.
     pub queue: &'a [Candidate],
@@ -60,45 +60,45 @@ pub struct QuantumView<'a> {
     pub bus: Bus,
     /// The highest bandwidth of the system in any quantum so far; zero before the first.
     pub highest_observed: BytesPerSec,
-    /// Ideal average bandwidth of the jobs of the batch, iabw eq. (10); `None` as long as nothing
-    /// is known of any job's bandwidth.
+    /// Ideal average bandwidth of the jobs of the batch, iabw eq. (10); `None` as long as no job's
+    /// bandwidth is known.
     pub ideal_average: Option<BytesPerSec>,
 }
 
-/// What becomes of the jobs that a policy does not choose.
+/// Treatment of the jobs that a policy does not choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
-    /// They are blocked until they are chosen.
+    /// They stay blocked until they are chosen.
     Unchosen,
-    /// Nobody is ever blocked, and [`Policy::select`] is not asked for jobs: the operating system
+    /// No job is ever blocked, and [`Policy::select`] is not called: the operating system
     /// schedules.
     Nobody,
 }
 
-/// A scheduling policy. It owns whatever memory it needs.
+/// A scheduling policy. It owns all memory that it needs.
 ///
-/// The crate's front page shows one being written and run.
+/// The crate's front page shows how to write and run one.
 pub trait Policy: Send {
-    /// Chooses jobs to run next to those committed, as indices into `view.queue`, in the order
-    /// of choice. `chosen` is empty at the call.
+    /// Chooses jobs to run next to those committed, as indices into `view.queue`, in the order of
+    /// choice. `chosen` is empty at the call.
     ///
     /// The cores of the chosen jobs must fit into `view.cores`; an index that does not fit, is out
-    /// of range, or comes twice is passed over. Called once per quantum even when there is nothing
-    /// to choose, and again whenever a core falls free in mid-quantum.
+    /// of range, or is repeated is skipped. Called once per quantum even when no job is waiting,
+    /// and again whenever a core falls idle in mid-quantum.
     fn select(&mut self, view: &QuantumView<'_>, chosen: &mut Vec<usize>);
 
-    /// The scheduling bandwidth target that the last selection aimed at, for reports.
+    /// Returns the scheduling bandwidth target of the last selection, for reports.
     fn target(&self) -> Option<BytesPerSec> {
         None
     }
 
-    /// Why the `nth` job of the last selection was chosen, as a clause for people.
+    /// Returns the reason for the `nth` job of the last selection, as a clause for people.
     fn reason(&self, nth: usize) -> Option<&'static str> {
         let _ = nth;
         None
     }
 
-    /// Whether jobs that are not chosen are blocked.
+    /// Returns the treatment of jobs that are not chosen.
     fn blocking(&self) -> Blocking {
         Blocking::Unchosen
     }

@@ -1,9 +1,8 @@
-//! What a job will require of memory in the next quantum: iabw section 4.2.
+//! Predictors of a job's demand in the next quantum: iabw section 4.2.
 //!
-//! A predictor follows one job. It is told what the job did in each quantum in which it ran, and
-//! never sees a measured bandwidth that a saturated bus had squeezed ([`Sample::bandwidth`] is
-//! absent then). What to assume of a job that no predictor can say anything about is not decided
-//! here but in [`crate::QuantumScheduler`].
+//! A predictor follows one job. It receives the job's behavior in each quantum in which the job
+//! ran, but no bandwidth measured on a saturated bus ([`Sample::bandwidth`] is absent then).
+//! [`crate::QuantumScheduler`] decides what to assume of a job without a prediction.
 
 mod kind;
 mod last;
@@ -19,16 +18,16 @@ pub use window::{MAX_WINDOW, Window};
 
 use memweir_core::BytesPerSec;
 
-/// What one job did in a quantum in which it ran.
+/// Behavior of one job in a quantum in which it ran.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample<'a> {
-    /// Its bandwidth, unless the bus was saturated: what was measured then is not what the job
-    /// requires (iabw section 4.2).
+    /// Bandwidth of the job; absent if the bus was saturated, since the measurement then does not
+    /// show the job's demand (iabw section 4.2).
     pub bandwidth: Option<BytesPerSec>,
     /// Samples of its instruction pointer per code region; empty if none were taken.
     pub instruction_pointers: &'a [u32],
-    /// What the meter says that the job will require next. Not a measurement: a saturated bus
-    /// does not disturb it.
+    /// The meter's forecast of the job's demand. It is not a measurement, so a saturated bus does
+    /// not affect it.
     pub forecast: Option<BytesPerSec>,
 }
 
@@ -37,6 +36,6 @@ pub trait Predictor: Send {
     /// Learns from a quantum in which the job ran.
     fn observe(&mut self, sample: &Sample<'_>);
 
-    /// The bandwidth expected in the job's next quantum; `None` before anything is known.
+    /// Returns the bandwidth expected in the job's next quantum; `None` without any knowledge.
     fn predict(&self) -> Option<BytesPerSec>;
 }

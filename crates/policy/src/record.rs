@@ -1,13 +1,13 @@
-//! Records of decisions: the configuration of a scheduler and every call to it with its answer,
-//! as lines of JSON, and their replay.
+//! Records of decisions: the configuration of a scheduler and every call to it with its answer, as
+//! lines of JSON, and their replay.
 //!
 //! The first line is a [`Header`], each further one a [`Call`]. Lines are written as the calls
-//! happen, so that a scheduler that was killed leaves a record that is whole but for its last
-//! line. Everything that a decision depends on is in the record, so that a scheduler made anew
-//! from the header and told the same decides the same, to the bit: wherever it was recorded, live or on
-//! an emulated machine.
+//! happen, so that a scheduler that was killed leaves a record that is complete except for its last
+//! line. A record holds everything that a decision depends on, so that a new scheduler built from
+//! the header and fed the same calls decides the same, bit for bit, whether it was recorded live or
+//! on an emulated machine.
 //!
-//! Writing and reading files is not done here.
+//! File input and output is left to the caller.
 
 mod replay;
 mod scheduler;
@@ -24,68 +24,70 @@ pub use scheduler::RecordingScheduler;
 #[cfg(test)]
 mod tests;
 
-/// What the first line of a record calls it.
+/// Name of the format in the first line of a record.
 const FORMAT: &str = "memweir-decisions";
 
-/// The version that this code writes; it reads all from 1 on. Version 1 does not number the calls.
+/// Version of the format that is written; all versions from 1 on are read. Version 1 does not
+/// number the calls.
 const VERSION: u32 = 2;
 
-/// The first line.
+/// The first line of a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     format: String,
     version: u32,
-    /// What the scheduler was made from.
+    /// Configuration of the scheduler.
     pub config: SchedulerConfig,
-    /// Names of the jobs by [`JobId`], as far as they are known, for people.
+    /// Names of the jobs by [`JobId`], for people; unknown names may be missing.
     pub jobs: Vec<String>,
 }
 
 impl Header {
-    /// The header of a record of a scheduler with this configuration.
+    /// Creates the header of a record of a scheduler with this configuration.
     #[must_use]
     pub fn new(config: SchedulerConfig, jobs: Vec<String>) -> Self {
         Self { format: FORMAT.to_owned(), version: VERSION, config, jobs }
     }
 
-    /// As a line, with its end.
+    /// Returns the header as a line, with its newline.
     #[must_use]
     pub fn line(&self) -> String {
         line(self)
     }
 
-    /// How a job is called.
+    /// Returns the name of a job.
     #[must_use]
     pub fn name(&self, job: JobId) -> String {
         self.jobs.get(job.index()).cloned().unwrap_or_else(|| format!("job {job}"))
     }
 }
 
-/// A call to a [`crate::QuantumScheduler`], and what came of it.
+/// A call to a [`crate::QuantumScheduler`], and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Call {
     /// A job was submitted.
     Admit(JobSpec),
-    /// The scheduler was told what the jobs did.
+    /// The jobs' behavior was observed.
     Observe {
-        /// Since the last observation.
+        /// Time since the last observation.
         elapsed: Nanos,
-        /// Of each job that could run.
+        /// Observation of each job that could run.
         observations: Vec<Observation>,
         /// The answer.
         summary: QuantumSummary,
     },
-    /// A whole quantum was decided.
+    /// The jobs of a whole quantum were selected.
     Select(Decision),
-    /// Free cores were offered in mid-quantum; to nobody if there is no decision.
+    /// Free cores were offered in mid-quantum; no decision if no job was added.
     Backfill(Option<Decision>),
     /// A job has ended.
     Retire(JobId),
 }
 
 impl Call {
-    /// As the line of the call with this number, with its end. Calls count from 1 in a record.
+    /// Returns the call as a line with this number, with its newline. Numbers count from 1 in a
+    /// record.
     #[must_use]
     pub fn line(&self, number: u64) -> String {
         line(&Numbered { number: Some(number), call: self })
@@ -107,18 +109,19 @@ fn line(entry: &impl Serialize) -> String {
     line
 }
 
-/// A record that was read.
+/// A parsed record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// Its first line.
+    /// The first line.
     pub header: Header,
     /// The calls, each with the number of its line, counted from one.
     pub calls: Vec<(usize, Call)>,
-    /// Whether its end is missing, and how it ends; the calls before are whole.
+    /// Message that says where the record breaks off, if its end is missing; the calls before are
+    /// complete.
     pub truncated: Option<String>,
 }
 
-/// Just enough of a header to tell what a file is.
+/// The fields of a header that identify a file.
 #[derive(Deserialize)]
 struct Kind {
     format: String,
@@ -126,12 +129,12 @@ struct Kind {
 }
 
 impl Record {
-    /// Reads the text of a record; `name` stands in messages.
+    /// Parses the text of a record; `name` is its name in messages.
     ///
     /// # Errors
-    /// If the first line is no header of a known version, a line but the last is no call, or the
-    /// numbers of the calls have a gap. A last line that is no call is where the writer was killed:
-    /// the calls before it are returned.
+    /// If the first line is no header of a known version, a line except the last is no call, or the
+    /// numbers of the calls have a gap. A last line that is no call marks the place where the
+    /// writer was killed: the calls before it are returned.
     pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
         let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
         let first = lines.next().map_or("", |(_, line)| line);
@@ -163,7 +166,7 @@ impl Record {
     }
 }
 
-/// The error of a record in which the call numbered `expected` is not where it belongs.
+/// Returns the error for a record in which the call numbered `expected` is not in its place.
 fn gap(name: &str, expected: u64, found: Option<u64>) -> InputError {
     let found = found.map_or("a call without a number".to_owned(), |found| format!("call {found}"));
     InputError::new(name, format!("call {expected} is missing: {found} follows"))

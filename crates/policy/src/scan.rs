@@ -1,23 +1,23 @@
-//! The first smallest of many figures, found by a scan that the compiler can vectorize.
+//! Search for the first smallest of many figures, by a scan that the compiler can vectorize.
 //!
-//! A decision looks for the best of a thousand jobs once per free core; sorting them would cost
+//! A decision searches a thousand jobs for the best once per free core; sorting them would cost
 //! more.
 
 /// Independent running minima of a scan: enough for the compiler to keep vector units busy.
 pub(crate) const LANES: usize = 8;
 
-/// Figures of which only the smallest key is looked for at first; where in the block it is, is
-/// asked of one block alone.
+/// Number of figures per block. The scan first finds the block with the smallest key, then searches
+/// that block alone for the place.
 const BLOCK: usize = 16 * LANES;
 
-/// Fills up the lanes of `figures`, whose length must be a multiple of [`LANES`] for
-/// [`first_smallest`]. The figures added are never found.
+/// Pads `figures` to a multiple of [`LANES`], as [`first_smallest`] requires. The padding is never
+/// found.
 pub(crate) fn fill_lanes(figures: &mut Vec<f64>) {
     figures.resize(figures.len().next_multiple_of(LANES), f64::NAN);
 }
 
-/// The first place with the smallest `key`; figures whose key is NaN or infinite are out of the
-/// running.
+/// Returns the first place with the smallest `key`; figures whose key is NaN or infinite are
+/// ignored.
 pub(crate) fn first_smallest(figures: &[f64], key: impl Fn(f64) -> f64 + Copy) -> Option<usize> {
     let mut best = (f64::INFINITY, 0);
     for (block, figures) in figures.chunks(BLOCK).enumerate() {
@@ -38,7 +38,7 @@ fn smallest_key(figures: &[f64], key: impl Fn(f64) -> f64) -> f64 {
     let mut lanes = [f64::INFINITY; LANES];
     for chunk in figures.chunks_exact(LANES) {
         for (lane, figure) in lanes.iter_mut().zip(chunk) {
-            // Not `f64::min`, whose care for NaN costs two more instructions.
+            // Not `f64::min`: its NaN handling costs two more instructions.
             let key = key(*figure);
             *lane = if key < *lane { key } else { *lane };
         }

@@ -1,8 +1,8 @@
 //! The quantum loop of iabw section 4.1 without its mechanisms: steps 2 and 3.
 //!
-//! Here live the run queue, who sleeps, and what is assumed of jobs that nothing is known of; step
-//! 3 is in `scheduler/selection.rs`.
-//! Which jobs run beside the head of the queue is a [`Policy`]'s choice.
+//! This module holds the run queue, detects sleeping jobs, and makes assumptions about jobs without
+//! observations; step 3 is in `scheduler/selection.rs`. A [`Policy`] chooses the jobs that run
+//! beside the head of the queue.
 
 mod hindrance;
 mod job;
@@ -25,12 +25,12 @@ pub use types::{
     Bus, CoreUse, Decision, JobSpec, Observation, QuantumSummary, Running, SchedulerConfig,
 };
 
-/// A job that had cores of its own and used less than one part in this many of them as CPU time
-/// was asleep.
+/// A job that had cores of its own and used less than one part in this many of the elapsed time as
+/// CPU time was asleep.
 const ASLEEP_BELOW_ONE_IN: u64 = 100;
 
-/// Whole quanta alone say who sleeps and how much the bus can carry; a quantum cut to less than
-/// one part in this many does not count as whole.
+/// Only whole quanta show which jobs sleep and how much the bus can carry; a quantum cut to less
+/// than one part in this many does not count as whole.
 const WHOLE_ABOVE_ONE_IN: u64 = 2;
 
 /// A span shorter than one part of a quantum in this many is too noisy to learn a bandwidth from.
@@ -38,21 +38,21 @@ const SAMPLE_ABOVE_ONE_IN: u64 = 20;
 
 /// Run queue, predictors and policy of one batch.
 ///
-/// Each quantum the caller blocks the jobs, reads their counters, and calls
+/// In each quantum the caller blocks the jobs, reads their counters, and calls
 /// [`observe`](Self::observe) and [`select`](Self::select); when a job ends in between,
 /// [`retire`](Self::retire) and [`backfill`](Self::backfill). Jobs may come and go at any time.
 ///
-/// * **Nobody starves.** The head of the run queue always runs, and the jobs that ran go to the
+/// * **No job starves.** The head of the run queue always runs, and the jobs that ran go to the
 ///   tail, so that each of N waiting jobs runs within N quanta under any policy. With
-///   [`CoreUse::Auto`], one in eight quanta at most begins with another job than the head.
+///   [`CoreUse::Auto`], at most one in eight quanta begins with another job than the head.
 /// * **Cores are not over-committed**, except by a head that is wider than the machine: it runs
 ///   alone.
-/// * **Sleeping jobs** are left unblocked and occupy no core: a job that had cores of its own for
-///   a whole quantum and used less than 1 % of it is asleep, until an observation shows at least
-///   as much CPU time again. Then it joins the tail of the run queue. Jobs that wake together
-///   therefore compete with the chosen ones for the rest of one quantum, not longer.
-/// * **Unknown demands**: a job that was never observed is expected to require its expected
-///   bandwidth; without one, the mean of the jobs whose demand is known, or nothing.
+/// * **Sleeping jobs** stay unblocked and occupy no core: a job that had cores of its own for a
+///   whole quantum and used less than 1 % of it is asleep, until an observation shows at least as
+///   much CPU time again. Then it joins the tail of the run queue. Jobs that wake together
+///   therefore compete with the chosen ones for the rest of one quantum at most.
+/// * **Unknown demands**: a job without observations is assumed to require its expected bandwidth;
+///   without one, the mean of the jobs whose demand is known, or zero.
 pub struct QuantumScheduler {
     config: SchedulerConfig,
     policy: Box<dyn Policy>,
@@ -61,7 +61,7 @@ pub struct QuantumScheduler {
     queue: Vec<Slot>,
     /// The jobs of the queue that have cores of their own, in the order of choice.
     chosen: Vec<Slot>,
-    /// The jobs that are left alone, in the order in which they fell asleep.
+    /// Sleeping jobs, which stay unblocked, in the order in which they fell asleep.
     asleep: Vec<Slot>,
     quantum: u64,
     highest_observed: BytesPerSec,
@@ -69,7 +69,7 @@ pub struct QuantumScheduler {
     scratch: Scratch,
 }
 
-/// Buffers that decisions use again and again.
+/// Buffers that decisions reuse.
 #[derive(Default)]
 struct Scratch {
     moved: Vec<Slot>,
@@ -78,7 +78,7 @@ struct Scratch {
 }
 
 impl QuantumScheduler {
-    /// A scheduler with the policy that the configuration names.
+    /// Creates a scheduler with the policy that the configuration names.
     ///
     /// # Errors
     /// If there is no such policy, or it has no such option; the error names the nearest.
@@ -92,7 +92,7 @@ impl QuantumScheduler {
         Ok(Self::with_policy(SchedulerConfig { core_use, ..config }, policy))
     }
 
-    /// A scheduler with a policy from outside the table. `config.policy` is not looked at.
+    /// Creates a scheduler with a policy from outside the table; `config.policy` is ignored.
     #[must_use]
     pub fn with_policy(config: SchedulerConfig, policy: Box<dyn Policy>) -> Self {
         let config = SchedulerConfig { cores: config.cores.max(1), ..config };
@@ -110,15 +110,15 @@ impl QuantumScheduler {
         }
     }
 
-    /// Puts a job at the tail of the run queue. It waits for the next decision. A job that is in
-    /// the batch already is left as it is.
+    /// Puts a job at the tail of the run queue, where it waits for the next decision. A job that is
+    /// already in the batch is left unchanged.
     pub fn admit(&mut self, spec: JobSpec) {
         if let Some(slot) = self.jobs.insert(Job::new(spec, self.config.predictor)) {
             self.queue.push(slot);
         }
     }
 
-    /// Takes a job that has ended out of the batch. Its cores are free for
+    /// Removes a job that has ended from the batch. Its cores are free for
     /// [`backfill`](Self::backfill).
     pub fn retire(&mut self, job: JobId) {
         let Some(slot) = self.jobs.remove(job) else { return };
@@ -128,10 +128,10 @@ impl QuantumScheduler {
         }
     }
 
-    /// Step 2: learns what the jobs did in the `elapsed` time since the last observation.
+    /// Step 2: learns the jobs' behavior in the `elapsed` time since the last observation.
     ///
-    /// Give an observation of every job that could run, the chosen and the sleeping ones. One of
-    /// a job that has been retired meanwhile counts towards the system's bandwidth alone.
+    /// `observations` must cover every job that could run, chosen or sleeping. An observation of a
+    /// job that has been retired meanwhile counts only towards the system's bandwidth.
     pub fn observe(&mut self, elapsed: Nanos, observations: &[Observation]) -> QuantumSummary {
         let bandwidth: BytesPerSec =
             observations.iter().flat_map(|seen| seen.counts).map(|c| c.bandwidth(elapsed)).sum();
@@ -161,7 +161,7 @@ impl QuantumScheduler {
         QuantumSummary { elapsed, bandwidth, saturated }
     }
 
-    /// Learns what one job did, and decides whether it sleeps.
+    /// Learns one job's behavior, and decides whether it sleeps.
     fn observe_job(&mut self, slot: Slot, observation: &Observation, conditions: &Conditions) {
         let job = &mut self.jobs[slot];
         let used = observation.cpu_time;
@@ -185,13 +185,13 @@ impl QuantumScheduler {
         }
     }
 
-    /// Ideal average bandwidth of what is left of the batch, iabw eq. (10); right after submission
-    /// that of the whole batch.
+    /// Returns the ideal average bandwidth of the rest of the batch, iabw eq. (10); right after
+    /// submission that of the whole batch.
     ///
-    /// A job counts with what remains of its expected time, at least a tenth of it. A job without
-    /// an expected time counts as the mean of those that have one, a job without an expected
-    /// bandwidth with what was observed of it, else as the mean of the others. `None` as long as
-    /// nothing is known of any job's bandwidth.
+    /// A job counts with its remaining expected time, at least a tenth of its expected time. A job
+    /// without an expected time counts with the mean of the others, a job without an expected
+    /// bandwidth with its observed bandwidth, else with the mean of the others. `None` as long as
+    /// no job's bandwidth is known.
     #[must_use]
     pub fn ideal_average_bandwidth(&self) -> Option<BytesPerSec> {
         let mut survey = Survey::default();
@@ -199,15 +199,15 @@ impl QuantumScheduler {
         survey.ideal_average
     }
 
-    /// What a job is predicted to require in the next quantum in which it runs; `None` if nothing
-    /// is known of it, or there is no such job.
+    /// Returns the predicted demand of a job in the next quantum in which it runs; `None` if
+    /// nothing is known of it, or there is no such job.
     #[must_use]
     pub fn demand(&self, job: JobId) -> Option<BytesPerSec> {
         self.jobs.slot_of(job).and_then(|slot| self.jobs[slot].demand())
     }
 
-    /// Why a job has cores of its own now, as a clause for people; `None` if it has none, or the
-    /// policy does not say.
+    /// Returns the reason why a job has cores of its own now, as a clause for people; `None` if it
+    /// has none, or the policy gives no reason.
     #[must_use]
     pub fn reason(&self, job: JobId) -> Option<&'static str> {
         let job = &self.jobs[self.jobs.slot_of(job)?];

@@ -1,9 +1,9 @@
-//! From the ideal average bandwidth to the scheduling bandwidth target: iabw section 5.2.
+//! The scheduling bandwidth target as a function of the ideal average bandwidth: iabw section 5.2.
 
 use memweir_core::{BytesPerSec, Parabola};
 use serde::{Deserialize, Serialize};
 
-/// A polynomial of degree two that a machine's calibration found, like iabw eq. (11):
+/// A polynomial of degree two from a machine's calibration, as in iabw eq. (11):
 ///
 /// ```text
 /// target = quadratic x IABW^2 + linear x IABW + constant        (both in GB/s, 10^9 bytes/s)
@@ -21,12 +21,12 @@ pub struct TargetCurve {
     pub iabw_min: BytesPerSec,
     /// Highest ideal average bandwidth that was calibrated, in bytes per second.
     pub iabw_max: BytesPerSec,
-    /// Coefficient of determination of the fit, at most 1; absent where it is not known.
+    /// Coefficient of determination of the fit, at most 1; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r_squared: Option<f64>,
 }
 
-/// Points through which no curve can be laid.
+/// Error for points that determine no curve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FitError {
     /// A polynomial of degree two needs three abscissae.
@@ -35,16 +35,16 @@ pub enum FitError {
         /// Different ideal average bandwidths among the points.
         distinct: usize,
     },
-    /// A point that is no measurement.
+    /// A point is no valid measurement.
     #[error("point {index} is not finite or is negative")]
     Invalid {
-        /// Its place, counted from zero.
+        /// Index of the point, from zero.
         index: usize,
     },
 }
 
 impl TargetCurve {
-    /// iabw eq. (11), the curve of the paper's machine (eight Itanium 2 cores on one bus):
+    /// Returns the curve of the paper's machine (eight Itanium 2 cores on one bus), iabw eq. (11):
     ///
     /// ```text
     /// -0.0118 x IABW^2 + 1.4571 x IABW - 6.2403       (both in transactions per microsecond)
@@ -93,11 +93,12 @@ impl TargetCurve {
         })
     }
 
-    /// The scheduling bandwidth target for a workload: the curve, at most `peak`, never negative.
+    /// Returns the scheduling bandwidth target for a workload: the curve, at most `peak`, never
+    /// negative.
     ///
-    /// The curve is not extrapolated. Above the calibrated range its last value holds. Below, the
-    /// target falls with the ideal average bandwidth in the proportion of the range's lower end:
-    /// holding the value there would aim above what such a workload requires.
+    /// The curve is not extrapolated. Above the calibrated range its last value holds. Below the
+    /// range, the target falls in proportion to the ideal average bandwidth from its value at the
+    /// lower end: a constant would aim above the workload's requirements.
     #[must_use]
     pub fn apply(&self, iabw: BytesPerSec, peak: Option<BytesPerSec>) -> BytesPerSec {
         let inside = iabw.max(self.iabw_min).min(self.iabw_max);
@@ -109,7 +110,7 @@ impl TargetCurve {
         peak.map_or(target, |peak| target.min(peak))
     }
 
-    /// The polynomial itself, wherever it is asked for.
+    /// Evaluates the polynomial, without regard to the calibrated range.
     fn polynomial(&self, iabw: BytesPerSec) -> BytesPerSec {
         let x = iabw.as_gb();
         BytesPerSec::from_gb((self.quadratic * x + self.linear) * x + self.constant)

@@ -51,7 +51,7 @@ const FIGURES: [File; 12] = [
     file!("bpm/causes.toml"),
 ];
 
-/// What the paper states.
+/// Figures and statements of the paper.
 pub(crate) fn suite() -> Result<Suite, InputError> {
     Suite::read(PAPER, &FIGURES)
 }
@@ -59,7 +59,7 @@ pub(crate) fn suite() -> Result<Suite, InputError> {
 /// The machine, the programs, and the runs so far.
 pub(crate) struct Lab {
     runs: Runs,
-    /// The figure in whose file the numbers of banks of Fig. 1 are.
+    /// Parameters of Fig. 1.
     banks: banks::Parameters,
     streamcluster: threads::Parameters,
 }
@@ -68,7 +68,7 @@ impl Lab {
     /// The machine of the paper.
     ///
     /// # Errors
-    /// If a data file is not what it should be.
+    /// If a data file is invalid.
     pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
         let suite = suite()?;
         let data = |id: &str| {

@@ -1,5 +1,5 @@
-//! drswap: its tables and figures on the page simulator and the energy models, and what recordings of
-//! real programs give.
+//! drswap: its tables and figures on the page simulator and the energy models, and results from
+//! recordings of real programs.
 
 mod delay;
 mod energy;
@@ -36,7 +36,7 @@ const FIGURES: [File; 7] = [
     file!("drswap/programs.toml"),
 ];
 
-/// What the paper states.
+/// Figures and statements of the paper.
 pub(crate) fn suite() -> Result<Suite, InputError> {
     Suite::read(PAPER, &FIGURES)
 }
@@ -51,10 +51,10 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Reads what the sessions are.
+    /// Reads the parameters of the sessions.
     ///
     /// # Errors
-    /// If a data file is not what it should be.
+    /// If a data file is invalid.
     pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
         let suite = suite()?;
         let data = |id: &str| {

@@ -35,7 +35,7 @@ const FIGURES: [File; 9] = [
     file!("hmmsched/migration.toml"),
 ];
 
-/// What the paper states.
+/// Figures and statements of the paper.
 pub(crate) fn suite() -> Result<Suite, InputError> {
     Suite::read(PAPER, &FIGURES)
 }
@@ -50,7 +50,7 @@ impl Lab {
     /// Makes the mixes.
     ///
     /// # Errors
-    /// If a data file is not what it should be.
+    /// If a data file is invalid.
     pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
         let suite = suite()?;
         let data = suite.figures.iter().find(|figure| figure.id == "7");

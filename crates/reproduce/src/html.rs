@@ -43,7 +43,7 @@ fn write(html: &mut String, what: fmt::Arguments<'_>) {
     let _ = html.write_fmt(what);
 }
 
-/// Text with the characters replaced that would be markup.
+/// Text with the characters of markup escaped.
 struct Text<'a>(&'a str);
 
 impl fmt::Display for Text<'_> {
@@ -114,7 +114,7 @@ fn head(html: &mut String, report: &Report) {
     html.push_str("</header>\n");
 }
 
-/// The kinds of comparisons, and how many came out in which way.
+/// Writes the kinds of comparisons, and the number of each verdict.
 fn kinds(html: &mut String, score: &Score) {
     html.push_str(
         "<div class=\"table\"><table>\n<thead><tr><th>Kind</th><th class=\"number\">Agree</th>\
@@ -150,7 +150,7 @@ fn contents(html: &mut String, report: &Report) {
     html.push_str("<li><a href=\"#elsewhere\">Not by this engine</a></li>\n</ol>\n</nav>\n");
 }
 
-/// How many of the judged comparisons of a section agree.
+/// Number of the judged comparisons of a section that agree, in words.
 fn tally(score: &Score) -> String {
     match score.judged() {
         0 => String::new(),
@@ -221,7 +221,8 @@ fn draw(html: &mut String, plot: &Plot) -> Result<(), PlotError> {
     Ok(())
 }
 
-/// The table of a section. What the whole section has for an explanation stands below it, once.
+/// Writes the table of a section. An explanation that the whole section shares stands below it,
+/// once.
 fn comparisons(html: &mut String, comparisons: &[Comparison], explanation: Option<&str>) {
     if comparisons.is_empty() {
         return;

@@ -67,12 +67,12 @@ const FIGURES: [File; 21] = [
     file!("iabw/idle.toml"),
 ];
 
-/// What the paper states.
+/// Figures and statements of the paper.
 pub(crate) fn suite() -> Result<Suite, InputError> {
     Suite::read(PAPER, &FIGURES)
 }
 
-/// The machine, the workloads, and what several figures need.
+/// The machine, the workloads, and results that several figures share.
 pub(crate) struct Lab {
     effort: Effort,
     suite: Suite,
@@ -89,7 +89,7 @@ impl Lab {
     /// The machine of the paper and its workloads' counterparts.
     ///
     /// # Errors
-    /// If a data file is not what it should be.
+    /// If a data file is invalid.
     pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
         Ok(Self {
             effort,
@@ -109,7 +109,7 @@ impl Lab {
         btr(self.machine().memories[0].service.capacity)
     }
 
-    /// The data of another figure, on which one builds.
+    /// Returns the data of another figure, on which one builds.
     fn data(&self, id: &str) -> Result<&FigureData, InputError> {
         let found = self.suite.figures.iter().find(|figure| figure.id == id);
         found.ok_or_else(|| InputError::new("experiments/iabw", format!("no figure `{id}`")))
@@ -129,7 +129,7 @@ impl Lab {
         Ok(self.combinations.get().map_or(&[], Vec::as_slice))
     }
 
-    /// What tuning found, and the setting of everything that comes after it.
+    /// Returns the result of tuning, on which all later figures build.
     fn tuned(&self, bench: &Bench<'_>) -> Result<&Tuned, Failed> {
         if let Some(tuned) = self.tuned.get() {
             return Ok(tuned);

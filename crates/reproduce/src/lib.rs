@@ -1,10 +1,11 @@
-//! The figures and tables of iabw, hmmsched, bpm and drswap, simulated and set beside the papers' values.
+//! The figures and tables of iabw, hmmsched, bpm and drswap, simulated and compared with the
+//! papers' values.
 //!
-//! What a paper states and with which parameters it is repeated is data ([`source`]); the code of a
-//! figure runs the simulators and says what came out ([`report::Found`]); the two are judged by the
-//! kind of each comparison ([`score`]) and become an HTML page ([`html`]) and `results.json`
-//! ([`report::Results`]), from which the tables of the manual are generated ([`manual`]). Nothing
-//! here does I/O.
+//! The statements of a paper and the parameters with which they are repeated are data ([`source`]);
+//! the code of a figure runs the simulators and returns their results ([`report::Found`]); the two
+//! are judged by the kind of each comparison ([`score`]) and become an HTML page ([`html`]) and
+//! `results.json` ([`report::Results`]), from which the tables of the manual are generated
+//! ([`manual`]). Nothing here does I/O.
 
 #![forbid(unsafe_code)]
 

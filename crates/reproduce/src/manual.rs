@@ -9,7 +9,7 @@ use crate::report::{Comparison, Results};
 use crate::score::Verdict;
 use crate::source::{Kind, Value};
 
-/// A page of the manual, and where its tables come from by their names.
+/// A page of the manual, and the source of its tables by their names.
 pub type Page = (&'static str, fn(&[Results], &str) -> Option<String>);
 
 /// The pages that contain generated tables.
@@ -21,7 +21,7 @@ pub const PAGES: [Page; 4] = [
 ];
 
 /// Figures whose comparisons no page lists: Table 1 has 35 that were drawn to match, and the page
-/// about bpm tells the causes in prose.
+/// about bpm explains the causes in prose.
 const UNLISTED: [&str; 2] = ["table1 iabw", "causes bpm"];
 
 /// The text of this name: the table `score` and its short form `summary`, the table `PAPER`, or the
@@ -72,7 +72,7 @@ pub fn filled(page: Page, text: &str, results: &[Results]) -> Result<String, Str
     Ok(filled + rest)
 }
 
-/// How many of the judged comparisons of each paper agree.
+/// Number of the judged comparisons of each paper that agree.
 fn summary(results: &[Results]) -> String {
     let line = |Results { paper, score, .. }: &Results| {
         format!("{paper} {} of {}", score.agree(), score.judged())

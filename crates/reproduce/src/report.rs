@@ -1,4 +1,4 @@
-//! What a reproduction found: sections with plots and tables, and the lines of `results.json`.
+//! Results of a reproduction: sections with plots and tables, and the lines of `results.json`.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::score::{Score, Verdict};
 use crate::source::{FigureData, Item, Kind, Paper, Statement, Suite, Test, Value};
 
-/// One line of `results.json`: a statement of the paper beside what memweir got.
+/// One line of `results.json`: a statement of the paper beside memweir's result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
@@ -16,29 +16,30 @@ pub struct Comparison {
     pub item: String,
     /// The figure, table or equation: `9`, `1b`, `table1`.
     pub figure: String,
-    /// What is compared.
+    /// The compared quantity.
     pub quantity: String,
     /// The paper's value, or its words where it prints none.
     pub paper: Value,
-    /// What memweir got; absent where this run could not tell.
+    /// memweir's value; absent where this run gives none.
     pub ours: Option<f64>,
     /// Unit of both; empty for a pure number.
     pub unit: String,
-    /// What a match would be evidence of.
+    /// Kind of evidence that a match would be.
     pub kind: Kind,
-    /// What decides the comparison instead of the simulation; for a repeated one, where it is judged.
+    /// Input, model or constant that decides the comparison instead of the simulation; for a
+    /// repeated one, the place where it is judged.
     pub decided_by: Option<String>,
     /// Ours over the paper's, where both are numbers that are compared.
     pub ratio: Option<f64>,
     /// Lower and upper end of the ratios that agree.
     pub band: Option<[f64; 2]>,
-    /// How it came out; absent where nothing is judged or this run could not tell.
+    /// The verdict; absent where nothing is judged or this run gives no value.
     pub verdict: Option<Verdict>,
-    /// Where the paper says so and, if ours disagrees, why.
+    /// Place of the statement in the paper and, if ours disagrees, the reason.
     pub note: String,
 }
 
-/// What the code of one figure found.
+/// Results of the code of one figure.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Drawings, each with a caption.
@@ -50,14 +51,14 @@ pub struct Found {
     /// Statements that are not in the figure's file because there is one for each row of a table,
     /// and ours.
     pub rows: Vec<(Statement, f64)>,
-    /// What a reader should know besides.
+    /// Remarks for the reader.
     pub remarks: Vec<String>,
 }
 
 /// One drawing.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// What it shows, for those who see it and those who do not.
+    /// Content of the drawing, for those who see it and those who do not.
     pub caption: String,
     /// The drawing.
     pub figure: Figure,
@@ -72,7 +73,7 @@ pub fn untitled(panels: Vec<Panel>) -> Figure {
 /// A table with a caption; all cells are text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What it lists.
+    /// Content of the table.
     pub caption: String,
     /// Names of the columns.
     pub header: Vec<String>,
@@ -83,7 +84,7 @@ pub struct Table {
 /// One figure of the paper, reproduced.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// What the paper says.
+    /// Statements of the paper.
     pub data: FigureData,
     /// The statements beside ours.
     pub comparisons: Vec<Comparison>,
@@ -91,7 +92,7 @@ pub struct Section {
     pub found: Found,
 }
 
-/// How much was run.
+/// Effort of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effort {
@@ -107,9 +108,9 @@ pub enum Effort {
 pub struct Report {
     /// The paper.
     pub paper: Paper,
-    /// How much was run.
+    /// Effort of the run.
     pub effort: Effort,
-    /// What a quick run leaves out; empty in a full one.
+    /// Parts that a quick run leaves out; empty in a full one.
     pub precision: String,
     /// The figures that are done.
     pub sections: Vec<Section>,
@@ -118,7 +119,7 @@ pub struct Report {
 }
 
 impl Section {
-    /// Sets what was found beside what the paper says.
+    /// Compares the results of a figure with the statements of the paper.
     ///
     /// # Panics
     /// If the code of the figure names a statement that the figure's file does not have: a mistake
@@ -183,23 +184,23 @@ impl Comparison {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Results {
-    /// How many comparisons agree, by kind.
+    /// Numbers of comparisons that agree, by kind.
     pub score: Score,
     /// The paper, as the command calls it.
     pub paper: String,
     /// The version of memweir.
     pub memweir: String,
-    /// How much was run.
+    /// Effort of the run.
     pub effort: Effort,
-    /// Figures that were asked for and are not done.
+    /// Requested figures that are not done.
     pub missing: Vec<String>,
     /// The comparisons, in the order of the report.
     pub comparisons: Vec<Comparison>,
 }
 
 impl Results {
-    /// The same values, judged by the rules of `suite`. The comparisons of a figure are its statements
-    /// in their order; those after them, the rows of its tables, stay as they are.
+    /// The same values, judged by the rules of `suite`. The comparisons of a figure are its
+    /// statements in their order; those after them, the rows of its tables, stay as they are.
     #[must_use]
     pub fn judged_by(&self, suite: &Suite) -> Self {
         let mut place: HashMap<&str, usize> = HashMap::new();
@@ -221,13 +222,13 @@ impl Results {
     /// The file's text.
     #[must_use]
     pub fn json(&self) -> String {
-        // Strings and finite numbers always can be written.
+        // Strings and finite numbers can always be written.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 }
 
 impl Report {
-    /// A report of which nothing is done yet.
+    /// A report without any finished figure.
     #[must_use]
     pub fn new(suite: &Suite, effort: Effort, figures: &[String]) -> Self {
         Self {
@@ -250,7 +251,7 @@ impl Report {
         self.sections.iter().flat_map(|section| &section.comparisons)
     }
 
-    /// How many comparisons agree, by kind.
+    /// Numbers of comparisons that agree, by kind.
     #[must_use]
     pub fn score(&self) -> Score {
         Score::of(self.comparisons())
@@ -275,7 +276,7 @@ impl Report {
         self.results().json()
     }
 
-    /// The items of which something, or everything, is not for a simulation.
+    /// The items of which a part, or everything, is not for a simulation, with the reason.
     pub fn elsewhere(&self) -> impl Iterator<Item = (&Item, &str)> {
         self.paper.items.iter().filter_map(|item| Some((item, item.elsewhere.as_deref()?)))
     }

@@ -1,4 +1,4 @@
-//! Reproducing a paper: which figures, in which order, and who is told.
+//! Reproduction of a paper: the choice of figures, their order, and the observer.
 
 use memweir_core::input::InputError;
 use memweir_core::names::suggestion;
@@ -22,10 +22,10 @@ pub enum PaperName {
     Drswap,
 }
 
-/// What to reproduce, and how much of it.
+/// Figures to reproduce, and the effort.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How much is run.
+    /// Effort of the runs.
     pub effort: Effort,
     /// Identifiers of the figures; all of them if empty.
     pub figures: Vec<String>,
@@ -33,10 +33,10 @@ pub struct Options {
     pub threads: usize,
 }
 
-/// Why a paper was not reproduced.
+/// Error that kept a paper from being reproduced.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Failed {
-    /// There is no such figure, or a data file is not what it should be.
+    /// There is no such figure, or a data file is invalid.
     #[error(transparent)]
     Input(#[from] InputError),
     /// The engine refused an experiment.
@@ -51,7 +51,7 @@ impl PaperName {
     /// Every paper, in the order of the manual.
     pub const ALL: [Self; 4] = [Self::Iabw, Self::Hmmsched, Self::Bpm, Self::Drswap];
 
-    /// What the command calls it.
+    /// Name of the paper on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,10 +62,10 @@ impl PaperName {
         }
     }
 
-    /// What the paper states.
+    /// Figures and statements of the paper.
     ///
     /// # Errors
-    /// If a data file is not what it should be.
+    /// If a data file is invalid.
     pub fn suite(self) -> Result<Suite, InputError> {
         match self {
             Self::Iabw => iabw::suite(),
@@ -76,15 +76,15 @@ impl PaperName {
     }
 }
 
-/// The code behind the figures of one paper. It keeps what several figures need.
+/// The code behind the figures of one paper. It keeps results that several figures share.
 pub(crate) trait Laboratory {
-    /// Work that these figures take, in simulated core-seconds: for the progress that is shown.
+    /// Work of these figures in simulated core-seconds, for the progress display.
     fn work(&self, figures: &[&FigureData]) -> u64;
 
     /// Produces one figure.
     fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed>;
 
-    /// What a quick run leaves out.
+    /// Describes the parts that a quick run leaves out.
     fn precision(&self) -> String;
 }
 
@@ -121,7 +121,7 @@ pub fn reproduce(
     Ok(report)
 }
 
-/// The figures that were asked for, in the order of the report.
+/// Returns the requested figures, in the order of the report.
 fn choose<'a>(suite: &'a Suite, wanted: &[String]) -> Result<Vec<&'a FigureData>, InputError> {
     let names = suite.figures.iter().map(|figure| figure.id.as_str());
     for name in wanted {

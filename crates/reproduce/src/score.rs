@@ -1,4 +1,4 @@
-//! How far a reproduction agrees with its paper, by the kind of each comparison.
+//! Agreement of a reproduction with its paper, by the kind of each comparison.
 //!
 //! Only magnitudes and directions count as agreement. A match of any other kind is no evidence; a
 //! miss is a miss whatever its kind.
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::Comparison;
 use crate::source::{Kind, Statement, Test};
 
-/// How one comparison came out.
+/// Verdict of one comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -26,7 +26,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Judges ours by the test of a statement; none where there is nothing to judge.
+    /// Judges ours by the test of a statement; `None` if there is nothing to judge.
     #[must_use]
     pub fn of(statement: &Statement, ours: f64) -> Option<Self> {
         let passed = match (&statement.kind, &statement.test) {
@@ -51,7 +51,7 @@ impl Verdict {
     }
 }
 
-/// Comparisons of one kind by how they came out.
+/// Comparisons of one kind by their verdicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tally {

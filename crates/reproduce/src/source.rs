@@ -1,7 +1,7 @@
-//! The data files under `experiments/`: what a paper states, where it states it, and the parameters
-//! with which memweir repeats it.
+//! The data files under `experiments/`: the statements of a paper, their places, and the parameters
+//! with which memweir repeats them.
 //!
-//! The files are compiled in; what they say is checked when they are read, so that a wrong key in a
+//! The files are compiled in; their content is checked when they are read, so that a wrong key in a
 //! changed one is refused with its line.
 
 use std::collections::HashSet;
@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 /// A file of a suite: its name below `experiments/`, and its text.
 pub type File = (&'static str, &'static str);
 
-/// A paper: what it is, and what becomes of each of its items.
+/// A paper, and the treatment of each of its items.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
-    /// What the command calls it.
+    /// Name of the paper on the command line.
     pub name: String,
     /// Its title.
     pub title: String,
     /// Its authors.
     pub authors: String,
-    /// Where it was published.
+    /// Place of its publication.
     pub venue: String,
     /// Its items, in the order of their numbers.
     #[serde(rename = "item")]
@@ -37,12 +37,13 @@ pub struct Paper {
 pub struct Item {
     /// `X1` to `X15`, `H1` to `H12`, `B1` to `B13`, `D1` to `D10`.
     pub id: String,
-    /// What it is.
+    /// Description of the item.
     pub what: String,
     /// The figures of this report that show it.
     #[serde(default)]
     pub figures: Vec<String>,
-    /// Why a part of it, or all of it, is not for a simulation, and where it is.
+    /// Reason for which a part of it, or all of it, is not for a simulation, and the place of that
+    /// part.
     pub elsewhere: Option<String>,
 }
 
@@ -50,25 +51,25 @@ pub struct Item {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureData {
-    /// What `--figure` calls it: `9`, `1b`, `table1`.
+    /// Name of the figure for `--figure`: `9`, `1b`, `table1`.
     pub id: String,
-    /// What it shows.
+    /// Content of the figure.
     pub title: String,
-    /// Where in the paper it is.
+    /// Place of the figure in the paper.
     pub place: String,
-    /// What the paper says, in a few sentences.
+    /// Statements of the paper, in a few sentences.
     pub says: String,
-    /// How memweir got its own.
+    /// Method of memweir's own values.
     pub method: String,
     /// Properties that a program was given because this figure speaks of them.
     pub given: Option<String>,
-    /// Why ours differs; shown with every statement of the figure that disagrees and has no
-    /// explanation of its own.
+    /// Reason for which ours differs; shown with every statement of the figure that disagrees and
+    /// has no explanation of its own.
     pub explanation: Option<String>,
     /// Parameters of the runs, which the figure's own code reads.
     #[serde(default)]
     pub parameters: toml::Table,
-    /// What can be compared.
+    /// Statements that can be compared.
     #[serde(default, rename = "statement")]
     pub statements: Vec<Statement>,
 }
@@ -77,25 +78,26 @@ pub struct FigureData {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Statement {
-    /// How the figure's code calls it.
+    /// Name of the statement in the figure's code.
     pub id: String,
     /// The item that it belongs to.
     pub item: String,
-    /// What is compared.
+    /// The compared quantity.
     pub quantity: String,
-    /// The paper's value, or what its text says where it prints none.
+    /// The paper's value, or its words where it prints none.
     pub paper: Value,
     /// Unit of both values; empty for a pure number.
     pub unit: String,
-    /// Where the paper says so.
+    /// Place of the statement in the paper.
     pub place: String,
-    /// What a match would be evidence of.
+    /// Kind of evidence that a match would be.
     pub kind: Kind,
-    /// What decides the comparison instead of the simulation; for a repeated one, where it is judged.
+    /// Input, model or constant that decides the comparison instead of the simulation; for a
+    /// repeated one, the place where it is judged.
     pub decided_by: Option<String>,
-    /// What ours has to pass; absent where nothing is judged.
+    /// Test of ours; absent where nothing is judged.
     pub test: Option<Test>,
-    /// Why ours does not pass, if it does not.
+    /// Reason for which ours does not pass, if it does not.
     pub explanation: Option<String>,
 }
 
@@ -171,7 +173,7 @@ impl Kind {
     }
 }
 
-/// What ours has to pass.
+/// Test that ours has to pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Test {
     /// Ours lies in a range.
@@ -180,10 +182,10 @@ pub enum Test {
     Ratio(Scale),
 }
 
-/// How ours is held against a number of the paper.
+/// Scale for the comparison of ours with a number of the paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// How far apart the two may be.
+    /// Band within which the two agree.
     pub band: Band,
     /// The value that both have without any effect.
     pub from: f64,
@@ -191,8 +193,8 @@ pub struct Scale {
     pub paper: f64,
 }
 
-/// Band of the ratio ours / paper. There is one for effects and one for levels, so that no comparison
-/// has a band of its own.
+/// Band of the ratio ours / paper. There is one for effects and one for levels, so that no
+/// comparison has a band of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Band {
@@ -355,7 +357,7 @@ impl Rule {
     }
 }
 
-/// Everything that is known of a paper before anything runs.
+/// Content of a paper's data files.
 #[derive(Clone, Debug)]
 pub struct Suite {
     /// The paper and its items.
@@ -368,8 +370,8 @@ impl Suite {
     /// Reads a paper and its figures.
     ///
     /// # Errors
-    /// If a file is not what it should be, two figures or two statements of one figure share a
-    /// name, or something names a figure or an item that does not exist.
+    /// If a file is invalid, two figures or two statements of one figure share a name, or something
+    /// names a figure or an item that does not exist.
     pub fn read(paper: File, figures: &[File]) -> Result<Self, InputError> {
         let figures = figures.iter().copied().map(parse).collect::<Result<_, _>>()?;
         let suite = Self { paper: parse(paper)?, figures };
@@ -407,7 +409,7 @@ impl Suite {
 }
 
 impl FigureData {
-    /// The parameters as the type that the figure's code wants.
+    /// The parameters as the type that the figure's code needs.
     ///
     /// # Errors
     /// If one is missing, unknown, or of the wrong type.

@@ -1,13 +1,13 @@
-//! Running many independent simulations on all cores, with word of how far they have come.
+//! Runs many independent simulations on all cores, and reports their progress.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::report::Report;
 
-/// Who is told how a reproduction goes. Called from several threads.
+/// Observer of a reproduction. Called from several threads.
 pub trait Observer: Sync {
-    /// So much of the whole is done, in units that mean nothing but their ratio.
+    /// Reports that `_done` of `_total` is done, in units that mean nothing but their ratio.
     fn advanced(&self, _done: u64, _total: u64) {}
 
     /// The request is valid, and work is about to start.
@@ -24,13 +24,13 @@ pub trait Observer: Sync {
     /// A figure is done, and the report contains it.
     ///
     /// # Errors
-    /// What stops the reproduction: nobody wants results that cannot be written.
+    /// An error stops the reproduction: results that cannot be written are of no use.
     fn finished(&self, _report: &Report) -> Result<(), Stop> {
         Ok(())
     }
 }
 
-/// Nobody looks.
+/// Observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unobserved;
 
@@ -41,7 +41,7 @@ impl Observer for Unobserved {}
 #[error("the reproduction was stopped")]
 pub struct Stop;
 
-/// Where simulations run: threads, and a count of what is done.
+/// Threads for simulations, and a count of the work that is done.
 pub struct Bench<'a> {
     threads: usize,
     observer: &'a dyn Observer,
@@ -50,13 +50,13 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// A bench for so much work, in simulated core-seconds.
+    /// A bench for `total` work, in simulated core-seconds.
     #[must_use]
     pub fn new(threads: usize, observer: &'a dyn Observer, total: u64) -> Self {
         Self { threads, observer, done: AtomicU64::new(0), total }
     }
 
-    /// `run` of every input, on all threads, in the order of the inputs; each is so much work.
+    /// `run` of every input, on all threads, in the order of the inputs; each counts as `work`.
     pub fn all<I: Sync, O: Send + Sync>(
         &self,
         work: u64,
@@ -74,7 +74,7 @@ impl<'a> Bench<'a> {
     /// The same where each run may be refused: the first refusal in the order of the inputs.
     ///
     /// # Errors
-    /// What a run was refused for.
+    /// The refusal of a run.
     pub fn try_all<I: Sync, O: Send + Sync, E: Send + Sync>(
         &self,
         work: u64,

@@ -1,4 +1,4 @@
-//! What must hold of the data files, and of every report made from them.
+//! Invariants of the data files, and of every report made from them.
 
 use std::collections::BTreeSet;
 
@@ -123,7 +123,8 @@ fn transactions_with_nvm_follow_its_costs() {
     assert_eq!((score.agree(), score.judged(), score.no_evidence()), (0, 0, 9));
 }
 
-/// The seeds of the whole run are recorded: two runs say the same, on any number of threads.
+/// The seeds of the whole run are recorded: two runs give the same results, on any number of
+/// threads.
 #[test]
 fn equal_seeds_give_equal_results() {
     let lines = |threads| {
@@ -147,7 +148,8 @@ fn equal_seeds_give_equal_banks() {
 /// page is well-formed and complete by itself.
 #[test]
 fn a_quick_run_says_everything_and_explains_what_differs() {
-    // At bank level, what takes a few runs of the workloads; the others make theirs in the same way.
+    // At bank level, the figures that take a few runs of the workloads; the others make theirs in
+    // the same way.
     let bpm = ["1", "4", "5", "7", "power", "streamcluster", "overhead"];
     for (paper, figures) in [
         (PaperName::Iabw, &[][..]),
@@ -224,7 +226,7 @@ fn root() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The recorded results are judged by the rules of today, and the manual says what they say.
+/// The recorded results are judged by the rules of today, and the manual agrees with them.
 #[test]
 fn the_manual_says_what_the_results_say() {
     let all = PaperName::ALL.map(recorded);
@@ -268,7 +270,7 @@ fn full_runs_give_the_recorded_results() {
     PaperName::ALL.into_iter().for_each(|paper| full(paper, &[]));
 }
 
-/// Results are handed over as they come, and whoever takes them can stop.
+/// Results are handed over as they come, and the observer can stop the reproduction.
 #[test]
 fn the_observer_sees_every_figure_and_can_stop() {
     struct AfterOne;

@@ -1,4 +1,4 @@
-//! Runs commands under a policy and prints the report: what `memweir run` does, in the fewest lines.
+//! Runs commands under a policy and prints the report: `memweir run` in the fewest lines.
 //!
 //! `run_batch POLICY QUANTUM_MS LOGS [--release] [--mechanism NAME] [--meter NAME]
 //! [--plugin FILE] [--timeline FILE] -- CMD [ARGS] ::: CMD [ARGS]`
@@ -14,7 +14,7 @@ use memweir_run::jobs::Batch;
 use memweir_run::observer::{Event, Observer};
 use memweir_run::options::{self, GUARDIAN_ARGUMENT, OnExit, RunOptions};
 
-/// Says on standard error what happens.
+/// Prints events to standard error.
 struct Talk;
 
 impl Observer for Talk {

@@ -1,6 +1,6 @@
-//! Running one batch: composes the decisions of `memweir-policy` with the mechanisms of
-//! `memweir-linux`. The jobs come from [`crate::jobs`], the choices from [`crate::options`]; what
-//! happened is told to an [`Observer`] and returned as a [`BatchReport`].
+//! Runs one batch: composes the decisions of `memweir-policy` with the mechanisms of
+//! `memweir-linux`. The jobs come from [`crate::jobs`], the choices from [`crate::options`]; events
+//! go to an [`Observer`], and the result is a [`BatchReport`].
 
 mod engine;
 mod known;
@@ -45,25 +45,25 @@ use plan::Plan;
 /// Bands of equal width below the peak in the breakdown of bandwidth, as in iabw Fig. 10.
 const BANDS: usize = 10;
 
-/// Why a batch did not run, or not to its end.
+/// Error that kept a batch from running, or ended it early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Input was refused before anything started.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// No meter that was asked for, or that the policy needs, serves here.
+    /// No meter that was requested, or that the policy needs, works here.
     #[error(transparent)]
     NoMeter(InputError),
-    /// No way to block jobs works here.
+    /// No blocking mechanism works here.
     #[error(transparent)]
     Blocker(#[from] OpenError),
-    /// The meter that was asked for cannot serve the jobs.
+    /// The requested meter cannot serve the jobs.
     #[error("meter: {0}")]
     Meter(#[from] MeterError),
-    /// The profile store that was named cannot be used.
+    /// The named profile store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The calibration that was named cannot be used.
+    /// The named calibration cannot be used.
     #[error(transparent)]
     Platform(#[from] PlatformError),
     /// A file of results, or the directory of logs, cannot be made.
@@ -71,15 +71,15 @@ pub enum RunError {
     Output {
         /// The file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// The operating system refused something that the batch cannot do without.
     #[error("{what}: {source}")]
     Os {
-        /// What was tried, with the object's name.
+        /// The operation that failed, with the object's name.
         what: String,
-        /// Why it failed.
+        /// The operating system's error.
         source: std::io::Error,
     },
 }
@@ -104,26 +104,26 @@ pub fn run_batch(
     Plan::new(batch, options)?.run(observer)
 }
 
-/// Another machine than the one at hand, with what stands there for its mechanisms.
+/// Another machine than this one, with its mechanisms.
 pub struct Surroundings<'a> {
     /// Time, processes and signals.
     pub world: &'a mut dyn World,
-    /// What blocks jobs there.
+    /// Blocks jobs there.
     pub blocker: Box<dyn Blocker>,
-    /// What counts their traffic there.
+    /// Counts their traffic there.
     pub meter: Box<dyn Meter>,
-    /// How reports call the way in which jobs are blocked.
+    /// Name of the blocking mechanism in reports.
     pub mechanism: String,
-    /// What the user should know of it.
+    /// Notices for the user about that machine.
     pub notices: Vec<String>,
 }
 
-/// What a scheduler must know of another machine.
+/// Properties of another machine that a scheduler needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frame {
     /// Number of cores.
     pub cores: u32,
-    /// What its memories can carry in all.
+    /// Peak and saturation of its memories together.
     pub bus: Bus,
     /// Peak bandwidth of each of its media, in the order of [`RunOptions::media`].
     pub medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
@@ -133,8 +133,8 @@ pub struct Frame {
 pub struct Prepared<'a>(Plan<'a>);
 
 impl<'a> Prepared<'a> {
-    /// Checks a batch that will run elsewhere than on the machine at hand. Of the options those
-    /// count that do not concern a machine; [`RunOptions::media`] must be the media of that one.
+    /// Checks a batch that will run on another machine. Only options that do not concern a machine
+    /// count; [`RunOptions::media`] must be the media of the other machine.
     ///
     /// # Errors
     /// As those of [`check`].
@@ -148,7 +148,7 @@ impl<'a> Prepared<'a> {
         &self.0.programs
     }
 
-    /// Where the jobs' pages lie.
+    /// Placements of the jobs' pages, for the jobs that have one.
     #[must_use]
     pub fn placements(&self) -> HashMap<JobId, Placement> {
         self.0.placed()
@@ -173,7 +173,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Where a batch writes.
+/// Output files of a batch.
 struct Output {
     logs: Logs,
     timeline: Option<Timeline>,
@@ -195,23 +195,23 @@ impl Output {
     }
 }
 
-/// What a batch is driven with.
+/// The mechanisms that drive a batch.
 struct Equipment<'a> {
     world: &'a mut dyn World,
     blocker: Box<dyn Blocker>,
     meter: Option<Box<dyn Meter>>,
     mechanism: String,
-    /// What the user should know of all this.
+    /// Notices for the user about the above.
     notices: Vec<String>,
 }
 
 impl Plan<'_> {
-    /// On this machine.
+    /// Runs the batch on this machine.
     fn run(self, observer: &mut dyn Observer) -> Result<BatchReport, RunError> {
         let Chosen { meter, reason, notices: of_meter } = self.meter()?;
         let output = Output::create(&self)?;
         let mut told = leftovers::clean();
-        // From here on a signal must find somebody who ends the jobs in an orderly way.
+        // From here on a signal must end the jobs in an orderly way.
         let mut world = Live::new().map_err(|source| RunError::Os {
             what: "preparing to wait for events".to_owned(),
             source,
@@ -309,7 +309,7 @@ impl Plan<'_> {
         }
     }
 
-    /// The scheduler, and the record of its decisions where one is wanted.
+    /// Creates the scheduler, and the log of its decisions if one was requested.
     fn scheduler(
         &self,
         config: SchedulerConfig,
@@ -325,7 +325,7 @@ impl Plan<'_> {
         Ok((RecordingScheduler::recording(scheduler), Some(log)))
     }
 
-    /// The media with what all jobs together moved; nothing where they were not told apart.
+    /// Traffic of all jobs by medium; empty if the media were not told apart.
     fn media(&self, books: &Books) -> Vec<MediumReport> {
         let media = &self.options.media;
         if media.len() == 1 || !books.sees.as_ref().is_some_and(|sees| sees.media) {
@@ -353,7 +353,7 @@ impl Plan<'_> {
         }
     }
 
-    /// The report, but for what only the run knows.
+    /// Builds the report, except for what only the run knows.
     fn report(&self, books: &Books, logs: &Logs) -> BatchReport {
         let bandwidths = books.ledger.bandwidths();
         let highest = bandwidths.iter().copied().fold(BytesPerSec::ZERO, BytesPerSec::max);
@@ -414,7 +414,7 @@ fn own_cpu_time() -> Nanos {
     })
 }
 
-/// Shares of the quanta per band of bandwidth; nothing where nothing was counted.
+/// Shares of the quanta per band of bandwidth; empty where nothing was counted.
 fn breakdown(bandwidths: &[BytesPerSec], peak: BytesPerSec) -> Vec<Band> {
     if bandwidths.is_empty() || peak <= BytesPerSec::ZERO {
         return Vec::new();

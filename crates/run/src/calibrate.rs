@@ -1,8 +1,8 @@
 //! `memweir calibrate`: measures a machine's memory bus and writes `platform.toml` (X1, X5, X9).
 //!
-//! The measurements are in `calibrate/stages.rs`, what is concluded from them in
-//! `calibrate/verdict.rs`. Repeats of everything that is compared are interleaved, so that a
-//! machine that drifts, as guests do, drifts for all of it.
+//! The measurements are in `calibrate/stages.rs`, the conclusions from them in
+//! `calibrate/verdict.rs`. Repeats of measurements that are compared are interleaved, so that the
+//! drift of a machine, which is common in guests, affects all of them alike.
 //!
 //! The target is the HogSim form of iabw Fig. 8: the bandwidth that random segments achieve
 //! together against what they demand alone. The paper's eq. (11) was tuned by hand with real
@@ -24,28 +24,28 @@ use memweir_linux::hog::Kernel;
 use crate::hog::{Afterwards, Limit, Load, Measured, Team};
 use crate::platform::{Effort, Machine, Platform, PlatformError};
 
-/// How to calibrate.
+/// Options of a calibration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CalibrateOptions {
-    /// How long to measure.
+    /// Duration of the measurements.
     pub effort: Effort,
     /// The CPUs to measure with, one hog on each.
     pub cpus: Vec<usize>,
     /// Size of each of the two arrays of a hog; see [`crate::hog::array_size`].
     pub array: Bytes,
-    /// The kernel whose peak counts, and that of the Hog curve and of the combinations; `read` if
-    /// absent. Every meter counts its lines alike. Copies move lines in both directions, for which
-    /// many memory systems have separate paths, so that their sum exceeds by far what readers get:
-    /// aimed at it, a scheduler would put readers together that contend.
+    /// The kernel of the reported peak, of the Hog curve and of the combinations; `read` if absent.
+    /// Every meter counts its lines alike. Copies move lines in both directions, for which many
+    /// memory systems have separate paths, so that their sum exceeds by far what readers get: a
+    /// scheduler that aimed at it would run readers together that contend.
     pub kernel: Option<Kernel>,
     /// Seed of the random segments.
     pub seed: u64,
-    /// Where to write. While the calibration lasts its points go to a file beside this one, whose
-    /// name has `.partial` at the end, and which stays if it is interrupted.
+    /// File to write. During the calibration its points go to a file beside this one with the
+    /// suffix `.partial`, which stays if the calibration is interrupted.
     pub path: PathBuf,
 }
 
-/// What a calibration measures, in this order.
+/// Stages of a calibration, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Unthrottled hogs of every kernel on 1 to all CPUs.
@@ -62,10 +62,10 @@ pub enum Stage {
     Combinations,
 }
 
-/// How far a calibration has come.
+/// Progress of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalibrateProgress {
-    /// What is being measured.
+    /// The stage in progress.
     pub stage: Stage,
     /// Share of the whole calibration that is done, by expected time, 0 to 1.
     pub done: f64,
@@ -73,10 +73,10 @@ pub struct CalibrateProgress {
     pub bandwidth: BytesPerSec,
 }
 
-/// Why a calibration ended early.
+/// Error that ended a calibration early.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrateError {
-    /// There is nothing to measure with.
+    /// No CPU was given.
     #[error("no CPU to measure with")]
     NoCpu,
     /// The hogs could not run.
@@ -86,13 +86,13 @@ pub enum CalibrateError {
         array: Bytes,
         /// The CPUs.
         cpus: Vec<usize>,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The points could not be written.
     #[error(transparent)]
     File(#[from] PlatformError),
-    /// Other programs disturbed a measurement each time that it was repeated.
+    /// Other programs disturbed a measurement and all of its repeats.
     #[error("the machine is too busy to be calibrated: {0}; calibrate on an idle machine")]
     Disturbed(Disturbance),
     /// A signal ended the calibration.
@@ -100,7 +100,7 @@ pub enum CalibrateError {
     Interrupted,
 }
 
-/// The trace that other programs leave in a measurement.
+/// Sign that other programs disturbed a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum Disturbance {
     /// The hogs had to wait for their CPUs.
@@ -109,7 +109,7 @@ pub enum Disturbance {
     /// Hogs were faster together than alone, so they were slowed while they ran alone.
     #[error("{hogs} hogs reached a weighted speedup of {speedup:.2}")]
     Speedup {
-        /// How many there are, which is the most that the speedup can be.
+        /// Number of hogs, which is the most that the speedup can be.
         hogs: usize,
         /// The weighted speedup, iabw eq. (1).
         speedup: f64,
@@ -117,7 +117,7 @@ pub enum Disturbance {
     /// Hogs moved more than the peak, so they were slowed while the peak was measured.
     #[error("{achieved} were reached where the peak was measured as {peak}")]
     AbovePeak {
-        /// What they moved.
+        /// Bandwidth that they reached.
         achieved: BytesPerSec,
         /// The peak.
         peak: BytesPerSec,
@@ -126,7 +126,7 @@ pub enum Disturbance {
 
 /// Hogs on a bus, real or not.
 trait Bus {
-    /// How many hogs there are.
+    /// Number of hogs.
     fn members(&self) -> usize;
 
     /// Runs the named members at once, each with its load, until each has reached the limit.
@@ -150,7 +150,7 @@ impl Bus for Team {
         limit: Limit,
     ) -> io::Result<Vec<Measured>> {
         self.switch_to(kernel);
-        // A measurement is short; the calibration looks for signals between two.
+        // A measurement is short; the calibration checks for signals between measurements.
         Team::run(self, loads, limit, Afterwards::KeepUpTheLoad, &AtomicBool::new(false))
     }
 }
@@ -159,8 +159,8 @@ impl Bus for Team {
 /// is repeated. Setting `stop` ends the calibration.
 ///
 /// # Errors
-/// Where the hogs cannot run, the file cannot be written, the machine is too busy, or `stop` is
-/// set. What was measured until then is in the partial file; an earlier calibration stays.
+/// Fails if the hogs cannot run, the file cannot be written, the machine is too busy, or `stop` is
+/// set. The points measured until then are in the partial file; an earlier calibration stays.
 pub fn calibrate(
     options: &CalibrateOptions,
     machine: Machine,
@@ -196,7 +196,7 @@ fn measure(
     Ok(platform)
 }
 
-/// Where the points go while a calibration lasts.
+/// Path of the file with the points while a calibration runs.
 #[must_use]
 pub fn partial_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);

@@ -1,6 +1,5 @@
-//! Page colors for the jobs of a batch: what is known of the jobs goes in, a set of colors for each
-//! comes out. The decision is a [`ColorAssignment`]'s; giving a program pages of its colors is done
-//! elsewhere.
+//! Page colors for the jobs of a batch: turns the knowledge of the jobs into a set of colors for
+//! each. A [`ColorAssignment`] decides; the pages are delivered elsewhere.
 
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::Refusal;
@@ -9,7 +8,7 @@ use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits, Supply};
 use crate::batch::{Knowledge, Known};
 use crate::jobs::{Batch, Job};
 
-/// What an assignment policy is told of each job of a batch.
+/// Traits of each job of a batch, for an assignment policy.
 #[must_use]
 pub fn traits(batch: &Batch, knowledge: &Knowledge) -> Vec<ProgramTraits> {
     batch.jobs.iter().zip(&knowledge.jobs).map(|(job, known)| traits_of(job, known)).collect()
@@ -29,11 +28,11 @@ fn traits_of(job: &Job, known: &Known) -> ProgramTraits {
     }
 }
 
-/// The colors of each job, in the order of the batch: those that the jobs file gives it, and for the
-/// others what the policy makes of the rest.
+/// Colors of each job, in the order of the batch: those that the jobs file gives it, and for the
+/// others the policy's choice from the rest.
 ///
 /// # Errors
-/// If the jobs file gives a job colors that there are not, or there are too few for the others.
+/// If the jobs file gives a job colors that do not exist, or too few are left for the others.
 pub fn plan(
     batch: &Batch,
     knowledge: &Knowledge,

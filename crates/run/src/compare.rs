@@ -1,4 +1,4 @@
-//! The same batch under several policies, in turn, and what can be concluded.
+//! Comparison of policies: the same batch under several policies in turn, and the conclusions.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::observer::{Event, Observer};
 use crate::options::RunOptions;
 use crate::report::{BatchReport, LostOutput, Outcome};
 
-/// What to compare.
+/// Options of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompareOptions {
     /// Names of [`policy_names`](crate::options::policy_names), the one that the others are
@@ -37,9 +37,9 @@ impl Default for CompareOptions {
 
 /// Runs the batch under each variant in turn, [`CompareOptions::rounds`] times.
 ///
-/// Every round starts with another variant, so that a drift of the machine meets all alike. Each
-/// run has its own directory of logs (`round-1/os`) and its own timeline (`FILE.os-1.csv`). A signal
-/// ends the comparison; what may be concluded from the rounds before is returned.
+/// Every round starts with another variant, so that a drift of the machine affects all alike. Each
+/// run has its own directory of logs (`round-1/os`) and its own timeline (`FILE.os-1.csv`). A
+/// signal ends the comparison; the conclusions from the rounds before are returned.
 pub fn compare(
     batch: &Batch,
     options: &RunOptions,
@@ -55,11 +55,11 @@ pub fn compare(
     )
 }
 
-/// Compares what `run` does with the options of each run and the number of its round, wherever that
-/// is; `check` refuses options before anything runs.
+/// Compares the results of `run`, which gets the options and the round of each run and may run it
+/// anywhere; `check` refuses options before anything runs.
 ///
 /// # Errors
-/// What `check` and `run` refuse, and a comparison of nothing.
+/// Those of `check` and `run`, and for options that compare nothing.
 pub fn compare_with(
     options: &RunOptions,
     compare: &CompareOptions,
@@ -137,7 +137,7 @@ impl CompareOptions {
         self.variants.iter().cycle().skip(round as usize % count).take(count)
     }
 
-    /// Appends a run to the results, where they are wanted.
+    /// Appends a run to the results file, if there is one.
     fn keep(&self, run: &ComparedRun) -> Result<(), (&Path, io::Error)> {
         let Some(path) = &self.results else { return Ok(()) };
         let append = || {
@@ -150,9 +150,9 @@ impl CompareOptions {
 }
 
 impl Comparison {
-    /// Concludes from `runs`. Rounds that are not complete do not count. A job that ends
-    /// with one code in some runs and with another in others makes the comparison void, because the
-    /// runs did different work; a job that ends with the same code in all of them does not.
+    /// Concludes from `runs`. Rounds that are not complete do not count. A job that ends with one
+    /// code in some runs and with another in others voids the comparison, because the runs did
+    /// different work; a job that ends with the same code in all of them does not.
     #[must_use]
     pub fn conclude(options: &CompareOptions, runs: Vec<ComparedRun>) -> Self {
         let of_variant = |variant: &str| -> Vec<&BatchReport> {
@@ -201,7 +201,7 @@ impl Comparison {
     }
 }
 
-/// The first sign that the runs did different work; none if they did the same.
+/// Returns the first sign that the runs did different work; `None` if they did the same.
 fn different_work(runs: &[&ComparedRun]) -> Option<String> {
     let named = |run: &ComparedRun| format!("{} in round {}", run.variant, run.round + 1);
     if let Some(run) = runs.iter().find(|run| run.report.outcome == Outcome::FailedFast) {
@@ -243,7 +243,7 @@ fn constant_failures(runs: &[&ComparedRun]) -> Vec<ConstantFailure> {
     failures
 }
 
-/// What a comparison found.
+/// Result of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
     /// The variant that the others are compared with.
@@ -252,7 +252,7 @@ pub struct Comparison {
     pub rounds: u32,
     /// Level of the confidence intervals, between 0 and 1.
     pub confidence: f64,
-    /// Reason for which nothing may be concluded: the runs did different work. Absent where they
+    /// Reason for which no conclusion is possible: the runs did different work. Absent where they
     /// did the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
@@ -281,7 +281,7 @@ pub struct ComparedRun {
     pub round: u32,
     /// The variant.
     pub variant: String,
-    /// What it did.
+    /// Report of the run.
     pub report: BatchReport,
 }
 
@@ -302,7 +302,7 @@ pub struct VariantSummary {
     /// Difference from the baseline, round by round; absent for the baseline and for a single
     /// round.
     pub difference: Option<Difference>,
-    /// What may be concluded.
+    /// The conclusion.
     pub verdict: Verdict,
 }
 

@@ -9,8 +9,8 @@ use memweir_policy::record::{Call, Header, Record};
 
 use crate::files;
 
-/// A record that is being written. Each line is handed to the kernel whole, so that whatever ends
-/// memweir leaves a file that can be read up to its last line.
+/// A record that is being written. Each line is handed to the kernel whole, so that the file can be
+/// read up to its last line however memweir ends.
 #[derive(Debug)]
 pub struct DecisionLog {
     path: PathBuf,
@@ -48,11 +48,11 @@ impl DecisionLog {
 /// Reads a record.
 ///
 /// # Errors
-/// If the file cannot be read or is no record.
+/// If the file cannot be read or is not a record.
 pub fn read(path: &Path) -> Result<Record, InputError> {
     let name = path.display().to_string();
     let bytes = std::fs::read(path)
         .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
-    // What was cut may end within a character.
+    // The last line may be cut within a character.
     Record::parse(&name, &String::from_utf8_lossy(&bytes))
 }

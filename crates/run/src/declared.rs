@@ -1,11 +1,11 @@
-//! The `declared` meter: counts nothing, and follows what is already known of each job along the
-//! CPU time that the job has used. Where that knowledge comes from is `batch/known.rs`.
+//! The `declared` meter: counts nothing, and follows the known profile of each job along the CPU
+//! time that the job has used. `batch/known.rs` gathers the profiles.
 //!
-//! The position in a profile is the job's own CPU time, so phases are followed whoever else ran,
-//! and a job that is blocked stands still. A job that contends for memory uses more CPU time than
-//! it did alone; it may therefore run past the end of its profile. There it keeps the rate of the
-//! profile's last quantum: a program that still runs still does what it did last, and a forecast
-//! of nothing would let the scheduler put every late job beside every other.
+//! The position in a profile is the job's own CPU time, so the meter follows its phases whichever
+//! other jobs ran, and stands still while the job is blocked. A job that contends for memory uses
+//! more CPU time than it did alone; it may therefore run past the end of its profile. There the
+//! meter keeps the rate of the profile's last quantum: a program that still runs still does what it
+//! did last, and a forecast of zero would let the scheduler put every late job beside every other.
 
 use std::collections::HashMap;
 
@@ -14,15 +14,15 @@ use memweir_core::{Counts, JobId, Nanos};
 use memweir_linux::meter::Capabilities;
 use memweir_linux::{Meter, MeterError, MeterKind, Reading};
 
-/// What is declared of one job.
+/// Declared behavior of one job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declaration {
     /// Its behavior alone.
     pub profile: Profile,
-    /// Cores that it occupies while it runs, which is how many times faster than the clock its
-    /// CPU time passes.
+    /// Cores that it occupies while it runs: the factor by which its CPU time passes faster than
+    /// the clock.
     pub cores: u32,
-    /// Whether the profile tells the machine's media apart.
+    /// True if the profile tells the machine's media apart.
     pub by_medium: bool,
 }
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the steps in which it is read, no traffic is lost, made up or counted backwards.
+        /// However the reads divide the time, no traffic is lost, made up or counted backwards.
         #[test]
         fn counts_never_run_backwards(
             intervals in prop::collection::vec(0u64..1_000, 1..20),

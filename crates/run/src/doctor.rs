@@ -1,8 +1,8 @@
-//! `memweir doctor`: what this machine offers, and for everything missing why, and what would
-//! enable it.
+//! `memweir doctor`: the features of this machine, and for every missing one the reason and the
+//! remedy.
 //!
-//! Meters and mechanisms are probed by trying them, where they live; here they are put together
-//! with what the kernel, memweir's own files and the installed tools say.
+//! Meters and mechanisms are probed in their own modules, by trying them; this module adds the
+//! kernel's features, memweir's own files and the installed tools.
 
 mod media;
 mod paging;
@@ -22,7 +22,7 @@ use serde::Serialize;
 use crate::platform::{Machine, Platform, PlatformError, Target};
 use crate::store::Store;
 
-/// Where to look for what is not at its usual place.
+/// Places to look in instead of the usual ones.
 #[derive(Clone, Debug, Default)]
 pub struct DoctorOptions {
     /// The emulator and the plugin.
@@ -33,7 +33,7 @@ pub struct DoctorOptions {
     pub store: Option<PathBuf>,
 }
 
-/// What this machine offers. `doctor --json` is this structure, field by field.
+/// Features of this machine. `doctor --json` is this structure, field by field.
 #[derive(Clone, Debug, Serialize)]
 pub struct DoctorReport {
     /// Version of memweir.
@@ -46,13 +46,13 @@ pub struct DoctorReport {
     pub meters: BTreeMap<String, Probe>,
     /// The blocking mechanisms by name.
     pub mechanisms: BTreeMap<String, Probe>,
-    /// Memories beside DRAM by kind, and what they mean for the policy `hmmsched`.
+    /// Memories beside DRAM by kind, and their use for the policy `hmmsched`.
     pub media: BTreeMap<String, Probe>,
-    /// What paging to slower memory would find.
+    /// Features and memories for paging to slower memory.
     pub paging: BTreeMap<String, Probe>,
-    /// What this process is allowed to do.
+    /// Privileges of this process.
     pub privileges: BTreeMap<String, Probe>,
-    /// What the kernel offers.
+    /// Features of the kernel.
     pub kernel_features: BTreeMap<String, Probe>,
     /// Programs that memweir starts.
     pub tools: BTreeMap<String, Probe>,
@@ -141,7 +141,7 @@ fn store(path: Option<&Path>) -> Probe {
         Ok(path) => path,
         Err(error) => return Probe::missing(error.to_string()).remedy("set HOME"),
     };
-    // Looking must not make one.
+    // Probing must not create a store.
     if !path.exists() {
         return Probe::missing(format!("{} does not exist yet", path.display())).remedy(PROFILE);
     }

@@ -1,4 +1,4 @@
-//! Where memweir keeps its files, and how it writes them so that no reader sees half of one.
+//! Places of memweir's files, and writes that never show a reader half of one.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -66,7 +66,7 @@ impl Replacement {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        // Readable as any other file of the user, and not for them alone as temporary files are.
+        // Readable like any other file of the user, and not for them alone as temporary files are.
         let mode = fs::Permissions::from_mode(0o666);
         let file = tempfile::Builder::new().permissions(mode).tempfile_in(directory)?;
         Ok(Self(Target::Temporary(file, path)))

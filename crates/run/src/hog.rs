@@ -18,26 +18,26 @@ use serde::{Deserialize, Serialize};
 pub use plan::{Group, IdleTable, Plan};
 pub use team::{Afterwards, Limit, Load, Measured, Team};
 
-/// Last-level cache that is assumed where the system does not tell.
+/// Last-level cache that is assumed where the system does not report one.
 const UNKNOWN_LLC: Bytes = Bytes(32 << 20);
 
 /// The least that an array may be cut to where memory is short.
 const SMALLEST_ARRAY: Bytes = Bytes(1 << 20);
 
-/// How to run Hog or HogSim.
+/// Options of Hog and HogSim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HogOptions {
-    /// What a step does to memory. A plan brings its own.
+    /// Kernel of the steps. A plan brings its own.
     pub kernel: Kernel,
     /// Size of each of the two arrays of an instance.
     pub array: Bytes,
-    /// When an instance ends.
+    /// Condition at which an instance ends.
     pub limit: Limit,
     /// One instance for each, bound to that CPU; a single free instance if empty.
     pub cpus: Vec<usize>,
 }
 
-/// What a Hog did. `hog --json` is this structure, field by field.
+/// Result of a Hog. `hog --json` is this structure, field by field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HogReport {
     /// The kernel.
@@ -63,7 +63,7 @@ pub struct HogReport {
     pub instances: Vec<InstanceReport>,
 }
 
-/// What one instance did.
+/// Result of one instance.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceReport {
     /// The CPU it was bound to, if it was.
@@ -78,7 +78,7 @@ pub struct InstanceReport {
     pub bandwidth: f64,
 }
 
-/// Size of one array such that `instances` hogs miss the last-level cache always: twice its size
+/// Size of one array such that `instances` hogs always miss the last-level cache: twice its size
 /// (iabw section 2.2), or less where all of them would take more than half of `memory`.
 #[must_use]
 pub fn array_size(caches: Option<&CacheHierarchy>, instances: usize, memory: Bytes) -> Bytes {
@@ -91,7 +91,7 @@ pub fn array_size(caches: Option<&CacheHierarchy>, instances: usize, memory: Byt
 /// ends it early.
 ///
 /// # Errors
-/// Where memory or a CPU cannot be had.
+/// If memory cannot be allocated or a CPU cannot be used.
 pub fn hog(options: &HogOptions, idle: u32, stop: &AtomicBool) -> io::Result<HogReport> {
     let load = Load::Steady { idle };
     let mut report = run(options, options.kernel, &load, stop)?;
@@ -102,7 +102,7 @@ pub fn hog(options: &HogOptions, idle: u32, stop: &AtomicBool) -> io::Result<Hog
 /// Runs HogSim: every instance replays `plan` over and over. Setting `stop` ends it early.
 ///
 /// # Errors
-/// Where memory or a CPU cannot be had.
+/// If memory cannot be allocated or a CPU cannot be used.
 pub fn hogsim(options: &HogOptions, plan: &Plan, stop: &AtomicBool) -> io::Result<HogReport> {
     let mut report = run(options, plan.kernel(), &Load::Replay(plan.clone()), stop)?;
     report.demand = plan.demand().map(|demand| demand.0);

@@ -23,7 +23,7 @@ pub struct Batch {
     pub jobs: Vec<Job>,
 }
 
-/// What a job runs.
+/// Command of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// A program and its arguments; the program comes first.
@@ -37,7 +37,7 @@ pub enum Command {
 pub struct Job {
     /// Name, unique in the batch; also the name of its log files.
     pub name: String,
-    /// What it runs.
+    /// Its command.
     pub command: Command,
     /// Working directory; that of memweir if absent.
     pub directory: Option<PathBuf>,
@@ -55,11 +55,11 @@ pub struct Job {
     pub expected_writes: Option<BytesPerSec>,
     /// A recording of `memweir profile` to follow instead of the profile store's.
     pub profile: Option<PathBuf>,
-    /// Where its pages lie; where the batch says if absent.
+    /// Placement of its pages; that of the batch if absent.
     pub placement: Option<PlacementSpec>,
     /// Page colors that its memory is to have; all if absent.
     pub colors: Option<ColorSet>,
-    /// Banks beyond which it is no faster, for those who plan colors.
+    /// Number of banks beyond which it is no faster, for the planning of colors.
     pub demanded_banks: Option<u32>,
     /// CPUs that [`Pinning::ByHand`](crate::options::Pinning::ByHand) binds it to; all if empty.
     pub cpus: Vec<usize>,
@@ -77,7 +77,7 @@ impl Command {
 }
 
 impl Job {
-    /// A job on one core of which nothing is known but its command.
+    /// Creates a job on one core of which only the command is known.
     #[must_use]
     pub fn new(name: impl Into<String>, command: Command) -> Self {
         Self {
@@ -107,8 +107,8 @@ impl Job {
         }
     }
 
-    /// Whether the jobs file says by itself what the job does to memory; a recording that it names
-    /// knows more.
+    /// Returns true if the jobs file itself gives the job's time and traffic; a recording that it
+    /// names takes precedence.
     #[must_use]
     pub fn declares_traffic(&self) -> bool {
         self.profile.is_none()

@@ -1,10 +1,10 @@
 //! The line-based text files of hogs and segments: comments, numbering, and the first line that
-//! says what a file is. What the lines mean is each format's own.
+//! identifies a file. Each format interprets the other lines.
 
 use memweir_core::input::InputError;
 
-/// The lines of `text` that say something, with their numbers from one: neither blank nor a
-/// comment, which starts with `#`.
+/// Returns the lines of `text` with their numbers from one, without blank lines and comments, which
+/// start with `#`.
 pub(crate) fn content(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()
@@ -12,7 +12,7 @@ pub(crate) fn content(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Takes the first line, which must be `header`; else the file is refused as being no `what`.
+/// Takes the first line, which must be `header`; otherwise the file is refused as being no `what`.
 pub(crate) fn expect_header<'a>(
     lines: &mut impl Iterator<Item = (usize, &'a str)>,
     header: &str,

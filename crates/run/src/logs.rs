@@ -1,4 +1,4 @@
-//! Files for what the jobs write. The jobs write them themselves; memweir only opens them.
+//! Files for the output of the jobs. The jobs write them themselves; memweir only opens them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,7 +12,7 @@ pub struct Logs {
     directory: PathBuf,
 }
 
-/// Where one job writes.
+/// Log files of one job.
 #[derive(Debug)]
 pub struct JobLogs {
     /// Standard output.
@@ -57,7 +57,7 @@ impl Logs {
 }
 
 impl JobLogs {
-    /// Nowhere.
+    /// Discards the output.
     pub fn discard() -> io::Result<Self> {
         let open = || OpenOptions::new().write(true).open("/dev/null");
         Ok(Self { stdout: open()?, stderr: open()? })

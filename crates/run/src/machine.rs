@@ -8,7 +8,7 @@ use memweir_linux::topology;
 use crate::platform::Machine;
 
 impl Machine {
-    /// This machine. What the kernel does not tell is `unknown`, zero or absent.
+    /// Describes this machine. Facts that the kernel does not report are `unknown`, zero or absent.
     #[must_use]
     pub fn here() -> Self {
         let cpus = topology::allowed_cpus().map_or(0, |cpus| cpus.len());
@@ -31,7 +31,7 @@ impl Machine {
     }
 }
 
-/// The hypervisor's name as far as it shows.
+/// Returns the hypervisor's name, as far as the system shows it.
 fn hypervisor() -> String {
     ["/sys/hypervisor/type", "/sys/class/dmi/id/sys_vendor"]
         .iter()

@@ -1,11 +1,11 @@
-//! What a running batch tells whoever watches it. Rendering lives in the command.
+//! Events of a running batch for an observer. Rendering lives in the command.
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_linux::{Mechanism, MeterKind};
 
 use crate::timeline::Row;
 
-/// How far the batch is, at the end of a quantum.
+/// Progress of the batch at the end of a quantum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Number of the quantum that ended, from zero.
@@ -22,7 +22,7 @@ pub struct Progress {
     pub remaining: Option<Nanos>,
 }
 
-/// Something that happened to a batch.
+/// Event of a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event<'a> {
     /// One of several runs of a comparison starts.
@@ -38,17 +38,17 @@ pub enum Event<'a> {
     MeterChosen {
         /// The meter.
         kind: MeterKind,
-        /// Why this one, as one sentence.
+        /// Reason for the choice, as one sentence.
         reason: &'a str,
     },
-    /// The way to block jobs was chosen.
+    /// The blocking mechanism was chosen.
     MechanismChosen {
         /// The mechanism.
         mechanism: Mechanism,
-        /// Why this one, as one sentence.
+        /// Reason for the choice, as one sentence.
         reason: &'a str,
     },
-    /// Something that the user should know; the batch goes on.
+    /// Notice for the user; the batch goes on.
     Notice(&'a str),
     /// The job's program was started.
     JobStarted {
@@ -59,8 +59,8 @@ pub enum Event<'a> {
     },
     /// A quantum ended.
     QuantumEnded(&'a Progress),
-    /// What each job did in the quantum that ended; told to those who
-    /// [want rows](Observer::wants_rows).
+    /// Rows of the quantum that ended, one for each job; only for observers that [want
+    /// rows](Observer::wants_rows).
     QuantumRecorded(&'a [Row]),
     /// The job is over.
     JobEnded {
@@ -77,16 +77,17 @@ pub enum Event<'a> {
 
 /// Watches a batch. Called from the scheduling loop, so it must return quickly.
 pub trait Observer {
-    /// Something happened.
+    /// Handles an event.
     fn event(&mut self, event: Event<'_>);
 
-    /// Whether [`Event::QuantumRecorded`] is wanted. Asked each quantum; rows cost time to make.
+    /// Returns true if [`Event::QuantumRecorded`] is wanted. Asked each quantum; rows cost time to
+    /// make.
     fn wants_rows(&self) -> bool {
         false
     }
 }
 
-/// Watches nothing.
+/// Observer that ignores every event.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

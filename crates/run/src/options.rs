@@ -1,5 +1,5 @@
-//! How a batch is to be run: what a jobs file may say for the whole batch, and what the command
-//! line overrides.
+//! Options of a batch: a jobs file may set some of them for the whole batch, and the command line
+//! overrides it.
 
 mod cores;
 mod media;
@@ -30,13 +30,13 @@ pub const LONGEST_QUANTUM: Nanos = Nanos::from_millis(10_000);
 /// The quantum of iabw section 2.2.
 pub const DEFAULT_QUANTUM: Nanos = Nanos::from_millis(100);
 
-/// What the command is called with to be a guardian.
+/// Argument with which the command becomes a guardian.
 pub const GUARDIAN_ARGUMENT: &str = "guardian";
 
-/// Whether jobs are bound to CPUs.
+/// Binding of jobs to CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pinning {
-    /// No: the kernel places them on any of the batch's cores.
+    /// None: the kernel places them on any of the batch's cores.
     #[default]
     Free,
     /// Each chosen single-core job is bound to a core of its own for the quantum.
@@ -45,7 +45,7 @@ pub enum Pinning {
     ByHand,
 }
 
-/// What happens to the jobs when memweir is told to end.
+/// Treatment of the jobs when memweir is told to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnExit {
     /// They get SIGTERM, and two seconds later SIGKILL.
@@ -55,7 +55,7 @@ pub enum OnExit {
     Release,
 }
 
-/// What happens to the batch when a job fails.
+/// Treatment of the batch when a job fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// It goes on.
@@ -65,7 +65,7 @@ pub enum OnFailure {
     FailFast,
 }
 
-/// Where the software meter finds what it needs.
+/// Files that the software meter needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SoftwareMeterOptions {
     /// The `qemu-x86_64` program; found on `PATH` if absent.
@@ -76,7 +76,7 @@ pub struct SoftwareMeterOptions {
     pub caches: Option<PathBuf>,
 }
 
-/// Everything that fixes a run but the jobs themselves.
+/// Options of a run: everything that determines it but the jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunOptions {
     /// A name of [`policy_names`].
@@ -91,13 +91,13 @@ pub struct RunOptions {
     pub quantum: Nanos,
     /// Cores that the batch may use; all allowed ones if absent.
     pub cores: Option<u32>,
-    /// Whether they are filled.
+    /// Rule for filling them.
     pub core_use: CoreUse,
-    /// Whether jobs are bound to CPUs.
+    /// Binding of jobs to CPUs.
     pub pinning: Pinning,
-    /// What happens to the jobs when memweir is told to end.
+    /// Treatment of the jobs when memweir is told to end.
     pub on_exit: OnExit,
-    /// What happens to the batch when a job fails.
+    /// Treatment of the batch when a job fails.
     pub on_failure: OnFailure,
     /// Directory for the jobs' output, made if it does not exist.
     pub logs: PathBuf,
@@ -109,7 +109,7 @@ pub struct RunOptions {
     pub platform: Option<PathBuf>,
     /// The profile store; the one in the XDG data directory if absent.
     pub store: Option<PathBuf>,
-    /// How to start the process that lets the jobs run on if this one dies: a program that calls
+    /// Command of the process that resumes the jobs if this one dies: a program that calls
     /// [`memweir_linux::guardian::main`]. By default this program with the argument
     /// [`GUARDIAN_ARGUMENT`].
     pub guardian: guardian::Command,
@@ -117,9 +117,9 @@ pub struct RunOptions {
     pub software: SoftwareMeterOptions,
     /// A file of perf events to use instead of the built-in table.
     pub perf_events: Option<PathBuf>,
-    /// The media that counts shall tell apart.
+    /// The media that counts tell apart.
     pub media: Media,
-    /// Where the pages of jobs lie that do not say so themselves; in local DRAM if absent.
+    /// Placement of the pages of jobs without a placement of their own; local DRAM if absent.
     pub placement: Option<PlacementSpec>,
     /// File for the scheduler's configuration and every decision, to be replayed.
     pub record: Option<PathBuf>,
@@ -153,7 +153,7 @@ impl Default for RunOptions {
     }
 }
 
-/// What a jobs file says for the whole batch. The command line overrides it.
+/// Options that a jobs file sets for the whole batch. The command line overrides them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BatchOptions {
     /// See [`RunOptions::policy`].
@@ -185,7 +185,7 @@ pub struct BatchOptions {
 }
 
 impl BatchOptions {
-    /// These choices on top of `options`; what is absent here stays.
+    /// Returns `options` with these choices on top; absent ones leave it as it is.
     #[must_use]
     pub fn over(self, options: RunOptions) -> RunOptions {
         RunOptions {
@@ -216,13 +216,13 @@ pub fn policy_names() -> Vec<&'static str> {
     policies::names().chain([PINNED]).collect()
 }
 
-/// Whether a policy decides by the jobs' bandwidth, so that it is nothing without a meter.
+/// Returns true if a policy decides by the jobs' bandwidth, so that it is useless without a meter.
 #[must_use]
 pub fn needs_bandwidth(policy: &str) -> bool {
     policies::find(policy).is_ok_and(|choice| choice.decides_by() != DecidesBy::Queue)
 }
 
-/// Whether a policy decides by the jobs' traffic with each medium.
+/// Returns true if a policy decides by the jobs' traffic with each medium.
 #[must_use]
 pub fn needs_media(policy: &str) -> bool {
     policies::find(policy).is_ok_and(|choice| choice.decides_by() == DecidesBy::Media)
@@ -291,7 +291,7 @@ pub fn caches(path: &Path) -> Result<CacheHierarchy, InputError> {
 /// `name` stands in messages.
 ///
 /// # Errors
-/// If the text is no such file: with the line.
+/// If the text is not such a file; the error has the line.
 pub fn parse_caches(name: &str, text: &str) -> Result<CacheHierarchy, InputError> {
     let caches: CacheHierarchy = toml::from_str(text).map_err(|error| {
         let refusal = InputError::new(name, error.message());
@@ -367,7 +367,7 @@ by_name!(Pinning, "pinning");
 by_name!(OnExit, "on_exit");
 by_name!(OnFailure, "on_failure");
 
-/// The choice that is called `name`, or a refusal with the nearest one.
+/// Returns the choice called `name`, or a refusal with the nearest one.
 fn choose<'a>(what: &str, name: &str, names: &[&'a str]) -> Result<&'a str, Refusal> {
     names.iter().copied().find(|candidate| *candidate == name).ok_or_else(|| {
         Refusal::new(format!("unknown {what} `{name}`"), suggestion(name, names.iter().copied()))

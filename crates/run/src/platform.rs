@@ -1,4 +1,4 @@
-//! `platform.toml`: what `memweir calibrate` learnt about one machine's memory bus.
+//! `platform.toml`: the calibration of one machine's memory bus.
 //!
 //! The file holds every measured point beside what was derived from them, so that a fit can be
 //! checked or done again. Measuring and fitting are in [`crate::calibrate`]. All rates are in
@@ -39,9 +39,9 @@ pub struct Platform {
     /// Version of the format, [`FORMAT`].
     #[serde(deserialize_with = "known_format")]
     pub format: u32,
-    /// When the calibration started.
+    /// Start of the calibration.
     pub date: Timestamp,
-    /// How long it measured.
+    /// Effort of the measurements.
     pub effort: Effort,
     /// The machine that was measured.
     pub machine: Machine,
@@ -60,8 +60,8 @@ pub struct Platform {
     /// a rate (iabw section 2.2).
     #[serde(default)]
     pub idle_table: Vec<IdlePoint>,
-    /// One unthrottled hog on every core against each of them alone, every repeat: whether cores
-    /// contend at all.
+    /// One unthrottled hog on every core against hogs alone, every repeat: shows contention between
+    /// cores.
     #[serde(default)]
     pub full_load: Vec<HogPoint>,
     /// Two hogs against the demand of both (iabw Fig. 1b).
@@ -72,17 +72,17 @@ pub struct Platform {
     pub combinations: Vec<Combination>,
 }
 
-/// How long a calibration measures.
+/// Duration of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
-    /// Some twenty seconds: enough to run with, not to publish.
+    /// About twenty seconds: enough to run with, not to publish.
     Quick,
     /// Several minutes.
     Full,
 }
 
-/// What identifies a machine as far as its memory bus is concerned.
+/// Identity of a machine as far as its memory bus is concerned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
@@ -92,10 +92,10 @@ pub struct Machine {
     pub cores: u32,
     /// Size of the memory.
     pub memory: Bytes,
-    /// The hypervisor below, where there is one.
+    /// The hypervisor, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hypervisor: Option<String>,
-    /// The caches, where the system tells them.
+    /// The caches, where the system reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caches: Option<CacheHierarchy>,
 }
@@ -112,11 +112,11 @@ pub struct Peak {
     pub saturation: BytesPerSec,
     /// The kernel that reached it.
     pub kernel: Kernel,
-    /// How many instances of it ran.
+    /// Number of its instances that ran.
     pub instances: u32,
 }
 
-/// Whether and how an ideal average bandwidth maps to a scheduling target (X9).
+/// Map from ideal average bandwidth to scheduling target, or the reason for its absence (X9).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Target {
@@ -137,7 +137,7 @@ pub enum Target {
     },
     /// Busy cores do not contend here, or the points do not carry a fit.
     NotMeasurable {
-        /// Why, in one sentence for people.
+        /// The reason, in one sentence for people.
         reason: String,
     },
 }
@@ -146,11 +146,11 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamPoint {
-    /// What the hogs did.
+    /// Kernel of the hogs.
     pub kernel: Kernel,
-    /// How many ran at once, each on its own core.
+    /// Number of hogs that ran at once, each on its own core.
     pub instances: u32,
-    /// What they reached together.
+    /// Bandwidth that they reached together.
     #[serde(deserialize_with = "rate")]
     pub bandwidth: BytesPerSec,
 }
@@ -161,7 +161,7 @@ pub struct StreamPoint {
 pub struct IdlePoint {
     /// Nops after each step.
     pub idle: u32,
-    /// What it reached alone.
+    /// Bandwidth that it reached alone.
     #[serde(deserialize_with = "rate")]
     pub bandwidth: BytesPerSec,
 }
@@ -172,10 +172,10 @@ pub struct IdlePoint {
 pub struct HogPoint {
     /// Nops after each step.
     pub idle: u32,
-    /// Sum of what the hogs reach, each alone.
+    /// Sum of the bandwidths that the hogs reach alone.
     #[serde(deserialize_with = "rate")]
     pub demand: BytesPerSec,
-    /// What they reach together.
+    /// Bandwidth that they reach together.
     #[serde(deserialize_with = "rate")]
     pub achieved: BytesPerSec,
     /// iabw eq. (1); the number of hogs where they do not disturb each other.
@@ -187,10 +187,10 @@ pub struct HogPoint {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Combination {
-    /// Sum of what the segments reach, each alone.
+    /// Sum of the bandwidths that the segments reach alone.
     #[serde(deserialize_with = "rate")]
     pub demand: BytesPerSec,
-    /// What they reach together.
+    /// Bandwidth that they reach together.
     #[serde(deserialize_with = "rate")]
     pub achieved: BytesPerSec,
     /// iabw eq. (1); the number of segments where they do not disturb each other.
@@ -203,7 +203,7 @@ pub struct Combination {
 /// A `platform.toml` that could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum PlatformError {
-    /// It does not hold what it must.
+    /// The file is not a valid calibration.
     #[error(transparent)]
     Invalid(#[from] InputError),
     /// The operating system refused.
@@ -211,7 +211,7 @@ pub enum PlatformError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -318,8 +318,7 @@ impl Platform {
         })
     }
 
-    /// What a user should know before these figures serve on `machine`: that they come from
-    /// another one.
+    /// Returns a notice for the user if these figures come from another machine than `machine`.
     #[must_use]
     pub fn notice_for(&self, machine: &Machine) -> Option<String> {
         let differences = self.machine.differences(machine);

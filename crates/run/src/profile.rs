@@ -1,11 +1,11 @@
-//! `memweir profile`: what a program does to memory along its own execution (X3).
+//! `memweir profile`: the memory traffic of a program along its own execution (X3).
 //!
-//! A native meter samples the program while it runs. The software meter needs two runs: one
-//! natively, for the time, and one under the emulator, for the counts; `profile/timing.rs` lays
-//! the second on the first. Each run sees the files as they are before the profile: it writes to a
-//! private copy (`profile/workspace.rs`). Runs that end differently make no profile
-//! (`profile/ends.rs`). A program must bear being run twice in all that is not a file, and its
-//! input must be a file or nothing ([`input_of`]). The phases are found in `profile/phases.rs`.
+//! A native meter samples the program while it runs. The software meter needs two runs: a native
+//! one for the time, and an emulated one for the counts; `profile/timing.rs` lays the second on the
+//! first. Each run sees the files as they are before the profile: it writes to a private copy
+//! (`profile/workspace.rs`). Runs that end differently make no profile (`profile/ends.rs`). A
+//! program must tolerate two runs in all that is not a file, and its input must be a file or
+//! nothing ([`input_of`]). `profile/phases.rs` finds the phases.
 
 mod addresses;
 mod emulated;
@@ -48,11 +48,11 @@ use workspace::{Counting, Workspace};
 pub const SHORTEST_INTERVAL: Nanos = Nanos::MILLI;
 
 /// Profiles a program: runs it natively, and once more under the emulator if the software meter
-/// counts. What the program writes to its files is discarded where [`Isolation`] reaches; what it
-/// does besides, it does in every run.
+/// counts. Writes to files are discarded where [`Isolation`] reaches; other effects of the program
+/// take place in every run.
 ///
-/// SIGINT, SIGTERM and SIGHUP kill the program and end the profile. A caller with more threads
-/// than this one must have blocked them in the others, or they end memweir and the program runs on.
+/// SIGINT, SIGTERM and SIGHUP kill the program and end the profile. A caller with more threads than
+/// this one must have blocked them in the others, or they end memweir and the program runs on.
 ///
 /// # Errors
 /// See [`ProfileError`]. A program that ends with an error is profiled all the same.
@@ -108,7 +108,8 @@ fn with_native_meter(
     Ok(report::build(invocation, options.interval, run, counted, around, &Machine::here()))
 }
 
-/// The native run, and the input files that it did not write to. Its own files are gone then.
+/// Runs the program natively, and returns the run and the input files that it did not write to. Its
+/// own files are gone then.
 fn natively(
     invocation: &Invocation,
     options: &ProfileOptions,
@@ -124,7 +125,7 @@ fn natively(
     Ok((run, not_written(given, |path| place.inside(view.as_ref(), path))))
 }
 
-/// The native meter to use; none for the software meter.
+/// Chooses the native meter; `None` for the software meter.
 fn choose_meter(options: &ProfileOptions) -> Result<Option<Box<dyn Meter>>, ProfileError> {
     if options.addresses.is_some() {
         return match options.meter {

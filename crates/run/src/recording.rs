@@ -39,14 +39,14 @@ const BY_MEDIUM: u64 = 2;
 /// The columns of every recording, in the order of the file.
 const COLUMNS: [&str; 4] = ["time_ns", "instructions", "reads", "writes"];
 
-/// The columns of a recording that tells so many media apart.
+/// Returns the columns of a recording that tells `media` media apart.
 fn columns(media: usize) -> Vec<String> {
     let of_media = (1..media).flat_map(|n| [format!("reads_{n}"), format!("writes_{n}")]);
     COLUMNS.iter().map(|name| (*name).to_owned()).chain(of_media).collect()
 }
 
-/// Lines by which the media of an interval may exceed its lines: where an interval is a part of what
-/// was counted, each figure is rounded by itself.
+/// Lines by which the media of an interval may exceed its lines: where an interval is a part of a
+/// counted slice, each figure is rounded by itself.
 const ROUNDING: u64 = MAX_MEDIA as u64;
 
 /// Rows per row group: a reader of a part of an hour-long recording skips the rest.
@@ -61,23 +61,23 @@ pub struct Recording {
     pub meter: String,
     /// The machine, as a person would name it.
     pub machine: String,
-    /// When it was recorded.
+    /// Time of the recording.
     pub date: Timestamp,
     /// The media that its counts tell apart.
     pub media: Media,
-    /// What the program did.
+    /// Behavior of the program.
     pub profile: Profile,
 }
 
 /// A recording that could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
-    /// The bytes are no recording.
+    /// The bytes are not a recording.
     #[error("{name} is not a memweir recording: {reason}")]
     Invalid {
-        /// The file, or what stands for one.
+        /// The file, or a name in its place.
         name: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// The operating system refused.
@@ -85,7 +85,7 @@ pub enum RecordingError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -248,7 +248,7 @@ fn row_counts(columns: &[Vec<u64>], row: usize) -> Result<Counts, String> {
     Ok(Counts { reads: all.reads, writes: all.writes, ..counts })
 }
 
-/// Refuses what arithmetic on profiles relies on not happening.
+/// Refuses values that would break the arithmetic on profiles.
 fn check(profile: &Profile, times: &[u64]) -> Result<(), String> {
     let interval = profile.interval.0;
     if interval == 0 {

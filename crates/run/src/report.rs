@@ -1,4 +1,4 @@
-//! What a batch did, as data. `run --json` is this structure, field by field.
+//! Report of a batch. `run --json` is this structure, field by field.
 
 use std::path::PathBuf;
 
@@ -48,11 +48,11 @@ pub struct BatchReport {
     /// not tell them apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<MediumReport>,
-    /// How the batch ended.
+    /// End of the batch.
     pub outcome: Outcome,
-    /// What the user should know: fallbacks taken, meters that failed.
+    /// Notices for the user: fallbacks taken, meters that failed.
     pub notices: Vec<String>,
-    /// Files that were asked for and could not be written to their end.
+    /// Requested files that could not be written to their end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<LostOutput>,
     /// The jobs, in the order of the jobs file.
@@ -68,7 +68,7 @@ pub struct LostOutput {
     pub reason: String,
 }
 
-/// How a batch ended.
+/// End of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -91,12 +91,12 @@ pub struct Band {
     pub share: f64,
 }
 
-/// One medium of the machine, and what all jobs together moved from and to it.
+/// One medium of the machine, and the traffic of all jobs with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MediumReport {
     /// Its name.
     pub name: String,
-    /// What it is made of.
+    /// Its kind of memory.
     pub kind: MediumKind,
     /// Read latency over that of the local DRAM (hmmsched Table III).
     pub gamma: f64,
@@ -160,7 +160,7 @@ pub struct ProfileSource {
     pub file: Option<PathBuf>,
     /// Name of the meter that counted.
     pub meter: String,
-    /// When it was recorded.
+    /// Time of the recording.
     pub recorded: Timestamp,
     /// Its age at the start of the batch, in seconds.
     pub age_s: f64,
@@ -176,7 +176,7 @@ impl ProfileSource {
             file: None,
             meter: recording.meter.clone(),
             recorded: recording.date,
-            // A clock that was set back makes no profile younger than the batch.
+            // A clock that was set back must not make the age negative.
             age_s: age.as_secs_f64().max(0.0),
         }
     }
@@ -193,7 +193,7 @@ pub enum SourceKind {
 }
 
 impl BatchReport {
-    /// Whether every job ended with exit code zero.
+    /// Returns true if the batch finished and every job ended with exit code zero.
     #[must_use]
     pub fn succeeded(&self) -> bool {
         self.outcome == Outcome::Finished && self.jobs.iter().all(|job| job.exit_code == Some(0))

@@ -1,8 +1,8 @@
-//! Segments in files, and synthetic ones. What a segment is lives in [`memweir_core::segment`].
+//! Segments in files, and synthetic ones. [`memweir_core::segment`] defines a segment.
 //!
-//! Making the bus feel a segment is [`crate::hog`]'s business. The file form is text: a line
+//! [`crate::hog`] puts the load of a segment on the bus. The file form is text: a line
 //! `memweir-segment 1`, a line `interval_ns N`, then one rate per line in bytes per second. Empty
-//! lines and lines that begin with `#` say nothing.
+//! lines and lines that begin with `#` are ignored.
 
 use std::fmt::Write as _;
 
@@ -18,12 +18,12 @@ use crate::lines;
 
 const HEADER: &str = "memweir-segment 1";
 
-/// What a synthetic segment looks like.
+/// Parameters of a synthetic segment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// Mean rate.
     pub mean: BytesPerSec,
-    /// How far the rate swings about the mean: 0 is steady, 1 falls to nothing in between.
+    /// Swing of the rate about the mean: 0 is steady, 1 falls to zero in between.
     pub burstiness: f64,
     /// The most that one core can demand; bursts are cut there and last longer instead.
     pub ceiling: BytesPerSec,
@@ -66,7 +66,7 @@ pub fn synthetic(shape: &Shape, seed: u64) -> Segment {
 /// Reads the text of a segment file; `source_name` stands in messages.
 ///
 /// # Errors
-/// If it is no segment file: with the line.
+/// If it is not a segment file; the error has the line.
 pub fn parse(text: &str, source_name: &str) -> Result<Segment, InputError> {
     let mut lines = lines::content(text);
     let refuse = |line: usize, reason: String| InputError::new(source_name, reason).line(line);

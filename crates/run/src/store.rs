@@ -1,11 +1,11 @@
-//! The profile store: what programs did when they were profiled, kept for later batches.
+//! The profile store: profiles of programs, kept for later batches.
 //!
 //! One SQLite file with one row per invocation. The same command line in the same directory on the
-//! same input files is taken for the same behavior. A row remembers size and time of the program
-//! file and of the input files that the command line names (`store/inputs.rs`): a profile is of no
-//! use once an input has changed, and a reader learns when the program has. The profile itself is
-//! kept as a [`Recording`], coarsened if it is very long. What makes two invocations the same is in
-//! `store/key.rs`.
+//! same input files is taken for the same behavior. A row has the size and time of the program file
+//! and of the input files that the command line names (`store/inputs.rs`): a profile is of no use
+//! once an input has changed, and a reader learns of a change of the program. The profile itself is
+//! kept as a [`Recording`], coarsened if it is very long. `store/key.rs` defines the identity of an
+//! invocation.
 
 mod inputs;
 mod key;
@@ -36,7 +36,7 @@ use crate::recording::{Recording, RecordingError};
 /// scheduler asks for quanta, which are a hundred times as long.
 const MAX_INTERVALS: usize = 3_600_000;
 
-/// How long a writer waits for another.
+/// Time that a writer waits for another.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Schema changes, oldest first; the number of those applied is the file's `user_version`.
@@ -81,7 +81,7 @@ pub struct StoredProfile {
     pub key: String,
     /// The profile with its command, meter, machine and date.
     pub recording: Recording,
-    /// Whether the program file has been replaced since it was profiled.
+    /// State of the program file.
     pub program: ProgramState,
     /// State of its input files.
     pub inputs: InputState,
@@ -100,7 +100,7 @@ pub enum InputState {
     Unrecorded,
 }
 
-/// Whether the program of a stored profile is still the one that was profiled.
+/// State of the program file of a stored profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramState {
     /// Same size and time.
@@ -118,7 +118,7 @@ pub struct StoreEntry {
     pub command: Vec<String>,
     /// Name of the meter that counted.
     pub meter: String,
-    /// When it was recorded.
+    /// Time of the recording.
     pub date: Timestamp,
     /// CPU time alone.
     pub cpu_time: Nanos,
@@ -128,7 +128,7 @@ pub struct StoreEntry {
     pub bandwidth: BytesPerSec,
     /// Lines by medium, the local DRAM first; empty where media were not told apart.
     pub media: Vec<MediumLines>,
-    /// Whether the program file has been replaced since.
+    /// State of the program file.
     pub program: ProgramState,
     /// State of its input files.
     pub inputs: InputState,
@@ -136,7 +136,7 @@ pub struct StoreEntry {
     pub exit_code: Option<i32>,
 }
 
-/// What a program moved from and to one medium.
+/// Lines that a program moved from and to one medium.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MediumLines {
     /// The medium.
@@ -148,7 +148,7 @@ pub struct MediumLines {
 }
 
 impl MediumLines {
-    /// Those of `counts` with each of `media`; nothing where there is one alone.
+    /// Lines of `counts` by each of `media`; empty if there is only one.
     #[must_use]
     pub fn of(counts: &Counts, media: &Media) -> Vec<Self> {
         if media.len() == 1 {
@@ -171,7 +171,7 @@ pub enum StoreError {
     Database {
         /// The store's file.
         path: PathBuf,
-        /// Why.
+        /// The database's error.
         source: rusqlite::Error,
     },
     /// The file cannot be reached.
@@ -179,7 +179,7 @@ pub enum StoreError {
     Io {
         /// The store's file, or the program that identifies a row.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A later version of memweir has written it.
@@ -195,7 +195,7 @@ pub enum StoreError {
         /// The newest schema that this code knows.
         known: u32,
     },
-    /// A row does not hold what it must.
+    /// The content of a row is not valid.
     #[error("profile store: {0}")]
     Damaged(String),
     /// No entry, or more than one, has a key that begins so.
@@ -204,9 +204,9 @@ pub enum StoreError {
         _ => format!("{matches} entries have"),
     })]
     NoSuchEntry {
-        /// What was asked for.
+        /// The requested beginning of a key.
         prefix: String,
-        /// How many entries match.
+        /// Number of entries that match.
         matches: usize,
     },
 }
@@ -338,7 +338,7 @@ impl Store {
         Ok(key)
     }
 
-    /// Removes every entry and returns how many there were.
+    /// Removes every entry and returns their number.
     pub fn forget_all(&self) -> Result<usize, StoreError> {
         self.connection.execute("DELETE FROM profiles", []).map_err(|error| self.database(error))
     }
@@ -398,7 +398,7 @@ impl Store {
     }
 }
 
-/// The default path. What is there, if anything, has to be a file of this user: no user named it.
+/// Returns the default path. A file that is there has to be this user's, because no user named it.
 fn own_default() -> io::Result<PathBuf> {
     let path = Store::default_path()?;
     match private::open(&path) {
@@ -410,7 +410,7 @@ fn own_default() -> io::Result<PathBuf> {
     }
 }
 
-/// The recording in at most `limit` intervals.
+/// Returns the recording, coarsened to at most `limit` intervals.
 fn compact(recording: &Recording, limit: usize) -> Recording {
     let mut recording = recording.clone();
     let factor = recording.profile.intervals.len().div_ceil(limit);

@@ -22,7 +22,7 @@ use crate::timeline::{Format, with_ending};
 /// Rows per row group of a Parquet file.
 const ROWS_PER_GROUP: usize = 1 << 16;
 
-/// What a column holds.
+/// Kind of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Names.
@@ -38,7 +38,7 @@ pub enum Kind {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Kind of its values.
     pub kind: Kind,
 }
 
@@ -51,7 +51,7 @@ pub enum Cell {
     Whole(i64),
     /// A measurement.
     Number(f64),
-    /// Nothing is known.
+    /// No value is known.
     Empty,
 }
 

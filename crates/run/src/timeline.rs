@@ -2,8 +2,8 @@
 //!
 //! Rows are on disk as soon as their quantum is over, so a batch that is killed loses at most the
 //! quantum that was running. A Parquet file cannot be read before its footer is written; so its
-//! rows go to `FILE.partial.csv` while the batch runs and become `FILE` at its end. What a killed
-//! run leaves is that CSV file, whole up to its last quantum.
+//! rows go to `FILE.partial.csv` while the batch runs and become `FILE` at its end. A killed run
+//! leaves that CSV file, whole up to its last quantum.
 
 pub(crate) mod parquet;
 
@@ -32,7 +32,7 @@ pub struct Row {
     pub job: u32,
     /// Name of the job.
     pub name: String,
-    /// Whether it was let run, from the start of the quantum or later in it.
+    /// True if it was selected, at the start of the quantum or later in it.
     pub chosen: bool,
     /// CPU time in this quantum in seconds.
     pub cpu_s: f64,
@@ -44,11 +44,11 @@ pub struct Row {
     pub writes: Option<u64>,
     /// The job's bandwidth over the quantum; empty where nothing counts it.
     pub bandwidth: Option<f64>,
-    /// The bandwidth that it was predicted to require; empty for jobs that were not candidates.
+    /// Bandwidth that it was predicted to require; empty for jobs that were not candidates.
     pub predicted: Option<f64>,
     /// Bandwidth of all jobs together; empty where nothing counts it.
     pub system_bandwidth: Option<f64>,
-    /// The bandwidth that the policy aimed at; empty for policies that aim at none.
+    /// Bandwidth target of the policy; empty for policies without one.
     pub target: Option<f64>,
     /// Of the lines read, those from the medium number 1; empty where there is none, or nothing
     /// tells media apart.
@@ -63,11 +63,11 @@ pub struct Row {
     pub reads_3: Option<u64>,
     /// Of the lines written, those to it.
     pub writes_3: Option<u64>,
-    /// Why the job was chosen; empty where it was not, or the policy does not say.
+    /// Reason for its selection; empty where it was not selected, or the policy gives none.
     pub reason: Option<String>,
 }
 
-/// What a timeline file holds, by its ending.
+/// Format of a timeline file, by its ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `.csv`
@@ -127,14 +127,14 @@ impl Timeline {
         self.journal.flush()
     }
 
-    /// The file that was asked for.
+    /// The requested file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives the file up after a failure. Removes it if it holds no whole row; else returns a clause
-    /// that names the file with the rows so far, unless that is the one that was asked for.
+    /// Gives the file up after a failure. Removes it if it holds no whole row; otherwise returns a
+    /// clause that names the file with the rows so far, unless that is the requested file.
     #[must_use]
     pub fn abandon(self) -> String {
         let Self { path, journal_path, journal, .. } = self;
@@ -173,7 +173,7 @@ impl Timeline {
     }
 }
 
-/// What was measured and decided, as rows hold it.
+/// Setters from measurements and decisions.
 impl Row {
     /// Sets the lines of the media beside the local DRAM, where they were told apart.
     #[must_use]
@@ -195,7 +195,7 @@ impl Row {
         }
     }
 
-    /// Sets why the job was chosen.
+    /// Sets the reason for the job's selection.
     #[must_use]
     pub fn because(self, reason: Option<&str>) -> Self {
         Self { reason: reason.map(str::to_owned), ..self }
@@ -207,7 +207,7 @@ impl Row {
         Self { t_start_s: start.as_secs_f64(), span_s: span.as_secs_f64(), ..self }
     }
 
-    /// Sets what was decided for the whole system.
+    /// Sets the bandwidth and the target of the whole system.
     #[must_use]
     pub fn in_system(self, bandwidth: Option<BytesPerSec>, target: Option<BytesPerSec>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Batches of real processes under whatever mechanism this machine offers.
+//! Batches of real processes under any mechanism that this machine offers.
 
 mod support;
 
@@ -113,7 +113,7 @@ impl Observer for Killer<'_> {
         if matches!(event, Event::QuantumEnded(_)) {
             let said = fs::read_to_string(self.logs.join("sh.1.out")).unwrap_or_default();
             if let Ok(pid) = said.trim().parse() {
-                // In vain once it is gone.
+                // Fails once the process is gone.
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
         }
@@ -180,7 +180,7 @@ fn a_full_disk_costs_logs_timeline_and_record_but_no_job() {
     let ended = report.notices.iter().any(|n| n.contains("no more decisions are recorded"));
     assert!(ended, "{:?}", report.notices);
     assert!(report.lost.iter().any(|lost| lost.path.ends_with("decisions.jsonl")), "{report:?}");
-    // Up to there it is whole.
+    // The record is whole up to there.
     let record = decisions::read(&directory.path().join("decisions.jsonl")).expect("a record");
     assert_eq!(replay(&record, None).expect("its policy").differences, []);
 }
@@ -277,7 +277,7 @@ fn a_policy_that_needs_bandwidth_is_refused_without_any() {
     assert!(error.to_string().contains("nothing is known of sh"), "{error}");
 }
 
-/// What each job says about the CPUs that it may use.
+/// Returns the CPUs that each job may use, as it reports them.
 fn cpus_seen(report: &BatchReport) -> Vec<String> {
     report
         .jobs
@@ -397,7 +397,7 @@ fn whenever_memweir_is_killed_its_jobs_run_on() {
         let job = format!("{SPIN}; echo finished");
         let mut runner =
             support::Runner::start(directory.path(), &["--quantum", "20"], &[&job, &job, &job]);
-        // From before the first job is born until all run.
+        // From before the first job starts until all run.
         std::thread::sleep(Duration::from_millis(10 + round * 29));
         runner.signal(Signal::SIGKILL);
         runner.wait();

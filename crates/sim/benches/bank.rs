@@ -1,7 +1,7 @@
-//! How fast the machine at bank level simulates, in requests of memory per second of wall-clock time
-//! (criterion prints them as elements per second): four cores before a shared cache of 8 MiB and one
-//! channel of DDR4-2400, two of them streaming and two with random lines, as Ramulator's cores were
-//! measured; and the table's programs on the machine of bpm.
+//! Speed of the bank-level simulation, in memory requests per second of wall-clock time (criterion
+//! prints them as elements per second): four cores with a shared cache of 8 MiB and one channel of
+//! DDR4-2400, two of them streaming and two with random lines, as in the measurements of
+//! Ramulator's cores; and four synthetic programs on the machine `i7-860`.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -17,7 +17,7 @@ use memweir_sim::bank::stream::Level;
 use memweir_sim::bank::synthetic::Structure;
 use memweir_sim::scenario::ScenarioText;
 
-/// Loads of a trace, ten other instructions before each; every third line is written.
+/// Loads of a trace, each after ten other instructions; every third line is written.
 const LOADS: u64 = 200_000;
 /// Instructions of each core.
 const INSTRUCTIONS: u64 = 2_000_000;
@@ -30,7 +30,7 @@ fn splitmix64(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The trace of one core, in its own 2 GiB.
+/// Creates the trace of one core, in its own 2 GiB.
 fn trace(core: u64, streams: bool) -> InstructionTrace {
     let mut state = core + 1;
     let mut text = String::new();

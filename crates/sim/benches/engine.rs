@@ -1,6 +1,6 @@
-//! How fast the engine simulates, in simulated core-seconds per second of wall-clock time (criterion
-//! prints them as elements per second): 16 tasks on 4 cores at 1 ms, lightly and heavily loaded; and
-//! the cost per event as the machine grows, with ten tasks per core, up to 10,240 on 1,024.
+//! Speed of the engine, in simulated core-seconds per second of wall-clock time (criterion prints
+//! them as elements per second): 16 tasks on 4 cores at 1 ms, lightly and heavily loaded; and the
+//! cost per event as the machine grows, with ten tasks per core, up to 10,240 on 1,024.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use memweir_sim::{Demand, Experiment, Flow, Machine, Program, Span, Task, simula
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What the memory carries per core, in GB/s: iabw's 40 transactions of 128 bytes per microsecond
+/// Capacity of the memory per core, in GB/s: iabw's 40 transactions of 128 bytes per microsecond
 /// for 4 cores are 1.28.
 const CAPACITY: f64 = 1.28;
 
-/// What one core draws at most.
+/// Peak bandwidth of one core, in GB/s.
 const CORE_PEAK: f64 = 4.0;
 
-/// Ten seconds of spans of 1 ms whose bandwidth is anything from nothing to twice the mean, as far
-/// as one core can draw it.
+/// Creates ten seconds of spans of 1 ms with bandwidths from zero to twice the mean, limited to the
+/// peak of one core.
 fn program(random: &mut ChaCha8Rng, mean: f64) -> Arc<Program> {
     let spans = (0..10_000)
         .map(|_| {
@@ -34,11 +34,11 @@ fn program(random: &mut ChaCha8Rng, mean: f64) -> Arc<Program> {
     Arc::new(Program { name: format!("{mean:.2} GB/s"), spans })
 }
 
-/// So many tasks of so many seconds on so many cores, which ask on average for `load` of what the
-/// memory carries.
+/// Creates an experiment of `tasks` tasks of `seconds` seconds on `cores` cores, whose mean demand
+/// is about `load` of the memory's capacity.
 fn experiment(cores: u32, tasks: usize, seconds: u64, load: f64, policy: &str) -> Experiment {
     let mut random = ChaCha8Rng::seed_from_u64(1);
-    // Half of the mean to one and a half, as mixes are made of light and heavy programs.
+    // From half of the mean to one and a half, because mixes consist of light and heavy programs.
     let mean = |place: usize| CAPACITY * load * (0.5 + place as f64 / 15.0);
     let programs: Vec<_> = (0..16).map(|place| program(&mut random, mean(place))).collect();
     let task = |place: usize| Task {
@@ -53,7 +53,7 @@ fn experiment(cores: u32, tasks: usize, seconds: u64, load: f64, policy: &str) -
     Experiment::new(machine, tasks, policy)
 }
 
-/// Core-seconds of all tasks when nothing contends: what a second of wall-clock time is worth.
+/// Returns the core-seconds of all tasks without contention.
 fn core_seconds(experiment: &Experiment) -> u64 {
     experiment.tasks.iter().map(|task| task.work).sum::<Nanos>().as_secs_f64() as u64
 }

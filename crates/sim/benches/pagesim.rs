@@ -1,7 +1,7 @@
-//! How fast sessions of applications are simulated, in references to pages per second of wall-clock time on
-//! one thread (criterion prints them as elements per second): the models of a group that needs twice the
-//! DRAM, under each victim policy, with the generation of the references; and memory that is large enough, so that nothing
-//! but the first touches faults.
+//! Speed of simulated sessions of applications, in references to pages per second of wall-clock
+//! time on one thread (criterion prints them as elements per second): the models of a group that
+//! needs twice the DRAM, under each victim policy, including the generation of the references; and
+//! memory that is large enough, so that only the first touches fault.
 //!
 //! `cargo bench -p memweir-sim --bench pagesim`
 

@@ -1,27 +1,28 @@
-//! The machine at bank level: every request of its programs goes through caches, controller queues
-//! and banks.
+//! Bank-level simulation: each request of the programs goes through caches, controller queues and
+//! banks.
 //!
-//! Milliseconds of a machine, request by request; the flow level of the rest of this crate does
-//! hours. Time jumps from one miss to the next: what happens between them is computed.
+//! A run covers milliseconds of machine time; the flow level in the rest of this crate covers
+//! hours. Time jumps from one miss to the next, and the instructions between them are computed in
+//! closed form.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | [`clock`] | time between clock domains |
 //! | [`window`] | the reorder window of a core, in closed form |
-//! | [`banks`] | banks by number |
+//! | [`banks`] | numbering of banks |
 //! | [`cache`] | private and shared caches |
 //! | [`os`] | the operating system of the machine: colored pages |
-//! | [`stream`], [`instructions`], [`misses`], [`synthetic`] | what cores execute |
-//! | [`machine`] | what a machine is made of, and what it executes |
-//! | [`system`] | the machine as it runs |
-//! | [`experiment`] | a machine, programs, and who may use which pages |
+//! | [`stream`], [`instructions`], [`misses`], [`synthetic`] | access streams of the cores |
+//! | [`machine`] | configuration of a machine and of its programs |
+//! | [`system`] | the running machine |
+//! | [`experiment`] | a machine, programs, and the colors of their pages |
 //! | [`characteristics`] | published figures of real programs |
-//! | [`fit`] | the structure of a program that behaves as asked |
-//! | [`observed`] | memory systems whose commands somebody looks at |
-//! | [`outcome`] | what came of it: slowdowns, conflicts, metrics |
-//! | [`indicators`] | what tells how much bank partitioning gains |
-//! | [`scenario`] | files that say all of this, sweeps, and what came of them |
-//! | [`tally`] | what is counted of each program |
+//! | [`fit`] | fitting of a synthetic program to given characteristics |
+//! | [`observed`] | memory systems with an observer of their commands |
+//! | [`outcome`] | results: slowdowns, conflicts, metrics |
+//! | [`indicators`] | indicators of the gain from bank partitioning |
+//! | [`scenario`] | scenario files, sweeps and reports |
+//! | [`tally`] | counters of each program |
 
 pub mod banks;
 pub mod cache;

@@ -1,12 +1,13 @@
 //! Simulates a batch: the quantum loop of iabw section 4.1 over the simulated machine.
 //!
-//! Here lives what memweir does live: admit, block, observe, select, let run, backfill, retire. Who
-//! runs is decided by the very [`QuantumScheduler`] that decides live; what is let run is executed by
-//! the [`kernel`](crate::kernel).
+//! The loop does the same as memweir does live: admit, block, observe, select, resume, backfill,
+//! retire. The same [`QuantumScheduler`] as live selects the tasks; the [`kernel`](crate::kernel)
+//! executes those that are resumed.
 //!
-//! As live, all tasks stand still between two quanta, while the scheduler reads and decides; ends of
-//! quanta lie on a fixed grid; a core that falls free in mid-quantum is filled at once. Where the
-//! operating system schedules, nobody is ever held up, and the quanta only say when to look.
+//! As live, all tasks are blocked between two quanta while the scheduler reads and decides; ends of
+//! quanta lie on a fixed grid; a core that falls idle in the middle of a quantum is filled at once.
+//! Where the operating system schedules, no task is ever blocked, and the quanta only set the times
+//! of readings.
 
 mod driver;
 mod observe;
@@ -49,12 +50,12 @@ use driver::Driver;
 /// ```
 ///
 /// # Errors
-/// If there can be no such machine, task or figure, or there is no such policy.
+/// If the machine, a task or a figure is impossible, or the policy is unknown.
 pub fn simulate(experiment: &Experiment) -> Result<Outcome, SimError> {
     Simulation::new(experiment).run()
 }
 
-/// An experiment with what may be hooked into it.
+/// An experiment with its hooks.
 pub struct Simulation<'a> {
     experiment: &'a Experiment,
     policy: Option<Box<dyn Policy>>,
@@ -63,35 +64,34 @@ pub struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    /// The experiment, with nothing hooked into it.
+    /// Creates a simulation of the experiment without hooks.
     #[must_use]
     pub fn new(experiment: &'a Experiment) -> Self {
         Self { experiment, policy: None, recorder: None, migrator: None }
     }
 
-    /// Lets a policy from outside the table decide; the one that the experiment names is not looked
-    /// at.
+    /// Uses a policy from outside the table; the one that the experiment names is ignored.
     #[must_use]
     pub fn policy(self, policy: Box<dyn Policy>) -> Self {
         Self { policy: Some(policy), ..self }
     }
 
-    /// Tells somebody of every quantum.
+    /// Reports every quantum to `recorder`.
     #[must_use]
     pub fn recorder(self, recorder: &'a mut dyn Recorder) -> Self {
         Self { recorder: Some(recorder), ..self }
     }
 
-    /// Lets somebody move pages between quanta.
+    /// Lets `migrator` move pages between quanta.
     #[must_use]
     pub fn migrator(self, migrator: &'a mut dyn Migrator) -> Self {
         Self { migrator: Some(migrator), ..self }
     }
 
-    /// Simulates it.
+    /// Runs the simulation.
     ///
     /// # Errors
-    /// If there can be no such machine, task or figure, or there is no such policy.
+    /// If the machine, a task or a figure is impossible, or the policy is unknown.
     pub fn run(self) -> Result<Outcome, SimError> {
         let experiment = self.experiment;
         experiment.check()?;

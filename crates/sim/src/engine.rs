@@ -1,12 +1,12 @@
-//! Execution: which task is on which core, how far each has come, and when something happens next.
+//! Execution: the task on each core, the position of each task, and the time of the next event.
 //!
-//! Here live the tasks' positions and what they moved. Who is put on a core is decided by the
-//! [`kernel`](crate::kernel); how fast a task goes there by [`stretch`](crate::stretch). The engine
-//! steps from the end of one span to that of the next: in between every speed is constant.
+//! This module holds the tasks' positions and their traffic. The [`kernel`](crate::kernel) puts
+//! tasks on cores; [`stretch`](crate::stretch) determines their speeds there. The engine steps from
+//! the end of one span to that of the next: in between every speed is constant.
 //!
 //! Nothing is accumulated from rates. A task's traffic is a function of its position, and positions
-//! are exact at the ends of spans; so what was served is what the completed progress demands, and no
-//! span is lost however much a task is stretched.
+//! are exact at the ends of spans; so the traffic served is exactly that which the completed
+//! progress demands, and no span is lost however much a task is stretched.
 
 mod classes;
 mod contention;
@@ -34,7 +34,7 @@ use state::{Doing, FAR, NEAR, State, flows};
 pub(crate) use track::Point;
 use track::{FIGURES, Row, Score, Track};
 
-/// The execution of these tasks on this machine, which both have been checked.
+/// Creates the execution of these tasks on this machine, both of which have been checked.
 pub(crate) fn execution(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
     let minds_writes = machine.memories.iter().any(|memory| memory.service.growth.lines.len() > 1);
     match (machine.memories.len(), machine.interconnect, minds_writes) {
@@ -46,8 +46,9 @@ pub(crate) fn execution(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution>
     }
 }
 
-/// The engine for so many resources, with the model of contention that the number of cores asks for:
-/// up to 24 each is looked at whenever anything changes, above that classes of them are.
+/// Creates the engine for `R` resources with the model of contention that suits the number of
+/// cores: with up to 24 cores every change updates each core, above that it updates classes of
+/// cores.
 fn engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
     match machine.cores() {
         0..=4 => Box::new(Engine::<R, 0, FAR, Lanes<R, 0, 4>>::new(machine, tasks)),
@@ -57,8 +58,8 @@ fn engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Executio
     }
 }
 
-/// The same where writes are told from reads. Finding the stretches costs more than looking at idle
-/// cores there, so fewer sizes do.
+/// Creates the engine that distinguishes writes from reads. Finding the stretches costs more there
+/// than looking at idle cores, so fewer sizes suffice.
 fn minding_engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
     match machine.cores() {
         0..=8 => Box::new(Engine::<R, R, FAR, Lanes<R, R, 8>>::new(machine, tasks)),
@@ -67,31 +68,32 @@ fn minding_engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn 
     }
 }
 
-/// A program laid out for a placement, by what its rows depend on.
+/// Key of a program laid out: the program, the node and the shares of the placement.
 type TrackKey = (usize, usize, [u64; 2 * MAX_MEDIA]);
 
-/// What the end of a piece was.
+/// Result of the end of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The start of the next.
+    /// The next piece has started.
     Next,
-    /// The end of the task.
+    /// The task is complete.
     Complete,
 }
 
-/// The engine: `R` resources, in which writes are told from reads or not (`W`), `A` spans of each task
-/// fetched at once, and a model of how cores contend for the resources.
+/// The engine, with `R` resources; `W` is `R` if writes are distinguished from reads, else 0; `A`
+/// spans of each task are fetched at once; `C` models the contention of the cores for the
+/// resources.
 struct Engine<const R: usize, const W: usize, const A: usize, C> {
     solver: Solver,
     view: View,
-    /// What one core draws from memory when it copies pages.
+    /// Bandwidth that one core draws from memory when it copies pages.
     copy_rate: f64,
     nodes: Vec<usize>,
     programs: Vec<(Arc<Program>, Score)>,
     tracks: HashMap<TrackKey, Track<R, W>>,
     tasks: Vec<State<R, W, A>>,
     on: Vec<Option<usize>>,
-    /// The span after the one at hand of the task on each core.
+    /// The span after the current one of the task on each core.
     following: Vec<Piece<R, W>>,
     contention: C,
     now: f64,
@@ -165,7 +167,7 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
         state
     }
 
-    /// The program, laid out; made when it is first asked for.
+    /// Returns the program laid out, which it creates on first use.
     fn track(&mut self, program: usize, placement: &Placement, node: usize) -> &Track<R, W> {
         let (solver, spans) = (&self.solver, &self.programs[program].0);
         self.tracks
@@ -173,7 +175,7 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
             .or_insert_with(|| Track::new(solver, spans, placement, node))
     }
 
-    /// The piece with which a task goes on from where it is.
+    /// Returns the piece with which a task continues at its position.
     fn piece(&mut self, task: usize) -> Piece<R, W> {
         let state = &mut self.tasks[task];
         if let Some(overhead) = state.pending.pop() {
@@ -186,14 +188,14 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
         Piece { time: (state.piece_end - state.at.into) * row.slowness, group: row.group }
     }
 
-    /// Goes on with a task from where it is.
+    /// Continues a task at its position.
     fn begin(&mut self, core: usize, task: usize) {
         let piece = self.piece(task);
         self.contention.begin(self.now, core, &piece);
         self.foresee(core, task);
     }
 
-    /// Fetches the span that follows, so that it is here when somebody waits for it.
+    /// Fetches the span that follows, so that the step at the end of this one does not wait for it.
     #[inline(always)]
     fn foresee(&mut self, core: usize, task: usize) {
         let state = &self.tasks[task];
@@ -201,7 +203,7 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
         self.following[core] = Piece { time: row.time, group: row.group };
     }
 
-    /// The piece of a task is over: goes on with the next one, unless the task is complete.
+    /// Ends the piece of a task and continues with the next one, unless the task is complete.
     #[inline(always)]
     fn step(&mut self, core: usize, task: usize) -> Step {
         let state = &mut self.tasks[task];
@@ -221,19 +223,19 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
         }
         self.contention.begin(self.now, core, &self.following[core]);
         state.advance(&self.solver, &self.programs[state.program].0);
-        // The whole span; how long it is follows when somebody asks.
+        // The piece is the whole span; its length is computed on demand.
         state.piece_end = f64::NAN;
         self.foresee(core, task);
         Step::Next
     }
 
-    /// Fetches what a task will do, after its pages or its node have changed.
+    /// Refetches a task's spans after its pages or its node have changed.
     fn look(&mut self, task: usize) {
         let state = &mut self.tasks[task];
         state.look(&self.solver, &self.programs[state.program].0);
     }
 
-    /// Where a task is at the moment.
+    /// Returns the current position of a task.
     fn point(&self, task: usize) -> Point {
         let state = &self.tasks[task];
         match (state.core, state.doing) {
@@ -242,8 +244,7 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
         }
     }
 
-    /// Takes what the task on a core is doing away from it, which leaves the core to be given
-    /// something else to do.
+    /// Takes the task off a core with its position saved; the core may then begin other work.
     fn suspend(&mut self, core: usize) -> usize {
         let task = self.on[core].take().expect("a task is taken off a core that has one");
         let left = self.contention.left(self.now, core);
@@ -258,18 +259,18 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
         task
     }
 
-    /// What of a task's program is behind it at a point.
+    /// Returns the task's cumulative demand up to `at`.
     fn totals(&self, task: usize, at: Point) -> [f64; FIGURES] {
         self.programs[self.tasks[task].program].1.totals(at)
     }
 
-    /// Attributes what a task did since that was last done to memories and media.
+    /// Attributes the task's traffic since the last call to memories and media.
     fn attribute(&mut self, task: usize, at: Point) {
         let totals = self.totals(task, at);
         self.tasks[task].attribute(totals, &self.view);
     }
 
-    /// [`Execution::ahead`] for a program that is not laid out: span by span.
+    /// Computes [`Execution::ahead`] span by span, for a program that is not laid out.
     fn walk(&self, state: &State<R, W, A>, from: Point, time: f64) -> (f64, f64) {
         let (program, score) = &self.programs[state.program];
         let (mut at, mut left) = (from, time);
@@ -289,8 +290,8 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
         }
     }
 
-    /// The time that copying pages takes where nothing contends, and what it asks for: one core
-    /// reads and writes as fast as it can.
+    /// Returns the piece that copies pages: its time without contention, and its load, which is
+    /// that of one core that reads and writes as fast as it can.
     fn copying(&self, copy: &PageCopy, node: usize) -> Piece<R, W> {
         let mut demand = Demand { stall: 1.0, ..Demand::default() };
         let rate = BytesPerSec(self.copy_rate / 2.0);
@@ -308,7 +309,7 @@ fn key(program: usize, placement: &Placement, node: usize) -> TrackKey {
     (program, node, std::array::from_fn(|_| shares.next().unwrap_or(0)))
 }
 
-/// The node whose memories carry most of a program's lines; of equals the first.
+/// Returns the node whose memories carry most of a program's lines; the first one in a tie.
 fn home(machine: &Machine, score: &Score, placement: &Placement) -> usize {
     let flows = placement.apply(&flows(&score.lap()));
     let mut lines = vec![0.0; machine.nodes.len()];
@@ -362,7 +363,7 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Proces
     fn run(&mut self, until: f64) -> Option<usize> {
         loop {
             let Some((time, core)) = self.contention.next(self.now, until) else {
-                // Never back, even if that moment has passed already.
+                // Time never goes back, even if `until` has passed already.
                 self.now = until.max(self.now);
                 return None;
             };
@@ -394,7 +395,7 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Execut
             let at = self.point(*task);
             (at, self.totals(*task, at))
         };
-        // First all that has to be fetched from where programs are kept: so it comes at once.
+        // All fetches from the programs' tables come first, so that they overlap.
         let behind: Vec<_> = tasks.iter().map(behind).collect();
         let reading = |(task, (at, totals)): (&usize, _)| {
             let state = &mut self.tasks[*task];

@@ -1,4 +1,4 @@
-//! What is simulated: a machine, tasks, and who schedules them.
+//! Description of an experiment: a machine, tasks and a scheduler.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,74 +16,75 @@ use crate::task::Task;
 pub struct Experiment {
     /// The machine.
     pub machine: Machine,
-    /// What is submitted; at least one task. Their places are the [`memweir_core::JobId`]s.
+    /// Tasks to submit; at least one. Their indices are the [`memweir_core::JobId`]s.
     pub tasks: Vec<Task>,
-    /// Who schedules: the same that schedules live. Its cores are the first ones of the machine.
+    /// Configuration of the scheduler, which is the one that schedules live. Its cores are the
+    /// first ones of the machine.
     pub scheduler: SchedulerConfig,
-    /// What the scheduler is told of the tasks at submission.
+    /// Knowledge that the scheduler has of the tasks at submission.
     pub knowledge: Knowledge,
-    /// What scheduling costs.
+    /// Costs of scheduling.
     pub overheads: Overheads,
-    /// How the operating system below behaves.
+    /// Behavior of the operating system below.
     pub kernel: KernelConfig,
-    /// Seed of what varies between real runs of one batch: where tasks start and when the timers
-    /// of the cores fire. The scheduler has a seed of its own.
+    /// Seed of the differences between real runs of one batch: where tasks start and when the
+    /// timers of the cores fire. The scheduler has a seed of its own.
     pub seed: u64,
 }
 
-/// What a scheduler is told of a task at submission (iabw section 3.3).
+/// A scheduler's knowledge of a task at submission (iabw section 3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Knowledge {
-    /// Its time and its mean bandwidth when it ran alone on the machine.
+    /// The task's time and mean bandwidth when it runs alone on the machine.
     #[default]
     Alone,
     /// Nothing.
     Nothing,
 }
 
-/// What scheduling costs.
+/// Costs of scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overheads {
-    /// Between two quanta, from blocking the tasks to letting the next ones run, all cores stand
-    /// still for so long. Nothing of this where the operating system schedules.
+    /// Time between two quanta, from blocking the tasks to resuming the next ones, in which all
+    /// cores stand still. Not charged where the operating system schedules.
     pub quantum_switch: Nanos,
-    /// A core that turns to another task does no work for so long.
+    /// Time that a core loses when it switches to another task.
     pub context_switch: Nanos,
 }
 
 impl Default for Overheads {
-    /// A switch of 8 of 16 jobs as `docs/performance.md` has measured it, 0.149 ms; context switches
-    /// for free, for they were not measured.
+    /// A switch of 8 of 16 jobs as measured in `docs/performance.md`, 0.149 ms; context switches
+    /// are free because they were not measured.
     fn default() -> Self {
         Self { quantum_switch: Nanos(149_000), context_switch: Nanos::ZERO }
     }
 }
 
-/// How the operating system's scheduler behaves; see [`crate::kernel`].
+/// Behavior of the operating system's scheduler; see [`crate::kernel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelConfig {
-    /// How long a task runs before the next one of its core's queue does; more than zero.
+    /// Time slice, after which the next task of the core's queue runs; more than zero.
     pub slice: Nanos,
-    /// Time between two attempts of a busy core to balance its load; more than zero. None for that of
-    /// Linux, 16 ms per core of the scheduling domain.
+    /// Time between two attempts of a busy core to balance its load; more than zero. `None` for the
+    /// interval of Linux, 16 ms per core of the scheduling domain.
     pub balance: Option<Nanos>,
-    /// A task that was blocked and is let run begins within so much time, at random.
+    /// Longest delay, drawn at random, before a task that was blocked runs again.
     pub jitter: Nanos,
 }
 
 impl Default for KernelConfig {
     /// 3 ms, the slice of Linux on eight CPUs and more (0.75 ms * (1 + log2 CPUs), at most 3 ms),
-    /// cut to the ticks of 4 ms that most distributions have: 4 ms. Blocked tasks run again within
-    /// the time in which they are let run one by one, 0.089 ms (`docs/performance.md`).
+    /// rounded up to the ticks of 4 ms that most distributions have: 4 ms. Blocked tasks run again
+    /// within the time in which they are resumed one by one, 0.089 ms (`docs/performance.md`).
     fn default() -> Self {
         Self { slice: Nanos::from_millis(4), balance: None, jitter: Nanos(89_000) }
     }
 }
 
-/// Why an experiment is refused.
+/// Refusal of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
-    /// There can be no such machine, task or figure.
+    /// The machine, a task or a figure is impossible.
     #[error(transparent)]
     Impossible(#[from] Impossible),
     /// There is no such policy.
@@ -92,8 +93,8 @@ pub enum SimError {
 }
 
 impl Experiment {
-    /// An experiment in which the named policy has all cores of the machine and quanta of 100 ms,
-    /// and knows what the memories carry: the capacity of all DRAM is the peak of the bus.
+    /// Creates an experiment in which the named policy has all cores of the machine and quanta of
+    /// 100 ms, and knows the memories' peaks: the capacity of all DRAM is the peak of the bus.
     #[must_use]
     pub fn new(machine: Machine, tasks: Vec<Task>, policy: &str) -> Self {
         let drams = machine.memories.iter().filter(|memory| memory.kind == MediumKind::Dram);
@@ -118,10 +119,10 @@ impl Experiment {
         }
     }
 
-    /// Whether it can be simulated.
+    /// Checks that the experiment can be simulated.
     ///
     /// # Errors
-    /// Names the first thing that cannot be.
+    /// Names the first impossible value.
     pub fn check(&self) -> Result<(), Impossible> {
         self.machine.check()?;
         let cores = self.machine.cores();
@@ -159,10 +160,10 @@ impl Experiment {
     }
 }
 
-/// What is wrong with a task: the key, and why.
+/// An impossible key of a task and the reason.
 type Wrong = (String, &'static str);
 
-/// Whether a machine with so many memories can execute the program.
+/// Checks that a machine with this number of memories can execute the program.
 fn check_program(program: &Program, memories: usize) -> Result<(), Wrong> {
     if program.spans.is_empty() {
         return Err(("program.spans".to_owned(), "a program has at least one span"));
@@ -188,7 +189,7 @@ fn check_program(program: &Program, memories: usize) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Whether a machine with so many memories can execute the task, if it can execute the program.
+/// Checks that a machine with this number of memories can execute the task, apart from its program.
 fn check_task(task: &Task, memories: usize) -> Result<(), Wrong> {
     if task.work == Nanos::ZERO {
         return Err(("work".to_owned(), "must be more than zero"));

@@ -1,6 +1,5 @@
 //! Machines and memory media as data files: the shipped ones, those of users, and the
-//! `platform.toml` that `memweir calibrate` measured. What a machine is lives in
-//! [`crate::machine`].
+//! `platform.toml` of `memweir calibrate`. [`crate::machine`] defines the machine itself.
 
 mod core;
 mod file;
@@ -16,7 +15,7 @@ use crate::machine::Machine;
 
 pub use self::core::{CoreModel, default_caches};
 
-/// Machines that come with memweir: their names and the texts of their files.
+/// Machines that come with memweir: the names and the texts of their files.
 pub const MACHINES: [(&str, &str); 4] = [
     ("iabw", include_str!("../data/machines/iabw.toml")),
     ("hmmsched", include_str!("../data/machines/hmmsched.toml")),
@@ -24,39 +23,39 @@ pub const MACHINES: [(&str, &str); 4] = [
     ("cxl-server", include_str!("../data/machines/cxl-server.toml")),
 ];
 
-/// Instructions per second of a core where the file does not say: 1.5 per cycle at 2 GHz, a guess.
-/// It matters only to catalog programs, of which the demand per instruction is known.
+/// Instructions per second of a core if the file gives none: 1.5 per cycle at 2 GHz, a guess. It
+/// matters only to catalog programs, whose demand is known per instruction.
 pub const DEFAULT_CORE_INSTRUCTIONS: f64 = 3e9;
 
-/// A machine, and what its file says about it beyond what the engine needs.
+/// A machine, and the figures of its file beyond those that the engine needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hardware {
     /// The machine.
     pub machine: Machine,
     /// Instructions per second of one core that never waits for memory; more than zero. Programs
-    /// that are known by their traffic per instruction get their rates from it.
+    /// known by their traffic per instruction get their rates from it.
     pub core_instructions: f64,
-    /// What instructions and cache hits cost, for emulation.
+    /// Costs of instructions and cache hits, for emulation.
     pub core: CoreModel,
     /// The caches, for emulation. One last level serves all cores.
     pub caches: CacheHierarchy,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub source: String,
 }
 
 impl Hardware {
-    /// The shipped machine with this name.
+    /// Returns the shipped machine with this name.
     ///
     /// # Errors
-    /// If there is none: with the nearest name.
+    /// If there is none, with the nearest name.
     pub fn shipped(name: &str) -> Result<Self, Refusal> {
         let text = shipped_text(name)?;
         Ok(Self::parse(name, text, Path::new("."))
             .unwrap_or_else(|error| unreachable!("a shipped machine: {error}")))
     }
 
-    /// The shipped machine with this name or, where it ends in `.toml`, the one in that file,
-    /// which starts at `directory`.
+    /// Returns the shipped machine with this name or, if it ends in `.toml`, the one in that file,
+    /// relative to `directory`.
     ///
     /// # Errors
     /// If there is no such machine, or its file is refused.
@@ -64,7 +63,7 @@ impl Hardware {
         Self::find_replacing(choice, directory, &[])
     }
 
-    /// The same with `replacements` in the place of values of its file.
+    /// Like [`Self::find`], with `replacements` in place of values of the file.
     ///
     /// # Errors
     /// As [`Self::find`], and if a replacement makes the machine impossible.
@@ -83,29 +82,29 @@ impl Hardware {
         Self::replacing(document, path.parent().unwrap_or(Path::new(".")), replacements)
     }
 
-    /// Reads a machine file, or a `platform.toml` of `memweir calibrate`. Media files that it
-    /// names start at its directory.
+    /// Reads a machine file, or a `platform.toml` of `memweir calibrate`. Media files that it names
+    /// are relative to its directory.
     ///
     /// # Errors
-    /// If it cannot be read or says something impossible: with line, key and reason.
+    /// If it cannot be read or contains an impossible value: with line, key and reason.
     pub fn read(path: &Path) -> Result<Self, InputError> {
         let (name, text) = read_text(path)?;
         Self::parse(&name, &text, path.parent().unwrap_or(Path::new(".")))
     }
 
-    /// Reads the text of a machine file, or of a `platform.toml`; `name` stands in messages.
+    /// Reads the text of a machine file, or of a `platform.toml`; `name` appears in messages.
     ///
     /// # Errors
-    /// If it says something impossible: with line, key and reason.
+    /// If it contains an impossible value: with line, key and reason.
     pub fn parse(name: &str, text: &str, directory: &Path) -> Result<Self, InputError> {
         Self::replacing(Document { name, text }, directory, &[])
     }
 
-    /// Reads a table that says what a machine file says. Media files that it names start at
+    /// Reads a table with the content of a machine file. Media files that it names are relative to
     /// `directory`.
     ///
     /// # Errors
-    /// If it says something impossible: with line, key and reason.
+    /// If it contains an impossible value: with line, key and reason.
     pub fn of_section(section: Section<'_>, directory: &Path) -> Result<Self, InputError> {
         file::parse(section, directory)
     }

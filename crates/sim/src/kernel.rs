@@ -1,21 +1,23 @@
-//! The operating system: a fair scheduler with a run queue per core and load balancing.
+//! The simulated operating system: a fair scheduler with a run queue per core and load balancing.
 //!
-//! It executes whatever is let run: everything under the policy `os`, else the jobs that a policy has
-//! chosen, which get cores of their own as long as there are enough. Which tasks are let run is
-//! decided elsewhere.
+//! It executes all tasks that are not blocked: everything under the policy `os`, else the jobs that
+//! a policy has selected, which get cores of their own as long as there are enough. Callers decide
+//! which tasks are blocked.
 //!
-//! What it has of Linux (CFS and EEVDF, 6.12): a queue per core in the order of virtual runtime, a
-//! time slice after which the one that ran least goes on, a woken task on an idle core (its last
-//! one if possible, and rather on its home node), a core that falls idle takes a waiting task from the
-//! longest queue, and periodic load balancing within a node and among nodes, with the intervals, the
-//! thresholds and the retries of Linux, so that an odd task rotates among the cores.
+//! It models these parts of Linux (CFS and EEVDF, 6.12): a queue per core in the order of virtual
+//! runtime; a time slice, after which the task that ran least goes on; placement of a woken task on
+//! an idle core (its last one if possible, and preferably on its home node); an idle core that
+//! takes a waiting task from the longest queue; and periodic load balancing within a node and among
+//! nodes, with the intervals, the thresholds and the retries of Linux, so that an odd task rotates
+//! among the cores.
 //!
-//! How it differs: all tasks have the same weight and no group; a slice is not cut to timer ticks,
-//! nothing but its end preempts a task, and a wake-up never does; load is the number of tasks and
-//! not its decaying average, and interrupts and other processes that make it fluctuate are a random
-//! delay of up to a tick per attempt to balance; caches are never cold, so a migration costs nothing of its own; there are
-//! no shared cores (SMT), no frequency scaling and no other processes. NUMA balancing is reduced to
-//! this: an idle core takes a task that runs on another node over to its home node.
+//! It differs from Linux in these points. All tasks have the same weight and no group. A slice is
+//! not cut to timer ticks, only its end preempts a task, and a wake-up never does. Load is the
+//! number of tasks and not its decaying average; interrupts and other processes, which make the
+//! average fluctuate, are a random delay of up to a tick per balancing attempt. Caches are never
+//! cold, so a migration has no cost of its own. There are no shared cores (SMT), no frequency
+//! scaling and no other processes. NUMA balancing is reduced to one rule: an idle core takes over a
+//! task that runs elsewhere and has its home on the core's node.
 
 mod balance;
 mod cores;
@@ -31,10 +33,10 @@ use crate::experiment::{Experiment, KernelConfig};
 use cores::Cores;
 use timers::{Timer, Timers};
 
-/// Where a task is.
+/// Location of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whereabouts {
-    /// Not let run, or complete.
+    /// Nowhere: blocked or complete.
     Away,
     /// In the queue of a core.
     Queued(usize),
@@ -42,50 +44,50 @@ enum Whereabouts {
     Running(usize),
 }
 
-/// A task as the kernel sees it.
+/// Scheduling state of a task.
 #[derive(Clone, Copy, Debug)]
 struct Thread {
     whereabouts: Whereabouts,
-    /// Virtual runtime in its queue; while it is away, how far it was ahead of its queue.
+    /// Virtual runtime in its queue; while it is away, its lead over its last queue.
     vruntime: i64,
-    /// When it was put on its core.
+    /// Time at which it was last put on its core.
     dispatched: f64,
     last_core: Option<usize>,
-    /// It has just been let run and begins after a random pause.
+    /// True from a wake-up to the first dispatch, which comes with a random pause.
     fresh: bool,
 }
 
 impl Thread {
-    /// Virtual runtime, if it runs.
+    /// Returns the virtual runtime of a running task at `now`.
     fn vruntime_at(&self, now: f64) -> i64 {
         self.vruntime + (now - self.dispatched) as i64
     }
 }
 
-/// Cores on which tasks run, of one machine or another: simulated, or emulated with real programs.
-/// Times are nanoseconds from the start.
+/// Cores on which tasks run, either simulated or emulated with real programs. Times are in
+/// nanoseconds from the start.
 pub trait Processor {
-    /// What time it is.
+    /// Returns the current time.
     fn now(&self) -> f64;
 
-    /// Puts a task that is on no core on an idle one, which first does nothing for a while.
+    /// Puts a task that is on no core on an idle one. The core does no work for `pause`.
     fn put(&mut self, core: usize, task: usize, pause: Nanos);
 
-    /// Takes the task off a core.
+    /// Takes the task off a core and returns it.
     fn take(&mut self, core: usize) -> usize;
 
-    /// Puts a task in the place of the one on a core, which is taken off.
+    /// Replaces the task on a core by `task` and returns the task that was on it.
     fn exchange(&mut self, core: usize, task: usize, pause: Nanos) -> usize {
         let before = self.take(core);
         self.put(core, task, pause);
         before
     }
 
-    /// Lets time pass until then, or until a task is complete or can run no more; on which core
-    /// that was. The task is off its core then.
+    /// Advances time to `until`, or to the moment at which a task completes or can no longer run.
+    /// Returns the core of that task, which is off the core by then.
     fn run(&mut self, until: f64) -> Option<usize>;
 
-    /// The node on which most of a task's traffic was when it was submitted.
+    /// Returns the node on which most of a task's traffic was when it was submitted.
     fn home(&self, task: usize) -> usize;
 }
 
@@ -97,13 +99,13 @@ pub struct Kernel<P: Processor + ?Sized> {
     cores: Cores,
     threads: Vec<Thread>,
     timers: Timers,
-    /// Tasks in queues.
+    /// Number of tasks in queues.
     queued: usize,
     random: ChaCha8Rng,
 }
 
 impl Kernel<dyn Execution> {
-    /// An operating system on as many of the machine's cores as the scheduler has.
+    /// Creates an operating system on as many of the machine's cores as the scheduler has.
     pub(crate) fn new(experiment: &Experiment, execution: Box<dyn Execution>) -> Self {
         let nodes = experiment.machine.core_nodes().take(experiment.scheduler.cores as usize);
         let costs = (experiment.kernel, experiment.overheads.context_switch);
@@ -114,15 +116,15 @@ impl Kernel<dyn Execution> {
         kernel
     }
 
-    /// What executes the tasks.
+    /// Returns the execution of the tasks.
     pub(crate) fn execution(&mut self) -> &mut dyn Execution {
         &mut *self.execution
     }
 }
 
 impl<P: Processor + ?Sized> Kernel<P> {
-    /// An operating system without tasks on cores of these nodes. A core that turns to another task
-    /// does no work for the time that comes with the configuration.
+    /// Creates an operating system without tasks, on cores of these nodes. A core that switches
+    /// tasks does no work for `context_switch`.
     pub fn on(
         nodes: impl Iterator<Item = usize>,
         (config, context_switch): (KernelConfig, Nanos),
@@ -151,7 +153,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
         }
     }
 
-    /// One task more, which is not let run yet; its number.
+    /// Adds a blocked task and returns its number.
     pub fn add_task(&mut self) -> usize {
         self.threads.push(Thread {
             whereabouts: Whereabouts::Away,
@@ -163,12 +165,12 @@ impl<P: Processor + ?Sized> Kernel<P> {
         self.threads.len() - 1
     }
 
-    /// What the tasks run on.
+    /// Returns the processor that executes the tasks.
     pub fn processor(&mut self) -> &mut P {
         &mut self.execution
     }
 
-    /// Lets tasks run that were not; in random order, as near to each other as they come.
+    /// Wakes the blocked ones of `tasks` in random order, and removes the others from the list.
     pub fn wake(&mut self, tasks: &mut Vec<usize>) {
         tasks.retain(|task| self.threads[*task].whereabouts == Whereabouts::Away);
         tasks.shuffle(&mut self.random);
@@ -180,7 +182,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
         }
     }
 
-    /// Lets nobody run any more.
+    /// Blocks all tasks.
     pub fn block_all(&mut self) {
         for core in 0..self.cores.len() {
             while let Some(task) = self.cores[core].first() {
@@ -192,7 +194,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
         }
     }
 
-    /// Lets a task not run any more.
+    /// Blocks a task.
     pub fn block(&mut self, task: usize) {
         match self.threads[task].whereabouts {
             Whereabouts::Away => {}
@@ -204,7 +206,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
         }
     }
 
-    /// Lets time pass until then, or until a task is complete.
+    /// Advances time to `until`, or to the completion of a task, which it returns.
     pub fn run(&mut self, until: Nanos) -> Option<usize> {
         loop {
             let (time, core, timer) = self.timers.next();
@@ -227,21 +229,21 @@ impl<P: Processor + ?Sized> Kernel<P> {
         nanos_of(self.execution.now())
     }
 
-    /// The task on a core is complete; the execution has taken it off already.
+    /// Records the completion of the task on a core; the execution has already taken it off.
     fn completed(&mut self, core: usize) -> usize {
         let task = self.cores[core].current.expect("a task completes on the core that it is on");
         self.leave(core, task);
         task
     }
 
-    /// Takes the task off a core.
+    /// Takes the task off a core and returns it.
     fn take_off(&mut self, core: usize) -> usize {
         let task = self.execution.take(core);
         self.leave(core, task);
         task
     }
 
-    /// Books that the task on a core has left it.
+    /// Updates the state of a task that has left its core.
     fn leave(&mut self, core: usize, task: usize) {
         let ran = (self.execution.now() - self.threads[task].dispatched) as i64;
         let floor = self.cores[core].floor(self.threads[task].vruntime + ran);
@@ -267,7 +269,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
         self.arm(core);
     }
 
-    /// Takes a task out of a core's queue.
+    /// Removes a task from a core's queue.
     fn dequeue(&mut self, task: usize, core: usize) {
         let current = self.cores[core].current.map(|running| self.vruntime(running));
         let floor = self.cores[core].floor(current.unwrap_or(i64::MAX));
@@ -278,12 +280,12 @@ impl<P: Processor + ?Sized> Kernel<P> {
         self.queued -= 1;
     }
 
-    /// Virtual runtime of a task that runs.
+    /// Returns the virtual runtime of a running task.
     fn vruntime(&self, task: usize) -> i64 {
         self.threads[task].vruntime_at(self.execution.now())
     }
 
-    /// Puts the first of a core's queue on it, if it is idle.
+    /// Puts the first task of a core's queue on the core if the core is idle.
     fn dispatch(&mut self, core: usize) {
         if self.cores[core].current.is_some() {
             return;
@@ -304,7 +306,8 @@ impl<P: Processor + ?Sized> Kernel<P> {
         self.arm(core);
     }
 
-    /// Sets the end of the slice of the task on a core, if others wait for it and it is not set.
+    /// Starts the slice of the task on a core if other tasks wait for the core and no slice has
+    /// started.
     fn arm(&mut self, core: usize) {
         if !self.timers.is_set(core, Timer::Slice) && !self.cores[core].idle_or_alone() {
             self.begin_slice(core, self.now());
@@ -330,7 +333,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
         self.begin_slice(core, nanos_of(now));
     }
 
-    /// Puts the first of a core's queue in place of the task that is on it, which then waits.
+    /// Puts the first task of a core's queue on the core; the running task joins the queue.
     fn rotate(&mut self, core: usize, (running, vruntime): (usize, i64), first: usize, now: f64) {
         let thread = &mut self.threads[running];
         thread.vruntime = vruntime;
@@ -345,8 +348,8 @@ impl<P: Processor + ?Sized> Kernel<P> {
     }
 }
 
-/// The first whole nanosecond that is not before a time. Rounding up by a conversion takes a fraction
-/// of what a call of the mathematical library does, and time slices end often.
+/// Rounds a time up to whole nanoseconds. Rounding by a conversion takes a fraction of the time of
+/// a call of the mathematical library, and time slices end often.
 fn nanos_of(time: f64) -> Nanos {
     let whole = time as u64;
     Nanos(whole + u64::from((whole as f64) < time))

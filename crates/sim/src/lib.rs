@@ -1,32 +1,32 @@
-//! Flow-level simulation: what a policy would do on a machine or a mix that one does not have.
+//! Flow-level simulation: the effect of a policy on a machine or a mix that one does not have.
 //!
-//! Tasks make progress; along it they demand traffic with memories. A memory serves what its
-//! service curve allows, and what exceeds that stretches the tasks. The policies are those of
-//! `memweir-policy`, the very objects that decide live. Nothing here does I/O but the readers of
-//! workloads and machines, and nothing knows a clock: equal seeds give equal results.
+//! Tasks make progress, and along it they demand traffic with memories. A memory serves traffic up
+//! to its service curve; any excess stretches the tasks. The policies are those of
+//! `memweir-policy`, the same objects that decide live. Only the readers of workloads and machines
+//! do I/O, and nothing reads a clock: equal seeds give equal results.
 //!
-//! An [`Experiment`] is simulated by [`simulate`], whose page shows one, or by a [`Simulation`], into
-//! which a policy, a recorder and a page migrator can be hooked. [`speeds`] answers for a single
-//! moment how fast the tasks that run together are.
+//! [`simulate`] runs an [`Experiment`] (its page shows an example); a [`Simulation`] also takes a
+//! policy, a recorder and a page migrator as hooks. [`speeds`] returns the speeds of the tasks that
+//! run together at a single moment.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | [`bank`] | the other fidelity: every request through caches, controllers and banks |
 //! | [`paging`] | another question: pages of applications in turn, in DRAM and a swap area |
 //! | [`machine`] | cores, nodes and memories |
 //! | [`hardware`] | machines and media as data files |
-//! | [`service`] | what a memory can carry |
-//! | [`program`] | what a program demands along its unhindered progress |
+//! | [`service`] | service curves of memories |
+//! | [`program`] | a program's demand along its unhindered progress |
 //! | [`task`] | a program that is to be executed |
 //! | [`experiment`] | machine, tasks and scheduler |
-//! | [`outcome`] | what came of it, and the papers' metrics |
+//! | [`outcome`] | results of an experiment, and the papers' metrics |
 //! | [`batch`] | the quantum loop around the scheduler |
 //! | [`kernel`] | the operating system below: a fair scheduler |
 //! | [`engine`] | tasks on cores, from event to event |
-//! | [`stretch`] | how far contention stretches the tasks that run together |
+//! | [`stretch`] | contention: the stretch of the tasks that run together |
 //! | [`record`] | hooks: timelines and page migration |
 //! | [`workload`] | programs and batches as data |
-//! | [`scenario`] | files that say all of this, sweeps, and what came of them |
+//! | [`scenario`] | files that describe all of this, sweeps, and their results |
 //! | [`optimal`] | the shortest turnaround possible, or a bound below it |
 
 #![forbid(unsafe_code)]

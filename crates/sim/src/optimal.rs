@@ -1,10 +1,11 @@
-//! The upper bound of what scheduling can do: the shortest turnaround of a batch, or a bound that
-//! none is below.
+//! The upper bound of the gain from scheduling: the shortest turnaround of a batch, or a bound
+//! below every turnaround.
 //!
-//! * [`lower_bound`] holds for every schedule whatever, the operating system's time slices
-//!   included. Its proofs stand in `bound` and `blend`.
-//! * [`optimal`] searches, for batches small enough, the best sequence of co-schedules: everything
-//!   that a scheduler which chooses per quantum could have done. Else it returns the bound.
+//! * [`lower_bound`] holds for every schedule, including the operating system's time slices. Its
+//!   proofs are in `bound` and `blend`.
+//! * [`optimal`] searches, for batches small enough, the best sequence of co-schedules among all
+//!   those that a scheduler which selects per quantum could have made. Otherwise it returns the
+//!   bound.
 
 mod blend;
 mod bound;
@@ -20,15 +21,15 @@ use blend::Kinds;
 use plan::{Costing, Plan};
 use search::Search;
 
-/// How much is known of a shortest turnaround.
+/// Certainty of a shortest turnaround.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certainty {
-    /// Some sequence of co-schedules takes so long, and none takes less. They range over all that
-    /// a scheduler of quanta can do: in every quantum any set of tasks that fits the cores, with
-    /// cores left idle or not, and on a core that falls free within a quantum any waiting task.
-    /// Switching is free.
+    /// Some sequence of co-schedules takes this long, and none takes less. The sequences cover all
+    /// actions of a scheduler of quanta: in every quantum any set of tasks that fits the cores,
+    /// with cores left idle or not, and on a core that falls idle within a quantum any waiting
+    /// task. Switching is free.
     Best,
-    /// No schedule takes less; whether one takes as little is unknown.
+    /// No schedule takes less; it is unknown whether any reaches it.
     Bound,
 }
 
@@ -37,39 +38,40 @@ pub enum Certainty {
 pub struct Optimum {
     /// From the first arrival to the last completion.
     pub turnaround: Nanos,
-    /// What it is.
+    /// Certainty of the turnaround.
     pub certainty: Certainty,
-    /// Who runs in each quantum of the best sequence, those that fill free cores behind the
-    /// chosen; empty for a bound.
+    /// Tasks that run in each quantum of the best sequence; those that fill free cores follow the
+    /// chosen ones. Empty for a bound.
     pub schedule: Vec<Vec<JobId>>,
 }
 
-/// How long is searched before the bound has to do.
+/// Limits of the search; beyond them, the result is the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// The most quanta that are simulated.
+    /// Most quanta that are simulated.
     pub quanta: u64,
-    /// Batches of more tasks are not searched.
+    /// Largest number of tasks in a batch that is searched.
     pub tasks: usize,
-    /// Nor are those that take more quanta even by their bound.
+    /// Largest number of quanta, by the batch's bound, of a batch that is searched.
     pub depth: u64,
 }
 
 impl Default for Effort {
-    /// Eight tasks and forty quanta, 20,000 of which are simulated: less than a second as a rule.
+    /// At most eight tasks, forty quanta of depth and 20,000 simulated quanta: usually less than a
+    /// second.
     fn default() -> Self {
         Self { quanta: 20_000, tasks: 8, depth: 40 }
     }
 }
 
-/// The shortest turnaround of an experiment's tasks on its cores, in quanta of its length. Its
-/// policy, its predictor and its overheads are not looked at.
+/// Returns the shortest turnaround of an experiment's tasks on its cores, in quanta of its length.
+/// The policy, the predictor and the overheads are ignored.
 ///
 /// A batch is searched if it is within `effort`, all of its tasks are submitted at once, and the
-/// machine has one node; else, and if the search gives up, the result is a bound.
+/// machine has one node; otherwise, and if the search gives up, the result is a bound.
 ///
 /// # Errors
-/// If there can be no such machine or task.
+/// If the machine or a task is impossible.
 pub fn optimal(experiment: &Experiment, effort: Effort) -> Result<Optimum, Impossible> {
     experiment.check()?;
     let tasks = &experiment.tasks;
@@ -89,7 +91,7 @@ pub fn optimal(experiment: &Experiment, effort: Effort) -> Result<Optimum, Impos
     Ok(Optimum { turnaround: down(bound), certainty: Certainty::Bound, schedule: Vec::new() })
 }
 
-/// A turnaround that no schedule of these tasks on `cores` cores of the machine is below.
+/// Returns a bound below the turnaround of every schedule of these tasks on `cores` cores.
 ///
 /// # Panics
 /// If the machine or a task is impossible, see [`Machine::check`].
@@ -98,10 +100,10 @@ pub fn lower_bound(machine: &Machine, tasks: &[Task], cores: u32) -> Nanos {
     down(bound_of(machine, tasks, &mut Costing::new(machine), cores))
 }
 
-/// The better one of the two bounds, in nanoseconds.
+/// Returns the higher of the two bounds, in nanoseconds.
 fn bound_of(machine: &Machine, tasks: &[Task], costing: &mut Costing<'_>, cores: u32) -> f64 {
     let simple = bound::of_batch(tasks, costing, cores);
-    // Where a task is fastest alone says nothing of where it is among others.
+    // A task's fastest node alone may not be its fastest node among others.
     if machine.nodes.len() > 1 {
         return simple;
     }
@@ -113,14 +115,15 @@ fn bound_of(machine: &Machine, tasks: &[Task], costing: &mut Costing<'_>, cores:
     kinds.bound(&costing.solver, cores).map_or(simple, |blend| simple.max(blend))
 }
 
-/// Rounded so that it stays a bound: a billionth is more than the sums of floats are off by.
+/// Rounds down so that the result stays a bound: a billionth exceeds the error of the sums of
+/// floats.
 fn down(bound: f64) -> Nanos {
     Nanos((bound * (1.0 - 1e-9)).floor() as u64)
 }
 
-/// How much of what can be gained over the operating system a policy gains: 1 is all of it, 0
-/// nothing, less than 0 a loss. With a bound in the place of the optimum it is at least so much.
-/// `None` where the operating system leaves nothing to gain.
+/// Returns the share of the possible gain over the operating system that a policy reaches: 1 is all
+/// of it, 0 none, less than 0 a loss. With a bound in place of the optimum, the true share is at
+/// least the result. `None` if the operating system leaves nothing to gain.
 #[must_use]
 pub fn share_of_possible_gain(os: Nanos, policy: Nanos, optimal: Nanos) -> Option<f64> {
     (os > optimal).then(|| (os.as_f64() - policy.as_f64()) / (os.as_f64() - optimal.as_f64()))

@@ -1,9 +1,9 @@
-//! What came of an experiment, and the metrics of the papers over it.
+//! Outcome of an experiment, and the metrics of the papers over it.
 
 use memweir_core::metrics::{self, BandwidthBand};
 use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MAX_MEDIA, Nanos, Traffic};
 
-/// What came of an experiment.
+/// Outcome of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// From the first arrival to the last completion.
@@ -12,60 +12,61 @@ pub struct Outcome {
     pub tasks: Vec<TaskOutcome>,
     /// The quanta, in their order. The last one ends with the last task.
     pub quanta: Vec<QuantumOutcome>,
-    /// What the tasks moved, per memory in the machine's order.
+    /// Traffic of the tasks, per memory in the machine's order.
     pub served: [Traffic; MAX_MEDIA],
-    /// What migrating pages moved besides.
+    /// Bytes copied by page migration, which `served` does not include.
     pub copied: Bytes,
     /// Ideal average bandwidth of the batch when the first tasks were submitted, iabw eq. (10).
     pub ideal_average: Option<BytesPerSec>,
 }
 
-/// What became of one task.
+/// Outcome of one task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskOutcome {
     /// Its name.
     pub name: String,
-    /// When it was submitted.
+    /// Time of submission.
     pub arrival: Nanos,
-    /// When it was complete.
+    /// Time of completion.
     pub finish: Nanos,
     /// Time that it spent on a core.
     pub running: Nanos,
-    /// Time that it takes when it is alone on the machine, on its home node.
+    /// Time that it takes alone on the machine, on its home node.
     pub alone: Nanos,
-    /// What it moved, by medium as seen from the cores that it ran on.
+    /// Its traffic, by medium as seen from the cores that it ran on.
     pub counts: Counts,
     /// Quanta in which it occupied a core.
     pub quanta: u64,
 }
 
-/// What happened in one quantum.
+/// Record of one quantum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantumOutcome {
-    /// When it began, from the first arrival on.
+    /// Start, counted from the first arrival.
     pub start: Nanos,
-    /// How long it was.
+    /// Length of the quantum.
     pub elapsed: Nanos,
     /// Bandwidth of all tasks together.
     pub bandwidth: BytesPerSec,
-    /// The same per memory, in the machine's order.
+    /// Bandwidth per memory, in the machine's order.
     pub memories: [BytesPerSec; MAX_MEDIA],
-    /// Who had cores of their own, by number; nobody where the operating system schedules.
+    /// Tasks that had cores of their own, in ascending order; none where the operating system
+    /// schedules.
     pub chosen: Vec<JobId>,
-    /// What the chosen were predicted to require together.
+    /// Predicted demand of the chosen tasks together.
     pub predicted: BytesPerSec,
-    /// What the policy aimed at, if it aims at something.
+    /// Target of the policy, if it has one.
     pub target: Option<BytesPerSec>,
 }
 
 impl TaskOutcome {
-    /// From submission to completion.
+    /// Returns the time from submission to completion.
     #[must_use]
     pub fn turnaround(&self) -> Nanos {
         self.finish - self.arrival
     }
 
-    /// Time on a core over the time alone: what contention cost it; 1 if nothing did.
+    /// Returns the time on a core over the time alone; 1 without contention.
     #[must_use]
     pub fn slowdown(&self) -> f64 {
         self.running.as_f64() / self.alone.as_f64().max(1.0)
@@ -73,8 +74,8 @@ impl TaskOutcome {
 }
 
 impl Outcome {
-    /// Weighted speedup, iabw eq. (1): the sum over the tasks of the time alone over the time that
-    /// they spent on a core. As many as there are tasks if nothing contended.
+    /// Returns the weighted speedup, iabw eq. (1): the sum over the tasks of the time alone over
+    /// the time on a core. Without contention it equals the number of tasks.
     #[must_use]
     pub fn weighted_speedup(&self) -> f64 {
         let times: Vec<(Nanos, Nanos)> =
@@ -82,8 +83,8 @@ impl Outcome {
         metrics::weighted_speedup(&times)
     }
 
-    /// Bandwidth of each quantum that was at least half as long as `quantum`, or of the only one:
-    /// a bandwidth over next to no time says nothing.
+    /// Returns the bandwidth of each quantum that was at least half as long as `quantum`, or of the
+    /// only quantum: a bandwidth over a very short time means little.
     #[must_use]
     pub fn bandwidths(&self, quantum: Nanos) -> Vec<BytesPerSec> {
         let whole =
@@ -91,7 +92,7 @@ impl Outcome {
         self.quanta.iter().filter(whole).map(|seen| seen.bandwidth).collect()
     }
 
-    /// Everything that the tasks moved, over the turnaround.
+    /// Returns the traffic of all tasks over the turnaround.
     #[must_use]
     pub fn mean_bandwidth(&self) -> BytesPerSec {
         self.tasks
@@ -100,14 +101,16 @@ impl Outcome {
             .bandwidth(self.turnaround)
     }
 
-    /// Standard deviation of the bandwidth of the quanta, iabw Fig. 9(b); `None` of fewer than two.
+    /// Returns the standard deviation of the bandwidth of the quanta, iabw Fig. 9(b); `None` for
+    /// fewer than two.
     #[must_use]
     pub fn bandwidth_deviation(&self, quantum: Nanos) -> Option<BytesPerSec> {
         let rates: Vec<f64> = self.bandwidths(quantum).iter().map(|rate| rate.0).collect();
         metrics::std_deviation(&rates).map(BytesPerSec)
     }
 
-    /// BTR breakdown, iabw Fig. 10: shares of the quanta in bands of equal width up to `peak`.
+    /// Returns the BTR breakdown, iabw Fig. 10: shares of the quanta in bands of equal width up to
+    /// `peak`.
     #[must_use]
     pub fn breakdown(&self, quantum: Nanos, peak: BytesPerSec, bands: usize) -> Vec<BandwidthBand> {
         metrics::bandwidth_breakdown(&self.bandwidths(quantum), peak, bands)

@@ -1,21 +1,21 @@
-//! The other simulator: applications that take turns in the foreground, with less DRAM than they
-//! want and a swap area (drswap sections III and V). What it counts are pages: which are copied,
-//! which are read in place, which processes are killed.
+//! Paging simulator: applications that take turns in the foreground, with less DRAM than they need
+//! and a swap area (drswap sections III and V). It counts pages that are copied, pages that are
+//! read in place, and processes that are killed.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
-//! | [`memory`] | DRAM, the swap area and what faults do: the part that is run for every reference |
-//! | [`swap`] | what a swap area is made of, and what its faults cost in time |
-//! | [`app`] | what an application does to its pages, as a model |
-//! | [`trace`] | the same, recorded from a real program |
-//! | [`session`] | applications in turn, and what came of it |
+//! | [`memory`] | DRAM, the swap area and page faults: the code that runs for every reference |
+//! | [`swap`] | media of swap areas, and the time of their faults |
+//! | [`app`] | model of an application's accesses to its pages |
+//! | [`trace`] | accesses recorded from a real program |
+//! | [`session`] | applications in turn, and the results |
 //! | [`phone`] | the applications of drswap Table III |
-//! | [`scenario`] | files that say all of this |
+//! | [`scenario`] | scenario files |
 //! | [`study`] | all runs of a scenario, at every point of a sweep |
-//! | [`report`] | what came of them, as it is written |
+//! | [`report`] | results in the form in which they are written |
 //!
-//! Time passes by the schedule: a minute in the foreground is a minute however many faults there
-//! are. What faults take is added up beside it, as the delay of switches.
+//! Time follows the schedule: a minute in the foreground lasts a minute, regardless of its faults.
+//! The time of the faults is added up separately, as the delay of switches.
 
 pub mod app;
 pub mod memory;
@@ -35,17 +35,17 @@ use memweir_core::Bytes;
 /// Bytes of a page.
 pub const PAGE: Bytes = memweir_page::energy::PAGE;
 
-/// Whole pages of so many bytes, at least one of anything.
+/// Returns the pages that `size` occupies, rounded up.
 #[must_use]
 pub fn pages(size: Bytes) -> u32 {
     u32::try_from(size.0.div_ceil(PAGE.0)).unwrap_or(u32::MAX)
 }
 
-/// What is done to a page.
+/// Kind of an access to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It is read.
+    /// A read.
     Read,
-    /// It is written, or read and written at once.
+    /// A write, or a read and a write at once.
     Write,
 }

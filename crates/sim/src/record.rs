@@ -1,65 +1,67 @@
-//! Hooks into a running experiment: who writes timelines, and who moves pages.
+//! Hooks into a running experiment: recorders of timelines, and page migration.
 
 use memweir_core::{Bytes, BytesPerSec, Counts, JobId, Nanos};
 
 use crate::outcome::QuantumOutcome;
 use crate::task::Placement;
 
-/// What one task did in one quantum.
+/// Record of one task in one quantum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskQuantum {
     /// The task.
     pub task: JobId,
-    /// Whether it had a core of its own.
+    /// True if it had a core of its own.
     pub chosen: bool,
-    /// How long it was let run.
+    /// Time for which it was allowed to run.
     pub running: Nanos,
-    /// How long it was on a core.
+    /// Time on a core.
     pub cpu_time: Nanos,
-    /// What it moved, by medium as seen from the cores that it ran on.
+    /// Its traffic, by medium as seen from the cores that it ran on.
     pub counts: Counts,
-    /// What it was predicted to require when the quantum began.
+    /// Its predicted demand at the start of the quantum.
     pub predicted: Option<BytesPerSec>,
-    /// Where its pages were.
+    /// Placement of its pages.
     pub placement: Placement,
-    /// Node of the core that it was on last.
+    /// Node of the last core that it ran on.
     pub node: usize,
 }
 
-/// Is told of every quantum when it is over.
+/// Receives every quantum when it ends.
 pub trait Recorder {
-    /// A quantum is over in which these tasks were let run, in the order of their numbers.
+    /// Records a quantum and the tasks that were allowed to run in it, in the order of their
+    /// numbers.
     fn quantum(&mut self, quantum: &QuantumOutcome, tasks: &[TaskQuantum]);
 }
 
-/// Another placement for a task, and what it takes to get there.
+/// A new placement for a task, and the copies that lead to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Migration {
     /// The task.
     pub task: JobId,
-    /// Where its pages will be.
+    /// Placement after the migration.
     pub placement: Placement,
-    /// What is copied on the way.
+    /// Pages to copy.
     pub copies: Vec<PageCopy>,
 }
 
-/// Pages that are copied: every line is read in one memory and written in another.
+/// Pages to copy: every line is read in one memory and written in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCopy {
-    /// Memory that is read, by its place in the machine.
+    /// Index of the memory that is read.
     pub from: usize,
-    /// Memory that is written.
+    /// Index of the memory that is written.
     pub to: usize,
-    /// How much.
+    /// Number of bytes.
     pub bytes: Bytes,
 }
 
 /// Moves pages between memories at the end of quanta.
 ///
-/// The engine copies in the time of the task whose pages they are: when it runs next, it copies
-/// first, as fast as one core can, and the copy's traffic contends with that of the others. The task
-/// makes no progress meanwhile, and the traffic is not counted for it.
+/// The engine copies in the time of the task that owns the pages: when the task runs next, it
+/// copies first, as fast as one core can, and the copy's traffic contends with that of the others.
+/// The task makes no progress meanwhile, and the traffic is not counted for it.
 pub trait Migrator {
-    /// What to move after a quantum in which the tasks did this.
+    /// Returns the migrations to make after a quantum of length `elapsed`, given the tasks' records
+    /// of it.
     fn migrate(&mut self, elapsed: Nanos, tasks: &[TaskQuantum]) -> Vec<Migration>;
 }

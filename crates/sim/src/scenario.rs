@@ -1,15 +1,15 @@
-//! Scenarios: a machine, a workload and the policies to compare on it, as a file says them.
+//! Scenarios: a machine, a workload and the policies to compare, as given in a file.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
-//! | `file`, `tasks`, `placement`, `pages`, [`mix`], [`migration`] | what a scenario file may say, and what is refused |
+//! | `file`, `tasks`, `placement`, `pages`, [`mix`], [`migration`] | reading of scenario files |
 //! | `workload` | the tasks of a repetition |
 //! | `execute` | one run |
 //! | [`study`] | all runs, at every point of a sweep |
-//! | [`target`] | the scheduling bandwidth targets that it can name |
+//! | [`target`] | the scheduling bandwidth targets of scenarios |
 //! | [`sweep`] | keys that take several values in turn |
 //! | [`parallel`] | work on all cores |
-//! | [`report`] | what came of it, and what may be concluded |
+//! | [`report`] | results, and the conclusions that they allow |
 
 mod cores;
 mod execute;
@@ -44,65 +44,65 @@ use crate::hardware::Hardware;
 use crate::workload::catalog::Catalog;
 use migration::MigrationSpec;
 
-/// Where the recordings come from that a scenario names; reading them is not done here.
+/// Source of the recordings that a scenario names.
 pub trait Recordings {
-    /// The recording in the file at `path`. Asked again and again for the same one.
+    /// Returns the recording in the file at `path`. Called repeatedly for the same file.
     ///
     /// # Errors
-    /// Says why it cannot be read.
+    /// If the file cannot be read, with the reason.
     fn profile(&self, path: &Path) -> Result<Arc<Profile>, Refusal>;
 }
 
 /// A commented scenario to start from.
 pub const EXAMPLE: &str = include_str!("../data/example.toml");
 
-/// One scenario, as its file says it. Equal scenarios give equal results.
+/// A scenario. Equal scenarios give equal results.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The machine.
     pub hardware: Hardware,
-    /// What is executed on it.
+    /// The workload.
     pub workload: Workload,
     /// Cores that the tasks may use: the first ones of the machine.
     pub cores: u32,
     /// The policies to compare; at least one, none twice.
     pub policies: Vec<String>,
-    /// How a task's next bandwidth is predicted.
+    /// Predictor of a task's next bandwidth.
     pub predictor: PredictorKind,
     /// Length of a quantum.
     pub quantum: Nanos,
-    /// From the ideal average bandwidth to the target; the former itself if absent.
+    /// Map from the ideal average bandwidth to the target; if absent, the former is the target.
     pub target: Option<TargetCurve>,
-    /// What the scheduler is told of the tasks.
+    /// The scheduler's knowledge of the tasks.
     pub knowledge: Knowledge,
-    /// What scheduling costs.
+    /// Costs of scheduling.
     pub overheads: Overheads,
-    /// How the operating system below behaves.
+    /// Configuration of the operating system below.
     pub kernel: KernelConfig,
     /// Seed of the first repetition; each further one has the next.
     pub seed: u64,
-    /// How often each policy runs, with other seeds each time; at least once.
+    /// Runs of each policy, each with its own seed; at least one.
     pub repetitions: u32,
     /// Level of the confidence intervals, between 0 and 1.
     pub confidence: f64,
-    /// What is to be known of the shortest turnaround.
+    /// Requested knowledge of the shortest turnaround.
     pub optimum: Optimum,
-    /// What moves pages while the tasks run, if anything does.
+    /// Page migration while the tasks run, if any.
     pub migration: Option<MigrationSpec>,
     /// The programs by name.
     pub catalog: Arc<Catalog>,
 }
 
-/// What is to be known of the shortest turnaround, against which the gains are held.
+/// Requested knowledge of the shortest turnaround, with which the gains are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Optimum {
-    /// The best sequence of co-schedules where the batch is small enough to search it, else a bound:
-    /// see [`crate::optimal::optimal`].
+    /// The best sequence of co-schedules if the batch is small enough to search for it, else a
+    /// bound: see [`crate::optimal::optimal`].
     #[default]
     Search,
-    /// A bound that no schedule is below.
+    /// A lower bound on the turnaround of all schedules.
     Bound,
-    /// Nothing.
+    /// None.
     None,
 }
 

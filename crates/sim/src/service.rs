@@ -1,4 +1,4 @@
-//! What a memory can carry, and how its latency grows on the way there.
+//! Service curves: the capacity of a memory, and the growth of its latency under load.
 
 use memweir_core::BytesPerSec;
 use memweir_dram::curve::{self, Fit};
@@ -8,11 +8,11 @@ use memweir_dram::curve::{self, Fit};
 pub struct GrowthPoint {
     /// Busy share of the memory's time, from 0 to 1.
     pub utilization: f64,
-    /// Latency at that, over the unloaded one; at least 1.
+    /// Latency at that utilization, over the unloaded one; at least 1.
     pub stretch: f64,
 }
 
-/// The growth of latency where so much of the traffic is read.
+/// The growth of latency at one share of reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrowthLine {
     /// Lines read over lines read and written, from 0 to 1.
@@ -24,14 +24,14 @@ pub struct GrowthLine {
 /// Growth of latency below saturation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Growth {
-    /// In ascending order of the share of reads. Between two of them growth is in between, beyond the
-    /// first and the last it is theirs; a single one stands for all shares. None if the memory is
-    /// as fast as unloaded until it saturates.
+    /// In ascending order of the share of reads. Growth between two lines is interpolated, beyond
+    /// the first and the last it is theirs; a single line stands for all shares. Empty if the
+    /// memory is as fast as unloaded until it saturates.
     pub lines: Vec<GrowthLine>,
 }
 
 impl From<Vec<GrowthPoint>> for Growth {
-    /// The same growth for all shares of reads.
+    /// Uses the same growth for all shares of reads.
     fn from(points: Vec<GrowthPoint>) -> Self {
         let lines = match points.is_empty() {
             true => Vec::new(),
@@ -51,24 +51,24 @@ impl From<curve::Growth> for GrowthLine {
     }
 }
 
-/// How a memory serves requests: measured (`platform.toml`, the bank-level model) or analytic.
+/// Service curve of a memory: measured (`platform.toml`, the bank-level model) or analytic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServiceCurve {
     /// Realistic peak bandwidth with requests of cost 1; more than zero.
     pub capacity: BytesPerSec,
-    /// Time that one line read occupies the memory, in units of that of a line at the peak;
-    /// more than zero, 1 for DRAM.
+    /// Time that one line read occupies the memory, in units of a line's time at the peak; more
+    /// than zero, 1 for DRAM.
     pub read_cost: f64,
-    /// The same for a line written.
+    /// Time that one line written occupies the memory, in the same unit.
     pub write_cost: f64,
     /// Growth of latency below saturation.
     pub growth: Growth,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub source: String,
 }
 
 impl ServiceCurve {
-    /// The curve that was measured of `memory` at bank level, as the file called `name` has it.
+    /// Converts the curve measured for `memory` at bank level, taken from the file `name`.
     #[must_use]
     pub fn measured(name: &str, (memory, fit): (String, Fit)) -> Self {
         Self {
@@ -80,7 +80,8 @@ impl ServiceCurve {
         }
     }
 
-    /// A memory whose reads and writes cost alike, as fast as unloaded until it saturates.
+    /// Returns the curve of a memory whose reads and writes cost alike and that is as fast as
+    /// unloaded until it saturates.
     #[must_use]
     pub fn flat(capacity: BytesPerSec) -> Self {
         Self {
@@ -92,7 +93,7 @@ impl ServiceCurve {
         }
     }
 
-    /// The share of the memory's busy time that writes take, where so much of the traffic is read.
+    /// Returns the share of the memory's busy time that writes take at this share of reads.
     pub(crate) fn write_part(&self, read_share: f64) -> f64 {
         let (reads, writes) = (read_share * self.read_cost, (1.0 - read_share) * self.write_cost);
         writes / (reads + writes)

@@ -1,8 +1,8 @@
-//! How far contention stretches the tasks that run together.
+//! Contention: how far the tasks that run together stretch each other's time.
 //!
-//! Here live what a task asks of each resource ([`Response`]) and the [`Solver`] that finds how
-//! much longer each resource makes everyone wait. Who runs where, and for how long, is the
-//! [`engine`](crate::engine)'s business.
+//! This module holds a task's demand on each resource ([`Response`]) and the [`Solver`] that finds
+//! the stretch of each resource's latency. The [`engine`](crate::engine) decides which task runs
+//! where, and for how long.
 //!
 //! A task with stall `s` whose lines go to memories `m` in shares makes progress at
 //!
@@ -18,8 +18,8 @@
 //! u_m = sum over tasks of speed * (reads_m * read_cost + writes_m * write_cost) / capacity
 //! ```
 //!
-//! of its time. As long as `u_m < 1`, `x_m` is what the service curve says at `u_m`. At `u_m = 1` it
-//! is whatever keeps `u_m` there: the capacity is served, and not more.
+//! of its time. As long as `u_m < 1`, `x_m` is the stretch of the service curve at `u_m`. At a busy
+//! share of 1 it is whatever keeps `u_m` there: the memory serves its capacity, and no more.
 
 mod curve;
 mod moments;
@@ -45,39 +45,39 @@ const INTERCONNECT: usize = MAX_MEDIA;
 /// could not be slowed down by anything, and no stretch would keep it within a memory's capacity.
 pub const LEAST_STALL: f64 = 1.0 / 64.0;
 
-/// A task on a core: what the contention depends on.
+/// A task on a core, as far as contention depends on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contender {
-    /// What its program demands.
+    /// Demand of its program.
     pub demand: Demand,
-    /// Where its pages are.
+    /// Placement of its pages.
     pub placement: Placement,
     /// Node of the core that it runs on.
     pub node: usize,
 }
 
-/// How a task responds to contention: what it asks of each resource and what it suffers from each.
+/// A task's response to contention: its load on each resource and its share of waiting for each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Response {
-    /// Time per progress where nothing contends, at least 1 minus the stall; above 1 with slow
+    /// Time per progress without contention, at least 1 minus the stall; above 1 with slow
     /// memories.
     pub(crate) slowness: f64,
-    /// Busy share that it causes at each resource where nothing contends.
+    /// Busy share that it causes at each resource without contention.
     pub(crate) rate: [f64; RESOURCES],
-    /// What of that busy share is by writes.
+    /// The part of that busy share that writes cause.
     pub(crate) writes: [f64; RESOURCES],
-    /// Share of that time for which it waits for each resource.
+    /// Share of its time without contention for which it waits for each resource.
     pub(crate) share: [f64; RESOURCES],
 }
 
 impl Response {
-    /// Progress per time where nothing contends (every stretch is 1): no task is ever faster.
+    /// Returns progress per time without contention (every stretch is 1): no task is ever faster.
     #[must_use]
     pub fn unloaded_speed(&self) -> f64 {
         1.0 / self.slowness
     }
 
-    /// Progress per time under contention.
+    /// Returns progress per time under contention.
     #[must_use]
     pub fn speed(&self, stretch: &Stretch) -> f64 {
         let extra: f64 = self.share.iter().zip(&stretch.0).map(|(s, x)| s * (x - 1.0)).sum();
@@ -85,18 +85,18 @@ impl Response {
     }
 }
 
-/// How many times its unloaded latency each resource takes; 1 where nothing contends.
+/// Latency of each resource over its unloaded latency; 1 without contention.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stretch(pub(crate) [f64; RESOURCES]);
 
 impl Stretch {
-    /// That of a memory, by its place in the machine.
+    /// Returns the stretch of a memory, by its index in the machine.
     #[must_use]
     pub fn memory(&self, memory: usize) -> f64 {
         self.0[memory]
     }
 
-    /// That of what joins the nodes.
+    /// Returns the stretch of the interconnect.
     #[must_use]
     pub fn interconnect(&self) -> f64 {
         self.0[INTERCONNECT]
@@ -108,7 +108,7 @@ impl Stretch {
 pub struct Solver {
     /// One per resource.
     pub(crate) curves: [Curve; RESOURCES],
-    /// Whether every resource is as fast as unloaded until it saturates.
+    /// True if every resource is as fast as unloaded until it saturates.
     flat: bool,
     memories: Vec<Latencies>,
     /// Latency of the interconnect over that of a read from the first memory, and its capacity in
@@ -116,7 +116,7 @@ pub struct Solver {
     interconnect: Option<(f64, f64)>,
 }
 
-/// One memory as the solver needs it.
+/// Figures of one memory, for the solver.
 #[derive(Clone, Copy, Debug)]
 struct Latencies {
     node: usize,
@@ -129,7 +129,7 @@ struct Latencies {
 }
 
 impl Solver {
-    /// The solver of a machine that [`Machine::check`] accepts.
+    /// Creates the solver of a machine that [`Machine::check`] accepts.
     #[must_use]
     pub fn new(machine: &Machine) -> Self {
         let dram = machine.memories[0].read_latency;
@@ -151,7 +151,7 @@ impl Solver {
         Self { flat, curves, memories: memories.collect(), interconnect }
     }
 
-    /// How a task with this demand, these pages and a core of this node responds to contention.
+    /// Returns the response of a task with this demand and placement on a core of this node.
     #[must_use]
     pub fn response(&self, demand: &Demand, placement: &Placement, node: usize) -> Response {
         let flows = placement.apply(&demand.flows);
@@ -168,7 +168,7 @@ impl Solver {
             if reads + writes <= 0.0 {
                 continue;
             }
-            // The time that these lines take, in which local DRAM would have taken `stall`'s share.
+            // The wait for these lines, for which local DRAM would have taken `part` of the time.
             let part = stall * (reads + writes) / lines;
             let local = reads * first.read + writes * first.write;
             let wait = part * (reads * memory.read + writes * memory.write) / local;
@@ -191,11 +191,11 @@ impl Solver {
         response
     }
 
-    /// How far these tasks, running together, stretch each resource.
+    /// Finds the stretch of each resource while these tasks run together.
     ///
-    /// With one memory this is the exact root of a monotone function. With several, each in turn
-    /// is given its root while the others stay, until nothing moves; the order is fixed, so equal
-    /// tasks give equal results.
+    /// With one memory this is the exact root of a monotone function. With several, each memory in
+    /// turn is set to its root while the others stay, until no stretch moves; the order is fixed,
+    /// so equal tasks give equal results.
     #[must_use]
     pub fn solve(&self, running: &[Response]) -> Stretch {
         let columns = |of: fn(&Response) -> &[f64; RESOURCES]| -> [Vec<f64>; RESOURCES] {
@@ -214,8 +214,8 @@ impl Solver {
         Stretch(stretch)
     }
 
-    /// Progress per time of a task that is alone on the machine. Slower than
-    /// [`Response::unloaded_speed`] if it alone loads a memory enough.
+    /// Returns progress per time of a task that is alone on the machine. It is slower than
+    /// [`Response::unloaded_speed`] if the task alone loads a memory enough.
     #[must_use]
     pub fn speed_alone(&self, response: &Response) -> f64 {
         // Most programs do not saturate any memory alone.
@@ -230,8 +230,8 @@ fn slices(columns: &[Vec<f64>; RESOURCES]) -> [&[f64]; RESOURCES] {
     columns.each_ref().map(Vec::as_slice)
 }
 
-/// Progress per time of each of these tasks while they run together, in their order: what the
-/// memories of the machine let them do.
+/// Returns the progress per time of each of these tasks, in their order, while they run together on
+/// the machine.
 ///
 /// ```
 /// use memweir_core::{BytesPerSec, MAX_MEDIA};

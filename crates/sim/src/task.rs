@@ -6,48 +6,48 @@ use memweir_core::{BytesPerSec, MAX_MEDIA, Nanos};
 
 use crate::program::{Flow, Program};
 
-/// Where a task's pages are: which share of its traffic with the first memory goes elsewhere
-/// instead (H8). Flows that the program itself directs to other memories stay as they are.
+/// Placement of a task's pages: the shares of its traffic with the first memory that go to other
+/// memories instead (H8). Flows that the program itself directs to other memories stay as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Placement {
-    /// Share of reads that go to each memory; that of the first memory is what is left.
+    /// Share of reads that go to each memory; the first memory gets the rest.
     pub reads: [f64; MAX_MEDIA],
-    /// The same of writes.
+    /// Share of writes that go to each memory; the first memory gets the rest.
     pub writes: [f64; MAX_MEDIA],
 }
 
 /// One execution of a program.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// How people call it: `433.milc#2`.
+    /// Name, such as `433.milc#2`.
     pub name: String,
-    /// What it executes, from the start again when its end is reached before `work` is done.
+    /// The program, which starts again if its end is reached before `work` is done.
     pub program: Arc<Program>,
-    /// Where in the program it starts.
+    /// Point of the program at which the task starts.
     pub offset: Nanos,
     /// Progress after which it is complete, such as the two minutes of iabw section 5.1.
     pub work: Nanos,
-    /// When it is submitted.
+    /// Time of submission.
     pub arrival: Nanos,
-    /// Where its pages are.
+    /// Placement of its pages.
     pub placement: Placement,
 }
 
 impl Placement {
-    /// The same shares of reads and of writes: `shares` of the traffic with the first memory go
-    /// to the others; the first of them is not looked at.
+    /// Returns a placement with the same shares of reads and of writes: `shares` of the traffic
+    /// with the first memory go to the others; the share of the first is ignored.
     #[must_use]
     pub fn even(shares: [f64; MAX_MEDIA]) -> Self {
         Self { reads: shares, writes: shares }
     }
 
-    /// Everything that would go to the first memory goes to this one.
+    /// Returns a placement that directs all traffic with the first memory to this one.
     #[must_use]
     pub fn all_in(memory: usize) -> Self {
         Self::even(std::array::from_fn(|place| f64::from(u8::from(place == memory))))
     }
 
-    /// The traffic with each memory, for a program with these flows.
+    /// Returns the traffic with each memory, for a program with these flows.
     #[must_use]
     pub fn apply(&self, flows: &[Flow; MAX_MEDIA]) -> [Flow; MAX_MEDIA] {
         let first = flows[0];
@@ -60,7 +60,7 @@ impl Placement {
             placed[0].reads -= reads;
             placed[0].writes -= writes;
         }
-        // What shares that add up to one leave behind is rounding.
+        // If the shares add up to one, any remainder is a rounding error.
         placed[0].reads = rest(placed[0].reads, first.reads);
         placed[0].writes = rest(placed[0].writes, first.writes);
         placed
@@ -72,8 +72,8 @@ fn rest(left: BytesPerSec, of: BytesPerSec) -> BytesPerSec {
 }
 
 impl Task {
-    /// A task that executes the whole program once, submitted at the start, with all pages where
-    /// the program says.
+    /// Creates a task that executes the whole program once, submitted at the start, with the
+    /// placement that the program itself has.
     #[must_use]
     pub fn once(name: impl Into<String>, program: Arc<Program>) -> Self {
         let work = program.length();

@@ -1,13 +1,13 @@
-//! Workloads as data: programs, where their pages are, and batches of them.
+//! Workloads as data: programs, placements of their pages, and batches of them.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | [`synthetic`] | programs from a mean, phases, fluctuation and shares |
 //! | [`recording`] | programs from recordings of `memweir profile` |
 //! | [`catalog`] | SPEC CPU2006 and NPB programs from published figures |
-//! | [`pages`] | which share of the traffic goes to which memory, from where the pages are |
+//! | [`pages`] | placements of pages, and the share of traffic that each memory gets from them |
 //! | [`mix`] | batches: the generators of both papers |
-//! | [`requirement`] | what a task requires, as iabw eq. (8) to (10) take it |
+//! | [`requirement`] | time and bandwidth of a task alone, for iabw eq. (8) to (10) |
 
 pub mod catalog;
 pub mod mix;

@@ -1,4 +1,4 @@
-//! The table of the manual's page on workloads is that of the shipped catalog.
+//! The table in the manual's page on workloads equals the shipped catalog.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! The simulated operating system beside the real one: how evenly spinning tasks share the cores.
+//! The simulated operating system compared with the real one: how evenly spinning tasks share the
+//! cores.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,22 +11,22 @@ use memweir_core::{BytesPerSec, Nanos};
 use memweir_sim::{Demand, Experiment, Machine, Program, Span, Task, simulate};
 use memweir_test_support::skip;
 
-/// CPU time per task and core in seconds, which the real tasks get roughly.
+/// CPU time of each task in seconds; real tasks get roughly this much.
 const SECONDS: u64 = 10;
 
-/// Starts as many spinning processes as its first argument says and prints their ids. The weight of
-/// the session's scheduling group shields them from other processes.
+/// Starts the number of spinning processes in its first argument and prints their ids. The weight
+/// of the session's scheduling group shields them from other processes.
 const SPINNERS: &str = "echo -20 >/proc/self/autogroup 2>/dev/null || exit 1
 i=0; while [ $i -lt $1 ]; do (while :; do :; done) & echo $!; i=$((i + 1)); done; wait";
 
-/// A session of spinning processes, which ends with this value.
+/// A session of spinning processes, which ends when this value is dropped.
 struct Spinners {
     shell: Child,
     pids: Vec<u32>,
 }
 
 impl Spinners {
-    /// None if this user may not raise the weight of a session.
+    /// Starts `count` processes; returns `None` if this user may not raise the weight of a session.
     fn start(count: usize) -> Option<Self> {
         let mut shell = Command::new("setsid")
             .args(["sh", "-c", SPINNERS, "sh", &count.to_string()])
@@ -39,7 +40,7 @@ impl Spinners {
         (spinners.pids.len() == count).then_some(spinners)
     }
 
-    /// CPU time of each in nanoseconds.
+    /// Returns the CPU time of each process in nanoseconds.
     fn cpu_times(&self) -> Vec<f64> {
         let time = |pid: &u32| {
             let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("it runs");
@@ -59,7 +60,7 @@ impl Drop for Spinners {
     }
 }
 
-/// How far the largest share of CPU time of real tasks exceeds an equal one.
+/// Returns the excess of the largest share of CPU time of real tasks over an equal share.
 fn measured(tasks: usize, cores: usize) -> Option<f64> {
     let spinners = Spinners::start(tasks)?;
     sleep(Duration::from_millis(500));
@@ -72,7 +73,8 @@ fn measured(tasks: usize, cores: usize) -> Option<f64> {
     Some(gained.into_iter().fold(0.0, f64::max) / mean - 1.0)
 }
 
-/// The same of simulated tasks, when the first of them has computed for [`SECONDS`].
+/// Returns the same excess for simulated tasks, when the first of them has computed for
+/// [`SECONDS`].
 fn simulated(tasks: usize, cores: usize, seed: u64) -> f64 {
     let work = Nanos::from_millis(1_000 * SECONDS);
     let span = Span { length: work, demand: Demand::default() };
@@ -108,7 +110,7 @@ fn spinning_tasks_share_the_cores_as_evenly_as_on_linux() {
         100.0 * mean,
         100.0 * most
     );
-    // Tasks that stay where they are would have 50 % more on two cores.
+    // Tasks that stayed on their cores would have 50 % more on two cores.
     assert!(real < 0.25, "{real}");
     assert!(mean < 2.0 * real.max(0.02), "{mean} simulated, {real} on this machine");
     assert!(most < 0.1, "{all:?}");

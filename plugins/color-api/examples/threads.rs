@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })
 }
 
-/// Fills a table in these colors, of which the thread's other memory is, too.
+/// Fills a table in these colors; the thread's other memory has them, too.
 fn work(colors: &str) -> Result<String, Error> {
     let set = colors.parse().map_err(|_| Error::NotGiven(colors.to_owned()))?;
     set_thread_colors(Some(&set))?;

@@ -1,9 +1,10 @@
-//! For Rust programs that place their own data in pages of chosen colors (B8): the functions of
-//! `memweir_color.h` with types.
+//! Places data of Rust programs in pages of chosen colors (B8): the functions of `memweir_color.h`
+//! with types.
 //!
 //! The functions themselves are in the preload library, which `memweir color run` loads into the
-//! program. They are looked up while the program runs, so it is built without them and also runs by
-//! itself; then [`colors`] is `None`, and everything else refuses with [`Error::NotColored`].
+//! program. They are looked up at run time, so the program is built without them and also runs
+//! without them; then [`colors`] is `None`, and every other function fails with
+//! [`Error::NotColored`].
 //!
 //! ```
 //! use memweir_color_api::{ColoredMemory, Error, colors};
@@ -29,10 +30,10 @@ use memweir_core::address_map::ColorSet;
 
 use library::Library;
 
-/// Why data cannot be placed.
+/// Reason why data cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The program was not started by `memweir color run`, or its pages cannot be placed any more.
+    /// The program was not started by `memweir color run`, or its pages can no longer be placed.
     #[error("pages are not placed; start the program with `memweir color run`")]
     NotColored,
     /// Not all of these colors are among those that the program was given.
@@ -47,7 +48,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// From `errno`, which the call for these colors has just set.
+    /// Reads `errno`, which the call for these colors has just set.
     fn last(colors: &str) -> Self {
         match io::Error::last_os_error().raw_os_error() {
             Some(libc::ENOSYS) => Self::NotColored,
@@ -58,17 +59,17 @@ impl Error {
     }
 }
 
-/// How many colors the machine's map has; `None` if pages are not placed.
+/// Returns the number of colors of the machine's map; `None` if pages are not placed.
 #[must_use]
 pub fn colors() -> Option<u32> {
     Library::loaded().map(Library::count).filter(|count| *count > 0)
 }
 
-/// From now on, pages that the calling thread is the first to touch have these colors; with `None`,
-/// all of the program's. Memory that comes from [`ColoredMemory`] keeps its own.
+/// Sets the colors of pages that the calling thread is the first to touch from now on; with `None`,
+/// all of the program's. Memory of a [`ColoredMemory`] keeps its own colors.
 ///
 /// # Errors
-/// Refuses colors that the program was not given, and says so if pages are not placed.
+/// If the program was not given the colors, or if pages are not placed.
 pub fn set_thread_colors(colors: Option<&ColorSet>) -> Result<(), Error> {
     let library = Library::loaded().ok_or(Error::NotColored)?;
     let text = colors.map(written);
@@ -94,12 +95,11 @@ unsafe impl Send for ColoredMemory {}
 unsafe impl Sync for ColoredMemory {}
 
 impl ColoredMemory {
-    /// Memory of `size` bytes in pages of these colors. They are given when they are first touched,
-    /// in turn from all of them.
+    /// Allocates memory of `size` bytes in pages of these colors. Pages are allocated on first
+    /// touch, from all colors in turn.
     ///
     /// # Errors
-    /// Refuses colors that the program was not given, and says so if pages are not placed or memory
-    /// is short.
+    /// If the program was not given the colors, if pages are not placed, or if memory is short.
     pub fn new(size: Bytes, colors: &ColorSet) -> Result<Self, Error> {
         let library = Library::loaded().ok_or(Error::NotColored)?;
         let size = usize::try_from(size.0).map_err(|_| Error::NoMemory)?;
@@ -113,7 +113,7 @@ impl Deref for ColoredMemory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: so many readable bytes begin there until this value is dropped, zeroed by the
+        // SAFETY: this many readable bytes begin there until this value is dropped, zeroed by the
         // kernel, and they change through this value only.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.size) }
     }
@@ -128,12 +128,12 @@ impl DerefMut for ColoredMemory {
 
 impl Drop for ColoredMemory {
     fn drop(&mut self) {
-        // SAFETY: this value alone knew the memory, and is gone.
+        // SAFETY: only this value knew the memory, and it is gone.
         unsafe { self.library.free(self.start, self.size) };
     }
 }
 
-/// As the library reads it.
+/// Returns the colors in the format that the library reads.
 fn written(colors: &ColorSet) -> CString {
     CString::new(colors.to_string()).unwrap_or_else(|_| unreachable!("digits, commas and hyphens"))
 }

@@ -1,4 +1,4 @@
-//! The functions of the preload library, if it is loaded. What they mean is in [`crate`].
+//! The functions of the preload library, if it is loaded; [`crate`] documents them.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -18,7 +18,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// The library that the loader preloaded.
+    /// Returns the library that the loader preloaded.
     pub(crate) fn loaded() -> Option<Self> {
         // SAFETY: the functions of these names have these signatures, by `memweir_color.h`.
         unsafe {
@@ -33,28 +33,28 @@ impl Library {
         }
     }
 
-    /// Colors of the map; 0 if pages are not placed.
+    /// Returns the number of colors of the map; 0 if pages are not placed.
     pub(crate) fn count(self) -> u32 {
         // SAFETY: the function has no conditions.
         unsafe { (self.count)() }
     }
 
-    /// Memory of these colors, or `errno`.
+    /// Allocates memory of these colors; `None` and `errno` on failure.
     pub(crate) fn alloc(self, size: usize, colors: &CStr) -> Option<NonNull<u8>> {
         // SAFETY: the colors are a string.
         NonNull::new(unsafe { (self.alloc)(size, colors.as_ptr()) }.cast())
     }
 
-    /// Gives memory back.
+    /// Frees memory.
     ///
     /// # Safety
-    /// It came from [`alloc`](Self::alloc) with this size, and is used no longer.
+    /// It must come from [`alloc`](Self::alloc) with this size, and must not be used any more.
     pub(crate) unsafe fn free(self, memory: NonNull<u8>, size: usize) {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { (self.free)(memory.as_ptr().cast(), size) };
     }
 
-    /// Chooses the colors of the calling thread; false, and `errno`, if that cannot be.
+    /// Sets the colors of the calling thread; returns false and sets `errno` on failure.
     pub(crate) fn thread_colors(self, colors: Option<&CStr>) -> bool {
         // SAFETY: the colors are a string or null.
         unsafe { (self.thread_colors)(colors.map_or(ptr::null(), CStr::as_ptr)) == 0 }

@@ -1,4 +1,4 @@
-//! This program again, started colored: what it places in chosen colors must be there.
+//! This program starts itself again, colored: data that it places in chosen colors must be there.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -80,7 +80,7 @@ fn inside() {
     assert_eq!(set_thread_colors(Some(&set("31"))), Err(Error::NotGiven("31".to_owned())));
     let huge = ColoredMemory::new(Bytes(u64::MAX), &set("1")).map(|_| ());
     assert_eq!(huge, Err(Error::NoMemory));
-    // What is dropped can be had again, as often as one likes.
+    // Dropped memory can be allocated again, any number of times.
     for _ in 0..3000 {
         drop(ColoredMemory::new(Bytes(1), &set("1")).unwrap());
     }

@@ -1,8 +1,9 @@
-//! What paging with direct read costs: reads and writes of evicted pages, evictions, swap-in from
-//! zram in the same run, and a program that fits its budget beside the same without the library.
+//! Cost of paging with direct read: reads and writes of evicted pages, evictions, swap-in from zram
+//! in the same run, and a program that fits its budget beside the same program without the library.
 //!
-//! Before huge pages are taken as many are touched and given back: the host of a virtual machine may
-//! provide free memory only when it is touched, which takes milliseconds for each, whoever does it.
+//! Before huge pages are used, as many are touched and released: the host of a virtual machine may
+//! provide free memory only when it is touched, which takes milliseconds for each huge page, for
+//! any process.
 //!
 //! `cargo bench -p memweir-preload --bench paging`; `MEMWEIR_PAIRS` is the number of pairs of the
 //! last figure.
@@ -22,9 +23,9 @@ use memweir_core::preload::page::{
 
 const PAGE: usize = 4096;
 const MIB: usize = 1 << 20;
-/// The memory whose pages are looked at.
+/// Size of the memory whose pages are accessed.
 const ARENA: usize = 64 * MIB;
-/// Accesses that are timed together: the clock costs as much as a tenth of one.
+/// Accesses that are timed together: reading the clock costs as much as a tenth of one.
 const GROUP: usize = 16;
 const PAIRS: usize = 15;
 const LEVEL: f64 = 0.95;
@@ -60,8 +61,8 @@ fn measure() {
     pairs();
 }
 
-/// CPU time of the same program, paged and not, in pairs: what paging adds to a program that does
-/// nothing, and to one that has all the memory that it wants.
+/// Measures the CPU time of the same program, paged and not, in pairs: what paging adds to a
+/// program that does nothing, and to one that has all the memory that it needs.
 fn pairs() {
     let pairs = std::env::var("MEMWEIR_PAIRS")
         .map_or(PAIRS, |number| number.parse().expect("MEMWEIR_PAIRS is a number"));
@@ -75,7 +76,7 @@ fn pairs() {
     }
 }
 
-/// How the CPU times of a work differ, native and paged; the middle and where it lies.
+/// Measures the difference of CPU times, native and paged; returns the median and its interval.
 fn compare(
     work: &str,
     dram: u64,
@@ -96,17 +97,17 @@ fn compare(
     (middle, interval.map_or(String::new(), |i| format!(" [{:+.2}, {:+.2}]", i.low, i.high)))
 }
 
-/// Microseconds that a page took to leave.
+/// Returns the microseconds that the eviction of a page took.
 fn eviction(counters: &PageCounters) -> f64 {
     let pages = counters.get(PageCounter::Evictions).max(1);
     counters.get(PageCounter::EvictionNanos) as f64 / pages as f64 / 1000.0
 }
 
-/// Touches as much memory as a run has, in huge pages, and gives it back.
+/// Touches as much memory as a run has, in huge pages, and releases it.
 fn warm() {
     const LENGTH: usize = 512 * MIB;
     let start = map(LENGTH);
-    // SAFETY: the memory is this program's, and nobody uses it afterwards.
+    // SAFETY: the memory is this program's, and it is not used afterwards.
     unsafe {
         libc::madvise(start as *mut libc::c_void, LENGTH, libc::MADV_HUGEPAGE);
         write(&pages_of(start, LENGTH));
@@ -114,8 +115,8 @@ fn warm() {
     }
 }
 
-/// CPU time of processes that `work` starts and that have ended, helpers included: they become this
-/// program's children when the one that they helped ends.
+/// Returns the CPU time of processes that `work` starts and that have ended, helpers included: a
+/// helper becomes this program's child when the process that it helped ends.
 fn used(work: impl FnOnce()) -> f64 {
     // SAFETY: concerns this program's children alone.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
@@ -131,7 +132,7 @@ fn used(work: impl FnOnce()) -> f64 {
     };
     let before = now();
     work();
-    // SAFETY: waits for whatever is left, and asks for no status.
+    // SAFETY: waits for all remaining children, and asks for no status.
     while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::__WALL) } > 0 {}
     now() - before
 }
@@ -142,7 +143,7 @@ fn itself(work: &str) -> Command {
     command
 }
 
-/// Runs the work paged with so many MiB of DRAM; none if that is not possible here.
+/// Runs the work paged with this many MiB of DRAM; `None` if that is not possible here.
 fn paged(work: &str, dram: u64, nvm: NvmPlace) -> Option<PageCounters> {
     let counters = tempfile::NamedTempFile::new_in("/dev/shm").ok()?;
     counters.as_file().set_len(PAGE_COUNTERS_BYTES as u64).ok()?;
@@ -170,7 +171,7 @@ fn paged(work: &str, dram: u64, nvm: NvmPlace) -> Option<PageCounters> {
     (status.ok()?.success() && paged).then(counted)
 }
 
-/// Private memory of whole pages.
+/// Maps private memory of whole pages.
 fn map(length: usize) -> usize {
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -198,7 +199,7 @@ fn pages_of(start: usize, length: usize) -> Vec<usize> {
     (start..start + length).step_by(PAGE).collect()
 }
 
-/// Median microseconds of an access to one of the pages.
+/// Returns the median microseconds of an access to one of the pages.
 fn per_page(pages: &[usize], access: fn(&[usize])) -> f64 {
     let time = |group: &[usize]| {
         let begun = Instant::now();
@@ -210,20 +211,20 @@ fn per_page(pages: &[usize], access: fn(&[usize])) -> f64 {
     times[times.len() / 2]
 }
 
-/// Whether nothing is mapped for the page.
+/// Returns true if nothing is mapped for the page.
 fn is_away(pagemap: &std::fs::File, page: usize) -> bool {
     let mut entry = [0; 8];
     pagemap.read_exact_at(&mut entry, (page / PAGE * 8) as u64).expect("pagemap");
     u64::from_le_bytes(entry) >> 63 == 0
 }
 
-/// Reads evicted pages, and writes what was read, and what was not.
+/// Reads evicted pages, then writes the pages that were read and those that were not.
 fn faults() {
     let arena = pages_of(map(ARENA), ARENA);
     write(&arena);
     let ballast = map(160 * MIB);
     write(&pages_of(ballast, 160 * MIB));
-    // SAFETY: nobody uses the memory. With it gone nothing has to be evicted.
+    // SAFETY: the memory is not used. Without it, nothing has to be evicted.
     unsafe { libc::munmap(ballast as *mut libc::c_void, 160 * MIB) };
     std::thread::sleep(Duration::from_millis(200));
     let pagemap = std::fs::File::open("/proc/self/pagemap").expect("pagemap");
@@ -235,7 +236,8 @@ fn faults() {
     println!("  write to an evicted page             {:8.3} us", per_page(straight, write));
 }
 
-/// Writes to more memory than there is room for, so that pages leave that have been away before.
+/// Writes to more memory than there is room for, so that pages are evicted that were evicted
+/// before.
 fn rounds() {
     let order: PageOrder =
         std::env::var(PAGE_ORDER_VARIABLE).expect("an order").parse().expect("an order");
@@ -250,7 +252,7 @@ fn rounds() {
     println!("  eviction of a page                   {micros:8.3} us");
 }
 
-/// Fills memory, sorts it, and fills some more, for a second in all.
+/// Fills memory, sorts it, and fills some more, for about a second in all.
 fn fits() {
     (0..8).for_each(|_| sort());
 }
@@ -268,7 +270,7 @@ fn sort() {
     black_box((numbers, strings));
 }
 
-/// Microseconds of reading a page that the kernel swapped out to zram.
+/// Returns the microseconds of reading a page that the kernel swapped out to zram.
 fn zram() -> Result<f64, String> {
     let _ = Command::new("modprobe").arg("zram").status();
     let number = std::fs::read_to_string("/sys/class/zram-control/hot_add")

@@ -1,4 +1,4 @@
-//! What programs that place data themselves call (B8); see `include/memweir_color.h`.
+//! Functions for programs that place data themselves (B8); see `include/memweir_color.h`.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -20,8 +20,8 @@ fn fail(errno: i32) -> c_int {
     -1
 }
 
-/// The number of the set that `colors` names. `EINVAL` if it is no set, or goes beyond what the
-/// program was given; `ENOSPC` if too many sets are in use.
+/// Returns the number of the set that `colors` names. `EINVAL` if it is no set, or has colors that
+/// the program was not given; `ENOSPC` if too many sets are in use.
 ///
 /// # Safety
 /// `colors` must be null or a string.
@@ -29,7 +29,7 @@ unsafe fn set_of(control: &Control, colors: *const c_char) -> Result<usize, Errn
     if colors.is_null() {
         return Ok(0);
     }
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let text = unsafe { CStr::from_ptr(colors) }.to_str().map_err(|_| Errno(libc::EINVAL))?;
     let set = ColorSet::from_str(text).map_err(|_| Errno(libc::EINVAL))?;
     let mut words = [0u64; SET_WORDS];
@@ -62,15 +62,15 @@ fn ready() -> Result<&'static Control, Errno> {
     control::get().filter(|control| control.is_ready()).ok_or(Errno(libc::ENOSYS))
 }
 
-/// How many colors the map has; 0 if pages are not placed.
+/// Returns the number of colors of the map; 0 if pages are not placed.
 #[unsafe(no_mangle)]
 pub extern "C" fn memweir_color_count() -> u32 {
     if ready().is_ok() { COLORS.load(Ordering::Relaxed) } else { 0 }
 }
 
-/// Memory of `size` bytes whose pages have these colors (`"0-3,8"`; null: all of the program's).
-/// Null with `errno` `ENOSYS` if pages are not placed, `EINVAL` for colors that the program was
-/// not given, `ENOMEM`, `ENOSPC`.
+/// Allocates memory of `size` bytes whose pages have these colors (`"0-3,8"`; null: all of the
+/// program's). Returns null with `errno` `ENOSYS` if pages are not placed, `EINVAL` for colors that
+/// the program was not given, `ENOMEM`, or `ENOSPC`.
 ///
 /// # Safety
 /// `colors` must be null or a string.
@@ -109,10 +109,10 @@ unsafe fn allocate(size: usize, colors: *const c_char) -> Result<usize, Errno> {
     Ok(start)
 }
 
-/// Gives back what [`memweir_color_alloc`] returned, with the same size.
+/// Frees the memory that [`memweir_color_alloc`] returned, with the same size.
 ///
 /// # Safety
-/// The memory must be used no longer.
+/// The memory must not be used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memweir_color_free(memory: *mut c_void, size: usize) {
     let start = memory as usize;
@@ -127,8 +127,8 @@ pub unsafe extern "C" fn memweir_color_free(memory: *mut c_void, size: usize) {
     unsafe { libc::munmap(memory, size.max(1).next_multiple_of(PAGE)) };
 }
 
-/// From now on, pages that the calling thread touches first have these colors (null: all of the
-/// program's). 0, or -1 with `errno` as [`memweir_color_alloc`].
+/// Sets the colors of pages that the calling thread touches first from now on (null: all of the
+/// program's). Returns 0, or -1 with `errno` as [`memweir_color_alloc`].
 ///
 /// # Safety
 /// `colors` must be null or a string.

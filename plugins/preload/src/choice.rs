@@ -1,4 +1,4 @@
-//! Which colors a page shall have.
+//! Selects the colors for a page.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,12 +9,12 @@ use crate::control::{Control, SET_WORDS};
 /// A set of colors: one bit for each.
 pub(crate) type Set = [u64; SET_WORDS];
 
-/// Whether a set, as words, has the color.
+/// Returns true if a set, as words, has the color.
 pub(crate) fn has(set: &[u64], color: usize) -> bool {
     set.get(color / 64).is_some_and(|word| word >> (color % 64) & 1 == 1)
 }
 
-/// The first color from `from` on, and after the last from 0 on, that both sets have.
+/// Returns the first color from `from` on, and after the last from 0 on, that both sets have.
 pub(crate) fn next_common(one: &Set, other: &Set, from: usize) -> Option<usize> {
     let upper = u64::MAX << (from % 64);
     (0..=SET_WORDS).find_map(|step| {
@@ -29,13 +29,14 @@ pub(crate) fn next_common(one: &Set, other: &Set, from: usize) -> Option<usize> 
     })
 }
 
-/// The set of that number.
+/// Returns the set with that number.
 pub(crate) fn set_of(control: &Control, number: usize) -> Set {
     let words = &control.sets[number.min(control.sets.len() - 1)];
     std::array::from_fn(|i| words[i].load(Ordering::Relaxed))
 }
 
-/// The colors for a page: those of its range, of the thread that touches it, or of the process.
+/// Returns the colors for a page: those of its range, of the thread that touches it, or of the
+/// process.
 pub(crate) fn chosen(control: &Control, page: usize, thread: u32) -> Set {
     if control.sets_used.load(Ordering::Acquire) > 1 {
         let holds = |region: &&[AtomicUsize; 3]| {
@@ -55,7 +56,7 @@ pub(crate) fn chosen(control: &Control, page: usize, thread: u32) -> Set {
     set_of(control, 0)
 }
 
-/// The colors of the order.
+/// Returns the colors of the order.
 pub(crate) fn words_of(order: &Order) -> Set {
     let mut words = [0; SET_WORDS];
     for color in order.colors.iter() {
@@ -83,7 +84,7 @@ mod tests {
         for (from, color) in expected {
             assert_eq!(next_common(&one, &other, from), Some(color), "{from}");
         }
-        // From behind the last color it begins again, within the same word too.
+        // After the last color, the search wraps around, within the same word too.
         assert_eq!(next_common(&set(&[2]), &set(&[2]), 3), Some(2));
         assert_eq!(next_common(&set(&[2]), &set(&[2]), 4095), Some(2));
         assert_eq!(next_common(&one, &set(&[1, 2]), 0), None);

@@ -1,7 +1,7 @@
-//! What the program's threads and the helper say to each other, in the program's memory.
+//! Communication between the program's threads and the helper, in the program's memory.
 //!
-//! The pages are wiped in a forked child (`MADV_WIPEONFORK`), so a child sees at once, however it
-//! was forked, that it has no helper.
+//! The pages are wiped in a forked child (`MADV_WIPEONFORK`), so a child sees at once that it has
+//! no helper, however it was forked.
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -12,37 +12,37 @@ use crate::uffd::PAGE;
 
 /// Requests that can wait at the same time.
 pub(crate) const REQUESTS: usize = 64;
-/// Threads that can have colors of their own.
+/// Threads that can have their own colors.
 pub(crate) const THREADS: usize = 1024;
-/// Ranges of memory that can have colors of their own.
+/// Ranges of memory that can have their own colors.
 pub(crate) const REGIONS: usize = 1024;
 /// Different sets of colors; the first is that of the process.
 pub(crate) const SETS: usize = 64;
 /// Words of a set.
 pub(crate) const SET_WORDS: usize = MAX_PRELOAD_COLORS as usize / 64;
 
-/// What a thread asks the helper for.
+/// A request of a thread to the helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Ask {
     /// Place the pages of this range.
     Watch = 1,
-    /// Leave this range alone, it has another userfaultfd.
+    /// Leave this range alone, because it has another userfaultfd.
     Leave = 2,
-    /// Give this range zeros: the program dropped its content.
+    /// Fill this range with zeros: the program dropped its content.
     Discard = 3,
-    /// Make this range plain memory without a file, for good.
+    /// Make this range plain memory without a file, permanently.
     Restore = 4,
-    /// Make mappings of this range as few as they can be.
+    /// Merge the mappings of this range as far as possible.
     Settle = 5,
     /// Move this range: its new length, flags of `mremap` and the new address follow. The answer is
     /// the new address, or an error as the kernel would return it.
     Move = 6,
-    /// Look how much memory there is: it may be more than was agreed.
+    /// Check how much memory there is: it may be more than was agreed.
     Look = 7,
 }
 
-/// Nothing is asked for, or the helper has taken the request.
+/// No request is pending, or the helper has taken it.
 const NOTHING: u32 = 0;
 
 /// One request.
@@ -57,43 +57,44 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// What is asked for, once: whoever locks all memory rings every bell again. For the helper.
+    /// Takes the request, once: a thread that locks all memory touches every doorbell again. For
+    /// the helper.
     pub(crate) fn take(&self) -> u32 {
         self.ask.swap(NOTHING, Ordering::AcqRel)
     }
 }
 
-/// No answer: no address and no error has this value.
+/// Marks a missing answer: no address and no error has this value.
 const UNANSWERED: usize = usize::MAX - 8192;
 
 /// The helper has started and closed the program's files.
 pub(crate) const STARTED: u32 = 1;
-/// The helper answers.
+/// The helper answers requests.
 pub(crate) const READY: u32 = 2;
-/// The helper gave up.
+/// The helper has given up.
 pub(crate) const GONE: u32 = 3;
 
-/// The shared words. All zero: nothing has started.
+/// The shared words. All zero means that nothing has started.
 #[repr(C)]
 pub(crate) struct Control {
     /// [`STARTED`], [`READY`] or [`GONE`].
     pub(crate) state: AtomicU32,
-    /// The helper changes pages while [`MENDING`] is set; below it, how many threads change
-    /// mappings.
+    /// The helper changes pages while [`MENDING`] is set; the bits below it count the threads that
+    /// change mappings.
     pub(crate) gate: AtomicU32,
     pub(crate) helper: AtomicI32,
-    /// Forks since the helper last looked.
+    /// Forks since the helper last checked.
     pub(crate) forks: AtomicU32,
-    /// A number of this helper's own.
+    /// A number that identifies this helper.
     pub(crate) cookie: AtomicU64,
     /// Pages whose fault is a request; see [`Control::ask`].
     pub(crate) doorbells: AtomicUsize,
     /// Requests in use.
     pub(crate) busy: AtomicU64,
     pub(crate) requests: [Request; REQUESTS],
-    /// Thread id in the upper half, number of the set in the lower; zero: free.
+    /// Thread id in the upper half, number of the set in the lower; zero if free.
     pub(crate) threads: [AtomicU64; THREADS],
-    /// Start, end and set of ranges with colors of their own; start zero: free.
+    /// Start, end and set of ranges with their own colors; a start of zero marks a free entry.
     pub(crate) regions: [[AtomicUsize; 3]; REGIONS],
     pub(crate) sets_used: AtomicU32,
     pub(crate) sets: [[AtomicU64; SET_WORDS]; SETS],
@@ -104,13 +105,13 @@ pub(crate) const MENDING: u32 = 1 << 31;
 
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The control pages, once they exist.
+/// Returns the control pages, once they exist.
 pub(crate) fn get() -> Option<&'static Control> {
     // SAFETY: the mapping is never removed, zero is valid for every field, and all are atomic.
     unsafe { CONTROL.load(Ordering::Acquire).as_ref() }
 }
 
-/// Makes the control pages.
+/// Creates the control pages.
 pub(crate) fn create() -> Result<&'static Control, Errno> {
     let length = size_of::<Control>().next_multiple_of(PAGE);
     let start = sys::map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE)?;
@@ -120,23 +121,23 @@ pub(crate) fn create() -> Result<&'static Control, Errno> {
 }
 
 impl Control {
-    /// Provides every page of the control words: the helper reads them, and cannot answer a page
+    /// Populates every page of the control words: the helper reads them, and cannot answer a page
     /// fault of its own.
     pub(crate) fn provide(&self) -> Result<(), Errno> {
         let length = size_of::<Self>().next_multiple_of(PAGE);
         sys::advise(std::ptr::from_ref(self) as usize, length, sys::MADV_POPULATE_WRITE)
     }
 
-    /// Whether a helper answers.
+    /// Returns true if a helper answers.
     pub(crate) fn is_ready(&self) -> bool {
         self.state.load(Ordering::Acquire) == READY
     }
 
-    /// Sets the state and wakes who waits for it.
+    /// Sets the state and wakes the threads that wait for it.
     pub(crate) fn announce(&self, state: u32) {
         self.state.store(state, Ordering::Release);
         let all = i32::MAX;
-        // SAFETY: wakes waiters of a word of ours.
+        // SAFETY: wakes waiters on a word of this library.
         let _ = unsafe {
             sys!(
                 libc::SYS_futex,
@@ -156,7 +157,7 @@ impl Control {
             }
             let time = libc::timespec { tv_sec: 0, tv_nsec: 50_000_000 };
             let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-            // SAFETY: waits on a word of ours.
+            // SAFETY: waits on a word of this library.
             let _ =
                 unsafe { sys!(libc::SYS_futex, self.state.as_ptr(), wait, state, &raw const time) };
         }
@@ -173,8 +174,8 @@ impl Control {
     }
 
     /// Keeps the helper from moving pages while a mapping changes: a page that is away for a
-    /// microsecond must neither be forked without its content, nor come back after it was given up.
-    /// Returns whether [`leave`](Self::leave) is due.
+    /// microsecond must neither be forked without its content, nor come back after it was released.
+    /// Returns true if [`leave`](Self::leave) must follow.
     pub(crate) fn enter(&self) -> bool {
         if !self.is_ready() {
             return false;
@@ -199,13 +200,13 @@ impl Control {
         }
     }
 
-    /// Ends what [`enter`](Self::enter) began.
+    /// Undoes [`enter`](Self::enter).
     pub(crate) fn leave(&self) {
         self.gate.fetch_sub(1, Ordering::Release);
     }
 
-    /// Waits a moment until no thread changes mappings, and keeps them from it; false if some do for
-    /// longer. For the helper.
+    /// Waits a moment until no thread changes mappings, and keeps threads from it; returns false if
+    /// some do so for longer. For the helper.
     pub(crate) fn close_gate(&self) -> bool {
         self.gate.fetch_or(MENDING, Ordering::AcqRel);
         for _ in 0..100 {
@@ -218,19 +219,20 @@ impl Control {
         false
     }
 
-    /// Ends what [`close_gate`](Self::close_gate) began.
+    /// Undoes [`close_gate`](Self::close_gate).
     pub(crate) fn open_gate(&self) {
         self.gate.fetch_and(!MENDING, Ordering::Release);
     }
 
-    /// Asks the helper and waits for the answer, by touching a page that only it can provide. When
-    /// the helper is dead the kernel provides the page, so nobody waits for ever.
+    /// Sends a request to the helper and waits for the answer, by touching a page that only the
+    /// helper can provide. If the helper is dead, the kernel provides the page, so no thread waits
+    /// forever.
     pub(crate) fn ask(&self, ask: Ask, start: usize, length: usize) {
         self.ask_more(ask, start, length, [0; 3]);
     }
 
-    /// The same, with more to say; returns the answer. None if nobody answers, or too many ask at
-    /// the same time.
+    /// Does the same with more arguments; returns the answer. `None` if the helper does not answer,
+    /// or too many requests wait.
     pub(crate) fn ask_more(
         &self,
         ask: Ask,
@@ -254,9 +256,10 @@ impl Control {
         request.answer.store(UNANSWERED, Ordering::Relaxed);
         request.ask.store(ask as u32, Ordering::Release);
         let bell = doorbells + slot * PAGE;
-        // Twice if the page was there already, as it is when the program has locked all its memory.
+        // Twice if the page was present already, as it is if the program has locked all of its
+        // memory.
         for _ in 0..2 {
-            // SAFETY: the page is mapped, readable, and this slot's alone.
+            // SAFETY: the page is mapped, readable, and belongs to this slot alone.
             unsafe { std::ptr::read_volatile(bell as *const u8) };
             let _ = sys::advise(bell, PAGE, sys::MADV_DONTNEED_LOCKED);
             if request.ask.load(Ordering::Acquire) == NOTHING {
@@ -268,7 +271,8 @@ impl Control {
         (answer != UNANSWERED).then_some(answer)
     }
 
-    /// A free request; none if all are taken, which the helper finds out by itself later.
+    /// Claims a free request; `None` if all are taken, in which case the helper detects the change
+    /// later.
     fn claim(&self) -> Option<usize> {
         loop {
             let busy = self.busy.load(Ordering::Relaxed);

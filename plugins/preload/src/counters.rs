@@ -6,12 +6,12 @@ use memweir_core::preload::{COUNTER_WORDS, COUNTERS, Counter, ENTRY, POOLS, colo
 
 use crate::sys::sys;
 
-/// The mapped counters; nothing is counted where they could not be mapped.
+/// The mapped counters; nothing is counted if they could not be mapped.
 #[derive(Clone, Copy)]
 pub(crate) struct Counters(Option<&'static [AtomicU64; COUNTER_WORDS]>);
 
 impl Counters {
-    /// Counts nothing.
+    /// Counters that count nothing.
     pub(crate) const NONE: Self = Self(None);
 
     /// Maps the file that is open as `fd`.
@@ -30,15 +30,15 @@ impl Counters {
         }
     }
 
-    /// Counts a page of a bank color that the program was given.
+    /// Counts a page that the program received by its bank color.
     pub(crate) fn add_color(self, color: usize) {
         if let Some(words) = self.0 {
             words[color_word(color)].fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Tells the auditor which memory of the process is the pool. `started` is the start time of
-    /// the process.
+    /// Publishes the address ranges of the pool to the auditor. `started` is the start time of the
+    /// process.
     pub(crate) fn tell_pool(self, process: i32, started: u64, ranges: [usize; 4]) {
         let Some(words) = self.0 else { return };
         let entry = COUNTERS + process as usize % POOLS * ENTRY;

@@ -1,8 +1,7 @@
-//! The control groups that limit the process's memory: a search for pages must leave room in them,
-//! or the kernel would end the program for what the search holds.
+//! The control groups that limit the process's memory. A search for pages must leave room in them;
+//! otherwise the kernel would kill the program because of the pages that the search holds.
 //!
-//! They are found once, by the program's thread and with libc; the helper reads their files later,
-//! by itself.
+//! The program's thread finds them once, with libc; the helper reads their files later, without it.
 
 use std::ffi::CStr;
 use std::fs;
@@ -10,17 +9,18 @@ use std::path::{Path, PathBuf};
 
 use crate::memory;
 
-/// Bytes of a path. Longer ones are not watched.
+/// Longest path in bytes. Groups with longer ones are not watched.
 const PATH: usize = 320;
 /// Groups that are watched: the process's own, and those above it.
 const LEVELS: usize = 4;
 /// No limit: cgroup v1 writes a number near the largest.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Path of a file, ended by a zero byte; empty if there is none.
+/// Path of a file, terminated by a zero byte; empty if there is none.
 type File = [u8; PATH];
 
-/// What a version of control groups calls its files, and its memory that can be taken away.
+/// Names that a version of control groups gives its files, and its statistics of reclaimable
+/// memory.
 struct Names {
     limit: &'static str,
     usage: &'static str,
@@ -53,7 +53,7 @@ struct Group {
 pub(crate) struct Groups([Option<Group>; LEVELS]);
 
 impl Groups {
-    /// Those of this process.
+    /// Returns the groups of this process.
     pub(crate) fn of_process() -> Self {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -72,7 +72,7 @@ impl Groups {
         Self(found)
     }
 
-    /// Bytes that may still be used; the most if no group has a limit.
+    /// Returns the bytes that may still be used; `u64::MAX` if no group has a limit.
     pub(crate) fn headroom(&self) -> u64 {
         self.0.iter().flatten().map(Group::headroom).min().unwrap_or(u64::MAX)
     }
@@ -90,7 +90,7 @@ impl Group {
     }
 }
 
-/// The directories of the groups that count memory, from the process's own upwards.
+/// Returns the directories of the groups that count memory, from the process's own upwards.
 fn directories(groups: &str, mounts: &str) -> Vec<(PathBuf, &'static Names)> {
     let mut found = Vec::new();
     for line in groups.lines() {
@@ -112,7 +112,8 @@ fn directories(groups: &str, mounts: &str) -> Vec<(PathBuf, &'static Names)> {
     found
 }
 
-/// Root and place of a hierarchy that counts memory, from a line of `mountinfo`.
+/// Returns the root and the mount point of a hierarchy that counts memory, from a line of
+/// `mountinfo`.
 fn mounted<'a>(line: &'a str, names: &Names) -> Option<(&'a Path, &'a Path)> {
     let (mount, kind) = line.split_once(" - ")?;
     let mut fields = mount.split(' ').skip(3);
@@ -140,7 +141,7 @@ fn path(file: &File) -> Option<&CStr> {
     CStr::from_bytes_until_nul(file).ok()
 }
 
-/// The number that the file begins with; nothing for `max`, or if it cannot be read.
+/// Returns the number at the start of the file; `None` for `max`, or if it cannot be read.
 fn number(file: &File) -> Option<u64> {
     let mut buffer = [0; 32];
     let text = memory::read(path(file)?, &mut buffer);

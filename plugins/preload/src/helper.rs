@@ -1,13 +1,13 @@
 //! The helper: a process that shares the program's memory, answers its page faults with pages of
-//! the asked colors and puts right what the kernel changed.
+//! the requested colors, and corrects pages that the kernel has changed.
 //!
-//! It is a process and not a thread of the program, so the program stays single-threaded where it
-//! was (for `unshare`, `setns` and those who count threads), its open files are not the program's,
-//! and what the program does to its own descriptors, signals and user does not reach it. When it
-//! dies, the kernel answers the page faults as ever: the program goes on, uncolored.
+//! It is a process and not a thread of the program. So the program stays single-threaded if it was
+//! (for `unshare`, `setns` and programs that count threads), the helper has its own open files, and
+//! what the program does to its descriptors, signals and user does not affect the helper. If the
+//! helper dies, the kernel answers the page faults as usual: the program continues, uncolored.
 //!
-//! Here is its life; what it does is in [`faults`], [`shortage`], [`supply`], [`upkeep`] and
-//! [`mend`], and, where the kernel moves no pages, in [`recycle`] and [`exchange`].
+//! This file has its start and its loop; its work is in [`faults`], [`shortage`], [`supply`],
+//! [`upkeep`] and [`mend`], and, if the kernel cannot move pages, in [`recycle`] and [`exchange`].
 
 mod exchange;
 mod faults;
@@ -37,7 +37,7 @@ use crate::uffd::{Message, PAGE, Uffd};
 use supply::{LEAST, MOST};
 use upkeep::{KNOWN, Reason};
 
-/// What the helper starts from; made by the program's thread.
+/// Parameters of the helper, built by a thread of the program.
 #[derive(Clone, Copy)]
 pub(crate) struct Start {
     pub(crate) palette: Palette,
@@ -47,29 +47,29 @@ pub(crate) struct Start {
     pub(crate) limit_pages: usize,
     pub(crate) counters: Counters,
     pub(crate) main: i32,
-    /// When that process started, in clock ticks since boot.
+    /// Start time of that process, in clock ticks since boot.
     pub(crate) started: u64,
     pub(crate) control: &'static Control,
     pub(crate) groups: Groups,
     /// The colors of the process.
     pub(crate) set: Set,
-    /// Microseconds to wait first: a forked child mostly starts another program.
+    /// Microseconds to wait first: a forked child usually starts another program.
     pub(crate) delay: u64,
 }
 
-/// The helper's memory, shared with nobody. All zero at first.
+/// The helper's memory, which no other process shares. All zero at first.
 #[repr(C)]
 pub(crate) struct Helper {
     pub(crate) start: Option<Start>,
     uffd: i32,
     pagemap: i32,
     main_fd: i32,
-    /// Two pages through which others are moved; zero where none is.
+    /// Two pages through which others are moved; zero if pages are not moved.
     scratch: usize,
     exchange: exchange::Exchange,
     pool: Pool,
     queue: shortage::Queue,
-    /// The access that was refused last by a signal: its page and thread.
+    /// The last access that was refused by a signal: its page and thread.
     refused: (usize, u32),
     streams: streams::Streams,
     maps: Maps,
@@ -89,7 +89,7 @@ pub(crate) struct Helper {
     dry_until: u64,
 }
 
-/// Where the helper begins.
+/// Entry point of the helper.
 pub(crate) extern "C" fn run(helper: usize) -> ! {
     // SAFETY: the starter made the helper's memory for this call alone.
     let helper = unsafe { &mut *(helper as *mut Helper) };
@@ -110,7 +110,7 @@ impl Helper {
             return;
         }
         if self.prepare(start).is_err() {
-            // It may have ended meanwhile, as children often do.
+            // The process may have ended meanwhile, as children often do.
             if self.same_program(start) {
                 start.counters.add(Counter::Uncolored, 1);
             }
@@ -172,7 +172,7 @@ impl Helper {
             ];
             let pause_now = self.queue.due().map_or(pause, |due| due.min(pause));
             let timeout = if due { 0 } else { pause_now };
-            // SAFETY: the kernel writes the answers into the array.
+            // SAFETY: the kernel writes the results into the array.
             let _ = unsafe { sys!(libc::SYS_poll, fds.as_mut_ptr(), fds.len(), timeout) };
             if fds[1].revents != 0 {
                 return;
@@ -192,7 +192,7 @@ impl Helper {
                     return;
                 }
                 let took = self.look_after(start);
-                // At most a hundredth of the time goes into looking for what changed by itself.
+                // At most a hundredth of the time goes into searching for unreported changes.
                 pause = match took {
                     Some(took) => ((took / 10) as i32).clamp(5, 500),
                     None => (pause * 2).min(100),

@@ -1,7 +1,7 @@
 //! libc's functions that change mappings, as colored programs call them.
 //!
-//! What calls the kernel by itself (Go) is not seen here; the helper finds its mappings a little
-//! later.
+//! Calls that go to the kernel directly (Go) are not seen here; the helper finds their mappings a
+//! little later.
 
 use std::ffi::{CStr, c_int};
 
@@ -28,7 +28,7 @@ extern "C" fn mmap(
         && flags & libc::MAP_ANONYMOUS != 0
         && flags & libc::MAP_HUGETLB == 0
         && control::get().is_some_and(control::Control::is_ready);
-    // Pages that mmap itself populates would come before they are watched.
+    // Pages that mmap itself populates would be allocated before they are watched.
     let early = if placeable { libc::MAP_POPULATE | libc::MAP_LOCKED } else { 0 };
     // SAFETY: the program's own call.
     let mapped = changing(|| unsafe {
@@ -57,8 +57,8 @@ extern "C" fn mremap(
 ) -> usize {
     // SAFETY: the program's own call.
     let moved = changing(|| unsafe { sys!(libc::SYS_mremap, old, old_length, length, flags, to) });
-    // A mapping that moves is watched no longer; private memory or not, asking is harmless: only
-    // private memory can be watched with this mode and moved into.
+    // A mapping that moves is no longer watched. Asking is harmless even if it is not private
+    // memory: only private memory can be watched with this mode and moved into.
     if let Ok(start) = moved
         && start != old
         && control::get().is_some_and(control::Control::is_ready)
@@ -74,8 +74,8 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
         changing(|| unsafe { sys!(libc::SYS_madvise, address, length, advice) })
     };
     let mut result = call(advice);
-    // The memory is locked so that its pages stay where they are; the program did not ask for it
-    // and must not notice.
+    // The memory is locked so that its pages keep their frames; the program did not ask for that
+    // and must not notice it.
     if result == Err(Errno(libc::EINVAL)) && control::get().is_some_and(control::Control::is_ready)
     {
         result = match advice {
@@ -104,8 +104,8 @@ extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
     let (Some((start, length)), Some(control)) = (registered, control::get()) else {
         return done(call());
     };
-    // The program handles page faults of this range by itself; the kernel knows one handler. The
-    // helper may look for new mappings, and find this one, between both calls.
+    // The program handles page faults of this range itself, and the kernel allows only one handler.
+    // Between both calls, the helper may search for new mappings and find this one.
     const TRIES: usize = 100;
     let mut result = Err(Errno(libc::EBUSY));
     for _ in 0..TRIES {
@@ -118,8 +118,8 @@ extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
     done(result)
 }
 
-/// Replaces the functions. To be called once, before the program has threads. What cannot be
-/// replaced is left alone; the helper finds what it maps.
+/// Replaces the functions. To be called once, before the program has threads. Functions that cannot
+/// be replaced are left alone; the helper finds their mappings.
 pub(crate) fn install() {
     let hooks: [(&CStr, usize); 6] = [
         (c"mmap", mmap as *const () as usize),

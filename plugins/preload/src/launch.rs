@@ -1,4 +1,4 @@
-//! Starting a helper: a process that shares the program's memory. What it does is not here.
+//! Starts a helper: a process that shares the program's memory. Its work is defined elsewhere.
 
 use std::sync::atomic::Ordering;
 
@@ -9,8 +9,8 @@ use crate::uffd::PAGE;
 /// Bytes of the helper's stack.
 const STACK: usize = 256 << 10;
 
-/// Starts `run` with the address of a new `T`, which `fill` prepares, and waits until it has let
-/// go of the program's files.
+/// Starts `run` with the address of a new `T`, which `fill` prepares, and waits until it has closed
+/// the program's files.
 ///
 /// # Safety
 /// All zero must be a valid `T`. `run` must not return, nor touch thread-local storage.
@@ -23,16 +23,16 @@ pub(crate) unsafe fn launch<T>(
     control.provide()?;
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let shared = libc::MAP_SHARED | libc::MAP_NORESERVE;
-    // Shared memory, so that it is none of the memory that is placed.
+    // Shared memory, so that it does not count as memory to place.
     let length = size_of::<T>().next_multiple_of(PAGE) + STACK;
     let memory = sys::map(length, both, shared)?;
     sys::advise(memory, length, libc::MADV_DONTFORK)?;
-    // SAFETY: fresh memory, all zero, which is valid as the caller says.
+    // SAFETY: fresh memory, all zero, which is valid according to the caller.
     fill(unsafe { &mut *(memory as *mut T) });
     control.cookie.store(sys::micros() << 20 | main as u64, Ordering::Relaxed);
     let mut before = 0u64;
     let all = u64::MAX;
-    // SAFETY: no signal may run a handler of the program's in the helper, whose mask is ours.
+    // SAFETY: no signal may run a handler of the program in the helper, which inherits this mask.
     unsafe {
         let _ =
             sys!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, &raw mut before, 8);
@@ -42,14 +42,14 @@ pub(crate) unsafe fn launch<T>(
     if let Ok(id) = helper {
         control.helper.store(id, Ordering::Release);
     }
-    // SAFETY: puts the mask back.
+    // SAFETY: restores the mask.
     unsafe {
         let _ = sys!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
     }
     helper.map(|_| control.await_state(STARTED))
 }
 
-/// Lets go of the program's files, session and name.
+/// Leaves the program's files, session and name.
 pub(crate) fn detach(name: &std::ffi::CStr) {
     // SAFETY: the descriptors are copies that only this process has; the rest changes this process
     // alone.
@@ -60,7 +60,7 @@ pub(crate) fn detach(name: &std::ffi::CStr) {
     }
 }
 
-/// Whether the process that started this one still runs the same program in this memory.
+/// Returns true if the process that started this one still runs the same program in this memory.
 pub(crate) fn same_program(control: &Control, main: i32) -> bool {
     let mut cookie = 0u64;
     let mine = control.cookie.load(Ordering::Relaxed);

@@ -1,15 +1,15 @@
 //! The preload library of `memweir color run` and `memweir page run`.
 //!
-//! Colored: the heap, the anonymous mappings and the stacks of an unmodified program come to lie in
-//! pages of chosen colors. Its memory is watched with userfaultfd. A helper process that shares the
-//! memory keeps a pool of pages whose colors it read from pagemap, and answers each page fault by
-//! moving one into place (`UFFDIO_MOVE`), or by recycling its frame where the kernel cannot do that.
+//! Colored: the heap, the anonymous mappings and the stacks of an unmodified program are placed in
+//! pages of chosen colors. The program's memory is watched with userfaultfd. A helper process that
+//! shares the memory keeps a pool of pages whose colors it read from pagemap, and answers each page
+//! fault by moving one into place (`UFFDIO_MOVE`), or by recycling its frame if the kernel cannot
+//! do that.
 //!
-//! Paged: cold pages leave DRAM; see `page.rs`, which also argues
-//! why no write is lost.
+//! Paged: cold pages leave DRAM; see `page.rs`, which also argues why no write is lost.
 //!
-//! Without [`ORDER_VARIABLE`] or [`PAGE_ORDER_VARIABLE`] in the environment the library does nothing
-//! at all.
+//! Without [`ORDER_VARIABLE`] or [`PAGE_ORDER_VARIABLE`] in the environment, the library does
+//! nothing.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("the preload library knows the system calls of Linux on x86-64 only");
@@ -48,13 +48,13 @@ use counters::Counters;
 use helper::{Helper, Start};
 use sys::{Errno, sys};
 
-/// How the file of counters is opened: a link or a FIFO in its place is not.
+/// Flags with which the file of counters is opened: a link or a FIFO in its place is refused.
 const COUNTERS_FLAGS: i32 = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK;
 
-/// What a forked child starts its helper from.
+/// Parameters from which a forked child starts its helper.
 static START: OnceLock<Start> = OnceLock::new();
 
-/// Runs before the program, when libc works and there is one thread.
+/// Runs before the program, when libc works and there is only one thread.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = constructor;
@@ -78,7 +78,7 @@ extern "C" fn constructor() {
     let Some(start) = helper::start_of(&order, control, counters) else { return };
     api::COLORS.store(order.coloring.colors(), Ordering::Relaxed);
     let start = START.get_or_init(|| start);
-    // Huge pages lie in every color. Inherited by children, forgotten by nobody.
+    // Huge pages span all colors. Children inherit the setting.
     // SAFETY: changes a setting of this process.
     let _ = unsafe { sys!(libc::SYS_prctl, libc::PR_SET_THP_DISABLE, 1) };
     remember_set(control, start);
@@ -92,7 +92,7 @@ extern "C" fn constructor() {
     unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
 }
 
-/// The colors of the process as the first set.
+/// Stores the colors of the process as the first set.
 fn remember_set(control: &Control, start: &Start) {
     for (word, set) in control.sets[0].iter().zip(start.set) {
         word.store(set, Ordering::Relaxed);
@@ -100,7 +100,7 @@ fn remember_set(control: &Control, start: &Start) {
     control.sets_used.store(1, Ordering::Release);
 }
 
-/// Starts the helper and waits until it has let go of the program's files.
+/// Starts the helper and waits until it has closed the program's files.
 fn launch(start: Start) -> Result<(), Errno> {
     let fill = |helper: &mut Helper| helper.start = Some(start);
     // SAFETY: all zero is a helper that has not started.
@@ -109,7 +109,7 @@ fn launch(start: Start) -> Result<(), Errno> {
 
 extern "C" fn before_fork() {
     if let Some(control) = control::get() {
-        // Undone in the parent; the child finds the word wiped.
+        // Undone in the parent; in the child, the word is wiped.
         while control.is_ready() && !control.enter() {}
     }
 }

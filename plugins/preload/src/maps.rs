@@ -2,17 +2,18 @@
 
 use crate::{memory, sys};
 
-/// Room for the text. Programs have hundreds of mappings of about a hundred bytes.
+/// Size of the text buffer. Programs have hundreds of mappings of about a hundred bytes.
 const TEXT: usize = 1 << 20;
 
-/// Which file is mapped, as the kernel tells it of a mapping: that of `fstat` may be another. All zero: none.
+/// Identity of a mapped file as the kernel reports it for a mapping; that of `fstat` may differ.
+/// All zero means no file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileId {
     pub(crate) device: u64,
     pub(crate) inode: u64,
 }
 
-/// One mapping.
+/// A mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(crate) start: usize,
@@ -25,7 +26,7 @@ pub(crate) struct Mapping {
     pub(crate) file: FileId,
 }
 
-/// Reads one line of the file.
+/// Parses one line of the file.
 pub(crate) fn parse(line: &[u8]) -> Option<Mapping> {
     let mut fields = line.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
     let mut range = fields.next()?.split(|byte| *byte == b'-');
@@ -46,14 +47,14 @@ pub(crate) fn parse(line: &[u8]) -> Option<Mapping> {
     })
 }
 
-/// Calls `read` with each mapping that there is now, in little memory. Mappings that change meanwhile may be
-/// left out, or come twice.
+/// Calls `read` with each current mapping, in little memory. Mappings that change meanwhile may be
+/// left out, or reported twice.
 pub(crate) fn for_each(mut read: impl FnMut(&[u8], Mapping)) {
     let mut text = [0u8; 4096];
     let Ok(fd) = sys::open(c"/proc/self/maps", libc::O_RDONLY) else { return };
     let mut offset = 0;
     while let Ok(length @ 1..) = sys::read_at(fd, &mut text, offset) {
-        // Lines that were cut are read again.
+        // Truncated lines are read again.
         let whole =
             text[..length].iter().rposition(|byte| *byte == b'\n').map_or(length, |at| at + 1);
         for line in text[..whole].split(|byte| *byte == b'\n') {
@@ -66,7 +67,7 @@ pub(crate) fn for_each(mut read: impl FnMut(&[u8], Mapping)) {
     sys::close(fd);
 }
 
-/// Two hexadecimal numbers with a colon between them.
+/// Parses two hexadecimal numbers with a colon between them.
 fn device_of(text: &[u8]) -> Option<u64> {
     let mut numbers = text.split(|byte| *byte == b':');
     let (major, minor) = (hexadecimal(numbers.next()?)?, hexadecimal(numbers.next()?)?);
@@ -99,14 +100,15 @@ impl Maps {
         sys::close(fd);
     }
 
-    /// The mapping that begins at or after the byte `at` of the text, and where the next begins.
+    /// Returns the mapping whose line begins at the byte `at` of the text, and the start of the
+    /// next line.
     pub(crate) fn next(&self, at: usize) -> Option<(Mapping, usize)> {
         let rest = self.text.get(at..self.length)?;
         let end = rest.iter().position(|byte| *byte == b'\n')?;
         Some((parse(&rest[..end]).unwrap_or_default(), at + end + 1))
     }
 
-    /// The mapping that holds `address`, or the next one.
+    /// Returns the mapping that holds `address`, or the next one.
     pub(crate) fn find_next(&self, address: usize) -> Option<Mapping> {
         let mut at = 0;
         while let Some((mapping, next)) = self.next(at) {
@@ -118,7 +120,7 @@ impl Maps {
         None
     }
 
-    /// The mapping that holds `address`.
+    /// Returns the mapping that holds `address`.
     pub(crate) fn find(&self, address: usize) -> Option<Mapping> {
         let mut at = 0;
         while let Some((mapping, next)) = self.next(at) {

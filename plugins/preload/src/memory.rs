@@ -1,4 +1,4 @@
-//! How much memory there is, and whether the kernel moved pages: from /proc, without allocating.
+//! Reads amounts of memory, and whether the kernel moved pages, from /proc without allocating.
 
 use std::ffi::CStr;
 
@@ -17,19 +17,19 @@ pub(crate) fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     &buffer[..length]
 }
 
-/// The first number of the text; 0 if there is none.
+/// Returns the first number of the text; 0 if there is none.
 pub(crate) fn number(text: &[u8]) -> u64 {
     let digits = text.iter().skip_while(|b| !b.is_ascii_digit()).take_while(|b| b.is_ascii_digit());
     digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
 }
 
-/// The number in the line that starts with `key`.
+/// Returns the number in the line that starts with `key`.
 pub(crate) fn field(text: &[u8], key: &[u8]) -> u64 {
     let mut lines = text.split(|byte| *byte == b'\n');
     lines.find_map(|line| line.strip_prefix(key)).map_or(0, number)
 }
 
-/// A count that changes whenever the kernel may have moved a page of any process.
+/// Returns a count that changes whenever the kernel may have moved a page of any process.
 pub(crate) fn moved_by_kernel() -> u64 {
     let mut buffer = [0; 8192];
     let text = read(c"/proc/vmstat", &mut buffer);
@@ -37,7 +37,7 @@ pub(crate) fn moved_by_kernel() -> u64 {
     keys.iter().map(|key| field(text, key)).sum()
 }
 
-/// Pages of address space and of data, which change with the mappings.
+/// Returns the pages of address space and of data, which change with the mappings.
 pub(crate) fn sizes() -> [u64; 2] {
     let mut buffer = [0; 256];
     let text = read(c"/proc/self/statm", &mut buffer);
@@ -45,21 +45,21 @@ pub(crate) fn sizes() -> [u64; 2] {
     [words.next().unwrap_or(0), words.nth(4).unwrap_or(0)]
 }
 
-/// Pages of memory without a file that are present.
+/// Returns the number of present pages of memory without a file.
 pub(crate) fn own_pages() -> usize {
     let mut buffer = [0; 256];
     usage_of(read(c"/proc/self/statm", &mut buffer)).0
 }
 
-/// The same, from the text of `statm`, and pages of address space that can become such: private
-/// mappings that can be written, and stacks.
+/// Returns the same from the text of `statm`, and the pages of address space that can become such:
+/// private writable mappings, and stacks.
 pub(crate) fn usage_of(text: &[u8]) -> (usize, usize) {
     let mut words = text.split(|byte| *byte == b' ').skip(1).map(number);
     let (resident, shared) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
     (resident.saturating_sub(shared) as usize, words.nth(2).unwrap_or(0) as usize)
 }
 
-/// Pages that are available, to the machine and to the groups.
+/// Returns the pages that are available to the machine and to the groups.
 pub(crate) fn available_pages(groups: &Groups) -> usize {
     let mut buffer = [0; 4096];
     let text = read(c"/proc/meminfo", &mut buffer);

@@ -1,4 +1,4 @@
-//! The pagemap: what is at each page of this process, by the words of its file and by a search of the
+//! The pagemap, which describes each page of this process, by its entries and by a search of the
 //! page table that skips holes.
 
 mod entry;
@@ -8,7 +8,7 @@ pub(crate) use entry::Entry;
 use crate::sys::{self, Errno, sys};
 use crate::uffd::PAGE;
 
-/// Finds pages by what they are, without looking at holes.
+/// Finds pages by category, without visiting holes.
 #[derive(Clone, Copy)]
 pub(crate) struct Pagemap(pub(crate) i32);
 
@@ -22,13 +22,13 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Whether its pages are the file's, not copies of them.
+    /// Returns true if the pages belong to the file and are not copies.
     pub(crate) const fn is_file(&self) -> bool {
         self.categories & Pagemap::FILE != 0
     }
 
-    /// Whether it is the shared page of zeros, which a write would replace by any page, without a
-    /// word to the helper.
+    /// Returns true if it is the shared page of zeros, which a write would replace by any page
+    /// without notice to the helper.
     pub(crate) fn is_zero(&self) -> bool {
         self.categories & Pagemap::ZERO != 0
     }
@@ -41,7 +41,7 @@ impl Pagemap {
     const PRESENT: u64 = 1 << 3;
     const SWAPPED: u64 = 1 << 4;
     const ZERO: u64 = 1 << 5;
-    /// Of [`scan_populated`](Self::scan_populated); see [`scan_for`](Self::scan_for).
+    /// Categories of [`scan_populated`](Self::scan_populated); see [`scan_for`](Self::scan_for).
     const POPULATED: [u64; 4] = [
         Self::FILE | Self::ZERO,
         Self::FILE | Self::ZERO,
@@ -49,8 +49,8 @@ impl Pagemap {
         Self::PRESENT,
     ];
 
-    /// Pages of the program's own memory between the addresses; how many ranges were found, and
-    /// where the search ended.
+    /// Finds pages of the program's own memory between the addresses; returns the number of ranges
+    /// found, and the address where the search ended.
     pub(crate) fn scan(
         &self,
         start: usize,
@@ -61,7 +61,7 @@ impl Pagemap {
         self.scan_for(start, end, found, [Self::FILE, own, 0, told])
     }
 
-    /// Pages that are present, and whether they are the file's ([`Found::is_file`]).
+    /// Finds present pages, and reports whether they belong to the file ([`Found::is_file`]).
     pub(crate) fn scan_present(
         self,
         start: usize,
@@ -72,7 +72,7 @@ impl Pagemap {
         self.scan_for(start, end, found, [0, Self::PRESENT, 0, told])
     }
 
-    /// Pages with content of the program's own, present or in the kernel's swap.
+    /// Finds pages with content of the program, present or in the kernel's swap.
     pub(crate) fn scan_populated(
         self,
         start: usize,
@@ -82,15 +82,16 @@ impl Pagemap {
         self.scan_for(start, end, found, Self::POPULATED)
     }
 
-    /// The first of the pages that [`scan_populated`](Self::scan_populated) finds. It looks no
-    /// further, however many follow.
+    /// Returns the first page that [`scan_populated`](Self::scan_populated) finds. It stops there,
+    /// however many follow.
     pub(crate) fn first_populated(self, start: usize, end: usize) -> Result<Option<usize>, Errno> {
         let mut found = [Found::default(); 1];
         let (count, _) = self.scan_up_to(1, start, end, &mut found, Self::POPULATED)?;
         Ok((count > 0).then_some(found[0].start as usize))
     }
 
-    /// `which`: the categories that are inverted, wanted, of which one is wanted, and told.
+    /// Scans with the categories in `which`: inverted, required, alternatively required, and
+    /// reported.
     fn scan_for(
         self,
         start: usize,
@@ -102,7 +103,7 @@ impl Pagemap {
         self.scan_up_to(ALL, start, end, found, which)
     }
 
-    /// The same, until it has found that many pages.
+    /// Does the same, until it has found that many pages.
     fn scan_up_to(
         self,
         pages: u64,
@@ -133,21 +134,21 @@ impl Pagemap {
         Ok((count, argument[4] as usize))
     }
 
-    /// The page frames from `start` on; zero where there is none.
+    /// Reads the page frames from `start` on (zero where there is none); returns their number.
     pub(crate) fn frames(&self, start: usize, frames: &mut [u64]) -> usize {
         let count = sys::read_words_at(self.0, frames, (start / PAGE * 8) as u64).unwrap_or(0);
         frames[..count].iter_mut().for_each(|word| *word = Entry(*word).frame());
         count
     }
 
-    /// What is known of the pages from `start` on; returns of how many.
+    /// Reads the entries of the pages from `start` on; returns their number.
     pub(crate) fn entries(&self, start: usize, entries: &mut [Entry]) -> usize {
         // SAFETY: an entry is a word, and all words are entries.
         let words = unsafe { &mut *(std::ptr::from_mut(entries) as *mut [u64]) };
         sys::read_words_at(self.0, words, (start / PAGE * 8) as u64).unwrap_or(0)
     }
 
-    /// What is known of one page.
+    /// Returns the entry of one page.
     pub(crate) fn entry(&self, page: usize) -> Entry {
         let mut entry = [Entry(0)];
         self.entries(page, &mut entry);

@@ -1,16 +1,16 @@
-//! Which colors a page frame has.
+//! Colors of page frames.
 
 use memweir_core::preload::Order;
 
 use crate::choice::{Set, has};
 use crate::uffd::PAGE;
 
-/// Bank functions that are told apart: those of 4096 colors.
+/// Bank functions that can be distinguished: those of 4096 colors.
 const MASKS: usize = 12;
-/// Bank colors that can exist.
+/// Largest number of bank colors.
 pub(crate) const COLORS: usize = 1 << MASKS;
 
-/// Tells colors without touching memory outside itself.
+/// Computes colors without touching memory outside itself.
 #[derive(Clone, Copy)]
 pub(crate) struct Palette {
     offset: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Palette {
     banks: usize,
     cache: [u64; 32],
     caches: usize,
-    /// Cache colors that are in, if they matter.
+    /// Permitted cache colors, if they matter.
     cache_set: Option<[u64; 64]>,
 }
 
@@ -28,7 +28,7 @@ fn value(masks: &[u64], address: u64) -> usize {
 }
 
 impl Palette {
-    /// The colors of `order`; nothing if there are too many.
+    /// Returns the palette of `order`; `None` if there are too many colors.
     pub(crate) fn of(order: &Order) -> Option<Self> {
         let mut palette = Self {
             offset: order.coloring.offset(),
@@ -54,12 +54,12 @@ impl Palette {
         Some(palette)
     }
 
-    /// Whether a frame has a color of the set.
+    /// Returns true if a frame has a color of the set.
     pub(crate) fn is_of(&self, frame: u64, set: &Set) -> bool {
         self.color(frame).is_some_and(|color| has(set, color))
     }
 
-    /// The bank color of a frame; nothing if its cache color is out.
+    /// Returns the bank color of a frame; `None` if its cache color is not permitted.
     pub(crate) fn color(&self, frame: u64) -> Option<usize> {
         let address = frame * PAGE as u64;
         if let Some(set) = &self.cache_set {
@@ -71,7 +71,7 @@ impl Palette {
         Some(self.bank_color(frame))
     }
 
-    /// The bank color of a frame, whatever its cache color is.
+    /// Returns the bank color of a frame, for any cache color.
     pub(crate) fn bank_color(&self, frame: u64) -> usize {
         let address = frame * PAGE as u64;
         value(&self.bank[..self.banks], address.wrapping_sub(self.offset))

@@ -1,10 +1,10 @@
-//! Replacing functions of libc where they stand, and what every replacement needs.
+//! Replaces functions of libc in place, and provides what every replacement needs.
 //!
-//! A symbol that merely comes first (the usual way of a preload library) would not see malloc's
-//! own calls, nor those for thread stacks: inside libc they do not go through symbols. So the
-//! first bytes of the functions jump here, and what they did is done here. Nothing of the old code
-//! is run again, so nothing has to be moved or understood. Which functions, and what is done
-//! instead, is not here.
+//! A symbol that merely comes first (the usual way of a preload library) would miss malloc's own
+//! calls and those for thread stacks: inside libc they do not go through symbols. So the first
+//! bytes of the functions jump to the replacements, which do the work of the originals. No old code
+//! runs again, so none has to be moved or understood. The list of functions and their replacements
+//! is elsewhere.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::control;
 use crate::sys::{self, Errno, sys};
 
-/// Where libc keeps the end of the heap.
+/// Address of libc's variable with the end of the heap.
 static HEAP_END: AtomicPtr<usize> = AtomicPtr::new(ptr::null_mut());
 
 /// Bytes of the jump: `jmp *0(%rip)` and the address.
 const JUMP: usize = 14;
-/// `endbr64`, which some functions begin with.
+/// `endbr64`, the first instruction of some functions.
 const ENDBR: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 pub(crate) fn fail(errno: Errno) {
@@ -26,7 +26,7 @@ pub(crate) fn fail(errno: Errno) {
     unsafe { *libc::__errno_location() = errno.0 };
 }
 
-/// What a function returns that returns a number.
+/// Returns the result of a function that returns a number.
 pub(crate) fn done(result: Result<usize, Errno>) -> c_int {
     match result {
         Ok(value) => value as c_int,
@@ -37,7 +37,7 @@ pub(crate) fn done(result: Result<usize, Errno>) -> c_int {
     }
 }
 
-/// What a function returns that returns an address.
+/// Returns the result of a function that returns an address.
 pub(crate) fn address(result: Result<usize, Errno>) -> usize {
     result.unwrap_or_else(|errno| {
         fail(errno);
@@ -45,7 +45,7 @@ pub(crate) fn address(result: Result<usize, Errno>) -> usize {
     })
 }
 
-/// Runs `change` while the helper moves no page.
+/// Calls `change` while the helper moves no page.
 pub(crate) fn changing<T>(change: impl FnOnce() -> T) -> T {
     let entered = control::get().filter(|control| control.enter());
     let result = change();
@@ -55,8 +55,8 @@ pub(crate) fn changing<T>(change: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What libc's `brk` does: sets the end of the heap. Returns the end before and now, and whether
-/// it is where it was asked to be.
+/// Does the work of libc's `brk`: sets the end of the heap. Returns the end before and now, and
+/// zero if the end reached `address`, otherwise -1.
 pub(crate) fn set_heap_end(address: usize) -> (usize, usize, c_int) {
     let end = HEAP_END.load(Ordering::Relaxed);
     // SAFETY: asks for the end of the heap.
@@ -72,8 +72,8 @@ pub(crate) fn set_heap_end(address: usize) -> (usize, usize, c_int) {
     (before, now, 0)
 }
 
-/// Replaces the functions. To be called once, before the program has threads. What cannot be
-/// replaced is left alone.
+/// Replaces the functions. To be called once, before the program has threads. Functions that cannot
+/// be replaced are left alone.
 pub(crate) fn install(hooks: &[(&CStr, usize)]) {
     let Some(heap_end) = symbol(c"__curbrk") else { return };
     HEAP_END.store(heap_end as *mut usize, Ordering::Relaxed);
@@ -125,7 +125,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Bytes of the function, as its symbol says.
+/// Returns the bytes of the function, according to its symbol.
 fn size_of_function(function: usize) -> Option<usize> {
     const RTLD_DL_SYMENT: c_int = 1;
     let mut info = libc::Dl_info {

@@ -1,9 +1,9 @@
-//! The pool: pages of the asked colors, found by populating memory and looking at its frames.
+//! The pool: pages of the requested colors, found by populating memory and checking its frames.
 //!
-//! What does not fit is held until the search ends, or the kernel would hand out the same pages
-//! again. What fits moves on into the *lane*, a range in which it stands dense, so that the search
-//! area can be given back whole and the number of mappings stays the same. Where the kernel moves no
-//! pages it is recycled into the lane; see [`recycle`].
+//! Pages of other colors are held until the search ends; otherwise the kernel would return the same
+//! pages again. Pages of requested colors move on into the *lane*, a range that they fill densely,
+//! so that the search area can be released as a whole and the number of mappings stays the same. If
+//! the kernel cannot move pages, they are recycled into the lane; see [`recycle`].
 
 mod recycle;
 
@@ -16,11 +16,11 @@ use crate::palette::{COLORS, Palette};
 use crate::sys::{self, Errno};
 use crate::uffd::{PAGE, Uffd};
 
-/// Pages of one step of the search: about a millisecond, so that page faults wait no longer.
+/// Pages of one step of the search: about a millisecond, which bounds the wait of page faults.
 const STEP: usize = 512;
-/// Pages of a segment of the lane. A segment is filled from its start, and again when it is empty.
+/// Pages of a segment of the lane. A segment is filled from its start, and again once it is empty.
 const SEGMENT: usize = 1024;
-/// No slot.
+/// Marks a missing slot or color.
 const NONE: u32 = u32::MAX;
 
 /// A page of the lane, in the queue of its color.
@@ -30,11 +30,11 @@ struct Slot {
     next: u32,
     previous: u32,
     color: u32,
-    /// Whether it is in the pool: zero or one.
+    /// One if it is in the pool, otherwise zero.
     pooled: u32,
 }
 
-/// The pool. It lives in memory that is zero at first; see [`Pool::prepare`].
+/// The pool. Its memory is zero at first; see [`Pool::prepare`].
 #[repr(C)]
 pub(crate) struct Pool {
     delivery: Delivery,
@@ -46,7 +46,7 @@ pub(crate) struct Pool {
     used_in_segment: usize,
     /// Slots in use of each segment.
     in_use: [u32; 4096],
-    /// Colors that the pool has pages of.
+    /// Colors of which the pool has pages.
     stocked: Set,
     head: [u32; COLORS],
     tail: [u32; COLORS],
@@ -55,18 +55,18 @@ pub(crate) struct Pool {
     pub(crate) free: usize,
     /// Pages that the search holds.
     pub(crate) held: usize,
-    /// Color that was taken last.
+    /// Color that was last removed.
     turn: usize,
     raw: usize,
     raw_pages: usize,
     raw_used: usize,
     frames: [u64; STEP],
-    /// Colors of the frames; [`NONE`] for those that are not wanted.
+    /// Colors of the frames; [`NONE`] for those of other colors.
     colors: [u32; STEP],
 }
 
 impl Pool {
-    /// Makes the lane for up to `pages` pages.
+    /// Creates the lane for up to `pages` pages.
     pub(crate) fn prepare(
         &mut self,
         delivery: Delivery,
@@ -75,11 +75,11 @@ impl Pool {
         pages: usize,
     ) -> Result<(), Errno> {
         (self.delivery, self.uffd, self.pagemap) = (delivery, uffd.0, pagemap.0);
-        // Four times the room, so that a segment in which a few pages linger stops nothing.
+        // Four times the room, so that segments with a few lingering pages block nothing.
         self.segments = (pages * 4).div_ceil(SEGMENT).clamp(8, self.in_use.len());
         let (lane, both) = (self.segments * SEGMENT * PAGE, libc::PROT_READ | libc::PROT_WRITE);
         self.lane = reserve(lane, both, delivery)?;
-        // Who watches it is moved into; new pages come by page faults of its own.
+        // Pages are moved into watched memory; new pages come by page faults of its own.
         if delivery == Delivery::Move {
             uffd.register(self.lane, lane)?;
         }
@@ -92,7 +92,7 @@ impl Pool {
         Ok(())
     }
 
-    /// The ranges of lane and search area.
+    /// Returns the bounds of the lane and of the search area.
     pub(crate) fn ranges(&self) -> [usize; 4] {
         let lane = self.lane + self.segments * SEGMENT * PAGE;
         [self.lane, lane, self.raw, self.raw + self.raw_pages * PAGE]
@@ -103,7 +103,7 @@ impl Pool {
         unsafe { &mut *(self.slots as *mut Slot).add(slot as usize) }
     }
 
-    /// Puts a page at the end of the queue of its color.
+    /// Appends a page to the queue of its color.
     fn put(&mut self, slot: u32, color: usize) {
         let tail = self.tail[color];
         *self.slot(slot) = Slot { next: NONE, previous: tail, color: color as u32, pooled: 1 };
@@ -116,7 +116,7 @@ impl Pool {
         self.free += 1;
     }
 
-    /// Takes a page, wherever it is in its queue.
+    /// Removes a page from any position in its queue.
     fn remove(&mut self, slot: u32) {
         let Slot { next, previous, color, .. } = *self.slot(slot);
         let color = color as usize;
@@ -137,8 +137,8 @@ impl Pool {
         self.in_use[slot as usize / SEGMENT] -= 1;
     }
 
-    /// Takes a page out of the pool whose color is in `set`, the colors in turn; the caller moves
-    /// it away. Returns its address.
+    /// Removes a page whose color is in `set`, taking the colors in turn; the caller moves it away.
+    /// Returns its address.
     pub(crate) fn take(&mut self, set: &Set) -> Option<usize> {
         let color = next_common(set, &self.stocked, (self.turn + 1) % COLORS)?;
         let slot = self.head[color];
@@ -146,8 +146,8 @@ impl Pool {
         Some(self.lane + slot as usize * PAGE)
     }
 
-    /// Takes up to `wanted` pages that stand behind `page`, which was taken just now, so that all
-    /// can be moved at once. Returns how many.
+    /// Removes up to `wanted` pages that follow `page`, which was just removed, so that all can be
+    /// moved at once. Returns their number.
     pub(crate) fn take_behind(&mut self, page: usize, set: &Set, wanted: usize) -> usize {
         let first = (page - self.lane) / PAGE;
         let last = (first / SEGMENT + 1) * SEGMENT - 1;
@@ -163,12 +163,12 @@ impl Pool {
         taken
     }
 
-    /// The color of a page of the lane, also when it was taken.
+    /// Returns the color of a page of the lane, even if it was removed.
     pub(crate) fn color_of(&mut self, page: usize) -> usize {
         self.slot(((page - self.lane) / PAGE) as u32).color as usize
     }
 
-    /// Puts back pages that were taken and not moved away.
+    /// Returns pages to the pool that were removed and not moved away.
     pub(crate) fn put_back(&mut self, page: usize, count: usize) {
         let first = (page - self.lane) / PAGE;
         for slot in first..first + count {
@@ -178,17 +178,17 @@ impl Pool {
         }
     }
 
-    /// Gives up a page that was taken but not moved away.
+    /// Frees a page that was removed but not moved away.
     pub(crate) fn drop_page(&self, page: usize) {
         self.drop_pages(page, 1);
     }
 
-    /// Gives up pages that were taken together.
+    /// Frees pages that were removed together.
     pub(crate) fn drop_pages(&self, page: usize, count: usize) {
         give_back(page, count * PAGE);
     }
 
-    /// Looks at all pages of the pool again, which the kernel may have moved like any others.
+    /// Checks all pages of the pool again, which the kernel may have moved like any others.
     pub(crate) fn look_again(&mut self, palette: &Palette, set: &Set) {
         for first in (0..self.segments * SEGMENT).step_by(STEP) {
             if self.in_use[first / SEGMENT] == 0 {
@@ -202,7 +202,7 @@ impl Pool {
         }
     }
 
-    /// A page of the lane has this color now; [`NONE`] if nobody wants it.
+    /// Records the new color of a page of the lane; [`NONE`] if the color is not requested.
     fn recolor(&mut self, slot: u32, color: u32) {
         let before = *self.slot(slot);
         if before.pooled == 0 || before.color == color {
@@ -216,7 +216,7 @@ impl Pool {
         self.put(slot, color as usize);
     }
 
-    /// Consecutive free slots, at most `wanted`.
+    /// Reserves consecutive free slots, at most `wanted`; returns the first and their number.
     fn room(&mut self, wanted: usize) -> Option<(usize, usize)> {
         if self.used_in_segment == SEGMENT || self.in_use[self.segment] == 0 {
             let empty = |segment: &usize| self.in_use[*segment] == 0;
@@ -240,12 +240,12 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether a search is under way.
+    /// Returns true if a search is in progress.
     pub(crate) fn searching(&self) -> bool {
         self.raw != 0
     }
 
-    /// One step of the search. Returns false when it cannot go on.
+    /// Performs one step of the search. Returns false if it cannot continue.
     pub(crate) fn step(&mut self, palette: &Palette, set: &Set, counters: Counters) -> bool {
         let pages = STEP.min(self.raw_pages - self.raw_used);
         let begun = sys::cpu_micros();
@@ -271,7 +271,7 @@ impl Pool {
         true
     }
 
-    /// Finds the colors of pages; returns of how many.
+    /// Finds the colors of pages; returns the number of pages with known frames.
     fn look(&mut self, palette: &Palette, set: &Set, start: usize, pages: usize) -> usize {
         let known = Pagemap(self.pagemap).frames(start, &mut self.frames[..pages]);
         for (color, frame) in self.colors.iter_mut().zip(&self.frames[..known]) {
@@ -281,7 +281,7 @@ impl Pool {
         known
     }
 
-    /// Moves the wanted ones of `known` pages into the lane. False when the lane is full.
+    /// Moves the requested ones of `known` pages into the lane. Returns false if the lane is full.
     fn move_wanted(&mut self, start: usize, known: usize, counters: Counters) -> bool {
         let mut page = 0;
         while page < known {
@@ -294,7 +294,7 @@ impl Pool {
         true
     }
 
-    /// Moves a run of wanted pages into the lane. False when the lane is full.
+    /// Moves a run of requested pages into the lane. Returns false if the lane is full.
     fn gather(&mut self, start: usize, page: usize, run: usize, counters: Counters) -> bool {
         let mut done = 0;
         while done < run {
@@ -314,7 +314,7 @@ impl Pool {
         true
     }
 
-    /// Gives the pages that did not fit back to the kernel, some at a time; true when all are.
+    /// Frees pages of other colors, some at a time; returns true once all are freed.
     pub(crate) fn release(&mut self) -> bool {
         const AT_ONCE: usize = 8192;
         let pages = self.raw_used.min(AT_ONCE);
@@ -338,8 +338,8 @@ fn give_back(start: usize, length: usize) {
     let _ = sys::advise(start, length, sys::MADV_DONTNEED_LOCKED);
 }
 
-/// Private memory that children do not inherit, locked as it is touched if its pages are to be moved:
-/// the frame of a locked page is free only some time after the page is gone.
+/// Reserves private memory that children do not inherit. It is locked as it is touched if its pages
+/// will be moved: the frame of a locked page is free only some time after the page is gone.
 pub(crate) fn reserve(length: usize, protection: i32, delivery: Delivery) -> Result<usize, Errno> {
     let start = sys::map(length, protection, libc::MAP_PRIVATE | libc::MAP_NORESERVE)?;
     if delivery == Delivery::Move {
@@ -362,7 +362,7 @@ mod tests {
         set
     }
 
-    /// A pool whose first slots have these colors. Nothing is where its lane is.
+    /// Builds a pool whose first slots have these colors. There is no memory at its lane.
     fn pool(colors: &[usize]) -> Box<Pool> {
         // SAFETY: zero is valid for all fields, which are numbers.
         let mut pool = unsafe { Box::<Pool>::new_zeroed().assume_init() };
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(pool.free, 2);
         pool.put_back(page + 2 * PAGE, 2);
         assert_eq!((pool.free, pool.in_use[0]), (4, 4));
-        // What was put back comes last.
+        // Pages that were put back come last.
         let slots: Vec<_> = (0..3).map(|_| slot(pool.take(&set(&[1])))).collect();
         assert_eq!(slots, [Some(5), Some(2), None]);
         assert_eq!(slot(pool.take(&set(&[2]))), Some(3));

@@ -1,6 +1,6 @@
 //! System calls without libc. The helper shares the program's memory and with it the thread-local
-//! storage of the thread that started it, so it must never touch `errno` or anything else that libc
-//! or std keep there; and the hooks stand where libc's own calls stood.
+//! storage of the thread that started it, so it must never access `errno` or anything else that
+//! libc or std keep there; and the hooks replace libc's own calls.
 
 use std::arch::asm;
 use std::ffi::CStr;
@@ -14,10 +14,10 @@ pub(crate) struct Errno(pub(crate) i32);
 /// Calls the kernel.
 ///
 /// # Safety
-/// As the system call: what it does to memory must suit those who use that memory.
+/// As for the system call: its effect on memory must suit all users of that memory.
 pub(crate) unsafe fn call(number: i64, args: [usize; 6]) -> Result<usize, Errno> {
     let result: isize;
-    // SAFETY: the convention of x86-64: rcx and r11 are lost, memory may change.
+    // SAFETY: the convention of x86-64: rcx and r11 are overwritten, memory may change.
     unsafe {
         asm!(
             "syscall",
@@ -47,8 +47,8 @@ pub(crate) use sys;
 /// and ends without a signal to its parent, so that `wait` does not see it.
 ///
 /// # Safety
-/// `stack_end` must be the 16-byte aligned end of memory that nobody else uses; `run` must not
-/// return, nor touch thread-local storage.
+/// `stack_end` must be the 16-byte aligned end of memory with no other user; `run` must not return,
+/// nor touch thread-local storage.
 pub(crate) unsafe fn spawn_sharing(
     stack_end: usize,
     run: extern "C" fn(usize) -> !,
@@ -76,7 +76,7 @@ pub(crate) unsafe fn spawn_sharing(
     if result < 0 { Err(Errno(-result as i32)) } else { Ok(result as i32) }
 }
 
-/// Memory of this process that nobody has, to be shared with no other process.
+/// Maps anonymous memory at a free address, not to be shared with another process.
 pub(crate) fn map(length: usize, protection: i32, flags: i32) -> Result<usize, Errno> {
     // SAFETY: without MAP_FIXED the kernel takes free addresses.
     unsafe {
@@ -115,7 +115,7 @@ pub(crate) fn read_words_at(fd: i32, words: &mut [u64], offset: u64) -> Result<u
 
 /// Advice that libc does not declare for every target: pages are not needed soon.
 pub(crate) const MADV_COLD: i32 = 20;
-/// Pages are to be reclaimed now.
+/// Reclaims pages now.
 pub(crate) const MADV_PAGEOUT: i32 = 21;
 /// Provides pages as writes would.
 pub(crate) const MADV_POPULATE_WRITE: i32 = 23;
@@ -140,7 +140,7 @@ pub(crate) fn lock_on_fault(address: usize, length: usize) -> Result<(), Errno> 
     unsafe { sys!(libc::SYS_mlock2, address, length, MLOCK_ONFAULT) }.map(drop)
 }
 
-/// Ends what [`lock_on_fault`] began.
+/// Undoes [`lock_on_fault`].
 pub(crate) fn unlock(address: usize, length: usize) -> Result<(), Errno> {
     // SAFETY: unlocking changes no memory.
     unsafe { sys!(libc::SYS_munlock, address, length) }.map(drop)
@@ -152,11 +152,12 @@ pub(crate) fn unmap(address: usize, length: usize) {
 }
 
 pub(crate) fn process_id() -> i32 {
-    // SAFETY: asks for a number.
+    // SAFETY: only returns a number.
     unsafe { sys!(libc::SYS_getpid) }.map_or(0, |id| id as i32)
 }
 
-/// When this process started, in clock ticks since boot; zero where `/proc` does not say.
+/// Returns the start time of this process, in clock ticks since boot; zero if `/proc` does not
+/// tell.
 pub(crate) fn start_time() -> u64 {
     let Ok(fd) = open(c"/proc/self/stat", libc::O_RDONLY) else { return 0 };
     let mut line = [0; 1024];
@@ -166,21 +167,21 @@ pub(crate) fn start_time() -> u64 {
 }
 
 pub(crate) fn thread_id() -> i32 {
-    // SAFETY: asks for a number.
+    // SAFETY: only returns a number.
     unsafe { sys!(libc::SYS_gettid) }.map_or(0, |id| id as i32)
 }
 
-/// Microseconds of a clock that only goes forward.
+/// Returns the microseconds of a monotonic clock.
 pub(crate) fn micros() -> u64 {
     nanos() / 1000
 }
 
-/// Nanoseconds of the same clock.
+/// Returns the nanoseconds of the same clock.
 pub(crate) fn nanos() -> u64 {
     clock(libc::CLOCK_MONOTONIC)
 }
 
-/// Microseconds of CPU time of this thread.
+/// Returns the microseconds of CPU time of this thread.
 pub(crate) fn cpu_micros() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID) / 1000
 }

@@ -16,20 +16,20 @@ const MOVE: usize = ioctl(5, 40);
 const WRITEPROTECT: usize = ioctl(6, 24);
 const POISON: usize = ioctl(8, 32);
 
-/// Mode of registration: accesses to pages that are not there.
+/// Mode of registration: accesses to missing pages.
 pub(crate) const MISSING: u64 = 1;
 /// Mode of registration: writes to protected pages.
 pub(crate) const WRITES: u64 = 2;
 /// Mode of registration: accesses to pages that are in the file and not mapped.
 pub(crate) const MINOR: u64 = 4;
 
-/// Tells of forks, before the child runs.
+/// Reports forks, before the child runs.
 pub(crate) const FEATURE_FORK: u64 = 1 << 1;
-/// Tells of accesses to pages that are in the file and not mapped.
+/// Reports accesses to pages that are in the file and not mapped.
 pub(crate) const FEATURE_MINOR_SHMEM: u64 = 1 << 10;
 /// Protects pages of shared memory files.
 pub(crate) const FEATURE_WRITES_SHMEM: u64 = 1 << 12;
-/// Protects pages that are not there.
+/// Protects missing pages.
 pub(crate) const FEATURE_WRITES_UNPOPULATED: u64 = 1 << 13;
 
 const FEATURE_THREAD_ID: u64 = 1 << 8;
@@ -41,11 +41,11 @@ const fn ioctl(number: usize, size: usize) -> usize {
     (3 << 30) | (size << 16) | (0xaa << 8) | number
 }
 
-/// The start and length that a program registers with a userfaultfd of its own, if that is what its
-/// `ioctl` asks for.
+/// Returns the start and length that a program registers with its own userfaultfd, if its `ioctl`
+/// does that.
 ///
 /// # Safety
-/// `argument` is what the program passes with `request`.
+/// `argument` must be the argument that the program passes with `request`.
 pub(crate) unsafe fn registered(request: usize, argument: *const u64) -> Option<(usize, usize)> {
     if request != REGISTER || argument.is_null() {
         return None;
@@ -54,7 +54,7 @@ pub(crate) unsafe fn registered(request: usize, argument: *const u64) -> Option<
     unsafe { Some((*argument as usize, *argument.add(1) as usize)) }
 }
 
-/// A page fault, as the kernel tells it.
+/// A page fault as the kernel reports it.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Message {
@@ -71,7 +71,7 @@ impl Message {
     pub(crate) const FAULT: u8 = 0x12;
     /// The event of a fork; [`flags`](Self::flags) hold the child's descriptor.
     pub(crate) const FORK: u8 = 0x13;
-    /// It was one to a protected page.
+    /// Flag of a fault on a protected page.
     pub(crate) const FLAG_PROTECTED: u64 = 2;
 }
 
@@ -80,14 +80,16 @@ impl Message {
 pub(crate) struct Uffd(pub(crate) i32);
 
 impl Uffd {
-    /// Opens one with what the helper needs; tells whether the kernel can move pages.
+    /// Opens a userfaultfd with the features that the helper needs; returns whether the kernel can
+    /// move pages.
     pub(crate) fn open() -> Result<(Self, bool), Errno> {
         let create = || {
             // SAFETY: makes a descriptor.
             let fd = unsafe { sys!(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) };
             fd.map(|fd| Self(fd as i32))
         };
-        // A descriptor can be asked once, and refuses features that it does not have.
+        // A descriptor accepts one request for features, and refuses features that it does not
+        // have.
         let asked = create()?;
         let mut api = [UFFD_API, 0, 0];
         let known = asked.ioctl(API, &mut api).map(|()| api[1]);
@@ -99,7 +101,7 @@ impl Uffd {
         Ok((uffd, known & FEATURE_MOVE != 0))
     }
 
-    /// Opens one with exactly these features.
+    /// Opens a userfaultfd with exactly these features.
     pub(crate) fn open_with(features: u64) -> Result<Self, Errno> {
         // SAFETY: makes a descriptor.
         let fd = unsafe { sys!(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) }?;
@@ -109,16 +111,16 @@ impl Uffd {
     }
 
     fn ioctl<const N: usize>(self, request: usize, words: &mut [u64; N]) -> Result<(), Errno> {
-        // SAFETY: the size of the array is the size that the request's number names.
+        // SAFETY: the size of the array is the size that the request's number encodes.
         unsafe { sys!(libc::SYS_ioctl, self.0, request, words.as_mut_ptr()) }.map(drop)
     }
 
-    /// Asks for the faults on missing pages of the range.
+    /// Registers for faults on missing pages of the range.
     pub(crate) fn register(self, start: usize, length: usize) -> Result<(), Errno> {
         self.ioctl(REGISTER, &mut [start as u64, length as u64, 1, 0])
     }
 
-    /// Asks for faults of these modes ([`MISSING`], [`WRITES`], [`MINOR`]).
+    /// Registers for faults of these modes ([`MISSING`], [`WRITES`], [`MINOR`]).
     pub(crate) fn register_for(self, start: usize, length: usize, modes: u64) -> Result<(), Errno> {
         self.ioctl(REGISTER, &mut [start as u64, length as u64, modes, 0])
     }
@@ -128,7 +130,7 @@ impl Uffd {
         self.ioctl(WRITEPROTECT, &mut [start as u64, length as u64, 1])
     }
 
-    /// Lets them go on.
+    /// Lets writes to the range continue.
     pub(crate) fn unprotect(self, start: usize, length: usize) -> Result<(), Errno> {
         self.ioctl(WRITEPROTECT, &mut [start as u64, length as u64, 0])
     }
@@ -147,12 +149,12 @@ impl Uffd {
         self.transfer(MOVE, to, from, length)
     }
 
-    /// Gives a page with the content of `from`.
+    /// Provides a page with the content of `from`.
     pub(crate) fn copy(self, to: usize, from: usize) -> Result<(), Errno> {
         self.transfer(COPY, to, from, PAGE).map(drop).map_err(|(_, errno)| errno)
     }
 
-    /// Gives pages with the content of those at `from`; returns the bytes that were given.
+    /// Provides pages with the content of those at `from`; returns the bytes that were provided.
     pub(crate) fn copy_all(
         self,
         to: usize,
@@ -162,7 +164,7 @@ impl Uffd {
         self.transfer(COPY, to, from, length)
     }
 
-    /// What moving and copying have in common: how far it came is told in the last word.
+    /// Moves or copies; on an error, the last word holds the bytes that were transferred.
     fn transfer(
         self,
         request: usize,
@@ -177,7 +179,7 @@ impl Uffd {
         }
     }
 
-    /// Gives the shared page of zeros.
+    /// Provides the shared page of zeros.
     pub(crate) fn zero(self, to: usize) -> Result<(), Errno> {
         self.ioctl(ZEROPAGE, &mut [to as u64, PAGE as u64, 0, 0])
     }
@@ -187,7 +189,7 @@ impl Uffd {
         self.ioctl(POISON, &mut [page as u64, PAGE as u64, 0, 0])
     }
 
-    /// Lets who waits for the range look again.
+    /// Wakes the threads that wait for the range, so that they retry.
     pub(crate) fn wake_range(self, start: usize, length: usize) {
         let _ = self.ioctl(WAKE, &mut [start as u64, length as u64]);
     }
@@ -196,7 +198,7 @@ impl Uffd {
         let _ = self.ioctl(WAKE, &mut [page as u64, PAGE as u64]);
     }
 
-    /// Reads the faults that wait.
+    /// Reads the pending messages.
     pub(crate) fn read(self, messages: &mut [Message]) -> usize {
         let size = size_of::<Message>();
         // SAFETY: the kernel writes messages into the buffer.
@@ -206,13 +208,13 @@ impl Uffd {
     }
 }
 
-/// Copies a page, without libc: its `memcpy` reads a variable of libc's, which may lie in the very
+/// Copies a page without libc: its `memcpy` reads a variable of libc, which may lie in the very
 /// page that is away while it is copied.
 ///
 /// # Safety
-/// Both pages must be present and nobody else's.
+/// Both pages must be present, and no other code may use them.
 pub(crate) unsafe fn copy_page(to: usize, from: usize) {
-    // SAFETY: as the caller says of both pages.
+    // SAFETY: guaranteed by the caller for both pages.
     unsafe {
         std::arch::asm!(
             "rep movsq",

@@ -1,7 +1,7 @@
 //! Programs under the pager, for real: this file starts itself again as the program, with the
 //! library and an order in its environment.
 //!
-//! `MEMWEIR_STRESS_EVICTIONS` makes the stress tests go on until so many pages were evicted.
+//! `MEMWEIR_STRESS_EVICTIONS` makes the stress tests continue until this many pages were evicted.
 
 #[path = "paged/budget.rs"]
 mod budget;
@@ -28,11 +28,11 @@ use memweir_core::preload::page::{
     PageOrder, Slowdown, UnpagedPrograms, WhenFull,
 };
 
-/// Names what the program does.
+/// Names the work of the program.
 const WORK: &str = "MEMWEIR_TEST_WORK";
 const MIB: u64 = 1 << 20;
 
-/// What a program can do, by name.
+/// The works of a program, by name.
 const WORKS: &[(&str, fn())] = &[
     ("stress", stress::program),
     ("stress-wide", stress::wide),
@@ -68,13 +68,13 @@ fn order(dram: u64) -> PageOrder {
 /// Keeps the programs of other tests away from those of a test that they would disturb.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// Runs the work as a paged program; its output and what was counted.
+/// Runs the work as a paged program; returns its output and the counters.
 fn run(work: &str, order: PageOrder) -> (Output, PageCounters) {
     let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     run_now(work, order)
 }
 
-/// The same for a test that holds [`MACHINE`] itself.
+/// Does the same for a test that holds [`MACHINE`] itself.
 fn run_now(work: &str, mut order: PageOrder) -> (Output, PageCounters) {
     let counters = tempfile::NamedTempFile::new_in("/dev/shm").expect("/dev/shm");
     counters.as_file().set_len(PAGE_COUNTERS_BYTES as u64).expect("room in /dev/shm");
@@ -85,7 +85,7 @@ fn run_now(work: &str, mut order: PageOrder) -> (Output, PageCounters) {
         .output()
         .expect("this program");
     let read = || PageCounters::of(&std::fs::read(counters.path()).expect("counters"));
-    // The helpers count on for a moment when the programs have ended.
+    // The helpers count for a moment after the programs have ended.
     let begun = Instant::now();
     while read().processes().count() > 0 && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(10));
@@ -105,10 +105,10 @@ fn library() -> PathBuf {
     executable.with_file_name("libmemweir_preload.so")
 }
 
-/// Seconds after which a program that waits for something that never comes is ended.
+/// Seconds after which a program that hangs is ended.
 const PATIENCE: u32 = 600;
 
-/// Whether programs can be paged here; says so if not.
+/// Returns true if programs can be paged here; otherwise prints the reason.
 fn possible() -> bool {
     // SAFETY: asks for a descriptor.
     let file = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) };
@@ -128,7 +128,7 @@ fn succeeds(output: &Output) {
     assert!(output.status.success(), "{}\n{text}\n{errors}", output.status);
 }
 
-/// Runs the work, which has to succeed although some of its pages were evicted; what was counted.
+/// Runs the work, which must succeed although some of its pages were evicted; returns the counters.
 fn evicted(work: &str, order: PageOrder) -> PageCounters {
     let (output, counters) = run(work, order);
     succeeds(&output);
@@ -136,7 +136,7 @@ fn evicted(work: &str, order: PageOrder) -> PageCounters {
     counters
 }
 
-/// Runs a stress, which has to lose nothing in as many evictions as it takes; what was counted.
+/// Runs a stress, which must lose nothing in as many evictions as it takes; returns the counters.
 fn stressed(work: &str, order: PageOrder) -> PageCounters {
     let counters = evicted(work, order);
     let evictions = counters.get(PageCounter::Evictions);
@@ -179,7 +179,7 @@ fn no_write_is_lost_where_reads_copy() {
     }
     let copying = PageOrder { direct_read: DirectRead::Copy, ..order(stress::BUDGET) };
     let counters = stressed("stress", copying);
-    // Between mapping the file and watching the mapping, what another thread reads is read in place.
+    // Between mapping the file and watching the mapping, reads of another thread are direct reads.
     assert!(counters.get(PageCounter::DirectReads) * 100 < counters.copies_in());
 }
 
@@ -189,13 +189,13 @@ fn no_write_is_lost_where_files_have_huge_pages() {
         return;
     }
     let mount = mount_of_huge_pages().expect("a tmpfs of huge pages");
-    // Nobody else can name it.
+    // No other process can name it.
     let path = format!("/proc/{}/fd/{}", std::process::id(), mount.as_raw_fd());
     let nvm = NvmPlace::File { path: path.into() };
     stressed("stress", PageOrder { nvm, ..order(stress::BUDGET) });
 }
 
-/// A tmpfs that makes huge pages of what is written at once, which ends with the descriptor.
+/// Mounts a tmpfs that makes huge pages of large writes; it ends with the descriptor.
 fn mount_of_huge_pages() -> std::io::Result<OwnedFd> {
     const SET_STRING: libc::c_uint = 1;
     const CREATE: libc::c_uint = 6;
@@ -236,7 +236,7 @@ fn what_fits_is_left_alone() {
     let seconds = begun.elapsed().as_secs_f64();
     succeeds(&output);
     assert_eq!(counters.get(PageCounter::Processes), 1);
-    // Twenty a second, and as often as memory is added.
+    // Twenty checks a second, and one for each growth of memory.
     let looks = counters.get(PageCounter::Looks);
     assert!((looks as f64) < 50.0 + 25.0 * seconds, "{looks} looks in {seconds} s");
     assert_eq!(counters.get(PageCounter::ConvertedBytes), 0);
@@ -296,7 +296,7 @@ fn nvm_that_is_full_is_left_so() {
     let (output, counters) = run("fill", small);
     succeeds(&output);
     assert!(counters.get(PageCounter::NvmFull) > 0);
-    // Faults put pages there for a moment that no eviction did.
+    // Faults put pages there for a moment that were not evicted.
     let peak = counters.get(PageCounter::NvmPeakBytes);
     assert!(peak <= 12 * MIB, "{peak} bytes in NVM");
 }

@@ -1,9 +1,9 @@
-//! The part of QEMU's plugin interface that is used, looked up at load time.
+//! The part of QEMU's plugin interface that this plugin uses, looked up at load time.
 //!
 //! The emulator exports the functions; nothing is linked against them, so that the same library
 //! loads into every version and the tests of this crate link without an emulator.
 //!
-//! Versions, as QEMU's `include/qemu/qemu-plugin.h` has them:
+//! Versions, according to QEMU's `include/qemu/qemu-plugin.h`:
 //!
 //! | QEMU | interface | accepts plugins for | here |
 //! |---|---|---|---|
@@ -11,7 +11,7 @@
 //! | 9.0 and later | 2 and later | 2 and later | by the headers, not tried |
 //!
 //! Version 2 dropped inline additions to a fixed address; every block then calls back. Version 3
-//! changed `insn_data`, which is then left alone.
+//! changed `insn_data`, which is not used from there on.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -30,7 +30,7 @@ pub(crate) struct Instruction {
     _opaque: [u8; 0],
 }
 
-/// What the emulator says of itself, as far as it is read.
+/// The part of the emulator's self-description that is read.
 #[repr(C)]
 pub struct Info {
     pub(crate) target_name: *const c_char,
@@ -63,20 +63,20 @@ type ExecuteInline = unsafe extern "C" fn(*mut Block, c_int, *mut c_void, u64);
 type InstructionBytes = unsafe extern "C" fn(*const Instruction) -> *const u8;
 
 fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: `name` is a C string; looking a symbol up has no other precondition.
+    // SAFETY: `name` is a C string; a symbol lookup has no other precondition.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then_some(address)
 }
 
-/// What is added to an address of the program to have it in this process. The emulator exports
-/// the variable, though not as a part of the plugin interface; for a 64-bit program on a 64-bit
-/// machine it is zero, unless the user asks for another.
+/// Returns the offset from an address of the program to its address in this process. The emulator
+/// exports the variable, though not as a part of the plugin interface; for a 64-bit program on a
+/// 64-bit machine it is zero, unless the user sets another.
 pub(crate) fn guest_base() -> u64 {
     // SAFETY: QEMU's `uintptr_t guest_base`, set before the first instruction and constant then.
     symbol(c"guest_base").map_or(0, |address| unsafe { *address.cast::<u64>() })
 }
 
-/// Whether the emulator still has version 1 of the interface.
+/// Returns true if the emulator still has version 1 of the interface.
 pub(crate) fn has_version_one() -> bool {
     symbol(c"qemu_plugin_register_vcpu_tb_exec_inline").is_some()
 }
@@ -151,12 +151,12 @@ functions! {
     text_end = c"qemu_plugin_end_code": fn() -> u64;
 }
 
-/// A memory callback's `info` has its load and store bits here in all known versions; the
-/// interface does not say so, hence [`store_bit_is_known`].
+/// Position of the store bit in a memory callback's `info` in all known versions, after the load
+/// bit; the interface does not guarantee it, hence [`store_bit_is_known`].
 pub(crate) const STORE_BIT: u32 = 17;
 
-/// Asks the emulator whether [`STORE_BIT`] means what it is taken for, so that the callback of
-/// every access need not.
+/// Verifies with the emulator that [`STORE_BIT`] has the assumed meaning, so that the callbacks of
+/// accesses need not call it.
 pub(crate) fn store_bit_is_known(api: &Api) -> bool {
     let (load, store) = (1 << (STORE_BIT - 1), 1 << STORE_BIT);
     // SAFETY: a pure function of its argument.

@@ -1,10 +1,10 @@
-//! Programs that the job executes: they too must run in the emulator, which would start them
+//! Programs that the job executes: they must run in the emulator, too, which would start them
 //! natively.
 //!
 //! Before the emulator performs `execve`, this replaces the process by another emulator with the
 //! same plugin, provided that the target can run there. Otherwise nothing happens here and the
-//! program's own system call goes on, with its own result. So it does where the target is
-//! set-user-ID or set-group-ID, because an emulator would not get those rights.
+//! program's own system call continues, with its own result. This includes set-user-ID and
+//! set-group-ID targets, because an emulator would not get those rights.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::fs::File;
@@ -20,20 +20,20 @@ use crate::api;
 /// Interpreters of interpreters that the kernel follows.
 const SCRIPT_DEPTH: usize = 5;
 
-/// Longest argument list that is copied, the kernel's own limit for one string times many.
+/// Longest argument list that is copied: the kernel's own limit for one string times many.
 const MAX_STRINGS: usize = 1 << 20;
 
-/// This emulator, as it can be started again.
+/// The command line that starts this emulator again.
 pub(crate) struct Emulator {
     command: EmulatorCommand,
     /// Working directory at the start, against which the emulator resolves the program's path.
     origin: PathBuf,
 }
 
-/// What came of an exec.
+/// Result of an exec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The call will fail by itself, or another emulator could not be started.
+    /// The call will fail on its own, or another emulator could not be started.
     Failing,
     /// The target exists but cannot be emulated: it will run natively.
     Native,
@@ -46,7 +46,7 @@ impl Outcome {
 }
 
 impl Emulator {
-    /// The running emulator and the library that this code is in.
+    /// Returns the running emulator and the library that contains this code.
     pub(crate) fn this(page: &CStr, llc: &CStr, gate: Option<GateOption>) -> io::Result<Self> {
         let emulator = std::fs::read_link("/proc/self/exe")?;
         Ok(Self {
@@ -63,7 +63,7 @@ impl Emulator {
 
     /// Replaces the process. Returns only if that was not possible.
     ///
-    /// The addresses are the program's own; nothing is assumed of them.
+    /// The addresses are the program's own and need not be valid.
     pub(crate) fn execute(
         &self,
         directory: c_int,
@@ -89,7 +89,7 @@ impl Emulator {
         }
     }
 
-    /// The path that another process would use for the same file.
+    /// Returns the path that another process would use for the same file.
     fn resolve(
         &self,
         directory: c_int,
@@ -132,18 +132,18 @@ impl Emulator {
     }
 }
 
-/// A path for an open file that still works after exec. A file without a name is kept open.
+/// Returns a path for an open file that still works after exec. A file without a name is kept open.
 fn open_file(number: c_int) -> Option<Vec<u8>> {
     let link = std::fs::read_link(format!("/proc/self/fd/{number}")).ok()?;
     if link.is_absolute() && link.is_file() {
         return Some(link.into_os_string().as_bytes().to_vec());
     }
-    // SAFETY: duplicates a descriptor (the copy is inherited over exec); a wrong number is an error.
+    // SAFETY: duplicates a descriptor (exec inherits the copy); a wrong number is an error.
     let copy = unsafe { libc::fcntl(number, libc::F_DUPFD, 3) };
     (copy >= 0).then(|| format!("/proc/self/fd/{copy}").into_bytes())
 }
 
-/// Follows scripts to the program that really runs.
+/// Follows scripts to the program that finally runs.
 fn target(mut path: Vec<u8>, mut argv: Vec<Vec<u8>>) -> Result<(Vec<u8>, Vec<Vec<u8>>), Outcome> {
     for _ in 0..SCRIPT_DEPTH {
         let head = head(Path::new(OsStr::from_bytes(&path)))?;
@@ -160,10 +160,10 @@ fn target(mut path: Vec<u8>, mut argv: Vec<Vec<u8>>) -> Result<(Vec<u8>, Vec<Vec
     Err(Outcome::Failing)
 }
 
-/// The first bytes of a program that this process may execute.
+/// Returns the first bytes of a program that this process may execute.
 fn head(path: &Path) -> Result<Vec<u8>, Outcome> {
     let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Outcome::Failing)?;
-    // SAFETY: a C string and a plain question.
+    // SAFETY: a C string, and a call that changes nothing.
     let allowed =
         unsafe { libc::faccessat(libc::AT_FDCWD, c_path.as_ptr(), libc::X_OK, libc::AT_EACCESS) };
     // A program that may be executed but not read cannot be emulated either.
@@ -187,7 +187,7 @@ fn c_strings(strings: Vec<Vec<u8>>) -> Option<Vec<CString>> {
     strings.into_iter().map(|s| CString::new(s).ok()).collect()
 }
 
-/// The file of this library.
+/// Returns the path of this library's file.
 fn own_path() -> io::Result<Vec<u8>> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: the address is that of a function here, and `info` is large enough.
@@ -204,7 +204,7 @@ fn own_path() -> io::Result<Vec<u8>> {
     Ok(path.into_os_string().as_bytes().to_vec())
 }
 
-/// Reads the program's memory; none where it is not readable, as the system call would find too.
+/// Reads the program's memory; `None` where it is not readable, as the system call would find too.
 fn read(address: u64, buffer: &mut [u8]) -> Option<usize> {
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let remote = libc::iovec {
@@ -217,12 +217,12 @@ fn read(address: u64, buffer: &mut [u8]) -> Option<usize> {
     usize::try_from(got).ok().filter(|got| *got > 0)
 }
 
-/// A C string of the program.
+/// Reads a C string of the program.
 fn string(mut address: u64) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     let mut page = [0; 4096];
     while text.len() < MAX_STRINGS {
-        // Never across a page border: the next page may not be there.
+        // Never across a page boundary: the next page may not exist.
         let room = 4096 - (address % 4096) as usize;
         let got = read(address, &mut page[..room])?;
         match page[..got].iter().position(|byte| *byte == 0) {
@@ -237,7 +237,7 @@ fn string(mut address: u64) -> Option<Vec<u8>> {
     None
 }
 
-/// An array of C strings of the program; a null array is an empty one, as in Linux.
+/// Reads an array of C strings of the program; a null array is an empty one, as in Linux.
 fn strings(mut address: u64) -> Option<Vec<Vec<u8>>> {
     let mut list = Vec::new();
     while address != 0 && list.len() < MAX_STRINGS {

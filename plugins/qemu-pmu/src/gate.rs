@@ -1,13 +1,14 @@
 //! Virtual time: a thread of the program runs only while the coordinator of an emulation gives it
 //! the turn (`memweir_core::softpmu::gate`).
 //!
-//! A thread parks in one of two places: in a callback of translated code when it has used its turn
-//! up, or in the callback at the end of a system call in which it has lost it. In the second place
-//! the emulator does not take it for running; in the first it does, so that another thread which
-//! needs the process for itself (a fork, the end of the process) waits for it. The coordinator
-//! notices that and *nudges* the parked thread, which runs to where the emulator stops it.
+//! A thread parks in one of two places: in a callback of translated code when it has used up its
+//! turn, or in the callback at the end of a system call in which it has lost its turn. In the
+//! second place the emulator does not count it as running. In the first it does, so that another
+//! thread which needs the process for itself (a fork, the end of the process) waits for it. The
+//! coordinator notices that and *nudges* the parked thread, which then runs to the point where the
+//! emulator stops it.
 //!
-//! If the coordinator dies, parked threads notice within [`WATCH`] and everything runs on freely.
+//! If the coordinator dies, parked threads notice within [`WATCH`], and everything runs freely.
 
 mod host;
 mod memory;
@@ -28,16 +29,16 @@ use crate::gate::host::{Woken, host_state, own_tid, start_of, wait, wake};
 use crate::mapping::map;
 use crate::model::vcpu::Events;
 
-/// How often a parked thread looks whether the coordinator lives.
+/// Interval at which a parked thread checks that the coordinator lives.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// How often a thread looks whether the one that it has made and waits for lives.
+/// Interval at which a thread checks that a new thread for which it waits lives.
 const BIRTH_WATCH: Duration = Duration::from_millis(20);
 
-/// How often a thread that is about to come to the gate is looked at.
+/// Interval at which a thread that is about to reach the gate is checked.
 const SETTLING: Duration = Duration::from_micros(100);
 
-/// No thread.
+/// Marks the absence of a thread.
 const NOBODY: usize = usize::MAX;
 
 /// The gate of this process.
@@ -45,31 +46,31 @@ pub(crate) struct Gate {
     page: &'static GatePage,
     job: u32,
     costs: Costs,
-    /// The record of the process or thread that is being made: by one thread at a time, that
-    /// which has the turn.
+    /// The record of the process or thread that is being created: by one thread at a time, the one
+    /// that has the turn.
     newborn: AtomicUsize,
 }
 
-/// What a vCPU knows of its turn.
+/// State of a vCPU's turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    /// Absent where no record was left, and without virtual time.
+    /// Absent without virtual time, or if no record was free.
     record: Option<&'static ThreadRecord>,
     /// Progress at the start of the turn.
     start: u64,
-    /// System calls so far, and the one that it is in.
+    /// System calls so far, and the current one.
     calls: u32,
     call: time::Call,
 }
 
 impl Turn {
-    /// The same for each entry of a table of which one is in use.
+    /// Returns the turn for each entry of a table, of which one is in use.
     pub(crate) fn in_child(&self) -> Self {
         Self { record: self.record, ..Self::default() }
     }
 }
 
-/// What a thread has done since it was last charged.
+/// Work of a thread since it was last charged.
 pub(crate) struct Work {
     pub(crate) instructions: u64,
     pub(crate) events: Events,
@@ -93,8 +94,8 @@ impl Gate {
         &self.page.header
     }
 
-    /// The turn of the first thread of a program: the one that this thread had before `exec`, or a
-    /// new one.
+    /// Returns the turn of the first thread of a program: the one that this thread had before
+    /// `exec`, or a new one.
     pub(crate) fn first(&self, slot: u64) -> Turn {
         let (pid, tid) = (std::process::id(), own_tid());
         let before =
@@ -121,7 +122,7 @@ impl Gate {
         }
     }
 
-    /// The turn of a further thread of this process, made by the thread that starts it.
+    /// Creates the turn of a further thread of this process, in the thread that starts it.
     pub(crate) fn further(&self, slot: u64) -> Turn {
         let turn = self.bear();
         if let Some(record) = turn.record {
@@ -140,12 +141,12 @@ impl Gate {
         Turn { record: number.map(|number| &self.page.threads[number]), ..Turn::default() }
     }
 
-    /// Before a fork, in the parent: the child's record is made in the order of the turns.
+    /// Creates the child's record before a fork, in the parent and thus in the order of the turns.
     pub(crate) fn before_fork(&self) {
         self.bear();
     }
 
-    /// After a fork, in the child: the turn of its only thread.
+    /// Returns the turn of the child's only thread after a fork.
     pub(crate) fn after_fork(&self, slot: u64) -> Turn {
         let record = self.page.threads.get(self.newborn.swap(NOBODY, Relaxed));
         if let Some(record) = record {
@@ -156,8 +157,8 @@ impl Gate {
         Turn { record, ..Turn::default() }
     }
 
-    /// A fork or a new thread has succeeded: waits until what was born is at the gate, so that it
-    /// finds everything as it is now.
+    /// After a successful fork or thread creation, waits until the new thread is at the gate, so
+    /// that it finds everything as it is now.
     fn await_newborn(&self, tid: i64) {
         let Some(record) = self.page.threads.get(self.newborn.swap(NOBODY, Relaxed)) else {
             return;
@@ -170,7 +171,7 @@ impl Gate {
         }
     }
 
-    /// A fork or a new thread has failed: nobody will come to its record.
+    /// After a failed fork or thread creation, frees the record, which no thread will use.
     fn stillborn(&self) {
         let record = self.page.threads.get(self.newborn.swap(NOBODY, Relaxed));
         if let Some(record) = record
@@ -180,7 +181,7 @@ impl Gate {
         }
     }
 
-    /// Charges a thread for what it has done.
+    /// Charges a thread for its work.
     pub(crate) fn charge(&self, turn: &Turn, work: &Work) {
         let (Some(record), Costs { instruction, l1_miss, l2_miss, read }) =
             (turn.record, self.costs)
@@ -198,8 +199,8 @@ impl Gate {
         add(&record.stalled, stalled);
     }
 
-    /// Parks a thread whose turn is over until it has another. Instructions that it may execute
-    /// before it asks again, and whether its private caches are cold.
+    /// Parks a thread whose turn is over until it has another. Returns the instructions that it may
+    /// execute before it checks again, and whether its private caches are cold.
     pub(crate) fn check(&self, turn: &mut Turn) -> (u32, Caches) {
         let Some(record) = turn.record else { return (u32::MAX, Caches::Warm) };
         loop {
@@ -248,7 +249,7 @@ impl Gate {
         Parted::Called
     }
 
-    /// A system call begins.
+    /// Handles the start of a system call.
     pub(crate) fn enter(&self, turn: &mut Turn, number: i64, arguments: [u64; 4]) {
         let Some(record) = turn.record else { return };
         record.call.store(number as u32, Relaxed);
@@ -271,14 +272,15 @@ impl Gate {
         }
     }
 
-    /// An `execve` is about to replace the process by a program that cannot be emulated.
+    /// Records that an `execve` is about to replace the process by a program that cannot be
+    /// emulated.
     pub(crate) fn goes_native(&self, turn: &Turn) {
         if let Some(record) = turn.record {
             record.call.store(NATIVE, Release);
         }
     }
 
-    /// A system call is over.
+    /// Handles the end of a system call.
     pub(crate) fn leave(&self, turn: &mut Turn, number: i64, result: i64) {
         let Some(record) = turn.record else { return };
         turn.call.restore();
@@ -300,8 +302,8 @@ impl Gate {
         self.fake(turn, record, number, result);
     }
 
-    /// Waits until every thread of this job whose system call the one that has just ended has ended
-    /// too is at the gate: what it returns must not depend on what this thread does next.
+    /// Waits until all threads of this job are at the gate whose system calls were ended by the one
+    /// that has just ended: their results must not depend on what this thread does next.
     fn settle(&self) {
         for other in self.page.used() {
             let (pid, tid) = (other.pid.load(Relaxed), other.tid.load(Relaxed));
@@ -330,7 +332,7 @@ impl Gate {
     }
 }
 
-/// How a thread left the place where it had parked.
+/// The way in which a thread leaves its parking place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Parted {
     /// It has the turn.
@@ -339,11 +341,11 @@ enum Parted {
     Nudged,
 }
 
-/// What a thread finds in its private caches when its turn comes.
+/// State of a thread's private caches when its turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caches {
-    /// What it left there.
+    /// They hold the thread's own lines.
     Warm,
-    /// What another thread left there.
+    /// They hold another thread's lines.
     Cold,
 }

@@ -1,20 +1,20 @@
-//! Which instructions reach memory from inside a helper function of the emulator.
+//! Detects instructions that access memory in a helper function of the emulator.
 //!
 //! QEMU before 8.0 leaves a pointer to the memory callbacks of the last helper-calling instruction
-//! behind when a block ends in it (a `ret` is enough), and frees what it points to when it flushes
-//! its translations. The next instruction whose helper reaches memory follows that pointer, unless
-//! it has memory callbacks of its own, and the emulator aborts. Translations without memory
-//! callbacks are made only after such a flush, in fast-forward, so there these instructions get a
-//! callback that does nothing.
+//! behind if a block ends in it (a `ret` is enough), and frees the callbacks when it flushes its
+//! translations. The next instruction whose helper accesses memory follows that pointer, unless it
+//! has memory callbacks of its own, and the emulator aborts. Translations without memory callbacks
+//! are made only after such a flush, in fast-forward, so these instructions get a callback there
+//! that does nothing.
 
-/// Whether the helper of the instruction `bytes` may access memory. Errs on the safe side: an
-/// answer too many costs a callback now and then.
+/// Returns true if the helper of the instruction `bytes` may access memory. Errs on the safe side:
+/// a false positive costs a callback now and then.
 pub(crate) fn may_access_memory(bytes: &[u8]) -> bool {
     let (mut locked, mut rest) = (false, bytes);
     while let [prefix @ (0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3), tail @ ..] =
         rest
     {
-        // Atomic operations of threaded programs are helpers.
+        // Atomic operations of threaded programs use helpers.
         locked |= *prefix == 0xf0;
         rest = tail;
     }

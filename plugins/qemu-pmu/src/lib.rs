@@ -5,8 +5,8 @@
 //! counts in memory that the scheduler reads each quantum (`memweir_core::softpmu`). Programs
 //! that the job forks and executes are counted into the same page.
 //!
-//! A program that is killed loses what a thread had not published yet: at most 255 first-level
-//! misses with their traffic, and, in programs with threads, 16,384 instructions per thread.
+//! A killed program loses the unpublished counts of its threads: at most 255 first-level misses
+//! with their traffic, and, in programs with threads, 16,384 instructions per thread.
 
 pub mod api;
 mod exec;
@@ -23,17 +23,17 @@ mod vcpus;
 
 use std::ffi::{c_char, c_int};
 
-/// The version of the plugin interface that is declared; a constructor sets it before the emulator
-/// looks.
+/// The declared version of the plugin interface; a constructor sets it before the emulator reads
+/// it.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static mut qemu_plugin_version: c_int = 1;
 
-/// Runs when the library is loaded. An emulator accepts only versions from its own minimum on,
-/// and 1 and 2 have nothing in common that both accept.
+/// Runs when the library is loaded. An emulator accepts only versions from its own minimum on, and
+/// no emulator accepts both 1 and 2.
 extern "C" fn declare() {
     if !api::has_version_one() {
-        // SAFETY: nothing else runs in this library yet.
+        // SAFETY: no other code of this library runs yet.
         unsafe { qemu_plugin_version = 2 };
     }
 }
@@ -42,11 +42,11 @@ extern "C" fn declare() {
 #[unsafe(link_section = ".init_array")]
 static DECLARE: extern "C" fn() = declare;
 
-/// Called by the emulator once. Zero if the plugin is set up.
+/// Sets up the plugin; the emulator calls it once. Returns zero on success.
 ///
 /// # Safety
-/// As QEMU's plugin interface has it: `info` is valid during the call, and `arguments` are
-/// `count` C strings that stay.
+/// The arguments must be as in QEMU's plugin interface: `info` is valid during the call, and
+/// `arguments` are `count` C strings that stay.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: u64,
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         // SAFETY: the emulator passes `count` pointers; only with none may the array be null.
         count => unsafe { std::slice::from_raw_parts(arguments, count) },
     };
-    // SAFETY: passed on as they came.
+    // SAFETY: passed on unchanged.
     match unsafe { plugin::install(id, &*info, arguments) } {
         Ok(()) => 0,
         Err(reason) => {

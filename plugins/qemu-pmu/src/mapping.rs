@@ -1,4 +1,4 @@
-//! Mapping the shared files, and the window on the slot of the current process.
+//! Maps the shared files, and the window on the slot of the current process.
 
 use std::ffi::CStr;
 use std::io;
@@ -34,7 +34,7 @@ pub(crate) fn map(path: &CStr, least: usize) -> io::Result<(*const u8, usize)> {
     }
 }
 
-/// A page of zeros on which the slots of this process and its children are mapped in turn.
+/// Maps a page of zeros, over which the slots of this process and its children are mapped in turn.
 pub(crate) fn window() -> io::Result<*const Slot> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -52,12 +52,12 @@ pub(crate) fn map_over(slot: &'static Slot, window: &'static Slot) -> bool {
     let (from, to) = (ptr::from_ref(slot).cast_mut(), ptr::from_ref(window).cast_mut());
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // SAFETY: with an old size of zero, mremap duplicates a shared mapping (mremap(2)). The target
-    // is the window, which holds nothing but a slot's atomics before and after.
+    // is the window, which holds only a slot's atomics before and after.
     let address = unsafe { libc::mremap(from.cast(), 0, size_of::<Slot>(), flags, to) };
     address != libc::MAP_FAILED
 }
 
-/// Makes `window` private, so that what is added to it is lost.
+/// Makes `window` private, so that additions to it are lost.
 pub(crate) fn map_nothing_over(window: &'static Slot) {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;

@@ -1,14 +1,14 @@
-//! What the emulator calls: translation, memory accesses, threads, system calls, the end.
+//! Callbacks for the emulator: translation, memory accesses, threads, system calls, the end.
 //!
 //! Instructions are counted per block and code region. While a process has one vCPU, translated
-//! code adds them to the shared slot by itself. With the second thread everything is translated
-//! anew, and from then on blocks call back and each vCPU counts for itself, because additions by
+//! code adds them to the shared slot directly. With the second thread, all code is translated
+//! again, and from then on blocks call back and each vCPU counts separately, because additions by
 //! translated code are not atomic.
 //!
-//! The emulator does that by itself (`CF_PARALLEL`) unless the process has mapped shared memory,
-//! as programs of most locales do: then it has translated for threads before, when there was one
-//! only, and keeps these blocks. So they are thrown away here too, and a second thread that
-//! executes any before they are gone must come to no harm.
+//! The emulator translates again on its own (`CF_PARALLEL`) unless the process has mapped shared
+//! memory, as programs of most locales do: then it has translated for threads already, when there
+//! was only one, and keeps these blocks. So they are discarded here too, and a second thread that
+//! executes any of them before that must do no harm.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -29,13 +29,13 @@ use crate::regions::Regions;
 use crate::together::{Group, Look, plan};
 use crate::vcpus::{TABLE, VCPUS, Vcpu, vcpu};
 
-/// Instructions that a vCPU counts by itself before it publishes them: what a SIGKILL can lose.
+/// Instructions that a vCPU counts before it publishes them; a SIGKILL can lose this many.
 const INSTRUCTION_BATCH: u32 = 1 << 14;
 
-/// Lines are 64 bytes.
+/// Logarithm of the line size, 64 bytes.
 const LINE_SHIFT: u32 = 6;
 
-/// What all vCPUs share.
+/// State that all vCPUs share.
 struct Plugin {
     id: PluginId,
     api: Api,
@@ -45,24 +45,24 @@ struct Plugin {
     gate: Option<Gate>,
     regions: OnceLock<Regions>,
     store_bit_is_known: bool,
-    /// Whether the process has ever had a second thread.
+    /// True if the process has ever had a second thread.
     threaded: AtomicBool,
 }
 
 impl Plugin {
-    /// Whether translated code counts instructions by itself while there is one thread.
+    /// Returns true if translated code counts instructions directly while there is one thread.
     fn counts_inline(&self) -> bool {
         // In virtual time a turn ends at its instruction, like a phase of sampling.
-        // Recorded accesses say at which instruction of their thread they were made.
+        // Recorded accesses contain the instruction of their thread at which they were made.
         let by_callback =
             self.process.is_sampled() || self.gate.is_some() || self.process.records();
         self.api.on_execute_inline.is_some() && !by_callback
     }
 
-    /// What is called on an access to memory in code that is translated now, and with which state.
+    /// Returns the callback for accesses to memory in code that is translated now, and its state.
     fn memory_callback(&self) -> (api::MemoryCallback, *mut Vcpu) {
         let first = TABLE[0].load(Relaxed);
-        // Newer emulators announce a vCPU only when it already runs.
+        // Newer emulators announce a vCPU only when it is already running.
         let announced = self.api.on_execute_inline.is_some();
         if !self.store_bit_is_known {
             (on_memory_ask, std::ptr::null_mut())
@@ -80,11 +80,11 @@ fn plugin() -> &'static Plugin {
     PLUGIN.get().expect("callbacks are registered after the plugin is set")
 }
 
-/// Sets the plugin up. An error that the user can do something about ends the emulator; shared
-/// files that cannot be opened do not, because then memweir is gone and the job must run on.
+/// Sets up the plugin. An error that the user can fix ends the emulator; shared files that cannot
+/// be opened do not, because then memweir is gone and the job must continue.
 ///
 /// # Safety
-/// `info` and `arguments` are those of `qemu_plugin_install`.
+/// `info` and `arguments` must be those of `qemu_plugin_install`.
 pub(crate) unsafe fn install(
     id: PluginId,
     info: &Info,
@@ -132,7 +132,7 @@ fn argument(arguments: &[&CStr], key: &[u8]) -> Result<CString, String> {
         .ok_or_else(|| format!("missing argument {}...", String::from_utf8_lossy(key)))
 }
 
-/// Where this program gets its turns, where it runs in virtual time.
+/// Returns the gate of this program, if it runs in virtual time.
 fn gate_option(arguments: &[&CStr]) -> Option<(CString, GateOption)> {
     let path = argument(arguments, b"gate=").ok()?;
     let number = |key: &[u8]| argument(arguments, key).ok()?.to_str().ok()?.parse().ok();
@@ -141,7 +141,7 @@ fn gate_option(arguments: &[&CStr]) -> Option<(CString, GateOption)> {
     Some((path, option))
 }
 
-/// Registers every callback; also called after a reset, which has removed them.
+/// Registers every callback; also called after a reset, which removes them.
 unsafe extern "C" fn register(id: PluginId) {
     let Plugin { api, gate, .. } = plugin();
     // SAFETY: functions of the emulator, with callbacks that live as long as the process.
@@ -160,7 +160,7 @@ unsafe extern "C" fn register(id: PluginId) {
 unsafe extern "C" fn on_vcpu_start(_: PluginId, index: c_uint) {
     let plugin = plugin();
     if index > 0 && !plugin.threaded.swap(true, Relaxed) && plugin.counts_inline() {
-        // Over before the thread that calls this, the only one so far, executes anything again.
+        // The reset is over before the calling thread, the only one so far, executes further code.
         // SAFETY: called on a vCPU's thread; the callbacks come back with `register`.
         unsafe { (plugin.api.reset)(plugin.id, register) };
     }
@@ -190,7 +190,7 @@ unsafe extern "C" fn on_vcpu_start(_: PluginId, index: c_uint) {
     let entry = &TABLE[index as usize % VCPUS];
     let old = entry.swap(Box::into_raw(Box::new(fresh)), AcqRel);
     if !old.is_null() && (index as usize) < VCPUS {
-        // SAFETY: made by `Box::into_raw` here; the thread that used it under this number ended.
+        // SAFETY: created by `Box::into_raw` here; the thread that used this number has ended.
         drop(unsafe { Box::from_raw(old) });
     }
 }
@@ -200,7 +200,7 @@ unsafe extern "C" fn on_vcpu_exit(_: PluginId, index: c_uint) {
     publish_all(unsafe { vcpu(index) });
 }
 
-/// The thread ends or becomes another program: nothing of it may be left here.
+/// Publishes everything before the thread ends or becomes another program.
 fn publish_all(vcpu: &mut Vcpu) {
     publish(vcpu);
     if let Some(recorder) = &mut vcpu.recorder {
@@ -225,15 +225,16 @@ fn publish(vcpu: &mut Vcpu) {
     }
 }
 
-/// In the parent of a fork, which alone has the turn.
+/// Runs in the parent before a fork; the parent alone has the turn.
 unsafe extern "C" fn before_fork() {
     if let Some(gate) = &plugin().gate {
         gate.before_fork();
     }
 }
 
-/// In the child of a fork, where the forking thread is alone: another slot, another address space,
-/// empty private caches. What the parent has not published yet is the parent's.
+/// Runs in the child of a fork, where only the forking thread exists: takes another slot, another
+/// address space and empty private caches. Counts that the parent has not published yet belong to
+/// the parent.
 unsafe extern "C" fn after_fork() {
     let Plugin { process, gate, .. } = plugin();
     process.begin();
@@ -252,7 +253,7 @@ unsafe extern "C" fn after_fork() {
                 recorder.forget();
             }
             vcpu.regions = [0; REGIONS];
-            // Whichever vCPU it was that has forked, no other executes anything here.
+            // Whichever vCPU has forked, no other one executes code here.
             vcpu.turn = turn.in_child();
             if gate.is_some() {
                 vcpu.batch = 1;
@@ -294,10 +295,10 @@ unsafe extern "C" fn on_translate(_: PluginId, block: *mut Block) {
     }
 }
 
-/// The instructions of a block.
+/// Returns the instructions of a block.
 ///
 /// # Safety
-/// The block is being translated.
+/// The block must be in translation.
 unsafe fn instructions(
     api: &Api,
     block: *mut Block,
@@ -308,10 +309,10 @@ unsafe fn instructions(
     (0..length).map(move |index| unsafe { (api.block_instruction)(block, index) })
 }
 
-/// Has the callbacks made that the accesses of a block need.
+/// Registers the callbacks that the accesses of a block need.
 ///
 /// # Safety
-/// The block is being translated.
+/// The block must be in translation.
 unsafe fn watch_accesses(plugin: &Plugin, block: *mut Block) {
     let api = &plugin.api;
     let (memory, state) = plugin.memory_callback();
@@ -334,10 +335,11 @@ unsafe fn watch_accesses(plugin: &Plugin, block: *mut Block) {
     }
 }
 
-/// Makes sure that no access of a block is looked at; `helpers` says why that needs callbacks.
+/// Leaves the accesses of a block out of the simulation; `helpers` explains why this needs
+/// callbacks.
 ///
 /// # Safety
-/// The block is being translated.
+/// The block must be in translation.
 unsafe fn ignore_accesses(api: &Api, block: *mut Block) {
     // SAFETY: functions of the emulator, on a block that it is translating and its instructions.
     unsafe {
@@ -350,17 +352,19 @@ unsafe fn ignore_accesses(api: &Api, block: *mut Block) {
     }
 }
 
-/// The instruction's bytes; none where the emulator is too new to give them in this way.
+/// Returns the bytes of an instruction; empty if the emulator is too new to provide them in this
+/// way.
 ///
 /// # Safety
-/// `instruction` belongs to the block that is being translated; the bytes live as long as that.
+/// `instruction` must belong to the block in translation; the bytes live as long as the
+/// translation.
 unsafe fn instruction_bytes<'a>(api: &Api, instruction: *const Instruction) -> &'a [u8] {
     let Some(bytes) = api.instruction_bytes else { return &[] };
     // SAFETY: the emulator keeps as many bytes as it says during the translation.
     unsafe { std::slice::from_raw_parts(bytes(instruction), (api.instruction_length)(instruction)) }
 }
 
-/// An access that is not looked at.
+/// Ignores an access.
 unsafe extern "C" fn on_memory_unseen(_: c_uint, _: u32, _: u64, _: *mut c_void) {}
 
 /// First byte of every AVX-512 instruction, and of no other in 64-bit code.
@@ -377,14 +381,14 @@ unsafe extern "C" fn on_execute(index: c_uint, packed: *mut c_void) {
     }
 }
 
-/// An access to memory: by far the most frequent callback.
+/// Simulates an access to memory: by far the most frequent callback.
 unsafe extern "C" fn on_memory(index: c_uint, info: u32, address: u64, _: *mut c_void) {
     // SAFETY: called on the thread of that vCPU.
     look_at(unsafe { vcpu(index) }, info, address);
 }
 
-/// The same in code that was translated while the process had one vCPU, whose state comes with the
-/// call. Others can execute it too (see the top of this file).
+/// Simulates an access in code that was translated while the process had one vCPU, whose state
+/// comes with the call. Other vCPUs can execute it too (see the top of this file).
 unsafe extern "C" fn on_memory_alone(index: c_uint, info: u32, address: u64, first: *mut c_void) {
     if index == 0 {
         // SAFETY: `on_translate` passes the state of vCPU 0, which is never freed, and this is its
@@ -395,7 +399,8 @@ unsafe extern "C" fn on_memory_alone(index: c_uint, info: u32, address: u64, fir
     }
 }
 
-/// By any vCPU. With this calling convention a callback can end with a jump here.
+/// Simulates an access by any vCPU. With this calling convention a callback can end with a jump
+/// here.
 #[cold]
 #[inline(never)]
 extern "C" fn look_at_as(index: c_uint, info: u32, address: u64) {
@@ -415,7 +420,8 @@ fn look_at_line(vcpu: &mut Vcpu, line: u64, dirty: u64) {
     }
 }
 
-/// One of the accesses that the emulator makes of a vector operand, mostly on the same line.
+/// Simulates one of the accesses that the emulator makes for a vector operand, usually on the same
+/// line.
 unsafe extern "C" fn on_memory_piece(index: c_uint, info: u32, address: u64, _: *mut c_void) {
     // SAFETY: called on the thread of that vCPU.
     let vcpu = unsafe { vcpu(index) };
@@ -425,7 +431,7 @@ unsafe extern "C" fn on_memory_piece(index: c_uint, info: u32, address: u64, _: 
     }
 }
 
-/// An access that stands for several, whoever counts.
+/// Simulates an access that represents several, in any mode of counting.
 unsafe extern "C" fn on_group(index: c_uint, _: u32, address: u64, group: *mut c_void) {
     let group = Group::from_word(group as u64);
     // SAFETY: called on the thread of that vCPU.
@@ -437,7 +443,8 @@ unsafe extern "C" fn on_group(index: c_uint, _: u32, address: u64, group: *mut c
     }
 }
 
-/// Several accesses on two lines. With this calling convention a callback can end with a jump here.
+/// Simulates several accesses on two lines. With this calling convention a callback can end with a
+/// jump here.
 #[inline(never)]
 extern "C" fn look_at_two(vcpu: &mut Vcpu, address: u64, group: u64) {
     for (address, dirty) in Group::from_word(group).on_two_lines(address) {
@@ -445,7 +452,7 @@ extern "C" fn look_at_two(vcpu: &mut Vcpu, address: u64, group: u64) {
     }
 }
 
-/// The same for an emulator whose `info` must be asked.
+/// Simulates an access under an emulator whose `info` must be decoded by a call.
 unsafe extern "C" fn on_memory_ask(index: c_uint, info: u32, address: u64, _: *mut c_void) {
     // SAFETY: a pure function of its argument.
     let dirty = u64::from(unsafe { (plugin().api.is_store)(info) });
@@ -454,8 +461,9 @@ unsafe extern "C" fn on_memory_ask(index: c_uint, info: u32, address: u64, _: *m
     access(vcpu, address >> LINE_SHIFT, dirty);
 }
 
-/// An access to a line that is not where it was last seen. With this calling convention nothing unwinds from
-/// here, so that a callback can end with a jump here and needs no stack of its own.
+/// Simulates an access to a line that is not where it was last seen. With this calling convention
+/// nothing unwinds from here, so that a callback can end with a jump here and needs no stack of its
+/// own.
 #[inline(never)]
 extern "C" fn access(vcpu: &mut Vcpu, line: u64, dirty: u64) {
     let room = vcpu.caches.access(line, dirty);
@@ -466,7 +474,7 @@ extern "C" fn access(vcpu: &mut Vcpu, line: u64, dirty: u64) {
     }
 }
 
-/// Takes the events of this very instruction.
+/// Records the events of this very instruction.
 #[cold]
 #[inline(never)]
 fn record(vcpu: &mut Vcpu) {
@@ -548,18 +556,18 @@ unsafe extern "C" fn on_syscall(
     }
 }
 
-/// A system call is over; registered in virtual time alone.
+/// Handles the end of a system call; registered in virtual time only.
 unsafe extern "C" fn on_syscall_end(_: PluginId, index: c_uint, number: i64, result: i64) {
     if let Some(gate) = &plugin().gate {
         // SAFETY: called on the thread of that vCPU.
         let vcpu = unsafe { vcpu(index) };
         gate.leave(&mut vcpu.turn, number, result);
-        // What the turn still allows is found out at the next block.
+        // The rest of the turn is determined at the next block.
         vcpu.batch = 1;
     }
 }
 
-/// The process ends in an orderly way. The emulator has stopped the other vCPUs.
+/// Handles the orderly end of the process. The emulator has stopped the other vCPUs.
 unsafe extern "C" fn on_exit(_: PluginId, _: *mut c_void) {
     for entry in &TABLE {
         let vcpu = entry.load(Relaxed);

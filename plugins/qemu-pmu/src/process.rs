@@ -1,5 +1,5 @@
-//! One process of the job: its slot in the shared page, its address space in the last-level
-//! cache, and the course of chunks and sampling.
+//! One process of the job: its slot in the shared page, its address space in the last-level cache,
+//! and the progress of chunks and sampling.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -20,7 +20,7 @@ use crate::model::placement::PageMap;
 use crate::model::shared::SharedCache;
 use crate::model::vcpu::Events;
 
-/// What happens to memory accesses now.
+/// Treatment of memory accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
@@ -28,7 +28,7 @@ pub(crate) enum Phase {
     Counted = 0,
     /// Simulated, to fill the caches.
     WarmUp = 1,
-    /// Not looked at.
+    /// Not simulated.
     FastForward = 2,
 }
 
@@ -42,34 +42,34 @@ pub(crate) struct Process {
     slot: &'static Slot,
     slot_number: AtomicU64,
     pub(crate) caches: CacheHierarchy,
-    /// Where the job's pages lie; absent if everything lies in local DRAM.
+    /// Placement of the job's pages; absent if everything is in local DRAM.
     pages: Option<&'static PageMap<'static>>,
-    /// The place of this process among those of the job.
+    /// Number of this process among those of the job.
     ordinal: AtomicU64,
     chunk: u64,
     plan: Option<BurstPlan>,
     phase: AtomicU8,
-    /// Taken by the vCPU that looks after chunks and phases.
+    /// Set by the vCPU that currently handles chunks and phases.
     keeping: AtomicBool,
     /// Instructions of this slot at which the phase ends.
     phase_end: AtomicU64,
     /// Instructions of this slot up to which `simulated` has been brought.
     counted_to: AtomicU64,
-    /// Belongs to whoever holds `keeping`.
+    /// Only the holder of `keeping` may access it.
     course: UnsafeCell<Course>,
 }
 
-/// Where the current chunk began, and what was found at the last look.
+/// Counts at the start of the current chunk and at the last check.
 #[derive(Default)]
 struct Course {
     chunk_start: Totals,
     last_look: Totals,
 }
 
-// SAFETY: everything is atomic or immutable but `course`, which is accessed only by the thread
+// SAFETY: everything is atomic or immutable except `course`, which is accessed only by the thread
 // that has set `keeping`, or by the only thread of a process.
 unsafe impl Sync for Process {}
-// SAFETY: nothing belongs to the thread that made it.
+// SAFETY: nothing belongs to the thread that created it.
 unsafe impl Send for Process {}
 
 impl Process {
@@ -94,13 +94,13 @@ impl Process {
             return Err(io::Error::other("shared cache is smaller than its geometry"));
         }
         let ways = (caches.llc.sets() * u64::from(caches.llc.ways)) as usize;
-        // SAFETY: the file has been checked to hold so many words behind its header.
+        // SAFETY: the file has been checked to hold this many words after its header.
         let llc_words =
             unsafe { std::slice::from_raw_parts(ptr::from_ref(llc).add(1).cast(), ways) };
         let [warm_up, burst, fast_forward] = [0, 1, 2].map(|i| header.sampling[i].load(Relaxed));
         let window = window()?;
         // SAFETY: the window is one page of zeros, at least as large and aligned as a `Slot`, and
-        // stays mapped; what is mapped over it later is a `Slot` too.
+        // stays mapped; later mappings over it are a `Slot` too.
         let slot: &'static Slot = unsafe { &*window };
         let process = Self {
             page,
@@ -143,7 +143,7 @@ impl Process {
             self.page.header.uncounted.fetch_add(1, Relaxed);
             map_nothing_over(self.slot);
         }
-        // Only the thread of the fork goes on in the child, so nobody holds these any more.
+        // Only the thread of the fork continues in the child, so no thread holds these any more.
         self.keeping.store(false, Relaxed);
         self.phase.store(Phase::Counted as u8, Relaxed);
         let now = self.totals();
@@ -155,19 +155,19 @@ impl Process {
         unsafe { *self.course.get() = Course { chunk_start: now.clone(), last_look: now } };
     }
 
-    /// The last level, from an address space that nobody else has.
+    /// Returns the last level, seen from a new address space.
     pub(crate) fn new_address_space(&self) -> SharedCache<'static> {
         let number = self.llc.address_spaces.fetch_add(1, Relaxed);
         SharedCache::new(self.llc_words, self.caches.llc.ways as usize, number)
             .with_pages(self.pages, self.ordinal.load(Relaxed))
     }
 
-    /// Number of its slot in the job's page.
+    /// Returns the number of its slot in the job's page.
     pub(crate) fn slot_number(&self) -> u64 {
         self.slot_number.load(Relaxed)
     }
 
-    /// Where a block of region `region` adds its instructions.
+    /// Returns the counter to which a block of region `region` adds its instructions.
     pub(crate) fn region_counter(&self, region: usize) -> &'static AtomicU64 {
         &self.slot.regions[region]
     }
@@ -176,12 +176,13 @@ impl Process {
         &self.page.header
     }
 
-    /// Whether accesses to memory are recorded.
+    /// Returns true if accesses to memory are recorded.
     pub(crate) fn records(&self) -> bool {
         self.page.header.recorder.load(Relaxed) != 0
     }
 
-    /// Hands accesses of a thread to the recorder, and waits for it as long as it lives.
+    /// Hands accesses of a thread to the recorder; waits while the ring is full and the recorder
+    /// lives.
     pub(crate) fn append_accesses(&self, thread: u32, accesses: &[LineAccess]) {
         let (header, ring) = (&self.page.header, &self.page.addresses);
         while !AddressCell::append(header, ring, thread, accesses) {
@@ -194,7 +195,7 @@ impl Process {
         }
     }
 
-    /// What happens to memory accesses now.
+    /// Returns the current treatment of memory accesses.
     pub(crate) fn phase(&self) -> Phase {
         match self.phase.load(Relaxed) {
             0 => Phase::Counted,
@@ -203,7 +204,7 @@ impl Process {
         }
     }
 
-    /// Adds instructions that a vCPU has counted by itself.
+    /// Adds instructions that a vCPU has counted.
     pub(crate) fn publish_instructions(&self, regions: &mut [u32; REGIONS]) {
         for (counter, pending) in self.slot.regions.iter().zip(regions) {
             if *pending != 0 {
@@ -212,7 +213,7 @@ impl Process {
         }
     }
 
-    /// Adds what a vCPU's caches have counted.
+    /// Adds events that a vCPU's caches have counted.
     pub(crate) fn publish_events(&self, events: Events) {
         if self.phase() != Phase::Counted {
             return;
@@ -238,14 +239,14 @@ impl Process {
         Totals::of(std::slice::from_ref(self.slot))
     }
 
-    /// Whether blocks must call back although there is one thread: phases end at their
-    /// instruction then, not at the next miss, which would bind them to the program's own course.
+    /// Returns true if blocks must call back although there is one thread: phases then end at their
+    /// instruction, not at the next miss, which would tie them to the course of the program.
     pub(crate) fn is_sampled(&self) -> bool {
         self.plan.is_some()
     }
 
-    /// Ends chunks and phases that are over. True if the phase has changed between simulation
-    /// and fast-forward, so that code must be translated anew.
+    /// Ends chunks and phases that are over. Returns true if the phase has changed between
+    /// simulation and fast-forward, so that code must be translated again.
     pub(crate) fn keep(&self) -> bool {
         if (self.chunk == 0 && self.plan.is_none()) || self.keeping.swap(true, Acquire) {
             return false;
@@ -261,8 +262,7 @@ impl Process {
         retranslate
     }
 
-    /// Brings the account of simulated instructions up to date and ends chunks. The caller holds
-    /// `keeping`.
+    /// Updates the count of simulated instructions and ends chunks. The caller holds `keeping`.
     fn look(&self, mut totals: Totals, now: u64, end: End) {
         let since = self.counted_to.swap(now, Relaxed);
         let new = now.saturating_sub(since);
@@ -275,7 +275,7 @@ impl Process {
         }
         // SAFETY: the caller holds `keeping`.
         let course = unsafe { &mut *self.course.get() };
-        // After a long time without a miss, what went before is a chunk of its own.
+        // After a long time without a miss, the part before it becomes a separate chunk.
         if new > self.chunk / 2 {
             let before = course.last_look.clone();
             self.end_chunk(course, before);
@@ -308,7 +308,7 @@ impl Process {
         retranslate
     }
 
-    /// The program is over or about to be replaced: finishes its last chunk.
+    /// Finishes the last chunk of a program that is over or about to be replaced.
     pub(crate) fn finish(&self) {
         if !self.keeping.swap(true, Acquire) {
             let totals = self.totals();
@@ -318,7 +318,7 @@ impl Process {
         }
     }
 
-    /// Gives the slot back; its counts stay.
+    /// Releases the slot; its counts stay.
     pub(crate) fn release(&self) {
         if let Some(owner) = self.page.owners.get(self.slot_number.load(Relaxed) as usize) {
             owner.store(0, Release);
@@ -326,29 +326,30 @@ impl Process {
     }
 }
 
-/// When a chunk ends.
+/// Condition for the end of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Now,
     WhenFull,
 }
 
-/// Half to three halves of `length`, by chance: bursts at equal distances could meet a periodic
-/// program always at the same place. The same program run again draws about the same.
+/// Returns half to three halves of `length`, at random: bursts at equal distances could always hit
+/// a periodic program at the same place. The same program draws about the same when it is run
+/// again.
 fn uneven(length: u64, seed: u64) -> u64 {
     let mixed = (seed >> INSTRUCTION_GRAIN).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let chance = (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 54;
     length / 2 + length / 1024 * chance
 }
 
-/// Counts differ by less than this between runs of the same program, mostly.
+/// Logarithm of a bound on the differences of counts between most runs of the same program.
 const INSTRUCTION_GRAIN: u32 = 20;
 
-/// Between two looks at a ring that is full.
+/// Time between two attempts to append to a full ring.
 const FULL_RING: Duration = Duration::from_micros(200);
 
 fn is_alive(pid: u32) -> bool {
-    // SAFETY: signal 0 only asks whether the process exists.
+    // SAFETY: signal 0 only checks whether the process exists.
     let found = unsafe { libc::kill(pid as i32, 0) } == 0;
     found || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }

@@ -1,17 +1,17 @@
-//! What a vCPU collects where a job's accesses to memory are recorded.
+//! Records the accesses of a vCPU to memory.
 
 use memweir_core::softpmu::LineAccess;
 use memweir_core::softpmu::addresses::CELL_ACCESSES;
 
 use crate::process::Process;
 
-/// The accesses of a thread that were not handed over yet, and how far its execution was then.
+/// Accesses of a thread that were not handed over yet, and its progress at that point.
 pub(crate) struct Recorder {
     thread: u32,
     accesses: Vec<LineAccess>,
-    /// Instructions before those that the vCPU still counts by itself.
+    /// Instructions before those that the vCPU has not published.
     published: u64,
-    /// Instructions up to the access before.
+    /// Instructions up to the previous access.
     told: u64,
 }
 
@@ -21,8 +21,8 @@ impl Recorder {
     }
 
     /// Takes the lines of an instruction, before which the vCPU has counted `instructions` since it
-    /// last published. Blocks are counted when they begin, so an access may be told up to a block
-    /// late; no gap is lost by it.
+    /// last published. Blocks are counted when they begin, so an access may be reported up to a
+    /// block late; no gap is lost by that.
     pub(crate) fn take(
         &mut self,
         process: &Process,
@@ -32,7 +32,7 @@ impl Recorder {
         for mut access in lines.drain(..) {
             if !access.write {
                 let now = self.published + u64::from(instructions);
-                // Of two accesses at one place each has an instruction all the same.
+                // Two accesses at the same count still have one instruction each.
                 access.gap = now.saturating_sub(self.told).max(1);
                 self.told += access.gap;
             }
@@ -44,12 +44,12 @@ impl Recorder {
         }
     }
 
-    /// The vCPU has published so many instructions.
+    /// Records that the vCPU has published this many instructions.
     pub(crate) fn publish(&mut self, instructions: u32) {
         self.published += u64::from(instructions);
     }
 
-    /// Hands over everything.
+    /// Hands over all accesses.
     pub(crate) fn flush(&mut self, process: &Process) {
         if !self.accesses.is_empty() {
             process.append_accesses(self.thread, &self.accesses);
@@ -57,7 +57,7 @@ impl Recorder {
         }
     }
 
-    /// In the child of a fork: what was collected is the parent's.
+    /// Drops accesses that belong to the parent, in the child of a fork.
     pub(crate) fn forget(&mut self) {
         self.accesses.clear();
         self.told = self.published;

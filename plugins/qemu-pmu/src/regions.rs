@@ -2,10 +2,10 @@
 
 use memweir_core::softpmu::layout::{OTHER_REGIONS, TEXT_REGIONS};
 
-/// Code outside the executable is folded in pieces of this size.
+/// Logarithm of the pieces in which code outside the executable is folded.
 const FOLD_SHIFT: u32 = 14;
 
-/// The regions of one program: its text evenly divided, everything else folded.
+/// The regions of one program: its text divided evenly, all other code folded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Regions {
     start: u64,
@@ -14,13 +14,13 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// For an executable with its text from `start` to `end`.
+    /// Builds the regions of an executable with its text from `start` to `end`.
     pub(crate) fn new(start: u64, end: u64) -> Self {
         let length = end.saturating_sub(start).div_ceil(TEXT_REGIONS as u64).max(1);
         Self { start, end, length }
     }
 
-    /// The region of a code address.
+    /// Returns the region of a code address.
     pub(crate) fn of(&self, address: u64) -> usize {
         if (self.start..self.end).contains(&address) {
             ((address - self.start) / self.length) as usize

@@ -1,18 +1,18 @@
 //! Accesses of a block that one callback serves.
 //!
-//! A callback costs about as much as the cache model behind it, and many accesses of a block lie
-//! side by side: a function saves its registers, a structure's fields are read, one global stands
-//! beside another. Within a block, every access whose address is a fixed distance from that of a
-//! later one is left to the later one's callback, which looks at all of them: once, where they
-//! lie on one line, else one by one.
+//! A callback costs about as much as the cache model behind it, and many accesses of a block are
+//! close to each other: a function saves its registers, a structure's fields are read, one global
+//! follows another. Within a block, every access whose address is a fixed distance from that of a
+//! later one is left to the later one's callback, which simulates all of them: once if they are on
+//! one line, otherwise once for each of the two lines.
 //!
-//! The last of them is kept because it decides the order in which lines were last used. What
-//! changes is that a miss can come a few instructions later, behind other misses of its block. That
-//! makes a difference only where both are in one set: for gzip, two first-level misses in a million
-//! and no line more or less from memory.
+//! The last access keeps its callback because it decides the order in which lines were last used.
+//! As a consequence, a miss can come a few instructions later, after other misses of its block.
+//! That makes a difference only if both are in one set: for gzip, two first-level misses in a
+//! million and no line more or less from memory.
 //!
-//! Only what is certain is moved: instructions with one access of a plain kind. Every other one
-//! keeps its own callback.
+//! Only clear cases are moved: instructions with one access of a plain kind. Every other
+//! instruction keeps its own callback.
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, InstructionInfoOptions,
@@ -24,28 +24,29 @@ use crate::helpers::may_access_memory;
 /// Bytes of a line.
 const LINE: u64 = 64;
 
-/// Accesses that one callback serves, at the most: what [`Group`] has room for.
+/// Most accesses that one callback serves: the capacity of a [`Group`].
 const MEMBERS: usize = 6;
 
-/// Bytes that the emulator accesses at once; larger operands take it several accesses.
+/// Widest access of the emulator in bytes; larger operands take several accesses.
 const WIDTH: usize = 8;
 
-/// Where one member's distance and kind begin in a [`Group`], and how long they are.
+/// Position of the first member's distance and kind in a [`Group`], and bits per member.
 const MEMBERS_SHIFT: u32 = 17;
 const MEMBER_BITS: u32 = 7;
 
 /// Set in a [`Group`] of both loads and stores.
 const MIXED: u64 = 1 << 63;
 
-/// Which accesses a callback serves, in one word that the emulator passes on: how far below its
-/// own address the lowest of them is, for which places of that in a line all are on one line,
-/// whether any is a store, and each one's distance from the lowest and kind.
+/// The accesses that a callback serves, in one word that the emulator passes on: the distance of
+/// the lowest access below the callback's own address, the offsets of the lowest in its line for
+/// which all are on one line, a flag for stores, and each access's distance from the lowest and its
+/// kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group(u64);
 
 impl Group {
-    /// Of accesses at these addresses, relative to each other, the last of which is the
-    /// callback's own. They are not more than [`MEMBERS`] and less than a line apart.
+    /// Builds the group of accesses at these addresses, relative to each other; the last is the
+    /// callback's own. They are at most [`MEMBERS`] and less than a line apart.
     fn new(members: &[Access]) -> Self {
         let lowest = members.iter().map(|access| access.distance).min().unwrap_or(0);
         let above = |access: &Access| (access.distance - lowest) as u64;
@@ -53,7 +54,7 @@ impl Group {
         let last = members.last().map_or(0, above);
         let mut word = last | (LINE - highest) << 8;
         for number in 0..MEMBERS {
-            // A member that is missing repeats the last one, which changes nothing.
+            // A missing member repeats the last one, which changes nothing.
             let Some(access) = members.get(number).or(members.last()) else { break };
             let member = above(access) << 1 | u64::from(access.is_store);
             word |= member << (MEMBERS_SHIFT + MEMBER_BITS * number as u32);
@@ -63,32 +64,32 @@ impl Group {
         Self(word | if is_mixed { MIXED } else { 0 })
     }
 
-    /// As the emulator keeps it.
+    /// Returns the word in which the emulator keeps the group.
     pub(crate) fn word(self) -> u64 {
         self.0
     }
 
-    /// From what [`word`](Self::word) gave.
+    /// Restores a group from its [`word`](Self::word).
     #[inline(always)]
     pub(crate) fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// Whether all are on the line of the callback's own `address`.
+    /// Returns true if all are on the line of the callback's own `address`.
     #[inline(always)]
     pub(crate) fn is_on_one_line(self, address: u64) -> bool {
         let lowest = (address as u8 % LINE as u8).wrapping_sub(self.0 as u8);
         lowest < (self.0 >> 8) as u8
     }
 
-    /// One if any is a store, else zero.
+    /// Returns one if any access is a store, otherwise zero.
     #[inline(always)]
     pub(crate) fn stores(self) -> u64 {
         self.0 >> 16 & 1
     }
 
-    /// Where they are on two lines: an address on each, the callback's own last, and one if
-    /// there is a store on that line, else zero.
+    /// For accesses on two lines, returns an address on each line, the callback's own last, and for
+    /// each line one if there is a store on it, otherwise zero.
     #[inline(always)]
     pub(crate) fn on_two_lines(self, address: u64) -> [(u64, u64); 2] {
         let lowest = address.wrapping_sub(self.0 & 0xff);
@@ -107,20 +108,20 @@ impl Group {
     }
 }
 
-/// How an instruction's accesses are looked at.
+/// Callback that serves an instruction's accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// Each by itself.
+    /// Its own callback.
     Alone,
-    /// Each by itself, where the emulator makes several of one operand.
+    /// Its own callback, for an operand that the emulator accesses in several pieces.
     Pieces,
-    /// A later instruction's callback does.
+    /// The callback of a later instruction.
     Later,
-    /// With those before.
+    /// Its own callback, which also serves earlier accesses.
     Together(Group),
 }
 
-/// One access, at a distance from an address that is not known.
+/// One access, at a distance from an unknown address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Access {
     instruction: usize,
@@ -128,12 +129,12 @@ struct Access {
     is_store: bool,
 }
 
-/// What addresses are computed from, apart from the distance: the values of two registers, the
-/// scale, and the segment. Absolute addresses have no register.
+/// Terms of an address apart from the distance: the values of two registers, the scale, and the
+/// segment. Absolute addresses have no register.
 type Origin = (Option<u32>, Option<u32>, u32, Register);
 
-/// How to look at the accesses of each instruction of a block, given their bytes in order. The
-/// block is at `address`.
+/// Plans the callbacks for the accesses of each instruction of the block at `address`, given the
+/// bytes of the instructions in order.
 pub(crate) fn plan<'a>(
     address: u64,
     instructions: impl ExactSizeIterator<Item = &'a [u8]>,
@@ -178,7 +179,7 @@ pub(crate) fn plan<'a>(
     looks
 }
 
-/// Whether a group can take another access.
+/// Returns true if a group can take another access.
 fn fits(origin: Origin, group: &[Access], access: &Access) -> bool {
     let distances = group.iter().chain([access]).map(|access| access.distance);
     let (low, high) = distances.fold((i64::MAX, i64::MIN), |(l, h), d| (l.min(d), h.max(d)));
@@ -190,7 +191,7 @@ fn fits(origin: Origin, group: &[Access], access: &Access) -> bool {
     group.len() < MEMBERS && near
 }
 
-/// The access of an instruction that has one, of a kind that is certain.
+/// Returns the access of an instruction that has exactly one, of a plain kind.
 fn plain_access(
     instruction: &Instruction,
     bytes: &[u8],
@@ -224,8 +225,8 @@ fn plain_access(
     Some(((base, index, scale, segment), Access { instruction: number, distance, is_store }))
 }
 
-/// Whether the emulator accesses the memory operand of such an instruction always, once, or twice
-/// at the same address, and by translated code.
+/// Returns true if translated code always accesses the memory operand of such an instruction, once,
+/// or twice at the same address.
 fn is_plain(mnemonic: Mnemonic) -> bool {
     use Mnemonic as M;
     matches!(
@@ -260,8 +261,8 @@ fn is_plain(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// What is known of the general registers in the course of a block: each holds a value that has a
-/// number, plus a distance.
+/// Known values of the general registers in the course of a block: each register holds a numbered
+/// value plus a distance.
 #[derive(Debug)]
 struct Values {
     registers: [(u32, i64); 16],
@@ -275,17 +276,18 @@ impl Default for Values {
 }
 
 impl Values {
-    /// The same when nothing is known any more.
+    /// Returns the state after an instruction with unknown effects.
     fn forgotten(self) -> Self {
         let fresh = self.fresh;
         let registers = std::array::from_fn(|register| (fresh + register as u32, 0));
         Self { registers, fresh: fresh + 16 }
     }
 
-    /// Value and distance of a register in an address: none where there is no register, and
-    /// nothing for one that is not a whole general register.
+    /// Returns the value and distance of a register in an address. The value is absent if there is
+    /// no register; the result is `None` for a register that is not a whole general register.
     fn of(&self, register: Register) -> Option<(Option<u32>, i64)> {
-        // The decoder has the address that is meant in place of the instruction pointer's distance.
+        // The decoder has replaced the distance from the instruction pointer by the absolute
+        // address.
         if register == Register::None || register == Register::RIP {
             return Some((None, 0));
         }
@@ -293,7 +295,7 @@ impl Values {
         Some((Some(value), distance))
     }
 
-    /// Takes in what an instruction does to the registers.
+    /// Applies the effects of an instruction on the registers.
     fn execute(&mut self, instruction: &Instruction, used: &[iced_x86::UsedRegister]) {
         let known = self.result(instruction);
         for used in used {
@@ -315,12 +317,12 @@ impl Values {
         }
     }
 
-    /// The register whose value is known behind an instruction though it has changed.
+    /// Returns the register that an instruction changes to a known value, with that value.
     fn result(&self, instruction: &Instruction) -> Option<(usize, (u32, i64))> {
         let stack = whole(Register::RSP)?;
         let (value, distance) = match instruction.mnemonic() {
             Mnemonic::Push | Mnemonic::Call => self.registers[stack],
-            // To its own register, the stack pointer gets what is popped.
+            // A pop into the stack pointer sets it to the popped value.
             Mnemonic::Pop if instruction.op0_register() != Register::RSP => self.registers[stack],
             Mnemonic::Ret if instruction.code() == Code::Retnq => self.registers[stack],
             _ => return self.sum(instruction),
@@ -329,7 +331,7 @@ impl Values {
         Some((stack, (value, distance.wrapping_add(moved))))
     }
 
-    /// The same for a constant that is added, and for copies.
+    /// Does the same for additions of a constant, and for copies.
     fn sum(&self, instruction: &Instruction) -> Option<(usize, (u32, i64))> {
         let to = whole(instruction.op0_register())?;
         let is_constant = matches!(
@@ -357,7 +359,7 @@ impl Values {
     }
 }
 
-/// The number of a whole general register.
+/// Returns the number of a whole general register.
 fn whole(register: Register) -> Option<usize> {
     register.is_gpr64().then(|| register.number())
 }

@@ -1,4 +1,4 @@
-//! What each vCPU counts for itself, and where its callbacks find that.
+//! Counts of each vCPU, and the table in which its callbacks find them.
 
 use std::ffi::c_uint;
 use std::sync::atomic::AtomicPtr;
@@ -10,18 +10,19 @@ use crate::gate::Turn;
 use crate::model::vcpu::VcpuCaches;
 use crate::recorder::Recorder;
 
-/// vCPUs that are told apart; further ones share, which spoils their counts a little.
+/// vCPUs with an entry of their own; further ones share entries, which spoils their counts a
+/// little.
 pub(crate) const VCPUS: usize = 1 << 14;
 
-/// What one thread of the program has counted and not published yet. Only that thread uses it.
+/// Unpublished counts of one thread of the program. Only that thread uses them.
 #[repr(C)]
 pub(crate) struct Vcpu {
     pub(crate) caches: VcpuCaches,
     pub(crate) instructions: u32,
-    /// Instructions at which it publishes them and looks around.
+    /// Instructions at which the vCPU publishes them and checks its turn.
     pub(crate) batch: u32,
     pub(crate) turn: Turn,
-    /// Present where accesses to memory are recorded.
+    /// Present if accesses to memory are recorded.
     pub(crate) recorder: Option<Recorder>,
     pub(crate) regions: [u32; REGIONS],
 }
@@ -30,11 +31,11 @@ pub(crate) struct Vcpu {
 pub(crate) static TABLE: [AtomicPtr<Vcpu>; VCPUS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; VCPUS];
 
-/// The state of a vCPU.
+/// Returns the state of a vCPU.
 ///
 /// # Safety
-/// Called on the thread of that vCPU after its start callback, and not while another reference
-/// to it is alive.
+/// Must be called on the thread of that vCPU after its start callback, and not while another
+/// reference to the state is alive.
 #[inline(always)]
 pub(crate) unsafe fn vcpu<'a>(index: c_uint) -> &'a mut Vcpu {
     // SAFETY: the index is reduced to the table's size, and the start callback has filled the

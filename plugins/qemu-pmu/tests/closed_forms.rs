@@ -1,4 +1,4 @@
-//! The cache model against what can be worked out on paper.
+//! The cache model compared with results that can be computed on paper.
 
 use std::sync::atomic::AtomicU64;
 
@@ -24,7 +24,8 @@ fn llc() -> SharedCache<'static> {
     SharedCache::new(Box::leak(words.into_boxed_slice()), 16, 1)
 }
 
-/// As the plugin does it: the short way, else the long one, and events when the list is full.
+/// Accesses a line as the plugin does: the short way, else the long one, and events when the list
+/// is full.
 fn access(vcpu: &mut VcpuCaches, line: u64, dirty: u64, total: &mut Events) {
     if !vcpu.touch(line, dirty) && vcpu.access(line, dirty) == Room::None {
         *total += vcpu.take_events();
@@ -122,8 +123,8 @@ fn two_programs_that_fit_alone_evict_each_other() {
 }
 
 proptest! {
-    /// Whatever is accessed: no more lines are written back than were modified, and no level
-    /// misses more often than the one above it asks.
+    /// For any accesses, no more lines are written back than were modified, and no level misses
+    /// more often than the level above it does.
     #[test]
     fn levels_filter(accesses in proptest::collection::vec((0_u64..20_000, 0_u64..2), 1..4000)) {
         let mut vcpu = VcpuCaches::new(&caches(), llc());
@@ -175,7 +176,7 @@ fn a_flush_takes_what_is_modified_down_and_leaves_nothing() {
     }
     again += vcpu.take_events();
     assert_eq!((again.l1_misses, again.l2_misses, again.reads), (100, 100, 0));
-    // What was modified is still so when it leaves the last level.
+    // A modified line stays modified until it leaves the last level.
     let mut evicted = Events::default();
     for line in 1000..1000 + 2 * LLC_LINES {
         access(&mut vcpu, line, 0, &mut evicted);

@@ -1,4 +1,4 @@
-//! The cache model against one that is plain to see right: each set a list in order of use.
+//! The cache model compared with a simple one: each set is a list in order of use.
 
 use std::sync::atomic::AtomicU64;
 
@@ -23,10 +23,11 @@ impl Reference {
         Self { sets, ways: geometry.ways as usize }
     }
 
-    /// Whether the line was there, and what had to leave.
+    /// Returns true if the line was present, and the evicted word.
     fn access(&mut self, line: u64, dirty: Word) -> (bool, Option<Word>) {
         let sets = self.sets.len();
-        // As `SetIndex` has it: a number of sets that is no power of two divides 32 bits.
+        // As in `SetIndex`: for a number of sets that is no power of two, 32 bits of the line
+        // count.
         let index = if sets.is_power_of_two() { line } else { u64::from(line as u32) };
         let number = (index % sets as u64) as usize;
         let set = &mut self.sets[number];
@@ -83,14 +84,14 @@ impl ReferenceLevels {
     }
 }
 
-/// Few sets, so that they overflow; also numbers of them that are no powers of two, and more ways
+/// Few sets, so that they overflow; also numbers of sets that are no powers of two, and more ways
 /// than a group of tags has.
 fn geometry(sets: std::ops::Range<u64>) -> impl Strategy<Value = CacheGeometry> {
     (sets, 1_u32..40)
         .prop_map(|(sets, ways)| CacheGeometry::new(Bytes(64 * sets * u64::from(ways)), ways))
 }
 
-/// Lines near each other, lines that differ in high bits alone, and lines of equal short tags.
+/// Lines near each other, lines that differ in high bits alone, and lines with equal short tags.
 fn line() -> impl Strategy<Value = u64> {
     let equal: Vec<u64> = (0..1 << 20).filter(|line| short_tag(*line) == 7).collect();
     assert!(equal.len() > 8, "lines of equal tags: {}", equal.len());

@@ -1,4 +1,4 @@
-//! How long jobs stay blocked when memweir is killed.
+//! Time for which jobs stay blocked after memweir is killed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,8 +26,8 @@ pub(crate) fn measure(place: &Path) {
     budgeted("the same, longest", &measured, "1000 ms", longest, 1.0);
 }
 
-/// Kills memweir while three of its four jobs are blocked. Seconds until none of them is, or `None`
-/// where it has no groups of cgroup v2.
+/// Kills memweir while three of its four jobs are blocked. Returns the seconds until none of them
+/// is, or `None` where it has no groups of cgroup v2.
 fn thaw_after_kill(place: &Path, kill: u32) -> Option<f64> {
     let before = groups();
     let mut memweir = Command::new(MEMWEIR)
@@ -57,7 +57,7 @@ fn thaw_after_kill(place: &Path, kill: u32) -> Option<f64> {
     (!ours.is_empty()).then_some(thawed.as_secs_f64())
 }
 
-/// Whether a group or a leaf of it is frozen.
+/// Returns true if a group or a leaf of it is frozen.
 fn is_blocked(group: &Path) -> bool {
     let frozen = |path: &Path| {
         std::fs::read_to_string(path.join("cgroup.events"))

@@ -1,4 +1,4 @@
-//! What emulation adds to the software meter, in CPU time.
+//! Cost of emulation beyond the software meter, in CPU time.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

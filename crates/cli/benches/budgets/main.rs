@@ -1,7 +1,7 @@
-//! Measures what memweir costs, each figure beside its budget: the CPU time and turnaround of a
-//! batch under policies against `os`, its turnaround beside other programs, how long jobs stay
-//! blocked when memweir is killed, the slowdown of the software meter, and what emulation adds to
-//! that. Paired, in one run.
+//! Measures the costs of memweir, each figure beside its budget: the CPU time and turnaround of a
+//! batch under policies against `os`, its turnaround beside other programs, the time for which jobs
+//! stay blocked after memweir is killed, the slowdown of the software meter, and the cost of
+//! emulation beyond that. Paired, in one run.
 //!
 //! Fails if a budget is exceeded; one with an interval, if even the low end exceeds it.
 //!
@@ -68,9 +68,9 @@ fn row(what: &str, measured: &str, budget: &str) {
     println!("{what:<48} {measured:>26} {budget:>10}");
 }
 
-/// A row with a budget: `figure` is what must not exceed `most`, in the same unit.
+/// Prints a row with a budget: `figure` must not exceed `most`, in the same unit.
 fn budgeted(what: &str, measured: &str, budget: &str, figure: f64, most: f64) {
-    // Not a number is over the budget, too.
+    // NaN is over the budget, too.
     let within = figure <= most;
     row(what, measured, &format!("{budget}{}", if within { "" } else { " OVER" }));
     OVER.fetch_or(!within, Relaxed);

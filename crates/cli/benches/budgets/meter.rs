@@ -1,4 +1,4 @@
-//! How much slower programs are under the software meter than natively, in CPU time.
+//! Slowdown of programs under the software meter against their native runs, in CPU time.
 
 use std::fmt::Write;
 use std::path::Path;

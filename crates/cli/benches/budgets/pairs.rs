@@ -14,7 +14,7 @@ use crate::{MEMWEIR, budgeted, children_cpu, row};
 
 const LEVEL: f64 = 0.95;
 
-/// A run of a batch, or how much more a run took than another, as the logarithm of the ratio.
+/// Times of a run of a batch, or of one run over those of another, as the logarithm of the ratio.
 #[derive(Clone, Copy)]
 pub(crate) struct Times {
     /// CPU time of memweir and the jobs, user and system.

@@ -1,4 +1,4 @@
-//! `memweir color plan`: which job gets which colors.
+//! `memweir color plan`: assigns colors to jobs.
 
 use std::path::PathBuf;
 
@@ -27,14 +27,14 @@ pub(crate) struct Args {
     /// The machine's address map
     #[arg(long, value_name = "FILE")]
     map: PathBuf,
-    /// How colors are assigned
+    /// Policy that assigns colors
     #[arg(long, value_name = "NAME", default_value = "uniform")]
     #[arg(value_parser = |name: &str| ColorAssignment::named(name).map_err(refused))]
     policy: ColorAssignment,
     /// The last-level cache, whose parts bank colors may choose too
     #[arg(long, value_name = "SIZE:WAYS", value_parser = cache)]
     cache: Option<CacheGeometry>,
-    /// What becomes of the cache: `keep` (each job in all of it) or `balance` (divided as the banks)
+    /// Use of the cache: `keep` (each job in all of it) or `balance` (divided as the banks)
     #[arg(long, value_name = "USE", default_value = "keep", requires = "cache")]
     #[arg(value_parser = |name: &str| CacheUse::named(name).map_err(refused))]
     cache_use: CacheUse,
@@ -97,7 +97,7 @@ struct Plan<'a> {
     jobs: &'a [Planned<'a>],
 }
 
-/// What one job gets, and what that is decided by.
+/// Colors of one job, and the traits that decide them.
 #[derive(Debug, Serialize)]
 struct Planned<'a> {
     name: &'a str,

@@ -38,14 +38,14 @@ pub(crate) struct Args {
     /// The last-level cache, as its size and ways
     #[arg(long, value_name = "SIZE:WAYS", value_parser = crate::value::cache)]
     cache: Option<CacheGeometry>,
-    /// What to do when no page of these colors can be found
+    /// Action when no page of these colors can be found
     #[arg(long, value_name = "HOW", default_value = "spill")]
     on_shortage: OnShortage,
-    /// Let the kernel place its pages, if it can (the patches in kernel/bank-color): static programs, too,
-    /// and at the price of a page fault alone
+    /// Let the kernel place its pages, if it can (the patches in kernel/bank-color): static
+    /// programs, too, and at the price of a page fault alone
     #[arg(long, conflicts_with_all = ["pool", "limit"])]
     kernel: bool,
-    /// How pages get to the program: `move` needs Linux 6.8, `recycle` Linux 6.1
+    /// Delivery of pages to the program: `move` needs Linux 6.8, `recycle` Linux 6.1
     #[arg(long, value_name = "HOW", default_value = "auto", conflicts_with = "kernel")]
     delivery: DeliveryChoice,
     /// Memory of these colors to gather before the program starts
@@ -76,7 +76,7 @@ enum OnShortage {
 }
 
 impl OnShortage {
-    /// What the preload library does.
+    /// Returns the reaction of the preload library.
     fn preload(self) -> Result<Shortage, InputError> {
         match self {
             Self::Refuse => Ok(Shortage::Refuse),
@@ -112,7 +112,7 @@ impl DeliveryChoice {
     }
 }
 
-/// What `--json` writes, whoever places the pages.
+/// Part of the JSON that both ways of placing pages share.
 #[derive(Debug, Serialize)]
 struct Ran {
     command: Vec<String>,
@@ -144,7 +144,7 @@ impl Ran {
         }
     }
 
-    /// Shows the summary, which the program's own output must not be mixed with.
+    /// Shows the summary on standard error, apart from the program's own output.
     fn summarize(&self) {
         for line in self.pages.lines(&self.colors, self.seconds) {
             eprintln!("memweir: {line}");
@@ -152,7 +152,7 @@ impl Ran {
     }
 }
 
-/// What `--json` writes where the preload library places them.
+/// Output of `--json` where the preload library places the pages.
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
@@ -211,7 +211,7 @@ fn warn() -> Option<String> {
     super::virtual_machine().inspect(|warning| eprintln!("memweir: {warning}"))
 }
 
-/// Tells what did not go as asked; all else is in the JSON.
+/// Reports what did not go as requested; all else is in the JSON.
 fn tell(args: &Args, status: ExitStatus, colored: &Colored, totals: &Totals) {
     let told = [
         (

@@ -19,7 +19,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::text::{Align, count, counted, table};
 
-/// What is told of a memory that breaks a rule, and how to try it.
+/// Examples for the help.
 pub(super) const EXAMPLES: &str = "\
 Examples:
   memweir dram replay trace.bin --memory ddr4-2400 --commands commands.txt
@@ -38,8 +38,8 @@ pub(crate) struct Args {
     trace: PathBuf,
     #[command(flatten)]
     devices: DeviceArgs,
-    /// The cycle at which the trace ends, by which refreshes must have happened [default: that of the
-    /// last command]
+    /// The cycle at which the trace ends, by which refreshes must have happened [default: that of
+    /// the last command]
     #[arg(long, value_name = "CYCLE")]
     #[arg(value_parser = clap::value_parser!(u64).range(..=Checker::LAST_CYCLE.0))]
     end: Option<u64>,
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// What `--json` writes.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Report {
     commands: u64,
@@ -62,19 +62,19 @@ struct Report {
     first: Vec<Found>,
 }
 
-/// A violation that is told in full.
+/// A violation that is shown in full.
 #[derive(Serialize)]
 struct Found {
     rule: &'static str,
-    /// Of the command that breaks the rule; nothing where a command never came.
+    /// The command that breaks the rule; absent where a command never came.
     command: Option<Named>,
     channel: u16,
     rank: u16,
     group: u16,
     bank: u16,
-    /// The command after which it had to wait; nothing where that is the start.
+    /// The command after which it had to wait; absent where that is the start.
     after: Option<Named>,
-    /// Of rules about distances.
+    /// Distances, for rules about distances.
     required_cycles: Option<u64>,
     actual_cycles: Option<u64>,
     text: String,

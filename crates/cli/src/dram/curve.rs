@@ -1,4 +1,4 @@
-//! `memweir dram curve`: what a memory carries, and how long reads take meanwhile.
+//! `memweir dram curve`: the bandwidth of a memory, and the latency of reads at it.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", default_value = "0,25,50,75,100", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=100))]
     read_shares: Vec<u8>,
-    /// How addresses follow each other: streaming, mixed, random
+    /// Order of addresses: streaming, mixed, random
     #[arg(
         long,
         value_name = "LIST",
@@ -69,7 +69,7 @@ fn pattern(text: &str) -> Result<Pattern, String> {
     text.parse().map_err(refused)
 }
 
-/// What `--json` writes.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     memory: &'a str,
@@ -123,7 +123,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     tell(args, &curve, fit.as_ref())
 }
 
-/// Writes what was asked for.
+/// Writes the requested outputs.
 fn tell(args: &Args, curve: &Curve, fit: Option<&Fit>) -> Result<Outcome, Failure> {
     if let (Some(path), Some(fit)) = (&args.out, fit) {
         std::fs::write(path, curve.to_toml(fit)).map_err(|error| Failure::write(path, error))?;

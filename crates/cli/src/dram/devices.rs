@@ -1,5 +1,4 @@
-//! Options that say which devices there are. How their controllers behave is said in
-//! [`memory`](super::memory).
+//! Options of the devices. Those of their controllers are in [`memory`](super::memory).
 
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ pub(super) struct DeviceArgs {
     /// Ranks of each channel [default: the device file's]
     #[arg(long, value_name = "N", help_heading = "Memory")]
     ranks: Option<u32>,
-    /// How DRAM is refreshed: all-bank, staggered, per-bank, off
+    /// Refresh of the DRAM: all-bank, staggered, per-bank, off
     #[arg(long, value_name = "NAME", default_value = "all-bank", value_parser = refresh)]
     #[arg(help_heading = "Memory")]
     refresh: RefreshPolicy,
@@ -54,7 +53,7 @@ pub(super) struct NvmArgs {
 }
 
 impl DeviceArgs {
-    /// The devices with controllers as they are unless told otherwise, not checked yet.
+    /// The devices with default controllers, not checked yet.
     pub(super) fn config(&self) -> Result<MemoryConfig, InputError> {
         let mut config = built(&self.memory, self.channels, self.ranks, Side::First)?;
         config.refresh = self.refresh;
@@ -63,8 +62,8 @@ impl DeviceArgs {
 }
 
 impl NvmArgs {
-    /// The second memory and where it begins behind `first`; nothing without `--nvm`. Its
-    /// controllers are as they are unless told otherwise, and not checked yet.
+    /// The second memory and its beginning behind `first`; `None` without `--nvm`. Its controllers
+    /// are the default ones, and not checked yet.
     pub(super) fn config(
         &self,
         first: &MemoryConfig,
@@ -93,7 +92,7 @@ impl NvmArgs {
     }
 }
 
-/// Of which memory an option speaks.
+/// The memory that an option is about.
 #[derive(Clone, Copy)]
 enum Side {
     First,

@@ -1,4 +1,4 @@
-//! Options that say what memory there is and how its controllers behave.
+//! Options of the memory and of its controllers.
 
 use std::path::Path;
 
@@ -67,7 +67,7 @@ struct Watermarks {
     high: f64,
 }
 
-/// One line that says what was measured.
+/// One line that describes the measured memory.
 pub(super) fn describe(config: &MemoryConfig) -> String {
     let mut names: Vec<&str> = config.ranks.iter().map(|spec| spec.name.as_str()).collect();
     names.dedup();
@@ -94,7 +94,7 @@ impl MemoryArgs {
         let mut systems = vec![(PhysAddr(0), first)];
         if let Some((from, mut second)) = self.nvm.config(&systems[0].1)? {
             second.refresh = systems[0].1.refresh;
-            // Cells that keep what they hold have no self-refresh.
+            // Memories without refresh have no self-refresh.
             let refreshed = second.spec().refresh_interval().is_some();
             self.control(&mut second, self_refresh.filter(|_| refreshed))?;
             systems.push((from, second));
@@ -129,7 +129,7 @@ pub(super) fn with_map(config: MemoryConfig, given: &str) -> Result<MemoryConfig
     }
 }
 
-/// What the name that `text` must be stands for.
+/// Returns the value that is named `text`, or a message with the nearest name.
 pub(super) fn named<T: Copy>(
     what: &str,
     all: &[(&'static str, T)],

@@ -1,4 +1,4 @@
-//! A replay as text: what is replayed where, the results, and the latencies.
+//! A replay as text: the trace and the memories, the results, and the latencies.
 
 use std::fmt::Write;
 
@@ -70,7 +70,7 @@ pub(super) fn name_of<T: PartialEq>(all: &[(&'static str, T)], value: T) -> &'st
     all.iter().find(|(_, known)| *known == value).map_or("", |(name, _)| name)
 }
 
-/// Which address bits choose what, as the controllers read them.
+/// Address bits of each role, as the controllers read them.
 fn address_map(map: &AddressMap) -> String {
     let mut text = format!("address map  {}\n", map.name);
     if let Some(interleave) = map.interleave {
@@ -139,7 +139,7 @@ fn listed_rows(rows: Vec<(&str, String)>) -> String {
     rows.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()
 }
 
-/// What was served.
+/// Rows about the served requests.
 fn served(served: &Served, clock: Picos) -> Vec<(&'static str, String)> {
     let time = served.cycles as f64 * clock.as_f64() * 1e-12;
     let of_requests = |part: u64| {

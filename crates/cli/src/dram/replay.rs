@@ -128,7 +128,7 @@ struct Source<'a> {
     file: &'a str,
     format: &'static str,
     addresses: &'static str,
-    /// What was recorded, if the trace says so.
+    /// Name of the recording, if the trace gives one.
     recorded: Option<&'a str>,
     truncated: Option<Truncation>,
 }
@@ -182,7 +182,7 @@ pub(super) fn warn_of_truncation(trace: &Trace) -> Outcome {
     if truncation.loss == Loss::None { Outcome::Success } else { Outcome::Truncated }
 }
 
-/// Replays, and holds the sums against each other; what each memory counted.
+/// Replays, checks the sums against each other, and returns the counts of each memory.
 fn drive_all(
     systems: &[(PhysAddr, MemoryConfig)],
     mode: Mode,

@@ -84,7 +84,7 @@ fn organization(spec: &MemorySpec) -> String {
     text
 }
 
-/// What a read takes when nothing else goes on.
+/// Latencies of a read on an idle memory.
 fn unloaded(spec: &MemorySpec) -> String {
     let hit = spec.read_latency.0 + spec.burst.0;
     let of = |name| spec.timing.get(name).unwrap_or(Cycles(0)).0;

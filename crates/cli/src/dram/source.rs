@@ -1,4 +1,4 @@
-//! A trace as requests to a memory: addresses checked, threads numbered, progress told.
+//! Turns a trace into requests to a memory: checks addresses, numbers threads, shows progress.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use memweir_dram::drive::Offer;
 use memweir_dram::request::Source;
 use memweir_dram::trace::{AddressSpace, ThreadId, Trace};
 
-/// What happens to addresses beyond the memory.
+/// Treatment of addresses beyond the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beyond {
     /// They are refused.
@@ -22,7 +22,7 @@ pub(super) enum Beyond {
 
 /// The addresses that memories side by side have.
 pub(super) struct Space {
-    /// Where each begins, and its bytes; ascending.
+    /// Beginning and bytes of each memory; ascending.
     parts: Vec<(u64, u64)>,
 }
 
@@ -74,7 +74,7 @@ impl Requests {
         Self { trace, space, beyond, sources, last: None, progress, taken: 0 }
     }
 
-    /// The next request; nothing behind the last.
+    /// Returns the next request; `None` after the last.
     pub(super) fn next_offer(&mut self) -> Result<Option<Offer>, InputError> {
         let Some(access) = self.trace.next_access()? else { return Ok(None) };
         self.taken += 1;
@@ -116,21 +116,22 @@ impl Requests {
         self.trace.refuse(reason).help(help)
     }
 
-    /// Takes the progress off the terminal; the trace.
+    /// Takes the progress off the terminal, and returns the trace.
     pub(super) fn finish(self) -> Trace {
         self.progress.bar.finish_and_clear();
         self.trace
     }
 }
 
-/// Requests between two looks at the clock.
+/// Requests between two checks of the clock.
 pub(super) const LOOK_EVERY: u64 = 1 << 14;
 /// Work that is over sooner shows no progress.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two updates.
+/// Time between two updates.
 const UPDATE: Duration = Duration::from_millis(200);
 
-/// A bar at the foot of the terminal after two seconds; nothing where standard error is none.
+/// A bar at the foot of the terminal after two seconds, hidden where standard error is not a
+/// terminal.
 pub(super) struct Progress {
     bar: ProgressBar,
     size: Option<u64>,
@@ -139,14 +140,14 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Through so many bytes, if that is known.
+    /// Creates the progress through `size` bytes, if that is known.
     pub(super) fn new(size: Option<u64>) -> Self {
         let now = Instant::now();
         let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::hidden());
         Self { bar, size, start: now, shown: now }
     }
 
-    /// So many bytes are done.
+    /// Shows that `taken` bytes are done.
     pub(super) fn show(&mut self, taken: u64) {
         let now = Instant::now();
         if now - self.start < PATIENCE || now - self.shown < UPDATE {

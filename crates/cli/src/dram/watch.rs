@@ -1,4 +1,4 @@
-//! Who looks at the commands of a replay: the rule checker, the energy account, the command file.
+//! Observers of the commands of a replay: the rule checker, the energy meter, the command file.
 
 use std::fmt;
 use std::fs::File;
@@ -15,14 +15,14 @@ use memweir_dram::{MemoryConfig, Observer};
 use crate::failure::Failure;
 use crate::render::text::counted;
 
-/// Looks at commands in every way that was asked for.
+/// The requested observers of a memory's commands.
 pub(super) struct Watch {
     meter: EnergyMeter,
     checker: Option<Checker>,
     commands: Option<(PathBuf, text::Writer<BufWriter<File>>)>,
 }
 
-/// What the rule checker found.
+/// Result of the rule checker.
 #[derive(Debug)]
 pub(super) struct Verdict {
     commands: u64,
@@ -30,7 +30,7 @@ pub(super) struct Verdict {
     first: Vec<String>,
 }
 
-/// Violations that are told in full.
+/// Violations that are shown in full.
 const TOLD: usize = 10;
 
 impl Watch {
@@ -52,7 +52,8 @@ impl Watch {
         })
     }
 
-    /// What was drawn up to `end`; nothing where a device's file says nothing of energy.
+    /// Returns the energy drawn up to `end`; `None` where a device's file does not say enough of
+    /// it.
     pub(super) fn energy(&self, end: Cycles) -> Option<EnergyReport> {
         (!self.meter.is_partial()).then(|| self.meter.report(end))
     }
@@ -83,7 +84,7 @@ impl Observer for Watch {
     }
 }
 
-/// Those who look at memories side by side, each at its own.
+/// Observers of memories side by side, one for each.
 pub(super) struct Watches<'a>(pub(super) &'a mut [Watch]);
 
 impl PartObserver for Watches<'_> {

@@ -1,4 +1,4 @@
-//! Options of `memweir emulate`, and what they mean as jobs and [`EmulateOptions`].
+//! Options of `memweir emulate`, and their meaning as jobs and [`EmulateOptions`].
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHERE", help_heading = "Machine")]
     #[arg(value_parser = |text: &str| options::placement(text).map_err(refused))]
     placement: Option<PlacementSpec>,
-    /// How often contention is computed, in virtual time, 100us to 10ms
+    /// Interval at which contention is computed, in virtual time, 100us to 10ms
     #[arg(long, value_name = "TIME", help_heading = "Machine", default_value = "1ms")]
     #[arg(value_parser = epoch)]
     epoch: Nanos,
@@ -48,11 +48,11 @@ pub(crate) struct Args {
     #[arg(value_parser = step)]
     step: Nanos,
 
-    /// Who runs beside whom [default: ideal-average]
+    /// Policy that selects the jobs of each quantum [default: ideal-average]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
     policy: Option<String>,
-    /// How a job's next bandwidth is predicted
+    /// Predictor of a job's bandwidth in the next quantum
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     #[arg(value_parser = |name: &str| options::predictor(name).map_err(refused))]
     predictor: Option<PredictorKind>,
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Scheduling")]
     store: Option<PathBuf>,
 
-    /// How the host holds a job's processes together [default: the first that works]
+    /// Mechanism by which the host groups a job's processes [default: the first that works]
     #[arg(long, value_name = "NAME", help_heading = "Emulator")]
     #[arg(value_parser = |name: &str| options::mechanism(name).map_err(refused))]
     mechanism: Option<Mechanism>,
@@ -140,14 +140,14 @@ fn step(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// What to emulate and how.
+/// A batch to emulate, and its options.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// The jobs.
     pub(super) batch: Batch,
-    /// How.
+    /// Options of the emulation.
     pub(super) options: EmulateOptions,
-    /// Under which policies in turn, for a comparison.
+    /// Policies to run in turn, for a comparison.
     pub(super) compare: Option<CompareOptions>,
 }
 

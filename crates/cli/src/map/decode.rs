@@ -71,11 +71,11 @@ fn address(source: &str, line: Option<usize>, text: &str) -> Result<PhysAddr, In
     })
 }
 
-/// Where one address lies.
+/// Location of one address.
 #[derive(Debug, Serialize)]
 struct Place {
     address: String,
-    /// Channel of an interleaving that is no matter of bits.
+    /// Channel of an interleaving that does not go by address bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     way: Option<u32>,
     /// By role, of those that the map has.

@@ -22,22 +22,22 @@ use report::Report;
 /// Options of `memweir map detect`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How to look for the map: `memweir` (hashed maps, offsets, odd channel counts), or `bpm`
+    /// Method of detection: `memweir` (hashed maps, offsets, odd channel counts), or `bpm`
     /// (Algorithm 1 of the paper as written: functions of one or two bits)
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Algorithm::Memweir)]
     algorithm: Algorithm,
-    /// What to measure: `live`, this machine's memory; or `map:FILE`, a simulated machine with the map
+    /// Memory to measure: `live`, this machine's; or `map:FILE`, a simulated machine with that map
     /// of FILE (a map file, or a JSON collection of which `FILE#ID` names an entry)
     #[arg(long, value_name = "live|map:FILE", default_value = "live")]
     oracle: Source,
-    /// How much disturbs a simulated machine's latencies
+    /// Noise in a simulated machine's latencies
     #[arg(long, value_name = "NAME", value_enum, default_value_t = NoiseName::Server)]
     noise: NoiseName,
     /// Seed of what is chosen at random, and of a simulated machine
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
-    /// Time that measuring may take; simulated time on a simulated machine [default: 60s, or 30m with
-    /// bpm, which reads each pair a million times]
+    /// Time that measuring may take; simulated time on a simulated machine [default: 60s, or 30m
+    /// with bpm, which reads each pair a million times]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     budget: Option<Nanos>,
     /// Where a found map goes

@@ -12,7 +12,7 @@ use crate::value::refused;
 /// Options of `memweir map import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What the other tool wrote
+    /// The other tool's output
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The format, instead of the one that it looks like: `bits` (DRAMA, DRAMA++, PALLOC's xormap),
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// What was imported, in JSON.
+/// Summary of an import, in JSON.
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
     name: &'a str,

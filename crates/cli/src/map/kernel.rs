@@ -35,14 +35,14 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// What `--json` writes.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Told {
     lines: Vec<String>,
     loaded: bool,
 }
 
-/// Tells, and loads.
+/// Shows the kernel's form of the map, and loads it if that was requested.
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let map = super::read(&args.map)?;

@@ -35,7 +35,7 @@ enum Action {
     Kernel(kernel::Args),
 }
 
-/// Does what is asked of a map.
+/// Runs the chosen action on a map.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.action {
         Action::Detect(args) => detect::execute(args),

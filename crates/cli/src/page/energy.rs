@@ -18,7 +18,7 @@ use crate::output;
 use crate::render::text::{Align, table};
 use crate::value::{duration, refused, size};
 
-/// What the paper claims (section V-E): how much less than DRAM-backed swap, in percent.
+/// The paper's claims (section V-E): reduction against DRAM-backed swap, in percent.
 const CLAIMS: [(Bytes, f64); 3] =
     [(Bytes(128 << 20), 55.0), (Bytes(256 << 20), 60.0), (Bytes(512 << 20), 65.0)];
 
@@ -29,7 +29,7 @@ const MEDIA: [&str; 3] = ["lpddr2-dram", "lpddr2-pcm", "emmc-flash"];
 /// Options of `memweir page energy`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How the equations are read: `as-printed`, `mended` (gives the paper's claims) or `physical`
+    /// Reading of the equations: `as-printed`, `mended` (gives the paper's claims) or `physical`
     #[arg(long, value_name = "NAME", default_value = "physical")]
     #[arg(value_parser = |name: &str| reading(name).map_err(refused))]
     reading: (&'static str, Reading),
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// 64-byte lines that were read in place because no cache had them
     #[arg(long, value_name = "N", default_value_t = 0)]
     lines_in_place: u64,
-    /// How long the area was there
+    /// Time for which the swap area existed
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = duration)]
     duration: Nanos,
     /// The DRAM: a name, or a file that ends in `.toml`
@@ -202,7 +202,7 @@ fn flash(name: &str) -> Result<Flash, InputError> {
     }
 }
 
-/// What is told, in JSON.
+/// The report, in JSON.
 #[derive(Debug, Serialize)]
 struct Report {
     reading: &'static str,
@@ -222,15 +222,15 @@ struct Area {
     dram: Parts,
     flash: Parts,
     nvm: Parts,
-    /// How much less the NVM with direct read uses than the DRAM.
+    /// Reduction by the NVM with direct read against the DRAM.
     less_percent: f64,
-    /// What direct read alone saves, of the DRAM's energy.
+    /// Savings by direct read alone, as a share of the DRAM's energy.
     direct_read_percent: f64,
-    /// What the paper claims, for its own inputs.
+    /// The paper's claim, for its own inputs.
     paper_percent: Option<f64>,
 }
 
-/// One energy by what it was used for, in joules.
+/// One energy by its purposes, in joules.
 #[derive(Debug, Serialize)]
 struct Parts {
     background_j: f64,

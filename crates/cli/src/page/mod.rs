@@ -18,9 +18,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Run a program with less DRAM than it wants; its cold pages live in slower memory and are read there
+    /// Run a program with less DRAM than it wants; its cold pages live in slower memory and are
+    /// read there
     Run(Box<run::Args>),
-    /// Tell the energy of swap areas of DRAM, flash and NVM with direct read
+    /// Compute the energy of swap areas of DRAM, flash and NVM with direct read
     Energy(Box<energy::Args>),
     /// Simulate applications that take turns, with less DRAM than they want and a swap area
     Sim(Box<sim::Args>),
@@ -28,7 +29,7 @@ enum Action {
     Refs(refs::Args),
 }
 
-/// Runs or computes.
+/// Runs the chosen action.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.action {
         Action::Run(args) => run::execute(args),

@@ -1,4 +1,4 @@
-//! `memweir page refs`: what a real program did to its pages, small enough to be kept.
+//! `memweir page refs`: the references of a real program to its pages, small enough to be kept.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;

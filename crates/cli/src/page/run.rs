@@ -22,10 +22,10 @@ use crate::render::progress::Line;
 use crate::{foreground, output};
 use args::Media;
 
-/// How often is looked whether a process must be ended: memory fills at gigabytes per second.
+/// Interval of checks for a process that must be ended: memory fills at gigabytes per second.
 const WATCHFUL: Duration = Duration::from_millis(10);
 
-/// How often programs that cannot be paged are looked for, at least.
+/// Longest interval between two searches for programs that cannot be paged.
 const OUTSIDE: Duration = Duration::from_millis(100);
 
 /// Runs the program.
@@ -63,7 +63,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     Ok(foreground::outcome(status))
 }
 
-/// What happens while the program runs.
+/// Observes the program while it runs.
 struct Watcher {
     interval: Duration,
     every: Duration,
@@ -140,7 +140,7 @@ fn report(
     })
 }
 
-/// Tells what happened, beside the program's own output.
+/// Reports the results, beside the program's own output.
 fn tell(args: &Args, report: &Report, status: ExitStatus) {
     for warning in show::warnings(report) {
         eprintln!("memweir: {warning}");

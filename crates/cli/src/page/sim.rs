@@ -79,7 +79,7 @@ pub(crate) struct Args {
     svg: Option<PathBuf>,
 }
 
-/// Simulates the scenario and shows what came of it.
+/// Simulates the scenario and shows the results.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.scenario {
         Some(path) => simulate(args, path)?,

@@ -1,4 +1,5 @@
-//! A bank-level [`BankReport`] as text: each program, who disturbed whom, and a row per partition.
+//! A bank-level [`BankReport`] as text: each program, the conflicts between programs, and a row per
+//! partition.
 
 use std::fmt::Write;
 
@@ -68,7 +69,7 @@ fn programs(run: &PartitionRun) -> String {
     table(&columns, rows.collect())
 }
 
-/// A row per victim, a column per program that was in the way; nothing where nobody was.
+/// A row per victim, a column per program that was in its way; `None` without conflicts.
 fn conflicts(run: &PartitionRun) -> Option<String> {
     let matrix = &run.outcome.conflicts;
     if matrix.iter().flatten().all(|count| *count == 0) {
@@ -124,7 +125,7 @@ fn sweep(points: &[BankPoint]) -> String {
     partitions(&points.iter().collect::<Vec<_>>())
 }
 
-/// Indicators, and programs that are not what was asked for.
+/// Indicators, spilled pages, and programs that miss the requested characteristics.
 fn notes(point: &BankPoint) -> String {
     let mut text = String::new();
     if let Some(run) = point.partitions.first() {

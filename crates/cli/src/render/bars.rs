@@ -26,7 +26,7 @@ pub(crate) fn sparkline(values: &[f64], width: usize) -> String {
         .collect()
 }
 
-/// A bar of `share` (0 to 1) of `width` cells. Whatever is not nothing shows.
+/// A bar of `share` (0 to 1) of `width` cells. Any share above zero shows.
 pub(crate) fn bar(share: f64, width: usize) -> String {
     let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
     let eighths = if share > 0.0 { eighths.max(1) } else { 0 };

@@ -9,7 +9,7 @@ use super::text::{Align, age, count, known, percent, rate, seconds, table};
 
 /// Rows of the jobs' table that a person reads at once; longer batches show the slowest jobs.
 const ROWS_SHOWN: usize = 40;
-/// Profiles that a person reads of at once.
+/// Most profiles that are listed.
 const PROFILES_SHOWN: usize = 12;
 /// Width of the breakdown's longest possible bar in cells.
 const BAR_CELLS: usize = 40;
@@ -32,7 +32,7 @@ fn jobs(jobs: &[JobReport], text: &mut String) {
     let mut shown: Vec<&JobReport> = jobs.iter().collect();
     let hidden = shown.len().saturating_sub(ROWS_SHOWN);
     if hidden > 0 {
-        // Failures first, then the longest: what a person looks for in a batch of hundreds.
+        // Failures first, then the longest: people look for these in a batch of hundreds.
         shown.sort_by(|a, b| {
             let failed = |job: &JobReport| job.exit_code != Some(0);
             failed(b).cmp(&failed(a)).then(b.wall_s.total_cmp(&a.wall_s))
@@ -77,7 +77,7 @@ fn exit(code: Option<i32>) -> String {
     }
 }
 
-/// The recorded profiles that the batch used, one line each: of which jobs, whence and how old.
+/// The recorded profiles that the batch used, one line each with their jobs, source and age.
 pub(crate) fn profiles(jobs: &[JobReport]) -> String {
     let mut used: Vec<(&ProfileSource, Vec<&str>)> = Vec::new();
     for job in jobs {
@@ -147,7 +147,7 @@ fn summary(batch: &BatchReport, text: &mut String) {
     }
 }
 
-/// What went to which medium.
+/// Traffic by medium.
 fn media(media: &[MediumReport], text: &mut String) {
     if media.is_empty() {
         return;
@@ -173,7 +173,7 @@ fn media(media: &[MediumReport], text: &mut String) {
     text.push('\n');
 }
 
-/// The BTR breakdown of iabw Fig. 10: how often the system's bandwidth lay in which band.
+/// The BTR breakdown of iabw Fig. 10: share of the quanta in each band of system bandwidth.
 fn breakdown(bands: &[Band], text: &mut String) {
     if bands.iter().all(|band| band.share == 0.0) {
         return;

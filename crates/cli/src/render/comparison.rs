@@ -1,4 +1,4 @@
-//! A [`Comparison`] as text: a row per variant, and what may be concluded, in words.
+//! A [`Comparison`] as text: a row per variant, and the conclusions in words.
 
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
-//! Turning reports into what a person reads: tables, bars, sparklines, progress lines and plots.
+//! Renders reports for people: tables, bars, sparklines, progress lines and plots.
 //!
-//! Nothing here measures or decides. Text goes to whatever writer the caller names.
+//! Nothing here measures or decides. Text goes to the writer that the caller names.
 
 pub(crate) mod bank;
 pub(crate) mod bars;

@@ -44,7 +44,7 @@ pub(crate) fn recording(stored: &StoredProfile) -> String {
     text + &shape(&recording.profile) + &by_medium(recording)
 }
 
-/// What went to which medium; nothing where there is one alone.
+/// Traffic by medium; empty if there is only one.
 fn by_medium(recording: &Recording) -> String {
     let lines = MediumLines::of(&recording.profile.total(), &recording.media);
     if lines.is_empty() {
@@ -56,7 +56,7 @@ fn by_medium(recording: &Recording) -> String {
     format!("\n{}\n", table(&columns, lines.iter().map(row).collect()))
 }
 
-/// A new profile: its totals, its shape, its phases, and what was simulated.
+/// A new profile: its totals, its shape, its phases, and its sampling.
 pub(crate) fn report(profiled: &Profiled) -> String {
     let report = &profiled.report;
     let mut text = format!("{}\nby the {} meter\n", report.command.join(" "), report.meter);

@@ -1,5 +1,5 @@
-//! What a person sees while a batch runs: one line at the foot of the terminal, and what they
-//! should know as it happens. Where standard error is no terminal, nothing.
+//! Output for people while a batch runs: one line at the foot of the terminal, and notes as they
+//! arise. Without a terminal on standard error, nothing.
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
@@ -10,7 +10,7 @@ use memweir_run::observer::{Event, Observer, Progress};
 
 use super::text::{rate, seconds};
 
-/// Shows a batch's progress on standard error and keeps what was told for the summary.
+/// Shows a batch's progress on standard error and keeps the notes for the summary.
 pub(crate) struct Screen {
     bar: ProgressBar,
     live: bool,
@@ -29,14 +29,14 @@ impl Screen {
         Self { bar: foot(live), live, run: String::new(), failures, notes: Vec::new() }
     }
 
-    /// Takes the line off the terminal and returns what was told and has not been seen yet.
+    /// Takes the line off the terminal and returns the notes that have not been shown yet.
     pub(crate) fn finish(self) -> Vec<String> {
         self.bar.finish_and_clear();
         if self.live { Vec::new() } else { self.notes }
     }
 
     fn note(&mut self, note: String) {
-        // A comparison tells the same for every run.
+        // A comparison gives the same notes for every run.
         if self.notes.contains(&note) {
             return;
         }
@@ -72,7 +72,8 @@ impl Observer for Screen {
                 self.bar.set_message(format!("{}{}", self.run, line(progress)));
                 self.bar.tick();
             }
-            // The comparison's report sums up; a person who watches learns of the first at once.
+            // The comparison's report sums up the failures; a person who watches sees the first at
+            // once.
             Event::JobEnded { name, exit_code: Some(code), .. }
                 if code != 0 && !self.run.is_empty() =>
             {
@@ -97,13 +98,13 @@ fn foot(live: bool) -> ProgressBar {
     bar
 }
 
-/// What a program that runs in the foreground does, in one line.
+/// Status of a program that runs in the foreground, in one line.
 pub(crate) struct Line {
     bar: ProgressBar,
 }
 
 impl Line {
-    /// A line on standard error, if that is a terminal and the line is wanted.
+    /// A line on standard error, if that is a terminal and the line was requested.
     pub(crate) fn new(wanted: bool) -> Self {
         Self { bar: foot(wanted && std::io::stderr().is_terminal()) }
     }
@@ -114,7 +115,7 @@ impl Line {
         self.bar.tick();
     }
 
-    /// Tells something that stays, whether there is a line or not.
+    /// Prints a note that stays, with or without a line.
     pub(crate) fn note(&self, text: &str) {
         self.bar.suspend(|| eprintln!("{text}"));
     }

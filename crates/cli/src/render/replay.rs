@@ -1,4 +1,4 @@
-//! A replay as text: whether the decisions are the same, and where they are not.
+//! A replay as text: the number of decisions, and the differences between them.
 
 use std::fmt::Write;
 
@@ -58,7 +58,7 @@ fn row(record: &Record, difference: &Difference) -> Vec<String> {
     ]
 }
 
-/// Who was chosen; where that is the same in both answers, what else differs.
+/// The selected jobs; where both answers select the same, the other differences.
 fn answer(record: &Record, answer: &Answer, difference: &Difference) -> String {
     let jobs = |answer: &Answer| {
         let names: Vec<_> = answer.chosen().iter().map(|job| record.header.name(*job)).collect();

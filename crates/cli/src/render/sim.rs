@@ -18,14 +18,14 @@ pub(crate) fn report(report: &Report) -> String {
     }
 }
 
-/// What a column says of a policy at a point.
+/// Text of a column for a policy at a point.
 type Cell<'a> = Box<dyn Fn(&Point, &PolicySummary) -> String + 'a>;
 
 /// A column of the table.
 struct Column<'a> {
     head: String,
     align: Align,
-    /// When it is left out of a table that is too wide: the highest first, those of 0 never.
+    /// Order of removal from a table that is too wide: the highest first, those of 0 never.
     expendable: u8,
     cell: Cell<'a>,
 }
@@ -41,7 +41,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// A scenario that nothing is swept in.
+/// A scenario without a sweep.
 fn one(point: &Point) -> String {
     let plural = |count: u64| if count == 1 { "" } else { "s" };
     let mut text = format!(
@@ -76,7 +76,7 @@ fn one(point: &Point) -> String {
     text
 }
 
-/// The latencies of the memories, and how often that of DRAM they are: a figure of a data sheet means
+/// The latencies of the memories, and their ratios to that of DRAM: a figure of a data sheet means
 /// another ratio beside another DRAM.
 fn memories(memories: &[MemoryFigures]) -> String {
     let figures = |(place, memory): (usize, &MemoryFigures)| {
@@ -107,7 +107,7 @@ fn repetitions(point: &Point) -> usize {
     point.policies.iter().map(|policy| policy.turnaround_s.len()).max().unwrap_or(0)
 }
 
-/// Every point of a sweep in one table, then what each policy gained over all of them.
+/// Every point of a sweep in one table, then the gain of each policy over all of them.
 fn sweep(points: &[Point], overall: &[Overall]) -> String {
     let points: Vec<&Point> = points.iter().collect();
     let mut text = rendered(columns(&points), &points, terminal_width());
@@ -143,7 +143,7 @@ fn signed(gain: f64) -> String {
     format!("{:+.1} %", gain * 100.0)
 }
 
-/// The table, without what does not fit into `room`.
+/// The table, without the columns that do not fit into `room`.
 fn rendered(mut columns: Vec<Column<'_>>, points: &[&Point], room: Option<usize>) -> String {
     loop {
         let row = |point: &Point, policy: &PolicySummary| -> Vec<String> {
@@ -166,8 +166,8 @@ fn rendered(mut columns: Vec<Column<'_>>, points: &[&Point], room: Option<usize>
     }
 }
 
-/// The columns that say something: those of repetitions where there are some, that of the optimum
-/// where it is known.
+/// The columns that have content: those of repetitions if there are some, that of the optimum if it
+/// is known.
 fn columns<'a>(points: &[&'a Point]) -> Vec<Column<'a>> {
     use Align::{Left, Right};
     let Some(first) = points.first() else { return Vec::new() };
@@ -225,7 +225,8 @@ fn short(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What of the possible gain a policy takes; at least so much where a bound stands for the optimum.
+/// Share of the possible gain that a policy takes; a lower limit where a bound stands for the
+/// optimum.
 fn of_possible(point: &Point, policy: &PolicySummary) -> String {
     match (policy.share_of_possible, policy.optimum_is) {
         _ if policy.policy == point.baseline => "-".to_owned(),

@@ -1,4 +1,4 @@
-//! Options of `memweir run`, and what they mean as jobs and [`RunOptions`].
+//! Options of `memweir run`, and their meaning as jobs and [`RunOptions`].
 
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
@@ -28,11 +28,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     jobs: JobSource,
 
-    /// Who runs beside whom [default: ideal-average]
+    /// Policy that selects the jobs of each quantum [default: ideal-average]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
     policy: Option<String>,
-    /// How a job's next bandwidth is predicted
+    /// Predictor of a job's bandwidth in the next quantum
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     #[arg(value_parser = |name: &str| options::predictor(name).map_err(refused))]
     predictor: Option<PredictorKind>,
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Bind each chosen job to a core of its own
     #[arg(long, help_heading = "Scheduling")]
     pin: bool,
-    /// How jobs are blocked [default: the first that works]
+    /// Mechanism that blocks jobs [default: the first that works]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     #[arg(value_parser = |name: &str| options::mechanism(name).map_err(refused))]
     mechanism: Option<Mechanism>,
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
     seed: Option<u64>,
 
-    /// How memory traffic is counted [default: auto]
+    /// Meter that counts memory traffic [default: auto]
     #[arg(long, value_name = "NAME", help_heading = "Measuring")]
     #[arg(value_parser = |name: &str| options::meter(name).map_err(refused))]
     meter: Option<MeterChoice>,
@@ -72,7 +72,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHERE", help_heading = "Measuring")]
     #[arg(value_parser = |text: &str| options::placement(text).map_err(refused))]
     placement: Option<PlacementSpec>,
-    /// How much of each program --profile-first simulates: all, or a share such as 10%
+    /// Share of each program that --profile-first simulates: all, or a share such as 10%
     #[arg(long, value_name = "SHARE", help_heading = "Measuring", default_value = "10%")]
     #[arg(requires = "profile_first")]
     pub(super) sample: Sampling,
@@ -149,14 +149,14 @@ fn available_cores() -> u32 {
     available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
-/// What to run and how.
+/// A batch to run, and its options.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// The jobs.
     pub(super) batch: Batch,
-    /// How.
+    /// Options of the run.
     pub(super) options: RunOptions,
-    /// Under which policies in turn, for a comparison.
+    /// Policies to run in turn, for a comparison.
     pub(super) compare: Option<CompareOptions>,
 }
 

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 /// Pages that are gathered for each colored job before it starts: 1 MiB.
 const POOL_PAGES: u64 = 256;
 
-/// Prepares what the jobs with `colors` need, and puts it into their environment. What is returned
-/// is to be kept until the batch has ended.
+/// Prepares the colors of the jobs with `colors`, and adds to their environment. The caller keeps
+/// the returned values until the batch has ended.
 pub(super) fn prepare(
     batch: &mut Batch,
     map: Option<&Path>,
@@ -74,7 +74,7 @@ pub(super) fn prepare(
     Ok(colored)
 }
 
-/// What the user should know of the colored jobs, when they have ended.
+/// Notices for the user about the colored jobs, when they have ended.
 pub(super) fn notices(colored: &[Colored]) -> Vec<String> {
     use memweir_core::preload::Counter;
     let sum = |counter| colored.iter().map(|job| job.totals().get(counter)).sum::<u64>();

@@ -1,4 +1,4 @@
-//! `memweir run --profile-first`: profiles the programs that nothing is known of, once.
+//! `memweir run --profile-first`: profiles the programs that have no profile, once.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::profile::{keep, show, spinner};
 use crate::render::profile::isolation;
 
-/// Fills the store with what the batch needs; returns what the user should know.
+/// Fills the store with the profiles that the batch needs; returns notices for the user.
 pub(super) fn profile(
     batch: &Batch,
     options: &RunOptions,

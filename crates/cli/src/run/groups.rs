@@ -1,5 +1,5 @@
-//! Groups of options that every command with a batch of jobs has: where the jobs come from, and
-//! how the batch ends.
+//! Groups of options that every command with a batch of jobs has: the source of the jobs, and the
+//! end of the batch.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ pub(crate) struct JobSource {
 }
 
 impl JobSource {
-    /// The jobs, from the one place that names them, and what a jobs file says for all of them.
-    /// `cores` is how many there are, and `command` is whose help tells more.
+    /// Returns the jobs, from the one place that names them, and the options of a jobs file for all
+    /// of them. `cores` is the number of cores, and `command` the one whose help tells more.
     pub(crate) fn read(
         &self,
         cores: u32,
@@ -66,10 +66,10 @@ fn from_file(path: &Path) -> Result<Batch, InputError> {
     Batch::from_lines(&name, &text)
 }
 
-/// How the batch ends before its jobs do.
+/// The end of a batch before its jobs end.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ending {
-    /// What happens to the jobs on Ctrl-C: kill or release [default: kill]
+    /// Fate of the jobs on Ctrl-C: kill or release [default: kill]
     #[arg(long, value_name = "WHAT", help_heading = "Ending")]
     #[arg(value_parser = |name: &str| name.parse::<OnExit>().map_err(refused))]
     pub(crate) on_exit: Option<OnExit>,
@@ -79,7 +79,7 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// What a failing job does to the others, if the command line says so.
+    /// Returns the effect of a failing job on the others, if the command line sets it.
     pub(crate) fn on_failure(&self) -> Option<OnFailure> {
         self.fail_fast.then_some(OnFailure::FailFast)
     }

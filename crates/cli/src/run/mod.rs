@@ -24,7 +24,7 @@ use crate::render::{batch as render, comparison as render_comparison, plot};
 use memweir_run::timeline::Row;
 use watcher::Watcher;
 
-/// Runs the batch and shows what it did.
+/// Runs the batch and shows the result.
 pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     let mut plan = args.plan()?;
     for path in [&args.json, &args.plot, &args.results, &args.record] {
@@ -86,7 +86,7 @@ fn several(
     ended(worst(&comparison), written.and(whole))
 }
 
-/// Refuses a report of whose files some could not be written to their end.
+/// Fails for a report with files that could not be written to their end.
 pub(crate) fn whole(report: &BatchReport) -> Result<(), Failure> {
     let lost = report.lost.first();
     lost.map_or(Ok(()), |lost| Err(Failure::write(&lost.path, io::Error::other(&*lost.reason))))
@@ -109,7 +109,7 @@ pub(crate) fn plot_run(report: &BatchReport, rows: Vec<Row>, path: &Path) -> Res
     Ok(())
 }
 
-/// Draws the first round of a comparison, which has every policy: one is enough to see.
+/// Draws the first round of a comparison, which has every policy: one round is enough.
 pub(crate) fn plot_comparison(
     comparison: &Comparison,
     timelines: Vec<Vec<Row>>,
@@ -148,7 +148,8 @@ fn subtitle(report: &BatchReport) -> String {
     )
 }
 
-/// Signals are taken by the loop of the batch; threads made from here on inherit the mask.
+/// Blocks the signals, which the loop of the batch takes; threads made from here on inherit the
+/// mask.
 pub(crate) fn block_signals() -> Result<(), Failure> {
     use nix::sys::signal::{SigSet, Signal};
     let mut signals = SigSet::empty();
@@ -160,7 +161,7 @@ pub(crate) fn block_signals() -> Result<(), Failure> {
         .map_err(|error| Failure::Machine(format!("cannot block signals: {error}")))
 }
 
-/// A text below what was told meanwhile.
+/// A text below the notes.
 pub(crate) fn with_notes(notes: &[String], text: &str) -> String {
     let mut whole: String = notes.iter().map(|note| format!("{note}\n")).collect();
     if !whole.is_empty() {
@@ -169,7 +170,7 @@ pub(crate) fn with_notes(notes: &[String], text: &str) -> String {
     whole + text
 }
 
-/// How a command with this report ends.
+/// Outcome of a command with this report.
 pub(crate) fn outcome(report: &BatchReport) -> Outcome {
     match report.outcome {
         BatchOutcome::Interrupted => Outcome::Interrupted,
@@ -178,7 +179,7 @@ pub(crate) fn outcome(report: &BatchReport) -> Outcome {
     }
 }
 
-/// How a command with this comparison ends.
+/// Outcome of a command with this comparison.
 pub(crate) fn worst(comparison: &Comparison) -> Outcome {
     let outcomes: Vec<Outcome> = comparison.runs.iter().map(|run| outcome(&run.report)).collect();
     for bad in [Outcome::Interrupted, Outcome::JobFailed] {

@@ -1,4 +1,4 @@
-//! Watches a batch for the terminal and, where a plot was asked for, for its timeline.
+//! Watches a batch for the terminal and, where a plot was requested, for its timeline.
 
 use memweir_run::observer::{Event, Observer};
 use memweir_run::timeline::Row;
@@ -18,7 +18,7 @@ impl Watcher {
         Self { screen: Screen::new(), keep_rows, timelines: Vec::new() }
     }
 
-    /// What was told and has not been seen yet, and the rows of each run.
+    /// The notes that have not been shown yet, and the rows of each run.
     pub(crate) fn finish(self) -> (Vec<String>, Vec<Vec<Row>>) {
         (self.screen.finish(), self.timelines)
     }

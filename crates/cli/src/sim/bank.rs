@@ -10,7 +10,7 @@ use crate::output;
 use crate::render::bank as render;
 use crate::render::progress::Counter;
 
-/// Simulates it and shows what came of it.
+/// Simulates it and shows the results.
 pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<(), Failure> {
     let rows = [("--out", &args.out), ("--timeline", &args.timeline), ("--svg", &args.svg)];
     if let Some((option, _)) = rows.iter().find(|(_, path)| path.is_some()) {

@@ -1,4 +1,4 @@
-//! `memweir sim --list`: what a scenario can name.
+//! `memweir sim --list`: the names that a scenario can use.
 
 use memweir_core::medium::data::{MEDIA, MediumData};
 use memweir_run::options::PINNED;
@@ -27,7 +27,7 @@ pub(super) fn text() -> String {
     text
 }
 
-/// The shipped catalog; what was not measured is marked.
+/// The shipped catalog; estimated figures are marked.
 fn programs() -> Vec<(String, String)> {
     let suite = |entry: &Entry| {
         Suite::NAMES.iter().find(|(_, suite)| *suite == entry.suite).map_or("", |(name, _)| *name)

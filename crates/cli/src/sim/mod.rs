@@ -28,7 +28,7 @@ use crate::render::sim as render;
 use recorded::Recorded;
 use rows::Rows;
 
-/// Simulates the scenario and shows what came of it.
+/// Simulates the scenario and shows the results.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.scenario {
         Some(path) => simulate(args, path)?,
@@ -82,7 +82,7 @@ pub(crate) fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Of a sweep a line per policy; else the first repetition under each policy.
+/// Draws a line per policy of a sweep; otherwise the first repetition under each policy.
 fn draw(study: &Study, report: &Report) -> Result<plot::Figure, Failure> {
     if !study.grid().sweeps().is_empty() {
         return Ok(by_policy(report, study.grid()));

@@ -1,5 +1,5 @@
-//! `--out` of simulations: one row per run, on disk as soon as it is over. What the columns are is
-//! each simulation's own business.
+//! `--out` of simulations: one row per run, on disk as soon as it is over. Each simulation defines
+//! its own columns.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub(crate) struct Rows {
     table: Option<(PathBuf, Table)>,
     /// The swept values of each point.
     values: Vec<Vec<Cell>>,
-    /// Why a row could not be written; the first reason counts.
+    /// The first error in writing a row.
     failed: Option<std::io::Error>,
 }
 
@@ -36,8 +36,8 @@ impl Rows {
         Ok(Self { table, values: (0..grid.len()).map(cells).collect(), failed: None })
     }
 
-    /// Appends the row of a run at a point of the sweep. A disk that is full is reported at the end:
-    /// the work is not lost for it.
+    /// Appends the row of a run at a point of the sweep. A full disk is reported at the end, so
+    /// that the work is not lost.
     pub(crate) fn append(&mut self, point: usize, row: Vec<Cell>) {
         let Some((_, table)) = &mut self.table else { return };
         if let Err(error) = table.append(&whole(&self.values[point], row)) {
@@ -82,7 +82,7 @@ fn table(
     Ok((path.to_owned(), table))
 }
 
-/// Numbers where all values are numbers.
+/// Returns the kind of a sweep's column: numbers if all values are numbers.
 fn kind(sweep: &Sweep) -> Kind {
     let numbers = sweep.values.iter().all(|value| value.parse::<f64>().is_ok());
     if numbers { Kind::Number } else { Kind::Text }

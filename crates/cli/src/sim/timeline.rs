@@ -1,5 +1,5 @@
-//! `memweir sim --timeline` and `--svg`: the first repetition, quantum by quantum, as the rows that
-//! live runs have.
+//! `memweir sim --timeline` and `--svg`: the first repetition, quantum by quantum, in the rows of
+//! live runs.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use memweir_sim::{SimError, View};
 use crate::failure::Failure;
 use crate::render::plot;
 
-/// A timeline to be written: of which policy, and where.
+/// A timeline to be written: its policy and its place.
 pub(super) struct File {
     policy: usize,
     path: PathBuf,
@@ -56,7 +56,7 @@ pub(super) fn write(files: Vec<File>, first: &First<'_>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// The first repetition under one policy, as it is drawn.
+/// The first repetition under one policy, ready to be drawn.
 pub(super) fn drawn(first: &First<'_>, policy: usize) -> Result<plot::batch::Run, SimError> {
     let mut rows = Vec::new();
     let mut keep = Rows::new(first, |of_quantum| rows.extend_from_slice(of_quantum));
@@ -70,7 +70,7 @@ pub(super) fn drawn(first: &First<'_>, policy: usize) -> Result<plot::batch::Run
     })
 }
 
-/// Turns quanta into rows and hands them on.
+/// Turns quanta into rows and passes them on.
 struct Rows<F> {
     names: Vec<String>,
     media: Media,

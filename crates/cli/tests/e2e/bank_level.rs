@@ -1,4 +1,4 @@
-//! Scenarios at bank level: what is printed and written, what sweeps, what is refused.
+//! Scenarios at bank level: their output, files, sweeps and refusals.
 
 use serde_json::Value;
 

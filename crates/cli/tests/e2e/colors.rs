@@ -24,7 +24,7 @@ fn deliveries() -> Vec<&'static str> {
     works.map(|(name, _)| name).collect()
 }
 
-/// Whether pages can be placed here; says so if not.
+/// Returns true if pages can be placed here; reports a skip if not.
 pub(crate) fn possible() -> bool {
     let possible = nix::unistd::geteuid().is_root() && !deliveries().is_empty();
     if !possible {
@@ -33,7 +33,7 @@ pub(crate) fn possible() -> bool {
     possible
 }
 
-/// Runs a program plainly and in colors 0 to 3, delivered in every way; what it says must be the same.
+/// Runs a program plainly and in colors 0 to 3, with every delivery; its output must be the same.
 fn same(world: &World, command: &[&str]) {
     if exists(command[0]) {
         deliveries().into_iter().for_each(|way| same_delivered(world, way, command));
@@ -201,7 +201,7 @@ fn a_program_chooses_colors_for_its_own_data() {
     assert_eq!(String::from_utf8_lossy(&alone.stdout), "not placed\n");
 }
 
-/// The path of the compiled program; nothing where there is no compiler.
+/// The path of the compiled program; `None` without a compiler.
 fn compile(world: &World, source: &str, name: &str, options: &[&str]) -> Option<String> {
     if !exists("gcc") {
         return None;

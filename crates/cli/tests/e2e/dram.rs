@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::{MEMWEIR, World, json, refusal};
 
-/// So many lines in order, every `writes`th a write, in Ramulator 2's format.
+/// `lines` lines in order, every `writes`th a write, in Ramulator 2's format.
 fn stream(lines: u64, writes: u64) -> String {
     let line = |i: u64| {
         let operation = if i % writes == writes - 1 { "ST" } else { "LD" };
@@ -217,7 +217,7 @@ fn a_curve_becomes_the_memory_of_a_simulated_machine() {
 #[test]
 fn a_real_program_is_recorded_and_replayed() {
     let world = World::new();
-    // More than any first and second level holds: it comes from memory at least once.
+    // Larger than any first and second level: it comes from memory at least once.
     let numbers: String = (0..400_000u64).map(|i| format!("{}\n", i * 7919 % 1_000_003)).collect();
     world.file("numbers", &numbers);
     let profile = std::process::Command::new(MEMWEIR)
@@ -235,7 +235,7 @@ fn a_real_program_is_recorded_and_replayed() {
     let report: Value = serde_json::from_slice(&profile.stdout).expect("JSON");
     let result = replayed(&world, &["sort.mwt", "--wrap", "--check"]);
     assert!(number(&result, "requests") > numbers.len() as u64 / 64);
-    // The profile spreads what was counted over its intervals, to the line.
+    // The profile spreads the counts over its intervals, exact to the line.
     let counted = number(&report, "memory_reads");
     assert_eq!(number(&result, "reads"), counted, "{report}");
     assert_eq!(number(&result, "writes"), number(&report, "memory_writes"));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::World;
 
-/// Where DDR4-2400 ends.
+/// End of DDR4-2400.
 const SECOND: u64 = 8 << 30;
 
 fn json(world: &World, arguments: &[&str]) -> Value {
@@ -28,7 +28,7 @@ fn address(i: u64) -> u64 {
     ((i / 3) << 17) + i % 3 * 64
 }
 
-/// What is counted of each memory, and of all of them.
+/// Counts of each memory, and of all of them.
 const COUNTED: [&str; 7] =
     ["requests", "reads", "writes", "row_hits", "row_misses", "row_conflicts", "activates"];
 

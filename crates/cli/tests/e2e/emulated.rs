@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::support::{MARK, World, json, refusal, send, wait_until};
 
-/// Two cores before a bus of 2 GB/s, with small caches.
+/// Two cores on a bus of 2 GB/s, with small caches.
 const MACHINE: &str = r#"
 name = "trial"
 source = "made up"
@@ -24,11 +24,11 @@ size = 65536
 ways = 8
 "#;
 
-/// Reads three megabytes twice, far beyond the caches.
+/// Fills an array of three megabytes, far beyond the caches, and reads it three times.
 const STREAM: &str = "awk 'BEGIN { for (i = 0; i < 30000; i++) a[i] = i; \
                       for (k = 0; k < 3; k++) for (i = 0; i < 30000; i++) s += a[i]; print s }'";
 
-/// Whether the emulator is missing; says so aloud.
+/// Returns true if the emulator is missing, and reports a skip.
 fn no_emulator() -> bool {
     let found = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).any(|place| place.join("qemu-x86_64").is_file())
@@ -55,7 +55,7 @@ fn turnaround(report: &Value) -> f64 {
     report["turnaround_s"].as_f64().expect("a time")
 }
 
-/// What must be equal in two runs.
+/// The part of a report that must be equal in two runs.
 fn of_the_machine(mut report: Value) -> Value {
     report["scheduler_s"] = Value::Null;
     report["notices"] = Value::Null;
@@ -65,7 +65,7 @@ fn of_the_machine(mut report: Value) -> Value {
     report
 }
 
-/// What `run` gives twice while process ids have as many digits: a shell formats its parent's.
+/// Two results of `run` while process ids have as many digits: a shell formats its parent's.
 fn twice<T>(mut run: impl FnMut() -> T) -> [T; 2] {
     let digits = || {
         let mut child = std::process::Command::new("true").spawn().expect("a process");
@@ -122,7 +122,7 @@ fn programs_do_what_they_do_and_two_runs_are_equal() {
     assert_eq!(timeline, again, "every quantum of every job");
 }
 
-/// `sort` has two threads for so many lines, and in such a locale its C library maps shared memory.
+/// `sort` has two threads for so many lines, and in this locale its C library maps shared memory.
 #[test]
 fn a_program_with_threads_on_a_pipe_runs_twice_the_same() {
     if no_emulator() {
@@ -248,9 +248,9 @@ fn what_cannot_be_emulated_is_refused_with_the_reason() {
     assert!(refusal(world.memweir().args(cores), 2).contains("from 1 to 2"));
 }
 
-/// A jobs file with one shell job, which programs of this world are known by.
+/// A jobs file with one shell job, whose processes carry the mark of this world.
 fn marked_job(world: &World, script: &str) {
-    // Emulated programs keep what the jobs file gives them, and little else of the environment.
+    // Emulated programs keep the variables of the jobs file, and little else of the environment.
     let mark = format!("{MARK} = \"{}\"", world.path().display());
     let job = format!(
         "[[jobs]]\ncommand = [\"sh\", \"-c\", \"{script}\"]\ninstances = 3\nenv = {{ {mark} }}\n"

@@ -21,7 +21,7 @@ fn takes_turns(world: &World, script: &str) {
     let jobs = report["jobs"].as_array().expect("jobs");
     let used: f64 = jobs.iter().filter_map(|job| job["running_s"].as_f64()).sum();
     let wall = report["turnaround_s"].as_f64().expect("a turnaround");
-    // What a switch takes, and what runs before the first quantum, is not part of the claim.
+    // The time of switches, and of work before the first quantum, is not part of the claim.
     assert!(used <= wall * 1.15 + 0.05, "{used} s of CPU time in {wall} s on one core: {report}");
 }
 
@@ -50,7 +50,7 @@ fn a_thousand_children_are_counted_and_waited_for() {
 #[test]
 fn a_job_that_is_killed_while_it_is_blocked_ends_at_once() {
     let world = World::new();
-    // With one core and a quantum of ten seconds, the second job is blocked when it is killed.
+    // With one core, one of the two jobs is blocked when the second is killed.
     let memweir = std::thread::scope(|scope| {
         let run = scope.spawn(|| {
             json(
@@ -99,7 +99,7 @@ fn five_hundred_jobs_are_one_batch() {
     assert!(jobs.iter().all(|job| job["exit_code"] == 0));
 }
 
-/// memweir as the user nobody, from a place that nobody can reach.
+/// memweir as the user nobody, from a directory that this user can reach.
 fn as_nobody(world: &World, arguments: &[&str]) -> Command {
     let open = |path: &std::path::Path| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("chmod");

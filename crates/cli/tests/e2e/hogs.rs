@@ -1,4 +1,4 @@
-//! `hog`, `hogsim`, `calibrate` and `map detect`: what they refuse, and how they end when they are
+//! `hog`, `hogsim`, `calibrate` and `map detect`: their refusals, and their ends when they are
 //! interrupted.
 
 use std::process::{Child, Command};
@@ -29,8 +29,8 @@ idle = 100
 bandwidth = 1e9
 "#;
 
-/// Waits until the threads of a memweir have used the CPU, or have ended, and interrupts it; its
-/// exit code.
+/// Waits until the threads of a memweir have used the CPU, or have ended, and interrupts it;
+/// returns its exit code.
 fn interrupt_at_work(mut memweir: Child) -> Option<i32> {
     let stat = format!("/proc/{}/stat", memweir.id());
     wait_until("it measures", || {

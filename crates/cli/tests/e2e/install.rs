@@ -1,4 +1,4 @@
-//! `make install`, and what it installed, used from where it is.
+//! `make install`, and the use of the installed files from their places.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,14 +9,14 @@ use crate::support::{MEMWEIR, World};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Where cargo has left a library for these tests.
+/// Place where cargo has left a library for these tests.
 fn built(library: &str) -> PathBuf {
     let directory = Path::new(MEMWEIR).parent().expect("a directory");
     let places = [directory.join("deps").join(library), directory.join(library)];
     places.into_iter().find(|path| path.exists()).expect("the libraries are built for these tests")
 }
 
-/// `make` with what these tests are built of, into `world`.
+/// Runs `make` with the files that these tests are built of, into `world`.
 fn make(world: &World, target: &str) {
     let output = Command::new("make")
         .args(["-C", ROOT, "--no-print-directory", target, "PREFIX=/usr"])

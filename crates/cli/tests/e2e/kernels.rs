@@ -1,5 +1,5 @@
-//! `--kernel`: what kernels with our patches are told, and what others refuse. The commands are seen
-//! at work in the guests of `kernel/test`.
+//! `--kernel`: the settings for kernels with our patches, and the refusals of others. The commands
+//! are seen at work in the guests of `kernel/test`.
 
 use crate::support::{World, json, refusal};
 

@@ -91,7 +91,7 @@ fn no_job_stays_frozen_and_no_group_stays_behind() {
     assert!(left.is_empty(), "the next start left {left:?}");
 }
 
-/// Whether no process is in the group: other tests run at the same time.
+/// Returns true if no process is in the group: other tests run at the same time.
 fn is_dead(group: &Path) -> bool {
     std::fs::read_to_string(group.join("cgroup.events"))
         .is_ok_and(|events| events.contains("populated 0"))

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::support::{SPIN, World, json, refusal, root, send, wait_until};
 
-/// Reads, or with a third argument writes, one word of every line of 8 MiB, as often as told.
+/// Reads, or with a third argument writes, one word of every line of 8 MiB, as often as its first
+/// argument says.
 const STREAM: &str = r"
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -26,7 +27,7 @@ int main(int argc, char **argv) {
 /// Lines of that array.
 const LINES: u64 = 8 << 14;
 
-/// A last level of 1 MiB, which it does not fit.
+/// A last level of 1 MiB, into which the array does not fit.
 const CACHES: &str = "l1d = { size = 32768, ways = 8, line = 64 }
 l2 = { size = 262144, ways = 8, line = 64 }
 llc = { size = 1048576, ways = 16, line = 64 }
@@ -42,7 +43,7 @@ fn world_with_stream() -> World {
     world
 }
 
-/// Four streams, a job that computes, and where their pages lie.
+/// Four streams and a job that computes, with the placements of the streams.
 fn placed_jobs() -> String {
     let stream = |name: &str, arguments: &str, placement: &str| {
         format!(
@@ -120,7 +121,7 @@ fn hmmsched_runs_real_programs_on_pram_and_its_record_replays() {
     replays(&world);
 }
 
-/// Every job that ran in the timeline says why.
+/// Checks that every job that ran in the timeline has a reason.
 fn explained(timeline: &str) {
     let header: Vec<&str> = timeline.lines().next().expect("a header").split(',').collect();
     let column = |name: &str| header.iter().position(|column| *column == name).expect("a column");
@@ -136,7 +137,7 @@ fn explained(timeline: &str) {
     assert!(pram > 0 && rows.iter().all(|row| row[column("reads_2")].is_empty()));
 }
 
-/// The record decides the same again, and tells what another policy would do.
+/// Checks that the record decides the same again, and differs under another policy.
 fn replays(world: &World) {
     let same = json(world.memweir().args(["replay", "decisions.jsonl", "--json", "-"]), 0);
     assert_eq!(same["differences"].as_array().map(Vec::len), Some(0), "{same}");
@@ -221,7 +222,7 @@ fn a_policy_that_decides_by_media_is_refused_where_nothing_tells_them_apart() {
     refused.args(["run", "--policy", "hmmsched", "--media", "pram", "--meter", "declared"]);
     let message = refusal(refused.arg(&file), 3);
     assert!(message.contains("declared: cannot tell media apart: only a `placement`"), "{message}");
-    // A policy that needs none goes on, and says so.
+    // A policy that needs none goes on, with a notice.
     let mut told = world.memweir();
     told.args(["run", "--policy", "round-robin", "--media", "pram", "--meter", "declared"]);
     let report = json(told.args(["--json", "-"]).arg(&file), 0);

@@ -126,7 +126,7 @@ fn an_interrupted_comparison_shows_no_figures() {
 #[test]
 fn a_job_that_fails_under_one_policy_makes_the_comparison_void() {
     let world = World::new();
-    // Works once.
+    // Succeeds once.
     let script = "test ! -e made && touch made";
     let run = ["run", "--compare", "os,round-robin", "--repeat", "2", "--json", "c.json", "--"];
     let output = output(&world, &[&run[..], &["sh", "-c", script]].concat());

@@ -1,5 +1,5 @@
-//! `memweir page run`: real programs with a quarter of their memory say the same, what cannot work is
-//! refused before anything starts, and nothing stays behind.
+//! `memweir page run`: real programs with a quarter of their memory give the same output,
+//! impossible requests are refused before anything starts, and nothing stays behind.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{MEMWEIR, World, exists, refusal, send, wait_until};
 
-/// Whether programs can be paged here; says so if not.
+/// Returns true if programs can be paged here; reports a skip if not.
 fn possible() -> bool {
     let tried = memweir_linux::paging::try_memfd();
     if let Err(obstacle) = &tried {
@@ -21,7 +21,7 @@ fn number(report: &Value, key: &str) -> u64 {
     report[key].as_u64().unwrap_or_else(|| panic!("{key} in {report}"))
 }
 
-/// A program with so much DRAM: its status, its output, and the report.
+/// Runs a program with `dram` bytes of DRAM; returns its status, its output, and the report.
 fn paged(
     world: &World,
     dram: u64,
@@ -37,10 +37,10 @@ fn paged(
     (report["exit_code"].as_i64().map(|code| code as i32), output.stdout, report)
 }
 
-/// The least that a test gives a program.
+/// The least DRAM that a test gives a program.
 const LEAST: u64 = 2 << 20;
 
-/// Runs a program plainly, with all the DRAM that it wants, and with a quarter of that; what it says
+/// Runs a program plainly, with all the DRAM that it wants, and with a quarter of that; its output
 /// must be the same.
 fn same(world: &World, command: &[&str]) {
     if !exists(command[0]) {
@@ -373,7 +373,7 @@ fn a_full_nvm_ends_the_largest() {
         return;
     }
     let world = World::new();
-    // Random bytes, or a machine that merges pages would have an easy time.
+    // Random bytes: a machine that merges pages would have an easy time with others.
     let program = "import os, subprocess, sys\n\
                    child = 'import os, time; x = [os.urandom(1 << 20) for _ in range(400)]; time.sleep(60)'\n\
                    p = subprocess.run([sys.executable, '-c', child])\n\
@@ -480,7 +480,7 @@ fn a_full_nvm_holds_no_writers() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("the NVM of 32 MiB was full"), "{said}");
     assert!(said.contains("above the budget of 16 MiB: the NVM was full"), "{said}");
-    // Only what the options ask for stands beside the result.
+    // Only requested tables stand beside the result.
     assert!(!said.contains("estimated") && !said.contains("half of"), "{said}");
     let report: Value = serde_json::from_str(&world.read("run.json")).unwrap();
     let counters = &report["counters"];
@@ -495,7 +495,7 @@ fn a_full_nvm_holds_no_writers() {
 const WAITER: &str = "import sys\nx = [str(i) for i in range(400000)]\n\
                       open('ready', 'w').close()\nsys.stdin.read()";
 
-/// Processes of this world, and the helpers that share their memory, are all gone.
+/// Waits until the processes of this world, and the helpers that share their memory, are gone.
 fn all_gone(world: &World) {
     wait_until("nothing stays behind", || world.processes().is_empty());
 }
@@ -512,7 +512,7 @@ fn nothing_stays_behind_when_somebody_is_killed() {
         run.args(["--", "python3", "-c", WAITER]).current_dir(world.path());
         run.env(crate::support::MARK, world.path()).stdin(Stdio::piped()).stderr(Stdio::null());
         let mut run = run.spawn().expect("memweir starts");
-        // Held open, or the program would end by itself while it is waited for.
+        // Held open, or the program would end by itself during the wait.
         let input = run.stdin.take();
         wait_until("the program has its memory", || world.has("ready"));
         let me = run.id() as i32;
@@ -534,7 +534,7 @@ fn nothing_stays_behind_when_somebody_is_killed() {
                 assert_eq!(run.wait().unwrap().code(), Some(143), "the program has got the signal");
             }
         }
-        // A program whose memweir was killed goes on until nobody can write to it any more.
+        // A program whose memweir was killed goes on until its standard input is closed.
         drop(input);
         all_gone(&world);
         assert!(world.read("t.csv").lines().count() > 1, "{whom}: rows are kept");

@@ -1,4 +1,5 @@
-//! Profiles of real programs: what they leave alone, what is stored, and what is used later.
+//! Profiles of real programs: the files that they leave alone, and the storing and later use of
+//! profiles.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::{World, exists, json, refusal, send, wait_until};
 
-/// Returns true, and says so, if the emulator is missing.
+/// Returns true, and reports a skip, if the emulator is missing.
 fn no_emulator() -> bool {
     !exists("qemu-x86_64")
 }
@@ -91,7 +92,7 @@ fn the_first_example_of_the_readme_does_its_work_and_stores_what_it_says() {
             (0.8..1.25).contains(&ratio),
             "{stored:?} moved {ratio} times the lines of {twin:?}"
         );
-        // The batch has used it, and says so.
+        // The batch reports that it has used it.
         let source = &report["jobs"][index]["profile"];
         assert_eq!((&source["source"], &source["key"]), (&"store".into(), &entry["key"]));
         assert!(source["age_s"].as_f64().expect("an age") < 3_600.0, "{source}");
@@ -158,8 +159,8 @@ fn new_data_under_an_old_name_is_profiled_anew() {
     assert!(lines(&after) > lines(&before), "{after} after {before}");
 }
 
-/// Waits for a profiled program that writes `started`, sends memweir a signal, and returns how
-/// memweir ended with what it said.
+/// Waits for a profiled program that writes `started`, sends memweir a signal, and returns
+/// memweir's exit code and messages.
 fn interrupted(world: &World, signal: Signal, script: &str) -> (Option<i32>, String) {
     let profile = ["profile", "--meter", "software", "--isolation", "none", "--"];
     let arguments = [&profile[..], &["sh", "-c", script]].concat();

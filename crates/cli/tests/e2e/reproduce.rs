@@ -1,4 +1,4 @@
-//! `memweir reproduce`: what it writes, and what it refuses.
+//! `memweir reproduce`: its files and its refusals.
 
 use serde_json::Value;
 

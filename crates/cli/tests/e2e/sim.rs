@@ -1,4 +1,4 @@
-//! Simulated batches: what is printed, written and drawn, what sweeps keep, what is refused.
+//! Simulated batches: their output, files and figures, killed sweeps, and refusals.
 
 use nix::sys::signal::Signal;
 use serde_json::Value;

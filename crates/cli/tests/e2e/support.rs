@@ -1,4 +1,4 @@
-//! What the tests share: a command in surroundings of its own, and what they ask of the system.
+//! Shared support of the tests: a command in surroundings of its own, and queries to the system.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -16,7 +16,7 @@ pub(crate) const MEMWEIR: &str = env!("CARGO_BIN_EXE_memweir");
 /// A shell command that uses the CPU for some tenths of a second and does nothing else.
 pub(crate) const SPIN: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
 
-/// How long a test waits for what must happen soon. Only a broken memweir makes it wait so long.
+/// Timeout for events that must happen soon. Only a broken memweir makes a test wait so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The variable by which processes of a test are found, whatever became of their parents.
@@ -59,7 +59,7 @@ impl World {
         command
     }
 
-    /// memweir with nothing to read: what runs twice takes no pipe.
+    /// memweir without input: a program that runs twice cannot read a pipe.
     pub(crate) fn without_input(&self) -> std::process::Command {
         let mut command = self.plain();
         command.stdin(Stdio::null());
@@ -118,7 +118,7 @@ fn all_processes() -> Vec<i32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Waits until something is so, and fails if it never is.
+/// Waits until `so` is true, and fails if it never is.
 pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !so() {
@@ -154,7 +154,7 @@ pub(crate) fn result(command: &mut Command, code: i32) -> Value {
     value
 }
 
-/// Whether a program is installed; says so if it is not.
+/// Returns true if a program is installed; reports a skip if not.
 pub(crate) fn exists(program: &str) -> bool {
     let mut shell = Command::new("sh");
     let found = shell.args(["-c", &format!("command -v {program}")]).output();
@@ -165,7 +165,7 @@ pub(crate) fn exists(program: &str) -> bool {
     found
 }
 
-/// Whether this process may make cgroups; says so aloud where a test is skipped for it.
+/// Returns true if this process is root, as making cgroups requires; reports a skip if not.
 pub(crate) fn root(what: &str) -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {

@@ -17,7 +17,7 @@ fn refused_file(world: &World, text: &str) -> String {
 
 #[test]
 fn wrong_jobs_files_are_refused_with_file_line_and_nearest_choice() {
-    // What stands before `---` comes before the first job, whose three lines come in between.
+    // Text before `---` comes before the first job, whose three lines come in between.
     let cases = [
         ("polcy = \"os\"\n---\n", "jobs.toml:1: polcy: unknown key", "did you mean `policy`?"),
         (

@@ -9,13 +9,13 @@ use memweir_core::input::Refusal;
 
 use crate::plan::strict;
 
-/// Functions of both kinds together that a kernel knows.
+/// Most functions of both kinds together that a kernel takes.
 const MOST: usize = 12;
 /// The largest block of its page allocator, which an offset must keep whole: 4 MiB.
 const BLOCK: u64 = 4 << 20;
 
-/// What the kernel knows of a map. Bit `i` of a bank color is the value of the `i`th function, as
-/// in a [`Coloring`]; written and read as the kernel does.
+/// The kernel's form of a map. Bit `i` of a bank color is the value of the `i`th function, as in a
+/// [`Coloring`]; written and read as the kernel does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelForm {
     offset: u64,
@@ -24,7 +24,7 @@ pub struct KernelForm {
 }
 
 impl KernelForm {
-    /// What a kernel is told of `map`, and of the cache whose colors are to be chosen, too.
+    /// Returns the kernel's form of `map`, and of the cache if its colors are to be chosen, too.
     ///
     /// # Errors
     /// Refuses maps of which no functions of bits color pages of 4 KiB, and those that have more
@@ -34,7 +34,7 @@ impl KernelForm {
         Self::of_colorings(&strict(map)?, caches.as_ref())
     }
 
-    /// The same of colorings that are known.
+    /// The same for known colorings.
     ///
     /// # Errors
     /// Refuses more functions and another offset than kernels can take.
@@ -70,7 +70,7 @@ impl KernelForm {
         Ok(self)
     }
 
-    /// Whether a kernel that has this can be used as if it had `wanted`.
+    /// Returns true if a kernel with this form can be used as if it had `wanted`.
     #[must_use]
     pub fn serves(&self, wanted: &Self) -> bool {
         let caches = wanted.caches.is_empty() || self.caches == wanted.caches;
@@ -132,7 +132,8 @@ mod tests {
             form.to_string(),
             "offset 0x0\nbank 0x2000\nbank 0x4000\nbank 0x8000\nbank 0x200000\nbank 0x400000\n"
         );
-        // 8 MiB in 16 ways of 64 bytes: bits 6 to 18 are the set, and seven of them lie above a page.
+        // 8 MiB in 16 ways of 64 bytes: bits 6 to 18 are the set, and seven of them lie above a
+        // page.
         let cache = CacheGeometry::new(Bytes(8 << 20), 16);
         let both = KernelForm::of(&i7(), Some(&cache)).unwrap();
         assert_eq!(both.caches, (12..19).map(|bit| 1 << bit).collect::<Vec<u64>>());

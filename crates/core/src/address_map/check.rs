@@ -1,15 +1,14 @@
-//! What a map must be to be used, and the way back from a location to its address.
+//! Validation of a map, and the inverse mapping from a location to its address.
 
 use super::{AddressMap, Location, Span, XorFunction};
 use crate::input::Refusal;
 use crate::units::PhysAddr;
 
 impl AddressMap {
-    /// Refuses maps whose functions are not independent, and complete ones that give two addresses
-    /// the same place or leave places empty.
+    /// Refuses maps whose functions are not independent, and complete maps that are not bijective.
     ///
     /// # Errors
-    /// Says which function is the sum of others, or which bits are missing.
+    /// Names the function that is a sum of others, or the bits without effect.
     pub fn validate(&self) -> Result<(), Refusal> {
         let mut span = Span::default();
         let sets = self.functions.iter().map(|f| ("function", f.function));
@@ -46,7 +45,7 @@ impl AddressMap {
         if bits.is_empty() { "none".to_owned() } else { bits.join(", ") }
     }
 
-    /// The address at `location`, if the map is [complete](Self::is_complete).
+    /// Returns the address at `location`, if the map is [complete](Self::is_complete).
     #[must_use]
     pub fn encode(&self, location: Location) -> Option<PhysAddr> {
         if !self.is_complete() {
@@ -70,8 +69,8 @@ impl AddressMap {
     }
 }
 
-/// The address at which each function has its value, with zero in bits that no function asks for;
-/// nothing if they contradict each other.
+/// Returns the address at which each function has its value, with zero in bits that no function
+/// determines; `None` if the values contradict each other.
 fn solve(equations: impl Iterator<Item = (XorFunction, u64)>) -> Option<u64> {
     let mut reduced: Vec<(u64, u64)> = Vec::new();
     for (XorFunction(mut mask), mut value) in equations {

@@ -1,4 +1,4 @@
-//! Page colors: what a page's address says about the banks, or the cache sets, that hold it.
+//! Page colors: the part of a page's banks, or cache sets, that its address decides.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,9 +19,8 @@ impl fmt::Display for Color {
     }
 }
 
-/// A way to color pages: functions of the address that are the same all over a page (*strict*
-/// colors). Pages of different bank colors share no bank; pages of different cache colors share no
-/// set.
+/// A coloring of pages: functions of the address that are constant over a page (*strict* colors).
+/// Pages of different bank colors share no bank; pages of different cache colors share no set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coloring {
     page_bits: u32,
@@ -30,16 +29,16 @@ pub struct Coloring {
 }
 
 impl Coloring {
-    /// The coloring by the functions of `span` that are constant over a page of `1 << page_bits`
-    /// bytes. `offset` is taken off an address before its color is told.
+    /// Returns the coloring by the functions of `span` that are constant over a page of
+    /// `1 << page_bits` bytes. `offset` is subtracted from an address first.
     #[must_use]
     pub fn of_span(span: &Span, page_bits: u32, offset: u64) -> Self {
         Self { page_bits, offset, span: span.above(page_bits) }
     }
 
-    /// Cache colors (bpm section 3.2): the set index of a physically indexed cache without hash.
-    /// Only caches whose number of sets is a power of two have such bits; of others, those that
-    /// divide the number.
+    /// Returns cache colors (bpm section 3.2): the set index of a physically indexed cache without
+    /// a hash. If the number of sets is not a power of two, only the bits of its largest
+    /// power-of-two divisor count.
     #[must_use]
     pub fn of_cache(cache: &CacheGeometry, page_bits: u32) -> Self {
         let line_bits = cache.line.trailing_zeros();
@@ -48,35 +47,36 @@ impl Coloring {
         Self::of_span(&span, page_bits, 0)
     }
 
-    /// The number of colors, a power of two; 1 if the pages cannot be told apart.
+    /// Returns the number of colors, a power of two; 1 if the pages cannot be distinguished.
     #[must_use]
     pub fn colors(&self) -> u32 {
         1 << self.span.dimension()
     }
 
-    /// Bits of the offset within a page.
+    /// Returns the bits of the offset within a page.
     #[must_use]
     pub fn page_bits(&self) -> u32 {
         self.page_bits
     }
 
-    /// What is taken off an address before its color is told.
+    /// Returns the offset that is subtracted from an address first.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The functions: bit `i` of a color is the value of the `i`th.
+    /// Returns the functions: bit `i` of a color is the value of function `i`.
     #[must_use]
     pub fn span(&self) -> &Span {
         &self.span
     }
 
-    /// What the color of a page under this coloring says of its color under `part`, all of whose
-    /// functions are sums of those of this one.
+    /// Converts a page's color under this coloring to its color under `part`, all of whose
+    /// functions are sums of functions of this coloring.
     #[must_use]
     pub fn part(&self, color: Color, part: &Self) -> Color {
-        // Which functions add up to one of `part`, their lowest bits tell: each is in no other.
+        // The lowest bits of the basis functions show which of them add up to a function of `part`:
+        // each is in no other.
         let bit = |function: XorFunction| {
             let members = self.span.basis().iter().enumerate();
             let members = members.filter(|(_, member)| function.0 >> member.lowest() & 1 == 1);
@@ -86,7 +86,7 @@ impl Coloring {
         Color(functions.map(|(place, function)| bit(*function) << place).sum())
     }
 
-    /// The color of the page that holds `address`.
+    /// Returns the color of the page that holds `address`.
     #[must_use]
     pub fn color_of(&self, address: PhysAddr) -> Color {
         let address = address.0.wrapping_sub(self.offset);
@@ -100,31 +100,31 @@ impl Coloring {
 pub struct ColorSet(BTreeSet<Color>);
 
 impl ColorSet {
-    /// All of `colors` colors.
+    /// Returns the set of the first `colors` colors.
     #[must_use]
     pub fn all(colors: u32) -> Self {
         (0..colors).map(Color).collect()
     }
 
-    /// Whether `color` is one of them.
+    /// Returns true if `color` is in the set.
     #[must_use]
     pub fn contains(&self, color: Color) -> bool {
         self.0.contains(&color)
     }
 
-    /// How many there are.
+    /// Returns the number of colors in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The colors in ascending order.
+    /// Returns the colors in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Color> {
         self.0.iter().copied()
     }
@@ -154,8 +154,8 @@ impl FromIterator<Color> for ColorSet {
     }
 }
 
-/// The most colors that are told apart: enough for every map in use, and a bound on what a
-/// misspelt range can ask for.
+/// Upper limit of colors: enough for every map in use, and a bound on the effect of a mistyped
+/// range.
 pub const MAX_COLORS: u32 = 1 << 16;
 
 impl FromStr for ColorSet {

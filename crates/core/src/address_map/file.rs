@@ -23,10 +23,10 @@ const KEYS: [&str; 8] =
     ["name", "source", "bits", "offset", "function", "row", "column", "interleave"];
 
 impl AddressMap {
-    /// Reads the text of a map's file; `name` stands in messages.
+    /// Parses the text of a map's file; `name` is its name in messages.
     ///
     /// # Errors
-    /// If it says something impossible: with line, key and reason.
+    /// If a value is invalid; the error has line, key and reason.
     pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
         let mut root = Document { name, text }.parse()?;
         root.only(&KEYS)?;

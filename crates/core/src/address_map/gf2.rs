@@ -15,25 +15,25 @@ use std::fmt;
 pub struct XorFunction(pub u64);
 
 impl XorFunction {
-    /// The function of these bits, counted from the least significant; each below 64. A bit that
-    /// is named twice cancels itself.
+    /// Returns the function of these bits, counted from the least significant; each below 64. A bit
+    /// that is named twice cancels itself.
     #[must_use]
     pub fn of_bits(bits: &[u8]) -> Self {
         Self(bits.iter().fold(0, |mask, bit| mask ^ 1 << bit))
     }
 
-    /// Its bits in ascending order.
+    /// Returns the bits in ascending order.
     pub fn bits(self) -> impl Iterator<Item = u8> {
         (0..64).filter(move |bit| self.0 >> bit & 1 == 1)
     }
 
-    /// Its value at `address`: 0 or 1.
+    /// Returns the value at `address`: 0 or 1.
     #[must_use]
     pub fn value(self, address: u64) -> u64 {
         u64::from((self.0 & address).count_ones() & 1)
     }
 
-    /// Its lowest bit; 64 for the function of no bits.
+    /// Returns the lowest bit; 64 for the function of no bits.
     #[must_use]
     pub fn lowest(self) -> u32 {
         self.0.trailing_zeros()
@@ -48,16 +48,16 @@ impl fmt::Display for XorFunction {
     }
 }
 
-/// All sums of some functions. Two lists of functions tell addresses apart alike exactly if they
-/// have the same span, so maps are compared by it and never by their lists.
+/// All sums of some functions. Two lists of functions distinguish the same addresses exactly if
+/// they have the same span, so maps are compared by their spans and never by their lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// Reduced: the lowest bit of each function is in no other; ascending by lowest bit.
+    /// Reduced basis: the lowest bit of each function is in no other; ascending by lowest bit.
     basis: Vec<XorFunction>,
 }
 
 impl Span {
-    /// The span of `functions`.
+    /// Returns the span of `functions`.
     pub fn new(functions: impl IntoIterator<Item = XorFunction>) -> Self {
         let mut span = Self::default();
         for function in functions {
@@ -66,7 +66,7 @@ impl Span {
         span
     }
 
-    /// Adds a function; says whether it was not in the span before.
+    /// Adds a function; returns true if it was not in the span before.
     pub fn add(&mut self, function: XorFunction) -> bool {
         let rest = self.reduce(function);
         if rest.0 == 0 {
@@ -81,7 +81,8 @@ impl Span {
         true
     }
 
-    /// What remains of `function` when its part in the span is taken out: zero if it lies in it.
+    /// Returns the remainder of `function` after reduction by the span: zero if it lies in the
+    /// span.
     fn reduce(&self, function: XorFunction) -> XorFunction {
         let by = |rest: u64, other: &XorFunction| {
             if rest >> other.lowest() & 1 == 1 { rest ^ other.0 } else { rest }
@@ -89,37 +90,38 @@ impl Span {
         XorFunction(self.basis.iter().fold(function.0, by))
     }
 
-    /// Whether `function` is a sum of functions of the span.
+    /// Returns true if `function` is a sum of functions of the span.
     #[must_use]
     pub fn contains(&self, function: XorFunction) -> bool {
         self.reduce(function).0 == 0
     }
 
-    /// The number of independent functions.
+    /// Returns the number of independent functions.
     #[must_use]
     pub fn dimension(&self) -> usize {
         self.basis.len()
     }
 
-    /// The one basis in which the lowest bit of each function is in no other, ascending by it.
+    /// Returns the unique basis in which the lowest bit of each function is in no other, ascending
+    /// by it.
     #[must_use]
     pub fn basis(&self) -> &[XorFunction] {
         &self.basis
     }
 
-    /// The functions of the span that use no bit below `bit`: those that are the same for every
-    /// address in a naturally aligned block of `2^bit` bytes.
+    /// Returns the span of the functions that use no bit below `bit`: those that are constant over
+    /// a naturally aligned block of `2^bit` bytes.
     #[must_use]
     pub fn above(&self, bit: u32) -> Self {
-        // In the reduced basis a sum has the lowest bit of each of its members.
+        // In the reduced basis a sum contains the lowest bit of each of its members.
         Self { basis: self.basis.iter().copied().filter(|f| f.lowest() >= bit).collect() }
     }
 
-    /// The functions that lie in both spans.
+    /// Returns the functions that lie in both spans.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        // Zassenhaus: of the rows (a, a) for one span and (b, 0) for the other, reduced, those
-        // whose left half vanished have the intersection on their right.
+        // Zassenhaus: reduce the rows (a, a) of one span and (b, 0) of the other. Rows whose left
+        // half vanishes have the intersection on their right.
         let rows =
             self.basis.iter().map(|a| (a.0, a.0)).chain(other.basis.iter().map(|b| (b.0, 0)));
         let mut reduced: Vec<(u64, u64)> = Vec::new();

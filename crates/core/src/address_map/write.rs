@@ -1,11 +1,11 @@
-//! Writing a map in the format that [`AddressMap::parse`] reads.
+//! Serialization of a map in the format that [`AddressMap::parse`] reads.
 
 use std::fmt::Write as _;
 
 use super::{AddressMap, Role, SetFunction, XorFunction};
 
 impl AddressMap {
-    /// The text of the map's file.
+    /// Returns the text of the map's file.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let mut text = format!("name = {}\n", quoted(&self.name));

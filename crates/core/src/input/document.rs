@@ -1,5 +1,5 @@
-//! Reading TOML key by key, so that whatever is wrong is reported with its file, line and key.
-//! What the keys mean lives with those who read them.
+//! Reads TOML key by key, so that every error is reported with its file, line and key. The callers
+//! define the meaning of the keys.
 //!
 //! ```
 //! use memweir_core::input::Document;
@@ -23,7 +23,7 @@ use super::replace::Replaced;
 use super::{InputError, Refusal};
 use crate::names::{nearest, suggestion};
 
-/// A number in a message: with an exponent where it has many digits.
+/// Formats a number for a message: with an exponent if it has many digits.
 fn short(number: f64) -> String {
     match number == 0.0 || (1e-6..1e16).contains(&number.abs()) {
         true => number.to_string(),
@@ -34,13 +34,13 @@ fn short(number: f64) -> String {
 /// A file's name and text.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'a> {
-    /// The file, as messages name it.
+    /// Name of the file in messages.
     pub name: &'a str,
     /// Its content.
     pub text: &'a str,
 }
 
-/// A table of which the keys are taken one by one.
+/// A table whose keys are taken one by one.
 #[derive(Debug)]
 pub struct Section<'a> {
     origin: Origin<'a>,
@@ -49,7 +49,7 @@ pub struct Section<'a> {
     table: DeTable<'a>,
 }
 
-/// A value and where it stands.
+/// A value with its place in the document.
 #[derive(Debug)]
 pub struct Value<'a> {
     origin: Origin<'a>,
@@ -59,10 +59,10 @@ pub struct Value<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// The file's outermost table.
+    /// Parses the file and returns its outermost table.
     ///
     /// # Errors
-    /// If the text is no TOML.
+    /// If the text is not valid TOML.
     pub fn parse(self) -> Result<Section<'a>, InputError> {
         let table = self.table()?;
         Ok(Section::new(Origin { document: self, replaced: None }, table))
@@ -79,7 +79,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Where a value was written: in the file, or in what replaces some of its values.
+/// Origin of a value: the file, or a replacement of some of its values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin<'a> {
     pub(super) document: Document<'a>,
@@ -87,7 +87,7 @@ pub(super) struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// A refusal of what stands at `span` under the key `path`.
+    /// Creates a refusal of the text at `span` under the key `path`.
     pub(super) fn refuse(
         self,
         span: &Range<usize>,
@@ -105,7 +105,7 @@ impl Origin<'_> {
 }
 
 impl<'a> Section<'a> {
-    /// An outermost table.
+    /// Creates an outermost table.
     pub(super) fn new(origin: Origin<'a>, table: Spanned<DeTable<'a>>) -> Self {
         Self { origin, path: String::new(), span: table.span(), table: table.into_inner() }
     }
@@ -129,19 +129,19 @@ impl<'a> Section<'a> {
         }))
     }
 
-    /// Whether there is a value for `key` that has not been taken yet.
+    /// Returns true if there is a value for `key` that has not been taken yet.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
-    /// The value of `key`, if the file has one.
+    /// Takes the value of `key`, if the file has one.
     pub fn take(&mut self, key: &str) -> Option<Value<'a>> {
         let value = self.table.remove(key)?;
         Some(Value::new(self.origin, join(&self.path, key), value))
     }
 
-    /// The value of `key`, which must be there.
+    /// Takes the value of `key`, which is required.
     ///
     /// # Errors
     /// If it is missing.
@@ -149,7 +149,7 @@ impl<'a> Section<'a> {
         self.take(key).ok_or_else(|| self.refuse(format!("`{key}` is missing")))
     }
 
-    /// What `read` makes of the value of `key`, if there is one.
+    /// Takes the value of `key` and converts it by `read`, if there is one.
     ///
     /// # Errors
     /// Those of `read`.
@@ -161,7 +161,7 @@ impl<'a> Section<'a> {
         self.take(key).map(read).transpose()
     }
 
-    /// The result of a check, a refusal placed at this table.
+    /// Converts the result of a check; a refusal gets the place of this table.
     ///
     /// # Errors
     /// That refusal.
@@ -169,7 +169,7 @@ impl<'a> Section<'a> {
         result.map_err(|refusal| with_help(self.refuse(refusal.reason), refusal.help))
     }
 
-    /// A refusal of this table.
+    /// Creates a refusal of this table.
     #[must_use]
     pub fn refuse(&self, reason: impl Into<String>) -> InputError {
         self.origin.refuse(&self.span, &self.path, reason)
@@ -182,13 +182,13 @@ impl<'a> Value<'a> {
         Self { origin, path, span, value: value.into_inner() }
     }
 
-    /// A refusal of this value.
+    /// Creates a refusal of this value.
     #[must_use]
     pub fn refuse(&self, reason: impl Into<String>) -> InputError {
         self.origin.refuse(&self.span, &self.path, reason)
     }
 
-    /// The result of a check, a refusal placed at this value.
+    /// Converts the result of a check; a refusal gets the place of this value.
     ///
     /// # Errors
     /// That refusal.
@@ -196,13 +196,13 @@ impl<'a> Value<'a> {
         result.map_err(|refusal| with_help(self.refuse(refusal.reason), refusal.help))
     }
 
-    /// The string, if it is one.
+    /// Returns the string, if the value is one.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         self.value.as_str()
     }
 
-    /// The string that this must be.
+    /// Returns the string that this value must be.
     ///
     /// # Errors
     /// If it is something else.
@@ -210,10 +210,11 @@ impl<'a> Value<'a> {
         self.text().ok_or_else(|| self.expected("a string"))
     }
 
-    /// The name that this must be, one of `names`; `what` says of what: `policy`.
+    /// Returns the name that this value must be, one of `names`; `what` is its kind in messages:
+    /// `policy`.
     ///
     /// # Errors
-    /// If it is no string or none of them: with the nearest.
+    /// If it is not a string or not one of the names; the error suggests the nearest.
     pub fn one_of<'n>(&self, what: &str, names: &[&'n str]) -> Result<&'n str, InputError> {
         let given = self.string()?;
         names.iter().copied().find(|name| *name == given).ok_or_else(|| {
@@ -222,7 +223,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The boolean that this must be.
+    /// Returns the boolean that this value must be.
     ///
     /// # Errors
     /// If it is something else.
@@ -230,7 +231,7 @@ impl<'a> Value<'a> {
         self.value.as_bool().ok_or_else(|| self.expected("`true` or `false`"))
     }
 
-    /// The integer that this must be.
+    /// Returns the integer that this value must be.
     ///
     /// # Errors
     /// If it is something else or does not fit.
@@ -240,7 +241,7 @@ impl<'a> Value<'a> {
             .map_err(|_| self.refuse(format!("{integer} is out of range")))
     }
 
-    /// The number that this must be, whole or not.
+    /// Returns the number that this value must be, whole or not.
     ///
     /// # Errors
     /// If it is something else.
@@ -257,14 +258,14 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The number that this must be, from `range.start()` to `range.end()`; `what` says what it is:
-    /// `a share`.
+    /// Returns the number that this value must be, from `range.start()` to `range.end()`; `what` is
+    /// its kind in messages: `a share`.
     ///
     /// # Errors
-    /// If it is no number or outside.
+    /// If it is not a number or out of range.
     pub fn number_in(&self, range: RangeInclusive<f64>, what: &str) -> Result<f64, InputError> {
         let number = self.number()?;
-        // Not a number is in no range.
+        // NaN is in no range.
         if range.contains(&number) {
             return Ok(number);
         }
@@ -276,7 +277,7 @@ impl<'a> Value<'a> {
         )))
     }
 
-    /// The elements of the array that this must be; `what` says what is expected.
+    /// Returns the elements of the array that this value must be; `what` is its name in messages.
     ///
     /// # Errors
     /// If it is something else.
@@ -288,7 +289,7 @@ impl<'a> Value<'a> {
         Ok(array.iter().enumerate().map(element).collect())
     }
 
-    /// The entries of the table that this must be.
+    /// Returns the entries of the table that this value must be.
     ///
     /// # Errors
     /// If it is something else.
@@ -302,19 +303,19 @@ impl<'a> Value<'a> {
         Ok(table.iter().map(entry).collect())
     }
 
-    /// Whether this is a table.
+    /// Returns true if this is a table.
     #[must_use]
     pub fn is_table(&self) -> bool {
         self.value.as_table().is_some()
     }
 
-    /// Whether this is an array.
+    /// Returns true if this is an array.
     #[must_use]
     pub fn is_array(&self) -> bool {
         self.value.as_array().is_some()
     }
 
-    /// The table that this must be, to take its keys one by one.
+    /// Converts the value to the table that it must be, to take its keys one by one.
     ///
     /// # Errors
     /// If it is something else.
@@ -327,7 +328,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The tables of the array that this must be.
+    /// Returns the tables of the array that this value must be.
     ///
     /// # Errors
     /// If it or one of its elements is something else.
@@ -335,7 +336,7 @@ impl<'a> Value<'a> {
         self.array("an array of tables")?.into_iter().map(Value::section).collect()
     }
 
-    /// A refusal of the value's type; `what` says what is expected.
+    /// Creates a refusal of the value's type; `what` is the expected type.
     #[must_use]
     pub fn expected(&self, what: &str) -> InputError {
         self.refuse(format!("must be {what}, not {}", article(self.value.type_str())))

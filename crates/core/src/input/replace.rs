@@ -1,8 +1,8 @@
-//! Values of the command line in the place of those of a file.
+//! Command-line values that replace values of a file.
 //!
 //! They are appended to the file's text below a heading of their own, parsed with it, and moved to
-//! their places. So whatever is wrong with one is known by where it stands, and is reported under
-//! the name of the option that it came from.
+//! their places. The position of an erroneous value therefore identifies its option, and the error
+//! is reported under the option's name.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,44 +15,45 @@ use toml::de::{DeTable, DeValue};
 use super::document::{Document, Origin, Section, article};
 use super::{InputError, Refusal};
 
-/// The heading; no key of any file of memweir has a space.
+/// The heading; no key of any file of memweir contains a space.
 const HEADING: &str = "values of the command line";
-/// Ends of lines between a file's own text and the first replacement.
+/// Newlines between a file's own text and the first replacement.
 const LINES_BEFORE: usize = 2;
 
-/// Where a value stands in a file: `machine.cores`, `tasks[2].work_s`.
+/// Path of a value in a file: `machine.cores`, `tasks[2].work_s`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPath(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
-    /// Into a table.
+    /// Key of a table.
     Key(String),
-    /// Into an array, from zero.
+    /// Index into an array, from zero.
     Index(usize),
 }
 
-/// A value that takes the place of a file's.
+/// A value that replaces one of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
-    /// Where it goes.
+    /// Place of the value.
     pub path: KeyPath,
     /// The value as TOML, on one line.
     value: String,
-    /// What it is called in refusals: `--sweep cores=8`.
+    /// Name in refusals: `--sweep cores=8`.
     option: String,
 }
 
 impl Replacement {
-    /// Puts `value` at `path`. What is no TOML value (`os`, `[os,random]`) is taken as a string or
-    /// as an array of such, so that words need no quotes. `option` is what refusals name instead of the file.
+    /// Creates a replacement of the value at `path`. A `value` that is not TOML (`os`,
+    /// `[os,random]`) becomes a string or an array of strings, so that words need no quotes.
+    /// Refusals name `option` instead of the file.
     #[must_use]
     pub fn new(path: KeyPath, value: &str, option: impl Into<String>) -> Self {
         Self { path, value: as_toml(value), option: option.into() }
     }
 
-    /// The same value at what is left of its path after the key `key`; `None` if it does not
-    /// start there, or nothing is left.
+    /// Returns the same value at the rest of its path after the key `key`; `None` if the path does
+    /// not start with the key, or ends there.
     #[must_use]
     pub fn below(&self, key: &str) -> Option<Self> {
         match self.path.0.split_first() {
@@ -63,15 +64,15 @@ impl Replacement {
         }
     }
 
-    /// The value as TOML.
+    /// Returns the value as TOML.
     #[must_use]
     pub fn value(&self) -> &str {
         &self.value
     }
 }
 
-/// `value` if it is one TOML value on one line; an array of words as an array of strings; else a
-/// string of it.
+/// Returns `value` unchanged if it is one TOML value on one line; an array of words as an array of
+/// strings; else a string.
 fn as_toml(value: &str) -> String {
     let value = value.trim();
     let is_one = !value.contains(['\n', '\r', '#'])
@@ -88,8 +89,8 @@ fn as_toml(value: &str) -> String {
     }
 }
 
-/// The values between the commas of a list, those inside of brackets and quotes left alone:
-/// `1,[a,b],"c,d"` are three.
+/// Splits a list at its commas, except those inside brackets and quotes: `1,[a,b],"c,d"` has three
+/// values.
 #[must_use]
 pub fn values(list: &str) -> Vec<&str> {
     let mut parts = Vec::new();
@@ -160,19 +161,19 @@ fn written(steps: &[Step]) -> String {
     text
 }
 
-/// The text of a TOML file with values of the command line in the place of some of its own.
+/// The text of a TOML file with command-line values that replace some of its own.
 #[derive(Clone, Debug)]
 pub struct Replaced {
     name: String,
     /// The file's own text, then the replacements.
     text: String,
-    /// Where the file's own text ends.
+    /// Length of the file's own text.
     own: usize,
     replacements: Vec<Replacement>,
 }
 
 impl Replaced {
-    /// The file `document` with these replacements.
+    /// Creates the text of the file `document` with these replacements.
     #[must_use]
     pub fn new(document: Document<'_>, replacements: &[Replacement]) -> Self {
         let mut text = format!("{}\n[\"{HEADING}\"]\n", document.text);
@@ -187,12 +188,12 @@ impl Replaced {
         }
     }
 
-    /// The file's outermost table, in which the values are where they belong.
+    /// Parses the text and returns the file's outermost table with the replacements in place.
     ///
     /// # Errors
-    /// If the file's text is no TOML, or a value finds no place in it.
+    /// If the file's text is not valid TOML, or a value has no place in it.
     pub fn parse(&self) -> Result<Section<'_>, InputError> {
-        // The file alone first: what is wrong with it is not the command line's fault.
+        // Parse the file alone first: its own errors are not the command line's.
         Document { name: &self.name, text: &self.text[..self.own] }.table()?;
         let document = Document { name: &self.name, text: &self.text };
         let origin = Origin { document, replaced: Some(self) };
@@ -201,7 +202,7 @@ impl Replaced {
         Ok(Section::new(origin, Spanned::new(span, self.put_all(origin, table.into_inner())?)))
     }
 
-    /// The option whose value stands at `span`; none for the file's own text.
+    /// Returns the option whose value is at `span`; `None` for the file's own text.
     pub(super) fn option_at(&self, span: &Range<usize>) -> Option<&str> {
         let before = self.text.get(self.own..span.start)?;
         let lines = before.bytes().filter(|byte| *byte == b'\n').count();
@@ -238,8 +239,8 @@ fn name_of(number: usize) -> String {
     format!("v{number}")
 }
 
-/// Puts `value` at `path` below `into`, making tables on the way; or says after how many steps it
-/// went wrong, and why.
+/// Puts `value` at `path` below `into`, creating tables on the way; an error has the depth of the
+/// failing step and the reason.
 fn put<'a>(
     into: &mut Spanned<DeValue<'a>>,
     path: &'a [Step],

@@ -1,11 +1,11 @@
-//! Memory media as data files: what a request to one costs, in time for the one who waits and in
-//! time for the memory. How much a memory of it can carry is the machine's business.
+//! Memory media as data files: the cost of a request, as latency for the requester and as occupancy
+//! of the memory. The bandwidth of a memory is defined by the machine.
 
 use super::{Distance, Media, Medium, MediumKind};
 use crate::input::{Document, InputError, Refusal, Section, Value, shipped};
 use crate::units::Picos;
 
-/// Media that come with memweir: their names and the texts of their files.
+/// Media that ship with memweir: their names and the texts of their files.
 pub const MEDIA: [(&str, &str); 6] = [
     ("dram", include_str!("../../data/media/dram.toml")),
     ("stt-ram", include_str!("../../data/media/stt-ram.toml")),
@@ -27,43 +27,43 @@ const KEYS: [&str; 8] = [
     "source",
 ];
 
-/// A kind of memory. Latencies count against the DRAM that they were published beside: those of
-/// device and load-to-use figures differ by a multiple, their ratios do not.
+/// Data of a kind of memory. Latencies are relative to the DRAM of the same source: device and
+/// load-to-use figures differ by a multiple, but their ratios do not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MediumData {
-    /// How people call it: `pram`.
+    /// Name for people: `pram`.
     pub name: String,
-    /// What it is made of.
+    /// Kind of memory.
     pub kind: MediumKind,
     /// Latency of a read; more than zero.
     pub read_latency: Picos,
     /// Latency of a write; more than zero.
     pub write_latency: Picos,
-    /// Latency of the DRAM beside which these were published; more than zero.
+    /// Latency of the DRAM in the same source; more than zero.
     pub dram_latency: Picos,
-    /// Time that a line read occupies the memory, over that of a line of DRAM; more than zero.
+    /// Time for which a line read occupies the memory, over that of a line of DRAM; more than zero.
     pub read_cost: f64,
     /// The same for a line written.
     pub write_cost: f64,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub source: String,
 }
 
 impl MediumData {
-    /// The shipped medium with this name.
+    /// Returns the shipped medium with this name.
     ///
     /// # Errors
-    /// If there is none: with the nearest name.
+    /// If there is none; the error suggests the nearest name.
     pub fn shipped(name: &str) -> Result<Self, Refusal> {
         let text = shipped("medium", name, &MEDIA)?;
         Ok(Self::parse(name, text)
             .unwrap_or_else(|error| unreachable!("a shipped medium: {error}")))
     }
 
-    /// Reads the text of a media file; `name` stands in messages.
+    /// Parses the text of a media file; `name` is its name in messages.
     ///
     /// # Errors
-    /// If it says something impossible: with line, key and reason.
+    /// If a value is invalid; the error has line, key and reason.
     pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
         let mut root = Document { name, text }.parse()?;
         root.only(&KEYS)?;
@@ -79,7 +79,7 @@ impl MediumData {
         })
     }
 
-    /// The latencies of this medium beside DRAM that takes `dram`: for reads and for writes.
+    /// Returns the read and write latencies of this medium beside DRAM with the latency `dram`.
     #[must_use]
     pub fn latencies_beside(&self, dram: Picos) -> (Picos, Picos) {
         let beside = |latency: Picos| {
@@ -90,8 +90,8 @@ impl MediumData {
 }
 
 impl Media {
-    /// A machine with the shipped DRAM and `others` beside it, all of them on the node of the
-    /// cores. DRAM among the others is left out: it is there already.
+    /// Creates a machine with the shipped DRAM and `others` beside it, all on the node of the
+    /// cores. DRAM among the others is skipped, because it is already there.
     ///
     /// # Errors
     /// If there are too many, or two share a name.
@@ -114,27 +114,27 @@ fn kind(value: &Value<'_>) -> Result<MediumKind, InputError> {
     })
 }
 
-/// A latency in nanoseconds: from a thousandth of one, what [`Picos`] can say, to a millisecond.
+/// Parses a latency in nanoseconds, from 0.001, the resolution of [`Picos`], to a millisecond.
 ///
 /// # Errors
-/// If it is none.
+/// If the value is not such a number.
 pub fn latency(value: &Value<'_>) -> Result<Picos, InputError> {
     let nanos = value.number_in(0.001..=1e6, "latency in nanoseconds")?;
     Ok(Picos((nanos * 1e3).round() as u64))
 }
 
-/// A cost of a line over that of a line of DRAM.
+/// Parses the cost of a line over that of a line of DRAM, from 0.01 to 10,000.
 ///
 /// # Errors
-/// If it is none.
+/// If the value is not such a number.
 pub fn cost(value: &Value<'_>) -> Result<f64, InputError> {
     value.number_in(0.01..=1e4, "cost over that of a line of DRAM")
 }
 
-/// Where the figures come from; it must be said.
+/// Parses the source of the figures, which is required.
 ///
 /// # Errors
-/// If it is not.
+/// If it is missing or empty.
 pub fn source(section: &mut Section<'_>) -> Result<String, InputError> {
     let value = section.require("source")?;
     let source = value.string()?.trim();

@@ -1,18 +1,18 @@
-//! An estimate of the usual difference that a few wild measurements do not move.
+//! An estimate of the typical difference that is robust against outliers.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::Interval;
 
-/// The usual value of `differences`, which are measured in pairs and as often too high as too low,
-/// by Hodges and Lehmann (1963): the median of the means of every two of them, each with itself
-/// too. With it the interval that contains the true value with probability `level`, from the
-/// distribution of Wilcoxon's signed ranks in its normal approximation; absent where so few
-/// differences give none, below six for 0.95. `None` of no differences, of one that is no number,
-/// or for a level that is not between 0 and 1.
+/// Returns the typical value of `differences` by Hodges and Lehmann (1963): the median of the means
+/// of all pairs of differences, including each one with itself. The differences must be measured in
+/// pairs, with errors that are as often too high as too low. Also returns the interval that
+/// contains the true value with probability `level`, from the normal approximation of Wilcoxon's
+/// signed-rank distribution; absent for too few differences, below six for 0.95. `None` of no
+/// differences, of a NaN, or for a level that is not between 0 and 1.
 ///
-/// Where one measurement in ten is spoiled by a neighbor on the machine, this stays where it is,
-/// and the mean does not. Memory is quadratic in the number of differences.
+/// If a neighbor on the machine spoils one measurement in ten, this estimate barely moves, while
+/// the mean does. Memory is quadratic in the number of differences.
 #[must_use]
 pub fn hodges_lehmann(differences: &[f64], level: f64) -> Option<(f64, Option<Interval>)> {
     if differences.is_empty() || differences.iter().any(|d| d.is_nan()) {
@@ -34,8 +34,8 @@ pub fn hodges_lehmann(differences: &[f64], level: f64) -> Option<(f64, Option<In
     Some((middle, interval))
 }
 
-/// How many of the means lie below the interval, and as many above; nothing where the interval
-/// would need more than there are.
+/// Returns the number of means below the interval, which equals the number above it; `Some(None)`
+/// if there are too few differences for an interval.
 fn ranks_outside(count: usize, level: f64) -> Option<Option<usize>> {
     let n = count as f64;
     let quantile = Normal::new(0.0, 1.0).ok()?.inverse_cdf(0.5 + level / 2.0);

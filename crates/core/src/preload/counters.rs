@@ -1,6 +1,6 @@
-//! The counters that every process of a colored program adds to.
+//! The counters that every process of a colored program increments.
 
-/// Words of the counters' file; a counter's place is its discriminant.
+/// Words reserved for the counters; a counter's index is its discriminant.
 pub const COUNTERS: usize = 32;
 
 /// Entries that follow the counters. A process takes the entry of its id modulo this number.
@@ -10,14 +10,14 @@ pub const POOLS: usize = 1024;
 /// end of its pool, start and end of the memory that it searches.
 pub const ENTRY: usize = 6;
 
-/// The most bank colors that the library tells apart. Behind the entries, one word per color counts
-/// the pages of that color which the program was given.
+/// Highest number of bank colors that the library distinguishes. After the entries, one word per
+/// color counts the pages of that color that the program received.
 pub const MAX_PRELOAD_COLORS: u32 = 4096;
 
-/// Words of the whole file, which the order follows as text.
+/// Words of the whole file; the order follows as text.
 pub const COUNTER_WORDS: usize = COUNTERS + POOLS * ENTRY + MAX_PRELOAD_COLORS as usize;
 
-/// The word that counts the pages of a bank color.
+/// Returns the index of the word that counts the pages of a bank color.
 #[must_use]
 pub const fn color_word(color: usize) -> usize {
     COUNTERS + POOLS * ENTRY + color
@@ -25,7 +25,7 @@ pub const fn color_word(color: usize) -> usize {
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// What is counted. The file holds one little-endian word of 64 bits for each.
+        /// Counted events. The file holds one little-endian word of 64 bits for each.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(usize)]
         pub enum Counter { $($(#[$doc])* $variant,)* }
@@ -42,40 +42,40 @@ counters! {
     Processes = "processes",
     /// Forks that gave a child pages of its own to place.
     Forks = "forks",
-    /// Processes that the library was loaded into but could not place (no privilege left).
+    /// Processes that loaded the library but whose pages it could not place (no privilege left).
     Uncolored = "uncolored",
     /// Page faults that were answered.
     Faults = "faults",
-    /// Pages of the asked colors given to the program at its page faults.
+    /// Pages of the requested colors given to the program at its page faults.
     Placed = "placed",
     /// Pages of other colors given to it because the pool was short.
     Spilled = "spilled",
-    /// Page faults that had to wait for a page of the asked colors.
+    /// Page faults that had to wait for a page of the requested colors.
     Waited = "waited",
-    /// Microseconds that they waited.
+    /// Microseconds for which they waited.
     WaitMicros = "wait_us",
     /// Page faults that were refused, which ended the program.
     Refused = "refused",
-    /// Pages touched before they could be watched, and moved into the asked colors afterwards.
+    /// Pages touched before they could be watched, and moved to the requested colors afterwards.
     Adopted = "adopted",
-    /// Pages that a copy after fork took out of the asked colors, and that were moved back.
+    /// Pages that a copy after fork moved out of the requested colors, and that were moved back.
     MendedAfterFork = "mended_after_fork",
-    /// Pages that the kernel moved out of the asked colors, and that were moved back.
+    /// Pages that the kernel moved out of the requested colors, and that were moved back.
     MendedDrift = "mended_drift",
-    /// Times that a page could not be moved now: shared with a forked process, or pinned.
+    /// Times that a page could not be moved: shared with a forked process, or pinned.
     Busy = "busy",
     /// Pages that could not be placed for another reason.
     Failed = "failed",
-    /// Pages of the asked colors that were put into the pool.
+    /// Pages of the requested colors that were put into the pool.
     Gathered = "gathered",
-    /// Pages that were populated to find them.
+    /// Pages that were populated in the search for them.
     Populated = "populated",
-    /// Microseconds of CPU time of gathering.
+    /// Microseconds of CPU time spent on gathering.
     GatherMicros = "gather_us",
     /// Those of them in which pages were moved into the pool.
     MoveMicros = "move_us",
-    /// Pages whose freed frame went elsewhere when they were recycled, so that another took its
-    /// place; such pages are exchanged again.
+    /// Recycled pages whose freed frame went elsewhere, so that they got another frame; such pages
+    /// are exchanged again.
     Missed = "missed",
 }
 

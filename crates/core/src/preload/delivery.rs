@@ -1,27 +1,27 @@
-//! How pages of the asked colors get to where a program wants them.
+//! Ways to deliver pages of the requested colors to a program.
 
-/// How a page of the pool gets to a page fault. All zero is [`Move`](Self::Move).
+/// Way in which a page of the pool reaches a page fault. All zeros are [`Move`](Self::Move).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Delivery {
-    /// The kernel moves it there (`UFFDIO_MOVE`).
+    /// The kernel moves the page there (`UFFDIO_MOVE`).
     #[default]
     Move,
-    /// Its frame is freed, and the kernel takes the frame that was freed last for a new page there
-    /// (`UFFDIO_COPY`).
+    /// The page's frame is freed, and the kernel reuses the most recently freed frame for a new
+    /// page there (`UFFDIO_COPY`).
     Recycle,
 }
 
 /// The first kernel with `UFFDIO_MOVE`.
 const MOVES: (u32, u32) = (6, 8);
-/// The oldest kernel that recycling was tried on.
+/// The oldest kernel on which recycling was tested.
 const RECYCLES: (u32, u32) = (6, 1);
 
 impl Delivery {
-    /// Every way and its name.
+    /// All variants and their names.
     pub const ALL: [(&'static str, Self); 2] = [("move", Self::Move), ("recycle", Self::Recycle)];
 
-    /// Its name.
+    /// Returns the variant's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -30,7 +30,7 @@ impl Delivery {
         }
     }
 
-    /// The first kernel, as major and minor number, that it works on.
+    /// Returns the first kernel, as major and minor number, on which it works.
     #[must_use]
     pub const fn since(self) -> (u32, u32) {
         match self {
@@ -39,20 +39,20 @@ impl Delivery {
         }
     }
 
-    /// Whether it works on a kernel of this release, such as `6.1.0-56-amd64`.
+    /// Returns true if it works on a kernel of this release, such as `6.1.0-56-amd64`.
     #[must_use]
     pub fn works_on(self, release: &str) -> bool {
         numbers(release).is_some_and(|numbers| numbers >= self.since())
     }
 
-    /// The better one of those that work on a kernel of this release.
+    /// Returns the preferred variant that works on a kernel of this release.
     #[must_use]
     pub fn best_on(release: &str) -> Option<Self> {
         Self::ALL.into_iter().map(|(_, way)| way).find(|way| way.works_on(release))
     }
 }
 
-/// Major and minor number of a release.
+/// Returns the major and minor number of a release.
 fn numbers(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))

@@ -7,7 +7,7 @@ use super::Delivery;
 use crate::address_map::{ColorSet, Coloring, Span, XorFunction};
 use crate::input::Refusal;
 
-/// What to do when no page of the asked colors can be found.
+/// Action when no page of the requested colors can be found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shortage {
     /// The access is refused, which ends the program.
@@ -20,29 +20,29 @@ pub enum Shortage {
 }
 
 impl Shortage {
-    /// Every way and its name.
+    /// All variants and their names.
     pub const ALL: [(&'static str, Self); 3] =
         [("refuse", Self::Refuse), ("spill", Self::Spill), ("wait", Self::Wait)];
 }
 
-/// Which pages a program shall get.
+/// Request for pages of certain colors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// What tells bank colors apart.
+    /// Coloring by banks.
     pub coloring: Coloring,
-    /// The bank colors that the program may use.
+    /// Bank colors that the program may use.
     pub colors: ColorSet,
-    /// What tells cache colors apart, and those that it may use, if they matter.
+    /// Coloring by cache sets, and the cache colors that the program may use, if they matter.
     pub cache: Option<(Coloring, ColorSet)>,
-    /// What to do when the pool is short.
+    /// Action when the pool is short.
     pub shortage: Shortage,
-    /// How pages get to the program.
+    /// Delivery of pages to the program.
     pub delivery: Delivery,
     /// Pages gathered before the program starts.
     pub pool_pages: u64,
-    /// The most pages of the asked colors that a process may have; zero for no limit.
+    /// Highest number of pages of the requested colors that a process may have; zero for no limit.
     pub limit_pages: u64,
-    /// The file of counters; empty if nothing is counted.
+    /// Path of the file of counters; empty if nothing is counted.
     pub counters: String,
 }
 

@@ -1,5 +1,5 @@
-//! What `memweir page run` and the preload library say to each other: the order to page a program,
-//! which travels in the environment, and the counters that come back from all of its processes.
+//! Protocol between `memweir page run` and the preload library: the order to page a program, which
+//! travels in the environment, and the counters that come back from all of its processes.
 
 mod counters;
 mod order;
@@ -13,5 +13,6 @@ pub use order::{DirectRead, NvmPlace, PageOrder, Slowdown, UnpagedPrograms, When
 /// Variable of the environment that holds the [`PageOrder`].
 pub const PAGE_ORDER_VARIABLE: &str = "MEMWEIR_PAGE";
 
-/// Processes that can be paged at the same time. One more is left alone, and counted.
+/// Number of processes that can be paged at the same time. Further processes are not paged, but
+/// counted.
 pub const PAGE_PROCESSES: usize = 1024;

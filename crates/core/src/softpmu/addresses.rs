@@ -1,9 +1,9 @@
-//! The ring through which the accesses to memory of a job's threads come to who records them.
+//! The ring that passes the memory accesses of a job's threads to their recorder.
 //!
 //! Threads collect a cell's worth and append it; the reader takes cells in the order in which they
 //! were appended, so that the accesses of one thread stay in order and those of different threads
 //! interleave by the cell. Nothing is overwritten: a thread that finds the ring full waits for the
-//! reader, if that lives.
+//! reader while the reader is alive.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -11,35 +11,35 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use super::layout::JobHeader;
 use super::totals::Unfinished;
 
-/// Accesses of one cell.
+/// Number of accesses in one cell.
 pub const CELL_ACCESSES: usize = 62;
 
-/// Cells of the ring.
+/// Number of cells in the ring.
 pub const ADDRESS_CELLS: usize = 8192;
 
-/// Cells that may be in the middle of being written at once: so many stay unused when it is full.
+/// Number of cells that may be partly written at once; as many stay unused when the ring is full.
 const WRITERS: u64 = 1024;
 
-/// A line that came from memory or went there.
+/// A line that was read from memory or written back to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineAccess {
     /// Number of the line within its address space, below 2^41.
     pub line: u64,
     /// Number of the address space, below 2^20.
     pub space: u32,
-    /// Whether it was written back.
+    /// True if it was written back.
     pub write: bool,
-    /// Instructions of the thread since its access before; zero for what no instruction of its own
-    /// waits for.
+    /// Instructions of the thread since its previous access; zero for an access that none of its
+    /// instructions waits for.
     pub gap: u64,
 }
 
-/// What a thread appends at once.
+/// Accesses that a thread appends at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineBatch {
     /// Number of the thread within its process.
     pub thread: u32,
-    /// In the order of the thread's execution, at most [`CELL_ACCESSES`].
+    /// Accesses in the order of the thread's execution, at most [`CELL_ACCESSES`].
     pub accesses: Vec<LineAccess>,
 }
 
@@ -51,7 +51,7 @@ pub struct AddressCell {
     pub sequence: AtomicU64,
     /// Number of the thread.
     pub thread: AtomicU32,
-    /// How many accesses follow.
+    /// Number of accesses that follow.
     pub count: AtomicU32,
     /// The accesses.
     pub accesses: [[AtomicU64; 2]; CELL_ACCESSES],
@@ -72,8 +72,8 @@ impl Default for AddressCell {
 }
 
 impl AddressCell {
-    /// Appends the accesses of `thread`, at most [`CELL_ACCESSES`]; false if the ring is full, and
-    /// the caller should wait.
+    /// Appends the accesses of `thread`, at most [`CELL_ACCESSES`]; returns false if the ring is
+    /// full, so that the caller should wait.
     #[must_use]
     pub fn append(
         header: &JobHeader,
@@ -101,7 +101,7 @@ impl AddressCell {
         true
     }
 
-    /// Takes the next batch out of the ring, if one is there. A writer that was killed in the
+    /// Takes the next batch out of the ring, if there is one. A writer that was killed in the
     /// middle leaves a cell that is never finished; see [`Unfinished`].
     pub fn take(
         header: &JobHeader,

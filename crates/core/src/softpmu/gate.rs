@@ -1,9 +1,10 @@
-//! What the plugin and the coordinator of an emulation share: who may run, and how far.
+//! State shared by the plugin and the coordinator of an emulation: the turns of threads and their
+//! limits.
 //!
 //! In virtual time every thread of every job has a [`ThreadRecord`] in one file. A thread runs
-//! guest code only while it has the *turn*: the coordinator sets how far it may progress
+//! guest code only while it has the *turn*: the coordinator sets the limit of its progress
 //! ([`ThreadRecord::limit`]), hands the turn over by its [`state`](ThreadRecord::state), on which
-//! both sides wait, and takes it back when the thread parks at its limit, sleeps, blocks in a
+//! both sides wait, and takes the turn back when the thread parks at its limit, sleeps, blocks in a
 //! system call or ends. Progress is time on a machine where the thread is alone and every memory is
 //! as fast as the local DRAM, in femtoseconds, so that the cost of an instruction is a whole number
 //! without a noticeable error.
@@ -18,24 +19,24 @@ pub use host::{HostState, StatLine};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memwgate");
 
-/// Version of the layout. The two sides refuse each other if they differ.
+/// Version of the layout. Two sides with different versions refuse each other.
 pub const VERSION: u64 = 1;
 
-/// Threads of all jobs that can exist at the same time.
+/// Number of threads of all jobs that can exist at the same time.
 pub const THREADS: usize = 8192;
 
 /// Femtoseconds per nanosecond.
 pub const FEMTOS_PER_NANO: u64 = 1_000_000;
 
-/// A limit that nobody reaches: the thread runs freely.
+/// A limit that no thread reaches: the thread runs freely.
 pub const NO_LIMIT: u64 = u64::MAX;
 
-/// The file.
+/// Layout of the file.
 #[repr(C)]
 pub struct GatePage {
     /// Configuration and clock.
     pub header: GateHeader,
-    /// The threads; a free one has the state [`ThreadState::Free`].
+    /// Threads; a free record has the state [`ThreadState::Free`].
     pub threads: [ThreadRecord; THREADS],
 }
 
@@ -47,32 +48,32 @@ pub struct GateHeader {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: AtomicU64,
-    /// Process that hands out turns.
+    /// ID of the process that hands out turns.
     pub owner: AtomicU32,
-    /// Other than zero once nobody hands out turns any more: everybody runs on freely.
+    /// Nonzero once no process hands out turns any more: all threads run freely.
     pub abandoned: AtomicU32,
-    /// When the owner started, in the kernel's clock ticks since boot: a process id alone can come
-    /// back.
+    /// Start time of the owner, in the kernel's clock ticks since boot: a process ID alone can be
+    /// reused.
     pub owner_start: AtomicU64,
     /// Virtual time in nanoseconds since the batch began.
     pub now: AtomicU64,
-    /// Other than zero where `/proc/PID/task/TID/wchan` tells whether a thread has left its
-    /// processor: a thread on its way to sleep, or just looking whether it must, says that it
-    /// sleeps.
+    /// Nonzero if `/proc/PID/task/TID/wchan` shows whether a thread has left its processor. The
+    /// state alone is ambiguous: it reads as sleeping while the thread is about to sleep, or just
+    /// checks whether it must.
     pub tells_sleep: AtomicU32,
     /// Unused.
     pub reserved: AtomicU32,
-    /// The latest virtual time that any program was told.
+    /// The latest virtual time that any program has read.
     pub told: AtomicU64,
     /// Virtual time at which the batch began, in nanoseconds since 1970.
     pub epoch: AtomicU64,
-    /// Seed of what programs get for random bytes.
+    /// Seed of the random bytes that programs get.
     pub seed: AtomicU64,
-    /// What events cost: [`Costs`].
+    /// Costs of events: [`Costs`].
     pub costs: [AtomicU64; 4],
     /// One more than the highest record that was ever used.
     pub threads_used: AtomicU64,
-    /// Threads that were born so far.
+    /// Number of threads created so far.
     pub births: AtomicU64,
     /// Threads that found no record and run freely, uncounted in virtual time.
     pub unruled: AtomicU64,
@@ -82,50 +83,50 @@ pub struct GateHeader {
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct ThreadRecord {
-    /// A [`ThreadState`] in the lowest byte and, in a system call, how many there were; both sides
-    /// wait on this word.
+    /// A [`ThreadState`] in the lowest byte and, in a system call, the number of the call above it;
+    /// both sides wait on this word.
     pub state: AtomicU32,
     /// A [`Place`].
     pub place: AtomicU32,
     /// The job, by its place in the batch.
     pub job: AtomicU32,
-    /// Its process; zero while that is not known.
+    /// ID of its process; zero if unknown.
     pub pid: AtomicU32,
-    /// The thread; zero while that is not known.
+    /// ID of the thread; zero if unknown.
     pub tid: AtomicU32,
     /// Number of the system call that it is in, or was in last.
     pub call: AtomicU32,
     /// Its process's slot in the job's page.
     pub slot: AtomicU32,
-    /// Anything but zero: its core has run another thread, so that its private caches are cold.
+    /// Nonzero if its core has run another thread, so that its private caches are cold.
     pub flush: AtomicU32,
-    /// Its number among all births: an order that does not depend on the host.
+    /// Its number among all created threads: an order that does not depend on the host.
     pub birth: AtomicU64,
     /// Progress so far, in femtoseconds.
     pub used: AtomicU64,
-    /// The part of `used` that was spent waiting for memory.
+    /// Part of `used` that was spent waiting for memory.
     pub stalled: AtomicU64,
     /// Progress at which it gives the turn back.
     pub limit: AtomicU64,
     /// Virtual time at which a sleeping thread wakes, in nanoseconds.
     pub wake: AtomicU64,
-    /// System calls in which it asked for random bytes.
+    /// Number of its system calls that requested random bytes.
     pub draws: AtomicU64,
 }
 
-/// How a thread stands. `C` marks changes that the coordinator makes, `T` those of the thread.
+/// State of a thread. `C` marks changes that the coordinator makes, `T` those of the thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ThreadState {
     /// No thread has this record. `T` to `Born`.
     #[default]
     Free = 0,
-    /// It will be at the gate soon. `T` to `Waiting`.
+    /// It will reach the gate soon. `T` to `Waiting`.
     Born = 1,
     /// It waits for the turn. `C` to `Running` or `Nudged`.
     Waiting = 2,
-    /// It has the turn and runs guest code. `T` to any other, `C` to `Blocked` where something
-    /// outside has stopped it.
+    /// It has the turn and runs guest code. `T` to any other, `C` to `Blocked` if an external event
+    /// has stopped it.
     Running = 3,
     /// It has the turn and is in a system call. `T` to `Running`, `C` to `Blocked`.
     InCall = 4,
@@ -135,13 +136,13 @@ pub enum ThreadState {
     Asleep = 6,
     /// It ends. `C` to `Free` when the kernel has forgotten it.
     Leaving = 7,
-    /// It runs as far as the emulator needs to let another thread of its process have the machine
-    /// for itself. `T` to `Waiting`.
+    /// It runs as far as the emulator needs to give another thread of its process exclusive use of
+    /// the machine. `T` to `Waiting`.
     Nudged = 8,
 }
 
 impl ThreadState {
-    /// The state in the lowest byte of a word; [`Free`](Self::Free) for any other number.
+    /// Returns the state in the lowest byte of a word; [`Free`](Self::Free) for any other number.
     #[must_use]
     pub fn of(word: u32) -> Self {
         match word & 0xff {
@@ -158,35 +159,35 @@ impl ThreadState {
     }
 }
 
-/// Where a thread stands while it waits.
+/// Place at which a thread waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Place {
-    /// Between two instructions of the program, inside of translated code: the emulator takes it
-    /// for running.
+    /// Between two instructions of the program, inside translated code: the emulator considers it
+    /// running.
     #[default]
     Code = 0,
-    /// In a system call, outside of translated code.
+    /// In a system call, outside translated code.
     Call = 1,
 }
 
-/// Whether a thread can wait in a system call for something that another thread or the outside
-/// world does.
+/// Possibility that a thread waits in a system call for an action of another thread or of the
+/// outside world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
-    /// It returns by itself; it may wait for a disk.
+    /// The call returns by itself; it may wait for a disk.
     Never,
     /// Reads, writes and their kin, on pipes and sockets.
     Perhaps,
-    /// It is made for waiting.
+    /// The purpose of the call is to wait.
     Likely,
 }
 
-/// What [`ThreadRecord::call`] says of a thread whose process has become a program that cannot be
-/// emulated. It runs whenever it wants to, and takes no virtual time.
+/// Value of [`ThreadRecord::call`] for a thread whose process has become a program that cannot be
+/// emulated. It runs without turns and takes no virtual time.
 pub const NATIVE: u32 = 1 << 20;
 
-/// Whether the system call with this number of x86-64 can wait for others.
+/// Returns the possibility that the x86-64 system call with this number waits for others.
 #[must_use]
 pub fn blocking(call: u32) -> Blocking {
     match call {
@@ -204,16 +205,16 @@ pub fn blocking(call: u32) -> Blocking {
     }
 }
 
-/// Whether the system call with this number can end what another thread waits for.
+/// Returns true if the system call with this number can end another thread's wait.
 #[must_use]
 pub fn wakes_others(call: u32) -> bool {
-    // close, dup2, shutdown, kill, tkill, tgkill, timers aside; dup3, msgctl, semctl, flock's end
-    // comes with close.
+    // close, dup2, shutdown, kill, tkill, tgkill, timers aside; dup3, msgctl, semctl. The end of a
+    // flock comes with close.
     matches!(call, 3 | 33 | 48 | 62 | 66 | 71 | 200 | 234 | 292)
         || blocking(call) != Blocking::Never
 }
 
-/// What events cost in progress, in femtoseconds.
+/// Costs of events in progress, in femtoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// An instruction.
@@ -227,7 +228,7 @@ pub struct Costs {
 }
 
 impl GateHeader {
-    /// Writes what events cost.
+    /// Writes the costs of events.
     pub fn set_costs(&self, costs: Costs) {
         let Costs { instruction, l1_miss, l2_miss, read } = costs;
         for (word, cost) in self.costs.iter().zip([instruction, l1_miss, l2_miss, read]) {
@@ -235,7 +236,7 @@ impl GateHeader {
         }
     }
 
-    /// What events cost.
+    /// Returns the costs of events.
     #[must_use]
     pub fn costs(&self) -> Costs {
         let [instruction, l1_miss, l2_miss, read] =
@@ -245,25 +246,25 @@ impl GateHeader {
 }
 
 impl ThreadRecord {
-    /// The state.
+    /// Returns the state.
     #[must_use]
     pub fn state(&self) -> ThreadState {
         ThreadState::of(self.state.load(Acquire))
     }
 
-    /// Changes the state if it is `from`; whether it was.
+    /// Changes the state if it is `from`; returns true if it was.
     pub fn change(&self, from: ThreadState, to: ThreadState) -> bool {
         let word = self.state.load(Acquire);
         ThreadState::of(word) == from && self.change_word(word, to)
     }
 
-    /// Changes the state if nothing has happened since `word` was read, not even the end of one
-    /// system call and the start of another.
+    /// Changes the state if the word still equals `word`, which also excludes the end of one system
+    /// call and the start of another; returns true if it did.
     pub fn change_word(&self, word: u32, to: ThreadState) -> bool {
         self.state.compare_exchange(word, to as u32, AcqRel, Acquire).is_ok()
     }
 
-    /// The thread begins a system call, its `number`-th, if it has the turn. Its
+    /// Begins system call `number` of the thread, if it has the turn; returns true if it does. Its
     /// [`call`](Self::call) must be set already.
     pub fn begin_call(&self, number: u32) -> bool {
         let (from, to) = (ThreadState::Running as u32, ThreadState::InCall as u32 | number << 8);
@@ -272,7 +273,8 @@ impl ThreadRecord {
 }
 
 impl GatePage {
-    /// Takes a free record for a thread of `job` that is about to be born. None if all are in use.
+    /// Takes a free record for a thread of `job` that is about to be created. `None` if all are in
+    /// use.
     pub fn bear(&self, job: u32) -> Option<usize> {
         let number =
             self.threads.iter().position(|t| t.change(ThreadState::Free, ThreadState::Born))?;
@@ -289,7 +291,7 @@ impl GatePage {
         Some(number)
     }
 
-    /// The records that were ever used.
+    /// Returns the records that were ever used.
     #[must_use]
     pub fn used(&self) -> &[ThreadRecord] {
         let used = self.header.threads_used.load(Acquire) as usize;

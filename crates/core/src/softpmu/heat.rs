@@ -1,9 +1,9 @@
-//! Heat of a job's pages in its shared page: a table without locks that all its processes add to.
-//! How pages are found in it and which of them deserve DRAM is the plugin's business.
+//! Heat of a job's pages in its shared page: a table without locks that all its processes update.
+//! The plugin looks up pages in it and selects those for DRAM.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Cells of the table; address space, of which only what is touched is memory.
+/// Number of cells in the table. The table is address space; only touched cells take memory.
 pub const HEAT_CELLS: usize = 1 << 19;
 
 /// One page of one process.
@@ -12,7 +12,7 @@ pub const HEAT_CELLS: usize = 1 << 19;
 pub struct HeatCell {
     /// Address space and number of the page; zero where the cell is free.
     pub page: AtomicU64,
-    /// Accesses to memory, of which the older count less.
+    /// Memory accesses, with older ones weighted less.
     pub heat: AtomicU32,
     /// One if the page is in DRAM, else zero.
     pub in_dram: AtomicU32,

@@ -12,10 +12,10 @@ use crate::cache::{CacheGeometry, CacheHierarchy};
 use crate::medium::MAX_MEDIA;
 use crate::units::Bytes;
 
-/// First word of every file, so that a wrong one is noticed.
+/// First word of every file, which detects a wrong file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memweir\x01");
 
-/// Version of the layout. Reader and plugin of different versions refuse each other.
+/// Version of the layout. A reader and a plugin of different versions refuse each other.
 pub const VERSION: u64 = 3;
 
 /// Regions into which the text of the executable is divided evenly, the R of iabw section 4.2.
@@ -27,20 +27,21 @@ pub const OTHER_REGIONS: usize = 32;
 /// All code regions.
 pub const REGIONS: usize = TEXT_REGIONS + OTHER_REGIONS;
 
-/// Processes of one job that can be counted at the same time.
+/// Number of processes of one job that can be counted at the same time.
 pub const SLOTS: usize = 2048;
 
-/// Chunks that can wait for the reader.
+/// Number of chunks that can wait for the reader.
 pub const CHUNKS: usize = 8192;
 
-/// The page of one job. [`SLOTS`] and [`CHUNKS`] are address space; only what is touched is memory.
+/// The page of one job. [`SLOTS`] and [`CHUNKS`] reserve address space; only touched parts take
+/// memory.
 #[repr(C)]
 pub struct JobPage {
     /// Configuration, written before the job starts.
     pub header: JobHeader,
-    /// Process ids of the slots' owners, zero where a slot is free.
+    /// Process IDs of the slots' owners, zero for free slots.
     pub owners: [AtomicU32; SLOTS],
-    /// One per process.
+    /// Counters, one slot per process.
     pub slots: [Slot; SLOTS],
     /// Ring of finished chunks, used where `chunk_instructions` is set.
     pub chunks: [ChunkCell; CHUNKS],
@@ -77,7 +78,7 @@ pub struct JobHeader {
     pub uncounted: AtomicU64,
     /// Programs that cannot run in the emulator and were started natively by the job.
     pub native_execs: AtomicU64,
-    /// Instructions of AVX-512 that were met; the emulator has none of them.
+    /// AVX-512 instructions encountered; the emulator does not support them.
     pub avx512: AtomicU64,
     /// Next chunk to write.
     pub chunk_head: AtomicU64,
@@ -85,32 +86,32 @@ pub struct JobHeader {
     pub chunk_tail: AtomicU64,
     /// Processes that the job has had so far.
     pub processes: AtomicU64,
-    /// Process that records the job's accesses to memory; zero if nobody does (any more).
+    /// ID of the process that records the job's memory accesses; zero if there is none (any more).
     pub recorder: AtomicU64,
     /// Next cell of accesses to write.
     pub address_head: AtomicU64,
     /// Next cell of accesses to read, written by the reader.
     pub address_tail: AtomicU64,
-    /// Accesses that nobody was there to take any more.
+    /// Accesses that were lost because the recorder was gone.
     pub accesses_lost: AtomicU64,
-    /// Which pages lie in which medium.
+    /// Placement of the job's pages.
     pub placement: PlacementWords,
 }
 
-/// Counters of one process. They are never reset: a process that takes over the slot of one that
-/// has ended counts on, so that the sum over all slots is that of the job and never falls.
+/// Counters of one process. They are never reset: a process that takes over the slot of an ended
+/// one continues its counts, so that the sum over all slots is that of the job and never falls.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct Slot {
     /// Instructions by code region: the first [`TEXT_REGIONS`] are the executable's.
     pub regions: [AtomicU64; REGIONS],
-    /// Instructions whose accesses were simulated and counted, kept where the job is sampled.
+    /// Instructions whose accesses were simulated and counted, maintained if the job is sampled.
     pub simulated: AtomicU64,
     /// Lines read from memory.
     pub reads: AtomicU64,
     /// Lines written back to memory.
     pub writes: AtomicU64,
-    /// Of these, the ones that went elsewhere than to the local DRAM.
+    /// Of these, the lines that did not come from or go to the local DRAM.
     pub elsewhere: ElsewhereWords,
     /// Misses of the first level.
     pub l1_misses: AtomicU64,
@@ -144,7 +145,7 @@ pub struct ChunkCell {
     pub reads: AtomicU64,
     /// Lines written back to memory.
     pub writes: AtomicU64,
-    /// Of these, the ones that went elsewhere than to the local DRAM.
+    /// Of these, the lines that did not come from or go to the local DRAM.
     pub elsewhere: ElsewhereWords,
     /// Misses of the first level.
     pub l1_misses: AtomicU64,
@@ -171,8 +172,8 @@ impl Default for ChunkCell {
 
 /// Head of the file of a shared last-level cache. The ways follow, 64 bits each, set by set.
 ///
-/// A word is `address space << 44 | medium << 42 | line << 1 | dirty`, zero where a way is empty. The
-/// ways of a set stand in order of use, the latest first.
+/// A word is `address space << 44 | medium << 42 | line << 1 | dirty`, zero for an empty way. The
+/// ways of a set are in order of use, the most recent first.
 #[repr(C, align(4096))]
 #[derive(Debug, Default)]
 pub struct LlcHeader {
@@ -184,12 +185,12 @@ pub struct LlcHeader {
     pub sets: AtomicU64,
     /// Ways per set.
     pub ways: AtomicU64,
-    /// Last address space that was given out.
+    /// Last address space that was assigned.
     pub address_spaces: AtomicU64,
 }
 
 impl LlcHeader {
-    /// Bytes of the file of a cache: header and ways.
+    /// Returns the size in bytes of a cache's file: header and ways.
     #[must_use]
     pub fn file_size(llc: &CacheGeometry) -> usize {
         size_of::<Self>() + (llc.sets() * u64::from(llc.ways)) as usize * size_of::<u64>()
@@ -206,7 +207,7 @@ impl JobHeader {
         }
     }
 
-    /// The geometry as written, not validated.
+    /// Returns the geometry as written, not validated.
     #[must_use]
     pub fn caches(&self) -> CacheHierarchy {
         use std::sync::atomic::Ordering::Relaxed;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::medium::{MAX_MEDIA, MediumId};
 use crate::placement::{AddressRange, HotPages, MAX_HOT_PAGES, MAX_RANGES, Placement};
 
-/// Shares are kept in units of 2^-32.
+/// One in the fixed-point format of the shares, in units of 2^-32.
 const WHOLE: f64 = 4_294_967_296.0;
 
 const LOCAL: u64 = 0;
@@ -15,20 +15,20 @@ const SHARE: u64 = 1;
 const RANGES: u64 = 2;
 const HOT: u64 = 3;
 
-/// A placement as words, and what has come of it. All zeros: everything in local DRAM.
+/// A placement as words, with counters of its effects. All zeros: everything in local DRAM.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct PlacementWords {
     kind: AtomicU64,
     /// Shares of the pages by medium.
     shares: [AtomicU64; MAX_MEDIA],
-    /// First address, end and medium of each range; ranges that are empty are not in use.
+    /// First address, end and medium of each range; empty ranges are unused.
     ranges: [[AtomicU64; 3]; MAX_RANGES],
-    /// Budget in pages, medium of the others, accesses between two placements.
+    /// Budget in pages, medium of the other pages, memory accesses between two placements.
     hot: [AtomicU64; 3],
-    /// Pages in DRAM, where hot pages are placed.
+    /// Pages in DRAM, if hot pages are placed.
     pub in_dram: AtomicU64,
-    /// Accesses to memory that were looked at to place hot pages.
+    /// Memory accesses that were examined to place hot pages.
     pub accesses: AtomicU64,
     /// Pages that were moved between media.
     pub moved: AtomicU64,
@@ -61,8 +61,8 @@ impl PlacementWords {
         }
     }
 
-    /// The placement as written; none if everything lies in local DRAM, or if the words are
-    /// nonsense.
+    /// Returns the placement as written; `None` if everything lies in local DRAM, or if the words
+    /// are invalid.
     #[must_use]
     pub fn get(&self) -> Option<Placement> {
         let load = |word: &AtomicU64| word.load(Relaxed);

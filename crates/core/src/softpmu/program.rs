@@ -1,12 +1,12 @@
-//! What can run in the emulator, and the command line that runs it there.
+//! Programs that can run in the emulator, and the command line that runs them there.
 //!
 //! Shared by the scheduler, which starts the first program of a job, and the plugin, which starts
 //! those that the job executes later. Both read the first bytes of the file themselves.
 
-/// How much of a file decides what it is: the kernel's own limit for a `#!` line.
+/// Number of bytes that determine the kind of a file: the kernel's own limit for a `#!` line.
 pub const HEAD: usize = 256;
 
-/// What a file is, by its first [`HEAD`] bytes.
+/// Kind of a file, by its first [`HEAD`] bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Image {
     /// A 64-bit x86 program.
@@ -72,7 +72,7 @@ impl Image {
     }
 }
 
-/// The emulator with the plugin, as it is started for every program of a job.
+/// The emulator with the plugin, as started for every program of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmulatorCommand {
     /// Path of `qemu-x86_64`.
@@ -83,18 +83,18 @@ pub struct EmulatorCommand {
     pub page: Vec<u8>,
     /// Path at which the last-level cache can be opened.
     pub llc: Vec<u8>,
-    /// Where the program gets its turns, if it runs in virtual time.
+    /// Gate that hands out the program's turns, if it runs in virtual time.
     pub gate: Option<GateOption>,
 }
 
-/// How a program that runs in virtual time finds its gate.
+/// Gate parameters of a program that runs in virtual time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateOption {
     /// Path at which the page of the gate can be opened.
     pub path: Vec<u8>,
     /// The job, by its place in the batch.
     pub job: u32,
-    /// Seed of the emulator's random numbers, such as those with which a program is born.
+    /// Seed of the emulator's random numbers, such as those that a program gets at its start.
     pub seed: u64,
 }
 
@@ -108,10 +108,10 @@ pub struct CommandLine {
 }
 
 impl EmulatorCommand {
-    /// The command line that runs `path` with `argv` and `env` in the emulator.
+    /// Returns the command line that runs `path` with `argv` and `env` in the emulator.
     ///
-    /// Variables of the dynamic loader must reach the program and not the emulator: they travel
-    /// as options, as far as their values have no comma (which the emulator takes for the end).
+    /// Variables of the dynamic loader must reach the program and not the emulator: they travel as
+    /// options if their values contain no comma (which the emulator treats as the end).
     #[must_use]
     pub fn line(&self, path: &[u8], argv: &[Vec<u8>], env: Vec<Vec<u8>>) -> CommandLine {
         let (loader, env): (Vec<_>, Vec<_>) =
@@ -137,7 +137,8 @@ impl EmulatorCommand {
         CommandLine { argv: words, env }
     }
 
-    /// `file,key=value,...` with the commas of the values doubled, as QEMU's option parser wants.
+    /// Returns `file,key=value,...` with the commas of the values doubled, as QEMU's option parser
+    /// requires.
     fn plugin_option(&self) -> Vec<u8> {
         let mut option = b"file=".to_vec();
         let mut push = |prefix: &[u8], value: &[u8]| {
@@ -161,7 +162,7 @@ impl EmulatorCommand {
     }
 }
 
-/// The arguments with which the interpreter of the script `path` is started.
+/// Returns the arguments that start the interpreter of the script `path`.
 #[must_use]
 pub fn script_argv(
     interpreter: &[u8],

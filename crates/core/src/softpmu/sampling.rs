@@ -1,4 +1,4 @@
-//! How much of a program runs through the cache model.
+//! The share of a program that runs through the cache model.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 /// Instructions of one burst that are counted.
 pub const BURST: u64 = 8_000_000;
 
-/// Instructions before each burst that fill the private caches and are not counted. The last
-/// level keeps what it held through the fast-forward.
+/// Instructions before each burst that fill the private caches and are not counted. The last-level
+/// cache keeps its contents through the fast-forward.
 pub const WARM_UP: u64 = 2_000_000;
 
-/// The smallest share that leaves room for warm-up and gives more than a handful of bursts.
+/// Smallest share that leaves room for the warm-up and gives more than a handful of bursts.
 pub const MIN_SHARE: f64 = 0.01;
 
 /// The share of the instructions whose memory accesses are simulated.
@@ -32,7 +32,7 @@ pub enum Sampling {
     Share(f64),
 }
 
-/// A sampling that cannot be had.
+/// Error for an invalid sampling.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}`: {reason}; write `all` or a share from 1% to 75%")]
 pub struct SamplingError {
@@ -76,12 +76,12 @@ pub struct BurstPlan {
     pub warm_up: u64,
     /// Simulated and counted.
     pub burst: u64,
-    /// Only instructions are counted.
+    /// Not simulated; only the instructions are counted.
     pub fast_forward: u64,
 }
 
 impl Sampling {
-    /// The period of this sampling; none where everything is simulated.
+    /// Returns the period of this sampling; `None` if everything is simulated.
     #[must_use]
     pub fn plan(&self) -> Option<BurstPlan> {
         let Self::Share(share) = *self else { return None };

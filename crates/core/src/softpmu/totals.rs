@@ -1,4 +1,4 @@
-//! Reading the counters of a job, and handing out its slots.
+//! Reads the counters of a job, and assigns its slots.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -8,22 +8,21 @@ use crate::counts::Counts;
 use crate::medium::{MAX_MEDIA, Traffic};
 use crate::units::Lines;
 
-/// Chunks that may be in the middle of being written at once. So many cells stay unused when the
-/// ring is full.
+/// Number of cells that may be partly written at once; as many stay unused when the ring is full.
 const WRITERS: u64 = 1024;
 
-/// What a job's processes have counted since the job started.
+/// Counts of all processes of a job since it started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Totals {
     /// Instructions by code region.
     pub regions: [u64; REGIONS],
-    /// Instructions whose accesses were simulated and counted, where the job is sampled.
+    /// Instructions whose accesses were simulated and counted, if the job is sampled.
     pub simulated: u64,
     /// Lines read from memory.
     pub reads: u64,
     /// Lines written back to memory.
     pub writes: u64,
-    /// Of these, the ones that went to each medium but the local DRAM.
+    /// Of these, the lines of each medium except the local DRAM.
     pub elsewhere: [Traffic; MAX_MEDIA - 1],
     /// Misses of the first level.
     pub l1_misses: u64,
@@ -47,7 +46,7 @@ impl Default for Totals {
 }
 
 impl Totals {
-    /// The sum over `slots`.
+    /// Returns the sum over `slots`.
     #[must_use]
     pub fn of(slots: &[Slot]) -> Self {
         let mut sum = Self::default();
@@ -67,7 +66,7 @@ impl Totals {
         sum
     }
 
-    /// What was counted since `earlier`.
+    /// Returns the counts since `earlier`. A counter that went backwards counts as zero.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -81,19 +80,19 @@ impl Totals {
         }
     }
 
-    /// Instructions of all regions.
+    /// Returns the instructions of all regions.
     #[must_use]
     pub fn instructions(&self) -> u64 {
         self.regions.iter().sum()
     }
 
-    /// The memory counts as every meter gives them.
+    /// Returns the memory counts in the form common to all meters.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts::by_medium(self.instructions(), self.traffic())
     }
 
-    /// Lines by medium, the local DRAM first.
+    /// Returns the lines by medium, the local DRAM first.
     #[must_use]
     pub fn traffic(&self) -> [Traffic; MAX_MEDIA] {
         let elsewhere = self.elsewhere.iter().fold(Traffic::default(), |sum, m| sum + *m);
@@ -103,7 +102,7 @@ impl Totals {
         traffic
     }
 
-    /// The vector of iabw section 4.2 in units of 1,024 instructions. Every instruction is
+    /// Returns the vector of iabw section 4.2 in units of 1,024 instructions. Every instruction is
     /// counted, so this is the distribution that sampling would approach.
     #[must_use]
     pub fn instruction_pointers(&self) -> Vec<u32> {
@@ -118,8 +117,8 @@ fn load(words: &ElsewhereWords) -> [Traffic; MAX_MEDIA - 1] {
     })
 }
 
-/// Takes a slot for the process `pid`: the one it has already (after exec), else a free one, else
-/// that of a process which is not `alive` any more (killed). None if all are in use.
+/// Takes a slot for the process `pid`: the one that it already has (after exec), else a free one,
+/// else that of a process that is no longer `alive` (killed). `None` if all are in use.
 pub fn claim(owners: &[AtomicU32], pid: u32, alive: impl Fn(u32) -> bool) -> Option<usize> {
     let mut free = None;
     for (index, owner) in owners.iter().enumerate() {
@@ -143,12 +142,12 @@ pub fn claim(owners: &[AtomicU32], pid: u32, alive: impl Fn(u32) -> bool) -> Opt
     })
 }
 
-/// A chunk as the plugin wrote it.
+/// A chunk as written by the plugin.
 pub type RawChunk = Totals;
 
 impl ChunkCell {
-    /// Appends `chunk` to the ring, unless the reader is too far behind: then the caller goes on
-    /// counting and appends a longer chunk later.
+    /// Appends `chunk` to the ring and returns true; returns false if the reader is too far behind.
+    /// The caller then continues counting and appends a longer chunk later.
     pub fn append(header: &JobHeader, ring: &[ChunkCell; CHUNKS], chunk: &RawChunk) -> bool {
         let waiting =
             header.chunk_head.load(Relaxed).saturating_sub(header.chunk_tail.load(Acquire));
@@ -173,8 +172,8 @@ impl ChunkCell {
         true
     }
 
-    /// Takes the next chunk out of the ring, if one is there. A writer that was killed in the
-    /// middle leaves a cell that is never finished; [`Unfinished::Skip`] steps over such cells.
+    /// Takes the next chunk out of the ring, if there is one. A writer that was killed in the
+    /// middle leaves a cell that is never finished; [`Unfinished::Skip`] skips such cells.
     pub fn take(
         header: &JobHeader,
         ring: &[ChunkCell; CHUNKS],
@@ -209,12 +208,12 @@ impl ChunkCell {
     }
 }
 
-/// What to do about a chunk that is being written.
+/// Action on an unfinished cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfinished {
-    /// Its writer may be at work: come back later.
+    /// Its writer may be alive: try again later.
     Wait,
-    /// Every writer is gone: step over it.
+    /// Every writer is gone: skip it.
     Skip,
 }
 

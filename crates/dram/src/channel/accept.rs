@@ -1,4 +1,4 @@
-//! Requests that come, and answers that go.
+//! Accepts requests and queues their completions.
 
 use memweir_core::Cycles;
 
@@ -10,7 +10,7 @@ use crate::request::{Completion, Direction, Request, RowOutcome};
 use crate::system::Full;
 
 impl Channel {
-    /// Takes a request in cycle `now`.
+    /// Accepts a request in cycle `now`.
     #[inline]
     pub(crate) fn enqueue(&mut self, now: u64, request: Request, place: Place) -> Result<(), Full> {
         let bank = place.bank as usize;
@@ -49,7 +49,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Whether a write to this line waits, in a list or as the request for which its row was opened.
+    /// Returns true if a write to this line waits, in a list or as the request for which its row
+    /// was opened.
     fn write_waits(&self, place: Place) -> bool {
         let bank = &self.banks[place.bank as usize];
         let active = (bank.active != NIL).then(|| self.slots.get(bank.active));
@@ -60,7 +61,8 @@ impl Channel {
         is_active || self.slots.holds(&bank.lists[1], place.row, place.column)
     }
 
-    /// A read is answered with what a waiting write brought; a write replaces it.
+    /// Completes a request from a waiting write to the same line: a read returns the data of the
+    /// write, and a write replaces it.
     fn answer_from_queue(&mut self, now: u64, request: Request) {
         match request.direction {
             Direction::Read => {
@@ -83,7 +85,7 @@ impl Channel {
         });
     }
 
-    /// Keeps answers in the order in which they are given.
+    /// Queues a completion; the queue is ordered by time of completion.
     pub(super) fn answer(&mut self, completion: Completion) {
         let later = self.answers.iter().rev().take_while(|other| other.done > completion.done);
         let place = self.answers.len() - later.count();

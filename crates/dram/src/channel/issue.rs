@@ -1,4 +1,4 @@
-//! What a command does to the state of a channel.
+//! Effects of a command on the state of a channel.
 
 use memweir_core::Cycles;
 
@@ -9,11 +9,11 @@ use crate::queue::{CLOSED, NIL};
 use crate::request::{Completion, Direction, RowOutcome};
 use crate::system::Observer;
 
-/// How far a learned timeout may stray from the one that it began with: up to 16 times, each way.
+/// The largest factor between a learned timeout and the initial one, in either direction.
 const TIMEOUT_RANGE: u64 = 16;
 
 impl Channel {
-    /// Issues the chosen command at `now`, and chooses the next.
+    /// Issues the selected command at `now` and selects the next.
     pub(super) fn issue(&mut self, now: u64, observer: &mut impl Observer) {
         let choice = self.choice;
         let (bank, slot) = (choice.bank as usize, choice.slot);
@@ -66,7 +66,8 @@ impl Channel {
         self.select();
     }
 
-    /// Notes that `command` changes what is wanted of a bank, or of all banks of its rank.
+    /// Marks the wanted commands that `command` affects as out of date: those of its bank, or of
+    /// its rank.
     fn grow_stale(&mut self, command: CommandKind, bank: usize) {
         let banks = match command {
             CommandKind::Activate
@@ -81,7 +82,7 @@ impl Channel {
         self.ranks[rank].stale.iter_mut().for_each(|stale| *stale |= banks);
     }
 
-    /// A column command, with automatic precharge if the row is to be closed with it.
+    /// Returns the column command, with automatic precharge if it should close the row.
     fn with_precharge(
         &self,
         command: CommandKind,
@@ -104,7 +105,7 @@ impl Channel {
         }
     }
 
-    /// Fields below the level of the command are zero.
+    /// Returns the address of a command; fields below the level of the command are zero.
     fn address(&self, command: CommandKind, bank: usize) -> BankAddress {
         let shape = self.shape();
         let rank = shape.rank_of(bank);
@@ -116,7 +117,7 @@ impl Channel {
             | CommandKind::PowerDownExit
             | CommandKind::SelfRefreshEnter
             | CommandKind::SelfRefreshExit => (0, 0),
-            // Those of one number begin in the first group.
+            // A refresh of banks with the same number addresses the bank in the first group.
             _ => (bit / shape.banks, bit % shape.banks),
         };
         BankAddress {
@@ -136,7 +137,7 @@ impl Channel {
         };
         let state = &mut self.banks[bank];
         if state.timed_out == row {
-            // It was closed too early.
+            // The timeout closed it too early.
             state.timeout = longer(state.timeout, self.options.page);
         }
         state.timed_out = CLOSED;
@@ -157,7 +158,7 @@ impl Channel {
         rank.last_use = now;
     }
 
-    /// Takes a request out of the list of its bank.
+    /// Removes a request from the list of its bank.
     fn leave_list(&mut self, bank: usize, slot: u16, direction: Direction) {
         let way = super::index(direction);
         let state = &mut self.banks[bank];
@@ -176,7 +177,7 @@ impl Channel {
         if slot == NIL {
             state.timed_out = if is_refreshing == 1 { CLOSED } else { state.row };
         } else {
-            // A row was in the way: it should have been closed.
+            // Another row was still open: the timeout should have closed it.
             state.timeout = shorter(state.timeout, self.options.page);
             self.settle(slot, RowOutcome::Conflict, bank);
         }
@@ -257,7 +258,7 @@ impl Channel {
         }
     }
 
-    /// Fixes how a request found its bank, if this is the first command for it.
+    /// Fixes the row-buffer outcome of a request, if this is the first command for it.
     fn settle(&mut self, slot: u16, outcome: RowOutcome, bank: usize) {
         let slot = self.slots.get_mut(slot);
         if slot.outcome.is_some() {

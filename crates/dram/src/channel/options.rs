@@ -1,4 +1,4 @@
-//! What a controller was told to do, in numbers.
+//! Options of a controller as numbers.
 
 use memweir_core::Cycles;
 
@@ -6,15 +6,15 @@ use crate::command::CommandKind;
 use crate::config::{MemoryConfig, PagePolicy, RefreshPolicy, Scheduler};
 use crate::timer::NEVER;
 
-/// What a controller was told to do.
+/// Options of a controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     pub(super) scheduler: Scheduler,
     pub(super) age_limit: u64,
     pub(super) page: PagePolicy,
-    /// Requests that wait, by direction.
+    /// Capacity of the read and the write queue, in requests.
     pub(super) capacity: [u32; 2],
-    /// Writes that wait at which draining begins, and below which it ends.
+    /// Waiting writes at which draining begins, and below which it ends.
     pub(super) high: u32,
     pub(super) low: u32,
     pub(super) per_bank_refresh: bool,
@@ -31,7 +31,7 @@ impl Options {
             age_limit: after(config.age_limit),
             page: config.page,
             capacity: [config.read_queue, config.write_queue],
-            // Above the share, and below it.
+            // Draining begins above the high watermark and ends below the low one.
             high: (share(config.high_watermark).floor() as u32 + 1).min(config.write_queue),
             low: share(config.low_watermark).ceil() as u32,
             per_bank_refresh: config.refresh == RefreshPolicy::PerBank,
@@ -40,12 +40,12 @@ impl Options {
         }
     }
 
-    /// Whether ranks are ever put to sleep.
+    /// Returns true if ranks ever enter power-down or self-refresh.
     pub(super) fn sleeps(&self) -> bool {
         self.power_down_after != NEVER || self.self_refresh_after != NEVER
     }
 
-    /// Whether a controller with these options ever sends `command`.
+    /// Returns true if a controller with these options ever sends `command`.
     pub(super) fn uses(&self, command: CommandKind) -> bool {
         use CommandKind as C;
         match command {

@@ -1,5 +1,5 @@
-//! What a controller does next: of all commands that are wanted the one that can issue first, and
-//! of several at the same time the one that counts most.
+//! Selects the next command: of all candidates the one that can issue first, and of several at the
+//! same time the one with the smallest key.
 
 use super::Channel;
 use super::sleep::Sleep;
@@ -13,23 +13,23 @@ use crate::timer::NEVER;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
     pub(super) at: u64,
-    /// The smallest counts most.
+    /// Priority: the smallest key goes first.
     pub(super) key: u64,
     pub(super) command: CommandKind,
-    /// The request that it serves, if it does.
+    /// The request that it serves, or [`NIL`].
     pub(super) slot: u16,
-    /// The bank that it goes to, or one of its rank.
+    /// The bank that it addresses, or a bank of the rank that it addresses.
     pub(super) bank: u16,
 }
 
-/// Ranks of keys: requests whose row was opened for them, then refresh, then what waits, then
-/// housekeeping.
+/// Classes of keys, highest priority first: requests whose row was opened for them, then refresh,
+/// then waiting requests, then housekeeping.
 pub(super) const REFRESH: u64 = 1 << 62;
 pub(super) const WAITING: u64 = 2 << 62;
 pub(super) const HOUSEKEEPING: u64 = 3 << 62;
 
 impl Choice {
-    /// Nothing to do.
+    /// No command.
     pub(super) const NONE: Self =
         Self { at: NEVER, key: NEVER, command: CommandKind::Refresh, slot: NIL, bank: 0 };
 
@@ -41,12 +41,12 @@ impl Choice {
     }
 }
 
-/// The command that moves data.
+/// Returns the command that moves data in a direction.
 pub(super) fn column(way: usize) -> CommandKind {
     if way == 0 { CommandKind::Read } else { CommandKind::Write }
 }
 
-/// The set bits of `mask`, ascending.
+/// Iterates over the set bits of `mask` in ascending order.
 pub(super) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         (mask != 0).then(|| {
@@ -58,7 +58,7 @@ pub(super) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
 }
 
 impl Channel {
-    /// Chooses anew.
+    /// Selects the next command.
     pub(super) fn select(&mut self) {
         self.choose_direction();
         let mut best = Choice::NONE;
@@ -92,7 +92,7 @@ impl Channel {
         self.choice = best;
     }
 
-    /// Chooses anew where only a request for `bank` has come.
+    /// Selects the next command when only a request for `bank` has arrived.
     #[inline]
     pub(super) fn select_after_arrival(&mut self, bank: usize, way: usize) {
         let was_draining = self.draining;
@@ -118,7 +118,7 @@ impl Channel {
         self.choice = best;
     }
 
-    /// Begins or ends draining writes.
+    /// Starts or stops draining writes.
     fn choose_direction(&mut self) {
         let [reads, writes] = self.waiting;
         let was_draining = self.draining;
@@ -140,9 +140,9 @@ impl Channel {
         }
     }
 
-    /// Requests whose rows were opened for them; says whether one has waited for too long. Without
-    /// end, accesses in the other direction could go before it, each of which makes it wait for the
-    /// bus to turn around.
+    /// Offers requests whose rows were opened for them; returns true if one has exceeded the age
+    /// limit. Without that limit, accesses in the other direction could go before it forever, and
+    /// each would make it wait for a turnaround of the bus.
     fn offer_active(&self, number: usize, best: &mut Choice) -> bool {
         let rank = &self.ranks[number];
         let mut oldest = self.floor;
@@ -161,7 +161,7 @@ impl Channel {
         self.floor - oldest > self.options.age_limit
     }
 
-    /// The oldest request, and nothing while another is under way.
+    /// Offers the oldest request, unless another one is still being served.
     fn offer_oldest(&self, way: usize, best: &mut Choice) {
         if self.ranks.iter().any(|rank| rank.active != 0) {
             return;

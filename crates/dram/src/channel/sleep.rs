@@ -1,11 +1,11 @@
-//! Power-down and self-refresh of ranks for which nothing waits.
+//! Power-down and self-refresh of ranks without waiting requests.
 
 use super::Channel;
 use super::select::{Choice, HOUSEKEEPING, REFRESH};
 use crate::command::CommandKind;
 use crate::timer::NEVER;
 
-/// Whether a rank listens.
+/// Power state of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sleep {
     Awake,
@@ -14,7 +14,7 @@ pub(super) enum Sleep {
 }
 
 impl Channel {
-    /// Offers to put a rank to sleep or to wake it; says whether nothing else can be done with it.
+    /// Offers to put a rank to sleep or to wake it; returns true if it can get no other command.
     pub(super) fn offer_sleep(&self, number: usize, best: &mut Choice) -> bool {
         let rank = &self.ranks[number];
         let requests = rank.active | rank.work[0] | rank.work[1];
@@ -28,14 +28,14 @@ impl Channel {
         };
         match rank.sleep {
             Sleep::SelfRefresh => {
-                // Whatever refresh was owed is done by the rank itself.
+                // The rank has performed any owed refresh itself.
                 if requests != 0 {
                     offer(CommandKind::SelfRefreshExit, REFRESH, 0);
                 }
                 true
             }
             Sleep::PowerDown => {
-                // Self-refresh is entered from wakefulness.
+                // Self-refresh can only be entered from the awake state.
                 let at = if is_wanted { 0 } else { deep };
                 offer(CommandKind::PowerDownExit, REFRESH, at);
                 true
@@ -46,7 +46,7 @@ impl Channel {
                 if deep != NEVER {
                     offer(rank.closing_or(CommandKind::SelfRefreshEnter), HOUSEKEEPING, deep);
                 }
-                // Not when self-refresh is next.
+                // Power-down is only entered before self-refresh is due.
                 if light < deep && self.floor < deep {
                     offer(CommandKind::PowerDownEnter, HOUSEKEEPING, light);
                 }
@@ -55,7 +55,7 @@ impl Channel {
         }
     }
 
-    /// Notes that a command put a rank to sleep or woke it.
+    /// Records that a command put a rank to sleep or woke it.
     pub(super) fn fall_asleep_or_wake(&mut self, command: CommandKind, number: usize, now: u64) {
         let all_banks = u64::MAX >> (u64::BITS - self.shape().banks_of_rank() as u32);
         let rank = &mut self.ranks[number];
@@ -68,7 +68,7 @@ impl Channel {
             CommandKind::SelfRefreshExit if rank.interval != NEVER => {
                 rank.sleep = Sleep::Awake;
                 rank.due = now + rank.interval;
-                // Between two self-refreshes lies a refresh, as in DDR4, or a rank that
+                // Two self-refreshes are separated by a refresh, as in DDR4; otherwise a rank that
                 // is often woken for a short time would get none.
                 if self.options.per_bank_refresh {
                     (rank.refreshing, rank.turn) = (all_banks, rank.next_turn);

@@ -1,4 +1,4 @@
-//! What controllers do of their own accord: refresh, and closing rows that nobody uses.
+//! Maintenance that controllers do on their own: refresh, and closing idle rows.
 
 use super::select::{Choice, HOUSEKEEPING, REFRESH, bits};
 use super::{Channel, Rank};
@@ -7,7 +7,7 @@ use crate::queue::NIL;
 use crate::spec::BankRefresh;
 
 impl Channel {
-    /// The refresh of a rank, or closing its banks for it.
+    /// Offers the refresh of a rank, or the precharge of its banks that must come first.
     pub(super) fn offer_refresh(&self, number: usize, best: &mut Choice) {
         let rank = &self.ranks[number];
         if rank.active != 0 {
@@ -16,7 +16,7 @@ impl Channel {
         self.offer_to_rank(number, rank.closing_or(CommandKind::Refresh), REFRESH, 0, best);
     }
 
-    /// A command to a whole rank, not before `after`.
+    /// Offers a command to a whole rank, not before `after`.
     pub(super) fn offer_to_rank(
         &self,
         number: usize,
@@ -30,7 +30,7 @@ impl Channel {
         best.offer(Choice { at, key, command, slot: NIL, bank });
     }
 
-    /// The refresh of some banks, or closing them for it.
+    /// Offers the refresh of some banks, or the precharges that must come first.
     pub(super) fn offer_bank_refresh(&self, number: usize, best: &mut Choice) {
         let rank = &self.ranks[number];
         let first = number * self.shape().banks_of_rank();
@@ -58,7 +58,7 @@ impl Channel {
         offer(times.max().unwrap_or(0), CommandKind::RefreshBank, bank, best);
     }
 
-    /// Rows that have not been used for some time.
+    /// Offers to close rows that are idle for longer than their timeout.
     pub(super) fn offer_timeouts(&self, number: usize, best: &mut Choice) {
         let rank = &self.ranks[number];
         let first = number * self.shape().banks_of_rank();
@@ -76,7 +76,7 @@ impl Channel {
 }
 
 impl Rank {
-    /// `command`, which needs all banks closed, or what closes them.
+    /// Returns `command`, which needs all banks closed, or the precharge that closes them.
     pub(super) fn closing_or(&self, command: CommandKind) -> CommandKind {
         if self.open != 0 { CommandKind::PrechargeAll } else { command }
     }

@@ -1,5 +1,5 @@
-//! What requests want of banks: which command each bank needs next and when, as far as the bank alone
-//! is concerned, kept until something happens to the bank; and the soonest of them all.
+//! The next command that each bank needs for its waiting requests, with the earliest time that the
+//! bank itself allows, cached until the state of the bank changes; and the soonest of them all.
 
 use super::Channel;
 use super::select::{Choice, WAITING, bits, column};
@@ -8,14 +8,14 @@ use crate::config::Scheduler;
 use crate::queue::{CLOSED, NIL};
 use crate::timer::NEVER;
 
-/// What the requests of one direction want of a bank, with earliest times as far as the bank alone
-/// is concerned: they change only when something happens to the bank.
+/// The next commands that the requests of one direction need at a bank. Times are the earliest that
+/// the bank itself allows, so they change only when the state of the bank does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Want {
-    /// An access to the open row.
+    /// Read or write of the open row.
     column_at: u64,
     column_key: u64,
-    /// Opening or closing a row.
+    /// Activate or precharge.
     row_at: u64,
     row_key: u64,
     column_slot: u16,
@@ -23,7 +23,7 @@ pub(super) struct Want {
     row: Row,
 }
 
-/// Whether a row is to be opened or closed.
+/// The row command that a bank needs.
 #[derive(Clone, Copy, Debug)]
 enum Row {
     Open,
@@ -42,12 +42,13 @@ impl Want {
     };
 }
 
-/// The soonest of what is wanted, compared without branches: most comparisons are a toss-up.
+/// The soonest of the wanted commands. It is compared without branches, as most comparisons are a
+/// toss-up.
 #[derive(Clone, Copy)]
 struct Soonest {
-    /// The time, and below it the key.
+    /// The time in the upper half and the key in the lower.
     rank: u128,
-    /// The bank, and in the lowest bit whether its row is meant.
+    /// The bank, and in the lowest bit whether the row command is meant.
     place: usize,
 }
 
@@ -63,11 +64,11 @@ impl Soonest {
     }
 }
 
-/// Earliest times of commands as far as everything above the bank is concerned.
+/// Earliest times of commands as far as the levels above the bank are concerned.
 #[derive(Clone, Copy)]
 struct RankTimes {
     column: u64,
-    /// Opening and closing.
+    /// Times of an activate and of a precharge.
     row: [u64; 2],
 }
 
@@ -80,7 +81,7 @@ impl Channel {
         }
     }
 
-    /// What waits for the banks of a rank.
+    /// Offers the soonest command for the requests that wait at the banks of a rank.
     pub(super) fn offer_waiting(&mut self, number: usize, way: usize, best: &mut Choice) {
         let shape = self.shape();
         let first = number * shape.banks_of_rank();
@@ -108,7 +109,7 @@ impl Channel {
         best.offer(self.choice_of(soonest, way));
     }
 
-    /// Looks anew at what is wanted of one bank, and offers it.
+    /// Computes the wanted commands of one bank again and offers the sooner one.
     #[inline]
     pub(super) fn offer_bank(&mut self, bank: usize, way: usize, best: &mut Choice) {
         let (number, bit) = (self.shape().rank_of(bank), self.bit(bank));
@@ -121,7 +122,7 @@ impl Channel {
         best.offer(self.choice_of(soonest, way));
     }
 
-    /// Earliest times as far as the group is concerned as well.
+    /// Returns the earliest times with the limits of the bank group included.
     #[inline]
     fn group_times(&self, group: usize, way: usize, times: RankTimes) -> RankTimes {
         let time = |command, earliest: u64| self.timer.of_group(command, group).max(earliest);
@@ -134,7 +135,7 @@ impl Channel {
         }
     }
 
-    /// Holds what is wanted of a bank against the soonest of the others.
+    /// Compares the wanted commands of a bank with the soonest so far.
     #[inline]
     fn compare(&self, bank: usize, way: usize, times: RankTimes, soonest: &mut Soonest) {
         let want = &self.wants[way][bank];
@@ -164,7 +165,7 @@ impl Channel {
         Choice { at, key: soonest.rank as u64, command, slot, bank: bank as u16 }
     }
 
-    /// What is wanted of one bank.
+    /// Returns the wanted commands of one bank.
     fn want(&self, number: usize, way: usize) -> Want {
         let bank = &self.banks[number];
         let list = &bank.lists[way];
@@ -191,14 +192,15 @@ impl Channel {
         want
     }
 
-    /// Whether `other` has waited for too long to let the younger `hit` go first.
+    /// Returns true if `other` has waited too long to let the younger `hit` go first.
     fn is_aged(&self, other: u16, hit: u16) -> bool {
         let (other, hit) = (self.slots.get(other), self.slots.get(hit));
         other.number < hit.number
             && self.floor.saturating_sub(other.accepted) > self.options.age_limit
     }
 
-    /// The key of a request where banks take turns, after whatever is too old.
+    /// Returns the key of a request where banks take turns; a request beyond the age limit goes
+    /// first.
     fn in_turn(&self, bank: usize, slot: u16, key: u64) -> u64 {
         if slot == NIL {
             return key;

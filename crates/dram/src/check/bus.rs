@@ -5,15 +5,15 @@ use crate::command::{Command, CommandKind};
 use super::limits::Limits;
 use super::rule::{Report, Rule};
 
-/// Bursts that can be on their way at once. Each is younger than those before it by the least distance
-/// of column commands, and on the bus after a few of those.
+/// Number of bursts that can be in flight. Successive column commands keep their minimum distance,
+/// and the burst of a command is on the bus after a few such distances.
 const ON_THEIR_WAY: usize = 8;
 
-/// What is on the buses, as far as the next command can meet it.
+/// State of the buses, as far as it can affect the next command.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buses {
     last: Option<Command>,
-    /// The last command that was on the command bus, and when the bus is free again.
+    /// The last command on the command bus, and the cycle in which the bus is free again.
     issued: Option<(Command, u64)>,
     bursts: [Option<Burst>; ON_THEIR_WAY],
     next: usize,
@@ -27,7 +27,8 @@ struct Burst {
 }
 
 impl Buses {
-    /// Whether `command` is not before the one before it, which is a violation of its own.
+    /// Returns true if `command` is not earlier than the previous one; reports a violation
+    /// otherwise.
     pub(super) fn check_order(&mut self, report: &mut Report, command: &Command) -> bool {
         if let Some(last) = &self.last
             && command.at < last.at
@@ -59,7 +60,7 @@ impl Buses {
         let start = command.at.0 + latency;
         let burst = Burst { command: *command, start, end: start + limits.burst };
         for earlier in self.bursts.iter().flatten() {
-            // The controller drives the bus for writes to whatever rank.
+            // The controller drives the bus for writes to any rank.
             let changes_driver = earlier.command.to.rank != command.to.rank
                 && !(is_write(earlier.command.kind) && is_write(command.kind));
             let gap = if changes_driver { limits.rank_switch } else { 0 };

@@ -1,7 +1,7 @@
-//! What the rules say in numbers, for one device.
+//! The rules of a standard as numbers, for one device.
 //!
 //! Each distance is written out from the section of the standard that states it. Formulas differ
-//! between standards; where one does not name a parameter (DDR3 has no bank groups), the value is that
+//! between standards; if one does not name a parameter (DDR3 has no bank groups), the value is that
 //! of its nearest relative.
 
 use memweir_core::input::Refusal;
@@ -38,7 +38,8 @@ impl Standard {
     }
 }
 
-/// All in cycles of the memory clock, from command to command.
+/// Minimum distances in cycles of the memory clock, from command to command, and sizes of the
+/// device.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     standard: Standard,
@@ -70,40 +71,40 @@ pub(super) struct Limits {
     pub(super) rank_switch: u64,
     pub(super) refresh: Option<Refresh>,
     pub(super) sleep: Option<Sleep>,
-    /// From a read, or a write, to power-down.
+    /// Time from a read to power-down, and below it from a write.
     pub(super) read_to_power_down: u64,
     pub(super) write_to_power_down: u64,
 }
 
-/// What refresh asks for.
+/// Limits of refresh.
 #[derive(Clone, Debug)]
 pub(super) struct Refresh {
     /// tRFC.
     pub(super) all: u64,
-    /// Of a command for single banks.
+    /// Limits of the refresh of single banks.
     pub(super) bank: Option<BankLimits>,
-    /// The time for which a refresh of all banks lasts, unless there is no refresh (tREFI).
+    /// Interval between refreshes of all banks (tREFI); `None` if refresh is off.
     pub(super) interval: Option<u64>,
     /// Refreshes that may be postponed.
     pub(super) postponed: u64,
 }
 
-/// What the refresh of single banks asks for.
+/// Limits of the refresh of single banks.
 #[derive(Clone, Debug)]
 pub(super) struct BankLimits {
     pub(super) kind: BankRefresh,
     pub(super) busy: u64,
-    /// From it to an activate of another bank, and back.
+    /// Time from a bank refresh to an activate of another bank, and back.
     pub(super) to_row: u64,
     pub(super) from_row: u64,
-    /// The time for which one lasts for its bank.
+    /// Interval between refreshes of one bank.
     pub(super) interval: u64,
-    /// "No more than 4 banks may be activated (or refreshed, in the case of REFpb) in a rolling tFAW
-    /// window" (JESD209-5B, section 8.1, which LPDDR2 and LPDDR4 are taken to share).
+    /// "No more than 4 banks may be activated (or refreshed, in the case of REFpb) in a rolling
+    /// tFAW window" (JESD209-5B, section 8.1, which LPDDR2 and LPDDR4 are taken to share).
     pub(super) counts_as_activate: bool,
 }
 
-/// What power-down and self-refresh ask for.
+/// Limits of power-down and self-refresh.
 #[derive(Clone, Debug)]
 pub(super) struct Sleep {
     pub(super) least: u64,
@@ -113,7 +114,7 @@ pub(super) struct Sleep {
 }
 
 impl Limits {
-    /// The limits of `spec`. Unless it is `refreshed`, refresh intervals are not asked for.
+    /// Returns the limits of `spec`. Unless it is `refreshed`, refresh intervals are not checked.
     pub(super) fn of(spec: &MemorySpec, refreshed: bool) -> Result<Self, Refusal> {
         let standard = Standard::of(spec)?;
         let maybe = |name: &str| spec.timing.get(name).map(|cycles| cycles.0);
@@ -132,7 +133,7 @@ impl Limits {
             }
         };
         let organization = &spec.organization;
-        // LPDDR: data comes by tDQSCK after the read latency.
+        // LPDDR: data arrives tDQSCK after the read latency.
         let latencies = (need("CL")? + maybe("tDQSCK").unwrap_or(0), need("CWL")?);
         let burst = u64::from(organization.burst_length) / 2;
         let (ccd, ccd_long) = of_two("tCCD_S", "tCCD_L", "tCCD")?;
@@ -177,8 +178,8 @@ impl Limits {
         })
     }
 
-    /// Cycles for which `kind` holds the command bus: DDR5 and LPDDR4 spread
-    /// some commands over several; power-down is told by CKE or CS elsewhere.
+    /// Returns the cycles for which `kind` occupies the command bus. DDR5 and LPDDR4 spread some
+    /// commands over several; power-down is signaled by CKE or CS elsewhere.
     pub(super) fn command_cycles(&self, kind: CommandKind) -> u64 {
         use CommandKind as K;
         let told_by_cke = matches!(kind, K::PowerDownEnter | K::PowerDownExit | K::SelfRefreshExit);
@@ -196,13 +197,13 @@ impl Limits {
         }
     }
 
-    /// What bank refreshes ask for, if the device has them.
+    /// Returns the limits of bank refreshes, if the device has them.
     pub(super) fn bank_limits(&self) -> Option<&BankLimits> {
         self.refresh.as_ref().and_then(|refresh| refresh.bank.as_ref())
     }
 }
 
-/// What follows from when data is on the bus.
+/// Distances that follow from the times at which data is on the bus.
 struct Data {
     standard: Standard,
     latencies: (u64, u64),
@@ -210,14 +211,15 @@ struct Data {
 }
 
 impl Data {
-    /// From a write to where its recovery begins: WL + BL/2, in LPDDR one cycle more.
+    /// Returns the time from a write to the start of its recovery: WL + BL/2, in LPDDR one cycle
+    /// more.
     fn after_write(&self) -> u64 {
         let late = matches!(self.standard, Standard::Lpddr2 | Standard::Lpddr4);
         self.latencies.1 + self.burst + u64::from(late)
     }
 
-    /// tRTP, which LPDDR counts from the last prefetch of the burst: 4 beats (LPDDR2) or 16
-    /// (LPDDR4).
+    /// Returns the time from a read to a precharge: tRTP, which LPDDR counts from the last prefetch
+    /// of the burst: 4 beats (LPDDR2) or 16 (LPDDR4).
     fn read_to_precharge(&self, rtp: u64) -> u64 {
         match self.standard {
             Standard::Ddr | Standard::Ddr5 => rtp,
@@ -226,8 +228,9 @@ impl Data {
         }
     }
 
-    /// The write's data follows the read's after the turnaround of the bus: 2 cycles (DDR3,
-    /// DDR4), 4 (DDR5 with a write preamble of 2), 1 (LPDDR2), or the write preamble of 2 (LPDDR4).
+    /// Returns the time from a read to a write. The write's data follows the read's after the
+    /// turnaround of the bus: 2 cycles (DDR3, DDR4), 4 (DDR5 with a write preamble of 2), 1
+    /// (LPDDR2), or the write preamble of 2 (LPDDR4).
     fn read_to_write(&self) -> u64 {
         let turn = match self.standard {
             Standard::Ddr | Standard::Lpddr4 => 2,

@@ -1,4 +1,4 @@
-//! A rank: its banks, and what its commands leave behind.
+//! State of a rank and its banks, as the rules need it.
 
 use memweir_core::Cycles;
 
@@ -17,8 +17,8 @@ pub(super) struct Rank {
     banks: Vec<Bank>,
     last: Last,
     any: Option<Command>,
-    /// The last four activates, and refreshes of single banks where they count (LPDDR), the oldest at
-    /// `oldest`.
+    /// The last four activates, and refreshes of single banks where they count (LPDDR), the oldest
+    /// at `oldest`.
     activates: [Option<Command>; 4],
     oldest: usize,
     precharge: Option<Command>,
@@ -30,7 +30,7 @@ pub(super) struct Rank {
     woken: Option<Command>,
 }
 
-/// The last commands of their kinds.
+/// The last command of each kind.
 #[derive(Clone, Debug, Default)]
 struct Last {
     activate: Option<Command>,
@@ -42,7 +42,7 @@ struct Last {
 struct Bank {
     row: Option<u32>,
     last: Last,
-    /// What closed it, and when the precharge began.
+    /// The command that closed it, and the cycle in which the precharge began.
     closed: Option<(Command, u64)>,
     refresh: Option<Command>,
     covered: Covered,
@@ -124,7 +124,8 @@ impl Rank {
         usize::from(command.to.group * self.limits.banks + command.to.bank)
     }
 
-    /// Power-down, self-refresh and a refresh of all banks leave no room for other commands.
+    /// Checks that the rank is awake: power-down, self-refresh and a refresh of all banks exclude
+    /// other commands.
     fn check_awake(&mut self, report: &mut Report, command: &Command) {
         use CommandKind as K;
         match command.kind {
@@ -202,7 +203,8 @@ impl Rank {
         self.check_window(report, command);
     }
 
-    /// tFAW: no more than four banks may be activated (LPDDR: or refreshed one by one) in it.
+    /// Checks tFAW: in this window, no more than four banks may be activated (LPDDR: or refreshed
+    /// one by one).
     fn check_window(&mut self, report: &mut Report, command: &Command) {
         let fourth = self.activates[self.oldest].as_ref();
         report.distance(Rule::FourActivates, fourth, self.limits.four_activates, command);
@@ -216,7 +218,7 @@ impl Rank {
         report.distance(Rule::PrechargeToPrecharge, last.as_ref(), wait, command);
     }
 
-    /// Precharges a bank; one that is closed ignores it.
+    /// Precharges a bank; a closed bank ignores this.
     fn close(&mut self, report: &mut Report, number: usize, command: &Command) {
         let (limits, bank) = (&self.limits, &mut self.banks[number]);
         if bank.row.take().is_none() {
@@ -342,7 +344,7 @@ impl Rank {
         self.sleep = Some(*command);
     }
 
-    /// Nothing is under way that needs the clock.
+    /// Checks that no operation is in progress that needs the clock.
     fn check_quiet(&self, report: &mut Report, command: &Command) {
         report.distance(Rule::PowerDownEntry, self.any.as_ref(), 1, command);
         let (read, write) = (self.limits.read_to_power_down, self.limits.write_to_power_down);
@@ -367,7 +369,8 @@ impl Bank {
         report.distance(Rule::ActivateToColumn, self.last.activate.as_ref(), wait, command);
     }
 
-    /// Automatic precharge begins when a precharge command could have come (DDR4).
+    /// Closes the bank by automatic precharge, which begins when a precharge command could have
+    /// come (DDR4).
     fn close_after(&mut self, command: &Command, wait: u64, row_active: u64) {
         let active = self.last.activate.map_or(0, |activate| activate.at.0 + row_active);
         self.row = None;
@@ -391,7 +394,7 @@ impl Bank {
     }
 }
 
-/// The banks that a bank refresh takes: `count` of them from `first`, `stride` apart.
+/// The banks that a bank refresh covers: `count` of them from `first`, `stride` apart.
 struct Taken {
     first: usize,
     stride: usize,

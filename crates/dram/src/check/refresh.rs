@@ -1,4 +1,4 @@
-//! Whether every bank is refreshed often enough.
+//! Checks that every bank is refreshed often enough.
 
 use memweir_core::Cycles;
 
@@ -7,21 +7,21 @@ use crate::command::{BankAddress, Command};
 use super::limits::Refresh;
 use super::rule::{Report, Rule, Violation};
 
-/// How far a bank is refreshed.
+/// Refresh state of a bank.
 ///
-/// Each refresh covers one interval (tREFI) of the retention of the bank. Refreshes may be postponed,
-/// then later ones make up for them, and pulled in, which counts up to the same number.
+/// Each refresh covers one interval (tREFI) of the bank's retention. Refreshes may be postponed,
+/// and later ones make up for them. They may also be pulled in; this counts up to the same number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Covered {
-    /// The cycle until which the refreshes so far suffice.
+    /// Cycle until which the refreshes so far suffice.
     until: u64,
     last: Option<Command>,
-    /// When that was, as if the time asleep had not passed.
+    /// Cycle of `last`, moved forward by the time in self-refresh.
     since: u64,
 }
 
 impl Covered {
-    /// `command` refreshes the bank and suffices for `interval` cycles.
+    /// Records that `command` refreshes the bank, which suffices for `interval` cycles.
     pub(super) fn refresh(
         &mut self,
         report: &mut Report,
@@ -35,19 +35,20 @@ impl Covered {
         (self.last, self.since) = (Some(*command), command.at.0);
     }
 
-    /// After a violation, which is told once, counting starts anew.
+    /// Returns the cycle from which counting starts again after a violation, so that it is reported
+    /// once.
     fn floor(&self, limits: &Refresh, now: u64) -> u64 {
         let Some(interval) = limits.interval else { return 0 };
         now.saturating_sub((limits.postponed + 1) * interval)
     }
 
-    /// The device refreshed itself from `since` to `now`.
+    /// Records that the device refreshed itself from `since` to `now`.
     pub(super) fn slept(&mut self, since: u64, now: u64) {
         self.until += now - since;
         self.since += now - since;
     }
 
-    /// Whether the bank is refreshed at `now`.
+    /// Reports a violation if the refreshes of the bank do not suffice at `now`.
     pub(super) fn check(
         &self,
         report: &mut Report,

@@ -1,4 +1,4 @@
-//! The rules, and what is said of commands that break them.
+//! The rules, and the report of commands that break them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ pub enum Rule {
     Row,
     /// tRRD_L: the same in one bank group.
     RowInGroup,
-    /// tFAW: of any five activates of a rank, the fifth after the first.
+    /// tFAW: from the first to the fifth of any five activates of a rank.
     FourActivates,
     /// tWTR_S: from the last data of a write to a read of the rank.
     WriteToRead,
@@ -44,17 +44,18 @@ pub enum Rule {
     RankSwitch,
     /// tRFC: from a refresh of all banks to the next command but power-down.
     Refresh,
-    /// tRFCpb, tRFCsb: from a refresh of banks to the next command for these banks, or the next refresh.
+    /// tRFCpb, tRFCsb: from a refresh of banks to the next command for these banks, or the next
+    /// refresh.
     BankRefresh,
-    /// tREFSBRD, tpbR2act, tRRD: from a refresh of banks to an activate of others, and back.
+    /// tREFSBRD, tpbR2act, tRRD: from a refresh of banks to an activate of other banks, and back.
     BankRefreshToRow,
-    /// tCKE, tPD: how long power-down lasts, and from its end to the next.
+    /// tCKE, tPD: duration of power-down, and from its end to the next.
     PowerDown,
     /// tXP: from the end of power-down to the next command.
     PowerUp,
     /// Power-down while data is read or written, or in the cycle of another command.
     PowerDownEntry,
-    /// tCKESR: how long self-refresh lasts.
+    /// tCKESR: duration of self-refresh.
     SelfRefresh,
     /// tXS, tXSR: from the end of self-refresh to the next command.
     SelfRefreshExit,
@@ -72,22 +73,22 @@ pub enum Rule {
     RefreshOfOpenBank,
     /// A command for a rank in power-down or self-refresh.
     Asleep,
-    /// The end of a power-down or self-refresh that was not begun.
+    /// The end of a power-down or self-refresh that did not begin.
     Awake,
     /// A command that the device does not have.
     NoSuchCommand,
-    /// A channel, rank, bank, row or column that is not there.
+    /// A channel, rank, bank, row or column that does not exist.
     Address,
-    /// tREFI: a bank went for longer without refresh than may be postponed.
+    /// tREFI: a bank went without refresh for longer than postponing allows.
     RefreshInterval,
     /// A bank is refreshed a second time before all others were.
     RefreshTurn,
-    /// Commands of a channel that go back in time.
+    /// A command of a channel that is earlier than the one before it.
     Order,
 }
 
 impl Rule {
-    /// What standards call it.
+    /// Returns the name in the standards.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -135,30 +136,30 @@ impl Rule {
 /// A command that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule.
+    /// The broken rule.
     pub rule: Rule,
-    /// Where: that of the second command, or the bank whose refresh never came.
+    /// Address of the second command, or the bank whose refresh never came.
     pub place: BankAddress,
-    /// The command after which the second had to wait, or that made the state that forbids it;
-    /// nothing where there was none since the start.
+    /// The command after which the second had to wait, or that created the state that forbids it;
+    /// `None` if there was none since the start.
     pub first: Option<Command>,
-    /// The command that breaks the rule; for a refresh that never came, nothing.
+    /// The command that breaks the rule; `None` for a refresh that never came.
     pub second: Option<Command>,
-    /// The least number of cycles between both (for [`Rule::RefreshInterval`] the largest); zero for
-    /// rules that are not about distances.
+    /// The smallest number of cycles between both (for [`Rule::RefreshInterval`] the largest); zero
+    /// for rules that are not about distances.
     pub required: Cycles,
     /// The cycles between both.
     pub actual: Cycles,
 }
 
 impl Violation {
-    /// How many violations a checker keeps.
+    /// Number of violations that a checker keeps.
     pub const KEPT: usize = 100;
 }
 
 impl fmt::Display for Violation {
-    /// `cycle 40: read of channel 0 rank 0 group 1 bank 2: tRCD: 16 cycles after activate at 24,
-    /// 17 required`.
+    /// Formats a violation: `cycle 40: read of channel 0 rank 0 group 1 bank 2: tRCD: 16 cycles
+    /// after activate at 24, 17 required`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.second {
             Some(second) => write!(f, "cycle {}: {}", second.at.0, Named(second))?,
@@ -185,7 +186,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A command in words, without its time.
+/// Displays a command in words, without its time.
 struct Named<'a>(&'a Command);
 
 impl fmt::Display for Named<'_> {
@@ -211,7 +212,7 @@ impl fmt::Display for Named<'_> {
     }
 }
 
-/// What was found.
+/// Violations found so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {
     kept: Vec<Violation>,
@@ -238,7 +239,7 @@ impl Report {
         }
     }
 
-    /// `second` must come at least `required` cycles after `first`.
+    /// Checks that `second` comes at least `required` cycles after `first`.
     #[inline]
     pub(super) fn distance(
         &mut self,
@@ -266,7 +267,7 @@ impl Report {
         });
     }
 
-    /// `second` is not allowed in the state that `first` made.
+    /// Reports that `second` is not allowed in the state that `first` created.
     #[cold]
     pub(super) fn state(&mut self, rule: Rule, first: Option<&Command>, second: &Command) {
         let actual = first.map_or(Cycles::ZERO, |first| second.at.saturating_sub(first.at));

@@ -1,4 +1,5 @@
-//! Each rule is broken by one cycle and by nothing else, and kept to the cycle; and the text format.
+//! Each rule is broken by one cycle and by nothing else, and kept to the cycle; and the text
+//! format.
 
 mod text;
 
@@ -51,7 +52,8 @@ fn exact(config: &MemoryConfig, rule: Rule, trace: &[Line]) {
     assert_eq!(found[0].second, early.last().map(|line| command(*line)));
 }
 
-/// The last command of `trace` breaks `rule`, and no other, whenever it comes; without it all is well.
+/// The last command of `trace` breaks `rule`, and no other, at any time; without it, no rule is
+/// broken.
 fn forbidden(config: &MemoryConfig, rule: Rule, trace: &[Line]) {
     assert_eq!(violations(config, &trace[..trace.len() - 1]), []);
     let found = violations(config, trace);
@@ -111,7 +113,8 @@ fn precharges() {
     exact(&lpddr2, Rule::Precharge, &all);
 }
 
-/// Two banks of two groups, a third of the first group, and one of the other rank, all open.
+/// Returns commands that open two banks of two groups, a third of the first group, and one of the
+/// other rank.
 fn opened() -> Vec<Line> {
     vec![ACT, (10, K::Activate, 0, 1, 0), (20, K::Activate, 0, 0, 1), (24, K::Activate, 1, 0, 0)]
 }

@@ -6,9 +6,9 @@
 //! 29 read 0 0 1 2 4711 17
 //! ```
 //!
-//! One command a line, fields apart by blanks, in the order of time within each channel; the names of
-//! the commands are those of [`CommandKind::ALL`]. Lines that begin with `#` and empty lines say
-//! nothing.
+//! One command per line, with fields separated by blanks, in the order of time within each channel.
+//! The names of the commands are those of [`CommandKind::ALL`]. Lines that begin with `#` and empty
+//! lines are ignored.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -21,14 +21,14 @@ use crate::system::Observer;
 
 use super::Checker;
 
-/// No line is longer; what is longer is no command trace.
+/// Longest line; a file with a longer one is no command trace.
 const LONGEST: u64 = 4096;
 
 /// The fields of a line.
 const FIELDS: [&str; 8] = ["cycle", "command", "channel", "rank", "group", "bank", "row", "column"];
 
-/// Writes the commands that it is told of. The first error of the output is kept and nothing is
-/// written after it.
+/// Writes the commands that it observes. It keeps the first error of the output and writes nothing
+/// after it.
 #[derive(Debug)]
 pub struct Writer<W> {
     output: W,
@@ -36,7 +36,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes to `output`, which should be buffered.
+    /// Creates a writer to `output`, which should be buffered.
     pub fn new(output: W) -> Self {
         let mut writer = Self { output, error: None };
         let heading = writeln!(writer.output, "# {}", FIELDS.join(" "));
@@ -57,7 +57,7 @@ impl<W: Write> Writer<W> {
         self.error = line.err();
     }
 
-    /// Flushes the output and gives it back.
+    /// Flushes and returns the output.
     ///
     /// # Errors
     /// The first error of the output.
@@ -86,12 +86,12 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads from `input`, which messages call `name`.
+    /// Creates a reader of `input`, which messages call `name`.
     pub fn new(name: impl Into<String>, input: R) -> Self {
         Self { input, name: name.into(), line: 0, text: String::new(), taken: 0 }
     }
 
-    /// Bytes that were read so far.
+    /// Returns the number of bytes read so far.
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.taken

@@ -7,7 +7,7 @@ use memweir_core::input::Refusal;
 use super::MemoryConfig;
 use crate::spec::MemorySpec;
 
-/// From the inside out: the order in which functions without a role are taken.
+/// Order, from the inside out, in which functions without a role get one.
 const INWARD_OUT: [Role; 5] =
     [Role::BankGroup, Role::Bank, Role::Rank, Role::SubChannel, Role::Channel];
 
@@ -29,19 +29,19 @@ impl MapLayout {
     pub const ALL: [(&'static str, Self); 2] =
         [("plain", Self::Plain), ("interleaved", Self::Interleaved)];
 
-    /// Interleaved where the device has bank groups, plain where it has none.
+    /// Returns the interleaved layout if the device has bank groups, otherwise the plain one.
     #[must_use]
     pub fn default_for(spec: &MemorySpec) -> Self {
         if spec.organization.bank_groups > 1 { Self::Interleaved } else { Self::Plain }
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, layout)| *layout == self).map_or("", |(name, _)| name)
     }
 
-    /// The address map of so many channels of so many ranks of `spec`.
+    /// Builds the address map of `channels` channels with `ranks` ranks of `spec`.
     #[must_use]
     pub fn map(self, spec: &MemorySpec, ranks: u32, channels: u32) -> AddressMap {
         let organization = &spec.organization;
@@ -82,14 +82,14 @@ impl MapLayout {
 }
 
 impl MemoryConfig {
-    /// The same memory with the address map of `layout`.
+    /// Returns the same memory with the address map of `layout`.
     #[must_use]
     pub fn with_layout(mut self, layout: MapLayout) -> Self {
         self.map = layout.map(self.spec(), self.ranks.len() as u32, self.channels.max(1));
         self
     }
 
-    /// How many functions of each role the system needs.
+    /// Returns the number of functions of each role that the system needs.
     fn wanted(&self) -> Result<[(Role, u32); 5], Refusal> {
         let organization = &self.spec().organization;
         let channels = match self.map.interleave {
@@ -123,8 +123,8 @@ impl MemoryConfig {
         ])
     }
 
-    /// The map with a role for each function, and with rows and columns: where it does not know
-    /// them, the lowest bits that tell something new are the column, and the rest the row.
+    /// Returns the map with a role for each function, and with rows and columns. If the map lacks
+    /// these, the lowest bits that add information become the column, and the rest the row.
     pub fn complete_map(&self) -> Result<AddressMap, Refusal> {
         let mut map = self.map.clone();
         map.validate()?;

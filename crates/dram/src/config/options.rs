@@ -1,4 +1,4 @@
-//! What controllers can be told to do.
+//! Options of memory controllers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,21 +10,22 @@ use memweir_core::names::suggestion;
 use crate::command::CommandKind;
 use crate::spec::MemorySpec;
 
-/// In which order requests are served.
+/// Order in which requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheduler {
-    /// Of the commands that can issue first, that of the oldest request (first ready, first come).
+    /// Among the commands that can issue first, the one for the oldest request (first ready, first
+    /// come).
     FrFcfs,
-    /// The same, but a row stays open as long as requests for it wait.
+    /// Like `FrFcfs`, but a row stays open as long as requests for it wait.
     FrFcfsHit,
-    /// Each bank has queues of its own, served in turn; within a bank as `FrFcfsHit`.
+    /// Each bank has its own queues, and banks are served in turn; within a bank as `FrFcfsHit`.
     PerBank,
-    /// Strictly one after the other.
+    /// Requests strictly one after the other.
     Fcfs,
 }
 
 impl Scheduler {
-    /// Every scheduler and its name.
+    /// All schedulers with their names.
     pub const ALL: [(&'static str, Self); 4] = [
         ("fr-fcfs", Self::FrFcfs),
         ("fr-fcfs-hit", Self::FrFcfsHit),
@@ -33,30 +34,29 @@ impl Scheduler {
     ];
 }
 
-/// When rows are closed.
+/// Rule that decides when rows are closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PagePolicy {
-    /// When another row of the bank is wanted.
+    /// When a request needs another row of the bank.
     Open,
-    /// Together with the n-th access after they were opened (by automatic precharge); at least 1.
+    /// With the n-th access after the activate (by automatic precharge); n is at least 1.
     Closed {
-        /// That n.
+        /// Accesses after which the row is closed: n.
         accesses: u32,
     },
-    /// After a time without access that each bank learns: it is doubled when the row that was closed
-    /// is the next to be opened, and halved when another row is wanted while one is open.
+    /// After an idle time that each bank learns. It is doubled when the next activate opens the row
+    /// that was just closed, and halved when a request needs another row while one is open.
     Adaptive {
-        /// The time to begin with; from 1.
+        /// Initial idle time; at least 1.
         timeout: Cycles,
     },
 }
 
-/// The time after which adaptive controllers close rows before they have learned a better one:
-/// about twice the row cycle of DDR4.
+/// Initial idle time of adaptive controllers: about twice the row cycle of DDR4.
 const TIMEOUT: Cycles = Cycles(128);
 
 impl PagePolicy {
-    /// The words with which policies begin.
+    /// Names of the policies.
     pub const NAMES: [&'static str; 3] = ["open", "closed", "adaptive"];
 
     pub(super) fn validate(self) -> Result<(), Refusal> {
@@ -75,7 +75,7 @@ impl PagePolicy {
 impl FromStr for PagePolicy {
     type Err = Refusal;
 
-    /// `open`, `closed`, `closed:4`, `adaptive`, `adaptive:200`.
+    /// Parses `open`, `closed`, `closed:4`, `adaptive` or `adaptive:200`.
     fn from_str(text: &str) -> Result<Self, Refusal> {
         let (name, number) = match text.split_once(':') {
             Some((name, number)) => (name, Some(number)),
@@ -120,21 +120,21 @@ impl fmt::Display for PagePolicy {
     }
 }
 
-/// How DRAM is refreshed. Media without a refresh interval are not.
+/// Refresh of DRAM. Media without a refresh interval are not refreshed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefreshPolicy {
     /// All banks of a rank at once, all ranks at the same time.
     AllBank,
-    /// The same, the ranks one after another, spread over the interval.
+    /// All banks of a rank at once, the ranks one after another, spread over the interval.
     Staggered,
     /// One bank (LPDDR) or one bank of each group (DDR5) after another.
     PerBank,
-    /// Not at all: to see what refresh costs.
+    /// No refresh, to measure its cost.
     Off,
 }
 
 impl RefreshPolicy {
-    /// Every policy and its name.
+    /// All policies with their names.
     pub const ALL: [(&'static str, Self); 4] = [
         ("all-bank", Self::AllBank),
         ("staggered", Self::Staggered),
@@ -143,7 +143,7 @@ impl RefreshPolicy {
     ];
 }
 
-/// When ranks for which no request waits are put to sleep.
+/// Idle times after which ranks without waiting requests are put to sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PowerPolicy {
     /// Idle time before power-down; `None` for never.

@@ -1,4 +1,4 @@
-//! The file of a curve: what the flow model reads, and all that was measured.
+//! The file of a curve: the service curve that the flow model reads, and all measurements.
 //!
 //! Format 1 had one growth for all shares of reads, a row of pairs `growth` of `[service]`; it can
 //! still be read.
@@ -12,14 +12,14 @@ use super::{Curve, Fit, Growth, Line, Pattern};
 
 /// Version of the format that is written.
 const FORMAT: i64 = 2;
-/// The first one, with one growth for all shares of reads.
+/// Version 1, with one growth for all shares of reads.
 const ONE_GROWTH: i64 = 1;
 
-/// What growth is a list of.
+/// Expected content of a growth, for error messages.
 const PAIRS: &str = "an array of pairs [utilization, stretch]";
 
 impl Curve {
-    /// The text of a file: the service curve of `fit`, then the measurement.
+    /// Returns the text of a file: the service curve of `fit`, then the measurements.
     #[must_use]
     pub fn to_toml(&self, fit: &Fit) -> String {
         let mut text = format!(
@@ -78,10 +78,11 @@ impl Line {
 }
 
 impl Fit {
-    /// Reads the service curve of a file; `name` stands in messages. The memory's name comes first.
+    /// Parses the service curve of a file and returns it after the memory's name; `name` appears in
+    /// messages.
     ///
     /// # Errors
-    /// If the text is no such file: with line, key and reason.
+    /// If the text is no such file; the error tells line, key and reason.
     pub fn parse(name: &str, text: &str) -> Result<(String, Self), InputError> {
         let mut root = Document { name, text }.parse()?;
         let format = root.require("curve")?;
@@ -126,12 +127,12 @@ fn service(
     })
 }
 
-/// Growth that stands for all shares of reads.
+/// Parses one growth, which holds for all shares of reads.
 fn one_growth(value: Value<'_>) -> Result<Vec<Growth>, InputError> {
     Ok(vec![Growth { read_share: 1.0, points: points(&value)? }])
 }
 
-/// Growth at each of several shares of reads.
+/// Parses the growth at each of several shares of reads.
 fn growth_by_reads(value: Value<'_>) -> Result<Vec<Growth>, InputError> {
     let none = value.refuse("latency is known at one share of reads at least");
     let mut growth: Vec<Growth> = Vec::new();

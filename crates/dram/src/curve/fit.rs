@@ -1,8 +1,9 @@
-//! A curve as the flow model wants it: one capacity, the cost of a line read and written, and for
-//! each share of reads how the time that reads are waited for grows below saturation.
+//! Fits a service curve of the flow model: one capacity, the cost of a line read and written, and
+//! for each share of reads the growth of the read latency below saturation.
 //!
-//! Growth is that of programs that wait, not that of requests that arrive at any time: those meet
-//! refreshes and each other as no program does that cannot go on before its data is there.
+//! The growth is that of programs that wait for their reads, not that of random arrivals. Arrivals
+//! meet refreshes and each other in ways that a program does not if it stops until its data is
+//! there.
 
 use memweir_core::BytesPerSec;
 use serde::Serialize;
@@ -14,31 +15,31 @@ use super::{Curve, Line, Pattern};
 pub struct Fit {
     /// The pattern.
     pub pattern: Pattern,
-    /// What the memory carries where everything is read.
+    /// Bandwidth that the memory carries if all requests are reads.
     pub capacity: BytesPerSec,
-    /// Time of the memory that a line written takes, over that of a line read.
+    /// Time that the memory needs for a written line over that for a read line.
     pub write_cost: f64,
-    /// Growth of latency at each share of reads, in ascending order of it.
+    /// Growth of latency at each share of reads, in ascending order of the share.
     pub growth: Vec<Growth>,
-    /// Mean time from read to read of a program that waits for each and is alone, at the largest share
-    /// of reads, in nanoseconds.
+    /// Mean time from read to read of a single program that waits for each, at the largest share of
+    /// reads, in nanoseconds.
     pub unloaded_ns: f64,
-    /// The largest error of the bandwidth at saturation over the shares of reads, relative: a line of
-    /// costs cannot follow that turning the bus costs most at even shares.
+    /// The largest relative error of the bandwidth at saturation over the shares of reads. Costs
+    /// per line are linear, so they cannot express that bus turnarounds cost most at even shares.
     pub error: f64,
 }
 
 /// Growth of latency below saturation, at one share of reads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Growth {
-    /// The share of reads among the lines that are moved, from 0 to 1.
+    /// Share of reads among the lines that are moved, from 0 to 1.
     pub read_share: f64,
-    /// Pairs of utilization and latency over the unloaded one, both ascending.
+    /// Pairs of utilization and latency relative to the unloaded latency, both ascending.
     pub points: Vec<[f64; 2]>,
 }
 
 impl Curve {
-    /// The service curve of `pattern`; nothing if it was not measured with reads.
+    /// Fits the service curve of `pattern`; `None` if it was not measured with reads.
     #[must_use]
     pub fn fit(&self, pattern: Pattern) -> Option<Fit> {
         let mut lines: Vec<&Line> =
@@ -62,8 +63,8 @@ impl Curve {
     }
 }
 
-/// Seconds per byte read and written, by least squares over the lines: `1 / saturated = share * read
-/// + (1 - share) * write`.
+/// Returns the seconds per byte read and written, by least squares over the lines: `1 / saturated =
+/// share * read + (1 - share) * write`.
 pub(super) fn costs(lines: &[&Line]) -> Option<(f64, f64)> {
     let points: Vec<(f64, f64)> =
         lines.iter().map(|line| (line.read_share, 1.0 / line.saturated.0)).collect();
@@ -75,9 +76,10 @@ pub(super) fn costs(lines: &[&Line]) -> Option<(f64, f64)> {
     Some((y + slope * (1.0 - x), y - slope * x)).filter(|(read, write)| *read > 0.0 && *write > 0.0)
 }
 
-/// How the wait of programs grows with their number, over the busy share that the costs give to what
-/// they move: `busy` seconds per byte. So where the costs are wrong about the capacity, growth is
-/// right about the programs. Measurements scatter, so no point lies below the one before.
+/// Returns the growth of the wait with the number of programs, as a function of utilization.
+/// Utilization is the measured bandwidth times `busy`, the seconds per byte that the costs give. So
+/// even where the costs misjudge the capacity, the growth is right about the programs. Measurements
+/// scatter, so no point may lie below the one before.
 fn growth(line: &Line, busy: f64, unloaded_ns: f64) -> Option<Growth> {
     let mut points: Vec<[f64; 2]> = Vec::new();
     for seen in &line.waiting {

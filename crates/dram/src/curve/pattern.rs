@@ -1,4 +1,4 @@
-//! Requests as programs of different row locality make them.
+//! Requests of programs with different row-buffer locality.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,23 +15,23 @@ use crate::config::MemoryConfig;
 use crate::drive::Offer;
 use crate::request::{Direction, Source};
 
-/// How addresses follow each other.
+/// Order of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Line after line.
+    /// Successive lines.
     Streaming,
-    /// Eight streams in turn, each of which goes elsewhere after 16 lines on average.
+    /// Eight streams in turn, each of which jumps to a random line after 16 lines on average.
     Mixed,
-    /// Any line.
+    /// Random lines.
     Random,
 }
 
 impl Pattern {
-    /// Every pattern and its name.
+    /// All patterns with their names.
     pub const ALL: [(&'static str, Self); 3] =
         [("streaming", Self::Streaming), ("mixed", Self::Mixed), ("random", Self::Random)];
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, pattern)| *pattern == self).map_or("", |(name, _)| name)
@@ -64,22 +64,22 @@ impl Serialize for Pattern {
 
 /// Streams of [`Pattern::Mixed`].
 const STREAMS: usize = 8;
-/// The mean number of lines before a stream goes elsewhere.
+/// Mean number of lines before a stream jumps.
 const RUN: u32 = 16;
 
-/// Endless requests, the same for the same seed.
+/// An endless sequence of requests that depends only on the seed.
 pub(super) struct Requests {
     task: Task,
     areas: Vec<Area>,
-    /// The share of the second area, where there are two.
+    /// Share of requests to the second area, if there are two.
     second_share: f64,
-    /// Mean cycles between arrivals; absent where requests do not wait for their time.
+    /// Mean cycles between arrivals; `None` if requests have no arrival times.
     gap: Option<f64>,
     random: ChaCha8Rng,
     now: f64,
 }
 
-/// A memory in which requests go on.
+/// A memory and the state of the streams in it.
 struct Area {
     from: u64,
     lines: u64,

@@ -40,13 +40,14 @@ fn a_memory_carries_what_is_offered_and_takes_longer_the_more_it_is() {
     assert!((0.95..1.0).contains(&(random / bound(6.5))), "{random} GB/s");
 }
 
-/// Bandwidth of reads alone in GB/s where `pattern` saturates the memory.
+/// Returns the bandwidth of reads alone in GB/s at which `pattern` saturates the memory.
 fn saturated(curve: &Curve, pattern: Pattern) -> f64 {
     let line = curve.lines.iter().find(|l| l.pattern == pattern && l.read_share == 1.0);
     line.unwrap().saturated.as_gb()
 }
 
-/// Bandwidth in GB/s of a line every so many cycles of DDR4-2400, less the time of refreshes.
+/// Returns the bandwidth in GB/s of a line every `cycles` cycles of DDR4-2400, less the time of
+/// refreshes.
 fn bound(cycles: f64) -> f64 {
     64.0 / (cycles * 0.833) * (1.0 - 420.0 / 9360.0)
 }
@@ -133,11 +134,12 @@ fn programs_that_wait_get_more_together_and_wait_longer_the_more_they_are() {
         let [one, four, many] = line.waiting.as_slice() else { panic!("{line:?}") };
         assert!(one.bandwidth < four.bandwidth && four.bandwidth < many.bandwidth, "{line:?}");
         assert!(one.wait_ns < four.wait_ns && four.wait_ns < many.wait_ns, "{line:?}");
-        // Little's law, with the reads' share of the bandwidth; a seeded share is nearly that asked.
+        // Little's law, with the reads' share of the bandwidth; a seeded share is close to the
+        // nominal one.
         let reads = many.bandwidth.0 * line.read_share / 64.0;
         assert!((32.0 / reads * 1e9 / many.wait_ns - 1.0).abs() < 0.02, "{line:?}");
     }
-    // Alone, with all reads: from a closed bank to a conflict, and the cycle until the next read, and
+    // Alone, with all reads: from a closed bank to a conflict, the cycle until the next read, and
     // the share of the time that refreshes take.
     let alone = curve.lines[1].waiting[0].wait_ns * (1.0 - 420.0 / 9360.0);
     assert!((39.0 * 0.833..57.0 * 0.833).contains(&alone), "{alone}");
@@ -162,7 +164,8 @@ fn growth_is_by_what_the_costs_make_of_the_load() {
         growth.points.len() == expected.len()
             && found.zip(expected.iter().flatten()).all(|(a, b)| (a - b).abs() < 1e-9)
     };
-    // What saturates says nothing of the growth before, and what scatters does not shrink.
+    // Points at saturation do not affect the growth below it, and scatter does not lower the
+    // growth.
     assert!(close(&fit.growth[0], &[[0.2, 1.1], [0.6, 1.5]]), "{fit:?}");
     assert!(close(&fit.growth[1], &[[0.2, 1.0], [0.8, 1.0]]), "{fit:?}");
 }
@@ -189,8 +192,8 @@ fn shares_of_reads_must_ascend() {
     assert_eq!(error.key.as_deref(), Some("service.growth[1].read_share"), "{error}");
 }
 
-/// Random reads, nine in ten of DRAM: each memory has the latency that it has alone at that load, and
-/// the memory that gets nothing has none.
+/// Random reads, nine in ten to DRAM: each memory has the latency that it has alone at that load,
+/// and a memory without requests has none.
 #[test]
 fn media_side_by_side_have_latencies_of_their_own() {
     let nvm = MemoryConfig::new(MemorySpec::shipped("nvm-2400").unwrap());

@@ -1,19 +1,19 @@
-//! Latencies in bounded memory: exact below 4,096 cycles, to a 2,048th above.
+//! Latency histogram in bounded memory: exact below 4,096 cycles, to a 2,048th above.
 
 use serde::Serialize;
 
-/// Bits of a latency that are kept.
+/// Significant bits of a recorded latency.
 const PRECISION: u32 = 12;
 
-/// Latencies below this are kept to the cycle.
+/// Latencies below this are exact.
 #[cfg(test)]
 const EXACT: u64 = 1 << PRECISION;
 
 /// Steps per doubling of a latency in [`Latencies::buckets`].
 const STEPS: u32 = 3;
 
-/// How often each latency was met. Count, sum and extremes are exact; percentiles are exact below
-/// 4,096 cycles and at most 0.05 % too high above.
+/// Distribution of latencies. Count, sum and extremes are exact; percentiles are exact below 4,096
+/// cycles and at most 0.05 % too high above.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latencies {
     counts: Vec<u64>,
@@ -23,24 +23,25 @@ pub struct Latencies {
     min: u64,
 }
 
-/// How many latencies lie in a range of cycles.
+/// Number of latencies in a range of cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bucket {
-    /// The shortest that counts.
+    /// Shortest latency of the range.
     pub from: u64,
-    /// The longest that counts.
+    /// Longest latency of the range.
     pub to: u64,
-    /// How many.
+    /// Number of latencies.
     pub count: u64,
 }
 
-/// The place of `value` where each doubling above `1 << bits` has `1 << (bits - 1)` places.
+/// Returns the place of `value`, where each doubling above `1 << bits` has `1 << (bits - 1)`
+/// places.
 fn place(value: u64, bits: u32) -> usize {
     let shift = (64 - value.leading_zeros()).saturating_sub(bits);
     (u64::from(shift) << (bits - 1)) as usize + (value >> shift) as usize
 }
 
-/// The least value of a place.
+/// Returns the least value of a place.
 fn least(place: usize, bits: u32) -> u64 {
     let half = 1usize << (bits - 1);
     let shift = (place / half).saturating_sub(1);
@@ -48,7 +49,7 @@ fn least(place: usize, bits: u32) -> u64 {
 }
 
 impl Latencies {
-    /// Counts a latency of so many cycles.
+    /// Records a latency in cycles.
     #[inline]
     pub fn record(&mut self, cycles: u64) {
         let place = place(cycles, PRECISION);
@@ -62,31 +63,32 @@ impl Latencies {
         self.sum += u128::from(cycles);
     }
 
-    /// How many were counted.
+    /// Returns the number of latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean; nothing if there are none.
+    /// Returns the mean; `None` if there are no latencies.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// The longest; nothing if there are none.
+    /// Returns the longest latency; `None` if there are none.
     #[must_use]
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The shortest; nothing if there are none.
+    /// Returns the shortest latency; `None` if there are none.
     #[must_use]
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// The least latency that at least `share` of all (0 to 1) do not exceed: the nearest rank.
+    /// Returns the least latency that at least `share` of all (0 to 1) do not exceed: the nearest
+    /// rank.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Option<u64> {
         let rank = ((share * self.count as f64).ceil() as u64).max(1);
@@ -98,8 +100,8 @@ impl Latencies {
         Some((least(place + 1, PRECISION) - 1).min(self.max))
     }
 
-    /// A histogram for people: to the cycle up to 7, then four ranges per doubling; empty ranges
-    /// are left out. The counts add up to [`count`](Self::count).
+    /// Returns a histogram for people: exact up to 7 cycles, then four ranges per doubling; empty
+    /// ranges are left out. The counts add up to [`count`](Self::count).
     #[must_use]
     pub fn buckets(&self) -> Vec<Bucket> {
         let mut buckets: Vec<Bucket> = Vec::new();
@@ -153,7 +155,7 @@ mod tests {
     proptest! {
         #[test]
         fn places_are_in_order_and_hold_their_least_value(value: u64, bits in 2u32..14) {
-            // The last place of all ends behind the largest number.
+            // The last place of all ends beyond the largest number.
             let value = value >> 1;
             let place = place(value, bits);
             prop_assert!(least(place, bits) <= value && value < least(place + 1, bits));

@@ -1,4 +1,4 @@
-//! What a replay reports; `docs/dram.md` defines each figure.
+//! Report of a replay; `docs/dram.md` defines each figure.
 
 use std::collections::BTreeMap;
 
@@ -13,35 +13,35 @@ use crate::stats::Stats;
 /// The result of a replay. `dram replay --json` is this structure, field by field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// All that was served.
+    /// Requests that all memories served.
     #[serde(flatten)]
     pub served: Served,
     /// CPU time of the replay in seconds, reading the trace included.
     pub cpu_s: f64,
-    /// Requests over that.
+    /// Requests per second of that CPU time.
     pub requests_per_cpu_s: f64,
-    /// Each memory, where several are side by side.
+    /// Results of each memory, if there are several side by side.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartReport>,
 }
 
-/// What one of several memories served, in the cycles of the whole.
+/// Result of one of several memories, in cycles of the driver's clock.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartReport {
-    /// Its devices.
+    /// Name of its devices.
     pub memory: String,
-    /// The address at which it begins.
+    /// Address at which it begins.
     pub from: u64,
-    /// Its size.
+    /// Capacity in bytes.
     pub bytes: u64,
-    /// A cycle of its own clock in picoseconds.
+    /// Period of its own clock in picoseconds.
     pub clock_ps: u64,
-    /// What it served.
+    /// Requests that it served.
     #[serde(flatten)]
     pub served: Served,
 }
 
-/// What memories served, and what that took.
+/// Requests that memories served, with the time and the energy that these took.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Served {
     /// Requests: reads and writes.
@@ -50,55 +50,55 @@ pub struct Served {
     pub reads: u64,
     /// Writes.
     pub writes: u64,
-    /// Memory cycles from the first offer to the last answer.
+    /// Memory cycles from the first offer to the last completion.
     pub cycles: u64,
-    /// Requests that found their row open.
+    /// Row-buffer hits: requests that found their row open.
     pub row_hits: u64,
-    /// Requests that found their bank closed.
+    /// Row-buffer misses: requests that found their bank closed.
     pub row_misses: u64,
-    /// Requests that found another row open.
+    /// Row-buffer conflicts: requests that found another row open.
     pub row_conflicts: u64,
-    /// Rows opened.
+    /// Activates.
     pub activates: u64,
-    /// Refreshes, of a rank or of a bank.
+    /// Refreshes of ranks or single banks.
     pub refreshes: u64,
     /// Latency of reads in memory cycles.
     pub read_latency_cycles: LatencyReport,
     /// Bytes of all requests over the time of all cycles.
     pub bandwidth_bytes_per_s: f64,
-    /// Share of the time in which data was on a bus, mean over the channels (their halves).
+    /// Share of the time in which data was on a bus, averaged over the channels (or sub-channels).
     pub bus_utilisation: f64,
-    /// Energy in pJ by kind; nothing where a device's file says nothing of energy.
+    /// Energy in pJ by kind; absent if the file of a device has no energy parameters.
     pub energy_pj: Option<BTreeMap<String, f64>>,
-    /// All energy over the time of all cycles, in mW; nothing like it.
+    /// Total energy over the time of all cycles, in mW; absent if `energy_pj` is.
     pub average_power_mw: Option<f64>,
 }
 
-/// What a memory was, and what it counted itself.
+/// A memory with its counts and its energy.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
     /// The memory.
     pub config: &'a MemoryConfig,
-    /// Its counts.
+    /// Its event counts.
     pub stats: &'a Stats,
-    /// Its energy, if its devices' files tell it.
+    /// Its energy, if the files of its devices have energy parameters.
     pub energy: Option<&'a EnergyReport>,
 }
 
-/// Latencies in memory cycles; absent where nothing was read.
+/// Latencies in memory cycles; absent if nothing was read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LatencyReport {
     /// The mean.
     pub mean: Option<f64>,
     /// The median.
     pub p50: Option<u64>,
-    /// What nine in ten do not exceed.
+    /// The 90th percentile.
     pub p90: Option<u64>,
-    /// What 99 in a hundred do not exceed.
+    /// The 99th percentile.
     pub p99: Option<u64>,
     /// The longest.
     pub max: Option<u64>,
-    /// How many lie in which range.
+    /// Number of latencies in each range.
     pub histogram: Vec<Bucket>,
 }
 
@@ -116,7 +116,7 @@ impl From<&Latencies> for LatencyReport {
 }
 
 impl Served {
-    /// What `memories` served together, by the cycles of `clock`.
+    /// Sums up the requests that `memories` served, in cycles of `clock`.
     #[must_use]
     pub fn new(memories: &[Measured<'_>], clock: Picos, driven: &Driven) -> Self {
         let seconds = driven.cycles.as_f64() * clock.as_f64() * 1e-12;
@@ -146,7 +146,7 @@ impl Served {
     }
 }
 
-/// Energies of all memories by kind; nothing if that of one is not known.
+/// Returns the energies of all memories by kind; `None` if the energy of one is unknown.
 fn energy(memories: &[Measured<'_>]) -> Option<BTreeMap<String, f64>> {
     let mut sum = BTreeMap::new();
     for memory in memories {

@@ -1,4 +1,4 @@
-//! What can be driven: one memory system, or several side by side, in cycles of one clock.
+//! Targets of the driver: one memory system, or several side by side, in cycles of one clock.
 
 use memweir_core::{Cycles, Picos};
 
@@ -7,10 +7,10 @@ use crate::hybrid::{Hybrid, HybridObserver};
 use crate::request::{Completion, Request};
 use crate::system::{Full, MemorySystem, Observer};
 
-/// Who is told what happens in the parts of what is driven. A memory alone is part 0.
+/// Observer of the parts of a driven memory. A single memory is part 0.
 pub trait PartObserver {
-    /// Part `part` is done with a request. Cycles are those of the driver's clock: the one in which the
-    /// part took it, and the first that is not before its last data beat.
+    /// Part `part` completed a request. Cycles are those of the driver's clock: the one in which
+    /// the part accepted it, and the first that is not before its last data beat.
     fn completed(&mut self, part: usize, completion: &Completion) {
         let _ = (part, completion);
     }
@@ -21,7 +21,8 @@ pub trait PartObserver {
     }
 }
 
-/// What the driver needs of a memory. In each cycle it first offers, then lets the cycle happen.
+/// A memory as the driver uses it. In each cycle the driver first offers requests, then advances
+/// the memory.
 pub(super) trait Target {
     fn enqueue(&mut self, now: Cycles, request: Request) -> Result<(), Full>;
     fn next_event(&self) -> Option<Cycles>;
@@ -48,7 +49,7 @@ impl Target for Alone<'_> {
     }
 }
 
-/// The only part.
+/// Observer of a single memory that reports it as part 0.
 struct OnlyPart<'a, O>(&'a mut O);
 
 impl<O: PartObserver> Observer for OnlyPart<'_, O> {
@@ -63,7 +64,7 @@ impl<O: PartObserver> Observer for OnlyPart<'_, O> {
     }
 }
 
-/// An observer of the only part.
+/// Observer of part 0 as the observer of a whole memory.
 pub(super) struct Whole<'a, O>(pub(super) &'a mut O);
 
 impl<O: Observer> PartObserver for Whole<'_, O> {
@@ -78,7 +79,7 @@ impl<O: Observer> PartObserver for Whole<'_, O> {
     }
 }
 
-/// Several memories, each with a clock of its own, beside the driver's, which is that of the first.
+/// Several memories, each with its own clock. The driver's clock is that of the first.
 pub(super) struct SideBySide<'a> {
     hybrid: &'a mut Hybrid,
     clocks: Vec<u64>,
@@ -100,15 +101,15 @@ impl Target for SideBySide<'_> {
         self.hybrid.next_event().map(|at| Cycles(at.0 / self.clocks[0]))
     }
 
-    /// A cycle lasts until the next begins: what happens in parts of other clocks meanwhile has
-    /// happened when the next request is offered.
+    /// Advances up to the end of cycle `to`. A cycle lasts until the next begins, so events of
+    /// parts with other clocks within it have happened before the next request is offered.
     fn advance(&mut self, to: Cycles, observer: &mut impl PartObserver) {
         let mut told = InCycles { clocks: &self.clocks, observer };
         self.hybrid.advance(Picos((to.0 + 1) * self.clocks[0] - 1), &mut told);
     }
 }
 
-/// What happens in parts, in cycles of the driver.
+/// Observer that converts the times of completions in parts into cycles of the driver.
 struct InCycles<'a, O> {
     clocks: &'a [u64],
     observer: &'a mut O,

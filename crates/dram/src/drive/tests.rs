@@ -23,7 +23,7 @@ fn drive_all(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven 
     drive(memory, mode, || Ok::<_, Infallible>(offers.next()), &mut ()).unwrap()
 }
 
-/// The loop as it is defined, cycle by cycle.
+/// The driver's loop as defined, cycle by cycle.
 fn naive(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven {
     let mut memory = Alone(memory);
     let starts = if mode == Mode::Due { MOST_OUTSTANDING } else { 0 };
@@ -187,7 +187,7 @@ mod parts {
         (driven, memory.stats())
     }
 
-    /// Memories of one clock that share nothing do side by side what each does alone.
+    /// Memories with one clock that share nothing behave side by side as each does alone.
     #[test]
     fn media_side_by_side_do_what_each_does_alone() {
         let configs = [shipped("ddr4-2400"), shipped("nvm-2400")];
@@ -220,7 +220,7 @@ mod parts {
         assert_eq!(whole.latencies.count(), whole.reads);
     }
 
-    /// Where all goes to the first, the second changes nothing, whatever its clock.
+    /// If all requests go to the first memory, the second changes nothing, whatever its clock.
     #[test]
     fn a_second_memory_that_nobody_uses_changes_nothing() {
         let first = shipped("ddr4-2400");
@@ -238,8 +238,8 @@ mod parts {
         }
     }
 
-    /// Unloaded reads of PCM at 2.5 ns beside DRAM at 0.833 ns: tRCD 48, CL 6, tDQSCK 3 and a burst of 8 take
-    /// 162.5 ns after the first cycle that is not before the offer.
+    /// Unloaded reads of PCM at 2.5 ns beside DRAM at 0.833 ns: tRCD 48, CL 6, tDQSCK 3 and a burst
+    /// of 8 take 162.5 ns after the first cycle that is not before the offer.
     #[test]
     fn a_slower_clock_keeps_its_time_beside_a_faster() {
         let first = shipped("ddr4-2400");

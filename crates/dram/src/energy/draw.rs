@@ -1,11 +1,11 @@
-//! From counts and cycles to picojoules, for one device.
+//! Converts counts and cycles into picojoules, for one device.
 
 use crate::spec::{Currents, MemorySpec, Rail};
 
 use super::rank::Counts;
 use super::report::{EnergyKind, EnergyReport};
 
-/// Spans of a device in nanoseconds, and what it is made of.
+/// Times of a device in nanoseconds, and its organization.
 struct Device<'a> {
     clock_ns: f64,
     spec: &'a MemorySpec,
@@ -18,7 +18,7 @@ impl Device<'_> {
     }
 }
 
-/// Adds what `counts` of a rank of `spec` drew to `report`.
+/// Adds the energy that `counts` of a rank of `spec` drew to `report`.
 pub(super) fn draw(spec: &MemorySpec, counts: &Counts, report: &mut EnergyReport) {
     let device = Device {
         clock_ns: spec.clock.as_f64() / 1e3,
@@ -37,13 +37,13 @@ pub(super) fn draw(spec: &MemorySpec, counts: &Counts, report: &mut EnergyReport
     array(spec, counts, report);
 }
 
-/// The current with one open bank, and what the first of several draws for all.
+/// Returns the current with one open bank, and the part of it that all open banks share.
 fn active(device: &Device<'_>, currents: &Currents, rail: &Rail) -> (f64, f64) {
     let shared = rail.idd2n + currents.bank_share * (rail.idd3n - rail.idd2n);
     (shared + (rail.idd3n - shared) / device.banks, shared)
 }
 
-/// `scale` is volts times devices; V mA ns are pJ.
+/// Adds background energies. `scale` is volts times devices; V mA ns are pJ.
 fn background(
     device: &Device<'_>,
     currents: &Currents,
@@ -86,8 +86,8 @@ fn commands(
     }
 }
 
-/// The share of the rows that a refresh of all banks refreshes: that of its banks, for as long an
-/// interval as it lasts.
+/// Returns the share of the rows that a bank refresh covers, relative to a refresh of all banks:
+/// the ratio of their intervals.
 fn share_of_bank_refresh(device: &Device<'_>) -> f64 {
     let all = device.spec.refresh_interval();
     let (Some(all), Some(one)) = (all, device.spec.bank_refresh_interval()) else { return 0.0 };

@@ -1,4 +1,4 @@
-//! What a rank does, counted.
+//! Counts the activity of a rank.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use super::report::EnergyReport;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     pub(super) activates: u64,
-    /// Banks that were open and closed.
+    /// Open banks that were closed.
     pub(super) precharges: u64,
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) refreshes: u64,
     pub(super) bank_refreshes: u64,
-    /// Lines that went back to the cells of an NVM.
+    /// Lines that were written back to the cells of an NVM.
     pub(super) written_back: u64,
-    /// Cycles with an open bank, and summed over the open banks.
+    /// Cycles with an open bank, and the same summed over the open banks.
     pub(super) active: u64,
     pub(super) active_banks: u64,
     pub(super) precharged: u64,
@@ -32,16 +32,16 @@ pub(super) struct Counts {
 #[derive(Clone, Copy, Debug, Default)]
 struct Bank {
     activated: u64,
-    /// Open, or refreshed, until then: [`OPEN`] until it is closed.
+    /// Cycle until which the bank is open or being refreshed; [`OPEN`] if no close is scheduled.
     until: u64,
-    /// Lines that were written since the row was opened: bit `i` is line `i` modulo 128.
+    /// Lines that were written since the activate: bit `i` is line `i` modulo 128.
     dirty: u128,
 }
 
-/// Of a bank that nothing will close yet.
+/// End of an open bank without a scheduled close.
 const OPEN: u64 = u64::MAX;
 
-/// A state that excludes standby.
+/// Power state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sleep {
     Awake,
@@ -57,12 +57,13 @@ pub(super) struct Rank {
     banks: Vec<Bank>,
     /// Banks that are open or being refreshed.
     active: u64,
-    /// Of these, those whose end is known, and the first of these ends.
+    /// Those of them with a known end, and the first of these ends.
     ending: u64,
     next_end: u64,
     sleep: Sleep,
-    /// The cycle from which what was begun is over: only then does a rank that was put to sleep draw as
-    /// little (DDR3 and DDR4: "power-down IDD spec will not be applied until finishing those operations").
+    /// Cycle in which the operations in progress end. A rank in power-down draws standby current
+    /// until then (DDR3 and DDR4: "power-down IDD spec will not be applied until finishing those
+    /// operations").
     settled: u64,
     now: u64,
     row_active: u64,
@@ -102,7 +103,7 @@ impl Rank {
         self.spec.currents.is_none() && self.spec.array.is_none()
     }
 
-    /// Counts a command, before which the background is accounted for.
+    /// Counts a command, after the background cycles before it.
     #[inline]
     pub(super) fn count(&mut self, command: &Command) {
         use CommandKind as K;
@@ -167,7 +168,7 @@ impl Rank {
         }
     }
 
-    /// A closed bank counts as open until then.
+    /// Counts a bank as open until `until`.
     fn hold(&mut self, number: usize, until: u64) {
         self.banks[number].until = until;
         self.active |= 1 << number;
@@ -175,7 +176,7 @@ impl Rank {
         self.next_end = self.next_end.min(until);
     }
 
-    /// Closes a bank, if it is open, at `at` or when it may be.
+    /// Closes a bank, if it is open, at `at` or when its timing allows.
     fn close(&mut self, number: usize, at: u64) {
         if self.active >> number & 1 == 0 || self.banks[number].until != OPEN {
             return;
@@ -193,7 +194,7 @@ impl Rank {
         }
     }
 
-    /// Lets time pass in the background state.
+    /// Advances the time to `to` in the background state.
     #[inline]
     fn pass(&mut self, to: u64) {
         while self.next_end <= to {
@@ -233,7 +234,8 @@ impl Rank {
             (Sleep::PowerDown, 0) => counts.precharged_power_down += cycles,
             (Sleep::PowerDown, _) => counts.active_power_down += cycles,
             (Sleep::Awake, 0) => counts.precharged += cycles,
-            // What a refresh draws until its end counts as standby (DRAMPower), asleep or not.
+            // The energy of a refresh until its end counts as standby (DRAMPower), in any power
+            // state.
             (Sleep::Awake | Sleep::SelfRefresh, open) => {
                 counts.active += cycles;
                 counts.active_banks += cycles * u64::from(open);
@@ -241,7 +243,7 @@ impl Rank {
         }
     }
 
-    /// Adds what was drawn until `until`.
+    /// Adds the energy drawn until `until`.
     pub(super) fn draw_until(mut self, until: u64, report: &mut EnergyReport) {
         self.pass(until);
         for bank in &self.banks {

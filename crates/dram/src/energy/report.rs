@@ -2,7 +2,7 @@
 
 use memweir_core::Picos;
 
-/// What energy was drawn for.
+/// Use of energy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EnergyKind {
     /// Opening rows, above active standby.
@@ -36,10 +36,10 @@ pub enum EnergyKind {
 }
 
 impl EnergyKind {
-    /// How many there are.
+    /// Number of kinds.
     pub const COUNT: usize = 14;
 
-    /// Every kind and its name in results.
+    /// All kinds with their names in results.
     pub const ALL: [(&'static str, Self); Self::COUNT] = [
         ("activate", Self::Activate),
         ("precharge", Self::Precharge),
@@ -58,7 +58,7 @@ impl EnergyKind {
     ];
 }
 
-/// What a memory drew in a span of time.
+/// Energy that a memory drew in a span of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnergyReport {
     span: Picos,
@@ -74,24 +74,24 @@ impl EnergyReport {
         self.picojoules[kind as usize] += picojoules;
     }
 
-    /// The energy drawn for `kind`, in pJ, by all devices of all ranks and channels.
+    /// Returns the energy drawn for `kind`, in pJ, by all devices of all ranks and channels.
     #[must_use]
     pub fn of(&self, kind: EnergyKind) -> f64 {
         self.picojoules[kind as usize]
     }
 
-    /// Every kind with its name and its energy in pJ.
+    /// Iterates over all kinds with their names and energies in pJ.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
         EnergyKind::ALL.iter().map(|(name, kind)| (*name, self.of(*kind)))
     }
 
-    /// The sum of all kinds, in pJ.
+    /// Returns the sum of all kinds, in pJ.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.picojoules.iter().sum()
     }
 
-    /// The total over the span of time, in mW; zero if it is empty.
+    /// Returns the average power over the span of time, in mW; zero if the span is empty.
     #[must_use]
     pub fn average_milliwatts(&self) -> f64 {
         // pJ / ps = W.

@@ -1,4 +1,4 @@
-//! The test patterns of DRAMPower 6.2 (tests/tests_drampower/core/DDR4), and what they do not have.
+//! The test patterns of DRAMPower 6.2 (tests/tests_drampower/core/DDR4), and cases that they lack.
 
 use memweir_core::Cycles;
 
@@ -6,8 +6,8 @@ use super::*;
 use crate::command::{BankAddress, CommandKind as K};
 use crate::spec::MemorySpec;
 
-/// The device of the patterns. Its clock, 1/1.3 ns, is no whole number of picoseconds; here it runs 13
-/// times slower, which makes every energy 13 times larger.
+/// The device of the patterns. Its clock, 1/1.3 ns, is no whole number of picoseconds, so it runs
+/// 13 times slower here, which makes every energy 13 times larger.
 const DRAMPOWER: &str = r#"
 name = "ddr4 of DRAMPower's tests"
 family = "ddr4"
@@ -38,7 +38,8 @@ fn report(spec: MemorySpec, commands: &[(u64, K, u16)], end: u64) -> EnergyRepor
     meter.report(Cycles(end))
 }
 
-/// Compares with energies that DRAMPower rounds to whole picojoules, some of them sums of two; what is not named must be zero.
+/// Compares with energies that DRAMPower rounds to whole picojoules, some of them sums of two;
+/// kinds that are not listed must be zero.
 fn pattern(commands: &[(u64, K, u16)], end: u64, expected: &[(EnergyKind, f64)], total: f64) {
     let report = report(spec(DRAMPOWER), commands, end);
     compare(&report, 13.0, expected);
@@ -183,9 +184,9 @@ fn drampower_pattern_9_power_down() {
     );
 }
 
-/// DRAMPower takes the word of its commands, and here counts active power-down of a rank whose banks are all
-/// closed (623 pJ). Which of the two it is follows from the banks, in a device and here: 30 cycles more of
-/// precharged power-down (471 pJ).
+/// DRAMPower trusts its commands, and here counts active power-down of a rank whose banks are all
+/// closed (623 pJ). In a device and here, the banks decide which of the two it is: 30 cycles more
+/// of precharged power-down (471 pJ).
 #[test]
 fn drampower_pattern_8_power_down_with_closed_banks() {
     pattern(
@@ -201,8 +202,8 @@ fn drampower_pattern_8_power_down_with_closed_banks() {
     );
 }
 
-/// The device of the patterns 10 to 15: a clock of 1 ns, 1 V, eight banks, the share 1/3. Their write latency
-/// is zero; here the recovery is as much shorter.
+/// The device of the patterns 10 to 15: a clock of 1 ns, 1 V, eight banks, the share 1/3. Their
+/// write latency is zero; here the write recovery is shorter by as much.
 const ROUND: &str = r#"
 name = "ddr4 of DRAMPower's patterns 10 to 15"
 family = "ddr4"
@@ -337,7 +338,8 @@ fn drampower_pattern_13_precharges_of_closed_banks() {
     round_pattern(&[], &commands, &expected);
 }
 
-/// DRAMPower does not say what activate, precharge and refresh draw here; it follows from their formulas.
+/// DRAMPower gives no energies of activate, precharge and refresh here; they follow from their
+/// formulas.
 const SLOW: [(&str, &str); 3] =
     [("tRAS = 20", "tRAS = 10"), ("tRP = 10", "tRP = 20"), ("tRCD = 10", "tRCD = 20")];
 
@@ -438,7 +440,8 @@ fn every_rail_counts() {
     assert!((lpddr2.average_milliwatts() - expected).abs() < 1e-9);
 }
 
-/// All banks refreshed one by one draw as much as all at once, as far as intervals are even.
+/// Refreshing all banks one by one draws as much as refreshing all at once, as far as intervals are
+/// even.
 #[test]
 fn bank_refreshes_share_the_energy_of_a_refresh() {
     let spec = MemorySpec::shipped("lpddr4-3200").unwrap();
@@ -453,8 +456,8 @@ fn bank_refreshes_share_the_energy_of_a_refresh() {
     assert!((single / whole - 1.0).abs() < 2e-3, "{single} {whole}");
 }
 
-/// PCM: a row of 2 KiB is sensed once, a read of it costs the buffer alone, and the two lines that were
-/// written (one of them twice) go back to the cells together.
+/// PCM: a row of 2 KiB is sensed once, a read of it costs the buffer alone, and the two lines that
+/// were written (one of them twice) go back to the cells together.
 #[test]
 fn cells_of_nvm_are_read_once_and_written_back_when_dirty() {
     let mut meter =

@@ -18,7 +18,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Every level and its name in files, from the channel inward.
+    /// All levels with their names in files, from the channel inward.
     pub const ALL: [(&'static str, Self); 4] = [
         ("channel", Self::Channel),
         ("rank", Self::Rank),
@@ -27,30 +27,32 @@ impl Level {
     ];
 }
 
-/// Whom a constraint binds.
+/// The parts that a constraint binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// The part that the first command went to.
+    /// The part that the first command addressed.
     Same,
     /// The other parts of the same level in the next larger one: for ranks, the other ranks.
     Others,
 }
 
-/// After `window` commands `from` (or any other that its rule names), counted from the oldest, `to` waits for `wait` cycles.
+/// A minimum distance between commands: after `window` commands `from` (or any other that its rule
+/// names), counted from the oldest, `to` waits for `wait` cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constraint {
-    /// Where it holds.
+    /// The level at which it holds.
     pub level: Level,
-    /// Which parts of that level it binds.
+    /// The parts of that level that it binds.
     pub scope: Scope,
-    /// The command that came first.
+    /// The earlier command.
     pub from: CommandKind,
-    /// The command that waits.
+    /// The later command, which waits.
     pub to: CommandKind,
-    /// Cycles from the one to the other.
+    /// Cycles between the two.
     pub wait: Cycles,
-    /// How many commands back: 1, except for a window of activations (tFAW: 4).
+    /// The number of earlier commands to count back: 1, except for a window of activates (tFAW: 4).
     pub window: u8,
-    /// The line of the table that it comes from: a window counts all commands of its line.
+    /// The line of the constraint table that it comes from; a window counts all commands of its
+    /// line.
     pub rule: u16,
 }

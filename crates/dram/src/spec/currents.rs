@@ -1,9 +1,9 @@
-//! What energy is computed from.
+//! Parameters of the energy model.
 
 /// A supply of a device and the currents that it delivers, in mA.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rail {
-    /// What the data sheet calls it: `VDD`.
+    /// Name in the data sheet: `VDD`.
     pub name: String,
     /// Its voltage.
     pub volts: f64,
@@ -32,12 +32,12 @@ pub struct Rail {
 pub struct Currents {
     /// Its supplies.
     pub rails: Vec<Rail>,
-    /// DRAMPower's rho: the share of the difference between active and precharged standby that one
-    /// open bank already draws, the rest grows with the number of open banks. From 0 to 1.
+    /// DRAMPower's rho, from 0 to 1: of the difference between active and precharged standby, the
+    /// share that the first open bank draws. The rest grows with the number of open banks.
     pub bank_share: f64,
 }
 
-/// What cells of an NVM draw for each bit.
+/// Energy that the cells of an NVM draw for each bit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArrayEnergy {
     /// Sensing a bit of the array into the row buffer, in pJ.

@@ -1,5 +1,5 @@
-//! Families of memories: which timing parameters their devices have, and the minimum distances
-//! between commands that follow from them.
+//! Families of memories: the timing parameters of their devices, and the minimum distances between
+//! commands that follow from them.
 //!
 //! ```toml
 //! name = "DDR4"
@@ -19,15 +19,16 @@
 //! ```
 //!
 //! *Levels* are `channel`, `rank`, `bank-group` and `bank`; scope `others` binds the other ranks of
-//! the channel. A window of n counts from the n-th command back, of all those that `from` names. Commands: `activate`, `precharge`,
-//! `precharge-all`, `read`, `read-auto`, `write`, `write-auto` (with automatic precharge),
-//! `refresh`, `refresh-bank`, `power-down`, `power-up`, `self-refresh`, `self-refresh-exit`.
-//! Formulas know the parameters and `BL`, `+ - * / max( , )` and brackets; division rounds up, and
-//! what comes out negative is no constraint. A device may add constraints of its own under the
-//! same key.
+//! the channel. A window of n counts from the n-th command back, over all commands that `from`
+//! names. Commands: `activate`, `precharge`, `precharge-all`, `read`, `read-auto`, `write`,
+//! `write-auto` (with automatic precharge), `refresh`, `refresh-bank`, `power-down`, `power-up`,
+//! `self-refresh`, `self-refresh-exit`. Formulas may use the parameters, `BL`, `+ - * / max( , )`
+//! and brackets. Division rounds up, and a negative result means no constraint. A device may add
+//! constraints of its own under the same key.
 //!
 //! A column command with automatic precharge closes its bank at once as far as the state of the
-//! bank is concerned; the rules from it to `activate` and `refresh` hold the time it takes.
+//! bank is concerned; the constraints from it to `activate` and `refresh` include the time that
+//! this takes.
 
 use memweir_core::Cycles;
 use memweir_core::input::{Document, InputError, Section, Value};
@@ -38,7 +39,7 @@ use super::timing::{Rounding, Timing};
 use super::{BankRefresh, Organization};
 use crate::command::CommandKind;
 
-/// Families that come with memweir: their names and the texts of their files.
+/// Shipped families: their names and the texts of their files.
 pub const FAMILIES: &[(&str, &str)] = &[
     ("ddr3", include_str!("../../data/families/ddr3.toml")),
     ("ddr4", include_str!("../../data/families/ddr4.toml")),
@@ -60,7 +61,7 @@ const KEYS: [&str; 10] = [
     "constraint",
 ];
 
-/// A family as its file says it.
+/// A family as read from its file.
 #[derive(Clone, Debug)]
 pub(super) struct Family {
     pub(super) rounding: Rounding,
@@ -113,8 +114,8 @@ impl Family {
 }
 
 impl Rule {
-    /// The constraints that this line, the `number`th, makes for a device, none if it speaks of optional parameters
-    /// that the device lacks; the error is a sentence.
+    /// Returns the constraints that this line, the `number`th, makes for a device; none if it uses
+    /// optional parameters that the device lacks. The error is a sentence.
     pub(super) fn constraints(
         &self,
         organization: &Organization,
@@ -149,7 +150,7 @@ impl Rule {
     }
 }
 
-/// What names in formulas stand for.
+/// Returns the function that resolves names in formulas.
 pub(super) fn value_of<'a>(
     organization: &'a Organization,
     timing: &'a Timing,
@@ -192,7 +193,7 @@ fn window(value: &Value<'_>) -> Result<u8, InputError> {
     }
 }
 
-/// One command or several.
+/// Parses one command or an array of commands.
 fn commands(value: &Value<'_>) -> Result<Vec<CommandKind>, InputError> {
     if !value.is_array() {
         return Ok(vec![named(value, "command", &CommandKind::ALL)?]);
@@ -211,7 +212,7 @@ fn names(value: &Value<'_>) -> Result<Vec<String>, InputError> {
     names.iter().map(|name| Ok(name.string()?.to_owned())).collect()
 }
 
-/// What the name that `value` must be stands for.
+/// Returns the item of `all` whose name is `value`.
 pub(super) fn named<T: Copy>(
     value: &Value<'_>,
     what: &str,

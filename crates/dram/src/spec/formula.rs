@@ -1,6 +1,6 @@
 //! Formulas over timing parameters: `CWL + BL / 2 + tWTR_S`, `max(tRTP, 4)`.
 
-/// What a formula is made of. Division rounds up, as spans are never shortened.
+/// Syntax tree of a formula. Division rounds up, as time spans must not be shortened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
     Number(i64),
@@ -17,12 +17,12 @@ enum Operator {
     Max,
 }
 
-/// A formula that has been read but not computed.
+/// A parsed formula.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Formula(Node);
 
 impl Formula {
-    /// Reads `text`; the error is a sentence.
+    /// Parses `text`; the error is a sentence.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader { rest: text };
         let node = reader.sum()?;
@@ -32,7 +32,7 @@ impl Formula {
         }
     }
 
-    /// Its value where `value_of` knows the names; the error names what it does not know.
+    /// Computes the value with the names that `value_of` knows; the error tells the unknown name.
     pub(super) fn value(&self, value_of: &impl Fn(&str) -> Option<i64>) -> Result<i64, String> {
         self.0.value(value_of)
     }

@@ -1,12 +1,12 @@
-//! What lies between a host and a memory that is not on its own pins (CXL).
+//! Link between a host and a memory that is not on its own pins (CXL).
 
 use memweir_core::{BytesPerSec, Picos};
 
 /// A link with a fixed latency and a bandwidth, the same each way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// From one end to the other.
+    /// Latency from one end to the other.
     pub latency: Picos,
-    /// What it carries each way: lines written there, lines read back.
+    /// Payload bandwidth in each direction: lines written to the memory, lines read back.
     pub bandwidth: BytesPerSec,
 }

@@ -1,4 +1,4 @@
-//! How a memory is built.
+//! Organization of a memory.
 
 use memweir_core::input::Refusal;
 use memweir_core::{Bytes, LINE_BYTES};
@@ -48,7 +48,7 @@ impl Organization {
         Bytes(u64::from(self.columns) * u64::from(self.bus_bits) / 8)
     }
 
-    /// Bursts, that is lines, of a row.
+    /// Bursts of a row, which are its lines.
     #[must_use]
     pub fn lines_of_row(&self) -> u32 {
         (self.row_bytes().0 / LINE_BYTES) as u32
@@ -60,10 +60,10 @@ impl Organization {
         Bytes(self.row_bytes().0 * u64::from(self.rows) * u64::from(self.banks_of_rank()))
     }
 
-    /// Refuses what cannot be built or is not modeled.
+    /// Refuses organizations that cannot be built or are not modeled.
     ///
     /// # Errors
-    /// Says which figure is wrong.
+    /// Names the wrong figure.
     pub fn validate(&self) -> Result<(), Refusal> {
         let counts = [
             ("bus_bits", self.bus_bits),

@@ -1,4 +1,4 @@
-//! Reading device files (their format is described at [`crate::spec`]).
+//! Parses device files (their format is described at [`crate::spec`]).
 
 use memweir_core::input::{Document, InputError, Section, Value};
 use memweir_core::medium::MediumKind;
@@ -24,10 +24,10 @@ const KEYS: [&str; 11] = [
 ];
 
 impl MemorySpec {
-    /// Reads the text of a device file; `name` stands in messages.
+    /// Parses the text of a device file; `name` appears in messages.
     ///
     /// # Errors
-    /// If it says something impossible: with line, key and reason.
+    /// If the text is invalid; the error tells line, key and reason.
     pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
         let mut root = Document { name, text }.parse()?;
         root.only(&KEYS)?;
@@ -142,7 +142,7 @@ fn timing(mut section: Section<'_>, family: &Family, clock: Picos) -> Result<Tim
     Ok(timing)
 }
 
-/// Cycles, nanoseconds, or the greater of both.
+/// Parses cycles, nanoseconds, or the greater of both.
 fn parameter(value: Value<'_>, family: &Family, clock: Picos) -> Result<Cycles, InputError> {
     if !value.is_table() {
         return cycles(&value);

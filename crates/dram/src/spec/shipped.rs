@@ -1,10 +1,10 @@
-//! Every shipped device is read, and its figures agree with one another.
+//! Every shipped device parses, and its figures agree with one another.
 
 use memweir_core::medium::MediumKind;
 
 use super::*;
 
-/// Gigabits of one device, from its name, where the name says it.
+/// Gigabits of a device, for names that contain its density.
 const DENSITIES: &[(&str, u64)] = &[
     ("ddr3-800", 1),
     ("ddr3-1066", 1),
@@ -26,7 +26,7 @@ fn all() -> impl Iterator<Item = (&'static str, MemorySpec)> {
     SHIPPED.iter().map(|(name, _)| (*name, MemorySpec::shipped(name).unwrap()))
 }
 
-/// The first of these parameters that the device has.
+/// Returns the first of these parameters that the device has.
 fn first(spec: &MemorySpec, names: &[&str]) -> u64 {
     let found = names.iter().find_map(|name| spec.timing.get(name));
     found.unwrap_or_else(|| panic!("{} has none of {names:?}", spec.name)).0
@@ -48,7 +48,7 @@ fn rows_are_opened_and_closed_within_a_row_cycle() {
     for (name, spec) in all() {
         let (ras, rp, rc) =
             (first(&spec, &["tRAS"]), first(&spec, &["tRP"]), first(&spec, &["tRC"]));
-        // Each is rounded to cycles for itself.
+        // Each is rounded to cycles separately.
         assert!((ras + rp).abs_diff(rc) <= 1, "{name}: {ras} + {rp} against {rc}");
         assert!(first(&spec, &["tRCD"]) <= ras, "{name}");
     }
@@ -127,7 +127,7 @@ fn the_machine_of_bpm_has_64_banks_and_8_gib() {
     assert_eq!((banks, bytes), (64, 8 << 30));
 }
 
-/// The parts that make a channel of DDR5 and of what is behind CXL.
+/// The parts that form a channel of DDR5 and of memories behind CXL.
 #[test]
 fn halves_and_links_are_read() {
     let ddr5 = MemorySpec::shipped("ddr5-4800").unwrap();

@@ -1,4 +1,4 @@
-//! Device files: what is read, and what is refused.
+//! Device files: accepted and refused contents.
 
 use memweir_core::{Cycles, Picos};
 

@@ -1,25 +1,25 @@
-//! Timing parameters in cycles, and how spans of time become cycles.
+//! Timing parameters in cycles, and the conversion of time spans into cycles.
 
 use memweir_core::{Cycles, Picos};
 
-/// How a span of time becomes cycles.
+/// Rounding of a time span to cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// Up to the next whole cycle (DDR3).
     Up,
-    /// Up, except that up to 2.6 % of a cycle is forgiven: clock periods are given in rounded
-    /// picoseconds (DDR4: `trunc((1000 t / tCK + 974) / 1000)`).
+    /// Up, except that an excess of up to 2.6 % of a cycle is dropped, because clock periods are
+    /// given in rounded picoseconds (DDR4: `trunc((1000 t / tCK + 974) / 1000)`).
     Ddr4,
-    /// Up, after 0.3 % has been taken off (DDR5: `trunc(0.997 t / tCK + 1)`).
+    /// Up, after the span is shortened by 0.3 % (DDR5: `trunc(0.997 t / tCK + 1)`).
     Ddr5,
 }
 
 impl Rounding {
-    /// Every way of rounding and its name in files.
+    /// All roundings with their names in files.
     pub const ALL: [(&'static str, Self); 3] =
         [("up", Self::Up), ("ddr4", Self::Ddr4), ("ddr5", Self::Ddr5)];
 
-    /// The cycles of `clock` that `span` takes.
+    /// Returns the cycles of `clock` that `span` takes.
     #[must_use]
     pub fn cycles(self, span: Picos, clock: Picos) -> Cycles {
         Cycles(match self {
@@ -36,13 +36,13 @@ impl Rounding {
 pub struct Timing(Vec<(String, Cycles)>);
 
 impl Timing {
-    /// The value of the parameter called `name`, if the device gives it: `tRCD`.
+    /// Returns the value of a parameter, for example `tRCD`, if the device has it.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Cycles> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
-    /// The parameters in the order of the family.
+    /// Iterates over the parameters in the order of the family.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Cycles)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }

@@ -1,5 +1,5 @@
-//! The plainest format: eight bytes per access, little endian, the byte address with the lowest
-//! bit set for a write.
+//! The simplest format: eight bytes per access, little endian, the byte address with the lowest bit
+//! set for a write.
 
 use memweir_core::input::InputError;
 
@@ -33,7 +33,7 @@ fn access(word: u64) -> Access {
     Access { address: word & !1, gap: 0, thread: ThreadId::default(), direction }
 }
 
-/// The access as it stands in the file.
+/// Encodes an access.
 pub(super) fn word(access: &Access) -> [u8; WORD] {
     (access.address & !1 | u64::from(access.direction == Direction::Write)).to_le_bytes()
 }

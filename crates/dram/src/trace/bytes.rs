@@ -4,10 +4,10 @@ use std::io::Read;
 
 use memweir_core::input::InputError;
 
-/// Bytes that are held at once, at least.
+/// Smallest size of the window in bytes.
 const WINDOW: usize = 256 << 10;
 
-/// A stream of bytes of which some are at hand.
+/// A stream of bytes with a window on its next ones.
 pub(super) struct Bytes {
     name: String,
     input: Box<dyn Read + Send>,
@@ -32,23 +32,23 @@ impl Bytes {
         InputError::new(self.name.clone(), reason)
     }
 
-    /// Bytes that were taken since the beginning.
+    /// Returns the number of bytes taken since the beginning.
     pub(super) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// The bytes at hand.
+    /// Returns the bytes in the window.
     pub(super) fn rest(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Takes the first `count` bytes at hand.
+    /// Removes the first `count` bytes from the window.
     pub(super) fn take(&mut self, count: usize) {
         self.start += count;
         self.taken += count as u64;
     }
 
-    /// Brings more bytes to hand; false if there are none, or the window is full.
+    /// Reads more bytes into the window; false if there are none, or the window is full.
     pub(super) fn fill(&mut self) -> Result<bool, InputError> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -65,7 +65,8 @@ impl Bytes {
         Ok(self.end > before)
     }
 
-    /// Brings `count` bytes to hand, with a larger window if need be; false if there are fewer.
+    /// Reads until the window has `count` bytes, and enlarges it if necessary; false if there are
+    /// fewer.
     pub(super) fn want(&mut self, count: usize) -> Result<bool, InputError> {
         if self.rest().len() >= count {
             return Ok(true);

@@ -1,15 +1,16 @@
-//! memweir's own format: compressed blocks, each of which can be read without the others.
+//! memweir's own format: compressed blocks, each of which can be decoded without the others.
 //!
-//! A file is [`MAGIC`], a header block, data blocks and an end block, then a tail that leads to the
-//! end block. A block is its kind (one byte), the number of its accesses, the length of its content
-//! and the length of what is stored (32 bits each, little endian), then the content as a zstd frame
-//! with a checksum.
+//! A file consists of [`MAGIC`], a header block, data blocks, an end block, and a tail that leads
+//! to the end block. A block consists of its kind (one byte), the number of its accesses, the
+//! length of its content, the length of the stored frame (32 bits each, little endian), and the
+//! content as a zstd frame with a checksum.
 //!
-//! Numbers are varints: seven bits per byte, the lowest first, the high bit set in all but the last.
-//! Accesses follow each other as *head*, *thread* if it changes, *gap*. The head is the distance in
-//! lines from the access before of the same thread, sign in its lowest bit, shifted left by two,
-//! plus two if the thread changes, plus one for a write. A thread is its place in the order of first
-//! appearance within the block, with process and thread number if it is new.
+//! Numbers are varints: seven bits per byte, the lowest first, the high bit set in all but the
+//! last. An access consists of a *head*, a *thread* if it changes, and a *gap*. The head is the
+//! distance in lines from the previous access of the same thread, with the sign in its lowest bit,
+//! shifted left by two, plus two if the thread changes, plus one for a write. A thread is its index
+//! in the order of first appearance within the block, followed by process and thread number if it
+//! is new.
 
 mod read;
 mod write;
@@ -22,18 +23,18 @@ pub(super) use write::Encoder;
 
 /// The first bytes of every file; the last is the version.
 pub(super) const MAGIC: [u8; 8] = *b"\x89mwt\r\n\x1a\x01";
-/// The last bytes of every complete file, behind the place of the end block.
+/// The last bytes of every complete file, after the offset of the end block.
 const TAIL: [u8; 8] = *b"mwt end\n";
 /// Accesses per block.
 const BLOCK: usize = 16 << 10;
-/// No block has more content: a head, a thread and a gap at their longest for each access.
+/// Largest content of a block: the longest head, thread and gap for each access.
 const MAX_CONTENT: usize = BLOCK * 40;
-/// Bytes in front of a block's frame.
+/// Bytes before a block's frame.
 const BLOCK_HEAD: usize = 13;
-/// The most that a header says of the trace's name, in bytes.
+/// Longest name of a trace in a header, in bytes.
 const MAX_NAME: usize = 4096;
 
-/// What a block holds.
+/// Content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {
@@ -42,7 +43,7 @@ enum Kind {
     End = 3,
 }
 
-/// What stands in front of a block's frame.
+/// The fields before a block's frame.
 #[derive(Clone, Copy, Debug)]
 struct BlockHead {
     kind: u8,
@@ -83,7 +84,7 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Takes a varint of at most 64 bits off the front.
+/// Removes a varint of at most 64 bits from the front.
 #[inline]
 fn take_varint(input: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
@@ -91,14 +92,14 @@ fn take_varint(input: &mut &[u8]) -> Option<u64> {
         value |= u64::from(byte & 0x7f) << (7 * place);
         if byte & 0x80 == 0 {
             *input = &input[place + 1..];
-            // Of the tenth byte only the lowest bit fits.
+            // Only the lowest bit of the tenth byte fits.
             return (place < 9 || *byte <= 1).then_some(value);
         }
     }
     None
 }
 
-/// Signed distances with their sign in the lowest bit.
+/// Encodes a signed distance with its sign in the lowest bit.
 fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }
@@ -123,7 +124,7 @@ fn header_content(header: &Header) -> Vec<u8> {
     content
 }
 
-/// The header, or why its content cannot be used.
+/// Returns the header, or the reason why its content is unusable.
 fn read_header(content: &[u8]) -> Result<Header, String> {
     let damaged = || "the header is damaged".to_owned();
     let [line_bits, addresses, rest @ ..] = content else { return Err(damaged()) };
@@ -156,7 +157,7 @@ fn read_end(mut content: &[u8]) -> Option<Totals> {
     Some(Totals { reads: next()?, writes: next()?, instructions: next()? })
 }
 
-/// The totals at the end of a complete file; nothing for any other.
+/// Returns the totals at the end of a complete file; `None` for any other file.
 pub(super) fn totals(file: &mut (impl Read + Seek)) -> io::Result<Option<Totals>> {
     let mut magic = [0; MAGIC.len()];
     let size = file.seek(SeekFrom::End(0))?;

@@ -1,6 +1,6 @@
 //! Fields of a line and the numbers in them, without a copy of either.
 
-/// Why a field was refused.
+/// Reason why a field was refused.
 #[derive(Debug)]
 pub(super) struct FieldError {
     pub(super) field: &'static str,
@@ -13,7 +13,7 @@ impl FieldError {
     }
 }
 
-/// The fields of a line, parted by blanks.
+/// The fields of a line, separated by blanks.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
@@ -24,7 +24,7 @@ impl<'a> Fields<'a> {
         Self { rest: line }
     }
 
-    /// The next field, which must be there.
+    /// Returns the next field; an error if there is none.
     pub(super) fn require(&mut self, field: &'static str) -> Result<&'a [u8], FieldError> {
         self.next().ok_or_else(|| FieldError::new(field, "is missing"))
     }
@@ -55,14 +55,14 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// How a number without a prefix is meant.
+/// Base of a number without a prefix.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
     Decimal,
     Hexadecimal,
 }
 
-/// A number; `0x` makes it hexadecimal in any case.
+/// Parses a number; with the prefix `0x` it is hexadecimal for any `base`.
 #[inline]
 pub(super) fn number(text: &[u8], base: Base, field: &'static str) -> Result<u64, FieldError> {
     let (digits, base) = match text {
@@ -121,10 +121,10 @@ fn hexadecimal(digits: &[u8]) -> Result<u64, Wrong> {
     }
 }
 
-/// The most of a wrong field that a message repeats.
+/// Longest part of a wrong field that a message repeats.
 const SHOWN: usize = 40;
 
-/// A field as messages show it.
+/// Returns a field in the form in which messages show it.
 pub(super) fn shown(field: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(field).chars().take(SHOWN).collect();
     let text = text.escape_debug().to_string();

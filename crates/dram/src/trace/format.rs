@@ -1,4 +1,4 @@
-//! The formats and how they are told apart.
+//! The trace formats and their recognition.
 
 use std::path::Path;
 
@@ -8,27 +8,27 @@ use memweir_core::names::suggestion;
 use super::bytes::Bytes;
 use super::{compact, text};
 
-/// A format of traces.
+/// A trace format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// memweir's own: compressed, with threads and instruction gaps.
     Memweir,
     /// Eight bytes little endian per access: byte address, lowest bit set for a write.
     Binary,
-    /// Ramulator 2: `LD 0x1a40` and `ST 0x1a40`; `R` and `W` do too, and decimal addresses.
+    /// Ramulator 2: `LD 0x1a40` and `ST 0x1a40`; `R`, `W` and decimal addresses are accepted, too.
     Ramulator2,
     /// Ramulator 1: `0x1a40 R` and `0x1a40 W`.
     Ramulator1,
-    /// DRAMsim3: `0x1a40 READ 120` and `0x1a40 WRITE 120`; addresses are hexadecimal without `0x`
-    /// too. The cycle is checked and not used: `pace` says when requests are due.
+    /// DRAMsim3: `0x1a40 READ 120` and `0x1a40 WRITE 120`; addresses may be hexadecimal without
+    /// `0x`. The cycle is checked and not used: `pace` sets the times of requests.
     Dramsim3,
     /// Ramulator's cores: `BUBBLES READ` or `BUBBLES READ WRITE`, instructions between accesses and
-    /// addresses. The write is one that no instruction waits for.
+    /// addresses. No instruction waits for the write.
     SimpleO3,
 }
 
 impl Format {
-    /// Every format with its name and what one of its accesses looks like.
+    /// All formats with their names and the form of an access.
     pub const ALL: [(&'static str, Self, &'static str); 6] = [
         ("memweir", Self::Memweir, "compressed, with threads and instruction gaps"),
         ("bin", Self::Binary, "8 bytes little endian: address | is_write"),
@@ -38,14 +38,14 @@ impl Format {
         ("simple-o3", Self::SimpleO3, "10 0x1a40 | 10 0x1a40 0x2b80"),
     ];
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, format, _)| *format == self).map_or("", |(name, _, _)| name)
     }
 
-    /// What a file's ending says of its format: `.mwt` and `.bin` are binary; texts are told apart
-    /// by their content.
+    /// Returns the format that a file's ending implies: `.mwt` and `.bin` are binary; text formats
+    /// are recognized by their content.
     #[must_use]
     pub fn of_ending(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
@@ -68,7 +68,7 @@ impl std::str::FromStr for Format {
     }
 }
 
-/// The format of what begins with the bytes at hand. Content goes before the file's ending.
+/// Recognizes the format from the first bytes. Content takes precedence over the file's ending.
 pub(super) fn recognize(bytes: &Bytes, ending: Option<Format>) -> Result<Format, InputError> {
     let start = bytes.rest();
     if start.starts_with(&compact::MAGIC) {

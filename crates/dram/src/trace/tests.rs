@@ -154,7 +154,7 @@ fn a_file_knows_its_totals_and_its_header() {
     assert!(bytes.len() < 57_344 * 4, "{} bytes", bytes.len());
 }
 
-/// The accesses of the first `length` bytes of a file, and its truncation.
+/// Reads the first `length` bytes of a file; returns the accesses and the truncation.
 fn read_cut(bytes: &[u8], length: usize) -> (Vec<Access>, Option<Truncation>) {
     let mut trace = open("t", &bytes[..length], None).unwrap();
     let mut read = Vec::new();

@@ -1,5 +1,5 @@
-//! The text formats, one access or two per line. Blank lines and lines that begin with `#` are
-//! passed over; lines may end like those of DOS.
+//! The text formats, one or two accesses per line. Blank lines and lines that begin with `#` are
+//! skipped; lines may end as in DOS.
 
 use memweir_core::input::InputError;
 
@@ -10,7 +10,7 @@ use crate::request::Direction;
 
 /// Lines that are decoded at once.
 const BATCH: usize = 4096;
-/// No line of a trace is longer; what is longer is no trace.
+/// Longest line of a trace; a file with a longer one is no trace.
 const LONGEST: usize = 64 << 10;
 
 pub(super) struct Decoder {
@@ -27,7 +27,7 @@ impl Decoder {
         Self { format, lines_before: 0, line_of: Vec::new(), lines: 0 }
     }
 
-    /// The line of the `count`th access of the batch.
+    /// Returns the line of the `count`th access of the batch.
     pub(super) fn line_of(&self, count: usize) -> usize {
         let within = count.checked_sub(1).and_then(|i| self.line_of.get(i)).copied();
         self.lines_before + within.unwrap_or(0) as usize
@@ -61,7 +61,7 @@ impl Decoder {
         Ok(true)
     }
 
-    /// The last line, if it does not end in a line feed.
+    /// Decodes the last line, if it does not end in a line feed.
     fn last(&mut self, bytes: &mut Bytes, batch: &mut Vec<Access>) -> Result<bool, InputError> {
         let end = bytes.rest().len();
         let parsed = self.line(&bytes.rest()[..end], batch);
@@ -70,7 +70,7 @@ impl Decoder {
         Ok(false)
     }
 
-    /// Decodes a line; of a wrong one nothing.
+    /// Decodes a line; a wrong line yields no access.
     #[inline]
     fn line(&mut self, line: &[u8], batch: &mut Vec<Access>) -> Result<(), FieldError> {
         self.lines += 1;
@@ -169,7 +169,7 @@ fn operation(given: &[u8], wanted: &str) -> FieldError {
     FieldError::new("operation", format!("`{}` is no operation: {wanted}", shown(given)))
 }
 
-/// The text format in which the first line that says something is written.
+/// Recognizes the text format by the first line with content.
 pub(super) fn recognize(bytes: &Bytes) -> Result<Format, InputError> {
     let lines = bytes.rest().split(|byte| *byte == b'\n').enumerate();
     for (index, line) in lines {

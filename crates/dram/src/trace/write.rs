@@ -1,11 +1,11 @@
-//! Writing traces in any format.
+//! Writes traces in any format.
 
 use std::io::{self, Write};
 
 use super::{Access, Format, Header, Totals, binary, compact};
 use crate::request::Direction;
 
-/// A trace that is being written. What is not [finished](Self::finish) has no end.
+/// A trace that is being written. Unless it is [finished](Self::finish), it has no end.
 pub struct Writer<W> {
     out: W,
     encoder: Encoder,
@@ -20,7 +20,7 @@ enum Encoder {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a trace; `header` is kept by formats that have one.
+    /// Begins a trace; formats with a header store `header`.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -39,7 +39,7 @@ impl<W: Write> Writer<W> {
     /// its gap.
     ///
     /// # Errors
-    /// If it cannot be written, or the format has no way to say it.
+    /// If it cannot be written, or the format cannot express it.
     pub fn push(&mut self, access: &Access) -> io::Result<()> {
         let cycle = self.totals.accesses();
         self.totals.add(access);
@@ -61,7 +61,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Writes the end and gives back what was written to, with the sums over the trace.
+    /// Writes the end and returns the output with the sums over the trace.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -78,7 +78,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A line holds a read and at most one write behind it.
+/// Writes an access; a line holds a read and at most one write after it.
 fn simple_o3(
     out: &mut impl Write,
     pending: &mut Option<Access>,

@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     BgR,
     RandR,
     RandW,
-    /// Six streams, and four requests in ten anywhere; three in ten are writes.
+    /// Six streams, and four requests in ten at random addresses; three in ten are writes.
     Mix,
 }
 
@@ -36,7 +36,7 @@ fn splitmix64(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Addresses with the lowest bit set for writes, as the binary format of the experiment has them.
+/// Returns addresses with the lowest bit set for writes, as in the experiment's binary format.
 pub(crate) fn trace(kind: Kind) -> impl Iterator<Item = u64> {
     let mut state = if kind == Kind::Mix { 7 } else { 1 };
     let mut streams = [0; 6];
@@ -70,7 +70,7 @@ pub(crate) fn trace(kind: Kind) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What a run showed.
+/// Result of a run.
 pub(crate) struct Run {
     pub(crate) driven: Driven,
     pub(crate) stats: Stats,
@@ -86,7 +86,7 @@ impl Run {
     }
 }
 
-/// The driver loop of the common experiment.
+/// Runs the driver loop of the common experiment.
 pub(crate) fn run(
     config: &MemoryConfig,
     words: impl IntoIterator<Item = u64>,
@@ -112,7 +112,7 @@ pub(crate) fn run(
     Run { driven, stats }
 }
 
-/// Machine H, with the map that the peers were given.
+/// Returns machine H with the address map of the other simulators.
 pub(crate) fn machine_h() -> MemoryConfig {
     MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap()).with_layout(MapLayout::Plain)
 }

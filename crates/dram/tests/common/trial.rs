@@ -1,5 +1,5 @@
-//! A random memory system under random load, read by the rule checker and by a witness of what its
-//! requests were given. Everything follows from a seed.
+//! A random memory system under random load. The rule checker reads its commands, and a witness
+//! checks the data of its requests. Everything follows from a seed.
 
 #![allow(dead_code)]
 
@@ -27,7 +27,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
@@ -41,7 +41,8 @@ impl Random {
     }
 }
 
-/// A random system of the memory called `name`; `hybrid` is DRAM and STT-RAM on one channel.
+/// Returns a random system of the memory called `name`; `hybrid` is DRAM and STT-RAM on one
+/// channel.
 pub(crate) fn config(name: &str, random: &mut Random) -> MemoryConfig {
     let ranks = random.of(&[1, 1, 2, 4]);
     let specs: Vec<Arc<MemorySpec>> = if name == "hybrid" {
@@ -78,7 +79,7 @@ pub(crate) fn config(name: &str, random: &mut Random) -> MemoryConfig {
     config
 }
 
-/// DDR3-1600, and STT-RAM with as many rows.
+/// Returns DDR3-1600, and STT-RAM with as many rows.
 fn hybrid() -> (Arc<MemorySpec>, Arc<MemorySpec>) {
     let (_, text) = SHIPPED.iter().find(|(name, _)| *name == "stt-ram").unwrap();
     let text = text.replace("rows = 32768", "rows = 16384");
@@ -86,7 +87,7 @@ fn hybrid() -> (Arc<MemorySpec>, Arc<MemorySpec>) {
     (Arc::new(MemorySpec::shipped("ddr3-1600").unwrap()), Arc::new(nvm))
 }
 
-/// Deals the address bits above a line anew, and XORs bits of the row into what chooses banks.
+/// Permutes the address bits above a line, and XORs row bits into the functions that choose banks.
 fn scramble(map: &mut AddressMap, random: &mut Random) {
     let mut order: Vec<u32> = (6..map.bits).collect();
     for i in (1..order.len()).rev() {
@@ -110,7 +111,7 @@ fn scramble(map: &mut AddressMap, random: &mut Random) {
     }
 }
 
-/// What a trial showed. Panics are for what must never happen.
+/// Result of a trial. Faults that must never happen panic.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) commands: u64,
@@ -118,10 +119,10 @@ pub(crate) struct Outcome {
     pub(crate) longest: u64,
 }
 
-/// Events in which a full queue must get room, and a system become idle.
+/// Events within which a full queue must get room, and a system must become idle.
 const PATIENCE: u64 = 100_000;
 
-/// A cycle that no trial comes to.
+/// A cycle that no trial reaches.
 const FAR: u64 = 1 << 50;
 
 /// Sends `requests` random requests through `config`.
@@ -214,8 +215,8 @@ impl Observer for Watch {
     }
 }
 
-/// Sees that each request is answered once, by a burst of the right direction from where the address
-/// map (not the controller's decoder) says that it lies.
+/// Checks that each request is answered once, by a burst in the right direction at the location
+/// that the address map (not the controller's decoder) gives.
 struct Witness {
     map: AddressMap,
     config: MemoryConfig,
@@ -323,7 +324,7 @@ fn is_read(burst: &Command) -> bool {
     matches!(burst.kind, CommandKind::Read | CommandKind::ReadAutoPrecharge)
 }
 
-/// Where requests go and when they come.
+/// Distribution of the addresses and times of requests.
 struct Load {
     bytes: u64,
     shape: Shape,
@@ -352,7 +353,7 @@ impl Load {
         }
     }
 
-    /// How many requests come at once.
+    /// Returns the number of requests that arrive at once.
     fn offers(&mut self, random: &mut Random) -> u64 {
         if random.once_in(500) {
             let shapes = [Shape::Stream, Shape::Uniform, Shape::FewRows, Shape::FewLines];

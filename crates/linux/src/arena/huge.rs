@@ -10,15 +10,15 @@ use super::HUGE;
 
 const POOL: &str = "/proc/sys/vm/nr_hugepages";
 const PAGE: usize = 4096;
-/// The share of available memory that is taken at most.
+/// At most one part in this many of available memory is taken.
 const SHARE: u64 = 4;
 
 /// Where huge pages come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Given by the kernel where it can, for an advice.
+    /// Transparent huge pages, which the kernel provides on `madvise` where it can.
     Transparent,
-    /// From the pool of the administrator, which is raised for the moment.
+    /// Huge pages of the administrator's pool, which is raised temporarily.
     Reserved,
 }
 
@@ -43,7 +43,8 @@ impl HugePages {
             Kind::Reserved => {
                 let _pool = Pool::raise(pages)?;
                 let bits = HUGE.0.trailing_zeros() as u8;
-                // Populated before the pool shrinks again: pages in use leave it when they are freed.
+                // Populated before the pool shrinks again: pages in use leave it when they are
+                // freed.
                 MmapOptions::new().len(length).huge(Some(bits)).populate().map_anon()?
             }
         };
@@ -81,7 +82,7 @@ impl Drop for Pool {
     }
 }
 
-/// Bytes that programs can have without swapping.
+/// Returns the bytes that programs can get without swapping.
 fn available() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

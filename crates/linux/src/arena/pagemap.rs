@@ -13,7 +13,8 @@ const ENTRY: u64 = 8;
 const PRESENT: u64 = 1 << 63;
 const FRAME: u64 = (1 << 55) - 1;
 
-/// The physical start and the place of every huge page whose 4 KiB parts lie in a row, ascending.
+/// Returns the physical start and the mapping offset of every huge page whose 4 KiB parts are
+/// contiguous, ascending.
 pub(super) fn huge_pages(pages: &HugePages) -> Result<Vec<(PhysAddr, usize)>, ArenaError> {
     let bytes = pages.bytes();
     let count = bytes.len() as u64 / PAGE;
@@ -32,7 +33,7 @@ pub(super) fn huge_pages(pages: &HugePages) -> Result<Vec<(PhysAddr, usize)>, Ar
 }
 
 fn places(entries: &[u64]) -> Result<Vec<(PhysAddr, usize)>, ArenaError> {
-    // Without the capability the kernel tells that pages are present, and zero as their frame.
+    // Without the capability the kernel reports pages as present, with zero as their frame number.
     if entries.iter().any(|entry| entry & PRESENT != 0)
         && entries.iter().all(|entry| entry & FRAME == 0)
     {

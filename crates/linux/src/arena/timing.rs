@@ -6,7 +6,7 @@ use super::ArenaError;
 #[cfg(target_arch = "x86_64")]
 const PART: u32 = 12;
 
-/// The instructions that time uncached reads. Made only where the processor has them.
+/// Timer of uncached reads. Exists only where the processor has the instructions for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timer(());
 
@@ -29,8 +29,8 @@ impl Timer {
         Err(ArenaError::Processor("only x86-64 is supported".to_owned()))
     }
 
-    /// Cycles per round of reading both lines from memory: the median of parts of `rounds`, which a
-    /// few interrupted parts do not move.
+    /// Returns the cycles per round of reading both lines from memory: the median of parts of
+    /// `rounds`, which a few interrupted parts do not move.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn pair(self, a: &u8, b: &u8, rounds: u32) -> f64 {
         let one = |_| part(a, b) as f64 / f64::from(PART);
@@ -45,8 +45,8 @@ impl Timer {
     }
 }
 
-/// Cycles of [`PART`] rounds: both lines read, then both flushed, so that the next round reads them
-/// from memory again.
+/// Returns the cycles of [`PART`] rounds. Each reads both lines, then flushes both, so that the
+/// next round reads them from memory again.
 #[cfg(target_arch = "x86_64")]
 fn part(a: &u8, b: &u8) -> u64 {
     use std::arch::asm;

@@ -1,9 +1,9 @@
 //! Blocking by freezing control groups: one leaf per job below one group that memweir owns.
 //!
-//! Both versions freeze whole subtrees, so all jobs stop with one write to the parent. While the
-//! parent is frozen, leaves are flipped without anybody waking up, and thawing the parent lets
-//! exactly the chosen ones run: the *two-level switch*, which does not depend on the jobs that
-//! have been resumed already leaving the scheduler a CPU.
+//! Both versions freeze whole subtrees, so one write to the parent stops all jobs. While the parent
+//! is frozen, leaves are flipped without waking any job, and thawing the parent lets exactly the
+//! selected jobs run: the *two-level switch*, which does not depend on jobs that are already
+//! resumed leaving a CPU to the scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -25,14 +25,14 @@ pub(super) struct CgroupBlocker {
     parent: PathBuf,
     switch: Option<File>,
     leaves: BTreeMap<JobId, Leaf>,
-    /// Leaves that are given back but not empty yet. They run freely.
+    /// Retired leaves that are not empty yet. They run freely.
     left_behind: Vec<PathBuf>,
-    /// How many more leaves may keep their switch open.
+    /// Number of further leaves that may keep their switch open.
     spare_handles: usize,
     parent_frozen: bool,
     guard: Box<dyn Guard>,
     share: Share,
-    /// Set when there is no guardian and none can be had: nothing is blocked any more.
+    /// True if there is no guardian and none can be started: nothing is blocked any more.
     unguarded: bool,
     notices: Vec<String>,
 }
@@ -42,16 +42,16 @@ struct Leaf {
     /// Kept open: opening costs more than the write. Absent beyond the limit of open files.
     switch: Option<File>,
     frozen: bool,
-    /// SIGKILL was sent under v1, where it takes effect in thawed groups alone.
+    /// True if SIGKILL was sent under v1, where it takes effect only in thawed groups.
     dying: bool,
-    /// By how much its nice values are changed.
+    /// Current change of its processes' nice values.
     raise: i32,
-    /// For v1, which accounts nothing.
+    /// Source of the CPU time under v1, which accounts none.
     members: Members,
 }
 
 impl CgroupBlocker {
-    /// Makes the parent group `parent`, after the guardian knows of it.
+    /// Creates the parent group `parent` after the guardian has been told of it.
     pub(super) fn new(
         files: Arc<dyn Files>,
         version: Version,
@@ -91,8 +91,8 @@ impl CgroupBlocker {
         Ok(blocker)
     }
 
-    /// Keeps the batch's share by the weight of the parent group, where the cpu controller can
-    /// serve that. `own` is memweir's own v2 group.
+    /// Keeps the batch's share by the weight of the parent group, where the cpu controller allows
+    /// it. `own` is memweir's own v2 group.
     pub(super) fn weigh_parent(&mut self, own: Option<&Path>) {
         self.share = Share::of_group(&*self.files, &mut *self.guard, &self.parent, own);
     }
@@ -123,7 +123,7 @@ impl CgroupBlocker {
         Ok(())
     }
 
-    /// Looks after the guardian. False if there is none: then everything runs and stays running.
+    /// Checks the guardian. Returns false if there is none: then every job runs and stays running.
     fn guarded(&mut self) -> bool {
         if self.unguarded {
             return false;
@@ -141,8 +141,8 @@ impl CgroupBlocker {
         !self.unguarded
     }
 
-    /// Brings every leaf that differs into the state that `frozen` asks for. Goes through all of
-    /// them even if some fail.
+    /// Freezes or thaws every leaf whose state differs from the one that `frozen` asks for. Goes
+    /// through all of them even if some fail.
     fn set_leaves(&mut self, frozen: impl Fn(JobId) -> bool) -> Result<(), BlockError> {
         let mut result = Ok(());
         for (job, leaf) in &mut self.leaves {
@@ -155,7 +155,7 @@ impl CgroupBlocker {
         result
     }
 
-    /// Removes what jobs left behind, where it is empty by now.
+    /// Removes retired leaves that are empty by now.
     fn sweep(&mut self) {
         let files = &*self.files;
         self.left_behind.retain(|group| cgroup::remove_tree(files, group).is_err());
@@ -195,7 +195,7 @@ impl Leaf {
             Some(handle) => files.write_open(handle, &path, value),
             None => files.write(&path, value),
         };
-        // A leaf that somebody else removed holds no process.
+        // A leaf that another program removed holds no process.
         cgroup::unless_gone(written)
             .map_err(|source| BlockError::new(freeze.describe(&self.path), source))?;
         self.frozen = freeze == Freeze::On;
@@ -260,7 +260,7 @@ impl Blocker for CgroupBlocker {
             self.set_parent(Freeze::On)?;
         }
         let flipped = self.set_leaves(frozen);
-        // While they are frozen, so that they fork no process with the values of before.
+        // While they are frozen, so that they fork no process with the old values.
         let raise = self.share.raise();
         for (_, leaf) in self.leaves.iter_mut().filter(|(job, _)| chosen.contains(job)) {
             Self::raise(&*self.files, &mut self.share, leaf, raise);
@@ -343,7 +343,7 @@ impl Blocker for CgroupBlocker {
 }
 
 impl Drop for CgroupBlocker {
-    /// Lets everything run. Groups that still hold processes stay in the guardian's care.
+    /// Lets every job run. Groups that still hold processes stay in the guardian's care.
     fn drop(&mut self) {
         let thawed = self.run_all();
         let removed = cgroup::remove_tree_patiently(&*self.files, &self.parent);

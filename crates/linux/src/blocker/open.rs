@@ -17,35 +17,35 @@ use crate::launch::{Launch, Newborn, launch, limits};
 use crate::owner::Owner;
 use crate::probe::Probe;
 
-/// How long a trial waits for the kernel to confirm that a process stopped. On a busy machine this
-/// takes a second at times.
+/// Longest wait of a trial for the kernel to confirm that a process stopped. On a busy machine this
+/// can take a second.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A blocker, ready for jobs.
 pub struct Opened {
     /// The blocker.
     pub blocker: Box<dyn Blocker>,
-    /// What the user should know: mechanisms that were passed over and why.
+    /// Messages for the user: mechanisms that were passed over, with the reasons.
     pub notices: Vec<String>,
 }
 
-/// No mechanism, or not the one that was asked for, can be used.
+/// No mechanism works here, or the requested one does not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no way to block jobs: {}", self.reasons.join("; "))]
 pub struct OpenError {
-    /// Why, one entry per mechanism that was tried.
+    /// Reasons, one per mechanism that was tried.
     pub reasons: Vec<String>,
-    /// What would enable the best one.
+    /// Remedy that would enable the best one.
     pub help: Option<String>,
 }
 
-/// Opens the blocker of `forced`, or of the first mechanism that works here, in the order cgroup v2,
-/// SIGSTOP, cgroup v1. `batch_name` shows in the names of groups, `guardian` says how to start the
-/// process that lets jobs run on if this one dies.
+/// Opens the blocker of `forced`, or of the first mechanism that works here, in the order cgroup
+/// v2, SIGSTOP, cgroup v1. `batch_name` is part of the groups' names; `guardian` is the command of
+/// the process that resumes the jobs if this one dies.
 ///
 /// # Errors
 ///
-/// Nothing that was tried works; the reasons name each.
+/// If no mechanism that was tried works; the reasons name each.
 pub fn open(
     forced: Option<Mechanism>,
     batch_name: &str,
@@ -79,7 +79,7 @@ pub fn open(
     Err(OpenError { reasons, help })
 }
 
-/// Tries a mechanism on a process of its own, and leaves nothing behind.
+/// Tries a mechanism on a trial process and leaves nothing behind.
 #[must_use]
 pub fn probe(mechanism: Mechanism) -> Probe {
     let tried = match mechanism {
@@ -110,7 +110,8 @@ impl Failure {
     }
 }
 
-/// Jobs stay in memweir's own groups, as the guardian does: SIGKILL ends a stopped process.
+/// Opens the SIGSTOP blocker. Jobs and guardian stay in memweir's own groups: SIGKILL ends a
+/// stopped process.
 fn open_sigstop(guardian: &guardian::Command) -> Result<Opened, Failure> {
     let guard = start_guardian(guardian, Vec::new()).map_err(Failure::new)?;
     Ok(Opened { blocker: Box::new(SigstopBlocker::new(guard)), notices: Vec::new() })
@@ -135,7 +136,7 @@ fn open_group(
     let mut notices = Vec::new();
     let first = first_that_works(version, |place| {
         let parent = place.join(&name);
-        // The guardian first: not even the trial's group outlives us.
+        // The guardian starts first: not even the trial's group may outlive this process.
         let guard = match version {
             Version::V2 => start_guardian(guardian, vec![names::home(place, &name)])?,
             Version::V1 => start_guardian_outside(guardian, &name, &mut notices)?,
@@ -165,8 +166,8 @@ fn open_group(
 }
 
 /// Starts the guardian of jobs that the v1 freezer blocks. They share the other groups of memweir
-/// and die of a kill of one only when they are thawed, so the guardian lives outside of those
-/// through which whole groups are killed: the unified ones and those of systemd.
+/// and die of a kill of one only when they are thawed, so the guardian lives outside of the
+/// hierarchies through which whole groups are killed: the unified one and that of systemd.
 fn start_guardian_outside(
     command: &guardian::Command,
     name: &str,
@@ -190,7 +191,7 @@ fn start_guardian_outside(
     })
 }
 
-/// No jobs file is as long as this.
+/// Id of the trial job. No jobs file is that long.
 const TRIAL: JobId = JobId(u32::MAX);
 
 fn probe_group(version: Version) -> Result<String, Failure> {
@@ -228,7 +229,7 @@ fn group_name(batch: &str) -> Result<String, Failure> {
 struct First<T> {
     value: T,
     place: PathBuf,
-    /// Why better places do not work.
+    /// Reasons why better places do not work.
     passed_over: Vec<String>,
 }
 
@@ -271,7 +272,7 @@ fn not_mounted(version: Version) -> Failure {
     }
 }
 
-/// Bears a process in a leaf of `parent`, freezes the parent until the process has stopped, thaws
+/// Spawns a process in a leaf of `parent`, freezes the parent until the process has stopped, thaws
 /// it and ends the process.
 fn try_group(
     files: &dyn Files,
@@ -311,7 +312,7 @@ fn try_sigstop() -> Result<(), Failure> {
     }
 }
 
-/// A process that waits at its gate for ever.
+/// Spawns a process that waits at its gate forever.
 fn trial_process(birthplace: &Birthplace) -> Result<Newborn, String> {
     let description = Launch::silent(PathBuf::from("/proc/self/exe"), vec!["trial".into()])
         .map_err(|error| format!("opening /dev/null: {error}"))?;

@@ -1,7 +1,6 @@
-//! Processes as `/proc` shows them: who belongs to a job, and the CPU time that it has used.
+//! Processes as `/proc` shows them: the members of a job, and the CPU time that it has used.
 //!
-//! For mechanisms without a group that the kernel keeps. What such a walk cannot see is said at
-//! [`Members`].
+//! For mechanisms without a control group. [`Members`] lists the limits of such a walk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,14 +9,14 @@ use std::io;
 use memweir_core::Nanos;
 use memweir_core::softpmu::gate::StatLine;
 
-/// One line of `/proc/<pid>/stat`, as far as it is needed.
+/// The needed fields of one line of `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) session: i32,
     pub(crate) state: u8,
-    /// In clock ticks since boot: tells processes apart that had the same pid.
+    /// In clock ticks since boot: tells apart processes that had the same pid.
     pub(crate) start: u64,
     /// CPU time of its own threads.
     own: Nanos,
@@ -26,12 +25,12 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Whether a signal has stopped it.
+    /// Returns true if a signal has stopped it.
     pub(crate) fn is_stopped(&self) -> bool {
         matches!(self.state, b'T' | b't')
     }
 
-    /// Whether it has ended.
+    /// Returns true if it has ended.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
@@ -41,7 +40,7 @@ impl Stat {
 /// that memweir supports.
 const NANOS_PER_TICK: u64 = 10_000_000;
 
-/// Reads a line of proc_pid_stat(5).
+/// Parses a line of proc_pid_stat(5).
 pub(crate) fn parse(text: &str) -> Option<Stat> {
     let (pid, _) = text.split_once(' ')?;
     let line = StatLine::of(text.as_bytes())?;
@@ -60,38 +59,38 @@ pub(crate) fn parse(text: &str) -> Option<Stat> {
     })
 }
 
-/// The state of one process.
+/// Reads the state of one process.
 pub(crate) fn stat(pid: i32) -> io::Result<Stat> {
     let bytes = fs::read(format!("/proc/{pid}/stat"))?;
     parse(&String::from_utf8_lossy(&bytes))
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat")))
 }
 
-/// When a process started, in clock ticks since boot.
+/// Returns the start time of a process, in clock ticks since boot.
 pub(crate) fn start_time(pid: i32) -> io::Result<u64> {
     stat(pid).map(|stat| stat.start)
 }
 
-/// The name of a process, for people.
+/// Returns the name of a process, for messages.
 pub(crate) fn name(pid: i32) -> io::Result<String> {
     let bytes = fs::read(format!("/proc/{pid}/comm"))?;
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-/// Every process that is visible now.
+/// Returns every process that is visible now.
 pub(crate) fn all() -> io::Result<Vec<Stat>> {
     let mut all = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // Processes end while we look.
+        // Processes may end during the walk.
         all.extend(stat(pid));
     }
     Ok(all)
 }
 
-/// CPU time of a process's threads, to the nanosecond.
+/// Returns the CPU time of a process's threads, with nanosecond resolution.
 fn cpu_clock(pid: i32) -> Option<Nanos> {
     let mut clock = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -110,8 +109,8 @@ pub(crate) struct Identity {
     pub(crate) start: u64,
 }
 
-/// Those of `all` that belong together: every process of a session in `sessions`, every process in
-/// `known`, and their descendants.
+/// Returns the processes of `all` that belong together: every process of a session in `sessions`,
+/// every process in `known`, and their descendants.
 pub(crate) fn related(
     all: &[Stat],
     sessions: &BTreeSet<i32>,
@@ -139,8 +138,8 @@ pub(crate) fn related(
 ///
 /// A process that leaves the session is found through its parent, and once seen it is remembered
 /// when its parent dies. One that leaves the session *and* loses its parent between two walks is
-/// missed: it is neither blocked nor accounted. CPU time of processes that nobody waited for and
-/// that ended between two walks is missed too.
+/// missed: it is neither blocked nor accounted. The CPU time of processes that ended between two
+/// walks without being waited for is missed too.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     known: BTreeMap<Identity, Member>,
@@ -156,12 +155,12 @@ struct Member {
 }
 
 impl Members {
-    /// Who was a member at the last walk.
+    /// Returns the members found by the last walk.
     pub(crate) fn identities(&self) -> BTreeSet<Identity> {
         self.known.keys().copied().collect()
     }
 
-    /// Takes in what a walk has found.
+    /// Updates the members from the processes that a walk has found.
     pub(crate) fn update(&mut self, found: &[Stat]) {
         self.update_with(found, cpu_clock);
     }
@@ -185,7 +184,7 @@ impl Members {
         self.known = now;
     }
 
-    /// CPU time of the job so far; never less than what was said before.
+    /// Returns the CPU time of the job so far; never less than the last value returned.
     pub(crate) fn cpu_time(&mut self) -> Nanos {
         let living: Nanos = self.known.values().map(|member| member.cpu_time).sum();
         self.reported = self.reported.max(self.carried + living);
@@ -262,7 +261,7 @@ mod tests {
         let waited = Stat { children: Nanos(30), ..process(10, 1, 10) };
         members.update_with(&[waited], clock);
         assert_eq!(members.cpu_time(), Nanos(140), "never goes back");
-        // 10 ended, waited for by somebody outside.
+        // 10 ended, and a process outside of the job waited for it.
         members.update_with(&[], clock);
         assert_eq!(members.cpu_time(), Nanos(140));
         members.update_with(&[process(12, 1, 10)], clock);

@@ -1,9 +1,10 @@
 //! The share of CPU time that a batch as a whole has beside programs outside of it.
 //!
-//! The kernel divides CPU time by the weights of what is runnable. A batch of which most jobs are
-//! blocked weighs less than one whose jobs all run, and loses CPU time to every other program. So
-//! the batch gets the weight that it would have with no job blocked: by the weight of its group
-//! where the cpu controller serves that group, else by the nice values of the jobs that run.
+//! The kernel divides CPU time by the weights of runnable tasks and groups. A batch of which most
+//! jobs are blocked weighs less than one whose jobs all run, and loses CPU time to every other
+//! program. So the batch gets the weight that it would have with no job blocked: by the weight of
+//! its group where the cpu controller serves that group, else by the nice values of the jobs that
+//! run.
 //!
 //! Neither is needed where the kernel weighs the batch's group against other groups: there its
 //! share depends on the group alone.
@@ -26,8 +27,9 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The change of nice values that makes the running jobs weigh as much as all of them: each
-    /// step changes a task's weight by a factor of 1.25 (`sched_prio_to_weight` in the kernel).
+    /// Returns the change of nice values that makes the running jobs weigh as much as all of them:
+    /// each step changes a task's weight by a factor of 1.25 (`sched_prio_to_weight` in the
+    /// kernel).
     fn raise(self) -> i32 {
         const WEIGHT_PER_STEP: f64 = 1.25;
         if self.running == 0 || self.running >= self.total {
@@ -55,7 +57,7 @@ pub(super) struct Share {
     way: Way,
     /// The group below which the cpu controller was enabled for this batch.
     enabled: Option<PathBuf>,
-    /// Nice value of jobs that are as they were born.
+    /// Nice value of jobs without a change.
     base: i32,
     /// The change of the nice values of jobs that run.
     raise: i32,
@@ -66,7 +68,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// By nice values.
+    /// Keeps the share by nice values.
     pub(super) fn by_nice() -> Self {
         Self {
             way: Way::Nice,
@@ -79,7 +81,7 @@ impl Share {
         }
     }
 
-    /// For the jobs below `group`, a v2 group. `own` is memweir's.
+    /// Chooses the means for the jobs below `group`, a v2 group. `own` is memweir's own group.
     pub(super) fn of_group(
         files: &dyn Files,
         guard: &mut dyn Guard,
@@ -123,14 +125,14 @@ impl Share {
                     true => guard.watch(Message::Raise(raise)),
                     false => Ok(()),
                 };
-                // A change that the guardian cannot take back is none to make.
+                // A change that the guardian could not undo must not be made.
                 self.raise = if told.is_ok() { raise } else { 0 };
             }
             Way::Nothing => {}
         }
     }
 
-    /// The change of nice values that the processes of a running job need.
+    /// Returns the change of nice values that the processes of a running job need.
     pub(super) fn raise(&self) -> i32 {
         self.raise
     }
@@ -143,7 +145,7 @@ impl Share {
         all
     }
 
-    /// Gives up, with a notice, what the kernel does not allow.
+    /// Gives up keeping the share, with a notice, if the kernel does not allow it.
     fn judge(&mut self, result: io::Result<()>) {
         let Err(error) = result else { return };
         // The kernel limits how often a user changes the nice value of a session.
@@ -161,7 +163,7 @@ impl Share {
         self.notice.take()
     }
 
-    /// Puts the controller back, after the batch's group is gone.
+    /// Disables the controller again, after the batch's group is gone.
     pub(super) fn close(&mut self, files: &dyn Files) {
         if let Some(place) = self.enabled.take() {
             cgroup::disable_cpu(files, &place);

@@ -2,9 +2,9 @@
 //!
 //! Its limits, none of which a frozen group has:
 //! - the threads of a stopped process run on until each has noticed, for milliseconds;
-//! - whoever waits for a child with WUNTRACED, as shells do, sees the stop;
-//! - a SIGCONT from elsewhere resumes a blocked job, and a job that the user stopped himself is
-//!   resumed with the others;
+//! - a parent that waits for a child with WUNTRACED, as shells do, sees the stop;
+//! - a SIGCONT from elsewhere resumes a blocked job, and a job that the user stopped is resumed
+//!   with the others;
 //! - processes that leave the job's session *and* lose their parent between two walks through
 //!   `/proc` are missed (see [`Members`]), and so is some of their CPU time.
 
@@ -21,9 +21,10 @@ use super::{Birthplace, BlockError, Blocker, Demand, Mechanism};
 use crate::cgroup::KernelFiles;
 use crate::guardian::{Guard, Message};
 
-/// How old a walk may be that CPU times are read along: one walk serves all jobs of a quantum.
+/// Greatest age of a walk that CPU times are read from: one walk serves all jobs of a quantum.
 const FRESH: Duration = Duration::from_millis(10);
-/// Walks through `/proc` in one stop or kill: each finds what was forked during the one before.
+/// Walks through `/proc` in one stop or kill: each finds the processes forked during the one
+/// before.
 const MAX_WALKS: u32 = 16;
 
 /// A blocker over signals.
@@ -43,7 +44,7 @@ struct Job {
     leader: Option<Identity>,
     blocked: bool,
     members: Members,
-    /// By how much their nice values are changed.
+    /// Current change of their nice values.
     raise: i32,
     /// Members outside of the session that the guardian knows of.
     strays: BTreeSet<Identity>,
@@ -62,17 +63,18 @@ impl Job {
         found.into_iter().filter(|stat| !stat.is_over()).collect()
     }
 
-    /// The members of the last walk as they are now, those that have ended left out.
+    /// Returns the members of the last walk as they are now, without those that have ended.
     fn known(&self) -> impl Iterator<Item = Stat> {
         self.members
             .identities()
             .into_iter()
-            // A signal must not go to whoever got the number since.
+            // The pid may have been reused since; a signal must not go to the new process.
             .filter_map(|known| processes::stat(known.pid).ok().filter(|s| s.start == known.start))
             .filter(|stat| !stat.is_over())
     }
 
-    /// Members of `living` that the guardian must be told of: it finds the others by itself.
+    /// Returns the members of `living` that the guardian must be told of; it finds the others by
+    /// itself.
     fn new_strays(&mut self, living: &[Stat]) -> Vec<Identity> {
         let session = self.leader.map(|leader| leader.pid);
         let strays = living.iter().filter(|stat| Some(stat.session) != session);
@@ -110,7 +112,7 @@ impl SigstopBlocker {
         self.jobs.get_mut(&job).ok_or_else(|| BlockError::unknown(job))
     }
 
-    /// As for groups: without a guardian nothing is blocked.
+    /// Checks the guardian. Without one nothing is blocked, as for groups.
     fn guarded(&mut self) -> bool {
         if self.unguarded {
             return false;
@@ -130,8 +132,8 @@ impl SigstopBlocker {
         ));
     }
 
-    /// Stops every member of the jobs that `choose` names: first those known, without the time that
-    /// a walk takes, then whom walks find, until one finds nobody new.
+    /// Stops every member of the jobs that `choose` selects: first the known ones, which needs no
+    /// walk, then those that walks find, until a walk finds no new one.
     fn stop(&mut self, choose: impl Fn(JobId) -> bool) -> Result<(), BlockError> {
         let mut result = Ok(());
         let mut sent = BTreeSet::new();
@@ -167,7 +169,7 @@ impl SigstopBlocker {
         result
     }
 
-    /// Changes the nice values of the jobs that `choose` names, where they differ.
+    /// Changes the nice values of the jobs that `choose` selects, where they differ.
     fn raise_jobs(&mut self, choose: impl Fn(JobId) -> bool, raise: i32) {
         let differ = |(id, job): &(&JobId, &mut Job)| choose(**id) && job.raise != raise;
         for (_, job) in self.jobs.iter_mut().filter(differ) {
@@ -186,7 +188,7 @@ impl SigstopBlocker {
         Ok(all)
     }
 
-    /// A walk that is fresh enough to account along.
+    /// Returns a walk that is recent enough for accounting.
     fn recent_walk(&mut self) -> Result<Arc<[Stat]>, BlockError> {
         match &self.last_walk {
             Some((at, all)) if at.elapsed() <= FRESH => Ok(Arc::clone(all)),
@@ -194,16 +196,16 @@ impl SigstopBlocker {
         }
     }
 
-    /// Resumes every member of the jobs that `choose` names. The last walk of the stop knows them:
-    /// stopped processes have no children.
+    /// Resumes every member of the jobs that `choose` selects. The last walk of the stop knows
+    /// them: stopped processes fork no children.
     fn resume(&mut self, choose: impl Fn(JobId) -> bool) -> Result<(), BlockError> {
         let mut resumed = Vec::new();
         for (_, job) in self.jobs.iter_mut().filter(|(id, job)| job.blocked && choose(**id)) {
             job.blocked = false;
-            // Also those not seen stopped: their stop may still be on the way.
+            // Also those not seen stopped: their stop may still be pending.
             resumed.extend(job.known());
         }
-        // All at once: whoever runs already competes with the rest of this.
+        // All at once: a process that already runs competes with the rest of this.
         let mut result = Ok(());
         for stat in resumed {
             result = result.and(send(&stat, libc::SIGCONT));
@@ -274,12 +276,12 @@ impl Blocker for SigstopBlocker {
         self.resume(|_| true)
     }
 
-    /// The clocks of the job's processes and what they waited for; children's times have the
-    /// kernel's resolution of 10 ms.
     fn set_demand(&mut self, demand: Demand) {
         self.share.set(&KernelFiles, &mut *self.guard, demand);
     }
 
+    /// Sums the clocks of the job's processes and the times of children that they waited for; the
+    /// latter have the kernel's resolution of 10 ms.
     fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
         // A blocked job's time is that of the walk which stopped it.
         if !self.job(job)?.blocked {

@@ -10,7 +10,7 @@ const TASK: u32 = 100;
 /// The highest `cpu.weight`.
 const HIGHEST: u32 = 10_000;
 
-/// Gives a group the weight of as many tasks.
+/// Gives a group the weight of `tasks` tasks.
 pub(crate) fn weigh(files: &dyn Files, group: &Path, tasks: u32) -> io::Result<()> {
     let weight = tasks.saturating_mul(TASK).clamp(TASK, HIGHEST);
     files.write(&group.join("cpu.weight"), &weight.to_string())

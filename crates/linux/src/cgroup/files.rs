@@ -12,7 +12,7 @@ pub(crate) trait Files: Send + Sync {
     fn create(&self, group: &Path) -> io::Result<()>;
     /// Removes a group that has neither processes nor groups below it.
     fn remove(&self, group: &Path) -> io::Result<()>;
-    /// The groups directly below a group.
+    /// Returns the groups directly below a group.
     fn children(&self, group: &Path) -> io::Result<Vec<PathBuf>>;
     /// Reads a file whole.
     fn read(&self, file: &Path) -> io::Result<String>;
@@ -22,7 +22,7 @@ pub(crate) trait Files: Send + Sync {
     fn open(&self, file: &Path) -> io::Result<File>;
     /// Writes a value to `handle`, which [`Files::open`] gave for `file`.
     fn write_open(&self, handle: &File, file: &Path, value: &str) -> io::Result<()>;
-    /// Opens a group as a birthplace.
+    /// Opens a group in which a process will be spawned.
     fn birthplace(&self, group: &Path) -> io::Result<OwnedFd>;
     /// Sends a signal to a process.
     fn signal(&self, pid: i32, signal: i32) -> io::Result<()>;

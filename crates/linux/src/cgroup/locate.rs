@@ -1,4 +1,4 @@
-//! Where the hierarchies are mounted and where in them this process is.
+//! Mount points of the hierarchies, and the place of this process in them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,7 +23,7 @@ impl HierarchyKind {
     /// Every kind.
     pub(crate) const ALL: [Self; 3] = [Self::Unified, Self::Freezer, Self::Systemd];
 
-    /// The interface of its groups.
+    /// Returns the interface of its groups.
     pub(crate) fn version(self) -> Version {
         match self {
             Self::Unified => Version::V2,
@@ -31,7 +31,7 @@ impl HierarchyKind {
         }
     }
 
-    /// Its entry among the controllers in /proc/self/cgroup and in a mount's options.
+    /// Returns its entry among the controllers in /proc/self/cgroup and in a mount's options.
     fn controller(self) -> Option<&'static [u8]> {
         match self {
             Self::Unified => None,
@@ -42,7 +42,7 @@ impl HierarchyKind {
 }
 
 impl From<Version> for HierarchyKind {
-    /// The hierarchy in which this version freezes.
+    /// Returns the hierarchy in which this version freezes.
     fn from(version: Version) -> Self {
         match version {
             Version::V2 => Self::Unified,
@@ -61,8 +61,8 @@ pub(crate) struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// The groups below which memweir may place its own, best first: our own group, whose limits
-    /// then hold for jobs and whose kill ends them, then those above it, nearest first.
+    /// Returns the groups below which memweir may place its own, best first: our own group, whose
+    /// limits then hold for jobs and whose kill ends them, then those above it, nearest first.
     pub(crate) fn candidates(&self) -> Vec<PathBuf> {
         let nearest = self.own.as_ref().unwrap_or(&self.top);
         let up_to_top = nearest.ancestors().take_while(|path| path.starts_with(&self.top));

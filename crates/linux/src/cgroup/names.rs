@@ -8,7 +8,8 @@ use crate::owner::Owner;
 /// Longest part of a group's name that comes from the batch's name.
 const MAX_BATCH_NAME: usize = 64;
 
-/// A name for a new group of `owner`'s, different from all that this process has given before.
+/// Returns a name for a new group of `owner`'s, different from all that this process has given
+/// before.
 pub(crate) fn new_group(owner: &Owner, batch: &str) -> String {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -23,7 +24,7 @@ pub(crate) fn new_group(owner: &Owner, batch: &str) -> String {
 /// Ends the name of a guardian's group, which begins with that of the jobs' group.
 const HOME: &str = ".guardian";
 
-/// The group of the guardian of the jobs in `group`, in `directory`.
+/// Returns the group of the guardian of the jobs in `group`, in `directory`.
 pub(crate) fn home(directory: &Path, group: &str) -> PathBuf {
     directory.join(format!("{group}{HOME}"))
 }
@@ -33,14 +34,14 @@ pub(crate) fn is_home(group: &Path) -> bool {
     group.to_string_lossy().ends_with(HOME)
 }
 
-/// The owner that a group's name tells; `None` for groups that memweir has not made.
+/// Returns the owner that a group's name contains; `None` for groups that memweir has not made.
 pub(crate) fn owner_of(name: &str) -> Option<Owner> {
     let (owner, rest) = Owner::of_name(name)?;
     let (serial, _batch) = rest.split_once('-')?;
     serial.parse::<u32>().ok().map(|_| owner)
 }
 
-/// The owner of the group in this directory.
+/// Returns the owner of the group in this directory.
 pub(crate) fn owner_of_group(group: &Path) -> Option<Owner> {
     group.file_name()?.to_str().and_then(owner_of)
 }

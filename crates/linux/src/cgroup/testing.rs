@@ -82,13 +82,13 @@ impl FakeTree {
         self.log.lock().unwrap().vanished.insert(pid);
     }
 
-    /// Every path, relative to the root, to which `value` was written.
+    /// Returns every path, relative to the root, to which `value` was written.
     pub(crate) fn writes_of(&self, value: &str) -> Vec<String> {
         let log = self.log.lock().unwrap();
         log.writes.iter().filter(|(_, v)| v == value).map(|(path, _)| path.clone()).collect()
     }
 
-    /// Every write so far: path relative to the root, and value.
+    /// Returns every write so far: path relative to the root, and value.
     pub(crate) fn writes(&self) -> Vec<(String, String)> {
         self.log.lock().unwrap().writes.clone()
     }

@@ -1,4 +1,4 @@
-//! What the coordinator asks of the host: waiting and waking, and what threads do there.
+//! The coordinator's access to the host: waiting, waking, and the state of threads.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use memweir_core::softpmu::gate::HostState;
 
-/// How sleeping threads are recognized.
+/// The way to recognize sleeping threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sleepers {
-    /// By what they wait for in the kernel.
+    /// By the place in the kernel where they wait.
     ByPlace,
-    /// By their own word, which comes a little early: the kernel does not tell places.
+    /// By their own report, which comes a little early: the kernel does not show places.
     ByWord,
 }
 
 impl Sleepers {
-    /// What works here, tried on a thread of our own.
+    /// Returns the way that works here, tried on a thread of this process.
     pub(super) fn find() -> Self {
         let (send, receive) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            // SAFETY: a plain question.
+            // SAFETY: gettid touches no memory.
             let _ = send.send(unsafe { libc::gettid() } as u32);
             let _ = ended.recv();
         });
@@ -36,7 +36,7 @@ impl Sleepers {
         if told { Self::ByPlace } else { Self::ByWord }
     }
 
-    /// What the thread `tid` of the process `pid` does.
+    /// Returns the state of the thread `tid` of the process `pid`.
     pub(super) fn state(self, pid: u32, tid: u32) -> HostState {
         let mut buffer = [0; 512];
         let read = |file: &str, buffer: &mut [u8]| {
@@ -52,7 +52,7 @@ impl Sleepers {
         state.if_asleep(&buffer[..length])
     }
 
-    /// Whether no thread of a process runs or wants to.
+    /// Returns true if no thread of a process runs or is runnable.
     pub(super) fn is_quiet(self, pid: u32) -> bool {
         let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
         let numbers =
@@ -62,10 +62,10 @@ impl Sleepers {
     }
 }
 
-/// Milliseconds that a thread is given to fall asleep.
+/// Milliseconds within which a thread falls asleep.
 const TRIES: u32 = 200;
 
-/// Waits while the word is `expected`. Whether the time is over.
+/// Waits while the word is `expected`. Returns true if the time ran out.
 pub(super) fn wait(word: &AtomicU32, expected: u32, at_most: Duration) -> bool {
     let time = libc::timespec {
         tv_sec: at_most.as_secs() as libc::time_t,
@@ -79,7 +79,7 @@ pub(super) fn wait(word: &AtomicU32, expected: u32, at_most: Duration) -> bool {
 }
 
 pub(super) fn wake(word: &AtomicU32) {
-    // SAFETY: wakes whoever waits on a live word.
+    // SAFETY: wakes a waiter on a live word.
     unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, 1) };
 }
 
@@ -102,7 +102,7 @@ mod tests {
         child.wait().expect("a process of ours");
         assert_eq!(host_state(pid, pid), HostState::Gone);
         let own = std::process::id();
-        // SAFETY: a plain question.
+        // SAFETY: gettid touches no memory.
         let tid = unsafe { libc::gettid() } as u32;
         assert_eq!(host_state(own, tid), HostState::Busy);
     }

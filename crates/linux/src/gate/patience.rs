@@ -1,6 +1,6 @@
-//! Noticing that threads keep the coordinator waiting though nobody computes. A turn takes a few
-//! milliseconds of the host, so that an emulation which waits for seconds again and again is stuck,
-//! and its user should know for whom.
+//! Detects that threads keep the coordinator waiting although none computes. A turn takes a few
+//! milliseconds of host time, so an emulation that waits for seconds again and again is stuck, and
+//! its user should know for which thread.
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use memweir_core::softpmu::gate::{ThreadRecord, ThreadState};
 
-/// A wait in which nobody computes counts from here on.
+/// Shortest wait that counts; no thread computes during it.
 const LONG: Duration = Duration::from_millis(500);
 
-/// Milliseconds of such waits, all together, that are told of.
+/// Total of such waits after which the stall is reported, in milliseconds.
 const LIMIT: u64 = 10_000;
 
 /// A thread for which an emulation waits in vain.
@@ -26,14 +26,14 @@ pub struct Stall {
     pub tid: u32,
     /// Number of the system call that it is in, or was in last.
     pub call: u32,
-    /// How it stands.
+    /// Its state.
     pub state: ThreadState,
 }
 
-/// Who is told of a stall.
+/// Callback for a stall.
 pub type Listener = Box<dyn Fn(&Stall) + Send + Sync>;
 
-/// Tells once of a thread for which it was waited too long.
+/// Reports, once, a thread for which the coordinator has waited too long.
 #[derive(Default)]
 pub(super) struct Patience {
     /// Milliseconds in long waits.
@@ -43,7 +43,8 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// It is waited for this thread, which does not compute, since a time that this moves on.
+    /// Counts the wait for this thread, which does not compute, once it is long; then sets `since`
+    /// to now.
     pub(super) fn wait_for(&self, record: &ThreadRecord, since: &mut Instant) {
         let waited = since.elapsed();
         if waited < LONG {

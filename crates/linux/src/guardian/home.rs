@@ -1,5 +1,5 @@
-//! The groups that hold a guardian and nothing else, so that what kills the processes of memweir's
-//! own group one by one, or that group alone, leaves the guardian alive.
+//! The groups that hold a guardian and nothing else, so that a kill of the processes of memweir's
+//! own group one by one, or of that group alone, leaves the guardian alive.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What memweir tells its guardian: records that end with a NUL byte, which no path contains.
+//! Messages from memweir to its guardian: records that end with a NUL byte, which no path contains.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +8,7 @@ use crate::blocker::processes::Identity;
 use crate::cgroup::Version;
 use crate::owner::Owner;
 
-/// One thing to know.
+/// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// The process whose death is to be noticed, should a copy of its pipe outlive it.
@@ -51,7 +51,7 @@ impl Message {
         }
     }
 
-    /// Reads one record without its NUL byte; `None` for what memweir never says.
+    /// Decodes one record without its NUL byte; `None` for a record that memweir never sends.
     fn decode(record: &[u8]) -> Option<Self> {
         let (tag, rest) = match record.iter().position(|b| *b == b' ') {
             Some(space) => (&record[..space], &record[space + 1..]),
@@ -78,8 +78,8 @@ impl Message {
         })
     }
 
-    /// Takes the complete records out of `buffer`. What follows the last NUL byte stays: the rest of
-    /// it is still to come, or its writer has died in the middle of it.
+    /// Takes the complete records out of `buffer`. Bytes after the last NUL byte stay: the rest of
+    /// their record is still to come, or its writer has died in the middle of it.
     pub(super) fn take_from(buffer: &mut Vec<u8>) -> Vec<Self> {
         let Some(last) = buffer.iter().rposition(|b| *b == 0) else { return Vec::new() };
         let complete: Vec<u8> = buffer.drain(..=last).collect();
@@ -87,7 +87,7 @@ impl Message {
     }
 }
 
-/// The claim and its ledger.
+/// Decodes the claim and its ledger.
 fn setting(rest: &[u8]) -> Option<Message> {
     let space = rest.iter().position(|byte| *byte == b' ')?;
     let owner = Owner::parse(std::str::from_utf8(&rest[..space]).ok()?)?;
@@ -98,7 +98,7 @@ fn absolute(path: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(path))).filter(|path| path.is_absolute())
 }
 
-/// A process id; 0 and negative ones would address groups of processes.
+/// Parses a process id; 0 and negative ones would address groups of processes.
 fn positive(text: &str) -> Option<i32> {
     text.parse().ok().filter(|pid| *pid > 0)
 }

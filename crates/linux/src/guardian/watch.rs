@@ -21,19 +21,19 @@ use crate::shared_setting;
 /// Shortest and longest time between two looks at what is left.
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// Rounds of SIGCONT, 10 ms apart: a job that somebody else keeps stopping is his.
+/// Rounds of SIGCONT, 10 ms apart: a job that another process keeps stopping is left to it.
 const CONTINUE_ROUNDS: u32 = 50;
 
-/// The body of the guardian process, which the program given to [`super::start`] calls: standard
-/// input is the pipe from memweir, standard output says that it watches.
+/// Runs the guardian process. The program given to [`super::start`] calls it: standard input is the
+/// pipe from memweir, and standard output reports that it watches.
 ///
-/// Returns when everything that it was told of is over, or at once after a goodbye.
+/// Returns when everything in its care is over, or at once after a goodbye.
 ///
 /// # Errors
 ///
-/// Failures of the pipe before it watches. From then on it does what can be done.
+/// Failures of the pipe before it watches. It does not return later ones, and does what it can.
 pub fn main() -> io::Result<()> {
-    // What a user or a shutdown of the session sends to memweir must not take the guardian along.
+    // A signal that a user or a session's shutdown sends to memweir must not end the guardian too.
     for ignored in [
         Signal::SIGINT,
         Signal::SIGTERM,
@@ -56,7 +56,7 @@ pub fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Tells memweir that its messages are read from now on, and lets go of its pipe.
+/// Tells memweir that its messages are read from now on, and releases the pipe to it.
 fn say_ready() -> io::Result<()> {
     let mut out = io::stdout();
     out.write_all(READY)?;
@@ -66,14 +66,14 @@ fn say_ready() -> io::Result<()> {
     Ok(())
 }
 
-/// How memweir ended.
+/// The end of memweir.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Goodbye,
     Death,
 }
 
-/// What the guardian cares for.
+/// Everything in the guardian's care.
 #[derive(Debug, Default)]
 struct Charge {
     owner: Option<OwnedFd>,
@@ -89,7 +89,7 @@ struct Charge {
 }
 
 impl Charge {
-    /// Takes messages in until memweir's end.
+    /// Receives messages until memweir's end.
     fn watch(&mut self, pipe: std::os::fd::BorrowedFd<'_>) -> End {
         let mut buffer = Vec::new();
         loop {
@@ -100,7 +100,8 @@ impl Charge {
                 }
             }
             if !open || !self.wait(pipe) {
-                // What was said before the death may have come between reading and noticing.
+                // The last messages before the death may have arrived between reading and noticing
+                // it.
                 read_available(pipe, &mut buffer);
                 let said_goodbye =
                     Message::take_from(&mut buffer).into_iter().any(|message| self.hear(message));
@@ -109,17 +110,17 @@ impl Charge {
         }
     }
 
-    /// Sleeps until there is something to read. False once the owner is dead.
+    /// Sleeps until there is something to read. Returns false once the owner is dead.
     fn wait(&self, pipe: std::os::fd::BorrowedFd<'_>) -> bool {
         let owner = self.owner.as_ref().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN));
         let mut fds: Vec<PollFd<'_>> =
             [PollFd::new(pipe, PollFlags::POLLIN)].into_iter().chain(owner).collect();
-        // Interrupted: look again.
+        // If interrupted, the caller looks again.
         let _ = poll(&mut fds, PollTimeout::NONE);
         !fds.get(1).is_some_and(|owner| owner.any().unwrap_or(false))
     }
 
-    /// Takes one message in; true for a goodbye.
+    /// Takes one message in; returns true for a goodbye.
     fn hear(&mut self, message: Message) -> bool {
         match message {
             Message::Owner(pid) => self.owner = open_parent(pid),
@@ -174,14 +175,14 @@ impl Charge {
         }
     }
 
-    /// The processes of the sessions, and the strays.
+    /// Returns the processes of the sessions, and the strays.
     fn session_members(&self) -> Vec<processes::Stat> {
         if self.sessions.is_empty() && self.strays.is_empty() {
             return Vec::new();
         }
         let all = processes::all().unwrap_or_default();
-        // A process of another start time has been given the number since; a missing one is a
-        // leader that ended before its session.
+        // A process with another start time has got the number since; a missing one is a leader
+        // that ended before its session.
         let taken = |leader: &Identity| {
             all.iter().any(|stat| stat.pid == leader.pid && stat.start != leader.start)
         };
@@ -190,7 +191,7 @@ impl Charge {
         processes::related(&all, &sessions, &self.strays)
     }
 
-    /// Gives jobs back the nice values with which they were born.
+    /// Restores the nice values with which the jobs started.
     fn lower_jobs(&self, files: &dyn Files) {
         if self.raises.is_empty() {
             return;
@@ -199,11 +200,11 @@ impl Charge {
         for (_, group) in &self.groups {
             pids.extend(cgroup::pids(files, group).unwrap_or_default());
         }
-        // Jobs are born with memweir's nice value, as this process is.
+        // Jobs start with memweir's nice value, as this process does.
         let _ = nice::change(&pids, nice::own(), &self.raises, 0);
     }
 
-    /// Gives groups that memweir has weighed the weight of the jobs that are left.
+    /// Gives groups that memweir has weighed the weight of the remaining jobs.
     fn weigh_groups(&self, files: &dyn Files) {
         for (version, group) in &self.groups {
             if *version == Version::V2 && cgroup::is_weighed(files, group) {
@@ -231,7 +232,7 @@ impl Charge {
     }
 }
 
-/// Reads what is there. False at the end of the pipe.
+/// Reads everything that is available. Returns false at the end of the pipe, or on an error.
 fn read_available(pipe: std::os::fd::BorrowedFd<'_>, buffer: &mut Vec<u8>) -> bool {
     let mut chunk = [0; 4096];
     loop {
@@ -245,8 +246,8 @@ fn read_available(pipe: std::os::fd::BorrowedFd<'_>, buffer: &mut Vec<u8>) -> bo
     }
 }
 
-/// A pidfd of our parent; `None` if it is dead already (then the pipe says so), or where the kernel
-/// has none.
+/// Opens a pidfd of the parent; `None` if it is dead already (then the pipe says so), or where the
+/// kernel has no pidfds.
 fn open_parent(pid: i32) -> Option<OwnedFd> {
     // SAFETY: pidfd_open takes no pointers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -283,7 +284,7 @@ mod tests {
     #[test]
     fn the_death_of_the_owner_is_seen_though_its_pipe_stays_open() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        // SAFETY: pidfd_open takes no pointers; the result is checked by from_raw_fd's assertion.
+        // SAFETY: pidfd_open takes no pointers; the assertion below checks the result.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
         assert!(fd >= 0);
         // SAFETY: just made for us.

@@ -1,7 +1,7 @@
-//! What happens between the birth of a process and its exec.
+//! The steps of a process between its birth and its exec.
 //!
 //! The child is a copy of a program with several threads of which only one lives on: a lock that
-//! another thread held stays locked for ever. So everything that the child needs is laid out in
+//! another thread held stays locked forever. So everything that the child needs is laid out in
 //! [`Prepared`] beforehand, and [`Prepared::live`] does nothing but system calls.
 
 use std::ffi::CStr;
@@ -11,14 +11,14 @@ use std::ptr;
 
 use super::prepare::{Move, Prepared};
 
-/// What the parent writes to open the gate.
+/// Byte that the parent writes to open the gate.
 pub(super) const GO: u8 = b'g';
 
-/// Where the child keeps its end of the gate and of the reports while it closes all others.
+/// Descriptors of the child's ends of the gate and of the reports while it closes all others.
 const GATE: RawFd = 3;
 const REPORTS: RawFd = 4;
 
-/// The steps of a child that can fail, and the one that says that all went well.
+/// The steps of a child that can fail, and the one that reports success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(super) enum Step {
@@ -65,7 +65,7 @@ impl Report {
 }
 
 impl Prepared {
-    /// The child's life up to exec. Only async-signal-safe calls: no allocation, no lock, no
+    /// Runs the child up to exec. Makes only async-signal-safe calls: no allocation, no lock, no
     /// panic; nothing is dropped because it never returns.
     pub(super) fn live(
         &self,
@@ -188,7 +188,7 @@ unsafe fn enter_group(directory: RawFd) -> libc::c_int {
 ///
 /// # Safety
 ///
-/// For a child before exec: nobody may use those descriptors any more.
+/// For a child before exec: nothing may use those descriptors any more.
 unsafe fn close_from(first: RawFd) {
     // SAFETY: closing descriptors touches no memory.
     unsafe {

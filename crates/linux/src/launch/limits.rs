@@ -17,8 +17,8 @@ pub(crate) fn raise_open_files() -> u64 {
     current().rlim_cur.max(before.rlim_cur)
 }
 
-/// The limit to give to jobs, if ours was changed: programs that use select(2) or that loop over all
-/// descriptors suffer from a high one.
+/// Returns the limit to give to jobs, if ours was changed: programs that use select(2) or that loop
+/// over all descriptors suffer from a high one.
 pub(super) fn of_jobs() -> Option<libc::rlimit> {
     BEFORE.get().copied()
 }

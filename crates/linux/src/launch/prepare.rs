@@ -17,7 +17,7 @@ const ABOVE: RawFd = 10;
 /// From linux/sched.h; libc's constant does not fit its type.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// How the child comes into its group when the kernel does not bear it there.
+/// The child's own step into its group, where the kernel does not create it there.
 #[derive(Debug)]
 pub(super) enum Move {
     /// It is there already, or needs no group.
@@ -26,7 +26,7 @@ pub(super) enum Move {
     Into(OwnedFd),
 }
 
-/// Everything that a child needs, as system calls take it.
+/// Everything that a child needs, in the form that system calls take.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) program: CString,
@@ -37,7 +37,7 @@ pub(super) struct Prepared {
     pub(super) stdio: [OwnedFd; 3],
     /// The CPU mask as `sched_setaffinity` takes it; empty for all CPUs.
     pub(super) cpus: Vec<u64>,
-    /// The v2 group to be born in.
+    /// The v2 group to create the child in.
     group: Option<OwnedFd>,
     /// The v1 group to move to.
     freezer: Option<OwnedFd>,
@@ -102,7 +102,7 @@ impl Prepared {
         })
     }
 
-    /// Makes the process. Returns it with the parent's ends of its gate and of its reports.
+    /// Creates the process. Returns it with the parent's ends of its gate and of its reports.
     pub(super) fn bear(mut self) -> Result<(Process, File, File), LaunchError> {
         let name = self.program.to_string_lossy().into_owned();
         let failed = |error| LaunchError::new(format!("making a process for {name}"), error);
@@ -143,19 +143,19 @@ impl Prepared {
     }
 }
 
-/// A copy of `fd` above the numbers that the child rearranges, closed by exec.
+/// Returns a copy of `fd` above the numbers that the child rearranges, closed by exec.
 fn out_of_the_way(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let copy = nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_DUPFD_CLOEXEC(ABOVE))?;
     // SAFETY: fcntl has just made this descriptor, and nobody else knows its number.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// Pointers to the strings and a null pointer, as execve takes them.
+/// Returns pointers to the strings and a null pointer, as execve takes them.
 fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
     strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// The mask with the bits of `cpus` set; empty for no CPUs.
+/// Returns the mask with the bits of `cpus` set; empty for no CPUs.
 fn cpu_mask(cpus: &[usize]) -> Vec<u64> {
     let Some(highest) = cpus.iter().max() else { return Vec::new() };
     let mut mask = vec![0u64; highest / 64 + 1];

@@ -89,7 +89,7 @@ impl PrivateDirectories {
         })
     }
 
-    /// The covered directories.
+    /// Returns the covered directories.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         self.layers.iter().map(|layer| layer.directory.as_path())
     }
@@ -221,8 +221,8 @@ impl PrivateView {
         Ok(Self { layers: private.directories().map(open).collect::<io::Result<_>>()? })
     }
 
-    /// The name under which this process reaches `path` as the program sees it; none if `path`
-    /// lies in no private directory.
+    /// Returns the name under which this process reaches `path` as the program sees it; `None` if
+    /// `path` lies in no private directory.
     #[must_use]
     pub fn inside(&self, path: &Path) -> Option<PathBuf> {
         self.layers.iter().find_map(|(directory, file)| {
@@ -240,8 +240,8 @@ impl PrivateView {
     }
 }
 
-/// Paths of the mounts below `directory`, relative to it, outermost first and without those that
-/// lie in another.
+/// Returns the paths of the mounts below `directory`, relative to it, outermost first and without
+/// those that lie in another.
 fn submounts(mountinfo: &[u8], directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let point = |line: &[u8]| {
         let field = line.split(|byte| *byte == b' ').nth(4)?;
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(exit.ending, Ending::Code(0));
         assert_eq!(fs::read_dir(path).unwrap().count(), 2);
         assert_eq!(fs::read_to_string(path.join("kept")).unwrap(), "old");
-        // What the process saw can still be looked at.
+        // The view outlives the process and still shows its changes.
         let seen = |name: &str| fs::read_to_string(view.inside(&path.join(name)).unwrap());
         assert_eq!(seen("made").unwrap(), "new\n");
         assert_eq!(seen("d/kept").unwrap(), "longer\n");

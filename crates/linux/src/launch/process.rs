@@ -13,7 +13,7 @@ pub struct Process {
     exit: Option<Exit>,
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It called exit with this code, 0 to 255.
@@ -22,10 +22,10 @@ pub enum Ending {
     Signal(i32),
 }
 
-/// The end of a process and what it cost.
+/// The end of a process and its resource usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// How it ended.
+    /// The exit code or the signal.
     pub ending: Ending,
     /// CPU time of the process and of the children that it has waited for, user and system.
     pub cpu_time: Nanos,
@@ -34,7 +34,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// The code as a shell reports it: 128 plus the signal for a process ended by one.
+    /// Returns the code as a shell reports it: 128 plus the signal for a process ended by one.
     #[must_use]
     pub fn code(&self) -> i32 {
         match self.ending {
@@ -43,7 +43,7 @@ impl Exit {
         }
     }
 
-    /// Whether it ended by its own will with code zero.
+    /// Returns true if it called exit with code zero.
     #[must_use]
     pub fn success(&self) -> bool {
         self.ending == Ending::Code(0)
@@ -55,17 +55,17 @@ impl Process {
         Self { pid, pidfd, exit: None }
     }
 
-    /// Its process id, which is also its session's.
+    /// Returns its process id, which is also its session's.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// How it ended, or `None` while it runs. Reaps it the first time and remembers.
+    /// Returns its end, or `None` while it runs. Reaps it the first time and remembers the result.
     ///
     /// # Errors
     ///
-    /// ECHILD if somebody else has reaped it.
+    /// ECHILD if it has been reaped elsewhere.
     pub fn try_wait(&mut self) -> io::Result<Option<Exit>> {
         self.reap(libc::WNOHANG)
     }
@@ -74,7 +74,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// ECHILD if somebody else has reaped it.
+    /// ECHILD if it has been reaped elsewhere.
     pub fn wait(&mut self) -> io::Result<Exit> {
         loop {
             if let Some(exit) = self.reap(0)? {

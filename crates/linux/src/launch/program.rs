@@ -1,4 +1,4 @@
-//! Finding a job's program, and saying in a person's words why it cannot be executed.
+//! Finding a job's program, and explaining to users why it cannot be executed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 pub struct ProgramError {
     /// Why.
     pub reason: String,
-    /// What to write or do instead, where that is known.
+    /// The remedy, where one is known.
     pub help: Option<String>,
 }
 
@@ -32,8 +32,8 @@ impl ProgramError {
     }
 }
 
-/// The file that `name` stands for, as an absolute path: itself if it contains a slash (relative
-/// to memweir's directory), else the first executable of that name in the directories of
+/// Returns the file that `name` stands for, as an absolute path: itself if it contains a slash
+/// (relative to memweir's directory), else the first executable of that name in the directories of
 /// `path_env` (the value of `PATH`).
 ///
 /// # Errors
@@ -65,7 +65,7 @@ pub fn resolve_program(name: &OsStr, path_env: &OsStr) -> Result<PathBuf, Progra
     Err(refused.unwrap_or_else(|| not_on_path(name, path_env)))
 }
 
-/// Whether `path` is a file that this user may execute.
+/// Checks that `path` is a file that this user may execute.
 fn check(path: &Path) -> Result<(), ProgramError> {
     let shown = path.display();
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
@@ -115,7 +115,7 @@ fn near_in_directory(error: ProgramError, path: &Path) -> ProgramError {
     }
 }
 
-/// Names of the programs in a directory; none if it cannot be read.
+/// Returns the names of the programs in a directory; none if it cannot be read.
 fn executables(directory: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     entries
@@ -125,7 +125,7 @@ fn executables(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// What a person can do after execve of `program` has failed with `errno`.
+/// Explains why execve of `program` has failed with `errno`, with the remedy where one is known.
 pub(super) fn explain_exec_failure(program: &Path, errno: i32) -> Option<String> {
     let shown = program.display();
     match errno {
@@ -164,7 +164,7 @@ fn unknown_format(program: &Path) -> String {
     }
 }
 
-/// The interpreter that a script or a dynamic binary names.
+/// Returns the interpreter that a script or a dynamic binary names.
 fn interpreter(program: &Path) -> Option<OsString> {
     let head = head(program);
     if let Some(line) = head.strip_prefix(b"#!") {
@@ -184,7 +184,7 @@ fn interpreter(program: &Path) -> Option<OsString> {
     Some(OsStr::from_bytes(name.split(|b| *b == 0).next()?).to_owned())
 }
 
-/// The first page of a file, where scripts and binaries alike name their interpreter.
+/// Returns the first page of a file, where scripts and binaries alike name their interpreter.
 fn head(path: &Path) -> Vec<u8> {
     let mut head = Vec::new();
     if let Ok(file) = File::open(path) {

@@ -10,7 +10,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use super::Process;
 
-/// SIGINT, SIGTERM and SIGHUP, which end nothing while this lives but are waited for.
+/// SIGINT, SIGTERM and SIGHUP, blocked while this lives so that they can be waited for.
 #[derive(Debug)]
 pub struct Signals {
     source: SignalFd,
@@ -30,7 +30,8 @@ impl Signals {
         Ok(Self { source, before })
     }
 
-    /// Returns at a signal, at the end of the process, or after `limit`.
+    /// Waits for a signal, for the end of the process, or for `limit`. Returns the signal, if one
+    /// came.
     ///
     /// # Errors
     /// If the kernel cannot wait for the descriptors.

@@ -106,7 +106,7 @@ fn a_newborn_whose_gate_closes_exits_by_itself() {
     let (job, output) = shell("echo ran");
     let mut newborn = launch(&job, &Birthplace::Session).unwrap();
     let mut process = newborn.process.take().unwrap();
-    // What the death of memweir does, with newborn siblings that were born later alive.
+    // Drops the newborn, as memweir's death does, while a sibling that was born later is alive.
     let sibling = launch(&job, &Birthplace::Session).unwrap();
     drop(newborn);
     assert_eq!(process.wait().unwrap().ending, Ending::Code(0));

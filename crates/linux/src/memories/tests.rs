@@ -62,7 +62,8 @@ impl Files for FakeSysfs {
 
 const GIB: u64 = 1 << 30;
 
-/// A server with CXL memory as node 2, persistent memory that is none, and a node to plug memory in.
+/// A server with CXL memory as node 2, persistent memory that is no node, and an empty node for
+/// hot-plugged memory.
 const SERVER: &[(&str, &str)] = &[
     ("devices/system/node/has_cpu", "0-1\n"),
     ("devices/system/node/node0/cpulist", "0-31\n"),

@@ -1,4 +1,4 @@
-//! Which CPU this is, as `/proc/cpuinfo` tells it: what event files are matched against.
+//! The CPU of this machine, as `/proc/cpuinfo` describes it, to be matched against event files.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub struct CpuModel {
     pub stepping: u32,
 }
 
-/// Why no model could be told.
+/// Why the model is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuModelError {
     /// `/proc/cpuinfo` could not be read.
@@ -34,7 +34,7 @@ pub enum CpuModelError {
 }
 
 impl CpuModel {
-    /// The CPU of this machine.
+    /// Reads the CPU of this machine.
     pub fn of_this_machine() -> Result<Self, CpuModelError> {
         let text = std::fs::read_to_string("/proc/cpuinfo")
             .map_err(|error| CpuModelError::Unreadable(error.to_string()))?;
@@ -97,13 +97,13 @@ impl fmt::Display for CpuModel {
     }
 }
 
-/// The value of a line `name : value`, if the line is of that name.
+/// Returns the value of a line `name : value`, if the line is of that name.
 fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (key, value) = line.split_once(':')?;
     (key.trim_end() == name).then(|| value.trim())
 }
 
-/// A number as `/proc/cpuinfo` writes them: decimal on x86, `0x` on ARM.
+/// Parses a number as `/proc/cpuinfo` writes them: decimal on x86, `0x` on ARM.
 fn parse_number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(hex) => u32::from_str_radix(hex, 16).ok(),

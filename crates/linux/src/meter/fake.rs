@@ -1,4 +1,4 @@
-//! A meter that counts what a test tells it to, and fails when told to.
+//! A meter with scripted counts and failures, for tests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,16 +9,16 @@ use memweir_core::{Counts, JobId, Nanos};
 use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
 use crate::launch::Launch;
 
-/// What a job's counter does.
+/// Behavior of a job's counter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Script {
-    /// In each second of the job's CPU time, these counts.
+    /// Counts these in each second of the job's CPU time.
     Rate(Counts),
     /// The n-th reading adds the n-th counts; readings after the last add nothing.
     Steps(Vec<Counts>),
 }
 
-/// Which calls for a job fail.
+/// Calls for a job that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// Attaching.
@@ -29,7 +29,7 @@ pub enum Failure {
     ReadsFrom(usize),
 }
 
-/// What was called, in order.
+/// One call of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// The command was changed before birth.
@@ -47,13 +47,13 @@ pub enum Call {
 pub struct CallLog(Arc<Mutex<Vec<Call>>>);
 
 impl CallLog {
-    /// Everything called so far.
+    /// Returns every call so far.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The jobs that were attached and not detached.
+    /// Returns the jobs that were attached and not detached.
     #[must_use]
     pub fn attached(&self) -> Vec<JobId> {
         let mut jobs = Vec::new();
@@ -83,7 +83,7 @@ pub struct FakeMeter {
     log: CallLog,
 }
 
-/// How far the script of an attached job has come.
+/// Progress in the script of an attached job.
 #[derive(Clone, Debug, Default)]
 struct Progress {
     reads: usize,
@@ -91,7 +91,7 @@ struct Progress {
 }
 
 impl FakeMeter {
-    /// A meter that sees instructions and writes and samples nothing.
+    /// Makes a meter that counts instructions and writes and takes no samples.
     #[must_use]
     pub fn new() -> Self {
         let capabilities =
@@ -99,7 +99,7 @@ impl FakeMeter {
         Self { capabilities, ..Self::default() }
     }
 
-    /// Fixes what is counted for `job`.
+    /// Sets the counts of `job`.
     #[must_use]
     pub fn script(mut self, job: JobId, script: Script) -> Self {
         self.scripts.insert(job, script);
@@ -113,21 +113,21 @@ impl FakeMeter {
         self
     }
 
-    /// Replaces what the meter says of itself.
+    /// Replaces the capabilities of the meter.
     #[must_use]
     pub fn capable_of(mut self, capabilities: Capabilities) -> Self {
         self.capabilities = capabilities;
         self
     }
 
-    /// Gives the meter something to tell the user.
+    /// Adds a message for the user.
     #[must_use]
     pub fn notice(mut self, text: impl Into<String>) -> Self {
         self.notices.push(text.into());
         self
     }
 
-    /// The log of calls.
+    /// Returns the log of calls.
     #[must_use]
     pub fn log(&self) -> CallLog {
         self.log.clone()

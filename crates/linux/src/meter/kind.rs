@@ -22,7 +22,7 @@ impl MeterKind {
     /// Every meter.
     pub const ALL: [Self; 4] = [Self::Perf, Self::Resctrl, Self::Declared, Self::Software];
 
-    /// The name on the command line, in files and in reports.
+    /// Returns the name on the command line, in files and in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl FromStr for MeterKind {
     }
 }
 
-/// What a user asks for: a meter by name, or the first that serves every job.
+/// A user's choice: a meter by name, or the first that serves every job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MeterChoice {
     /// The first of `perf`, `resctrl` and `declared` that serves every job.
@@ -63,7 +63,7 @@ pub enum MeterChoice {
 }
 
 impl MeterChoice {
-    /// Whether this choice lets `kind` be tried.
+    /// Returns true if this choice lets `kind` be tried.
     #[must_use]
     pub fn allows(self, kind: MeterKind) -> bool {
         match self {
@@ -101,7 +101,7 @@ impl FromStr for MeterChoice {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown meter `{given}`: {help}")]
 pub struct UnknownMeter {
-    /// What was written.
+    /// The name as given.
     pub given: String,
     /// The nearest valid choice, and all of them.
     pub help: String,

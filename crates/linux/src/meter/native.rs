@@ -14,14 +14,14 @@ use super::resctrl::ResctrlMeter;
 use super::{Meter, MeterChoice, MeterKind};
 use crate::probe::Probe;
 
-/// What meters need to know besides the choice.
+/// Options of meters besides the choice.
 #[derive(Clone, Debug, Default)]
 pub struct NativeOptions {
     /// An event file in the place of the shipped ones.
     pub event_file: Option<PathBuf>,
-    /// Whether instruction pointers are wanted.
+    /// Sampling of instruction pointers.
     pub sample_ips: SampleIps,
-    /// The media that counts shall tell apart, where a meter can.
+    /// The media to count apart, where a meter can.
     pub media: Media,
 }
 
@@ -38,16 +38,16 @@ pub struct Native {
 pub struct OpenedMeter {
     /// The meter.
     pub meter: Box<dyn Meter>,
-    /// What it counts by what, as one sentence for people.
+    /// The counted quantities and their sources, as one sentence for people.
     pub description: String,
 }
 
 /// A meter that does not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassedOver {
-    /// Which.
+    /// The meter.
     pub kind: MeterKind,
-    /// Why, and what would help.
+    /// The reason, and the remedy.
     pub probe: Probe,
 }
 

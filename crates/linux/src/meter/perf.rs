@@ -12,8 +12,8 @@
 //! reading a group needs, is refused by kernels before 4.13 besides.) The price is one read per
 //! event and quantum, about a microsecond.
 //!
-//! Which events those are is data: [`events`]. With [`SampleIps::Yes`] the meter also tells where
-//! in a job's code its instructions were, which phase prediction needs (`sampling.rs`).
+//! The events are data: [`events`]. With [`SampleIps::Yes`] the meter also samples where in a job's
+//! code its instructions were, which phase prediction needs (`sampling.rs`).
 
 mod counters;
 pub mod events;
@@ -49,7 +49,7 @@ pub enum PerfOpenError {
     /// The user's event file was refused.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// This machine does not offer it; the probe says why and what would help.
+    /// This machine does not offer it; the probe has the reason and the remedy.
     #[error("{}", .0.reason)]
     Unavailable(Probe),
 }
@@ -71,14 +71,14 @@ pub struct PerfMeter {
     jobs: BTreeMap<JobId, JobCounters>,
     sampling: Option<Sampling>,
     notices: Vec<String>,
-    /// What was told already: the same trouble in 500 jobs is told once.
+    /// Messages given already: the same trouble in 500 jobs is reported once.
     told: BTreeSet<String>,
 }
 
 impl PerfMeter {
     /// Chooses the events of this machine from `event_file`, or from the shipped files, and tries
-    /// each of them; events that tell `media` apart go before others. Where sampling is asked for and refused, the meter opens without it and a
-    /// caveat says so.
+    /// each of them; sources that name a medium other than `media` are skipped. If sampling is
+    /// asked for and refused, the meter opens without it and a caveat says so.
     pub fn open(
         event_file: Option<&Path>,
         media: &Media,
@@ -117,20 +117,20 @@ impl PerfMeter {
         })
     }
 
-    /// The name of the CPU in the event file, for reports.
+    /// Returns the name of the CPU in the event file, for reports.
     #[must_use]
     pub fn cpu_name(&self) -> &str {
         &self.cpu_name
     }
 
-    /// The events in use with what they count, for reports.
+    /// Returns the events in use with the quantities that they count, for reports.
     pub fn events(&self) -> impl Iterator<Item = (Quantity, &EventSpec)> {
         self.sources
             .iter()
             .flat_map(|source| source.events.iter().map(move |event| (source.counts, event)))
     }
 
-    /// What is counted by which events, as one sentence for people.
+    /// Describes the quantities and the events that count them, as one sentence for people.
     #[must_use]
     pub fn describe(&self) -> String {
         let names = |quantity| {
@@ -161,7 +161,7 @@ impl PerfMeter {
         samples
     }
 
-    /// Puts `text` among the notices, with the first job that it is true of.
+    /// Adds `text` to the messages, with the first job that it applies to.
     fn tell(&mut self, job: JobId, text: String) {
         if !self.told.contains(&text) {
             self.notices.push(format!("job {job}: {text}"));
@@ -170,7 +170,7 @@ impl PerfMeter {
     }
 }
 
-/// Starts sampling if possible and says what the samples are.
+/// Starts sampling if possible, and adds the caveats of the samples.
 fn open_sampling(caveats: &mut Vec<String>) -> Option<Sampling> {
     match Sampling::open() {
         Ok(sampling) => {
@@ -190,12 +190,12 @@ fn open_sampling(caveats: &mut Vec<String>) -> Option<Sampling> {
     }
 }
 
-/// The entry for this machine, or why there is none.
+/// Returns the entry for this machine, or the reason why there is none.
 fn entry_for_this_cpu<'a>(
     files: &'a [EventFile],
     privileges: &Privileges,
 ) -> Result<&'a CpuEvents, PerfOpenError> {
-    // An entry for any machine needs no CPU model, which some architectures do not tell.
+    // An entry for any machine needs no CPU model, which some architectures do not report.
     let any = files.iter().flat_map(|file| &file.cpus).find(|e| e.matches == events::CpuMatch::Any);
     if let Some(entry) = any {
         return Ok(entry);
@@ -208,7 +208,7 @@ fn entry_for_this_cpu<'a>(
         .ok_or_else(|| PerfOpenError::Unavailable(probe::no_entry(&cpu, files, privileges)))
 }
 
-/// The best source of each quantity whose events all open here. Reads are indispensable.
+/// Chooses the first source of each quantity whose events all open here. Reads are indispensable.
 fn choose_sources(
     entry: &CpuEvents,
     media: &Media,

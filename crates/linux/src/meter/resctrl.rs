@@ -37,7 +37,7 @@ pub struct ResctrlMeter<F: Files = KernelFiles> {
     owner: Owner,
     jobs: BTreeMap<JobId, Group>,
     notices: Vec<String>,
-    /// What was told already: the same gap in 500 jobs is told once.
+    /// Messages given already: the same gap in 500 jobs is reported once.
     told: Vec<&'static str>,
 }
 
@@ -56,21 +56,21 @@ struct Domain {
 }
 
 impl ResctrlMeter {
-    /// Uses the mounted resctrl, after removing the groups of runs that are dead. The error says
-    /// what is missing and what would help.
+    /// Uses the mounted resctrl, after removing the groups of runs that are dead. The error has the
+    /// reason and the remedy.
     pub fn open() -> Result<Self, Probe> {
         Self::open_with(KernelFiles, Path::new("/proc"), std::process::id() as i32)
     }
 }
 
 impl<F: Files> ResctrlMeter<F> {
-    /// What is counted and where, as one sentence for people.
+    /// Describes the counter and its place, as one sentence for people.
     #[must_use]
     pub fn describe(&self) -> String {
         self.offer.describe()
     }
 
-    /// [`ResctrlMeter::open`] on other files, for the process `pid` of `proc`.
+    /// Does the work of [`ResctrlMeter::open`] on other files, for the process `pid` of `proc`.
     fn open_with(files: F, proc: &Path, pid: i32) -> Result<Self, Probe> {
         let offer = find_offer(&files, proc)?;
         let owner = Owner::of_process(&ProcFiles { files: &files, root: proc }, pid)
@@ -108,7 +108,7 @@ impl<F: Files> ResctrlMeter<F> {
         }
     }
 
-    /// The counters of a group, one for each L3 domain of the machine.
+    /// Returns the counters of a group, one for each L3 domain of the machine.
     fn domains(&self, directory: &Path) -> io::Result<Vec<Domain>> {
         let data = directory.join("mon_data");
         let mut domains = Vec::new();
@@ -124,14 +124,14 @@ impl<F: Files> ResctrlMeter<F> {
     }
 
     fn enter(&self, directory: &Path, pid: i32) -> io::Result<Vec<Domain>> {
-        // The counters are read first, so that nothing the job does is in their start value.
+        // The counters are read first, so that their start value includes nothing of the job.
         let domains = self.domains(directory)?;
         self.files.write(&directory.join("tasks"), &pid.to_string())?;
         Ok(domains)
     }
 }
 
-/// Reads every domain of a group; returns the sum of bytes and what deserves a word to the user.
+/// Reads every domain of a group; returns the sum of bytes and the messages for the user.
 fn read_domains(
     files: &impl Files,
     domains: &mut [Domain],
@@ -215,7 +215,7 @@ impl<F: Files> Meter for ResctrlMeter<F> {
 }
 
 impl<F: Files> ResctrlMeter<F> {
-    /// Removes a group. What cannot be removed now is removed at the next start.
+    /// Removes a group. A group that cannot be removed now is removed at the next start.
     fn remove(&mut self, directory: &Path) {
         if let Err(error) = self.files.remove_dir(directory) {
             self.notices.push(format!("{} stays behind: {error}", directory.display()));

@@ -21,7 +21,7 @@ pub struct SoftwareMeter {
     caches: CacheHierarchy,
     last_level: LastLevel,
     placements: HashMap<JobId, Placement>,
-    /// Where jobs get their turns, if they run in virtual time.
+    /// The gate that gives jobs their turns, if they run in virtual time.
     gate: Option<Arc<Gate>>,
     jobs: HashMap<JobId, Metered>,
 }
@@ -37,8 +37,8 @@ fn os_error(what: &str, source: std::io::Error) -> MeterError {
 }
 
 impl SoftwareMeter {
-    /// A meter that simulates `caches`. Fails where the emulator or the plugin is missing or the
-    /// caches cannot be modeled.
+    /// Makes a meter that simulates `caches`. Fails where the emulator or the plugin is missing or
+    /// the caches cannot be modeled.
     pub fn new(caches: CacheHierarchy, paths: &QemuPaths) -> Result<Self, MeterError> {
         caches.validate().map_err(|e| MeterError::Unsupported(e.to_string()))?;
         let qemu = Qemu::find(paths).map_err(|e| MeterError::Unsupported(e.to_string()))?;
@@ -54,20 +54,20 @@ impl SoftwareMeter {
         })
     }
 
-    /// Says where the pages of jobs lie that are about to start. Those of other jobs lie in local
-    /// DRAM.
+    /// Sets the placement of the pages of jobs that are about to start. The pages of other jobs lie
+    /// in local DRAM.
     #[must_use]
     pub fn with_placements(self, placements: HashMap<JobId, Placement>) -> Self {
         Self { placements, ..self }
     }
 
-    /// The same for jobs that run in virtual time, when this gate gives them the turn.
+    /// Makes jobs run in virtual time, in turns that this gate gives.
     #[must_use]
     pub fn behind(self, gate: Arc<Gate>) -> Self {
         Self { gate: Some(gate), ..self }
     }
 
-    /// What the processes of a job that had this slot have counted so far; nothing for a job that
+    /// Returns the counts so far of the processes of a job that had this slot; zero for a job that
     /// is not metered.
     #[must_use]
     pub fn totals_of(&self, job: JobId, slot: usize) -> Totals {
@@ -112,7 +112,7 @@ impl Meter for SoftwareMeter {
         Ok(())
     }
 
-    /// Nothing to do: the plugin starts counting with the program's first instruction.
+    /// Does nothing more: the plugin starts counting with the program's first instruction.
     fn attach(&mut self, job: JobId, _pid: i32) -> Result<(), MeterError> {
         self.metered(job).map(|_| ())
     }
@@ -126,7 +126,7 @@ impl Meter for SoftwareMeter {
         Ok(Reading { counts, instruction_pointers, forecast: None })
     }
 
-    /// Programs that ran uncounted, and why.
+    /// Returns messages about programs that ran uncounted, with the reasons.
     fn notices(&self, job: JobId) -> Vec<String> {
         self.jobs.get(&job).map(|metered| metered.counters.notices()).unwrap_or_default()
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What kernels without namespaces say of them.
+/// Stands for the missing link of kernels without namespaces.
 const WITHOUT: &str = "nothing";
 
 /// Processes with their start times, and the namespace that they are seen from.

@@ -1,4 +1,4 @@
-//! Whether the loader will load the preload library into a program, by its file.
+//! Checks, by a program's file, that the loader will load the preload library into it.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,14 +13,14 @@ use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, ReadCache};
 
-/// Interpreters of interpreters that the kernel follows.
+/// Depth of script interpreters that the kernel follows.
 const SCRIPT_DEPTH: usize = 5;
 
 /// Refuses programs that the loader would start without the library: static ones, those that
 /// change user, those for other machines, and scripts with such an interpreter.
 ///
 /// # Errors
-/// Says why, and what to do instead.
+/// The reason, and the remedy.
 pub fn check_program(program: &OsStr) -> Result<(), Refusal> {
     let mut at = locate(program)?;
     for _ in 0..SCRIPT_DEPTH {
@@ -65,7 +65,7 @@ pub fn check_program(program: &OsStr) -> Result<(), Refusal> {
     ))
 }
 
-/// Returns true if the ELF file names a loader, which loads what is to be preloaded.
+/// Returns true if the ELF file names a loader, which loads preloaded libraries.
 pub(crate) fn is_dynamic(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let data = &ReadCache::new(file);
@@ -74,7 +74,7 @@ pub(crate) fn is_dynamic(path: &Path) -> bool {
     segments.iter().any(|segment| matches!(segment.interpreter(LittleEndian, data), Ok(Some(_))))
 }
 
-/// The file that `execvp` would start.
+/// Returns the file that `execvp` would start.
 fn locate(program: &OsStr) -> Result<PathBuf, Refusal> {
     if program.as_bytes().contains(&b'/') {
         return Ok(PathBuf::from(program));

@@ -1,4 +1,4 @@
-//! Whether a program can run in the emulator, by its file.
+//! Checks, by its file, that a program can run in the emulator.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +13,7 @@ use object::{LittleEndian, ReadCache};
 
 use super::QemuError;
 
-/// Interpreters of interpreters that the kernel follows.
+/// Depth of script interpreters that the kernel follows.
 const SCRIPT_DEPTH: usize = 5;
 
 /// A program for the emulator: the file itself, or the interpreter of a script.
@@ -26,9 +26,9 @@ pub struct Program {
 }
 
 impl Program {
-    /// Inspects the program `path`, which is to be started with `argv`. Refused are programs for
-    /// other machines, 32-bit ones, those that need AVX-512 by their ISA property (programs that
-    /// ask the CPU do not), those that would change user, and scripts with such an interpreter.
+    /// Inspects the program `path`, which is to be started with `argv`. Refuses programs for other
+    /// machines, 32-bit ones, those that need AVX-512 by their ISA property (programs that ask the
+    /// CPU do not), those that would change user, and scripts with such an interpreter.
     pub fn inspect(path: &Path, argv: &[Vec<u8>]) -> Result<Self, QemuError> {
         let refuse = |reason: String| {
             Err(QemuError::Refused { program: path.display().to_string(), reason })
@@ -78,7 +78,7 @@ fn head(path: &Path) -> Result<Vec<u8>, String> {
     Ok(head)
 }
 
-/// Whether an x86-64 file asks for nothing that the emulator lacks.
+/// Checks that an x86-64 file asks for nothing that the emulator lacks.
 fn fits(path: &Path) -> Result<(), String> {
     let file = File::open(path).map_err(|e| e.to_string())?;
     let data = &ReadCache::new(file);

@@ -1,4 +1,4 @@
-//! From raw chunks to a recording: costs, and the memory counts of what was not simulated.
+//! From raw chunks to a recording: costs, and the memory counts of chunks that were not simulated.
 
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ impl Rates {
         self.traffic.iter().flatten().sum()
     }
 
-    /// What comes of so many instructions.
+    /// Returns the counts of so many instructions.
     fn counts(&self, instructions: u64) -> Counts {
         let lines = |rate: f64| Lines((rate * instructions as f64).round() as u64);
         let traffic = self
@@ -67,7 +67,8 @@ impl Course {
         self.raw.len()
     }
 
-    /// Whether all that a chunk did to memory was counted.
+    /// Returns true if the chunk was simulated: all are without sampling, else those of which more
+    /// than half of the instructions were.
     fn is_simulated(&self, chunk: &RawChunk) -> bool {
         self.sampling == Sampling::All || chunk.simulated * 2 > chunk.instructions()
     }
@@ -151,7 +152,7 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    /// The mean rates of the chunks of `sample` that execute about the same code.
+    /// Returns the mean rates of the chunks of `sample` that execute about the same code.
     fn like(&self, index: usize, sample: &[usize]) -> Rates {
         let here = sample.partition_point(|other| *other < index);
         let near = &sample[here.saturating_sub(NEIGHBORS)..(here + NEIGHBORS).min(sample.len())];
@@ -162,9 +163,9 @@ impl<'a> Estimator<'a> {
         rates_of_all(alike.map(|(other, _)| &self.course.raw[*other]))
     }
 
-    /// Half the width of the 95 % confidence interval of the extrapolated traffic, in lines and
-    /// relative to the traffic of `chunks`. Each burst is estimated from the others as if it had
-    /// not been simulated; the differences are those of an extrapolation, phases included.
+    /// Returns half the width of the 95 % confidence interval of the extrapolated traffic, in lines
+    /// and relative to the traffic of `chunks`. Each burst is estimated from the others as if it
+    /// had not been simulated; the differences are those of an extrapolation, phases included.
     fn error(&self, chunks: &[Chunk]) -> Option<SamplingError> {
         if self.course.sampling == Sampling::All {
             return None;
@@ -188,7 +189,7 @@ impl<'a> Estimator<'a> {
         Some(SamplingError { lines: half, share: if lines > 0.0 { half / lines } else { 0.0 } })
     }
 
-    /// Lines per instruction by which a burst differs from its estimate.
+    /// Returns the lines per instruction by which a burst differs from its estimate.
     fn error_of(&self, burst: &Range<usize>) -> f64 {
         let others: Vec<usize> =
             self.sample.iter().copied().filter(|chunk| !burst.contains(chunk)).collect();
@@ -203,8 +204,8 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// Two-sided 95 % quantile of Student's t distribution; beyond four degrees of freedom the first
-/// terms of its expansion (Abramowitz and Stegun, 26.7.5), low by 1 % at most.
+/// Returns the two-sided 95 % quantile of Student's t distribution; beyond four degrees of freedom
+/// the first terms of its expansion (Abramowitz and Stegun, 26.7.5), low by 1 % at most.
 fn student(degrees: usize) -> f64 {
     match degrees {
         0 | 1 => 12.706,
@@ -241,7 +242,7 @@ fn shares_of(chunk: &RawChunk) -> [f32; REGIONS] {
     chunk.regions.map(|instructions| instructions as f32 / all)
 }
 
-/// Manhattan distance of two chunks' shares (iabw section 4.2), 0 to 2.
+/// Returns the Manhattan distance of two chunks' shares (iabw section 4.2), 0 to 2.
 fn distance(a: &[f32; REGIONS], b: &[f32; REGIONS]) -> f32 {
     // Sixteen sums, so that the compiler computes several at once.
     let mut sums = [0.0; 16];

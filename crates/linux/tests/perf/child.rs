@@ -1,4 +1,5 @@
-//! The programs that the tests count: this test binary again, told by an environment variable.
+//! The programs that the tests count: this test binary again, with its task in an environment
+//! variable.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use memweir_linux::Meter;
 use memweir_linux::meter::perf::{PerfMeter, SampleIps};
 use nix::time::ClockId;
 
-/// Says what the child does.
+/// Variable that names the child's task.
 const TASK: &str = "MEMWEIR_TEST_CHILD";
 
 /// Runs the task that the environment names; does nothing in an ordinary test run.

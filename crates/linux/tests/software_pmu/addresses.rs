@@ -21,7 +21,7 @@ fn recorded(job: Job, mut each: impl FnMut(usize)) -> (Recording, Vec<LineBatch>
     (recording, batches)
 }
 
-/// Reads and writes in `batches`, and what the counters say.
+/// Returns the reads and writes in `batches`, and those of the counters.
 fn counts(recording: &Recording, batches: &[LineBatch]) -> [(u64, u64); 2] {
     let writes = |write| {
         let accesses = batches.iter().flat_map(|batch| &batch.accesses);
@@ -103,7 +103,7 @@ fn a_program_waits_for_a_slow_recorder_and_loses_nothing() {
         return;
     }
     let stream = compile(STREAM, &[]);
-    // More than the ring holds, while nobody takes anything for a second.
+    // More than the ring holds, while the recorder takes nothing for a second.
     let job = Job::new(&stream.path, &["64", "1", "w"]);
     let (recording, batches) = recorded(job, |taken| {
         if taken == 100 {

@@ -20,7 +20,7 @@ pub(crate) fn caches() -> CacheHierarchy {
     }
 }
 
-/// Whether the emulator is here; says so where it is not.
+/// Returns true, and says so, if the emulator is missing.
 pub(crate) fn emulator_is_missing() -> bool {
     match Qemu::find(&QemuPaths::default()) {
         Ok(_) => false,

@@ -11,7 +11,7 @@ mod turns;
 use common::*;
 use memweir_linux::record::{Origin, RecordError, RecordOptions, record};
 
-/// What start-up, the loader and the stack move at most, in lines: 1 MiB.
+/// Most lines that start-up, the loader and the stack move: 1 MiB.
 const START_UP: u64 = 16_384;
 
 #[test]
@@ -49,7 +49,7 @@ fn a_write_stream_of_a_static_program_writes_back_what_it_reads() {
     let done = Job::new(&stream.path, &["16", "4", "w"]).run();
     done.succeeded();
     let lines = 4 * (16 << 20) / 64;
-    // What the caches hold at the end has not been written back: 2 MiB and 256 KiB.
+    // Lines that the caches hold at the end have not been written back: 2 MiB and 256 KiB.
     let cached = (2304 << 10) / 64;
     assert!((lines..lines + START_UP).contains(&done.reads()), "{}", done.reads());
     assert!((lines - cached - 64..lines + START_UP).contains(&done.writes()), "{}", done.writes());

@@ -103,7 +103,8 @@ int main(int argc, char **argv) {
     let mut two = start(&mut meter, JobId(1), Job::new(&program.path, &["2000"]).launch);
     assert!(one.wait().unwrap().success() && two.wait().unwrap().success());
     let together = read(&mut meter, JobId(0)).0.reads.0 + read(&mut meter, JobId(1)).0.reads.0;
-    // How often depends on how the two are scheduled; once per change of turns at the least.
+    // The number of refills depends on how the two are scheduled; there is at least one per change
+    // of turns.
     assert!(together > 4 * alone, "{together} together, {alone} alone");
 }
 

@@ -10,7 +10,7 @@ use crate::common::*;
 /// Lines of the two megabytes' last level.
 const LLC_LINES: u64 = 2 << 14;
 
-/// Lines that a program reads and writes besides what it is told to.
+/// Lines that a program reads and writes besides those of its task.
 const OTHER: u64 = 6_000;
 
 fn placed(text: &str) -> RecordOptions {
@@ -44,7 +44,7 @@ fn a_share_of_a_streams_pages_is_that_share_of_its_lines() {
     assert!((0.73..0.77).contains(&share), "{share}");
     let written = (pram.writes + dram.writes).0;
     let expected = 2 << 20;
-    // What is in the caches at the end is not written back.
+    // Lines in the caches at the end are not written back.
     assert!((expected - LLC_LINES - OTHER..expected + OTHER).contains(&written), "{written}");
 }
 

@@ -19,7 +19,7 @@ fn millions(done: &Done) -> f64 {
     done.instructions() as f64 / 1e6
 }
 
-/// `expected` million instructions and at most `extra` more for start-up.
+/// Checks for `expected` million instructions and at most `extra` more for start-up.
 fn counted(done: &Done, expected: f64, extra: f64) {
     done.succeeded();
     let found = millions(done);
@@ -68,7 +68,8 @@ fn every_instruction_of_four_threads_is_counted_once() {
     counted(&Job::new(&program.path, &[]).run(), 48.0, 1.0);
 }
 
-/// The emulator then translates for threads before there are any, and nothing anew for them.
+/// The emulator then translates for threads before there are any, and retranslates nothing for
+/// them.
 #[test]
 fn every_instruction_of_four_threads_is_counted_once_beside_a_shared_mapping() {
     if emulator_is_missing() {

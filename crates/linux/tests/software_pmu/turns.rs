@@ -28,7 +28,7 @@ struct Core {
     _meter: SoftwareMeter,
     child: Child,
     now: Nanos,
-    /// Who had the turn, what progress it had made by then, and how it stood afterwards.
+    /// The thread that had the turn, its progress by then, and its state afterwards.
     trace: Vec<(u64, u64, Standing)>,
 }
 
@@ -54,7 +54,7 @@ impl Core {
         self.trace.push((thread.birth, used, standing));
     }
 
-    /// Gives turns until nothing is left of the job. Its exit code.
+    /// Gives turns until no thread of the job is left. Returns its exit code.
     fn run(&mut self) -> Option<i32> {
         loop {
             let mut ran = false;
@@ -87,7 +87,7 @@ impl Core {
     }
 }
 
-/// What came of a job.
+/// Result of a job.
 struct Ran {
     code: Option<i32>,
     output: String,
@@ -102,7 +102,7 @@ fn run(job: Job) -> Ran {
     Ran { code, output: text(output), trace: std::mem::take(&mut core.trace), now: core.now }
 }
 
-/// Runs what `job` makes twice, and demands that nothing differs.
+/// Runs a job that `job` makes twice, and checks that nothing differs.
 fn run_twice(job: impl Fn() -> Job) -> Ran {
     let (first, second) = (run(job()), run(job()));
     assert_eq!(first.output, second.output);
@@ -201,7 +201,7 @@ fn threads_take_turns_and_do_twice_the_same() {
     assert!(!output.is_empty());
 }
 
-/// The emulator translates nothing anew for the threads of such a process, whose blocks were made
+/// The emulator retranslates nothing for the threads of such a process, whose blocks were made
 /// while it had one thread.
 #[test]
 fn threads_that_share_a_mapping_take_turns_of_their_own() {

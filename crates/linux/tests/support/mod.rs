@@ -20,7 +20,7 @@ use memweir_linux::{blocker, guardian, leftovers};
 
 /// Room in a counter file.
 pub const COUNTERS: usize = 1024;
-/// How long anything may take on a machine that is busy.
+/// Longest time that anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Counters that jobs in other processes increase.
@@ -39,7 +39,7 @@ impl Counters {
         Self { path: file.path().to_owned(), map, _file: Some(file) }
     }
 
-    /// Those of another process.
+    /// Opens the counters of another process.
     pub fn open(at: &str) -> Self {
         let file = File::options().read(true).write(true).open(at).unwrap();
         Self { path: at.into(), map: MmapRaw::map_raw(&file).unwrap(), _file: None }
@@ -82,7 +82,7 @@ fn counter(map: &MmapRaw, index: usize) -> &AtomicU64 {
     unsafe { &*map.as_mut_ptr().cast::<AtomicU64>().add(index) }
 }
 
-/// Whether `condition` comes true.
+/// Returns true if `condition` comes true in time.
 pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
@@ -112,7 +112,7 @@ pub fn guardian_command() -> guardian::Command {
     guardian::Command::this_program(["guardian"])
 }
 
-/// A blocker of this mechanism, or `None` with a word where the machine has none.
+/// Opens a blocker of this mechanism; `None`, with a message, where the machine has none.
 pub fn open(mechanism: Mechanism) -> Option<Box<dyn Blocker>> {
     match blocker::open(Some(mechanism), "test", &guardian_command()) {
         Ok(opened) => {
@@ -156,14 +156,14 @@ pub fn end(blocker: &mut dyn Blocker, id: JobId, mut process: Process) {
     blocker.retire(id).unwrap();
 }
 
-/// The directories of memweir's groups whose name contains `text`.
+/// Returns the directories of memweir's groups whose name contains `text`.
 pub fn groups(text: &str) -> Vec<PathBuf> {
     let mut groups = leftovers::groups();
     groups.retain(|path| path.file_name().unwrap().to_string_lossy().contains(text));
     groups
 }
 
-/// The directory of this process's group in the unified hierarchy, which must be mounted.
+/// Returns the directory of this process's group in the unified hierarchy, which must be mounted.
 pub fn own_group() -> PathBuf {
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
     let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap();
@@ -172,7 +172,8 @@ pub fn own_group() -> PathBuf {
     Path::new(top.split(' ').nth(1).unwrap()).join(own)
 }
 
-/// The processes of this program with their arguments, which are empty for a moment in exec.
+/// Returns the processes of this program with their arguments, which are empty for a moment in
+/// exec.
 pub fn own_processes() -> Vec<(i32, Vec<String>)> {
     let program = std::env::current_exe().unwrap();
     let mut found = Vec::new();
@@ -188,7 +189,7 @@ pub fn own_processes() -> Vec<(i32, Vec<String>)> {
     found
 }
 
-/// Those of them that have `at`, the path of a counter file, among their arguments.
+/// Returns those of them that have `at`, the path of a counter file, among their arguments.
 pub fn jobs_of(at: &str) -> Vec<(i32, Vec<String>)> {
     let mut found = own_processes();
     found.retain(|(_, args)| args.iter().any(|arg| arg == at));
@@ -207,7 +208,7 @@ pub fn kill_jobs(at: &str) {
     }));
 }
 
-/// The parts of the program that are not tests; `None` if `args` asks for none of them.
+/// Runs a part of the program that is not a test; `None` if `args` asks for none of them.
 fn role(args: &[String]) -> Option<ExitCode> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {

@@ -1,11 +1,11 @@
 //! Algorithm 1 of bpm (section 3.3) as written.
 //!
 //! It flips one or two bits of an address and clusters latencies: a bit whose flip alone is slow is
-//! of the row (step 1); one that is slow together with a row bit is of the column (step 2); two that
-//! are slow together are an exclusive or (step 3); the rest are bank bits. So it assumes that no
-//! function has more than two bits and that one of two is a row's, and clusters assume that nothing
-//! but banks and rows tells latencies apart. Where that holds, its map passes the same verification
-//! as any other; where it does not, the map is refused.
+//! a row bit (step 1); one that is slow together with a row bit is a column bit (step 2); two that
+//! are slow together form an exclusive or (step 3); the rest are bank bits. So it assumes that no
+//! function has more than two bits and that one of two is a row bit, and the clusters assume that
+//! only banks and rows affect latencies. Where that holds, its map passes the same verification as
+//! any other; where it does not, the map is refused.
 
 use memweir_core::address_map::{Span, XorFunction};
 use memweir_core::{LINE_BYTES, PhysAddr};
@@ -23,7 +23,7 @@ const REPEATS: u32 = 1_000_000;
 /// Two clusters must be further apart than this many times the mean width of both.
 const APART: f64 = 4.0;
 
-/// Runs Algorithm 1 and verifies what it says.
+/// Runs Algorithm 1 and verifies its map.
 pub fn detect(
     oracle: &mut dyn LatencyOracle,
     name: &str,
@@ -51,7 +51,7 @@ fn algorithm_1(probe: &mut Probe<'_>) -> Result<Model, Refused> {
     let Some(Clusters { slow, gap }) = two_clusters(&latencies, 0.0) else {
         return Err(probe.refuse("step 1: latencies of single bits form no two groups"));
     };
-    // What is slow by much less is slow for another reason than a row miss.
+    // A smaller difference has another cause than a row miss.
     let least = gap / 2.0;
     let (row, remain) = split(&single, &slow);
 
@@ -83,14 +83,16 @@ fn algorithm_1(probe: &mut Probe<'_>) -> Result<Model, Refused> {
     Ok(Model { shape: Shape::PLAIN, known, rows: Some(rows(&banks, &column, known.bits)), banks })
 }
 
-/// The rows: what the column bits leave. A pair of step 3 is slow because one of the two is a row's.
+/// Returns the rows: the bits that the column bits leave. A pair of step 3 is slow because one of
+/// its bits is a row bit.
 fn rows(banks: &Span, column: &[u64], known: u64) -> Rows {
     let keep: Span = null_space(banks.basis().iter().map(|f| f.0), known).into_iter().collect();
     let columns = column.iter().map(|bit| XorFunction(*bit)).filter(|bit| keep.contains(*bit));
     Rows::new(columns.collect(), banks, known)
 }
 
-/// The latency of a pair that differs in these bits, for each: "the other bits are identical".
+/// Returns the latency of a pair that differs in these bits, for each: "the other bits are
+/// identical".
 fn latencies(probe: &mut Probe<'_>, differences: &[u64]) -> Result<Vec<f64>, Refused> {
     let mut latencies = Vec::with_capacity(differences.len());
     for difference in differences {
@@ -104,7 +106,7 @@ fn latencies(probe: &mut Probe<'_>, differences: &[u64]) -> Result<Vec<f64>, Ref
     Ok(latencies)
 }
 
-/// "One's x bit is 0, and another's x bit is 1", of both bits for two.
+/// Finds a pair with "one's x bit is 0, and another's x bit is 1"; for two bits, both differ.
 fn pair(probe: &mut Probe<'_>, difference: u64) -> Option<(PhysAddr, PhysAddr)> {
     const ATTEMPTS: usize = 256;
     (0..ATTEMPTS).find_map(|_| {
@@ -126,14 +128,14 @@ fn split(values: &[u64], slow: &[bool]) -> (Vec<u64>, Vec<u64>) {
 /// Two groups of latencies.
 #[derive(Debug, PartialEq)]
 struct Clusters {
-    /// Which belong to the higher.
+    /// For each latency, true if it belongs to the higher group.
     slow: Vec<bool>,
-    /// The distance of the means.
+    /// Distance of the means.
     gap: f64,
 }
 
-/// Two clusters, cut where the variance within is least. Nothing if they are closer than `least`, or
-/// hardly further apart than wide.
+/// Splits latencies into two clusters at the cut with the least variance within them. `None` if
+/// their means differ by no more than `least`, or by too little relative to their width.
 fn two_clusters(latencies: &[f64], least: f64) -> Option<Clusters> {
     let mut sorted = latencies.to_vec();
     sorted.sort_by(f64::total_cmp);

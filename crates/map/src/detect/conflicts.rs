@@ -1,9 +1,9 @@
-//! Finding pairs that conflict: what a conflict costs here, and sets of addresses of one bank.
+//! Search for pairs that conflict: the cost of a conflict, and sets of addresses of one bank.
 //!
-//! A few bases are read with random addresses. What stands out is read again later, several times,
-//! since disturbances come in bursts; what still stands out forms a group of its own, or there is
-//! no threshold. Sets must be cliques: their members conflict with each other, not only with the
-//! base, or they are merely slow.
+//! A few bases are read with random addresses. Slow pairs are read again later, several times,
+//! since disturbances come in bursts; those that stay slow form a separate group, or there is no
+//! threshold. Sets must be cliques: their members conflict with each other, not only with the base,
+//! or they are merely slow.
 
 use memweir_core::PhysAddr;
 use rand::seq::SliceRandom;
@@ -11,63 +11,66 @@ use rand::seq::SliceRandom;
 use super::probe::{Probe, lower_part, quantile};
 use super::{Refused, Step};
 
-/// Addresses whose conflicts are looked for. One in five was seen to show none under load.
+/// Number of bases. One in five showed no conflicts under load.
 const BASES: usize = 6;
-/// Random addresses read with all bases between two looks at the results.
+/// Number of random addresses read with all bases per batch.
 const BATCH: usize = 256;
-/// Standard deviations by which a pair must stand out to be read again, at first and after that.
+/// Standard deviations by which a pair must exceed the usual latency to be read again, at first and
+/// after that.
 const FIRST: f64 = 2.4;
 const AGAIN: f64 = 2.3;
-/// Candidates that are read again together, so that time passes between two readings of one.
+/// Number of candidates that are read again together, so that time passes between two readings of
+/// one.
 const TOGETHER: usize = 192;
-/// Random addresses among candidates, which tell what is usual.
+/// Number of random addresses among the candidates, as references for the usual latency.
 const REFERENCES: usize = 48;
-/// Passes whose median decides.
+/// Number of passes whose median decides.
 const PASSES: usize = 5;
-/// Conflicts that are looked for, those that a base may contribute, and the fewest that suffice.
+/// Number of conflicts to find, half the number of candidates that a base may contribute, and the
+/// fewest conflicts that suffice.
 const WANTED: usize = 150;
 const PER_BASE: usize = 60;
 const FEWEST: usize = 72;
-/// Share of the budget after which looking stops.
+/// Share of the budget after which the search stops.
 const SHARE: f64 = 0.75;
-/// Standard deviations of medians between both groups, at least.
+/// Fewest standard deviations of medians between both groups.
 const APART: f64 = 5.0;
-/// Share of the upper group that may lie between the groups.
+/// Largest share of the upper group that may lie between the groups.
 const BETWEEN: f64 = 0.25;
-/// Share of pairs inside a set that conflict, at least.
+/// Smallest share of pairs inside a set that must conflict.
 const CLIQUE: f64 = 0.7;
 
-/// What a conflict costs, in cycles of excess.
+/// Cost of a conflict, in cycles of excess.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Threshold {
-    /// What tells a conflict from none.
+    /// Excess above which a pair conflicts.
     pub(super) at: f64,
-    /// The median of conflicts.
+    /// Typical excess of conflicts: the 0.6-quantile of the slow group.
     pub(super) conflict: f64,
-    /// Standard deviation of medians of pairs without conflict.
+    /// Standard deviation of the medians of pairs without a conflict.
     pub(super) noise: f64,
 }
 
-/// Addresses that conflict with one.
+/// Addresses that conflict with a base.
 #[derive(Clone, Debug)]
 struct BankSet {
     base: PhysAddr,
     members: Vec<PhysAddr>,
 }
 
-/// What was found.
+/// Result of the search.
 #[derive(Clone, Debug)]
 pub(super) struct Conflicts {
     pub(super) threshold: Threshold,
-    /// Pairs that conflict, to find functions with.
+    /// Conflicting pairs from which functions are solved.
     pub(super) pairs: Vec<(PhysAddr, PhysAddr)>,
-    /// Others, kept to see whether a map that was found without them predicts them.
+    /// Other conflicting pairs, held back to test the predictions of a map.
     pub(super) held: Vec<(PhysAddr, PhysAddr)>,
-    /// Pairs tried for one conflict: near the number of banks, above it where conflicts are missed.
+    /// Pairs tried per conflict found: near the number of banks, above it if conflicts are missed.
     pub(super) pairs_per_conflict: f64,
 }
 
-/// A pair that stands out.
+/// A slow pair.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     base: usize,
@@ -83,7 +86,7 @@ struct Search {
     usual: Vec<f64>,
 }
 
-/// Looks for conflicts.
+/// Searches for conflicts.
 pub(super) fn find(probe: &mut Probe<'_>) -> Result<Conflicts, Refused> {
     probe.enter(Step::Threshold);
     let bases = probe.anywhere_times(BASES);
@@ -126,7 +129,7 @@ pub(super) fn find(probe: &mut Probe<'_>) -> Result<Conflicts, Refused> {
 }
 
 impl Search {
-    /// Reads random addresses with all bases.
+    /// Reads random addresses with all bases, and queues the slow ones as candidates.
     fn look(&mut self, probe: &mut Probe<'_>) -> Result<(), Refused> {
         let targets = probe.anywhere_times(BATCH);
         let excess = probe.pass(&self.bases, &targets, BATCH)?;
@@ -171,8 +174,8 @@ impl Search {
         Ok(())
     }
 
-    /// Two groups, or why there are none: confirmed pairs lie around one excess, far from what is
-    /// usual, with little between.
+    /// Returns the threshold between two groups, or the reason why there are none: confirmed pairs
+    /// must lie around one excess, far above the usual, with few pairs between.
     fn threshold(&self, quantum: f64) -> Result<Threshold, String> {
         let (center, sd) = lower_part(&self.usual);
         let noise = sd.max(quantum / 12f64.sqrt()).max(1.0);
@@ -181,7 +184,8 @@ impl Search {
         if upper.len() < FEWEST / 6 {
             return Err("no group of slow pairs".to_owned());
         }
-        // The upper half of the group: what is between the groups is never more than half of it.
+        // From the upper half of the group: pairs between the groups are never more than half of
+        // it.
         let conflict = quantile(&mut upper, 0.6);
         if conflict < APART * noise || conflict < 1.5 * quantum {
             return Err(format!(
@@ -215,13 +219,13 @@ impl Search {
     }
 }
 
-/// What a pair must exceed to stand out by `times` standard deviations of these.
+/// Returns the limit above which a pair exceeds these by `times` standard deviations.
 fn stands_out(values: &[f64], times: f64, quantum: f64) -> f64 {
     let (center, sd) = lower_part(values);
     center + times * sd.max(0.5 * quantum)
 }
 
-/// The sets without members that do not conflict with others of the set.
+/// Returns the sets without members that do not conflict with the others of their set.
 fn cliques(
     probe: &mut Probe<'_>,
     found: &[BankSet],
@@ -245,7 +249,7 @@ fn cliques(
                 others.map(|judge| excess.of(REFERENCES + i, judge) > threshold.at).collect();
             let agree = verdicts.iter().filter(|conflict| **conflict).count();
             (pairs, conflicts) = (pairs + verdicts.len(), conflicts + agree);
-            // Two of the same row do not conflict, so one judge may disagree.
+            // Two members of the same row do not conflict, so one judge may disagree.
             if 2 * agree >= verdicts.len() {
                 members.push(*member);
             }

@@ -1,9 +1,10 @@
-//! From pairs of one bank to a shape and functions that explain them.
+//! Search for a shape and functions that explain pairs of one bank.
 //!
-//! Addresses of one bank agree in every function of the true map, seen through its true shape
-//! (offset and interleaving); seen through another they agree in fewer. So the shape with the most
-//! functions is looked for, and what it says is tried on fresh pairs, near edges too, where a wrong
-//! offset shows. What a trial refutes stays known, so the next candidate must explain it.
+//! Addresses of one bank agree in every function of the true map if decoded by its true shape
+//! (offset and interleaving); decoded by another shape they agree in fewer. The search therefore
+//! prefers the shape with the most functions, and tests its predictions on fresh pairs, including
+//! pairs near edges, where a wrong offset shows. Trials that refute a candidate are kept, so that
+//! the next candidate must explain them.
 
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{BASE_PAGE_BITS, Interleave};
@@ -17,29 +18,31 @@ use super::solve::{functions, nullity};
 use super::verify::{Tally, Trial, try_model};
 use super::{Refused, Step};
 
-/// Errors that an explanation may make on fresh trials, as a share of conflicts: two addresses of a
-/// bank may share a row, which is not known yet.
+/// Largest share of errors among conflicts on fresh trials: two addresses of a bank may share a
+/// row, and rows are not yet known.
 const AGREE: f64 = 0.015;
-/// And on those that refuted others, which were not measured again where they surprise now; as shares
-/// of conflicts and of all pairs.
+/// Largest shares of errors on the trials that refuted other candidates, among conflicts and among
+/// all pairs. Those trials were not measured again where they contradict this candidate.
 const PLAUSIBLE: (f64, f64) = (0.07, 0.01);
-/// Offsets are multiples of two to these, in the order in which they are tried.
+/// Offsets are odd multiples of two to these powers, in the order in which they are tried.
 const COARSE: [u32; 13] = [36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24];
 const FINE: [u32; 4] = [23, 22, 21, 20];
-/// Pairs on which a shape is tried, and how often: a wrong pair may be among them.
+/// Number of pairs in a sample on which a shape is tried, and number of samples: a sample may
+/// contain a wrong pair.
 const SAMPLE: usize = 56;
 const SAMPLES: usize = 3;
-/// Shapes that explain equally many banks, of which the trials choose.
+/// Highest number of shapes with the same number of explained banks; trials choose among them.
 const COMPARED: usize = 120;
-/// Shapes of one kind that are tried on fresh pairs.
+/// Highest number of shapes of one kind that are tried on fresh pairs.
 const TRIED: usize = 12;
-/// Pairs that may lie in different channels although they conflict.
+/// Highest number of conflicting pairs that may lie in different channels.
 const STRAYS: usize = 4;
-/// Computed pairs on which two explanations are compared.
+/// Number of computed pairs on which two explanations are compared.
 const COMPARISONS: usize = 4000;
 type Pair = (PhysAddr, PhysAddr);
 
-/// Candidates of a kind: in the order of the kinds, those that explain the most banks.
+/// Kinds of candidates, in the order of the search. Within a kind, those that explain the most
+/// banks are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Plain,
@@ -48,17 +51,17 @@ enum Kind {
     FineOffset,
 }
 
-/// The search, which remembers what was refuted.
+/// State of the search, including refuted candidates.
 pub(super) struct Search<'a> {
     conflicts: &'a Conflicts,
     pairs: Vec<Pair>,
-    /// Parts of the pairs.
+    /// Random subsets of the pairs.
     samples: Vec<Vec<Pair>>,
     trials: Vec<Trial>,
     refuted: Vec<Shape>,
 }
 
-/// Odd multiples of two to each of `steps`, up to `most`, as shapes.
+/// Returns odd multiples of two to each of `steps`, up to `most`, as shapes.
 fn offsets(most: u64, steps: &'static [u32]) -> impl Iterator<Item = Shape> {
     steps.iter().flat_map(move |step| {
         let odd = (1..).step_by(2).map(move |times: u64| times << step);
@@ -67,7 +70,7 @@ fn offsets(most: u64, steps: &'static [u32]) -> impl Iterator<Item = Shape> {
     })
 }
 
-/// Each interleaving, without offset and with every offset up to where memory begins.
+/// Returns each interleaving without an offset and with every offset up to the start of memory.
 fn interleaved(interleaves: &[Interleave], start: u64) -> impl Iterator<Item = Shape> {
     interleaves.iter().flat_map(move |interleave| {
         let with = move |offset| Shape { offset, interleave: Some(*interleave) };
@@ -81,7 +84,8 @@ fn samples(probe: &mut Probe<'_>, pairs: &[Pair]) -> Vec<Vec<Pair>> {
     (0..SAMPLES).map(one).collect()
 }
 
-/// The functions that the pairs obey in this shape; nothing if few of them can be seen so.
+/// Returns the functions that the pairs obey in this shape; `None` if too few pairs are valid in
+/// it.
 fn solve(probe: &mut Probe<'_>, shape: Shape, pairs: &[Pair]) -> Option<Model> {
     let known = shape.known(probe.reach());
     let seen = pairs.iter().filter_map(|(a, b)| shape.difference(*a, *b));
@@ -101,11 +105,11 @@ impl<'a> Search<'a> {
         Self { conflicts, pairs, samples, trials: Vec::new(), refuted: Vec::new() }
     }
 
-    /// Functions, and the offset and interleaving under which they are functions of bits, that
-    /// explain all that is known and fresh pairs. To be called again for another explanation.
+    /// Finds functions, with the offset and interleaving under which they are functions of bits,
+    /// that explain all trials so far and fresh pairs. Call it again for another explanation.
     pub(super) fn find(&mut self, probe: &mut Probe<'_>) -> Result<Model, Refused> {
         probe.enter(Step::Functions);
-        // What is below the offset is no memory.
+        // Addresses below the offset are not memory.
         let start = probe.reach().start().0;
         for kind in [Kind::Plain, Kind::Offset, Kind::Interleaved, Kind::FineOffset] {
             let shapes = match kind {
@@ -123,14 +127,15 @@ impl<'a> Search<'a> {
         Err(probe.refuse(unexplained(plain.as_ref(), self.conflicts)))
     }
 
-    /// Takes note that a later verification refuted a model.
+    /// Records that a later verification refuted a model.
     pub(super) fn refute(&mut self, model: &Model, trials: Vec<Trial>) {
         self.refuted.push(model.shape);
         let of_rows = |trial: &Trial| trial.relation(model) != Some(Relation::SameRow);
         self.trials.extend(trials.into_iter().filter(of_rows));
     }
 
-    /// Interleavings whose turns all pairs keep, over less than a quarter of memory.
+    /// Returns interleavings in which nearly all pairs agree in the channel, with a round over all
+    /// channels of at most a quarter of memory.
     fn interleaves(&self, probe: &Probe<'_>) -> Vec<Interleave> {
         let memory = probe.reach().end().0 - probe.reach().start().0;
         let mut interleaves = Shape::interleaves(&self.pairs);
@@ -138,7 +143,7 @@ impl<'a> Search<'a> {
         interleaves
     }
 
-    /// Of `shapes` those that explain the most banks.
+    /// Returns those of `shapes` that explain the most banks.
     fn best(&self, probe: &Probe<'_>, shapes: impl Iterator<Item = Shape>) -> Vec<Shape> {
         let (mut best, mut most) = (Vec::new(), 0.0);
         for shape in shapes {
@@ -158,7 +163,8 @@ impl<'a> Search<'a> {
         best
     }
 
-    /// The first of `shapes` that explains all that was tried, and fresh pairs too.
+    /// Tries the models of `shapes` on fresh pairs, those with the fewest errors on earlier trials
+    /// first, and returns the first that explains them.
     fn try_shapes(
         &mut self,
         probe: &mut Probe<'_>,
@@ -183,8 +189,8 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
-    /// The same banks with an offset of where memory begins, if no measurement can tell the two
-    /// apart and the map then speaks of all memory with fewer bits.
+    /// Replaces the offset by the start of memory if no measurement can distinguish the two maps
+    /// and the new one covers all of memory with no more bits.
     fn simplest(&self, probe: &mut Probe<'_>, model: Model) -> Model {
         let start = probe.reach().start().0;
         let last = PhysAddr(probe.reach().end().0 - 1);
@@ -206,7 +212,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The rank of the functions that `pairs` obey, if it is at least `least`.
+/// Returns the rank of the functions that `pairs` obey, if it is at least `least`.
 fn rank(shape: Shape, pairs: &[Pair], known: Known, least: u32) -> Option<u32> {
     let seen = || pairs.iter().filter_map(|(a, b)| shape.difference(*a, *b));
     let strays = seen().filter(Result::is_err).count();
@@ -216,7 +222,7 @@ fn rank(shape: Shape, pairs: &[Pair], known: Known, least: u32) -> Option<u32> {
     nullity(seen().filter_map(Result::ok).filter(|d| d & known.foreign == 0), known.bits, least)
 }
 
-/// Whether both models say the same of many pairs, half of which the first puts in one bank.
+/// Returns true if both models agree on many pairs, half of which the first model puts in one bank.
 fn same_banks(probe: &mut Probe<'_>, model: &Model, other: &Model) -> bool {
     if model.banks.dimension() != other.banks.dimension() {
         return false;
@@ -231,7 +237,7 @@ fn same_banks(probe: &mut Probe<'_>, model: &Model, other: &Model) -> bool {
     })
 }
 
-/// Why nothing explains the pairs.
+/// Returns the reason why no model explains the pairs.
 fn unexplained(plain: Option<&Model>, conflicts: &Conflicts) -> String {
     let (pairs, per_conflict) = (conflicts.pairs.len(), conflicts.pairs_per_conflict);
     let (found, highest) = plain.map_or((0, 0), |plain| {

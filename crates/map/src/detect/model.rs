@@ -1,5 +1,4 @@
-//! What is believed of the machine while it is being found: a shape, the functions of banks, and,
-//! once they are found, rows.
+//! Model of the machine during a detection: a shape, bank functions, and rows once they are found.
 
 use memweir_core::address_map::{AddressMap, Role, SetFunction, Span, XorFunction};
 use memweir_core::{LINE_BYTES, PhysAddr};
@@ -9,7 +8,7 @@ use super::probe::Probe;
 use super::shape::{Known, Shape, without};
 use super::solve::{null_space, shortest};
 
-/// What two addresses are to each other.
+/// Relation of two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     /// Different rows of one bank.
@@ -29,7 +28,7 @@ pub(super) struct Rows {
     pub(super) functions: Vec<XorFunction>,
 }
 
-/// A machine as it is believed to be.
+/// A hypothesis about the machine.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) shape: Shape,
@@ -39,23 +38,23 @@ pub(super) struct Model {
     pub(super) rows: Option<Rows>,
 }
 
-/// How an address is to be drawn.
+/// Distribution from which an address is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Draw {
-    /// From anywhere.
+    /// The whole reach.
     Anywhere,
-    /// Near a multiple of some power of two, where an offset that is not known would show: a run of
-    /// its bits is all zeros or all ones.
+    /// Near a multiple of some power of two, where a wrong offset shows: a run of its bits is all
+    /// zeros or all ones.
     NearEdge,
 }
 
 impl Model {
-    /// Banks over all channels.
+    /// Returns the number of banks over all channels.
     pub(super) fn banks(&self) -> u64 {
         u64::from(self.shape.channels()) << self.banks.dimension()
     }
 
-    /// What the model says of two addresses; nothing of those it does not know.
+    /// Returns the predicted relation of two addresses; `None` outside the known bits.
     pub(super) fn relation(&self, a: PhysAddr, b: PhysAddr) -> Option<Relation> {
         let difference = match self.shape.difference(a, b)? {
             Ok(difference) => difference,
@@ -74,7 +73,7 @@ impl Model {
         Some(if same_row { Relation::SameRow } else { Relation::Conflict })
     }
 
-    /// An address that differs from `base` in the functions of the basis that `pattern` names.
+    /// Returns an address that differs from `base` in the basis functions selected by `pattern`.
     pub(super) fn partner(
         &self,
         probe: &mut Probe<'_>,
@@ -115,7 +114,7 @@ impl Model {
         Some(PhysAddr(edge)).filter(|edge| probe.reach().contains(*edge))
     }
 
-    /// The address at `inner ^ difference` in the channel of `base`, if it can be measured.
+    /// Returns the address at `inner ^ difference` in the channel of `base`, if it can be measured.
     pub(super) fn beside(
         &self,
         probe: &Probe<'_>,
@@ -127,12 +126,12 @@ impl Model {
         Some(beside).filter(|beside| probe.reach().contains(*beside))
     }
 
-    /// The map in words of `memweir-core`: the shortest functions; of rows and columns, single bits
-    /// wherever they tell as much.
+    /// Converts the model to an [`AddressMap`] with the shortest functions; rows and columns are
+    /// single bits wherever that suffices.
     pub(super) fn map(&self, name: &str) -> AddressMap {
         let (shape, taken) = self.shape.evened(&self.banks);
         let width = self.known.width();
-        // Of addresses that agree in what lies above, lower bits tell all.
+        // Among addresses that agree in the bits above, the lower bits decide alone.
         let out = |function: XorFunction| {
             let low = XorFunction(function.0 & ((1 << width) - 1));
             let out = taken.iter().try_fold(low, |function, bit| without(function, *bit))?;
@@ -162,8 +161,8 @@ impl Model {
 }
 
 impl Rows {
-    /// The rows of banks `banks` in which `columns` is all that lies in one row. Single bits, the
-    /// highest first, as long as they tell rows apart; sums of bits where none is left.
+    /// Returns the rows of banks `banks` in which `columns` are all the differences within one row:
+    /// single bits, the highest first, while they separate rows; then sums of bits.
     pub(super) fn new(columns: Span, banks: &Span, known: u64) -> Self {
         let constant = null_space(columns.basis().iter().map(|v| v.0), known);
         let constant: Span = constant.into_iter().collect();
@@ -179,7 +178,7 @@ impl Rows {
     }
 }
 
-/// The lowest bits that banks and rows leave untold.
+/// Returns the lowest bits that are independent of banks and rows.
 fn columns(banks: &Span, row: &[XorFunction], bits: u32) -> Vec<XorFunction> {
     let mut told: Span = banks.basis().iter().chain(row).copied().collect();
     (0..bits).map(|bit| XorFunction(1 << bit)).filter(|bit| told.add(*bit)).collect()

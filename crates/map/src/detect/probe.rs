@@ -1,11 +1,11 @@
-//! Measuring pairs so that only what belongs to the pair is left.
+//! Measurement of pairs without the effects of their single addresses.
 //!
-//! Raw latencies hardly tell a row conflict: most of their variance belongs to single addresses,
+//! Raw latencies barely show a row conflict: most of their variance belongs to single addresses,
 //! and bursts slow many measurements in a row. So every target is read with each address of a
-//! *panel*, and what the target does with (nearly) all of them is taken off, which is what a
-//! control pair does. What an address of the panel does with most targets is taken off too. The
-//! panel changes and the order is shuffled from pass to pass, so that errors differ between passes,
-//! and quantiles stand for means, since conflicts and disturbances only ever slow.
+//! *panel*, and the target's own cost, common to (nearly) all of them, is subtracted, like that of
+//! a control pair. The cost of a panel address, common to most targets, is subtracted too. The
+//! panel changes and the order is shuffled between passes, so that errors differ between passes,
+//! and quantiles replace means, since conflicts and disturbances only ever slow a read.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::oracle::{LatencyOracle, Reach};
 
 /// Rounds of one measurement: about 30 us.
 const ROUNDS: u32 = 96;
-/// The quantile that stands for pairs without conflict, of which up to half may conflict.
+/// Quantile that represents pairs without a conflict; up to half of the pairs may conflict.
 const CENTER: f64 = 0.3;
 
 /// The oracle, the budget, and the randomness of one detection.
@@ -29,21 +29,21 @@ pub(super) struct Probe<'a> {
     pub(super) random: ChaCha8Rng,
     budget: Duration,
     measurements: u64,
-    /// The smallest difference of two latencies seen, in cycles: the quantum of the clock.
+    /// Smallest difference of two observed latencies, in cycles: the resolution of the clock.
     quantum: f64,
     seen: Vec<f64>,
     step: Step,
     observer: &'a mut dyn FnMut(Progress),
 }
 
-/// What is left of latencies when the parts of both addresses are taken off, in cycles.
+/// Latencies without the costs of both addresses, in cycles.
 pub(super) struct Excess {
     panel: usize,
     values: Vec<f64>,
 }
 
 impl Excess {
-    /// The excess of target `target` with address `member` of the panel.
+    /// Returns the excess of target `target` with address `member` of the panel.
     pub(super) fn of(&self, target: usize, member: usize) -> f64 {
         self.values[target * self.panel + member]
     }
@@ -71,7 +71,7 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// From now on measurements are for `step`.
+    /// Attributes further measurements to `step`.
     pub(super) fn enter(&mut self, step: Step) {
         self.step = step;
     }
@@ -80,7 +80,7 @@ impl<'a> Probe<'a> {
         &self.reach
     }
 
-    /// Goes on with fewer addresses.
+    /// Restricts measurements to fewer addresses.
     pub(super) fn restrict(&mut self, reach: Reach) {
         self.reach = reach;
     }
@@ -93,22 +93,23 @@ impl<'a> Probe<'a> {
         self.oracle.elapsed()
     }
 
-    /// The share of the budget that is spent.
+    /// Returns the share of the budget that is spent.
     pub(super) fn spent(&self) -> f64 {
         self.elapsed().as_secs_f64() / self.budget.as_secs_f64().max(1e-9)
     }
 
-    /// Steps of the clock as they show in single measurements, zero while they do not show.
+    /// Returns the clock's resolution as seen in single measurements, or zero while it is not
+    /// visible.
     pub(super) fn quantum(&self) -> f64 {
         if self.quantum.is_finite() { self.quantum } else { 0.0 }
     }
 
-    /// A refusal at the present step.
+    /// Creates a refusal at the present step.
     pub(super) fn refuse(&self, reason: impl Into<String>) -> Refused {
         Refused { step: self.step, reason: reason.into() }
     }
 
-    /// Any address.
+    /// Returns a random address of the reach.
     pub(super) fn anywhere(&mut self) -> PhysAddr {
         let number = self.random.random_range(0..self.reach.lines());
         self.reach.line(number)
@@ -118,7 +119,7 @@ impl<'a> Probe<'a> {
         (0..count).map(|_| self.anywhere()).collect()
     }
 
-    /// One latency, in cycles.
+    /// Measures one latency, in cycles.
     pub(super) fn latency(
         &mut self,
         a: PhysAddr,
@@ -130,7 +131,7 @@ impl<'a> Probe<'a> {
         Ok(latency.0)
     }
 
-    /// Refuses to go on when the budget is spent, and tells how far it is.
+    /// Reports progress to the observer; returns an error if the budget is spent.
     pub(super) fn check_budget(&mut self) -> Result<(), Refused> {
         let spent = self.spent();
         (self.observer)(Progress { step: self.step, spent: spent.min(1.0) });
@@ -141,8 +142,8 @@ impl<'a> Probe<'a> {
         Err(self.refuse(format!("the budget of {budget:.0} s was spent (--budget)")))
     }
 
-    /// Measures every target with every address of the panel once. The first `references` of the
-    /// targets lie anywhere, so most of them conflict with nothing; they tell what is usual.
+    /// Measures every target with every address of the panel once. The first `references` targets
+    /// are random addresses, so most of them conflict with nothing; they define the usual latency.
     pub(super) fn pass(
         &mut self,
         panel: &[PhysAddr],
@@ -170,8 +171,8 @@ impl<'a> Probe<'a> {
         Ok(excess)
     }
 
-    /// Medians of several passes: of every target with every address of `panel`, to which other
-    /// controls are added in every pass.
+    /// Returns medians over several passes, of every target with every address of `panel`; each
+    /// pass extends the panel by other controls.
     pub(super) fn passes(
         &mut self,
         panel: &[PhysAddr],
@@ -208,7 +209,7 @@ impl<'a> Probe<'a> {
 }
 
 impl Excess {
-    /// Takes off what each address of the panel does with most references.
+    /// Subtracts the usual cost of each panel address, over the references.
     fn center(&mut self, references: usize) {
         for member in 0..self.panel {
             let mut usual: Vec<f64> = (0..references).map(|i| self.of(i, member)).collect();
@@ -218,8 +219,8 @@ impl Excess {
     }
 }
 
-/// What a target does whatever it is read with. The second smallest, since conflicts slow, and one
-/// measurement may be too fast by accident.
+/// Returns a target's own cost, which all its readings share: the second smallest, since conflicts
+/// slow a read, and one measurement may be too fast by accident.
 fn second_smallest(row: &[f64]) -> f64 {
     let mut least = (f64::INFINITY, f64::INFINITY);
     for value in row {
@@ -232,7 +233,7 @@ fn second_smallest(row: &[f64]) -> f64 {
     if least.1.is_finite() { least.1 } else { least.0 }
 }
 
-/// The `share`-quantile of `values`; zero of none.
+/// Returns the `share`-quantile of `values`; zero of none.
 pub(super) fn quantile(values: &mut [f64], share: f64) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -241,7 +242,7 @@ pub(super) fn quantile(values: &mut [f64], share: f64) -> f64 {
     *values.select_nth_unstable_by(place, f64::total_cmp).1
 }
 
-/// Center and standard deviation of values of which at most half are too large.
+/// Returns center and standard deviation of values of which at most half are too large.
 pub(super) fn lower_part(values: &[f64]) -> (f64, f64) {
     let mut values = values.to_vec();
     let (low, center) = (quantile(&mut values, 0.05), quantile(&mut values, CENTER));

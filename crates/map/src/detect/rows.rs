@@ -1,10 +1,10 @@
-//! Which differences within a bank stay in one row.
+//! Search for the differences within a bank that stay in one row.
 //!
-//! Of the differences that keep the bank, those that do not conflict are the columns. One at random
-//! practically never is: all bits of the row would have to agree. So the basis with the lowest
-//! possible highest bits is tried one by one, then sums of two and of three: rows are made of
-//! higher bits than columns on every known machine, and sums find the others that are not too far
-//! from that.
+//! Of the differences that keep the bank, those that do not conflict are the columns. A random one
+//! practically never is: all bits of the row would have to agree. So the search tries the basis
+//! with the lowest possible highest bits one by one, then sums of two and of three: rows consist of
+//! higher bits than columns on every known machine, and sums find the columns that do not deviate
+//! far from that.
 
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{Span, XorFunction};
@@ -18,13 +18,13 @@ use super::{Refused, Step};
 const BASES: usize = 4;
 const REFERENCES: usize = 64;
 const PASSES: usize = 5;
-/// Passes of sums of several, most of which conflict.
+/// Number of passes for sums of several, most of which conflict.
 const FEW_PASSES: usize = 3;
-/// Column bits, the bytes of a line included, from which on a row needs no more: 8 KiB.
+/// Number of column bits, including those within a line, at which the search may stop: 8 KiB.
 const FULL_ROW: usize = 13;
 const LINE_BITS: usize = 6;
 
-/// The rows of the model's banks; nothing if too few differences can be measured.
+/// Returns the rows of the model's banks; `None` if too few differences can be measured.
 pub(super) fn find(
     probe: &mut Probe<'_>,
     model: &Model,
@@ -58,15 +58,15 @@ pub(super) fn find(
         for column in calm.iter().zip(again).filter(|(_, c)| !c).map(|(v, _)| *v) {
             columns.add(XorFunction(column));
         }
-        // Of vectors that differ by columns one is enough for the sums to come.
+        // Of row vectors that differ only by columns, one is enough for further sums.
         let mut told = columns.clone();
         rows.retain(|row| told.add(XorFunction(*row)));
     }
     Ok(Some(Rows::new(columns, &model.banks, model.known.bits)))
 }
 
-/// A basis of the differences that keep the bank, in which the highest bit of each is in no other,
-/// ascending by it.
+/// Returns a basis of the differences that keep the bank, in which the highest bit of each is in no
+/// other, ascending by it.
 fn lowest_first(model: &Model) -> Vec<u64> {
     let keep = null_space(model.banks.basis().iter().map(|f| f.0), model.known.bits);
     let mirrored: Span = keep.iter().map(|v| XorFunction(v.0.reverse_bits())).collect();
@@ -85,8 +85,8 @@ fn sums(vectors: &[u64], size: usize) -> Vec<u64> {
     }
 }
 
-/// Whether addresses with each of these differences conflict, by the majority of the bases from
-/// which it can be measured; nothing if there is a difference that cannot be.
+/// Returns for each difference if addresses with it conflict, by the majority of the bases from
+/// which it can be measured; `None` if a difference can be measured from fewer than two bases.
 fn conflicts(
     probe: &mut Probe<'_>,
     model: &Model,

@@ -1,5 +1,5 @@
-//! What happens to an address before functions of its bits choose a bank: an offset is taken off,
-//! and blocks go round a number of channels that is no power of two.
+//! Transformation of an address before functions of its bits choose a bank: an offset is
+//! subtracted, and blocks rotate over a number of channels that is not a power of two.
 
 use memweir_core::address_map::{Interleave, Span, XorFunction};
 use memweir_core::{Bytes, LINE_BYTES, PhysAddr};
@@ -7,25 +7,25 @@ use memweir_core::{Bytes, LINE_BYTES, PhysAddr};
 use crate::hash::scramble;
 use crate::oracle::Reach;
 
-/// One way to see addresses.
+/// A transformation of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Bytes taken off.
+    /// Bytes that are subtracted.
     pub(super) offset: u64,
-    /// Odd numbers of channels only: the even part is a matter of bits, until
+    /// Odd numbers of channels only: functions of bits represent the even factor, until
     /// [`evened`](Self::evened).
     pub(super) interleave: Option<Interleave>,
 }
 
 impl Shape {
-    /// Addresses as they are.
+    /// The identity.
     pub(super) const PLAIN: Self = Self { offset: 0, interleave: None };
 
     pub(super) fn channels(self) -> u32 {
         self.interleave.map_or(1, |interleave| interleave.channels)
     }
 
-    /// Channel and inner address; nothing for addresses below the offset.
+    /// Returns channel and inner address; `None` for addresses below the offset.
     pub(super) fn enter(self, address: PhysAddr) -> Option<(u64, u64)> {
         let address = address.0.checked_sub(self.offset)?;
         Some(match self.interleave {
@@ -38,7 +38,7 @@ impl Shape {
         })
     }
 
-    /// The address that [`enter`](Self::enter) takes there.
+    /// Returns the address that [`enter`](Self::enter) maps to this channel and inner address.
     pub(super) fn leave(self, way: u64, inner: u64) -> PhysAddr {
         let address = match self.interleave {
             None => inner,
@@ -50,13 +50,13 @@ impl Shape {
         PhysAddr(address + self.offset)
     }
 
-    /// The difference of the inner addresses if the channel is the same.
+    /// Returns the difference of the inner addresses if the channel is the same.
     pub(super) fn difference(self, a: PhysAddr, b: PhysAddr) -> Option<Result<u64, OtherWay>> {
         let ((way_a, a), (way_b, b)) = (self.enter(a)?, self.enter(b)?);
         Some(if way_a == way_b { Ok(a ^ b) } else { Err(OtherWay) })
     }
 
-    /// Which inner bits the reach says something of.
+    /// Returns the inner bits that vary over the reach.
     pub(super) fn known(self, reach: &Reach) -> Known {
         let mut lines = sample(reach).filter_map(|address| self.enter(address)).map(|(_, i)| i);
         let first = lines.next().unwrap_or(0);
@@ -77,8 +77,9 @@ impl Shape {
         Known { bits, foreign }
     }
 
-    /// The same shape with an even number of channels, as long as the functions tell the lowest bit
-    /// of the block's number by itself, and what becomes of functions of the inner address.
+    /// Returns the same shape with a doubled number of channels while the lowest bit of the block
+    /// number is itself in the span of the functions, and the bits that are thereby removed from
+    /// inner addresses.
     pub(super) fn evened(self, banks: &Span) -> (Self, Vec<u32>) {
         let (mut shape, mut taken, mut banks) = (self, Vec::new(), banks.clone());
         while let Some(interleave) = shape.interleave {
@@ -93,7 +94,8 @@ impl Shape {
         (shape, taken)
     }
 
-    /// Every odd number of channels and granule with which `pairs` nearly all agree in the channel.
+    /// Returns all odd numbers of channels and granules with which nearly all `pairs` agree in the
+    /// channel.
     pub(super) fn interleaves(pairs: &[(PhysAddr, PhysAddr)]) -> Vec<Interleave> {
         const AGREE: f64 = 0.9;
         let granules = || (LINE_BYTES.trailing_zeros()..22).map(|bit| Bytes(1 << bit));
@@ -111,27 +113,28 @@ impl Shape {
     }
 }
 
-/// The share of addresses with a highest bit from which on the bit can be told from none.
+/// Share of addresses with a different highest bit up to which that bit counts as foreign.
 const RARE: f64 = 0.03;
 
-/// Bits of inner addresses, the bits within a line left out.
+/// Bits of inner addresses, without the bits within a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
-    /// Bits that tell all addresses of the reach apart: every function of the address is one of
-    /// these bits alone.
+    /// Bits that distinguish all addresses of the reach: every function of the address is a
+    /// function of these bits alone.
     pub(super) bits: u64,
-    /// Highest bits that hardly any address has: nothing is known of addresses that differ in one.
+    /// Highest bits that are rare in the reach: the relation of addresses that differ in one is
+    /// unknown.
     pub(super) foreign: u64,
 }
 
 impl Known {
-    /// How many bits from bit 0 on are known without gap.
+    /// Returns the number of bits from bit 0 on that are known without a gap.
     pub(super) fn width(self) -> u32 {
         (self.bits | (LINE_BYTES - 1)).trailing_ones()
     }
 }
 
-/// Lines all over the reach: always the same ones.
+/// Returns a fixed set of lines, spread over the reach.
 fn sample(reach: &Reach) -> impl Iterator<Item = PhysAddr> {
     const LINES: u64 = 256;
     let number = |i: u64| scramble(i) % reach.lines();
@@ -142,7 +145,8 @@ fn sample(reach: &Reach) -> impl Iterator<Item = PhysAddr> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OtherWay;
 
-/// The function with `bit` taken out of the address; nothing if it is that bit's alone.
+/// Returns the function with `bit` removed from the address; `None` if it consists of that bit
+/// alone.
 pub(super) fn without(function: XorFunction, bit: u32) -> Option<XorFunction> {
     let low = (1 << bit) - 1;
     let mask = function.0 & low | function.0 >> 1 & !low;

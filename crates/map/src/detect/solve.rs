@@ -1,17 +1,19 @@
-//! Functions over GF(2) that are constant on a set, some of whose members may be wrong.
+//! Solver for functions over GF(2) that are constant on a set with a few wrong members.
 
 use memweir_core::address_map::{Span, XorFunction};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// Differences of which a function may be wrong.
+/// Largest share of differences that may violate a function.
 const TOLERATED: f64 = 0.025;
-/// Subsets that are solved. Each loses a function with probability one half per wrong member.
+/// Number of subsets that are solved. Each loses a function with probability one half per wrong
+/// member.
 const TRIALS: usize = 16;
-/// Members of a subset beyond the unknown bits: a chance function survives one in 16,000 times.
+/// Number of members of a subset beyond the unknown bits: a chance function survives one in 16,000
+/// times.
 const SPARE: usize = 14;
 
-/// The functions of bits of `known` that are zero on all of `differences`.
+/// Returns the functions of bits of `known` that are zero on all of `differences`.
 pub(super) fn null_space(differences: impl Iterator<Item = u64>, known: u64) -> Vec<XorFunction> {
     let reduced: Span = differences.map(|difference| XorFunction(difference & known)).collect();
     let pivots: u64 = reduced.basis().iter().map(|row| 1 << row.lowest()).sum();
@@ -22,8 +24,8 @@ pub(super) fn null_space(differences: impl Iterator<Item = u64>, known: u64) -> 
     XorFunction(known & !pivots).bits().map(function).collect()
 }
 
-/// The functions of bits of `known` that nearly all of `differences` obey: those found on random
-/// subsets that hold on the rest too.
+/// Returns the functions of bits of `known` that nearly all of `differences` obey: those found on
+/// random subsets that also hold on the rest.
 pub(super) fn functions(differences: &[u64], known: u64, random: &mut ChaCha8Rng) -> Span {
     let size = known.count_ones() as usize + SPARE;
     let mut found = Span::default();
@@ -43,14 +45,14 @@ pub(super) fn functions(differences: &[u64], known: u64, random: &mut ChaCha8Rng
     found
 }
 
-/// The share of `differences` on which `function` is one.
+/// Returns the share of `differences` on which `function` is one.
 fn disobey(differences: &[u64], function: XorFunction) -> f64 {
     let ones: u64 = differences.iter().map(|difference| function.value(*difference)).sum();
     ones as f64 / differences.len().max(1) as f64
 }
 
-/// The rank of the functions, at most `known`'s bits, that are zero on all of `differences`;
-/// nothing if it falls below `least`. Made for trying thousands of ways to see the addresses.
+/// Returns the rank of the functions of bits of `known` that are zero on all of `differences`;
+/// `None` if it falls below `least`. Fast enough to try thousands of shapes.
 pub(super) fn nullity(
     differences: impl Iterator<Item = u64>,
     known: u64,
@@ -76,7 +78,8 @@ pub(super) fn nullity(
     Some(left)
 }
 
-/// A basis whose functions have as few bits as possible, for people to read.
+/// Returns a basis whose functions have as few bits as possible, for people to read; the reduced
+/// basis if there are more than 14 functions.
 pub(super) fn shortest(span: &Span) -> Vec<XorFunction> {
     const ENUMERABLE: usize = 14;
     let basis = span.basis();
@@ -107,7 +110,8 @@ mod tests {
         lists.iter().map(|bits| XorFunction::of_bits(bits)).collect()
     }
 
-    /// Differences that `truth` does not tell apart: its lowest bits correct the others.
+    /// Makes differences that `truth` does not distinguish: the lowest bits of its functions
+    /// correct the others.
     fn obeying(truth: &Span, known: u64, count: usize, random: &mut ChaCha8Rng) -> Vec<u64> {
         let correct = |value: u64| {
             let wrong = truth.basis().iter().filter(|f| f.value(value) == 1);

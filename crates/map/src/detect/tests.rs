@@ -20,7 +20,7 @@ fn run(map: &AddressMap, noise: Noise, seed: u64) -> Detection {
     detect(&mut oracle, "found", &options(seed), &mut |_| {})
 }
 
-/// What tells rows of banks apart: the sums of functions of banks and rows.
+/// Returns the span that distinguishes rows of banks: the sums of functions of banks and rows.
 fn rows(banks: &Span, rows: &[XorFunction]) -> Span {
     banks.basis().iter().chain(rows).copied().collect()
 }
@@ -97,7 +97,7 @@ fn random_map(random: &mut ChaCha8Rng) -> AddressMap {
     }
 }
 
-/// Whether both maps say the same of pairs, which is all that can be asked where one machine has
+/// Returns true if both maps agree on pairs, which is the only possible check where one machine has
 /// several descriptions.
 fn equivalent(truth: &AddressMap, found: &AddressMap, seed: u64) -> bool {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -106,7 +106,8 @@ fn equivalent(truth: &AddressMap, found: &AddressMap, seed: u64) -> bool {
     let mut conflicts = 0;
     for i in 0..20_000u32 {
         let a = PhysAddr(truth.offset + (random.random_range(0..memory) & !63));
-        // Half of the pairs conflict: a row function is flipped, and the banks' put right.
+        // Half of the pairs conflict: a row function is flipped, and the bank functions are
+        // restored.
         let b = if i.is_multiple_of(2) {
             let (way, inner) = truth.enter(a);
             let mut other = random.random_range(0..1u64 << truth.bits) & !63;

@@ -1,4 +1,4 @@
-//! Trying a map on fresh pairs: what it predicts against what is measured.
+//! Test of a map on fresh pairs: predictions against measurements.
 
 use memweir_core::PhysAddr;
 use rand::RngExt;
@@ -8,20 +8,20 @@ use super::conflicts::Threshold;
 use super::model::{Draw, Model, Relation};
 use super::probe::Probe;
 
-/// Fresh bases, and partners of each by what is predicted.
+/// Numbers of fresh bases, and of partners of each by predicted relation.
 const BASES: usize = 4;
 const CONFLICTS: usize = 80;
 const OTHER_BANKS: usize = 32;
 const SAME_ROW: usize = 12;
-/// Random addresses that tell what is usual.
+/// Number of random addresses that define the usual latency.
 const REFERENCES: usize = 48;
-/// Passes, and those for pairs that were not as predicted.
+/// Number of passes, and of those for pairs that contradict the prediction.
 const PASSES: usize = 3;
 const MORE_PASSES: usize = 9;
-/// Share of surprises above which measuring again would not change the verdict.
+/// Share of contradictions above which measuring again would not change the verdict.
 const HOPELESS: f64 = 0.2;
 
-/// A pair and whether it conflicts.
+/// A measured pair; `conflict` is true if it conflicts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     a: PhysAddr,
@@ -30,7 +30,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// What `model` says of the pair.
+    /// Returns the relation that `model` predicts for the pair.
     pub(super) fn relation(&self, model: &Model) -> Option<Relation> {
         model.relation(self.a, self.b)
     }
@@ -48,7 +48,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// `hits` of `all`; all that is known of a share of nothing is that it is between 0 and 1.
+    /// Returns `hits` of `all`; for an `all` of zero the interval is 0 to 1.
     #[must_use]
     pub fn of(hits: u64, all: u64) -> Self {
         if all == 0 {
@@ -63,17 +63,17 @@ impl Share {
     }
 }
 
-/// How well a map predicts conflicts.
+/// Accuracy of a map's predictions of conflicts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
-    /// The share of predicted conflicts that are.
+    /// Share of predicted conflicts that are conflicts.
     pub precision: Share,
-    /// The share of conflicts that were predicted, of those that were found without the map and
-    /// those that came up when it was tried.
+    /// Share of conflicts that were predicted, among those held back from the search for the map
+    /// and those that the map missed in the trials.
     pub recall: Share,
-    /// The harmonic mean of both; its interval is that of both lower and both upper ends.
+    /// Harmonic mean of both; its interval combines both lower and both upper ends.
     pub f1: Share,
-    /// Pairs that were tried.
+    /// Number of pairs that were tried.
     pub pairs: u64,
 }
 
@@ -96,14 +96,14 @@ impl Score {
     }
 }
 
-/// What a model says of trials.
+/// Predictions of a model compared with trials.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    /// Trials that the model knows something of.
+    /// Trials for which the model makes a prediction.
     pub(super) pairs: u64,
-    /// Predicted conflicts that are.
+    /// Predicted conflicts that are conflicts.
     pub(super) right: u64,
-    /// Predicted conflicts that are none.
+    /// Predicted conflicts that are not.
     pub(super) wrong: u64,
     /// Conflicts that were not predicted.
     pub(super) missed: u64,
@@ -129,14 +129,15 @@ impl Tally {
         self.wrong + self.missed
     }
 
-    /// Whether errors are at most these shares of conflicts, and of all pairs.
+    /// Returns true if the errors do not exceed the sum of these shares of conflicts and of all
+    /// pairs.
     pub(super) fn agrees(self, of_conflicts: f64, of_pairs: f64) -> bool {
         let conflicts = (self.errors() + self.right) as f64;
         self.errors() as f64 <= of_conflicts * conflicts + of_pairs * self.pairs as f64
     }
 }
 
-/// Fresh pairs, a third of them near edges, of every relation that the model knows.
+/// Measures fresh pairs, many of them near edges, of every relation that the model predicts.
 pub(super) fn try_model(
     probe: &mut Probe<'_>,
     model: &Model,
@@ -158,7 +159,7 @@ pub(super) fn try_model(
     Ok(trials)
 }
 
-/// Measures again, later and longer, what was not as predicted.
+/// Measures the pairs that contradict the prediction again, later and longer.
 fn again(
     probe: &mut Probe<'_>,
     model: &Model,

@@ -1,5 +1,5 @@
-//! Lists of bit numbers, one function a line: `14 18` or `14, 18`. DRAMA adds `(Correct: 98%)` to a
-//! line; `#` begins a comment.
+//! Lists of bit numbers, one function per line: `14 18` or `14, 18`. DRAMA adds `(Correct: 98%)` to
+//! a line; `#` begins a comment.
 
 use memweir_core::input::InputError;
 

@@ -1,5 +1,5 @@
-//! DRAMDig's report: headings between `===`, lists of bits below them. What comes before the first
-//! heading is progress.
+//! DRAMDig's report: headings between `===`, lists of bits below them. The text before the first
+//! heading is progress output.
 
 use memweir_core::address_map::XorFunction;
 use memweir_core::input::InputError;

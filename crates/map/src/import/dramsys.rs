@@ -1,5 +1,5 @@
-//! Address mappings of DRAMSys: JSON with lists of bits by what they choose, the least significant
-//! first; a list in place of a bit is an exclusive or.
+//! Address mappings of DRAMSys: JSON with lists of bits by level, the least significant first; a
+//! list in place of a bit is an exclusive or.
 
 use memweir_core::address_map::{Role, SetFunction, XorFunction};
 use memweir_core::input::InputError;

@@ -1,4 +1,4 @@
-//! TRRespass: what its detector prints (a mask a line, the row's last), and the `DRAMLayout` that
+//! TRRespass: its detector's output (one mask per line, the row's last), and the `DRAMLayout` that
 //! its hammer suite is compiled with: `{{{0x4080,0x48000}, 2}, row_mask, col_mask}`.
 
 use memweir_core::address_map::XorFunction;
@@ -20,8 +20,8 @@ fn masks(source_name: &str, text: &str) -> Result<Found, InputError> {
         .map(|(number, line)| mask(source_name, number, line))
         .collect::<Result<Vec<u64>, _>>()?;
     let mut found = Found::default();
-    // The detector of rows prints one more mask; it is a run of bits, which no bank function is
-    // that is longer than a few.
+    // The detector of rows prints one more mask. It is a long run of consecutive bits, unlike any
+    // bank function.
     let is_row = |mask: u64| {
         mask.count_ones() > 8
             && (mask >> mask.trailing_zeros()).trailing_ones() == mask.count_ones()
@@ -58,7 +58,8 @@ fn layout(source_name: &str, number: usize, line: &str) -> Result<Found, InputEr
     Ok(found)
 }
 
-/// A column mask; the suite's own is written `(1<<13)-1` or `ROW_SIZE-1`, with rows of 8 KiB.
+/// Parses a column mask; the suite's own is written `(1<<13)-1` or `ROW_SIZE-1`, with rows of 8
+/// KiB.
 fn column_mask(source_name: &str, number: usize, word: &str) -> Result<u64, InputError> {
     match word.replace(' ', "").as_str() {
         "ROW_SIZE-1" | "((1<<13)-1)" | "(1<<13)-1" => Ok(0x1fff),

@@ -1,5 +1,5 @@
-//! Commands that set PALLOC up: a mask of bits (`echo 0x0001e000 > .../palloc_mask`), each of which
-//! may be paired with another (`echo xor 13 17 > .../control`).
+//! Commands that configure PALLOC: a mask of bits (`echo 0x0001e000 > .../palloc_mask`), each of
+//! which may be paired with another (`echo xor 13 17 > .../control`).
 
 use memweir_core::address_map::XorFunction;
 use memweir_core::input::InputError;

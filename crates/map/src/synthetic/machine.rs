@@ -1,10 +1,10 @@
-//! The machine that is measured: which addresses share a bank, and which of those a row.
+//! The simulated machine: the addresses that share a bank, and those that share a row.
 
 use memweir_core::address_map::{AddressMap, Span, XorFunction};
 use memweir_core::{Bytes, PhysAddr};
 
-/// Column bits of a machine whose map tells neither rows nor columns: rows of 8 KiB, as with most
-/// channels of 64 bits.
+/// Number of column bits of a machine whose map has neither rows nor columns: rows of 8 KiB, as
+/// with most channels of 64 bits.
 const COLUMN_BITS: usize = 13;
 
 /// A map with rows, known or supplied.
@@ -15,23 +15,23 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine with this map. Where the map has no rows, the highest bits are the row's that,
-    /// with banks (and columns if they are known), tell something new, until as many bits are left
-    /// as columns need: 13 if they are not known, at most half of what banks leave.
+    /// Creates the machine with this map. If the map has no rows, they are the highest bits that
+    /// are independent of banks (and of columns if they are known), until as many bits are left as
+    /// the columns need: 13 if they are not known, at most half of the bits beside the banks.
     #[must_use]
     pub fn of(map: &AddressMap) -> Self {
         let rows = if map.row.is_empty() { supplied(map) } else { map.row.clone() };
         Self { map: map.clone(), rows }
     }
 
-    /// Memory that the map speaks of, over all channels.
+    /// Returns the memory that the map covers, over all channels.
     #[must_use]
     pub fn memory(&self) -> Bytes {
         let channels = self.map.interleave.map_or(1, |interleave| interleave.channels);
         Bytes((1 << self.map.bits) * u64::from(channels))
     }
 
-    /// Whether the addresses lie in different rows of one bank.
+    /// Returns true if the addresses lie in different rows of one bank.
     #[must_use]
     pub fn conflict(&self, a: PhysAddr, b: PhysAddr) -> bool {
         let ((way_a, a), (way_b, b)) = (self.map.enter(a), self.map.enter(b));
@@ -41,7 +41,7 @@ impl Machine {
             && self.rows.iter().any(|row| differ(*row))
     }
 
-    /// The row functions, known or supplied.
+    /// Returns the row functions, known or supplied.
     #[must_use]
     pub fn rows(&self) -> &[XorFunction] {
         &self.rows

@@ -1,29 +1,29 @@
-//! How wrong a simulated machine's latencies are.
+//! Noise of a simulated machine's latencies.
 
-/// What besides row conflicts moves a latency. All in cycles of the clock, for loops of about a
-/// hundred rounds where nothing else is said.
+/// Base latency, cost of a row conflict, and disturbances. All figures are in cycles of the clock,
+/// for loops of about a hundred rounds, unless stated otherwise.
 ///
 /// The figures of [`Noise::VM`] were measured on a loaded virtual machine (two vCPUs of an AMD
-/// EPYC); the others are the same machine with less of everything.
+/// EPYC); the others are the same machine with less noise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
-    /// A round without conflict.
+    /// Latency of a round without a conflict.
     pub base: f64,
-    /// What a row conflict adds: a precharge and an activation, 35 ns.
+    /// Cost of a row conflict: a precharge and an activation, 35 ns.
     pub conflict: f64,
-    /// The steps in which the clock counts: 10 ns.
+    /// Resolution of the clock: 10 ns.
     pub quantum: f64,
-    /// Standard deviation over addresses of what an address adds, whatever the other one is.
+    /// Standard deviation over addresses of the cost of a single address.
     pub per_address: f64,
-    /// Standard deviation from measurement to measurement that more rounds do not reduce.
+    /// Standard deviation between measurements that more rounds do not reduce.
     pub jitter: f64,
-    /// Standard deviation from round to round.
+    /// Standard deviation between rounds.
     pub jitter_per_round: f64,
-    /// Share of conflicts that do not show.
+    /// Share of conflicts that do not show in the latency.
     pub missed: f64,
-    /// Share of measurements that are disturbed grossly.
+    /// Share of measurements with a gross disturbance.
     pub outliers: f64,
-    /// The chance that a burst begins with a measurement: some 40 in a row are slow.
+    /// Probability that a burst begins with a measurement: some 40 in a row are slow.
     pub bursts: f64,
     /// Mean seconds until the processor moves and the addresses' costs change.
     pub stays_for: f64,
@@ -44,7 +44,7 @@ impl Noise {
         stays_for: f64::INFINITY,
     };
 
-    /// A server at work.
+    /// A busy server.
     pub const SERVER: Self = Self {
         base: 640.0,
         per_address: 25.0,
@@ -70,7 +70,7 @@ impl Noise {
         ..Self::QUIET
     };
 
-    /// Every kind and its name.
+    /// All kinds and their names.
     pub const ALL: [(&'static str, Self); 3] =
         [("quiet", Self::QUIET), ("server", Self::SERVER), ("vm", Self::VM)];
 }

@@ -30,7 +30,7 @@ fn only_other_rows_of_the_same_bank_conflict() {
 #[test]
 fn rows_that_are_not_known_are_the_highest_bits_that_banks_leave() {
     let machine = Machine::of(&map(&[&[14, 18], &[15, 19]], &[], 21));
-    // 19 bits besides the banks': nine for columns, ten for rows; 14 and 15 follow from banks.
+    // 19 bits beside the banks': nine for columns, ten for rows; 14 and 15 follow from banks.
     let rows: Vec<u32> = machine.rows().iter().map(|row| row.lowest()).collect();
     assert_eq!(rows, [9, 10, 11, 12, 13, 16, 17, 18, 19, 20]);
 }

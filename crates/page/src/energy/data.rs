@@ -51,10 +51,10 @@ const FLASH_KEYS: [&str; 13] = [
     "bw_bits",
 ];
 
-/// Larger than any figure of such a file: more is a mistake of unit.
+/// Larger than any figure of such a file: more is a mistake in the unit.
 const ABSURD: f64 = 1e6;
 
-/// What a swap area can be made of.
+/// The medium of a swap area.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Medium {
     /// On the memory bus.
@@ -64,10 +64,10 @@ pub enum Medium {
 }
 
 impl Medium {
-    /// The shipped medium with this name.
+    /// Returns the shipped medium with this name.
     ///
     /// # Errors
-    /// If there is none: with the nearest name.
+    /// If there is none; the message has the nearest name.
     pub fn shipped(name: &str) -> Result<Self, Refusal> {
         let text = shipped("medium", name, &MEDIA)?;
         Ok(Self::parse(name, text)
@@ -144,7 +144,7 @@ fn flash(mut file: Section<'_>) -> Result<Flash, InputError> {
     })
 }
 
-/// A figure that is more than nothing.
+/// Reads a figure that is more than zero.
 fn positive(file: &mut Section<'_>, key: &str, what: &str) -> Result<f64, InputError> {
     file.require(key)?.number_in(f64::MIN_POSITIVE..=ABSURD, what)
 }

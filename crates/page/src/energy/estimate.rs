@@ -1,14 +1,14 @@
-//! The energy of paging that really happened, beside what other swap areas would have used for it.
+//! The energy of the paging of a run, beside the energy of other swap areas for the same paging.
 
 use memweir_core::{Bytes, Joules, Seconds};
 use serde::Serialize;
 
 use super::{Activity, BusMemory, Reading, break_even};
 
-/// What a run counted.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Paging {
-    /// How long the area was there.
+    /// Time for which the area existed.
     pub duration: Seconds,
     /// Its size.
     pub size: Bytes,
@@ -20,15 +20,15 @@ pub struct Paging {
     pub copies_avoided: u64,
 }
 
-/// Energies of three swap areas of one size, for the same paging. Lines that were read in place are not
-/// counted by anybody, and not in these figures: see [`break_even_lines`](Self::break_even_lines).
+/// Energies of three swap areas of one size, for the same paging. Lines that were read in place are
+/// not counted, so these figures leave them out: see [`break_even_lines`](Self::break_even_lines).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The medium that DRAM stands for.
     pub dram: String,
     /// The medium that the NVM stands for.
     pub nvm: String,
-    /// How the equations are read.
+    /// Name of the reading of the equations.
     pub reading: &'static str,
     /// Of DRAM, all pages copied.
     pub dram_backed_j: Joules,
@@ -36,14 +36,15 @@ pub struct Estimate {
     pub nvm_copying_j: Joules,
     /// Of NVM, with the pages read in place that were.
     pub nvm_j: Joules,
-    /// What direct read saved by copies that were not made.
+    /// Energy that direct read saved by avoided copies.
     pub direct_read_saved_j: Joules,
     /// Lines of a page that may be missed in place before copying it would have been cheaper.
     pub break_even_lines: f64,
 }
 
 impl Estimate {
-    /// The energies of `paging` with these media, the equations read as `reading`, by its name.
+    /// Computes the energies of `paging` with these media, the equations read as `reading`, by its
+    /// name.
     #[must_use]
     pub fn new(
         paging: &Paging,
@@ -103,8 +104,8 @@ mod tests {
         let (dram, nvm) = (memory("lpddr2-dram"), memory("lpddr2-pcm"));
         let of = |paging| Estimate::new(&paging, &dram, &nvm, ("physical", &Reading::PHYSICAL));
         let found = of(paging());
-        // A page in is 148.2 mW of reading, 156 mW of activating and 20.3 mW of driving, for 256 bursts
-        // of 4 cycles of 5 ns (8 beats of 2 bytes), and 3 cycles of latency. 300 of them.
+        // A page in is 148.2 mW of reading, 156 mW of activating and 20.3 mW of driving, for 256
+        // bursts of 4 cycles of 5 ns (8 beats of 2 bytes), and 3 cycles of latency. 300 of them.
         let read = (256.0 * 4.0 + 3.0) * 5e-9;
         let active = read + 80e-9;
         let driven = 256.0 * 4.0 * 5e-9;

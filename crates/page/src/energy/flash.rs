@@ -8,7 +8,7 @@ use super::{Activity, Energy, PAGE};
 /// in the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flash {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// `f` in hertz.
     pub frequency: f64,
@@ -33,7 +33,7 @@ pub struct Flash {
 }
 
 impl Flash {
-    /// What the area uses.
+    /// Returns the energy of a swap area in this device.
     #[must_use]
     pub fn energy(&self, activity: &Activity) -> Energy {
         let read = self.page_read() * activity.swap_ins as f64;
@@ -46,13 +46,13 @@ impl Flash {
         }
     }
 
-    /// Time to read a page, eq. (10).
+    /// Returns the time to read a page, eq. (10).
     #[must_use]
     pub fn page_read(&self) -> Seconds {
         self.transfer(self.read_block, self.read_latency)
     }
 
-    /// Time to write a page, eq. (11).
+    /// Returns the time to write a page, eq. (11).
     #[must_use]
     pub fn page_write(&self) -> Seconds {
         self.transfer(self.write_block, self.write_latency)

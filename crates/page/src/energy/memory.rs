@@ -7,7 +7,7 @@ use super::reading::{
 };
 use super::{Activity, Energy, PAGE};
 
-/// Power for being there, by state.
+/// Background power, by state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackgroundPower {
     /// `P_PRE_PDN`: all banks closed, powered down.
@@ -22,7 +22,7 @@ pub struct BackgroundPower {
     pub refresh: Watts,
 }
 
-/// Power while something is done.
+/// Power of operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OperatingPower {
     /// `P_ACT`.
@@ -38,13 +38,13 @@ pub struct OperatingPower {
 /// A memory with an LPDDR2 interface (drswap Table II).
 #[derive(Clone, Debug, PartialEq)]
 pub struct BusMemory {
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// Bytes of the die that the powers are for.
+    /// Bytes of the die to which the powers apply.
     pub die: Bytes,
-    /// For being there.
+    /// Background power.
     pub background: BackgroundPower,
-    /// For doing something.
+    /// Operating power.
     pub operating: OperatingPower,
     /// `tCK`.
     pub clock: Seconds,
@@ -74,8 +74,9 @@ struct Times {
 }
 
 impl BusMemory {
-    /// What the area uses. `dram` is what lines that are read in place would have been read from;
-    /// none for a swap area of DRAM, whose pages are all copied.
+    /// Returns the energy of a swap area in this memory. `dram` is the memory that lines read in
+    /// place would have been read from otherwise; `None` for a swap area of DRAM, whose pages are
+    /// all copied.
     #[must_use]
     pub fn energy(&self, activity: &Activity, reading: &Reading, dram: Option<&Self>) -> Energy {
         let times = self.times(activity, reading);
@@ -93,20 +94,21 @@ impl BusMemory {
         }
     }
 
-    /// Eq. (2) to (5) and (14).
+    /// Computes eq. (2) to (5) and (14).
     fn times(&self, activity: &Activity, reading: &Reading) -> Times {
         let (read, write) = (activity.swap_ins as f64, activity.swap_outs as f64);
         let bursts = self.bursts(PAGE.as_f64());
         let beats = self.burst_length / 2.0;
         let recovery = match reading.write_recovery {
-            // Seconds over a nanosecond are the number that is printed, taken as cycles.
+            // Seconds over a nanosecond are the printed number, taken as cycles.
             WriteRecovery::CyclesEachBurst => self.clock * (bursts * self.write_recovery.0 / 1e-9),
             WriteRecovery::NanosEachBurst => self.write_recovery * bursts,
             WriteRecovery::NanosEachPage => self.write_recovery,
         };
         let read_page = self.clock * (bursts * beats + self.read_latency);
         let write_page = self.clock * (bursts * beats + self.write_latency) + recovery;
-        // What eq. (4) and (5) count: with eq. (14) alone, pages read in place are still in it.
+        // Pages that eq. (4) and (5) count: with eq. (14) alone, pages read in place are still
+        // among them.
         let seen = match reading.direct_read {
             DirectReadTimes::All => read,
             DirectReadTimes::ReadAlone => read + activity.direct_reads as f64,
@@ -163,13 +165,13 @@ impl BusMemory {
         standby * dies + refresh * activity.duration
     }
 
-    /// Energy of copying one page out of it.
+    /// Returns the energy of copying one page out of it.
     #[must_use]
     pub fn page_in(&self, reading: &Reading) -> Joules {
         self.one_page(1, 0, reading)
     }
 
-    /// Energy of copying one page into it.
+    /// Returns the energy of copying one page into it.
     #[must_use]
     pub fn page_out(&self, reading: &Reading) -> Joules {
         self.one_page(0, 1, reading)
@@ -187,7 +189,7 @@ impl BusMemory {
         self.energy(&activity, reading, None).moving
     }
 
-    /// Energy of reading one line that is in no cache, its row opened for it.
+    /// Returns the energy of reading one line that is in no cache, its row opened for it.
     #[must_use]
     pub fn line_read(&self) -> Joules {
         let burst = self.clock * (self.bursts(LINE_BYTES as f64) * self.burst_length / 2.0);

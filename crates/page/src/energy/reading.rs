@@ -1,4 +1,5 @@
-//! What is taken for each place where the equations of drswap section IV cannot be meant as printed.
+//! Interpretations of the places where the equations of drswap section IV cannot be meant as
+//! printed.
 
 /// The last background term of eq. (1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub enum WriteRecovery {
     CyclesEachBurst,
     /// 15 ns after each burst.
     NanosEachBurst,
-    /// 15 ns after the last burst of a page: what LPDDR2 asks for.
+    /// 15 ns after the last burst of a page, as LPDDR2 requires.
     NanosEachPage,
 }
 
@@ -38,7 +39,7 @@ pub enum Background {
     OneAtATime,
 }
 
-/// How power grows with the size of the swap area.
+/// Growth of power with the size of the swap area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
     /// One device of each kind whatever the size; refresh alone is scaled (section V-E).
@@ -48,7 +49,7 @@ pub enum Capacity {
     Dies,
 }
 
-/// What direct read shortens (section IV-C).
+/// The times that direct read shortens (section IV-C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectReadTimes {
     /// `t_RD` alone, eq. (14); the text leaves `t_ACT` and `t_DQ` as they are.
@@ -62,7 +63,7 @@ pub enum DirectReadTimes {
 pub enum InPlace {
     /// They cost nothing, as in eq. (14).
     Free,
-    /// Each costs what reading it from the NVM takes more than from DRAM.
+    /// Each costs the energy by which reading it from the NVM exceeds reading it from DRAM.
     Charged,
 }
 
@@ -97,8 +98,8 @@ impl Reading {
         in_place: InPlace::Free,
     };
 
-    /// The two misprints of terms, eq. (1) and (13), put right, and nothing else: what the authors
-    /// must have computed, for it gives their claims.
+    /// The terms of eq. (1), (13) and (14) corrected, and nothing else: the authors must have
+    /// computed this, for it gives their claims.
     pub const MENDED: Self = Self {
         refresh: RefreshTerm::Refresh,
         nvm_active: NvmActive::BothOnce,
@@ -106,7 +107,8 @@ impl Reading {
         ..Self::AS_PRINTED
     };
 
-    /// Units mended, one background state at a time, capacity by dies, loads in place charged.
+    /// Units corrected, one background state at a time, capacity by dies, lines read in place
+    /// charged.
     pub const PHYSICAL: Self = Self {
         write_recovery: WriteRecovery::NanosEachPage,
         background: Background::OneAtATime,
@@ -123,8 +125,8 @@ pub const READINGS: [(&str, Reading); 3] = [
     ("physical", Reading::PHYSICAL),
 ];
 
-/// Each point on which the readings differ, changed alone in [`Reading::MENDED`], with a sentence on
-/// what it is.
+/// Each point on which the readings differ, changed alone in [`Reading::MENDED`], with a sentence
+/// that describes it.
 pub const POINTS: [(&str, Reading); 8] = [
     (
         "eq. (1) as printed: P_ACT x t_TOTAL where P_REF must stand",

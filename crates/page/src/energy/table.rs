@@ -62,7 +62,7 @@ pub const TABLE_IV: [(Bytes, [SwapIns; 8]); 3] = [
     ),
 ];
 
-/// The mean over the categories, rounded.
+/// Returns the mean over the categories, rounded.
 #[must_use]
 pub fn average(cells: &[SwapIns; 8]) -> SwapIns {
     let mean =

@@ -29,7 +29,8 @@ fn activities(size: Bytes, cell: SwapIns) -> (Activity, Activity) {
     (copied, Activity { swap_ins: cell.with, direct_reads, ..copied })
 }
 
-/// How much less, in percent, the NVM with direct read uses than the DRAM, by swap size.
+/// Returns the energy reduction of the NVM with direct read against the DRAM, in percent, by swap
+/// size.
 fn reductions(reading: &Reading) -> [f64; 3] {
     TABLE_IV.map(|(size, cells)| {
         let (copied, direct) = activities(size, average(&cells));
@@ -133,7 +134,8 @@ fn flash_uses_least_and_is_slow() {
 #[test]
 fn table_iv_adds_up_but_for_one_misprint() {
     let averages: Vec<_> = TABLE_IV.iter().map(|(_, cells)| average(cells)).collect();
-    // Printed are 3298 (3289 in the text), 2529, 1899, and 1066, 707, 618: the first should be 1063.
+    // Printed are 3298 (3289 in the text), 2529, 1899, and 1066, 707, 618: the first should be
+    // 1063.
     assert_eq!(averages.iter().map(|cell| cell.without).collect::<Vec<_>>(), [3298, 2529, 1899]);
     assert_eq!(averages.iter().map(|cell| cell.with).collect::<Vec<_>>(), [1063, 707, 619]);
     for (_, cells) in &TABLE_IV {

@@ -3,8 +3,8 @@
 use memweir_core::Bytes;
 use memweir_core::preload::page::{PageProcess, PagedState};
 
-/// The process that ends first: the one with the most memory, wherever that is, for it frees the most;
-/// of equals the one with the highest number, which most likely is the youngest.
+/// Returns the process to end first: the one with the most memory in DRAM and NVM together, since
+/// it frees the most; of equals the one with the highest number, which most likely is the youngest.
 #[must_use]
 pub fn largest(processes: &[PageProcess]) -> Option<PageProcess> {
     let size = |process: &PageProcess| process.resident.0.saturating_add(process.nvm.0);
@@ -12,15 +12,16 @@ pub fn largest(processes: &[PageProcess]) -> Option<PageProcess> {
     sized.max_by_key(|process| (size(process), process.process)).copied()
 }
 
-/// Ends one process at a time, and the next when the memory of the last has come back and was not enough.
+/// Selects one process at a time to end, and the next when the memory of the last has come back and
+/// was not enough.
 #[derive(Clone, Debug, Default)]
 pub struct Killer {
     ended: Vec<u32>,
 }
 
 impl Killer {
-    /// The process to end now, if any: when one would evict and the NVM is full, while all together
-    /// have more than `dram` in DRAM.
+    /// Returns the process to end now, if any: one is due when a process would evict and the NVM is
+    /// full, while all together have more than `dram` in DRAM.
     pub fn choose(&mut self, processes: &[PageProcess], dram: Bytes) -> Option<PageProcess> {
         let is_full = processes.iter().any(|process| process.state == PagedState::Full);
         let resident: Bytes = processes.iter().map(|process| process.resident).sum();
@@ -34,7 +35,7 @@ impl Killer {
         Some(chosen)
     }
 
-    /// Those that were ended, in order.
+    /// Returns the processes that were ended, in order.
     #[must_use]
     pub fn ended(&self) -> &[u32] {
         &self.ended

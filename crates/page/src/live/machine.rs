@@ -1,5 +1,5 @@
-//! What is asked of the machine before a program is started, behind a trait so that the refusals can be
-//! tested on machines that one does not have.
+//! Queries to the machine before a program is started, behind a trait so that the refusals can be
+//! tested on machines that are not at hand.
 
 use std::fs::File;
 use std::io;
@@ -9,36 +9,36 @@ use memweir_core::Bytes;
 use memweir_linux::memories::{DaxDevice, Memories, available, free_on};
 use memweir_linux::paging::{self, Obstacle};
 
-/// What is known of the file system of a place.
+/// Properties of a place's file system.
 #[derive(Debug)]
 pub struct FileFinding {
-    /// Whether it maps its files without the page cache.
+    /// True if it maps its files without the page cache.
     pub is_dax: bool,
-    /// What may still be written to it.
+    /// Bytes that may still be written to it.
     pub room: Bytes,
-    /// Whether its pages can be protected.
+    /// Result of trying to protect its pages.
     pub protection: Result<(), Obstacle>,
 }
 
 /// A machine, as far as paging needs it.
 pub trait Surroundings {
-    /// Memory that programs could get now.
+    /// Returns the memory that programs could get now.
     fn available(&self) -> Option<Bytes>;
-    /// NUMA nodes with their memory and what of it is free.
+    /// Returns the NUMA nodes, each with its memory and the free part of it.
     fn nodes(&self) -> Vec<(usize, Bytes, Bytes)>;
-    /// Memory that is offered as a device.
+    /// Returns the memory that is offered as devices.
     fn dax(&self) -> Vec<DaxDevice>;
-    /// Whether shared memory without a file can be paged to.
+    /// Checks that shared memory without a file can be paged to.
     ///
     /// # Errors
     /// The step that failed.
     fn try_memfd(&self) -> Result<(), Obstacle>;
-    /// Whether a nameless file in `directory` can be paged to.
+    /// Examines `directory` with a nameless file, to which pages would go.
     ///
     /// # Errors
     /// If there can be no such file.
     fn try_directory(&self, directory: &Path) -> io::Result<FileFinding>;
-    /// Whether a device can be mapped privately and protected.
+    /// Checks that a device can be mapped privately and protected.
     ///
     /// # Errors
     /// If it cannot be opened; within, the step that failed.

@@ -1,4 +1,4 @@
-//! Programs of a paged tree that are not paged: which they are, and how much memory they have.
+//! Programs of a paged tree that are not paged, and their memory.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,11 +18,11 @@ const BETWEEN_WALKS: Duration = Duration::from_millis(100);
 pub struct UnpagedProgram {
     /// Its file.
     pub program: String,
-    /// How many there were.
+    /// Number of processes.
     pub processes: u64,
     /// The most anonymous memory in DRAM that they had together.
     pub dram_peak_bytes: Bytes,
-    /// How many of them were ended by `--unpaged refuse`, because they had started unseen.
+    /// Processes ended by `--unpaged refuse`, because they had started unseen.
     pub ended: u64,
 }
 
@@ -55,20 +55,20 @@ impl Outside {
         Ok(())
     }
 
-    /// Their anonymous memory in DRAM at the last walk.
+    /// Returns their anonymous memory in DRAM at the last walk.
     #[must_use]
     pub fn anonymous(&self) -> Bytes {
         self.record.now
     }
 
-    /// The programs, the one with the most memory first.
+    /// Returns the programs, the one with the most memory first.
     #[must_use]
     pub fn programs(&self) -> Vec<UnpagedProgram> {
         self.record.programs(self.rule)
     }
 }
 
-/// What the walks have found.
+/// Findings of the walks.
 #[derive(Debug, Default)]
 struct Record {
     now: Bytes,

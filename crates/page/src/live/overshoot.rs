@@ -1,4 +1,4 @@
-//! The reasons for which a run had more in DRAM than its budget.
+//! The reasons why a run had more in DRAM than its budget.
 
 use memweir_core::Bytes;
 use memweir_core::preload::page::{PageCounter, PageCounters};

@@ -1,4 +1,4 @@
-//! Where evicted pages go: what can be asked for, and whether this machine has it.
+//! Places for evicted pages: requests, and the check that this machine has them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use memweir_linux::preload::{Lack, NotStarted};
 
 use super::machine::Surroundings;
 
-/// What is evicted at once: an area that is smaller could not take even that.
+/// Size of one eviction: a smaller area could not take even that.
 pub const SMALLEST_NVM: Bytes = Bytes(2 << 20);
 
-/// A place for evicted pages, as somebody asks for it.
+/// A place for evicted pages, as requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nvm {
     /// Shared memory without a file: DRAM that stands in for NVM.
@@ -23,14 +23,14 @@ pub enum Nvm {
     File {
         /// The directory or file.
         path: PathBuf,
-        /// How much of it; all that is left if absent.
+        /// Size of the area; all that is left if absent.
         size: Option<Bytes>,
     },
     /// A NUMA node of slow memory.
     Node {
         /// Its number.
         number: u32,
-        /// How much of it; all that is free if absent.
+        /// Size of the area; all that is free if absent.
         size: Option<Bytes>,
     },
     /// A DAX device, which no Linux maps as paging needs it.
@@ -38,7 +38,7 @@ pub enum Nvm {
 }
 
 impl fmt::Display for Nvm {
-    /// As it is asked for, without the size: `node:2`.
+    /// Writes the place as it is requested, without the size: `node:2`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memfd(_) => f.write_str("memfd"),
@@ -50,11 +50,11 @@ impl fmt::Display for Nvm {
 }
 
 impl Nvm {
-    /// The place for the library and the size of the area.
+    /// Returns the place for the library and the size of the area.
     ///
     /// # Errors
-    /// Refuses what this machine does not have or the kernel does not do, and areas that are too small
-    /// or larger than what is there.
+    /// Refuses places that this machine does not have or its kernel cannot use, and areas that are
+    /// too small or larger than the place.
     pub(super) fn check(&self, here: &impl Surroundings) -> Result<(NvmPlace, Bytes), NotStarted> {
         let (place, size) = match self {
             Self::Memfd(size) => {
@@ -156,7 +156,8 @@ fn node(number: u32, here: &impl Surroundings) -> Result<(usize, Bytes, Bytes), 
     })
 }
 
-/// Why a device is refused: always, and by what the kernel says to trying it.
+/// Returns the reason why a device is refused, which it always is, by the kernel's answers to
+/// trying it.
 fn device(path: &Path, here: &impl Surroundings) -> NotStarted {
     let shown = path.display();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -197,7 +198,7 @@ fn device(path: &Path, here: &impl Surroundings) -> NotStarted {
     Refusal::new(reason, help).into()
 }
 
-/// What stands in the way of protecting pages, as what the machine lacks.
+/// Turns an obstacle to protecting pages into the feature that the machine lacks.
 fn protection(tried: Result<(), Obstacle>, what: &str) -> Result<(), Lack> {
     tried.map_err(|obstacle| obstacle.lack(what))
 }

@@ -1,4 +1,4 @@
-//! What a run of a paged program comes to, as data.
+//! The results of a run of a paged program, as data.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::session::{Look, Paged};
 use super::times::Histogram;
 use crate::energy::{Estimate, Paging};
 
-/// Where evicted pages were.
+/// The place of evicted pages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NvmReport {
-    /// As it was asked for: `node:2`.
+    /// As it was requested: `node:2`.
     pub place: String,
     /// Its size.
     pub size_bytes: Bytes,
@@ -33,24 +33,24 @@ pub struct Delay {
 /// Programs that ran without being paged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UnpagedReport {
-    /// How many were found: at starts by paged programs, and by looks at the processes that run. Of
-    /// two that one of them alone has seen, one may be missing.
+    /// Processes found at starts by paged programs or by walks through the running processes,
+    /// whichever are more. If each way saw one that the other did not, one is missing.
     pub processes: u64,
-    /// How many were not started.
+    /// Processes that were not started.
     pub refused: u64,
-    /// The most anonymous memory in DRAM of each program, at the looks.
+    /// Peak anonymous memory in DRAM of each program, at the walks.
     pub programs: Vec<UnpagedProgram>,
 }
 
 impl UnpagedReport {
-    /// The most that they can have had together.
+    /// Returns the sum of their peaks, which their memory together cannot have exceeded.
     #[must_use]
     pub fn dram_peak(&self) -> Bytes {
         self.programs.iter().map(|program| program.dram_peak_bytes).sum()
     }
 }
 
-/// How the program ended.
+/// The end of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
     /// Its status, unless a signal ended it.
@@ -66,7 +66,7 @@ pub struct Report {
     pub command: Vec<String>,
     /// The budget.
     pub dram_bytes: Bytes,
-    /// Where evicted pages were.
+    /// The place of evicted pages.
     pub nvm: NvmReport,
     /// `in-place` or `copy`.
     pub direct_read: &'static str,
@@ -78,14 +78,15 @@ pub struct Report {
     pub when_full: &'static str,
     /// From the start of the program to its end.
     pub seconds: f64,
-    /// How it ended.
+    /// The end of the program.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Pages that left DRAM.
     pub evictions: u64,
-    /// Evicted pages that were read where they lay.
+    /// Evicted pages that were read in place.
     pub direct_reads: u64,
-    /// Evicted pages that were mapped along with one that was read: whether they were read is not known.
+    /// Evicted pages that were mapped along with one that was read; whether they were read is
+    /// unknown.
     pub mapped_around: u64,
     /// Pages copied back to DRAM.
     pub copies_in: u64,
@@ -93,25 +94,25 @@ pub struct Report {
     pub copies_avoided: u64,
     /// Memory in NVM that was not in DRAM, averaged over the run.
     pub dram_relieved_bytes: Bytes,
-    /// At the last look while it ran.
+    /// Memory in DRAM at the last look while it ran.
     pub dram_resident_bytes: Bytes,
-    /// The most, with programs that were not paged.
+    /// Peak memory in DRAM, with programs that were not paged.
     pub dram_peak_bytes: Bytes,
-    /// How far the most was above the budget.
+    /// Excess of the peak over the budget.
     pub dram_overshoot_bytes: Bytes,
     /// Why it was more than a twentieth above the budget, as far as that is known.
     pub dram_overshoot_causes: Vec<Cause>,
     /// Programs that ran without being paged.
     pub unpaged: UnpagedReport,
-    /// At the last look while it ran.
+    /// Memory in NVM at the last look while it ran.
     pub nvm_used_bytes: Bytes,
-    /// The most.
+    /// Peak memory in NVM.
     pub nvm_peak_bytes: Bytes,
     /// Processes that were ended because there was no room left.
     pub ended_processes: Vec<u32>,
-    /// Times of single pages, by what was done to them.
+    /// Times of single pages, by operation.
     pub times: BTreeMap<&'static str, Histogram>,
-    /// What the media that the places stand for would have used.
+    /// Energy estimate for the media that the places stand for.
     pub energy: Estimate,
     /// Everything that the library counts.
     pub counters: BTreeMap<&'static str, u64>,
@@ -122,8 +123,8 @@ fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str
 }
 
 impl Report {
-    /// The report of a program that has ended. `place` is what was asked for, `last` the last look,
-    /// and `estimate` computes an energy.
+    /// Makes the report of a program that has ended. `place` is the place as requested, `last` the
+    /// last look, and `estimate` computes an energy.
     #[must_use]
     pub fn new(
         command: Vec<String>,

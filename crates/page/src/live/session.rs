@@ -24,37 +24,37 @@ use super::outside::Outside;
 use super::place::Nvm;
 use super::timeline::Row;
 
-/// What a program cannot be without: the stacks, and what is evicted at once.
+/// Least DRAM of a program: its stacks, and the pages that are evicted at once.
 pub const SMALLEST_DRAM: Bytes = Bytes(1 << 20);
 
-/// How long is waited for a process that has ended to be counted.
+/// Longest wait for a process that has ended to be counted.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What somebody asks for.
+/// A request for paging.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// Anonymous memory in DRAM that the program and all that it starts may have together.
     pub dram: Bytes,
-    /// Where evicted pages live.
+    /// The place for evicted pages.
     pub nvm: Nvm,
-    /// What a read of such a page does.
+    /// Effect of a read of such a page.
     pub direct_read: DirectRead,
     /// The policy that chooses victims.
     pub victims: &'static VictimEntry,
     /// The medium that is emulated.
     pub delay: Option<Slowdown>,
-    /// What happens when there is no room left.
+    /// Action when there is no room left.
     pub when_full: WhenFull,
-    /// What happens to programs that cannot be paged.
+    /// Treatment of programs that cannot be paged.
     pub unpaged: UnpagedPrograms,
 }
 
 impl Wish {
-    /// The order for the library, whose counters are at the path `counters`.
+    /// Returns the order for the library, whose counters are at the path `counters`.
     ///
     /// # Errors
-    /// Refuses budgets that no program can keep, policies that need what cannot be had, and places for evicted pages that this machine does
-    /// not have.
+    /// Refuses budgets that no program can keep, policies that learn by anything but faults, and
+    /// places for evicted pages that this machine does not have.
     pub fn order(
         &self,
         here: &impl Surroundings,
@@ -100,8 +100,8 @@ impl Wish {
     }
 }
 
-/// A program that can be started paged: put [`environment`](Self::environment) into it, look at it while
-/// it runs, and keep this until it has ended.
+/// A program that can be started paged: put [`environment`](Self::environment) into it, call
+/// [`look`](Self::look) while it runs, and keep this until it has ended.
 #[derive(Debug)]
 pub struct Paged {
     order: PageOrder,
@@ -113,10 +113,10 @@ pub struct Paged {
     seen: Seen,
 }
 
-/// What the looks have found.
+/// Findings of the looks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// When the last one was.
+    /// Time of the last one.
     at: Seconds,
     /// The last in which there were processes.
     last: Option<Row>,
@@ -138,11 +138,11 @@ pub struct Look {
 }
 
 impl Paged {
-    /// Prepares what `wish` asks for. The program itself is checked by
+    /// Prepares the request `wish`. The program itself is checked by
     /// [`check_program`](preload::check_program).
     ///
     /// # Errors
-    /// Refuses wrong wishes, and machines without what is needed.
+    /// Refuses wrong requests, and machines that lack something needed.
     pub fn prepare(wish: &Wish, here: &impl Surroundings) -> Result<Self, NotStarted> {
         if std::env::var_os(ORDER_VARIABLE).is_some() {
             return Err(Refusal::new(
@@ -163,39 +163,39 @@ impl Paged {
         Ok(Self { order, environment, counters, begun: Instant::now(), killer, outside, seen })
     }
 
-    /// The variables to set in the program's environment.
+    /// Returns the variables to set in the program's environment.
     #[must_use]
     pub fn environment(&self) -> &[(OsString, OsString)] {
         &self.environment
     }
 
-    /// What the library was told.
+    /// Returns the order that the library was given.
     #[must_use]
     pub fn order(&self) -> &PageOrder {
         &self.order
     }
 
-    /// Processes that were ended because there was no room left, in order.
+    /// Returns the processes that were ended because there was no room left, in order.
     #[must_use]
     pub fn ended(&self) -> &[u32] {
         self.killer.ended()
     }
 
-    /// Programs that were started and not paged.
+    /// Returns the programs that were started and not paged.
     #[must_use]
     pub fn outside(&self) -> &Outside {
         &self.outside
     }
 
-    /// The most anonymous memory in DRAM of all processes together: of those that are paged
-    /// whenever one of them looked, with the others' at the looks from here.
+    /// Returns the peak of the anonymous memory in DRAM of all processes together. Paged processes
+    /// count whenever one of them looked, the others only at the looks from here.
     #[must_use]
     pub fn dram_peak(&self, counters: &PageCounters) -> Bytes {
         self.seen.most.max(Bytes(counters.get(PageCounter::DramPeakBytes)))
     }
 
     /// Looks at the counters and at programs that are not paged, and ends processes where that was
-    /// asked for and must be.
+    /// requested and is necessary.
     ///
     /// # Errors
     /// If the counters, or `/proc`, cannot be read.
@@ -222,7 +222,8 @@ impl Paged {
         Ok(Look { row, counters, ended })
     }
 
-    /// The last look, when the program has ended: waits until the processes that have ended are counted.
+    /// Takes the last look, when the program has ended, after waiting until the processes that have
+    /// ended are counted.
     ///
     /// # Errors
     /// If the counters cannot be read.
@@ -240,13 +241,14 @@ impl Paged {
         self.look()
     }
 
-    /// What was in DRAM and NVM at the last look at which the program ran; nothing if it ended before.
+    /// Returns the row of the last look at which the program ran; `None` if it ended before any.
     #[must_use]
     pub fn last_running(&self) -> Option<Row> {
         self.seen.last
     }
 
-    /// Memory that was in NVM and not in DRAM, over the whole run: what paging relieved DRAM of.
+    /// Returns the memory by which paging relieved DRAM: in NVM and not in DRAM, averaged over the
+    /// run.
     #[must_use]
     pub fn relieved(&self) -> Bytes {
         let span = self.seen.at.0;

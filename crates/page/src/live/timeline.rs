@@ -1,7 +1,7 @@
 //! The timeline of a paged program: one row per look at its counters.
 //!
-//! Rows are in a CSV file as soon as they are known, so a run that is killed loses nothing. For a figure
-//! they go to `FILE.partial.csv`, which stays until the figure is drawn.
+//! Rows are in a CSV file as soon as they are known, so a run that is killed loses nothing. For a
+//! figure that file is `FILE.partial.csv`, which stays until the figure is drawn.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,10 +14,10 @@ use memweir_core::{Bytes, Seconds};
 use memweir_linux::private;
 use serde::{Deserialize, Serialize};
 
-/// What had been counted at one time.
+/// The counts at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Since the start of the program.
+    /// Time since the start of the program.
     pub t_s: Seconds,
     /// Pages copied to the NVM so far.
     pub evictions: u64,
@@ -35,17 +35,17 @@ pub struct Row {
     pub dram_unpaged_bytes: Bytes,
 }
 
-/// What a timeline is written as, by the ending of its file.
+/// The format of a timeline, by the ending of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Rows.
     Csv,
-    /// A figure, drawn at the end from rows that are kept till then.
+    /// A figure, drawn at the end from rows that are kept until then.
     Svg,
 }
 
 impl Format {
-    /// The format that the ending of `path` names.
+    /// Returns the format that the ending of `path` names.
     ///
     /// # Errors
     /// Refuses other endings.
@@ -105,11 +105,11 @@ impl Timeline {
         self.journal.flush()
     }
 
-    /// Ends the timeline; for a figure `draw` draws the rows, and what they were kept in is removed
-    /// when it has.
+    /// Ends the timeline. For a figure `draw` draws the rows, and the file that kept them is
+    /// removed when it has.
     ///
     /// # Errors
-    /// Those of `draw`.
+    /// The errors of `draw`.
     pub fn finish<E>(self, draw: impl FnOnce(&[Row]) -> Result<(), E>) -> Result<(), E> {
         if self.format == Format::Svg {
             draw(&self.rows)?;

@@ -3,32 +3,32 @@
 use memweir_core::preload::page::{BUCKETS, PageCounters, Timed};
 use serde::Serialize;
 
-/// How many times were in one range.
+/// One range of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bucket {
     /// The shortest time of the range, in nanoseconds.
     pub from_ns: u64,
     /// The end of the range.
     pub to_ns: u64,
-    /// How many there were.
+    /// Number of times in the range.
     pub count: u64,
 }
 
 /// Times of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Histogram {
-    /// How many.
+    /// Number of times.
     pub count: u64,
-    /// The range that holds the middle one, by its end in nanoseconds; nothing if there is none.
+    /// End of the range that holds the median, in nanoseconds; `None` if there are no times.
     pub median_below_ns: Option<u64>,
-    /// Of 100 times 99 are below this.
+    /// 99 of 100 times are below this.
     pub p99_below_ns: Option<u64>,
-    /// The ranges that hold any.
+    /// The ranges that hold any times.
     pub buckets: Vec<Bucket>,
 }
 
 impl Histogram {
-    /// The times of one kind.
+    /// Returns the times of one kind.
     #[must_use]
     pub fn of(counters: &PageCounters, timed: Timed) -> Self {
         let counts = counters.histogram(timed);
@@ -55,7 +55,7 @@ impl Histogram {
         }
     }
 
-    /// All kinds by name, those that were never timed left out.
+    /// Returns all kinds by name, without those that were never timed.
     #[must_use]
     pub fn all(counters: &PageCounters) -> Vec<(&'static str, Self)> {
         let timed = Timed::ALL.iter().map(|(name, timed)| (*name, Self::of(counters, *timed)));

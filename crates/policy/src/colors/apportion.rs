@@ -1,10 +1,11 @@
-//! Dividing colors by weights.
+//! Divides colors by weights.
 
-/// Gives `seats` one by one, each to whoever has the largest weight over what it was given by this
-/// call plus one (the method of D'Hondt); the first of equals. Weights that are negative or no
-/// numbers count as zero; if all are zero, everybody weighs the same.
+/// Gives `seats` one by one, each to the party with the largest quotient of its weight and one more
+/// than its seats from this call (the D'Hondt method); the first among equals. Weights that are
+/// negative or not finite count as zero; if all are zero, all parties weigh the same.
 ///
-/// Whoever weighs more, others unchanged, is not given less; one seat less costs one party one seat.
+/// A party whose weight grows while the others' stay the same never loses a seat; with one seat
+/// less in total, exactly one party has one seat less.
 pub(super) fn by_weight(seats: u32, weights: &[f64]) -> Vec<u32> {
     let mut given = vec![0; weights.len()];
     let sound = |weight: f64| if weight.is_finite() && weight > 0.0 { weight } else { 0.0 };
@@ -24,7 +25,8 @@ pub(super) fn by_weight(seats: u32, weights: &[f64]) -> Vec<u32> {
     given
 }
 
-/// Gives everybody the same, but nobody more than its wish, until nothing of `seats` is left.
+/// Gives all parties the same, but none more than its wish, until `seats` is used up or every wish
+/// is met.
 pub(super) fn up_to(seats: u32, wishes: &[u32]) -> Vec<u32> {
     let mut given = vec![0; wishes.len()];
     let mut left = seats;

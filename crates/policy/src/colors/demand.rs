@@ -1,11 +1,12 @@
-//! By demanded banks: more than a program can keep busy do nothing for it (bpm section 2.3).
+//! Divides colors by demanded banks: more banks than a program can keep busy do not speed it up
+//! (bpm section 2.3).
 
 use super::apportion::{by_weight, up_to};
 use super::{MEMORY_INTENSIVE_MPKI, ProgramTraits, Supply};
 
-/// What each program demands ([`ProgramTraits::banks`]). If that is more than there is, everybody has
-/// the same but nobody more than its demand. If there is something left, it goes by how much time a
-/// program spends on opening rows.
+/// Gives each program the colors that it demands ([`ProgramTraits::banks`]). If the supply is too
+/// small, all programs get the same, but none more than its demand. Leftover colors are divided by
+/// the time that each program spends on opening rows.
 pub(super) fn counts(programs: &[ProgramTraits], supply: &Supply) -> Vec<u32> {
     let demand =
         |program: &ProgramTraits| program.banks().div_ceil(supply.banks_per_color()).max(1);
@@ -17,9 +18,10 @@ pub(super) fn counts(programs: &[ProgramTraits], supply: &Supply) -> Vec<u32> {
     met.into_iter().zip(surplus).map(|(met, more)| met + more).collect()
 }
 
-/// Misses per 1,000 instructions that open a row, each in a bank of its own if the program has several
-/// in flight. What is not known is that of a program at the threshold of memory intensity, half of
-/// whose misses find their row open, one at a time.
+/// Returns the misses per 1,000 instructions that open a row, weighted by bank-level parallelism,
+/// since overlapping misses each need a bank of their own. Unknown traits default to those of a
+/// program at the threshold of memory intensity, with half of its misses row-buffer hits and one
+/// miss in flight.
 fn gain(program: &ProgramTraits) -> f64 {
     let opens = 1.0 - program.row_buffer_locality.unwrap_or(0.5);
     program.mpki.unwrap_or(MEMORY_INTENSIVE_MPKI) * opens * program.bank_parallelism.unwrap_or(1.0)

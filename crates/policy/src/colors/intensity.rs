@@ -1,11 +1,11 @@
-//! By memory intensity: who moves more has more banks.
+//! Divides colors by memory intensity: programs that move more data get more banks.
 
 use super::apportion::by_weight;
 use super::{MEMORY_INTENSIVE_MPKI, ProgramTraits, Supply};
 
-/// Half of an even share for everybody, at least one color; the rest by bandwidth if that is known of
-/// all programs, else by misses per 1,000 instructions, where a program of which they are not known
-/// counts as one at the threshold of memory intensity.
+/// Gives every program half of an even share, at least one color, and divides the rest by bandwidth
+/// if that is known of all programs, else by misses per 1,000 instructions. Where these are not
+/// known, a program counts as one at the threshold of memory intensity.
 pub(super) fn counts(programs: &[ProgramTraits], supply: &Supply) -> Vec<u32> {
     let even = supply.colors() / programs.len() as u32;
     let base = (even / 2).max(1);

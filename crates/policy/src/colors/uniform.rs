@@ -3,7 +3,7 @@
 use super::apportion::by_weight;
 use super::{ProgramTraits, Supply};
 
-/// Even shares; where they do not come out even, the first programs have one more.
+/// Returns even shares; a remainder goes to the first programs, one color each.
 pub(super) fn counts(programs: &[ProgramTraits], supply: &Supply) -> Vec<u32> {
     by_weight(supply.colors(), &vec![1.0; programs.len()])
 }

@@ -84,7 +84,7 @@ fn remote_memory_is_translated_to_the_same_unit() {
     let dram = 10.0 + 3.4 * 20.0;
     let nvm = 10.0 * (2.7 + 8.6) + 10.0 * (5.1 + 11.0);
     assert_ebw(&two_nodes(), Translation::Latency, traffic, (dram, nvm));
-    // Without the way there: like the local memories.
+    // Without the link latency, remote memories weigh like the local ones.
     let nvm = 2.0 * 10.0 * (2.7 + 8.6);
     assert_ebw(&two_nodes(), Translation::LatencyOfLocal, traffic, (30.0, nvm));
     assert_ebw(&two_nodes(), Translation::Counts, traffic, (30.0, 40.0));

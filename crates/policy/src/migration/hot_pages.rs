@@ -1,4 +1,4 @@
-//! Hot pages to DRAM, cold ones away, where that pays.
+//! Hot-page migration: moves hot pages to DRAM and cold pages out of it where that pays.
 
 use std::collections::HashMap;
 
@@ -6,30 +6,30 @@ use memweir_core::{Bytes, JobId, Media, MediumId, Nanos};
 
 use super::{Extent, MigrationPolicy, MigrationView, Move, MoveCost, access_time};
 
-/// Brings the hottest memory per byte to the local DRAM and sends the coldest away for it.
+/// Moves the hottest memory per byte to the local DRAM and evicts the coldest in its place.
 ///
-/// The *gain* of an extent is the time per second that its accesses would save in DRAM, by the
-/// latencies of its medium and its reads and writes apart, so that a page that is written is
-/// worth more on a medium that is slow to write. A move is made if, over the time for which the
-/// present is expected to last,
+/// The *gain* of an extent is the time per second that its accesses would save in DRAM. It weighs
+/// reads and writes by the latencies of the extent's medium, so that a written page is worth more
+/// on a medium with slow writes. A move is made if, over the time for which present behavior is
+/// expected to last,
 ///
 /// ```text
-/// (gain of what comes - gain of what leaves for it) x horizon  >  hysteresis x cost of all moves
+/// (gain of incoming - gain of outgoing) x horizon  >  hysteresis x cost of all moves
 /// ```
 ///
-/// so that memory of about equal heat does not change places for ever. Reads and writes are
-/// smoothed over the decisions; memory that is new is taken as it is first seen.
+/// so that extents of about equal heat do not keep swapping places. Reads and writes are smoothed
+/// over the decisions; a new extent starts with its first samples.
 ///
-/// What leaves DRAM goes to the medium that is fastest for it of all others.
+/// Memory that leaves DRAM goes to the fastest other medium for its traffic.
 #[derive(Clone, Debug, Default)]
 pub struct HotPages {
     rules: HotPageRules,
-    /// Lines read and written per second, smoothed.
+    /// Smoothed lines read and written per second, by job and extent.
     heat: HashMap<(JobId, u32), Heat>,
     decision: u64,
-    /// Extents elsewhere, the one that gains most per byte first.
+    /// Extents outside DRAM, by descending gain per byte.
     hot: Vec<Ranked>,
-    /// Extents in DRAM, the one that loses least per byte first.
+    /// Extents in DRAM, by ascending gain per byte.
     cold: Vec<Ranked>,
 }
 
@@ -37,20 +37,20 @@ pub struct HotPages {
 struct Heat {
     reads: f64,
     writes: f64,
-    /// The decision in which it was last seen.
+    /// Last decision in which the extent was present.
     seen: u64,
 }
 
-/// An extent with what DRAM is worth to it.
+/// An extent with its gain from DRAM.
 #[derive(Clone, Copy, Debug)]
 struct Ranked {
     index: usize,
     size: Bytes,
-    /// Nanoseconds per second that DRAM saves.
+    /// Nanoseconds saved per second by residing in DRAM.
     gain: f64,
-    /// Where it goes if it leaves, or is.
+    /// Present medium, or the target medium if the extent leaves DRAM.
     elsewhere: MediumId,
-    /// What the move takes, in nanoseconds.
+    /// Cost of the move in nanoseconds.
     cost: f64,
 }
 
@@ -60,24 +60,24 @@ impl Ranked {
     }
 }
 
-/// When [`HotPages`] takes a move to be worth its cost.
+/// Thresholds that decide when [`HotPages`] considers a move worth its cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HotPageRules {
-    /// For how long the present is expected to last.
+    /// Time for which present behavior is expected to last.
     pub horizon: Nanos,
-    /// How many times its cost a move must bring in; at least 1.
+    /// Ratio of a move's gain to its cost above which it is made; at least 1.
     pub hysteresis: f64,
     /// Weight of the latest samples, from 0 (never learn) to 1 (forget everything else).
     pub smoothing: f64,
     /// Bytes that may be moved per decision, in both directions.
     pub budget: Bytes,
-    /// What moving a page of [`PAGE`](super::PAGE) bytes takes besides the copy.
+    /// Cost of moving a page of [`PAGE`](super::PAGE) bytes besides the copy.
     pub overhead: Nanos,
 }
 
 impl Default for HotPageRules {
-    /// Decisions once a second or so: the present lasts for ten seconds, a move pays twice. The
-    /// overhead is of the order of what Linux needs for one page; a machine's own is better.
+    /// For about one decision per second: a horizon of ten seconds, and a gain of twice the cost.
+    /// The overhead is of the order of what Linux needs for one page; a measured value is better.
     fn default() -> Self {
         Self {
             horizon: Nanos::from_millis(10_000),
@@ -115,26 +115,26 @@ impl MigrationPolicy for HotPages {
     }
 }
 
-/// What is left while a decision is being made.
+/// State of a decision in progress.
 #[derive(Clone, Copy, Debug)]
 struct Room {
-    /// DRAM that nobody occupies.
+    /// Free DRAM.
     free: Bytes,
     /// Bytes that may still be moved.
     budget: Bytes,
-    /// How many of the coldest have left.
+    /// Number of the coldest extents that have left already.
     cold: usize,
 }
 
 impl HotPages {
-    /// A policy that has seen nothing yet.
+    /// Creates a policy without history.
     #[must_use]
     pub fn new(rules: HotPageRules) -> Self {
         Self { rules, ..Self::default() }
     }
 
-    /// How many of the coldest that are left in DRAM have to leave for `hot`; `None` if that does
-    /// not pay, or is more than may be moved.
+    /// Returns the number of further coldest extents that have to leave DRAM for `hot`; `None` if
+    /// that does not pay, exceeds the budget, or would take more extents than there are.
     fn worth_it(&self, hot: &Ranked, room: &Room) -> Option<usize> {
         let (mut free, mut moved) = (room.free, hot.size);
         let (mut gain, mut cost) = (hot.gain, hot.cost);
@@ -151,7 +151,7 @@ impl HotPages {
         (pays && moved <= room.budget).then_some(leaving)
     }
 
-    /// Sends the coldest away until what remains fits. That is no question of gain.
+    /// Evicts the coldest extents until the rest fits the capacity, whatever the gain.
     fn clear_excess(&self, mut excess: Bytes, room: &mut Room, moves: &mut Vec<Move>) {
         for cold in &self.cold {
             if excess == Bytes::ZERO {
@@ -165,7 +165,7 @@ impl HotPages {
         }
     }
 
-    /// Learns the samples, and orders the extents by what DRAM is worth to them.
+    /// Learns the samples, and ranks the extents by their gain from DRAM.
     fn rank(&mut self, view: &MigrationView<'_>) {
         self.decision += 1;
         self.hot.clear();
@@ -178,7 +178,7 @@ impl HotPages {
                 true => fastest_elsewhere(view.media, heat),
                 false => Some(extent.medium),
             };
-            // Without another medium nothing can leave, and nothing is elsewhere.
+            // Without another medium nothing can leave DRAM, and nothing is outside it.
             let Some(elsewhere) = elsewhere else { continue };
             let ranked = self.ranked(index, extent, elsewhere, heat, view.media);
             if in_dram { self.cold.push(ranked) } else { self.hot.push(ranked) }
@@ -215,7 +215,7 @@ impl HotPages {
         }
     }
 
-    /// The extent's reads and writes per second, smoothed.
+    /// Updates and returns the extent's smoothed reads and writes per second.
     fn learn(&mut self, extent: &Extent, seconds: f64) -> Heat {
         let rate = |lines: f64| if seconds > 0.0 { lines / seconds } else { 0.0 };
         let now = Heat {
@@ -239,9 +239,10 @@ impl HotPages {
     }
 }
 
-/// The medium beside the local DRAM on which such traffic takes the least time, the first of equals.
+/// Returns the medium other than the local DRAM on which traffic like `heat` takes the least time,
+/// the first among equals.
 fn fastest_elsewhere(media: &Media, heat: Heat) -> Option<MediumId> {
-    // Memory that nobody touches should still go where it would be touched at the least cost.
+    // An untouched extent still goes to the medium with the cheapest reads.
     let traffic = (heat.reads.max(f64::MIN_POSITIVE), heat.writes);
     media
         .iter()

@@ -1,20 +1,21 @@
 //! The clock over write faults: a page that a fault brought back has shown that it is needed in
-//! DRAM, and the hand passes it once.
+//! DRAM, so the hand skips it once.
 
 use super::queues::Queues;
 use super::{Entry, Node, Nodes, Page, Seen, VictimPolicy};
 
-/// The next page under the hand that has not shown since the last round that it is written.
+/// Chooses the next unmarked page under the hand: one without a sign of writes since the last
+/// round.
 ///
-/// Pages that are new bear no mark: the first touch of anonymous memory is a write whatever becomes of
-/// the page, and a clock that marked everything would be a queue.
+/// New pages carry no mark: the first touch of anonymous memory is a write in any case, and a clock
+/// that marked every page would be a queue.
 #[derive(Clone, Debug)]
 pub struct Clock<S = Vec<Node>> {
     queue: Queues<S, 1>,
 }
 
 impl<S: Nodes> Clock<S> {
-    /// For as many pages as there are nodes, all of them [`Node::default`].
+    /// Creates a clock for as many pages as there are nodes, all of them [`Node::default`].
     ///
     /// # Panics
     /// If there are more than [`MOST_PAGES`](super::MOST_PAGES).
@@ -42,8 +43,8 @@ impl<S: Nodes> VictimPolicy for Clock<S> {
         self.queue.remove(page);
     }
 
-    /// Each step that does not end the search takes off a mark, so there are as many at the most as
-    /// there were faults before.
+    /// Each step that does not end the search clears a mark, so the number of steps is bounded by
+    /// the number of preceding faults.
     fn victim(&mut self) -> Option<Page> {
         loop {
             let page = self.queue.first(0)?;

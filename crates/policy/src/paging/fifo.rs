@@ -1,17 +1,18 @@
-//! First in, first out. With direct read this is more than it seems: a page that is only read stays
-//! in the swap area, and one that is written comes back to the end of the queue by its own fault.
+//! First in, first out. Direct read makes this policy better than it seems: a page that is only
+//! read stays in the swap area, and a written page returns to the end of the queue by its own
+//! fault.
 
 use super::queues::Queues;
 use super::{Entry, Node, Nodes, Page, Seen, VictimPolicy};
 
-/// The page that came to DRAM longest ago.
+/// Chooses the page that entered DRAM longest ago.
 #[derive(Clone, Debug)]
 pub struct Fifo<S = Vec<Node>> {
     queue: Queues<S, 1>,
 }
 
 impl<S: Nodes> Fifo<S> {
-    /// For as many pages as there are nodes, all of them [`Node::default`].
+    /// Creates a queue for as many pages as there are nodes, all of them [`Node::default`].
     ///
     /// # Panics
     /// If there are more than [`MOST_PAGES`](super::MOST_PAGES).

@@ -1,32 +1,32 @@
-//! Queues of pages within memory that somebody else provides: every page is in one of them at the
-//! most. Which page goes where is not decided here.
+//! Queues of pages in caller-provided memory. Each page is in at most one of them; the caller
+//! decides which.
 
 use super::Page;
 
-/// More pages than these cannot be told apart: 16 TiB of them.
+/// Highest number of pages that can be numbered: 16 TiB of 4 KiB pages.
 pub const MOST_PAGES: u32 = u32::MAX - 1;
 
 /// End of a queue.
 const NONE: u32 = u32::MAX;
 
-/// What a policy remembers of a page: twelve bytes. All of it zero is a page that is not in DRAM,
-/// so that memory fresh from the operating system needs no initialization.
+/// A policy's record of a page: twelve bytes. All zeros stand for a page that is not in DRAM, so
+/// that memory fresh from the operating system needs no initialization.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Node {
     before: u32,
     after: u32,
-    /// Zero in no queue, else one more than its number.
+    /// Zero in no queue, else the number of the queue plus one.
     place: u8,
     marked: u8,
 }
 
-/// Storage for nodes: a vector, or memory that is nobody's to allocate.
+/// Storage for nodes: a vector, or memory allocated elsewhere.
 pub trait Nodes: AsRef<[Node]> + AsMut<[Node]> {}
 
 impl<S: AsRef<[Node]> + AsMut<[Node]>> Nodes for S {}
 
-/// One queue.
+/// Ends of one queue.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     first: u32,
@@ -42,7 +42,7 @@ pub(super) struct Queues<S, const N: usize> {
 }
 
 impl<S: Nodes, const N: usize> Queues<S, N> {
-    /// Empty queues over as many pages as there are nodes, all of them [`Node::default`].
+    /// Creates empty queues over as many pages as there are nodes, all of them [`Node::default`].
     ///
     /// # Panics
     /// If there are more than [`MOST_PAGES`].
@@ -51,17 +51,17 @@ impl<S: Nodes, const N: usize> Queues<S, N> {
         Self { nodes, ends: [Ends { first: NONE, last: NONE }; N], members: 0 }
     }
 
-    /// Pages in all queues.
+    /// Returns the number of pages in all queues.
     pub(super) fn members(&self) -> u32 {
         self.members
     }
 
-    /// The queue that `page` is in.
+    /// Returns the queue that holds `page`.
     pub(super) fn queue_of(&self, page: Page) -> Option<usize> {
         usize::from(self.node(page).place).checked_sub(1)
     }
 
-    /// The first page of a queue.
+    /// Returns the first page of a queue.
     pub(super) fn first(&self, queue: usize) -> Option<Page> {
         Some(self.ends[queue].first).filter(|page| *page != NONE)
     }
@@ -83,7 +83,7 @@ impl<S: Nodes, const N: usize> Queues<S, N> {
         self.members += 1;
     }
 
-    /// Takes `page` out of its queue; false if it is in none.
+    /// Removes `page` from its queue; returns false if it is in none.
     pub(super) fn remove(&mut self, page: Page) -> bool {
         let Some(queue) = self.queue_of(page) else { return false };
         let Node { before, after, .. } = *self.node(page);
@@ -100,14 +100,14 @@ impl<S: Nodes, const N: usize> Queues<S, N> {
         true
     }
 
-    /// Takes the first page out of a queue.
+    /// Removes the first page of a queue and returns it.
     pub(super) fn pop(&mut self, queue: usize) -> Option<Page> {
         let first = self.first(queue)?;
         self.remove(first);
         Some(first)
     }
 
-    /// Whether `page` bears the mark; leaving its queue takes it off.
+    /// Returns true if `page` carries the mark. Removal from a queue clears the mark.
     pub(super) fn is_marked(&self, page: Page) -> bool {
         self.node(page).marked != 0
     }

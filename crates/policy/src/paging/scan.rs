@@ -1,28 +1,28 @@
-//! Ages by scans: whoever drives the policy looks at all pages from time to time (written-since by
-//! `PAGEMAP_SCAN`, referenced by the idle bitmap, or what the simulator keeps), and pages that
-//! nothing happens to grow older.
+//! Ages by scans: the driver examines all pages from time to time (written-since by `PAGEMAP_SCAN`,
+//! referenced by the idle bitmap, or the state kept by the simulator), and pages without accesses
+//! grow older.
 
 use super::queues::Queues;
 use super::{Entry, Node, Nodes, Page, Seen, VictimPolicy};
 
-/// Ages that are told apart. A page that was written is of age zero, one that was only read is of
-/// age one: evicting it costs a mapping, not a copy.
+/// Number of distinct ages. A written page is of age zero, a page that was only read is of age one:
+/// evicting it costs a mapping, not a copy.
 const AGES: usize = 4;
 /// The age of pages that were only read.
 const READ: usize = 1;
-/// So many scans are wanted while every page is evicted once.
+/// Scans wanted during the time in which as many pages are evicted as are resident.
 const SCANS: u32 = 8;
 
-/// A page of the greatest age; among these the one that reached it first.
+/// Chooses a page of the greatest age; among these the one that reached it first.
 #[derive(Clone, Debug)]
 pub struct Scan<S = Vec<Node>> {
     ages: Queues<S, AGES>,
-    /// Victims since all pages were looked at; none of the pages was looked at yet if absent.
+    /// Victims since the last complete scan; absent before the first scan.
     victims: Option<u32>,
 }
 
 impl<S: Nodes> Scan<S> {
-    /// For as many pages as there are nodes, all of them [`Node::default`].
+    /// Creates a policy for as many pages as there are nodes, all of them [`Node::default`].
     ///
     /// # Panics
     /// If there are more than [`MOST_PAGES`](super::MOST_PAGES).

@@ -1,27 +1,27 @@
-//! The table of victim policies: what can be named, in the order in which help lists it.
+//! The table of victim policies, in the order in which help lists them.
 
 use memweir_core::input::Refusal;
 use memweir_core::names::suggestion;
 
 use super::{Clock, Entry, Fifo, Node, Nodes, Page, Scan, Seen, VictimPolicy};
 
-/// What a policy has to be told.
+/// Input that a policy learns from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LearnsBy {
-    /// Which pages come and go.
+    /// Pages that enter and leave DRAM.
     Faults,
-    /// What scans of all pages see, besides.
+    /// Also the results of scans of all pages.
     Scans,
 }
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct VictimEntry {
-    /// What the user writes.
+    /// Name that users write.
     pub name: &'static str,
     /// One line for `--help`.
     pub summary: &'static str,
-    /// What it has to be told.
+    /// Input that the policy needs.
     pub learns_by: LearnsBy,
     rule: Rule,
 }
@@ -55,7 +55,7 @@ pub const VICTIM_POLICIES: &[VictimEntry] = &[
     },
 ];
 
-/// The policy with this name.
+/// Returns the policy called `name`.
 ///
 /// ```
 /// use memweir_policy::paging::{Entry, Node, VictimPolicy, find};
@@ -68,7 +68,7 @@ pub const VICTIM_POLICIES: &[VictimEntry] = &[
 /// ```
 ///
 /// # Errors
-/// If the table has none: with the nearest.
+/// If there is none; the error suggests the nearest name.
 pub fn find(name: &str) -> Result<&'static VictimEntry, Refusal> {
     VICTIM_POLICIES.iter().find(|entry| entry.name == name).ok_or_else(|| {
         let names = VICTIM_POLICIES.iter().map(|entry| entry.name);
@@ -77,8 +77,8 @@ pub fn find(name: &str) -> Result<&'static VictimEntry, Refusal> {
 }
 
 impl VictimEntry {
-    /// The policy for as many pages as there are nodes, all of them [`Node::default`]. Nothing is
-    /// allocated, now or later.
+    /// Creates the policy for as many pages as there are nodes, all of them [`Node::default`]. It
+    /// allocates nothing, now or later.
     ///
     /// # Panics
     /// If there are more than [`MOST_PAGES`](super::MOST_PAGES).
@@ -92,7 +92,7 @@ impl VictimEntry {
     }
 }
 
-/// Any policy of the table, without a pointer to it.
+/// Any policy of the table, stored inline.
 #[derive(Clone, Debug)]
 pub enum Victims<S = Vec<Node>> {
     /// `fifo`
@@ -103,7 +103,7 @@ pub enum Victims<S = Vec<Node>> {
     Scan(Scan<S>),
 }
 
-/// `$call` of whichever policy it is.
+/// Evaluates `$call` on the policy of whichever variant.
 macro_rules! each {
     ($victims:expr, $policy:ident => $call:expr) => {
         match $victims {

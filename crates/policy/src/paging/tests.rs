@@ -132,7 +132,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 /// The same policies as plain queues of pages.
 struct Model {
     name: &'static str,
-    /// By age; those that know none use the first. Each page with its mark.
+    /// Queues by age; policies without ages use the first. Each page with its mark.
     queues: [VecDeque<(Page, bool)>; 4],
 }
 
@@ -190,7 +190,7 @@ proptest! {
             let mut model = Model { name: entry.name, queues: Default::default() };
             for call in &calls {
                 match *call {
-                    // Nobody enters twice.
+                    // A page enters only once.
                     Call::Enter(page, _) if model.place(page).is_some() => {}
                     Call::Enter(page, why) => {
                         policy.enter(page, why);
@@ -209,7 +209,7 @@ proptest! {
                 let resident: usize = model.queues.iter().map(VecDeque::len).sum();
                 prop_assert_eq!(policy.resident() as usize, resident);
             }
-            // Every page that is left leaves once.
+            // Every remaining page leaves exactly once.
             let mut left = drained(&mut policy);
             left.sort_unstable();
             let mut expected: Vec<Page> = (0..PAGES).filter(|p| model.place(*p).is_some()).collect();

@@ -1,4 +1,4 @@
-//! `available-bandwidth`: the baseline of hmmsched section IV-B, which knows no media.
+//! `available-bandwidth`: the baseline of hmmsched section IV-B, which does not distinguish media.
 
 use std::cmp::Ordering;
 
@@ -20,25 +20,26 @@ use crate::scheduler::SchedulerConfig;
 /// BW_NV,Avail = (BW_NV,Peak(R) + BW_NV,Peak(W)) - (BW_NV,Occ(R) + BW_NV,Occ(W))    eq. (5)
 /// ```
 ///
-/// Every transaction counts as one, whatever it does to memory: that is what hmmsched holds against
+/// Every transaction counts as one, whatever its cost in memory, which is hmmsched's objection to
 /// the policy. Where the peaks of both kinds of memory are known, eq. (3)-(5) hold: a job fits if
-/// it fits on both sides, and what it fills is the sum of its shares of both peaks. Otherwise eq.
-/// (2) holds, for all transactions together; a peak that is not known is estimated as by
+/// it fits on both sides, and its use is the sum of its shares of both peaks. Otherwise eq. (2)
+/// holds, for all transactions together; an unknown peak is estimated as by
 /// [`PeakBandwidth`](super::PeakBandwidth).
 ///
-/// Unlike the fitness of iabw eq. (2), which divides what is left by the cores that are left, this
-/// fills one core after another, with as much as fits. When nothing fits any more, the remaining
-/// cores get the jobs that fill the least. Among equals the order of the queue decides.
+/// Unlike the fitness of iabw eq. (2), which divides the remaining bandwidth by the remaining
+/// cores, this policy fills one core after another with the largest job that fits. When no job fits
+/// any more, the remaining cores get the jobs with the smallest use. Among equals the order of the
+/// queue decides.
 #[derive(Clone, Debug)]
 pub struct AvailableBandwidth {
     counts: Weights,
     peaks: Option<EffectiveBandwidth>,
     target: Option<BytesPerSec>,
-    /// The waiting jobs, for the order in which they are tried.
+    /// The waiting jobs, in the order in which they are tried.
     order: Vec<Use>,
 }
 
-/// What a waiting job would take, as shares of the peaks.
+/// Bandwidth that a waiting job would use, as shares of the peaks.
 #[derive(Clone, Copy, Debug)]
 struct Use {
     dram: f64,
@@ -63,7 +64,7 @@ impl Use {
 }
 
 impl AvailableBandwidth {
-    /// The policy on the machine of `config`.
+    /// Creates the policy for the machine of `config`.
     #[must_use]
     pub fn new(config: &SchedulerConfig) -> Self {
         Self {
@@ -74,7 +75,7 @@ impl AvailableBandwidth {
         }
     }
 
-    /// What `job` at this place would take.
+    /// Returns the bandwidth that `job` at this place would use.
     fn job_use(&self, peaks: EffectiveBandwidth, place: usize, job: &Candidate) -> Use {
         let share = |rate: BytesPerSec, peak: BytesPerSec| rate.0 / peak.0.max(1.0);
         let (dram, nvm) = match self.peaks {
@@ -114,7 +115,7 @@ impl Policy for AvailableBandwidth {
     }
 }
 
-/// What is available of the machine, bandwidth as shares of the peaks.
+/// Available cores, and available bandwidth as shares of the peaks.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     cores: u32,
@@ -123,20 +124,20 @@ struct Left {
 }
 
 impl Left {
-    /// Whether nothing would be overdrawn.
+    /// Returns true if the job fits the available cores and bandwidth.
     fn fits(&self, job: &Use) -> bool {
         self.has_cores(job) && job.dram <= self.dram && job.nvm <= self.nvm
     }
 
-    /// Whether the cores would do, whatever the bandwidth.
+    /// Returns true if the job fits the available cores, whatever its bandwidth.
     fn has_cores(&self, job: &Use) -> bool {
         !job.chosen && job.cores <= self.cores
     }
 
-    /// Takes, in this order, every job that `may` still run when its turn comes.
+    /// Takes, in this order, every job for which `may` still holds when its turn comes.
     ///
-    /// What is left only shrinks, so that a job that may not run now will not later. Of a thousand
-    /// jobs a few dozen are taken: no more are sorted at a time than there are cores.
+    /// The remainder only shrinks, so a job that may not run now may not run later. Of a thousand
+    /// jobs a few dozen are taken: each pass sorts no more jobs than there are cores.
     fn take(
         &mut self,
         mut jobs: &mut [Use],
@@ -165,7 +166,7 @@ impl Left {
     }
 }
 
-/// Moves the jobs that are `such` to the front and returns how many they are.
+/// Moves the jobs that satisfy `such` to the front and returns their number.
 fn partition(jobs: &mut [Use], such: impl Fn(&Use) -> bool) -> usize {
     let mut front = 0;
     for index in 0..jobs.len() {
@@ -177,8 +178,9 @@ fn partition(jobs: &mut [Use], such: impl Fn(&Use) -> bool) -> usize {
     front
 }
 
-/// The peaks of both kinds of memory: those of DRAM as calibrated or of all its media, those of
-/// NVM if the machine has any and they are known.
+/// Returns the peaks of both kinds of memory: for DRAM the sum over its media, or the calibrated
+/// peak of the bus; for NVM the sum over its media. `None` if a peak is not known, or that of NVM
+/// is zero.
 fn peaks(config: &SchedulerConfig) -> Option<EffectiveBandwidth> {
     let sum = |kind| sum_of_peaks(&config.media, kind, |id| config.medium_peaks[id.index()]);
     let nvm = sum(MediumKind::Nvm)?;
@@ -186,7 +188,7 @@ fn peaks(config: &SchedulerConfig) -> Option<EffectiveBandwidth> {
     (nvm > BytesPerSec::ZERO).then_some(EffectiveBandwidth { dram, nvm })
 }
 
-/// The sum over the media of one kind; `None` if the peak of one of them is not known.
+/// Returns the sum over the media of one kind; `None` if the peak of one of them is not known.
 fn sum_of_peaks(
     media: &Media,
     kind: MediumKind,
@@ -195,7 +197,7 @@ fn sum_of_peaks(
     media.iter().filter(|(_, medium)| medium.kind == kind).map(|(id, _)| peak(id)).sum()
 }
 
-/// The one peak that there is where media are not told apart.
+/// Returns the single peak for machines whose media are not distinguished.
 fn one_peak(view: &QuantumView<'_>) -> EffectiveBandwidth {
     let peak = view.bus.peak.unwrap_or_else(|| super::peak_bandwidth::estimate(view));
     EffectiveBandwidth { dram: peak, nvm: BytesPerSec::ZERO }

@@ -12,94 +12,95 @@ use classes::{Class, Classes};
 use order::{Complementary, LowestFirst};
 
 /// Share of the total EBW below which the least demanding jobs are latency-sensitive. The paper
-/// gives no value; a tenth tells the CPU-bound jobs of its mixes from the memory-bound ones.
+/// gives no value; a tenth separates the CPU-bound jobs of its mixes from the memory-bound ones.
 const DEFAULT_ALPHA: f64 = 0.1;
 
 /// The share of the bandwidth-sensitive jobs' execution time up to which latency-sensitive ones
 /// come first: "less than a tenth".
 const GUARD: f64 = 0.1;
 
-/// The threshold of the classes.
+/// Threshold of the classes.
 pub const ALPHA: PolicyOption = PolicyOption::number(
     "alpha",
     0.0,
     1.0,
     "share of the total EBW below which jobs are latency-sensitive (0.1)",
 );
-/// Without classes: every job is bandwidth-sensitive.
+/// Disables the classes: every job is bandwidth-sensitive.
 pub const NO_CLASSES: PolicyOption =
     PolicyOption::flag("no-classes", "take every job as bandwidth-sensitive");
-/// Without the starvation guard: latency-sensitive jobs always come first.
+/// Disables the starvation guard: latency-sensitive jobs always come first.
 pub const NO_GUARD: PolicyOption =
     PolicyOption::flag("no-guard", "latency-sensitive jobs first, however long they have run");
-/// Without the four-step order: bandwidth-sensitive jobs come as they stand in the run queue.
+/// Disables the four-step order: bandwidth-sensitive jobs come in the order of the run queue.
 pub const NO_ORDER: PolicyOption =
     PolicyOption::flag("no-order", "bandwidth-sensitive jobs in the order of the run queue");
-/// Transaction counts in the place of effective bandwidth.
+/// Counts transactions instead of effective bandwidth.
 pub const COUNTS: PolicyOption =
     PolicyOption::flag("counts", "count transactions instead of translating them to EBW");
-/// Remote memory as if it were local.
+/// Treats remote memory as local.
 pub const NO_REMOTE: PolicyOption =
     PolicyOption::flag("no-remote", "take remote memory as if it were local");
 
-/// What may be written behind `hmmsched`.
+/// Options that may follow `hmmsched`.
 pub const OPTIONS: &[PolicyOption] =
     &[ALPHA, NO_CLASSES, NO_GUARD, NO_ORDER, COUNTS, NO_REMOTE, AUTO_CORES];
 
 /// Latency-sensitive jobs first, then jobs that complement each other on DRAM and NVM.
 ///
-/// Before each selection all schedulable jobs, those that run included, are classified by
-/// effective bandwidth ([`EffectiveBandwidth`], eq. (6), (7)): in ascending order, the jobs
-/// whose running sum stays below `alpha` times the total are latency-sensitive, the others
+/// Before each selection all schedulable jobs, including the running ones, are classified by
+/// effective bandwidth ([`EffectiveBandwidth`], eq. (6), (7)): in ascending order, the jobs whose
+/// running sum stays below `alpha` times the total are latency-sensitive, the others
 /// bandwidth-sensitive (hmmsched section V-A-2). Each free core then goes to
 ///
 /// 1. the latency-sensitive job with the lowest EBW, as long as the latency-sensitive jobs together
 ///    have executed for less than a tenth of the time of the bandwidth-sensitive ones;
 /// 2. else to a bandwidth-sensitive job, in turn the one with the largest `EBW_D`, the smallest
 ///    `EBW_NV`, the largest `EBW_NV`, and the smallest `EBW_D`;
-/// 3. else, when no job of that class is left, to one of the other: no core is idle while a job
-///    waits that fits.
+/// 3. else, when no job of that class is left, to one of the other class: no core is idle while a
+///    job that fits is waiting.
 ///
-/// What the text leaves open, and how it is read here:
+/// The text leaves some points open. This implementation reads them as follows:
 ///
 /// * The paper's cores fall idle one by one; here a whole quantum is chosen at once. The execution
-///   times of point 1 therefore include the coming quantum of every job that has been chosen for
-///   it already. Otherwise latency-sensitive jobs would run all together in one quantum and
-///   none of them in the next nine.
+///   times of point 1 therefore include the coming quantum of every job that has already been
+///   chosen for it. Otherwise the latency-sensitive jobs would all run in one quantum and none of
+///   them in the next nine.
 /// * Before anything has executed, no class is below a tenth of the other, and bandwidth-sensitive
 ///   jobs come first.
-/// * The order of point 2 goes on from choice to choice, in mid-quantum too, as the cores of the
+/// * The order of point 2 continues from choice to choice, in mid-quantum too, as the cores of the
 ///   paper fall idle at any time. The head of the run queue, which always runs (iabw section 4.1)
-///   and which no rule here has chosen, is taken for the step that it fits best: the one for
-///   which the fewest waiting jobs would have come before it. The order goes on behind that step,
-///   so that on four cores a quantum has four successive steps. A head that is latency-sensitive
-///   has no part in the order, which then goes on where it stopped.
+///   and is not chosen by any rule here, takes the step that it fits best: the one for which the
+///   fewest waiting jobs would have come before it. The order continues after that step, so that on
+///   four cores a quantum has four successive steps. A latency-sensitive head has no part in the
+///   order, which then continues where it stopped.
 /// * The sentence that calls tasks "greater than" `alpha` latency-sensitive contradicts the formula
 ///   after it; the formula holds.
 ///
-/// EBW is that of a job's predicted demand, divided over media and directions as its latest
-/// traffic was ([`Candidate::traffic`]); with the predictor `last` that is the paper's "latest EBW".
+/// EBW is that of a job's predicted demand, divided over media and directions in the proportion of
+/// its latest traffic ([`Candidate::traffic`]); with the predictor `last` that is the paper's
+/// "latest EBW".
 ///
-/// On a machine with DRAM alone two of the four steps tell nothing and are passed over: jobs with
-/// the largest and the smallest bandwidth alternate.
+/// On a machine with DRAM alone two of the four steps do not distinguish jobs and are skipped: jobs
+/// with the largest and the smallest bandwidth alternate.
 #[derive(Clone, Debug)]
 pub struct Hmmsched {
     weights: Weights,
     alpha: f64,
     guard: Guard,
     order: Order,
-    /// What one core executes in a quantum, in seconds.
+    /// Execution time of one core per quantum, in seconds.
     quantum: f64,
-    /// Effective bandwidths of the jobs that run, then of those that wait.
+    /// Effective bandwidths of the running jobs, then of the waiting jobs.
     ebw: Vec<EffectiveBandwidth>,
     classes: Classes,
     latency_sensitive: LowestFirst,
     bandwidth_sensitive: Complementary,
-    /// Why each job of the last selection was chosen.
+    /// Reason for each job of the last selection.
     reasons: Vec<&'static str>,
 }
 
-/// When latency-sensitive jobs come first.
+/// Condition under which latency-sensitive jobs come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Guard {
     /// While they have executed less than [`GUARD`] of the time of the others.
@@ -108,7 +109,7 @@ enum Guard {
     Off,
 }
 
-/// In which order bandwidth-sensitive jobs are chosen.
+/// Order in which bandwidth-sensitive jobs are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Complementary,
@@ -116,7 +117,7 @@ enum Order {
 }
 
 impl Hmmsched {
-    /// The policy on the machine of `config`.
+    /// Creates the policy for the machine of `config`.
     #[must_use]
     pub fn new(config: &SchedulerConfig, options: &Options) -> Self {
         let translation = match (options.has(&COUNTS), options.has(&NO_REMOTE)) {
@@ -172,8 +173,8 @@ impl Policy for Hmmsched {
 }
 
 impl Hmmsched {
-    /// Classifies all jobs and puts those that wait in their lists. Returns for how long each class
-    /// has executed.
+    /// Classifies all jobs and puts the waiting ones in their lists. Returns the execution time of
+    /// each class.
     fn prepare(&mut self, view: &QuantumView<'_>) -> Executed {
         let jobs = || view.running.iter().chain(view.queue);
         self.ebw.clear();
@@ -202,7 +203,7 @@ impl Hmmsched {
         executed
     }
 
-    /// The class that the next core is offered to.
+    /// Returns the class to which the next core is offered.
     fn first_class(&self, executed: &Executed) -> Class {
         match self.guard {
             Guard::Tenth if executed.latency >= GUARD * executed.bandwidth => {
@@ -226,7 +227,7 @@ impl Hmmsched {
     }
 }
 
-/// What `job` will execute in the coming quantum of this length, in seconds over its cores.
+/// Returns the execution time of `job` in the coming quantum, in seconds over its cores.
 fn coming(quantum: f64, job: &Candidate) -> f64 {
     quantum * f64::from(job.cores)
 }

@@ -1,4 +1,4 @@
-//! `ideal-average`: the policy that iabw proposes.
+//! `ideal-average`: the policy proposed by iabw.
 
 use memweir_core::BytesPerSec;
 
@@ -6,15 +6,15 @@ use crate::fitness::FitnessSelector;
 use crate::policy::{Policy, QuantumView};
 use crate::target::TargetCurve;
 
-/// The fitness of iabw eq. (2) with `BW_remain` initialized to the scheduling bandwidth target
-/// that follows from the workload's ideal average bandwidth (iabw section 3.3).
+/// The fitness of iabw eq. (2) with `BW_remain` initialized to the scheduling bandwidth target that
+/// follows from the workload's ideal average bandwidth (iabw section 3.3).
 ///
-/// The target is the calibrated curve at the ideal average bandwidth (iabw eq. (11) is the curve
-/// of the paper's machine), or that bandwidth itself (eq. (10)) where none was calibrated; in both
+/// The target is the calibrated curve at the ideal average bandwidth (iabw eq. (11) is the curve of
+/// the paper's machine), or, without a calibrated curve, that bandwidth itself (eq. (10)); in both
 /// cases at most the calibrated peak. A peak that was merely observed is no cap: early in a batch
-/// it would tie the target to whichever jobs happened to run first.
+/// it would tie the target to the jobs that happened to run first.
 ///
-/// As long as nothing at all is known of any job's bandwidth, the run queue decides.
+/// As long as no job's bandwidth is known, the run queue decides.
 #[derive(Clone, Debug, Default)]
 pub struct IdealAverage {
     curve: Option<TargetCurve>,
@@ -23,13 +23,13 @@ pub struct IdealAverage {
 }
 
 impl IdealAverage {
-    /// The policy with the curve of the machine, if one was calibrated.
+    /// Creates the policy with the curve of the machine, if one was calibrated.
     #[must_use]
     pub fn new(curve: Option<TargetCurve>) -> Self {
         Self { curve, ..Self::default() }
     }
 
-    /// The scheduling bandwidth target for this ideal average bandwidth.
+    /// Returns the scheduling bandwidth target for this ideal average bandwidth.
     fn target_for(&self, ideal_average: BytesPerSec, peak: Option<BytesPerSec>) -> BytesPerSec {
         match &self.curve {
             Some(curve) => curve.apply(ideal_average, peak),

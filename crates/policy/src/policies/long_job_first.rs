@@ -10,7 +10,8 @@ use crate::policy::{Policy, QuantumView};
 /// Prefers jobs with a long expected time, which balances the cores at the end of a batch.
 ///
 /// Jobs of unknown length come last; among equals the order of the queue decides. The head of the
-/// queue always runs whatever its length, so long jobs get more than their turn, not all turns.
+/// queue always runs whatever its length, so long jobs get more than their turn, but not every
+/// turn.
 #[derive(Clone, Debug, Default)]
 pub struct LongJobFirst {
     order: Vec<(Reverse<Option<Nanos>>, usize)>,

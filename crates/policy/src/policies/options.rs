@@ -1,7 +1,7 @@
-//! Options of a policy, as they stand behind its name: `hmmsched:alpha=0.3:no-classes`.
+//! Options of a policy, which follow its name: `hmmsched:alpha=0.3:no-classes`.
 //!
-//! Colons separate them, so that policies with options can stand in lists with commas. Which
-//! options a policy has, the table of policies says.
+//! Colons separate them, so that policies with options can appear in comma-separated lists. The
+//! table of policies defines the options of each policy.
 
 use memweir_core::names::suggestion;
 
@@ -10,42 +10,42 @@ use super::UnknownPolicy;
 /// An option that a policy may be given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PolicyOption {
-    /// What the user writes.
+    /// Name that users write.
     pub name: &'static str,
-    /// What stands behind the name.
+    /// Syntax after the name.
     pub form: Form,
     /// One line for `--help`.
     pub summary: &'static str,
 }
 
-/// How an option is written.
+/// Syntax of an option.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Form {
     /// The name alone.
     Flag,
-    /// `name=NUMBER`, with a number in these bounds.
+    /// `name=NUMBER`, with a number within these bounds.
     Number {
-        /// The smallest.
+        /// Smallest valid number.
         from: f64,
-        /// The largest.
+        /// Largest valid number.
         to: f64,
     },
 }
 
 impl PolicyOption {
-    /// An option without a value.
+    /// Creates an option without a value.
     #[must_use]
     pub const fn flag(name: &'static str, summary: &'static str) -> Self {
         Self { name, form: Form::Flag, summary }
     }
 
-    /// An option with a number between `from` and `to`, these included.
+    /// Creates an option with a number from `from` to `to`, inclusive.
     #[must_use]
     pub const fn number(name: &'static str, from: f64, to: f64, summary: &'static str) -> Self {
         Self { name, form: Form::Number { from, to }, summary }
     }
 
-    /// How it is written: `no-classes`, `alpha=NUMBER`.
+    /// Returns the syntax for help texts: `no-classes`, `alpha=NUMBER`.
     #[must_use]
     pub fn usage(&self) -> String {
         match self.form {
@@ -54,7 +54,7 @@ impl PolicyOption {
         }
     }
 
-    /// Reads what stands behind the `=`, if there is one; says what to write instead.
+    /// Parses the text after the `=`, if there is one; the error says what to write instead.
     fn value(&self, given: Option<&str>) -> Result<f64, String> {
         match (self.form, given) {
             (Form::Flag, None) => Ok(1.0),
@@ -72,19 +72,19 @@ impl PolicyOption {
 pub struct Options(Vec<(&'static str, f64)>);
 
 impl Options {
-    /// Whether this option was given.
+    /// Returns true if this option was given.
     #[must_use]
     pub fn has(&self, option: &PolicyOption) -> bool {
         self.number(option).is_some()
     }
 
-    /// The number that this option was given.
+    /// Returns the number given for this option.
     #[must_use]
     pub fn number(&self, option: &PolicyOption) -> Option<f64> {
         self.0.iter().find(|(name, _)| *name == option.name).map(|(_, value)| *value)
     }
 
-    /// Reads the options `given` to `policy`, which has those of `table`.
+    /// Parses the options `given` to `policy`, whose valid options are those of `table`.
     pub(super) fn read<'a>(
         policy: &str,
         table: &[PolicyOption],
@@ -117,7 +117,7 @@ impl Options {
     }
 }
 
-/// What to write instead of an option that does not exist.
+/// Returns the help for an option that does not exist.
 fn no_such_option(policy: &str, table: &[PolicyOption], name: &str) -> String {
     if table.is_empty() {
         return format!("`{policy}` takes none");

@@ -1,4 +1,4 @@
-//! `os`: nobody is blocked.
+//! `os`: blocks no jobs.
 
 use crate::policy::{Blocking, Policy, QuantumView};
 

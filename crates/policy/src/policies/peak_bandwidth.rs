@@ -7,8 +7,8 @@ use crate::policy::{Policy, QuantumView};
 
 /// The fitness of iabw eq. (2) with `BW_remain` initialized to the peak bandwidth (PBW).
 ///
-/// Where no peak was calibrated it is estimated from below, as the highest of what the system has
-/// carried so far and what any one job requires, and grows as more is seen.
+/// Without a calibrated peak, the policy uses a lower bound: the highest bandwidth that the system
+/// has carried so far or that any one waiting job requires. The bound grows with more observations.
 #[derive(Clone, Debug, Default)]
 pub struct PeakBandwidth {
     selector: FitnessSelector,
@@ -31,7 +31,7 @@ impl Policy for PeakBandwidth {
     }
 }
 
-/// The peak as far as it has been seen.
+/// Estimates the peak from the observations so far.
 pub(super) fn estimate(view: &QuantumView<'_>) -> BytesPerSec {
     view.queue.iter().map(|job| job.demand).fold(view.highest_observed, BytesPerSec::max)
 }

@@ -1,4 +1,4 @@
-//! `random`: a control that knows nothing.
+//! `random`: a control that ignores all knowledge of the jobs.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -15,7 +15,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// A sequence of draws fixed by `seed`.
+    /// Creates the policy; `seed` fixes the sequence of draws.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { rng: ChaCha8Rng::seed_from_u64(seed), order: Vec::new() }

@@ -3,8 +3,8 @@
 use super::take_what_fits;
 use crate::policy::{Policy, QuantumView};
 
-/// Takes the jobs as they stand in the run queue, the policy that iabw eq. (9) assumes. A job too
-/// wide for the cores that are left is passed over and runs when it reaches the head.
+/// Takes the jobs in the order of the run queue, the policy that iabw eq. (9) assumes. A job that
+/// is too wide for the remaining cores is skipped and runs when it reaches the head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundRobin;
 

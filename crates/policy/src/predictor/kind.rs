@@ -26,7 +26,7 @@ pub enum PredictorKind {
     Last,
     /// The mean of the last quanta.
     Window {
-        /// How many, from 1 to [`MAX_WINDOW`].
+        /// Number of quanta, from 1 to [`MAX_WINDOW`].
         quanta: usize,
     },
     /// Phases by instruction-pointer vectors, with a Markov predictor.
@@ -53,7 +53,7 @@ impl From<PredictorKind> for String {
 }
 
 impl PredictorKind {
-    /// A predictor of this kind for one job.
+    /// Builds a predictor of this kind for one job.
     #[must_use]
     pub fn build(self) -> Box<dyn Predictor> {
         match self {
@@ -65,21 +65,22 @@ impl PredictorKind {
     }
 }
 
-/// How each predictor is written.
+/// Syntax of each predictor.
 const FORMS: [&str; 4] = ["last", "window:K", "phase[:T_S]", "profile"];
 
-/// How predictors are written, for help texts: `last`, `window:K`, `phase[:T_S]`, `profile`.
+/// Returns the syntax of each predictor, for help texts: `last`, `window:K`, `phase[:T_S]`,
+/// `profile`.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     FORMS.into_iter()
 }
 
-/// A predictor that does not exist, or one with a parameter out of its range.
+/// Error for a predictor that does not exist, or one with a parameter out of range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {help}")]
 pub struct UnknownPredictor {
-    /// What is wrong, with what was written.
+    /// The error, with the text as written.
     pub reason: String,
-    /// What to write instead.
+    /// Suggestion of a valid text.
     pub help: String,
 }
 

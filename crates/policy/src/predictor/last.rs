@@ -1,10 +1,10 @@
-//! `last`: the next quantum will be like the last.
+//! `last`: predicts that the next quantum will be like the last.
 
 use memweir_core::BytesPerSec;
 
 use super::{Predictor, Sample};
 
-/// Predicts the last bandwidth that was measured while the bus was not saturated.
+/// Predicts the last bandwidth that was measured on an unsaturated bus.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Last {
     bandwidth: Option<BytesPerSec>,

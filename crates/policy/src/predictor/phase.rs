@@ -7,15 +7,15 @@ use super::{Last, Predictor, Sample};
 /// The similarity threshold `T_S` of iabw Table 2.
 pub const DEFAULT_THRESHOLD: f64 = 0.4;
 
-/// Phases that are kept per job, which bounds its memory. A program with more forgets the one
-/// that it has not been in for the longest time.
+/// Highest number of phases per job, which bounds its memory. A program with more phases forgets
+/// the one that was seen least recently.
 pub const MAX_PHASES: usize = 32;
 
 /// Weight of the newest measurement in a phase's bandwidth: half. A phase whose bandwidth drifts
 /// with its data is followed within a few visits, and one odd quantum does not stand alone.
 const NEWEST_WEIGHT: f64 = 0.5;
 
-/// How a quantum's execution was spread over the regions of a program's code (iabw section 4.2):
+/// Distribution of a quantum's execution over the regions of a program's code (iabw section 4.2):
 /// samples of the instruction pointer per region, normalized to the sum one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InstructionPointerVector {
@@ -23,14 +23,15 @@ pub struct InstructionPointerVector {
 }
 
 impl InstructionPointerVector {
-    /// The vector of these samples; `None` if there are none.
+    /// Returns the vector of these samples; `None` if there are none.
     #[must_use]
     pub fn new(samples: &[u32]) -> Option<Self> {
         let mut vector = Self::default();
         vector.refill(samples).then_some(vector)
     }
 
-    /// Makes this the vector of other samples; false, and unchanged, if there are none.
+    /// Replaces the contents by the vector of other samples; returns false, with no change, if
+    /// there are none.
     fn refill(&mut self, samples: &[u32]) -> bool {
         let total: u64 = samples.iter().map(|count| u64::from(*count)).sum();
         if total == 0 {
@@ -41,8 +42,8 @@ impl InstructionPointerVector {
         true
     }
 
-    /// The Manhattan distance: 0 for the same distribution, 2 for disjoint ones. Regions that only
-    /// one of the two vectors has count as empty in the other.
+    /// Returns the Manhattan distance: 0 for equal distributions, 2 for disjoint ones. Regions that
+    /// only one of the two vectors has count as empty in the other.
     #[must_use]
     pub fn distance(&self, other: &Self) -> f64 {
         let (shorter, longer) = if self.shares.len() <= other.shares.len() {
@@ -59,24 +60,26 @@ impl InstructionPointerVector {
 /// A state of the Markov predictor.
 #[derive(Clone, Debug)]
 struct Phase {
-    /// The first quantum of the phase: what later ones are compared with. It does not move, so
-    /// that two phases cannot drift into each other.
+    /// Vector of the first quantum of the phase, with which later quanta are compared. It is fixed,
+    /// so that two phases cannot drift into each other.
     representative: InstructionPointerVector,
-    /// What the job requires in this phase, once it was seen in it on an unsaturated bus.
+    /// Bandwidth of the job in this phase; absent until measured on an unsaturated bus.
     bandwidth: Option<BytesPerSec>,
-    /// Number of the quantum in which the job was last in it.
+    /// Number of the last quantum in which the job was in this phase.
     last_seen: u64,
 }
 
-/// Predicts the bandwidth of the phase that most often followed the present one; the last value as
-/// long as nothing has ever followed it, or that phase's bandwidth was never measured.
+/// Predicts the bandwidth of the phase that most often followed the present one. Falls back to the
+/// last value if no phase has followed yet, or if that phase's bandwidth was never measured.
 ///
-/// Among phases that followed equally often the present one is preferred, then the older one.
+/// Among phases that followed equally often, the present one is preferred, then the one with the
+/// lowest index, which is the oldest one until phases are replaced.
 #[derive(Clone, Debug)]
 pub struct Phases {
     threshold: f64,
     phases: Vec<Phase>,
-    /// `transitions[from][to]`: how often phase `to` came in the job's next quantum after `from`.
+    /// `transitions[from][to]`: number of times that phase `to` came in the job's next quantum
+    /// after `from`.
     transitions: Vec<Vec<u32>>,
     current: Option<usize>,
     quantum: u64,
@@ -85,7 +88,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// Phases whose vectors are nearer than `threshold` to each other are the same.
+    /// Creates a predictor; a vector belongs to a known phase if its distance is below `threshold`.
     #[must_use]
     pub fn new(threshold: f64) -> Self {
         Self {
@@ -99,13 +102,13 @@ impl Phases {
         }
     }
 
-    /// The number of different phases in memory.
+    /// Returns the number of distinct phases in memory.
     #[must_use]
     pub fn count(&self) -> usize {
         self.phases.len()
     }
 
-    /// The phase of the vector in `scratch`: the nearest known one, or a new one.
+    /// Returns the phase of the vector in `scratch`: the nearest known one, or a new one.
     fn classify(&mut self) -> usize {
         let distances =
             self.phases.iter().map(|phase| phase.representative.distance(&self.scratch));
@@ -129,7 +132,7 @@ impl Phases {
             self.transitions.push(vec![0; self.phases.len()]);
             return self.phases.len() - 1;
         }
-        // The present phase was seen last of all, so it is never the one that goes.
+        // The present phase was seen most recently, so it is never replaced.
         let oldest = (0..MAX_PHASES).min_by_key(|index| self.phases[*index].last_seen).unwrap_or(0);
         self.phases[oldest] = phase;
         self.transitions[oldest].fill(0);
@@ -139,7 +142,7 @@ impl Phases {
         oldest
     }
 
-    /// The phase that most often followed the present one.
+    /// Returns the phase that most often followed the present one.
     fn next(&self) -> Option<usize> {
         let current = self.current?;
         let row = &self.transitions[current];
@@ -159,7 +162,7 @@ impl Predictor for Phases {
         self.quantum += 1;
         self.last.observe(sample);
         if !self.scratch.refill(sample.instruction_pointers) {
-            // A gap in the samples: what follows did not follow the phase before it.
+            // After a gap in the samples, the next phase is no successor of the one before it.
             self.current = None;
             return;
         }

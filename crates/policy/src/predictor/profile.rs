@@ -1,11 +1,10 @@
-//! `profile`: what the meter says comes next.
+//! `profile`: predicts by the meter's forecast.
 
 use memweir_core::BytesPerSec;
 
 use super::{Last, Predictor, Sample};
 
-/// Predicts the meter's latest forecast. A job for which the meter makes none is predicted by its
-/// last value.
+/// Predicts the meter's latest forecast, or the last value for a job without one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ForecastOrLast {
     forecast: Option<BytesPerSec>,

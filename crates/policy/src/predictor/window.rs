@@ -9,8 +9,8 @@ use super::{Predictor, Sample};
 /// The longest window: 100 seconds at the default quantum, 8 kB per job.
 pub const MAX_WINDOW: usize = 1000;
 
-/// Predicts the mean over the job's last quanta in which the bus was not saturated, or over as
-/// many as there have been.
+/// Predicts the mean over the job's last quanta in which the bus was not saturated, or over all of
+/// them if there are fewer.
 #[derive(Clone, Debug)]
 pub struct Window {
     quanta: usize,
@@ -18,7 +18,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window of `quanta` quanta, brought into 1 to [`MAX_WINDOW`].
+    /// Creates a window of `quanta` quanta, clamped to 1 to [`MAX_WINDOW`].
     #[must_use]
     pub fn new(quanta: usize) -> Self {
         Self { quanta: quanta.clamp(1, MAX_WINDOW), bandwidths: VecDeque::new() }
@@ -35,7 +35,7 @@ impl Predictor for Window {
     }
 
     fn predict(&self) -> Option<BytesPerSec> {
-        // Summed anew: a running sum would carry the rounding of every quantum there ever was.
+        // Summed anew each time: a running sum would accumulate the rounding errors of all quanta.
         let count = self.bandwidths.len();
         (count > 0).then(|| self.bandwidths.iter().copied().sum::<BytesPerSec>() / count as f64)
     }

@@ -1,4 +1,4 @@
-//! Feeding a record to a scheduler made anew.
+//! Replay of a record by a new scheduler.
 
 use memweir_core::{JobId, Nanos};
 
@@ -6,17 +6,17 @@ use super::{Call, Record};
 use crate::policies::UnknownPolicy;
 use crate::scheduler::{Decision, QuantumScheduler, QuantumSummary, SchedulerConfig};
 
-/// What a scheduler answers to a call.
+/// A scheduler's answer to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// To an observation.
+    /// Answer to an observation.
     Summary(QuantumSummary),
-    /// To the question who shall run; none if a free core stays free.
+    /// Answer to `select` or `backfill`; none if `backfill` adds no job.
     Decision(Option<Decision>),
 }
 
 impl Answer {
-    /// Who occupies cores by this answer; nobody where it is no decision.
+    /// Returns the jobs that occupy cores by this answer; empty if it is not a decision.
     #[must_use]
     pub fn chosen(&self) -> &[JobId] {
         match self {
@@ -26,25 +26,25 @@ impl Answer {
     }
 }
 
-/// A call that was answered otherwise than in the record.
+/// A call whose answer differs from the record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// Line of the record, counted from one.
     pub line: usize,
     /// Number of the quantum, from zero.
     pub quantum: u64,
-    /// Observed time until then.
+    /// Observed time before the call.
     pub time: Nanos,
     /// The answer in the record.
     pub recorded: Answer,
     /// The answer now.
     pub replayed: Answer,
-    /// Why each job that is chosen now was chosen, as far as the policy says.
+    /// Reason for each job that is chosen now, if the policy gives one.
     pub reasons: Vec<(JobId, &'static str)>,
 }
 
 impl Difference {
-    /// Whether other jobs run, in whatever order they were chosen.
+    /// Returns true if different jobs run, ignoring the order of choice.
     #[must_use]
     pub fn concerns_jobs(&self) -> bool {
         let sorted = |answer: &Answer| {
@@ -56,26 +56,25 @@ impl Difference {
     }
 }
 
-/// What came of a replay.
+/// Result of a replay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replay {
     /// Decisions in the record.
     pub decisions: usize,
-    /// Time that was observed in it.
+    /// Observed time of the whole record.
     pub time: Nanos,
-    /// Calls that were answered otherwise, in order.
+    /// Calls whose answers differ, in order.
     pub differences: Vec<Difference>,
 }
 
-/// Tells a new scheduler what the recorded one was told, and compares the answers: under the policy of
-/// the record, or another.
+/// Feeds the recorded calls to a new scheduler and compares the answers, under the policy of the
+/// record or another one.
 ///
-/// Another policy goes its own way from its first decision on, and is told at each quantum what
-/// the jobs did that were chosen in the record, not what those would have done that it chose
-/// itself.
+/// Another policy diverges from its first different decision on: each observation still describes
+/// the jobs that were chosen in the record, not those that the policy chose itself.
 ///
 /// # Errors
-/// If there is no such policy here.
+/// If there is no such policy, or it has no such option.
 pub fn replay(record: &Record, policy: Option<&str>) -> Result<Replay, UnknownPolicy> {
     let mut config: SchedulerConfig = record.header.config.clone();
     if let Some(policy) = policy {
@@ -105,7 +104,7 @@ pub fn replay(record: &Record, policy: Option<&str>) -> Result<Replay, UnknownPo
     Ok(replay)
 }
 
-/// Makes a call, and returns the recorded answer and the new one, where there is one.
+/// Makes a call, and returns the recorded and the new answer if the call has one.
 fn answers(scheduler: &mut QuantumScheduler, call: &Call) -> Option<(Answer, Answer)> {
     match call {
         Call::Admit(spec) => {

@@ -1,31 +1,31 @@
-//! A scheduler whose calls are kept.
+//! A scheduler that records its calls.
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 
 use super::Call;
 use crate::scheduler::{Decision, JobSpec, Observation, QuantumScheduler, QuantumSummary};
 
-/// A [`QuantumScheduler`] that keeps every call and its answer until they are
-/// [taken](Self::take_calls), if it is asked to.
+/// A [`QuantumScheduler`] that optionally keeps every call and its answer until they are
+/// [taken](Self::take_calls).
 pub struct RecordingScheduler {
     scheduler: QuantumScheduler,
     calls: Option<Vec<Call>>,
 }
 
 impl RecordingScheduler {
-    /// A scheduler that keeps nothing.
+    /// Creates a scheduler that keeps no calls.
     #[must_use]
     pub fn silent(scheduler: QuantumScheduler) -> Self {
         Self { scheduler, calls: None }
     }
 
-    /// A scheduler that keeps its calls from now on.
+    /// Creates a scheduler that keeps its calls from now on.
     #[must_use]
     pub fn recording(scheduler: QuantumScheduler) -> Self {
         Self { scheduler, calls: Some(Vec::new()) }
     }
 
-    /// The calls since the last time, in order.
+    /// Returns the calls since the last time, in order.
     pub fn take_calls(&mut self) -> Vec<Call> {
         self.calls.as_mut().map(std::mem::take).unwrap_or_default()
     }

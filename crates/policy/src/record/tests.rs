@@ -21,7 +21,7 @@ fn config(policy: &str) -> SchedulerConfig {
     }
 }
 
-/// What the jobs of a made-up batch do, and who comes and goes.
+/// Behavior of the jobs of a made-up batch, with arrivals and departures.
 #[derive(Clone, Debug)]
 struct Course {
     /// Cores and expected bandwidth.

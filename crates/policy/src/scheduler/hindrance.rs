@@ -1,90 +1,90 @@
-//! How one job suffers when the bus is asked for too much, for [`super::occupancy`].
+//! Model of the slowdown of one job on an overloaded bus, for [`super::occupancy`].
 //!
-//! Contention leaves a job's transactions per instruction as they are; another phase changes them.
-//! Where a meter counts instructions, a job that has as many transactions per instruction as on a
-//! calm bus, and fewer instructions per second of CPU time, is slowed down, and by how much. That
-//! shows even on a bus that breaks down, which carries less than the saturation threshold because
-//! it is asked for too much, so that what a job got would pass for what it requires (iabw section
-//! 4.2 filters saturated quanta alone). Such a quantum is not believed.
+//! Contention leaves a job's transactions per instruction unchanged; a new phase changes them. With
+//! a meter that counts instructions, a job with as many transactions per instruction as on a calm
+//! bus, but fewer instructions per second of CPU time, is slowed down, by the ratio of the two
+//! rates. This works even on a bus that collapses under overload: it carries less than the
+//! saturation threshold, so that the measured bandwidth of a job would pass for its demand (iabw
+//! section 4.2 filters saturated quanta alone). The measurement of such a quantum is rejected.
 //!
-//! Where nothing counts instructions, a saturated bus must vouch for a slowdown, and a job's speed
-//! is the traffic that it got of what it was predicted to require.
+//! Without instruction counts, a slowdown is accepted only on a saturated bus, and a job's speed is
+//! its measured bandwidth over its predicted demand.
 //!
-//! What is measured beside others is never quite above suspicion; so a job that has not been seen
-//! on a calm bus for long is to be seen without company for one quantum, when there is time for it.
-//! That is repeated at intervals that double as long as it confirms what was believed.
+//! A measurement beside other jobs is never fully reliable. A job that has not been observed on a
+//! calm bus for long therefore runs alone for one quantum when time permits. The interval between
+//! such quanta doubles as long as they confirm the prediction.
 
 use memweir_core::{BytesPerSec, Counts, Nanos};
 
-/// Below this overload, a slowdown is too small to tell from noise.
+/// Overload below which a slowdown is too small to separate from noise.
 const LEAST_OVERLOAD: f64 = 1.1;
 
-/// A bus with less traffic than this share of the peak does not slow anybody down.
+/// Share of the peak below which the traffic on the bus slows no job down.
 const CALM_SHARE: f64 = 0.5;
 
-/// Weight of the latest sample of a sensitivity: some ten quanta make a conviction.
+/// Weight of the latest sample of a sensitivity: about ten quanta decide it.
 const LEARNING: f64 = 0.25;
 
-/// The largest sensitivity that is believed.
+/// Largest sensitivity that is accepted.
 const MOST_SENSITIVE: f64 = 4.0;
 
-/// With less than this share of the peak, a job's traffic does not tell how fast it runs.
+/// Share of the peak below which a job's traffic does not show its speed.
 const TELLING_SHARE: f64 = 0.01;
 
-/// Figures that differ by less than this share are the same.
+/// Relative difference up to which two figures count as equal.
 const TOLERANCE: f64 = 0.1;
 
-/// Quanta without a calm one after which a job is first to be seen alone.
+/// Initial number of quanta without a calm one after which a job asks to run alone.
 const PATIENCE: u32 = 64;
 
-/// The longest that the doubled intervals get.
+/// Upper limit of the doubled intervals.
 const MOST_PATIENT: u32 = 1 << 16;
 
-/// The circumstances in which jobs were observed.
+/// Conditions under which a quantum's jobs were observed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lesson {
-    /// What the jobs were predicted to require, over the peak.
+    /// Predicted demand of all jobs over the peak.
     pub(super) overload: f64,
     pub(super) peak: BytesPerSec,
-    /// What they moved.
+    /// Measured bandwidth of all jobs.
     pub(super) bandwidth: BytesPerSec,
-    /// Whether that reached the saturation threshold.
+    /// True if `bandwidth` reached the saturation threshold.
     pub(super) saturated: bool,
-    /// Whether it was one job.
+    /// True if there was only one job.
     pub(super) alone: bool,
 }
 
 impl Lesson {
-    /// Whether nobody was slowed down.
+    /// Returns true if no job was slowed down.
     fn is_calm(&self) -> bool {
         self.alone || (self.overload <= 1.0 && self.bandwidth.0 < CALM_SHARE * self.peak.0)
     }
 }
 
-/// What to make of the bandwidth that was measured of a job.
+/// Interpretation of a job's measured bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is what the job requires, whether the bus was saturated or not: nobody else was there.
+    /// It is the job's demand, whether the bus was saturated or not: the job ran alone.
     Required,
-    /// It is what the job requires, unless the bus was saturated.
+    /// It is the job's demand, unless the bus was saturated.
     Plain,
-    /// It was squeezed, although the bus was not saturated.
+    /// It is below the job's demand, although the bus was not saturated.
     Squeezed,
 }
 
-/// What is known of how one job suffers from overload.
+/// Knowledge of one job's slowdown under overload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hindrance {
     sensitivity: f64,
-    /// What was last seen of it on a calm bus.
+    /// Last measurement on a calm bus.
     calm: Option<Seen>,
     /// Whole quanta since the last calm one.
     unconfirmed: u32,
-    /// How many of these are too many.
+    /// Number of unconfirmed quanta after which the job asks to run alone.
     patience: u32,
-    /// What was last seen of it beside others on a bus that was not calm.
+    /// Last measurement beside others on a bus that was not calm.
     in_company: Option<Seen>,
-    /// Whether it turned out to have been squeezed when it was last seen alone.
+    /// True if the last quantum alone showed that the job had been slowed down before.
     was_squeezed: bool,
 }
 
@@ -102,23 +102,23 @@ impl Default for Hindrance {
 }
 
 impl Hindrance {
-    /// By how much of itself the job slows down when the bus is asked for twice what it carries.
+    /// Returns the job's slowdown less one when demand is twice the peak.
     pub(super) fn sensitivity(&self) -> f64 {
         self.sensitivity
     }
 
-    /// Whether a quantum without company would tell something that nothing else does.
+    /// Returns true if the job needs a quantum alone.
     pub(super) fn wants_to_be_seen(&self) -> bool {
         self.unconfirmed >= self.patience
     }
 
-    /// Whether, when it was last seen alone, it was faster at what it had been doing before.
+    /// Returns true if, when last run alone, the job was faster in the same phase than before.
     pub(super) fn was_squeezed(&self) -> bool {
         self.was_squeezed
     }
 
-    /// Learns from a whole quantum in which the job was predicted to require `demand`, if
-    /// something was known of it.
+    /// Learns from a whole quantum in which the job was predicted to require `demand`, if that was
+    /// known.
     pub(super) fn learn(
         &mut self,
         lesson: &Lesson,
@@ -142,7 +142,7 @@ impl Hindrance {
         if speed < 1.0 - TOLERANCE { verdict } else { Verdict::Plain }
     }
 
-    /// Learns what the job is like when nothing slows it down.
+    /// Learns the job's behavior without slowdown.
     fn confirm(&mut self, lesson: &Lesson, demand: Option<BytesPerSec>, seen: &Seen) {
         self.calm = Some(*seen);
         self.unconfirmed = 0;
@@ -159,8 +159,8 @@ impl Hindrance {
         }
     }
 
-    /// How fast it ran, as a share of its speed on a calm bus, with what that says of its traffic
-    /// if it was slow; `None` where nothing tells.
+    /// Returns the job's speed as a share of its speed on a calm bus, and the verdict on its
+    /// bandwidth if it was slow; `None` without evidence.
     fn speed(
         &self,
         lesson: &Lesson,
@@ -173,9 +173,9 @@ impl Hindrance {
             (Some(ratio), _) if self.calm.is_some_and(|calm| calm.same_phase(seen)) => {
                 Some((ratio, Verdict::Squeezed))
             }
-            // Of so little traffic, shares are noise.
+            // With so little traffic, transactions per instruction are noise.
             (Some(ratio), None) if lesson.saturated => Some((ratio, Verdict::Plain)),
-            // It is known to be in another phase.
+            // The job is known to be in another phase.
             (Some(_), _) => None,
             (None, Some(demand)) if lesson.saturated => {
                 Some((seen.bandwidth.0 / demand.0, Verdict::Plain))
@@ -185,19 +185,19 @@ impl Hindrance {
     }
 }
 
-/// What was measured of a job.
+/// Measurement of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     bandwidth: BytesPerSec,
-    /// Per second of CPU time, in which a job waits for memory but not for anything else; absent
-    /// where they are not counted.
+    /// Instructions per second of CPU time, which includes waits for memory but for nothing else;
+    /// absent if they are not counted.
     instructions: Option<f64>,
-    /// Transactions per instruction, likewise.
+    /// Transactions per instruction; absent if instructions are not counted.
     intensity: Option<f64>,
 }
 
 impl Seen {
-    /// What `counts` amount to in a quantum of `elapsed` time.
+    /// Returns the measurement for `counts` in a quantum of `elapsed` time.
     pub(super) fn new(counts: &Counts, elapsed: Nanos, cpu_time: Nanos) -> Self {
         let counted = counts.instructions > 0 && cpu_time > Nanos::ZERO;
         let instructions = Some(counts.instructions as f64).filter(|_| counted);
@@ -208,18 +208,18 @@ impl Seen {
         }
     }
 
-    /// Whether this and `other` have the same traffic per instruction.
+    /// Returns true if both measurements have the same traffic per instruction.
     fn same_phase(&self, other: &Self) -> bool {
         self.intensity.zip(other.intensity).is_some_and(|(this, other)| same(this, other))
     }
 
-    /// Instructions per second over those of `other`.
+    /// Returns the instructions per second relative to `other`.
     fn speed_over(&self, other: &Self) -> Option<f64> {
         self.instructions.zip(other.instructions).map(|(this, other)| this / other)
     }
 }
 
-/// Whether two figures are the same as far as can be measured.
+/// Returns true if two figures are equal within the tolerance.
 fn same(left: f64, right: f64) -> bool {
     (left - right).abs() <= TOLERANCE * left.max(right)
 }

@@ -1,4 +1,4 @@
-//! What the scheduler remembers of one job.
+//! The scheduler's state of one job.
 
 use memweir_core::{BytesPerSec, JobId, Lines, Nanos};
 
@@ -9,19 +9,19 @@ use crate::ebw::TrafficRates;
 use crate::policy::Candidate;
 use crate::predictor::{Predictor, PredictorKind, Sample};
 
-/// A job that overruns its expected time, or is about to end, is taken to have one part in this
-/// many of that time ahead of it: it is known to be running still.
+/// A job that overruns its expected time, or is about to end, is assumed to have one part in this
+/// many of that time left, because it is still running.
 const LEAST_REMAINING_ONE_IN: u64 = 10;
 
-/// No memory moves this much per second. More than this, less than nothing, and what is no number
-/// is treated as not known, so that no single figure can spoil the sums over all jobs.
+/// A bandwidth that no memory reaches. Rates at or above it, below zero, or NaN count as unknown,
+/// so that no single figure can spoil the sums over all jobs.
 const ABSURD: BytesPerSec = BytesPerSec(1e18);
 
 fn is_a_rate(rate: &BytesPerSec) -> bool {
     (0.0..ABSURD.0).contains(&rate.0)
 }
 
-/// Where a job stands.
+/// Scheduling state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
     /// In the run queue, blocked.
@@ -30,24 +30,24 @@ pub(super) enum Placement {
     Running,
     /// It got cores of its own some time after the last observation.
     Joined,
-    /// It was given cores and did not use them: left unblocked, outside the run queue.
+    /// It had cores and did not use them: left unblocked, outside the run queue.
     Asleep,
     /// It competes for the cores with every other job.
     Shared,
 }
 
-/// How far an observation can be believed.
+/// Conditions that decide how far an observation can be trusted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conditions {
-    /// From the last observation to this one.
+    /// Time since the last observation.
     pub(super) elapsed: Nanos,
-    /// Whether that is long enough to count as a whole quantum.
+    /// True if `elapsed` is long enough to count as a whole quantum.
     pub(super) whole: bool,
     /// Spans shorter than this are too noisy to learn from.
     pub(super) shortest: Nanos,
-    /// Whether the bus squeezed what was measured.
+    /// True if the bus was saturated.
     pub(super) saturated: bool,
-    /// What it teaches about overload, if it does.
+    /// Evidence about overload, if there is any.
     pub(super) lesson: Option<Lesson>,
 }
 
@@ -55,25 +55,25 @@ pub(super) struct Conditions {
 pub(super) struct Job {
     pub(super) spec: JobSpec,
     pub(super) placement: Placement,
-    /// How it suffers from overload.
+    /// Model of its slowdown under overload.
     pub(super) hindrance: Hindrance,
-    /// Why it was given cores the last time.
+    /// Reason why it last got cores.
     pub(super) reason: Option<&'static str>,
     predictor: Box<dyn Predictor>,
-    /// The predictor's answer, asked for once per observation.
+    /// The predictor's answer, computed once per observation.
     prediction: Option<BytesPerSec>,
     /// The highest bandwidth measured on a saturated bus. The job requires at least this.
     lower_bound: Option<BytesPerSec>,
-    /// What was measured on an unsaturated bus: bytes, and the seconds in which they moved.
+    /// Bytes moved on an unsaturated bus, and the seconds in which they moved.
     measured: (f64, f64),
-    /// The latest traffic that there was, whether the bus was saturated or not: how it divides over
-    /// media and directions is the job's own affair.
+    /// Latest nonzero traffic, on a saturated bus or not: its division over media and directions
+    /// does not depend on saturation.
     measured_traffic: TrafficRates,
-    /// Its demand, as far as it is known, divided in the same way.
+    /// Its known demand, divided in the same way.
     traffic: TrafficRates,
     /// CPU time that it has used.
     executed: Nanos,
-    /// How much of its execution is behind it, in the sense of `expected_time`.
+    /// Completed part of `expected_time`.
     progress: Nanos,
 }
 
@@ -96,7 +96,7 @@ impl Job {
         }
     }
 
-    /// Whether it occupies cores that nobody else may use.
+    /// Returns true if it has cores of its own.
     pub(super) fn has_cores(&self) -> bool {
         matches!(self.placement, Placement::Running | Placement::Joined)
     }
@@ -132,13 +132,13 @@ impl Job {
             forecast: observation.forecast.filter(is_a_rate),
         });
         self.prediction = self.predictor.predict();
-        // No policy looks at jobs that the operating system schedules.
+        // No policy sees jobs that the operating system schedules.
         if self.placement != Placement::Shared {
             self.divide_demand(observation, span);
         }
     }
 
-    /// Divides its demand over media and directions as its latest traffic was divided.
+    /// Divides its demand over media and directions in the proportion of its latest traffic.
     fn divide_demand(&mut self, observation: &Observation, span: Nanos) {
         if let Some(counts) = observation.counts.filter(|counts| counts.lines() > Lines::ZERO) {
             self.measured_traffic = TrafficRates::of(&counts, span);
@@ -146,7 +146,7 @@ impl Job {
         self.traffic = self.measured_traffic.scaled_to(self.demand().unwrap_or_default());
     }
 
-    /// Learns how it suffers from overload, before its demand is predicted anew.
+    /// Updates the slowdown model, before its demand is predicted anew.
     fn learn_hindrance(&mut self, observation: &Observation, conditions: &Conditions) -> Verdict {
         let (Some(lesson), Some(counts)) = (&conditions.lesson, &observation.counts) else {
             return Verdict::Plain;
@@ -154,22 +154,22 @@ impl Job {
         if self.placement != Placement::Running {
             return Verdict::Plain;
         }
-        // What it reached on a saturated bus is no measure of itself.
+        // Its bandwidth on a saturated bus is no reference for its own speed.
         let known = self.prediction.is_some() || self.spec.expected_bandwidth.is_some();
         let demand = self.demand().filter(|_| known);
         let seen = Seen::new(counts, conditions.elapsed, observation.cpu_time);
         self.hindrance.learn(lesson, demand, &seen)
     }
 
-    /// Moves on along its execution; time in which it slept counts, for alone it would have slept
-    /// as long.
+    /// Advances its progress. Time asleep counts, because the job would have slept as long if it
+    /// ran alone.
     pub(super) fn advance(&mut self, span: Nanos) {
         self.progress = Nanos(self.progress.0.saturating_add(span.0));
     }
 
-    /// The span to which the job's counts belong. With cores of its own it is the whole span, in
-    /// which the job may have waited for other things than the scheduler. Otherwise it is known
-    /// only how long the job ran.
+    /// Returns the span to which the job's counts belong. With cores of its own it is the whole
+    /// span, in which the job may have waited for other things than the scheduler. Otherwise only
+    /// the job's CPU time is known.
     fn span(&self, observation: &Observation, elapsed: Nanos) -> Nanos {
         match self.placement {
             Placement::Running => elapsed,
@@ -179,8 +179,8 @@ impl Job {
         }
     }
 
-    /// Its demand as far as it is known: what the predictor says; before that the expected
-    /// bandwidth, or what it reached on a saturated bus if that is more.
+    /// Returns its demand, if known: the prediction; before the first one the expected bandwidth,
+    /// or its bandwidth on a saturated bus if that is higher.
     pub(super) fn demand(&self) -> Option<BytesPerSec> {
         self.prediction.or(match (self.spec.expected_bandwidth, self.lower_bound) {
             (Some(expected), Some(bound)) => Some(expected.max(bound)),
@@ -188,22 +188,22 @@ impl Job {
         })
     }
 
-    /// Its mean bandwidth `B_j` (iabw eq. (8)) as far as it is known: the expected one, else the
-    /// mean of what was measured, else whatever the demand is known to be.
+    /// Returns its mean bandwidth `B_j` (iabw eq. (8)), if known: the expected one, else the
+    /// measured mean, else the demand.
     pub(super) fn mean_bandwidth(&self) -> Option<BytesPerSec> {
         let (bytes, seconds) = self.measured;
         let measured = || (seconds > 0.0).then(|| BytesPerSec(bytes / seconds));
         self.spec.expected_bandwidth.or_else(measured).or_else(|| self.demand())
     }
 
-    /// What is left of its execution time `T_j`, if that is known.
+    /// Returns its remaining execution time `T_j`, if known.
     pub(super) fn remaining_time(&self) -> Option<Nanos> {
         let expected = self.spec.expected_time?;
         let least = Nanos(expected.0 / LEAST_REMAINING_ONE_IN);
         Some(expected.saturating_sub(self.progress).max(least))
     }
 
-    /// The job as one that is to share the bus, if it requires `unknown` when nothing is known of it.
+    /// Returns the job as a candidate for sharing the bus; its demand is `unknown` if not known.
     pub(super) fn member(&self, unknown: BytesPerSec) -> Member {
         Member {
             demand: self.demand().unwrap_or(unknown),
@@ -212,7 +212,7 @@ impl Job {
         }
     }
 
-    /// The job as a policy sees it; it seems to require nothing if nothing is known of it.
+    /// Returns the job as a policy sees it, with demand zero if not known.
     pub(super) fn candidate(&self) -> Candidate {
         Candidate {
             job: self.spec.job,

@@ -1,87 +1,87 @@
-//! Whether a core had better stay idle: [`CoreUse::Auto`].
+//! Decides whether to leave a core idle: [`CoreUse::Auto`].
 //!
-//! # What a set of jobs gets done
+//! # Throughput of a set of jobs
 //!
-//! A job that makes progress works off what the batch cannot end without: its share of the bus
-//! (its demand over the peak) and its share of the cores. The larger of the two is what a second of
-//! its unhindered progress is *worth*, for neither resource alone can end the batch sooner. A set
-//! of jobs gets done, per second, the sum of their worths, each times the job's speed.
+//! A job that makes progress works off two shares that the batch cannot end without: its share of
+//! the bus (its demand over the peak) and its share of the cores. The larger of the two is the
+//! *worth* of a second of its unhindered progress, because neither resource alone can end the batch
+//! sooner. The throughput of a set of jobs is the sum of their worths, each times the job's speed.
 //!
 //! Where a full bus is divided in proportion to demand, that sum is the same for every set that
 //! fills the bus: one more job neither gains nor costs, and the core is filled. The sum *falls* if
-//! a further job slows the others down by more than that: because the bus carries less when it is
-//! asked for more, or because the others wait for memory without moving much. Then the job waits.
+//! a further job slows the others down by more than that: because the bus carries less under
+//! overload, or because the others wait for memory without moving much data. Then the job waits.
 //!
-//! # What is known of speeds
+//! # Speeds
 //!
-//! Below the peak everybody is taken to run at full speed, so that every core is filled. Above it,
-//! at an overload of `r` times the peak, a job's slowdown is taken to be `1 + s (r - 1)`, with a
-//! sensitivity `s` of the job that is learned in `hindrance`. Nobody is taken to suffer before it
-//! has been seen.
+//! Below the peak every job is assumed to run at full speed, so that every core is filled. Above
+//! it, at a demand of `r` times the peak, a job's slowdown is assumed to be `1 + s (r - 1)`, with a
+//! sensitivity `s` of the job that is learned in `hindrance`. A job is assumed not to slow down
+//! until a slowdown has been observed.
 
 use memweir_core::BytesPerSec;
 
 use super::hindrance::{Hindrance, Lesson};
 use super::types::{CoreUse, SchedulerConfig};
 
-/// A job waits if with it less gets done than without it by more than this share. The estimates
-/// are no better than that, and idle time cannot be had back.
+/// A job waits if it reduces throughput by more than this share. The estimates are no more precise
+/// than that, and idle time is lost for good.
 const MARGIN: f64 = 0.05;
 
-/// Quanta with idle cores after which one is filled, to learn whether it is still true that that
-/// does not pay. So much of what is gained is spent on it at most.
+/// Quanta with idle cores before one quantum is filled, to test whether leaving cores idle still
+/// pays. The cost of testing is at most one part in this many of the gain.
 const PROBE_AFTER: u32 = 16;
 
-/// Quanta between two that are given to one job alone, to learn what it requires: less than two
-/// percent of the time.
+/// Quanta between two in which one job runs alone, to measure its demand: less than two percent of
+/// the time.
 const SURVEY_EVERY: u32 = 64;
 
-/// The same after a job has been found squeezed: there may be something to gain.
+/// The same after a quantum alone has shown a slowdown: there may be something to gain.
 const SURVEY_SOON: u32 = 8;
 
-/// What one job of a set brings and takes.
+/// Costs and benefits of one job of a set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
-    /// Bandwidth that it requires.
+    /// Bandwidth that the job requires.
     pub(super) demand: BytesPerSec,
-    /// Cores that it occupies.
+    /// Cores that the job occupies.
     pub(super) cores: u32,
-    /// What it suffers.
+    /// Sensitivity of the job to overload.
     pub(super) sensitivity: f64,
 }
 
-/// How the cores are filled in one quantum.
+/// Rule that fills the cores in one quantum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// As far as it pays.
+    /// Fill cores as long as that pays.
     Weigh,
-    /// Entirely, to learn.
+    /// Fill all cores, to learn.
     Probe,
-    /// With the head alone, to learn what it requires.
+    /// Run the head alone, to measure its demand.
     HeadAlone,
 }
 
-/// Decides how far the cores are filled.
+/// Decides which cores stay idle.
 pub(super) struct Occupancy {
     /// Peak and cores; absent if every core is filled.
     machine: Option<(BytesPerSec, u32)>,
     mode: Mode,
     members: Vec<Member>,
-    /// The most that any part of the set gets done, in the order in which jobs came.
+    /// Highest throughput of any prefix of the set, in the order in which jobs joined.
     best: f64,
-    /// Whether a job had to wait in this quantum.
+    /// True if a job had to wait in this quantum.
     refused: bool,
     /// Quanta with idle cores since the last probe.
     idle_quanta: u32,
-    /// Quanta until a job may be seen alone.
+    /// Quanta until a job may run alone.
     survey_in: u32,
-    /// What the jobs of this quantum require over the peak, as long as it is the same jobs.
+    /// Demand of this quantum's jobs over the peak, while the set of jobs is unchanged.
     overload: Option<f64>,
 }
 
 impl Occupancy {
     pub(super) fn new(config: &SchedulerConfig) -> Self {
-        // Without a peak nobody can say what is too much.
+        // Without a known peak, overload is undefined.
         let peak = config.bus.peak.filter(|peak| config.core_use == CoreUse::Auto && peak.0 > 0.0);
         Self {
             machine: peak.map(|peak| (peak, config.cores)),
@@ -95,8 +95,8 @@ impl Occupancy {
         }
     }
 
-    /// Begins a quantum. If a job may be seen alone in it, `becomes_head` makes a job that wants to
-    /// be seen the head of the run queue, and says whether there is one.
+    /// Begins a quantum. If a job may run alone in it, `becomes_head` moves a job that needs such a
+    /// quantum to the head of the run queue, and returns true if there is one.
     pub(super) fn begin_quantum(&mut self, becomes_head: impl FnOnce() -> bool) {
         self.idle_quanta += u32::from(self.refused && self.mode == Mode::Weigh);
         self.refused = false;
@@ -114,12 +114,12 @@ impl Occupancy {
         };
     }
 
-    /// Whether the quantum is for seeing one job without company.
+    /// Returns true if one job runs alone in this quantum.
     pub(super) fn head_is_alone(&self) -> bool {
         self.mode == Mode::HeadAlone
     }
 
-    /// Begins a choice beside the jobs that run.
+    /// Begins a choice beside the running jobs.
     pub(super) fn begin_choice(&mut self, running: impl Iterator<Item = Member>) {
         let Some((peak, cores)) = self.machine else { return };
         self.members.clear();
@@ -127,7 +127,7 @@ impl Occupancy {
         self.best = gets_done(&self.members, peak, cores);
     }
 
-    /// Whether a job is to run beside those that were let in before; then it is one of them.
+    /// Returns true if a job is to run beside those admitted before, and adds it to them.
     pub(super) fn lets_in(&mut self, job: Member) -> bool {
         let Some((peak, cores)) = self.machine else { return true };
         self.members.push(job);
@@ -146,19 +146,20 @@ impl Occupancy {
         pays
     }
 
-    /// The jobs let in are those of the quantum.
+    /// Fixes the admitted jobs as those of the quantum.
     pub(super) fn settle(&mut self) {
         self.overload = self.machine.map(|(peak, _)| overload(&self.members, peak));
     }
 
-    /// What became of seeing a job alone, if that is what the quantum was for.
+    /// Schedules the next quantum alone sooner if this one showed that `job` had been slowed down.
     pub(super) fn surveyed(&mut self, job: &Hindrance) {
         if self.mode == Mode::HeadAlone && job.was_squeezed() {
             self.survey_in = SURVEY_SOON;
         }
     }
 
-    /// The jobs of the quantum are no longer those that began it: it teaches nothing.
+    /// Records that the set of jobs has changed in mid-quantum, so that the quantum teaches
+    /// nothing.
     pub(super) fn disturb(&mut self) {
         self.overload = None;
         if self.mode == Mode::HeadAlone {
@@ -166,7 +167,8 @@ impl Occupancy {
         }
     }
 
-    /// What a whole quantum with the same jobs can teach, of which `bandwidth` was measured.
+    /// Returns the evidence from a whole quantum with an unchanged set of jobs and this measured
+    /// bandwidth.
     pub(super) fn lesson(&self, bandwidth: BytesPerSec, saturated: bool) -> Option<Lesson> {
         let (peak, _) = self.machine?;
         Some(Lesson {
@@ -179,12 +181,12 @@ impl Occupancy {
     }
 }
 
-/// What the jobs require together, over the peak.
+/// Returns the jobs' total demand over the peak.
 fn overload(members: &[Member], peak: BytesPerSec) -> f64 {
     members.iter().map(|job| job.demand.0).sum::<f64>() / peak.0
 }
 
-/// What the jobs get done together per second, in seconds of the machine.
+/// Returns the jobs' throughput, in seconds of the machine per second.
 fn gets_done(members: &[Member], peak: BytesPerSec, cores: u32) -> f64 {
     let excess = (overload(members, peak) - 1.0).max(0.0);
     let done = |job: &Member| {

@@ -1,4 +1,4 @@
-//! Step 3 of iabw section 4.1: who runs in the next quantum.
+//! Step 3 of iabw section 4.1: selection of the jobs for the next quantum.
 
 use memweir_core::{BytesPerSec, JobId};
 
@@ -8,13 +8,13 @@ use super::types::{Decision, Running};
 use super::{QuantumScheduler, Scratch};
 use crate::policy::{Blocking, QuantumView};
 
-/// Why the head of the run queue runs.
+/// Reason for the head of the run queue.
 const HEAD: &str = "head of the run queue";
 
-/// Why a job runs that was made the head, see [`CoreUse::Auto`](super::CoreUse::Auto).
+/// Reason for a job that was moved to the head, see [`CoreUse::Auto`](super::CoreUse::Auto).
 const ALONE: &str = "to learn what it requires without company";
 
-/// What jobs that run take of the machine.
+/// Cores and demand of running jobs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     cores: u32,
@@ -22,7 +22,7 @@ struct Load {
 }
 
 impl Load {
-    /// With `job` besides, which requires `unknown` if nothing is known of it.
+    /// Returns the load with `job` added; its demand is `unknown` if not known.
     fn with(self, job: &Job, unknown: BytesPerSec) -> Self {
         Self {
             cores: self.cores.saturating_add(job.spec.cores),
@@ -32,8 +32,8 @@ impl Load {
 }
 
 impl QuantumScheduler {
-    /// Step 3 for a whole quantum: the jobs that ran go to the tail of the run queue, its head is
-    /// chosen, then the policy chooses.
+    /// Step 3 for a whole quantum: moves the jobs that ran to the tail of the run queue, chooses
+    /// its head, then lets the policy choose.
     pub fn select(&mut self) -> Decision {
         self.rotate();
         for slot in self.chosen.drain(..) {
@@ -53,7 +53,7 @@ impl QuantumScheduler {
     }
 
     /// Step 3 when a job has ended or fallen asleep in mid-quantum: chooses waiting jobs for the
-    /// cores that are free, while the others run on. `None` if there is nobody to add.
+    /// free cores, while the others keep running. `None` if no job is added.
     pub fn backfill(&mut self) -> Option<Decision> {
         if self.policy.blocking() == Blocking::Nobody {
             return None;
@@ -81,8 +81,8 @@ impl QuantumScheduler {
         self.queue.append(moved);
     }
 
-    /// Begins a quantum in which jobs are blocked. If one of them is to be seen without company, it
-    /// becomes the head of the run queue.
+    /// Begins a quantum in which jobs are blocked. If one of them needs a quantum alone, it becomes
+    /// the head of the run queue.
     fn begin_quantum(&mut self) {
         let (jobs, queue) = (&self.jobs, &mut self.queue);
         self.occupancy.begin_quantum(|| {
@@ -95,7 +95,8 @@ impl QuantumScheduler {
         });
     }
 
-    /// Lets every job compete for the cores. Returns what each can get of what it requires.
+    /// Lets every job compete for the cores. Returns the cores wanted, and the demand scaled to the
+    /// jobs' share of the cores.
     fn share(&mut self) -> Load {
         let survey = &mut self.scratch.survey;
         survey.take(&self.jobs, &self.queue, &self.asleep, self.config.cores);
@@ -110,10 +111,10 @@ impl QuantumScheduler {
         Load { cores: load.cores, demand: load.demand * share.min(1.0) }
     }
 
-    /// Gives the free cores to waiting jobs: to the head of the queue, if nobody runs yet, then to
-    /// whom the policy chooses. Returns what all chosen jobs take.
+    /// Gives the free cores to waiting jobs: to the head of the queue, if no job is running yet,
+    /// then to the jobs that the policy chooses. Returns the load of all chosen jobs.
     fn fill(&mut self, placement: Placement) -> Load {
-        // Out of the way, so that jobs can be chosen while it is read.
+        // Moved out, so that jobs can be chosen while the survey is read.
         let Scratch { moved, mut survey, mut picks } = std::mem::take(&mut self.scratch);
         survey.take(&self.jobs, &self.queue, &self.asleep, self.config.cores);
         let unknown = survey.unknown_demand;
@@ -166,7 +167,7 @@ impl QuantumScheduler {
         job
     }
 
-    /// The decision that the present placements amount to.
+    /// Returns the decision that corresponds to the present placements.
     fn decision(&self, load: Load) -> Decision {
         let name = |slot: &Slot| self.jobs[*slot].id();
         let chosen: Vec<JobId> = self.chosen.iter().map(name).collect();

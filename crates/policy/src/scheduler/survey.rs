@@ -1,5 +1,5 @@
-//! One look over the batch before a decision: who waits, what each job requires, what the batch
-//! requires as a whole, and what is assumed where nothing is known.
+//! One pass over the batch before a decision: the waiting jobs, the demand of each job, the
+//! requirements of the batch as a whole, and the assumptions for unknown figures.
 
 use memweir_core::{BytesPerSec, Nanos};
 
@@ -8,29 +8,29 @@ use super::table::{JobTable, Slot};
 use crate::iabw::{Estimator, Requirement};
 use crate::policy::Candidate;
 
-/// The length of a job in a batch in which no length is known. Only the ratio of two jobs' lengths
-/// matters to the ideal average bandwidth, and there all are equal.
+/// Length of a job in a batch in which no length is known. Only the ratio of two jobs' lengths
+/// matters to the ideal average bandwidth, and here all are equal.
 const UNKNOWN_TIME: Nanos = Nanos::from_millis(1000);
 
-/// What one pass over the jobs finds. Kept between decisions for its buffers.
+/// Result of one pass over the jobs. Kept between decisions for its buffers.
 #[derive(Default)]
 pub(super) struct Survey {
-    /// The jobs that wait, in the order of the queue.
+    /// Waiting jobs, in the order of the queue.
     pub(super) waiting: Vec<Slot>,
-    /// The same as a policy sees them.
+    /// The same jobs as a policy sees them.
     pub(super) candidates: Vec<Candidate>,
-    /// The jobs that run, as a policy sees them, in the order of choice.
+    /// Running jobs, as a policy sees them, in the order of choice.
     pub(super) running: Vec<Candidate>,
-    /// What a job of unknown demand is expected to require: the mean of the others.
+    /// Assumed demand of a job of unknown demand: the mean of the others.
     pub(super) unknown_demand: BytesPerSec,
-    /// iabw eq. (10); `None` if nothing is known of any job's bandwidth.
+    /// iabw eq. (10); `None` if no job's bandwidth is known.
     pub(super) ideal_average: Option<BytesPerSec>,
     requirements: Vec<Requirement>,
     estimator: Estimator,
     unknown: Unknown,
 }
 
-/// Places whose figure is not known and is filled in after the pass.
+/// Places whose figure is unknown and is filled in after the pass.
 #[derive(Default)]
 struct Unknown {
     demands: Vec<usize>,
@@ -39,7 +39,7 @@ struct Unknown {
 }
 
 impl Survey {
-    /// Looks over all jobs: those awake, and those asleep, who are no candidates but will require
+    /// Surveys all jobs: those awake, and those asleep, which are no candidates but will require
     /// memory again.
     pub(super) fn take(&mut self, jobs: &JobTable, awake: &[Slot], asleep: &[Slot], cores: u32) {
         self.clear();
@@ -74,7 +74,7 @@ impl Survey {
             .map(|bandwidth| self.ideal_average(time, BytesPerSec(bandwidth), cores));
     }
 
-    /// Adds a job to those that run.
+    /// Adds a job to the running ones.
     pub(super) fn run(&mut self, job: &Job) {
         let mut candidate = job.candidate();
         if job.demand().is_none() {
@@ -93,7 +93,7 @@ impl Survey {
         self.unknown.bandwidths.clear();
     }
 
-    /// iabw eq. (10), with these figures for the jobs whose own are not known.
+    /// Computes iabw eq. (10), with these figures for the jobs whose own are unknown.
     fn ideal_average(&mut self, time: Nanos, bandwidth: BytesPerSec, cores: u32) -> BytesPerSec {
         for place in &self.unknown.times {
             self.requirements[*place].time = time;
@@ -111,7 +111,7 @@ fn note_unknown<T>(places: &mut Vec<usize>, figure: Option<T>, place: usize) {
     }
 }
 
-/// A mean in the making.
+/// Accumulator of a mean.
 #[derive(Default)]
 struct Mean {
     sum: f64,

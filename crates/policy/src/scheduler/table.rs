@@ -1,4 +1,4 @@
-//! The jobs of a batch, each at a fixed slot as long as it lives.
+//! The jobs of a batch, each in a fixed slot for its lifetime.
 
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut};
@@ -7,10 +7,10 @@ use memweir_core::JobId;
 
 use super::job::Job;
 
-/// Where a job is kept.
+/// Index of a job in the table.
 pub(super) type Slot = usize;
 
-/// Jobs by slot and by name. Memory follows the largest number of jobs alive at once.
+/// Jobs by slot and by ID. Memory use follows the largest number of jobs alive at once.
 #[derive(Default)]
 pub(super) struct JobTable {
     slots: Vec<Option<Job>>,
@@ -19,7 +19,7 @@ pub(super) struct JobTable {
 }
 
 impl JobTable {
-    /// Keeps a job; `None`, and the job is dropped, if one of its name is kept already.
+    /// Inserts a job; returns `None`, and drops the job, if its ID is already present.
     pub(super) fn insert(&mut self, job: Job) -> Option<Slot> {
         let slot = self.free.last().copied().unwrap_or(self.slots.len());
         match self.by_id.entry(job.id()) {
@@ -34,7 +34,7 @@ impl JobTable {
         Some(slot)
     }
 
-    /// Forgets a job; returns the slot that it had.
+    /// Removes a job; returns its slot.
     pub(super) fn remove(&mut self, job: JobId) -> Option<Slot> {
         let slot = self.by_id.remove(&job)?;
         self.slots[slot] = None;
@@ -42,7 +42,7 @@ impl JobTable {
         Some(slot)
     }
 
-    /// The slot of a job.
+    /// Returns the slot of a job.
     pub(super) fn slot_of(&self, job: JobId) -> Option<Slot> {
         self.by_id.get(&job).copied()
     }

@@ -1,4 +1,4 @@
-//! What goes into the scheduler and what comes out of it.
+//! Inputs and outputs of the scheduler.
 
 use memweir_core::{BytesPerSec, Counts, JobId, MAX_MEDIA, Media, Nanos};
 
@@ -20,32 +20,33 @@ impl Bus {
     /// `T_B` over the peak in iabw section 2.1 and Table 2: 35 of 40 transactions per microsecond.
     const PAPER_SATURATION: f64 = 35.0 / 40.0;
 
-    /// The saturation threshold, or the paper's share of the peak where only that is known.
+    /// Returns the saturation threshold, or the paper's share of the peak where only the peak is
+    /// known.
     #[must_use]
     pub fn saturation_threshold(&self) -> Option<BytesPerSec> {
         self.saturation.or(self.peak.map(|peak| peak * Self::PAPER_SATURATION))
     }
 }
 
-/// Whether the cores of the machine are filled.
+/// Rule for filling the cores of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CoreUse {
-    /// As far as there are jobs.
+    /// Fill every core while there are jobs.
     #[default]
     All,
-    /// As far as that pays: a job that the policy has chosen waits if it would slow the others down
-    /// by more than it gains.
+    /// Fill a core only if that pays: a job that the policy has chosen waits if it would slow the
+    /// others down by more than it gains.
     ///
-    /// A core is left idle only if the jobs of the quantum would require more than the calibrated
+    /// A core stays idle only if the jobs of the quantum would require more than the calibrated
     /// peak *and* overload has been seen to cost more than a fair division of the bus explains, by
-    /// five percent of what the machine gets done. The head of the run queue always runs. Where no
+    /// five percent of the machine's throughput. The head of the run queue always runs. Where no
     /// peak is known, this is [`CoreUse::All`].
     ///
-    /// What it costs where nothing is to be gained: nothing on a bus that is less than half busy.
-    /// On a busier one, one job has each 64th quantum to itself at most, and the less often the
-    /// less that tells: less than two percent of the time. While cores are idle, each seventeenth
-    /// quantum is filled, to learn whether that is still right.
+    /// The cost where there is nothing to gain: none on a bus that is less than half busy. On a
+    /// busier one, at most every 64th quantum goes to one job alone, and fewer as long as the
+    /// results confirm the predictions: less than two percent of the time. While cores are idle,
+    /// every seventeenth quantum is filled, to test whether idling still pays.
     Auto,
 }
 
@@ -55,11 +56,11 @@ pub enum CoreUse {
 pub struct SchedulerConfig {
     /// Name in the table of policies ([`crate::policies::POLICIES`]), with options behind colons.
     pub policy: String,
-    /// How the jobs' next bandwidth is predicted.
+    /// Predictor of the jobs' bandwidth.
     pub predictor: PredictorKind,
     /// Cores of the machine that the batch may use; zero counts as one.
     pub cores: u32,
-    /// Whether they are filled.
+    /// Rule for filling them.
     pub core_use: CoreUse,
     /// Length of a quantum.
     pub quantum: Nanos,
@@ -67,11 +68,11 @@ pub struct SchedulerConfig {
     pub bus: Bus,
     /// Calibrated curve from the ideal average bandwidth to the target, if there is one.
     pub target: Option<TargetCurve>,
-    /// The media that the jobs' counts tell apart.
+    /// Media that the jobs' counts distinguish.
     pub media: Media,
     /// Realistic peak bandwidth of each of these media, where it is known.
     pub medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
-    /// Seed of everything random.
+    /// Seed of all randomness.
     pub seed: u64,
 }
 
@@ -93,7 +94,7 @@ impl Default for SchedulerConfig {
     }
 }
 
-/// What is known of a job when it is submitted (iabw section 3.3).
+/// Properties of a job that are known at submission (iabw section 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// The job.
@@ -102,39 +103,39 @@ pub struct JobSpec {
     pub cores: u32,
     /// Estimated execution time alone, `T_j`.
     pub expected_time: Option<Nanos>,
-    /// Estimated mean bandwidth alone, `B_j`. It must count what the meter counts (reads alone,
-    /// or reads and writes), or it cannot be compared with what is observed.
+    /// Estimated mean bandwidth alone, `B_j`. It must count the same traffic as the meter (reads
+    /// alone, or reads and writes), or it cannot be compared with observations.
     pub expected_bandwidth: Option<BytesPerSec>,
 }
 
-/// What one job did in the quantum that just ended.
+/// Behavior of one job in the quantum that just ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// The job.
     pub job: JobId,
-    /// CPU time that it used.
+    /// CPU time that the job used.
     pub cpu_time: Nanos,
-    /// What was counted for it; absent where its meter has failed, which teaches nothing.
+    /// Counts of the job's meter; absent if the meter has failed, so that nothing can be learned.
     pub counts: Option<Counts>,
     /// Samples of its instruction pointer per code region (iabw section 4.2), empty where the
     /// meter takes none.
     pub instruction_pointers: Vec<u32>,
-    /// What it will require next, where the meter can look ahead (a declared profile).
+    /// Forecast of the job's demand, if the meter can look ahead (a declared profile).
     pub forecast: Option<BytesPerSec>,
 }
 
-/// What the whole system did in the quantum that just ended.
+/// Behavior of the whole system in the quantum that just ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuantumSummary {
-    /// How long it was.
+    /// Length of the quantum.
     pub elapsed: Nanos,
     /// Bandwidth of all observed jobs together.
     pub bandwidth: BytesPerSec,
-    /// Whether that reached the saturation threshold `T_B`; never, where none is known.
+    /// True if `bandwidth` reached the saturation threshold `T_B`; always false if none is known.
     pub saturated: bool,
 }
 
-/// Who may run.
+/// Jobs that may run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Running {
@@ -144,18 +145,18 @@ pub enum Running {
     Only(Vec<JobId>),
 }
 
-/// What was decided for the next quantum, and why.
+/// The decision for the next quantum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// Who may run: the chosen jobs, and the sleeping ones, which are never blocked because that
-    /// would break their system calls off.
+    /// Jobs that may run: the chosen ones, and the sleeping ones, which are never blocked because
+    /// that would interrupt their system calls.
     pub running: Running,
-    /// The jobs that occupy cores, in the order of choice, the head of the queue first; every
-    /// job where the operating system schedules.
-    pub chosen: Vec<JobId>,
-    /// Sum of the predicted demands of the chosen jobs; their fair share of the cores of it where
+    /// Jobs that occupy cores, in the order of choice, the head of the queue first; every job if
     /// the operating system schedules.
+    pub chosen: Vec<JobId>,
+    /// Sum of the predicted demands of the chosen jobs; if the operating system schedules, scaled
+    /// to their fair share of the cores.
     pub predicted: BytesPerSec,
-    /// The bandwidth aimed at, for policies that aim at one.
+    /// Target of the policy, if it has one.
     pub target: Option<BytesPerSec>,
 }

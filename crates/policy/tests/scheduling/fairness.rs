@@ -1,4 +1,4 @@
-//! What holds under every policy: nobody starves, cores are not over-committed, decisions are
+//! Properties of every policy: no job starves, cores are not over-committed, decisions are
 //! reproducible, and no order of calls does harm.
 
 use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
@@ -185,7 +185,7 @@ proptest! {
         }
     }
 
-    /// The same while some of the jobs sleep and wake as they like: a job that is awake runs.
+    /// The same while some of the jobs sleep and wake at random: a job that is awake runs.
     #[test]
     fn nobody_starves_among_sleepers(
         policy in blocking_policies(), jobs in 1u32..16, cores in 1u32..5,
@@ -229,7 +229,7 @@ proptest! {
         }
         for quantum in 0..20 {
             let decision = plain.select();
-            // Questions, a job that came and went, and cores that nobody freed.
+            // Queries, a job that came and went, and backfills without free cores.
             let stranger = JobId(1000);
             disturbed.admit(JobSpec { job: stranger, ..spec(0) });
             disturbed.retire(stranger);
@@ -249,7 +249,7 @@ proptest! {
     }
 }
 
-/// Anything that a caller may do.
+/// Any call that a caller may make.
 #[derive(Clone, Debug)]
 enum Call {
     Admit(JobSpec),

@@ -126,7 +126,8 @@ fn the_order_goes_on_from_choice_to_choice() {
     let mut policy = build("hmmsched:no-classes");
     let six = six();
     assert_eq!(choose(&mut *policy, &view(&[], &six, 2)), [1, 3]);
-    // With two that run on, or none, it is the turn of the largest EBW_NV, then smallest EBW_D.
+    // With two running jobs, or none, the next steps are the largest EBW_NV, then the smallest
+    // EBW_D.
     assert_eq!(choose(&mut *policy, &view(&six[..2], &six[2..], 1)), [0]);
     assert_eq!(choose(&mut *policy, &view(&[], &six, 1)), [2]);
 }
@@ -136,15 +137,15 @@ fn the_head_is_taken_for_the_step_that_it_fits_best() {
     let six = six();
     let beside =
         |head: Candidate| choose(&mut *build("hmmsched:no-classes"), &view(&[head], &six, 3));
-    // Nobody has more DRAM traffic: the next steps are smallest EBW_NV, largest EBW_NV, smallest
+    // No job has more DRAM traffic: the next steps are smallest EBW_NV, largest EBW_NV, smallest
     // EBW_D.
     assert_eq!(beside(job(9, 20.0, 4.0)), [3, 2, 4]);
-    // Nobody has less NVM traffic, but two have more DRAM traffic: largest EBW_NV, smallest EBW_D,
+    // No job has less NVM traffic, but two have more DRAM traffic: largest EBW_NV, smallest EBW_D,
     // largest EBW_D.
     assert_eq!(beside(job(9, 6.0, 0.5)), [2, 4, 1]);
-    // Nobody has more NVM traffic: smallest EBW_D, largest EBW_D, smallest EBW_NV.
+    // No job has more NVM traffic: smallest EBW_D, largest EBW_D, smallest EBW_NV.
     assert_eq!(beside(job(9, 4.0, 20.0)), [2, 1, 3]);
-    // Nobody has less DRAM traffic: from the start.
+    // No job has less DRAM traffic: from the start.
     assert_eq!(beside(job(9, 0.5, 4.0)), [1, 3, 2]);
 }
 
@@ -159,7 +160,7 @@ fn latency_sensitive_jobs_come_first_the_lowest_ebw_first() {
         executed(9, job(4, 2.0, 0.0)),
     ];
     assert_eq!(choose(&mut *build("hmmsched"), &view(&[], &queue, 3)), [2, 4, 1]);
-    // The rest in their order: largest, then smallest EBW_D, as nobody has NVM traffic.
+    // The others in their order: largest, then smallest EBW_D, as no job has NVM traffic.
     assert_eq!(choose(&mut *build("hmmsched"), &view(&[], &queue, 5)), [2, 4, 1, 3, 0]);
     // Below 0.02 x 100 there is 1 alone.
     assert_eq!(choose(&mut *build("hmmsched:alpha=0.02"), &view(&[], &queue, 3)), [2, 3, 4]);
@@ -185,7 +186,7 @@ fn latency_sensitive_jobs_wait_once_they_have_had_a_tenth() {
     assert_eq!(choose(&mut *build("hmmsched:no-guard"), &view(&[], &queue(21), 2)), [0, 2]);
     // No core is idle for it.
     assert_eq!(choose(&mut *build("hmmsched"), &view(&[], &queue(21), 4)), [1, 3, 0, 2]);
-    // Nobody has run yet: none is below a tenth of nothing.
+    // No job has run yet: no class is below a tenth of zero.
     let fresh = [light(0, 0), heavy(1, 0)];
     assert_eq!(choose(&mut *build("hmmsched"), &view(&[], &fresh, 1)), [1]);
 }
@@ -209,7 +210,7 @@ fn jobs_too_wide_for_what_is_left_are_passed_over() {
     assert_eq!(choose(&mut *build("available-bandwidth"), &view(&[], &queue, 2)), [1]);
 }
 
-/// Each rule decides something here that it does not decide when it is switched off.
+/// Each rule decides something here that comes out differently when the rule is disabled.
 #[test]
 fn every_ablation_differs_from_the_whole_policy() {
     let writes = |number, rate: f64| {
@@ -308,7 +309,7 @@ fn seen_by(job: u32, dram: u64, nvm_writes: u64) -> Observation {
     }
 }
 
-/// Writes down what it is shown, and chooses as the queue stands.
+/// Records its candidates, and chooses in the order of the queue.
 struct Spy(Arc<Mutex<Vec<Candidate>>>);
 
 impl Policy for Spy {
@@ -320,7 +321,7 @@ impl Policy for Spy {
     }
 }
 
-/// A scheduler on two cores with two jobs, and what its policy sees.
+/// Returns a scheduler on two cores with two jobs, and the candidates that its policy sees.
 fn spied(predictor: PredictorKind) -> (QuantumScheduler, Arc<Mutex<Vec<Candidate>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let bus = Bus { peak: Some(gb(40.0)), saturation: Some(gb(30.0)) };
@@ -331,7 +332,7 @@ fn spied(predictor: PredictorKind) -> (QuantumScheduler, Arc<Mutex<Vec<Candidate
     (scheduler, seen)
 }
 
-/// Lines that amount to this many GB/s in a quantum.
+/// Returns the lines that correspond to this many GB/s in a quantum.
 fn rate(gb: u64) -> u64 {
     gb * 100_000_000 / 64
 }
@@ -411,7 +412,8 @@ fn any_candidate() -> impl Strategy<Value = Candidate> {
 }
 
 proptest! {
-    /// Valid indices, each once, that fit; and no core is idle while a job waits that fits.
+    /// The chosen indices are valid, unique and fit; no core is idle while a job that fits is
+    /// waiting.
     #[test]
     fn choices_are_valid_and_leave_no_core_idle(
         policy in any_policy(), running in prop::collection::vec(any_candidate(), 0..3),
@@ -489,7 +491,7 @@ proptest! {
     }
 }
 
-/// What hmmsched chooses when nobody runs, without anything that makes it fast.
+/// Reimplements hmmsched's choice without running jobs, without any optimization.
 fn by_the_book(alpha: f64, queue: &[Candidate], cores: u32) -> Vec<usize> {
     let ebw_d = |place: &usize| queue[*place].traffic.0[0].reads.0;
     let ebw_nv = |place: &usize| 3.0 * queue[*place].traffic.0[1].reads.0;

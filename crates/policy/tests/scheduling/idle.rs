@@ -1,4 +1,4 @@
-//! Idle cores: they pay where overload costs more than it brings, and cost nothing elsewhere.
+//! Idle cores pay where overload costs more than it brings, and cost nothing elsewhere.
 
 use memweir_core::{BytesPerSec, JobId};
 use memweir_policy::{Bus, CoreUse, Decision, QuantumScheduler, SchedulerConfig, policies};
@@ -19,7 +19,7 @@ fn turnaround(batch: &Batch, jobs: &[Work]) -> f64 {
     run(batch, jobs, |_, _, _| {})
 }
 
-/// All cores, and as many as pay.
+/// Returns the turnarounds with all cores filled, and with [`CoreUse::Auto`].
 fn both(policy: &str, congestion: f64, declared: bool, jobs: &[Work]) -> (f64, f64) {
     let of =
         |core_use| turnaround(&Batch { declared, ..batch(policy, core_use, congestion) }, jobs);
@@ -34,7 +34,7 @@ fn streams(count: usize, seconds: f64) -> Vec<Work> {
 fn where_overload_costs_capacity_idle_cores_pay() {
     for policy in ["round-robin", "ideal-average", "peak-bandwidth", "hmmsched"] {
         for declared in [true, false] {
-            // Four at once ask for 3.6 times the peak, and the bus carries 1 / (1 + 0.3 x 2.6) of it.
+            // Four at once require 3.6 times the peak; the bus carries 1 / (1 + 0.3 x 2.6) of it.
             let (all, auto) = both(policy, 0.3, declared, &streams(8, 40.0));
             assert!(all > 500.0, "{policy}: {all}");
             // One at a time would take 320 seconds.
@@ -59,7 +59,8 @@ fn overloaded() -> SchedulerConfig {
     SchedulerConfig { bus, ..batch("round-robin", CoreUse::Auto, 0.0).config }
 }
 
-/// What each of so many jobs gets that require 36 GB/s: the bus carries half of its peak.
+/// Returns the GB/s that each of `jobs` jobs gets that require 36: the bus carries half of its
+/// peak.
 fn breaks_down(jobs: usize) -> f64 {
     if jobs == 1 { 36.0 } else { 20.0 / jobs as f64 }
 }
@@ -123,7 +124,7 @@ fn any_jobs(most: f64) -> impl Strategy<Value = Vec<Work>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Four jobs that fit the bus always: nothing at all is lost.
+    /// Four jobs always fit the bus: nothing at all is lost.
     #[test]
     fn without_contention_nothing_is_lost(
         policy in blocking_policies(), jobs in any_jobs(PEAK / 4.0), declared: bool,
@@ -132,7 +133,7 @@ proptest! {
         prop_assert_eq!(all, auto);
     }
 
-    /// On a bus that is busy, a job now and then has a quantum to itself.
+    /// On a busy bus, a job has a quantum to itself now and then.
     #[test]
     fn without_contention_next_to_nothing_is_lost(
         policy in blocking_policies(), declared: bool,
@@ -150,8 +151,8 @@ proptest! {
         prop_assert!(idle <= 4.0 * now / 64.0 + QUANTUM.as_secs_f64(), "{idle} of {now} s");
     }
 
-    /// The same where the calibrated peak is far too low: the demands exceed it, and nobody
-    /// suffers.
+    /// The same where the calibrated peak is far too low: the demands exceed it, and no job is
+    /// slowed down.
     #[test]
     fn a_wrong_peak_without_contention_costs_nothing(
         policy in blocking_policies(), jobs in any_jobs(PEAK / 4.0), declared: bool,

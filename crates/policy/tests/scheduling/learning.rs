@@ -1,4 +1,4 @@
-//! What the scheduler believes of jobs: demands, saturation, the ideal average bandwidth.
+//! The scheduler's knowledge of jobs: demands, saturation, the ideal average bandwidth.
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_policy::{Bus, JobSpec, Observation, PredictorKind, SchedulerConfig};
@@ -92,7 +92,7 @@ fn a_forecast_is_used_even_in_a_saturated_quantum() {
     let forecast = |rate| Observation { forecast: Some(BytesPerSec(rate)), ..busy(0, 39.0) };
     scheduler.observe(QUANTUM, &[forecast(7e9)]);
     assert_rate(scheduler.demand(JobId(0)), 7.0);
-    // What is no rate is no forecast.
+    // An invalid rate is not a forecast.
     for nonsense in [f64::NAN, -1.0, f64::INFINITY, 1e300] {
         scheduler.observe(QUANTUM, &[forecast(nonsense)]);
         assert_rate(scheduler.demand(JobId(0)), 39.0);
@@ -161,7 +161,7 @@ fn a_job_without_a_meter_keeps_the_demand_that_it_had() {
     scheduler.observe(QUANTUM, &[unmetered(0), busy(1, 3.0)]);
     scheduler.observe(QUANTUM, &[busy(0, 0.0), unmetered(1)]);
     assert_rate(scheduler.demand(JobId(1)), 3.0);
-    // This one had a meter, which saw that nothing went to memory.
+    // This one had a meter, which counted no memory traffic.
     assert_rate(scheduler.demand(JobId(0)), 0.0);
 }
 

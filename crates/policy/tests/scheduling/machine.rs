@@ -1,8 +1,8 @@
 //! A machine in miniature: cores, one bus, and jobs that require bandwidth as they go.
 //!
 //! It drives a [`QuantumScheduler`] as a live batch does: a quantum timer, jobs that end in
-//! mid-quantum, counters read once per quantum. A bus that is asked for more than it can carry
-//! gives every job the same share of what it asks for, and may carry less for it.
+//! mid-quantum, counters read once per quantum. An overloaded bus gives every job the same share of
+//! its demand, and may carry less than its peak.
 
 use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
 use memweir_policy::{Decision, JobSpec, Observation, QuantumScheduler, Running, SchedulerConfig};
@@ -66,17 +66,17 @@ pub(crate) struct Work {
     pub(crate) gb: f64,
 }
 
-/// How a batch is run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     pub(crate) config: SchedulerConfig,
-    /// What the bus can carry, in GB/s.
+    /// Peak of the bus, in GB/s.
     pub(crate) peak: f64,
-    /// Share of that which is lost when the bus is asked for twice as much; so in proportion.
+    /// Share of the peak that is lost when demand is twice the peak; other overloads in proportion.
     pub(crate) congestion: f64,
     /// Relative half-width of a uniform noise on each job's requirement in each quantum.
     pub(crate) noise: f64,
-    /// Whether the jobs are submitted with their time and bandwidth.
+    /// True if the jobs are submitted with their time and bandwidth.
     pub(crate) declared: bool,
     pub(crate) seed: u64,
 }
@@ -87,7 +87,7 @@ struct Progress {
     gb_now: f64,
     cpu: f64,
     bytes: f64,
-    /// What has been done since the last observation, in seconds: an instruction is a nanosecond.
+    /// Progress since the last observation, in seconds: an instruction is a nanosecond.
     progress: f64,
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn run(
             let overload = (asked / batch.peak - 1.0).max(0.0);
             let carries = batch.peak / (1.0 + batch.congestion * overload);
             let share = (carries / asked).min(1.0);
-            // A job that requires nothing is not slowed down by a bus that is full.
+            // A job without demand is not slowed down by a full bus.
             let speed = |job: &Progress| if job.gb_now > 0.0 { share } else { 1.0 };
             let span = together
                 .iter()

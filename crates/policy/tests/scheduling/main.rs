@@ -1,4 +1,4 @@
-//! What the scheduler promises, tested from outside through its public interface.
+//! The guarantees of the scheduler, tested through its public interface.
 
 mod convexity;
 mod fairness;

@@ -17,15 +17,15 @@ fn batch(policy: &str) -> Batch {
     Batch { config, peak: PEAK, congestion: 0.0, noise: 0.0, declared: true, seed: 1 }
 }
 
-/// Seconds during which streaming jobs ran together although a CPU-bound one waited, and during
-/// which CPU-bound jobs did although there was a streaming job left for each of them.
+/// Seconds during which streaming jobs ran together although a CPU-bound one was waiting, and
+/// during which CPU-bound jobs did although there was a streaming job left for each of them.
 #[derive(Debug, Default, PartialEq)]
 struct Mismatch {
     streaming_together: f64,
     cpu_bound_together: f64,
 }
 
-/// Runs the batch and looks at it from the second `after` on.
+/// Runs the batch and measures the mismatch from the second `after` on.
 fn mismatch(batch: &Batch, jobs: &[Work], after: f64) -> (Mismatch, f64) {
     let mut found = Mismatch::default();
     let mut now = 0.0;
@@ -112,8 +112,8 @@ fn undeclared_jobs_are_paired_once_each_has_run_twice() {
     }
 }
 
-/// Nothing is known of the jobs or of the bus: what the streaming jobs were slowed down to in the
-/// first quanta passes for what they require, until they have run beside others.
+/// Neither the jobs nor the bus are declared: the slowed-down bandwidth of the streaming jobs in
+/// the first quanta counts as their demand, until they have run beside others.
 #[test]
 fn undeclared_jobs_on_an_unknown_bus_lose_next_to_nothing() {
     for jobs in orders() {

@@ -54,7 +54,7 @@ fn performance(
     Ok(speeds.chunks(sets.len()).map(over_best).collect())
 }
 
-/// The colors of so many banks: what the first of as many such programs as fit would be given.
+/// The colors of `banks` banks: those of the first of as many such programs as fit.
 pub(super) fn first(supply: &Supply, banks: u32) -> Result<ColorSet, Refusal> {
     let programs = (supply.colors() * supply.banks_per_color() / banks).max(1);
     let programs = vec![ProgramTraits::default(); programs as usize];
@@ -155,7 +155,7 @@ fn by_program(parameters: &Parameters, profiles: &[Profile], performance: &[Vec<
     }
 }
 
-/// What was asked of each program and what it does.
+/// Table of the requested and the measured characteristics of each program.
 fn fits(profiles: &[Profile]) -> Table {
     let row = |profile: &Profile| {
         let (asked, alone) = (&profile.asked, &profile.alone);

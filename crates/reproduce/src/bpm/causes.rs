@@ -1,4 +1,5 @@
-//! Why some of our figures are not the paper's: one thing is taken away at a time, and all else stays.
+//! Causes of the differences between our figures and the paper's: each experiment removes one
+//! factor and keeps all others.
 
 use memweir_core::address_map::ColorSet;
 use memweir_core::metrics;
@@ -13,7 +14,7 @@ use crate::report::{Found, Table};
 use crate::run::Failed;
 use crate::work::Bench;
 
-/// Banks of Fig. 1 that are looked at, of 64.
+/// Banks of Fig. 1 that are examined, of 64.
 const BANKS: u32 = 16;
 
 /// All experiments.
@@ -118,7 +119,7 @@ fn table(
     }
 }
 
-/// The colors of the first of as many programs as fit.
+/// Returns the colors of the first of as many programs as fit.
 fn first(runs: &Runs, cache: CacheUse) -> Result<ColorSet, Failed> {
     let supply = &runs.rig.board.supply;
     let programs = supply.colors() * supply.banks_per_color() / BANKS;
@@ -128,8 +129,8 @@ fn first(runs: &Runs, cache: CacheUse) -> Result<ColorSet, Failed> {
     Ok(sets.into_iter().next().unwrap_or_default())
 }
 
-/// What the two ways of dividing the banks gain without refresh: those that keep the cache whole have
-/// each program in one rank.
+/// Gains of the two ways of dividing the banks, with and without refresh: the way that keeps the
+/// cache whole has each program in one rank.
 fn one_rank(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Failed> {
     let gains = |partition, refresh| -> Result<f64, Failed> {
         let on = Conditions { refresh, ..Conditions::of_paper() };
@@ -146,7 +147,7 @@ fn one_rank(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Fai
     Ok(())
 }
 
-/// Fig. 5 without the write-backs.
+/// Fig. 5 for all requests, for reads and for write-backs.
 fn write_backs(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Failed> {
     let without = runs.outcomes(&Case::of(Partition::None), bench)?;
     let with = runs.outcomes(&Case::of(Partition::Bpm), bench)?;

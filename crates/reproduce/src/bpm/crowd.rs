@@ -11,14 +11,14 @@ use super::rig::{Colors, Conditions, Job, Parameters, Rig};
 use super::runs::refused;
 use crate::run::Failed;
 
-/// Memory of an instance: so much that the cache holds little of it, and so little that four fit into
-/// the four banks that are the fewest.
+/// Memory of an instance: large enough that the cache holds little of it, and small enough that
+/// four instances fit into four banks, the fewest.
 const FOOTPRINT: Bytes = Bytes(112 << 20);
 
-/// Where the instances live.
+/// Memory in which the instances live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// So many banks of the machine's DRAM.
+    /// This many banks of the machine's DRAM.
     Dram(u32),
     /// All banks of a memory of another device in its place.
     Instead(String),
@@ -33,20 +33,21 @@ impl fmt::Display for Room {
     }
 }
 
-/// The machine for it.
+/// The machine on which the instances run.
 pub(crate) struct Crowd {
     rig: Rig,
 }
 
-/// A program of it.
+/// A program whose instances run.
 pub(crate) struct Member(Profile);
 
 impl Crowd {
-    /// The machine of the paper, all of its memory free, each program executing for so long. Nothing
-    /// is reused in the cache, of which pages in few colors would have little.
+    /// The machine of the paper with all of its memory free, on which each program executes for
+    /// `milliseconds`. Nothing is reused in the cache, of which pages in few colors would have
+    /// little.
     ///
     /// # Errors
-    /// If a data file is not what it should be.
+    /// If a data file is invalid.
     pub(crate) fn new(milliseconds: f64) -> Result<Self, InputError> {
         let suite = super::suite()?;
         let data = suite.figures.iter().find(|figure| figure.id == "4");
@@ -55,17 +56,17 @@ impl Crowd {
         Ok(Self { rig: Rig::lasting(parameters.with_all_memory_and_no_reuse(), milliseconds)? })
     }
 
-    /// A program of the catalog, fitted.
+    /// Fits a program of the catalog.
     ///
     /// # Errors
-    /// If there is none of this name, or the machine refuses it.
+    /// If the catalog has no such program, or the machine refuses it.
     pub(crate) fn program(&self, name: &str) -> Result<Member, Failed> {
         let mut profile = programs::named(name, &self.rig)?;
         profile.fitted.structure.footprint = FOOTPRINT;
         Ok(Member(profile))
     }
 
-    /// Mean seconds of so many instances in the same room.
+    /// Mean time of `count` instances in the same room, in seconds.
     ///
     /// # Errors
     /// If the machine refuses them.

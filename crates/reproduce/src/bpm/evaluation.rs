@@ -9,7 +9,7 @@ use crate::report::{Found, Plot, Table, untitled};
 use crate::run::Failed;
 use crate::work::Bench;
 
-/// By how much two cases differ, workload by workload.
+/// Differences between two cases, workload by workload.
 pub(super) struct Gains {
     /// Improvement of weighted speedup, %.
     pub(super) speedup: Vec<f64>,
@@ -18,7 +18,7 @@ pub(super) struct Gains {
 }
 
 impl Gains {
-    /// Of `with` over `without` (section 4.3).
+    /// Gains of `with` over `without` (section 4.3).
     pub(super) fn of(with: &[Outcome], without: &[Outcome]) -> Self {
         let pairs = || with.iter().zip(without);
         let speedup = |(with, without): (&Outcome, &Outcome)| {
@@ -31,7 +31,7 @@ impl Gains {
     }
 }
 
-/// Mean, or no number of none.
+/// Mean; NaN of no values.
 pub(super) fn mean(values: &[f64]) -> f64 {
     metrics::mean(values).unwrap_or(f64::NAN)
 }
@@ -134,7 +134,7 @@ fn table(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> Table
     }
 }
 
-/// Who is slowed down by how much.
+/// Table of the slowdown of each program.
 fn slowdowns(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> Table {
     let rows =
         workloads.iter().zip(without.iter().zip(with)).flat_map(|(workload, (without, with))| {

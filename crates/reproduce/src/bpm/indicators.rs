@@ -1,4 +1,4 @@
-//! Which indicator follows the gain: Fig. 7.
+//! Indicators against the gain: Fig. 7.
 
 use memweir_core::{BytesPerSec, metrics};
 use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
@@ -21,7 +21,7 @@ struct Parameters {
     groups: usize,
 }
 
-/// The four, by the name of their statement and as the paper writes them.
+/// The four indicators, by the name of their statement and as the paper writes them.
 const FOUR: [(&str, &str); 4] = [
     ("rbl", "Average(RBL)"),
     ("bw", "Sum(BW)"),

@@ -29,13 +29,13 @@ const LLC_LATENCY: u32 = 39;
 /// A kernel to boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kernel {
-    /// It knows no colors.
+    /// It has no colors.
     Plain,
     /// Its free lists are colored.
     Colored,
 }
 
-/// What does not change between runs.
+/// Parts of the machine that do not change between runs.
 #[derive(Debug)]
 pub(super) struct Board {
     pub(super) map: AddressMap,
@@ -48,7 +48,7 @@ impl Board {
     /// The machine of the paper, its pages colored by their banks.
     ///
     /// # Errors
-    /// If the map is not what it should be.
+    /// If the map is invalid.
     pub(super) fn of_paper(aging: Aging) -> Result<Self, InputError> {
         let map = AddressMap::parse(MAP.0, MAP.1)?;
         let coloring = map.coloring(BASE_PAGE_BITS);
@@ -56,11 +56,12 @@ impl Board {
         Self::boot(map, &coloring, supply, aging)
     }
 
-    /// A machine on which bits 17 to 19 choose what 13 to 15 choose on that of the paper, and the
-    /// other way round; its pages are colored by the cache as there. Cache colors choose no bank.
+    /// A machine on which bits 17 to 19 choose what bits 13 to 15 choose on the paper's, and the
+    /// other way round; its pages are colored by the cache as on the paper's. Cache colors choose
+    /// no bank.
     ///
     /// # Errors
-    /// If the map is not what it should be.
+    /// If the map is invalid.
     pub(super) fn apart(aging: Aging) -> Result<Self, InputError> {
         let mut map = AddressMap::parse(MAP.0, MAP.1)?;
         let sets = map.functions.iter_mut().map(|set| &mut set.function);
@@ -75,8 +76,7 @@ impl Board {
         Self::boot(map, &coloring, supply, aging)
     }
 
-    /// Boots both kernels, the one that knows colors and the one that does not, on memory that has
-    /// been in use in the same way.
+    /// Boots both kernels, with and without colors, on memory that has been in use in the same way.
     fn boot(
         map: AddressMap,
         coloring: &Coloring,
@@ -91,7 +91,7 @@ impl Board {
                 palette,
                 start: Start::Aged(aging),
             };
-            // A program has touched its memory long before the time that is looked at.
+            // A program has touched its memory long before the time that is measured.
             let costs = FaultCosts::FREE;
             Os::new(&OsConfig { zones: vec![zone], exhausted: Exhausted::Spill, costs })
         };
@@ -118,7 +118,7 @@ pub(super) fn llc() -> CacheGeometry {
     CacheGeometry::new(Bytes(8 << 20), 16)
 }
 
-/// The machine for so many threads: beyond one per core, each has half of one.
+/// The machine for `threads` threads: beyond one per core, each thread has half a core.
 pub(super) fn machine(threads: usize) -> MachineConfig {
     let core = if threads > CORES { CORE.split(2) } else { CORE };
     MachineConfig {

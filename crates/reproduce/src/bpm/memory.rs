@@ -1,4 +1,4 @@
-//! The memory of the machine, and what it takes.
+//! The memory of the machine, and its energy.
 
 use std::iter::Sum;
 use std::ops::Add;
@@ -25,7 +25,7 @@ pub(super) const PAPER_MEMORY: &str = "ddr3-1333";
 const CHANNELS: u32 = 2;
 const RANKS: usize = 4;
 
-/// What the devices took.
+/// Energy, time and requests of the devices.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Energy {
     joules: f64,
@@ -44,7 +44,7 @@ impl Energy {
     }
 }
 
-/// A memory system and what it draws.
+/// A memory system and its energy meter.
 #[derive(Debug)]
 pub(super) struct Metered {
     system: MemorySystem,
@@ -80,8 +80,8 @@ impl Memory for Metered {
     }
 }
 
-/// The memory of the machine under these conditions. One of another size than the paper's has a map of its
-/// own, in which lines alternate between channels; only its first part is used.
+/// The memory of the machine under these conditions. A memory of another size than the paper's has
+/// a map of its own, in which lines alternate between channels; only its first part is used.
 ///
 /// # Errors
 /// If there is no such device, or the map does not fit a memory of the paper's size made of it.
@@ -107,7 +107,7 @@ pub(super) fn bay(on: &Conditions, map: &AddressMap) -> Result<Bay<Metered>, Ref
     Ok(Bay { name: "dram".to_owned(), memory, base, size, clock, map })
 }
 
-/// What a memory took until all was answered.
+/// Energy of a memory until all requests were answered, at `drained`.
 pub(super) fn energy(bay: &Bay<Metered>, drained: Time) -> Energy {
     let report = bay.memory.meter.report(bay.clock.first_from(drained));
     Energy {

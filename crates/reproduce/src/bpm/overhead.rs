@@ -49,8 +49,8 @@ struct Time {
 }
 
 impl Costs {
-    /// Time of a fault in seconds. With colors it grows like the emulated steps of faults whose
-    /// pages come from the free lists, as those of a program do that touches its memory once.
+    /// Time of a fault in seconds. With colors it grows in proportion to the emulated steps of a
+    /// fault whose page comes from the free lists, as for a program that touches its memory once.
     fn seconds(&self, kernel: Kernel) -> f64 {
         let factor = match kernel {
             Kernel::Plain => 1.0,
@@ -59,7 +59,7 @@ impl Costs {
         self.time.fault_us * 1e-6 * factor
     }
 
-    /// Instructions that colors add, of those of a fault without clearing the page, %.
+    /// Instructions that colors add, as a share of those of a fault without clearing the page, %.
     fn more(&self, counted: &Instructions) -> f64 {
         100.0 * (counted.colored - counted.stock) / (counted.stock - self.time.clearing)
     }

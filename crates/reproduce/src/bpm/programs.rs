@@ -1,4 +1,4 @@
-//! The programs of SPEC CPU2006 as streams of accesses that behave like them.
+//! The programs of SPEC CPU2006 as access streams with the same characteristics.
 
 use memweir_core::Bytes;
 use memweir_core::input::{InputError, Refusal};
@@ -11,18 +11,18 @@ use super::runs::FIT_WORK;
 use crate::run::Failed;
 use crate::work::Bench;
 
-/// A program, fitted to what is published of it.
+/// A program, fitted to its published characteristics.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
     /// Its name in the catalog.
     pub(super) name: String,
-    /// What it should do alone.
+    /// Characteristics that it should have alone.
     pub(super) asked: Characteristics,
-    /// What it is made of, and what it was measured to do.
+    /// Its structure, and its measured characteristics.
     pub(super) fitted: Fitted,
     /// Instructions that it executes in the time of a run when it is alone.
     pub(super) instructions: u64,
-    /// How it runs alone, on the memory of the paper's machine.
+    /// Its run alone, on the memory of the paper's machine.
     pub(super) alone: Alone,
 }
 
@@ -38,14 +38,14 @@ impl Profile {
     }
 }
 
-/// The programs of the catalog of which locality and parallelism are known, in its order.
+/// The programs of the catalog with known locality and parallelism, in its order.
 pub(super) fn names() -> Vec<String> {
     let catalog = Catalog::shipped();
     let known = catalog.iter().filter(|entry| characteristics(entry).is_some());
     known.map(|entry| entry.name.clone()).collect()
 }
 
-/// What is published of a program of SPEC CPU2006; `None` for others.
+/// Published characteristics of a program of SPEC CPU2006; `None` for others.
 fn characteristics(entry: &Entry) -> Option<Characteristics> {
     if !matches!(entry.suite, Suite::Cint2006 | Suite::Cfp2006) {
         return None;
@@ -59,15 +59,15 @@ fn characteristics(entry: &Entry) -> Option<Characteristics> {
     })
 }
 
-/// The most memory that is mapped for a program: many times the cache, and more than it goes through
-/// while it is looked at.
+/// Most memory that is mapped for a program: many times the cache, and more than the program goes
+/// through while it is measured.
 const FOOTPRINT: Bytes = Bytes(256 << 20);
 
-/// Misses that a run of the fit should have, and the most instructions that it takes for them.
+/// Misses wanted in a run of the fit, and the most instructions for them.
 const FIT_MISSES: f64 = 4_000.0;
 const FIT_INSTRUCTIONS: f64 = 20e6;
 
-/// Instructions in which a program of so many misses per 1,000 has enough of them to be measured.
+/// Instructions in which a program with `mpki` misses per 1,000 has enough of them to be measured.
 fn fit_instructions(mpki: f64) -> u64 {
     (FIT_MISSES / mpki * 1e3).clamp(1e5, FIT_INSTRUCTIONS) as u64
 }
@@ -82,7 +82,7 @@ pub(super) fn base(parameters: &Parameters) -> Structure {
     Structure { resident, ..Structure::default() }
 }
 
-/// Makes all programs.
+/// Fits all programs.
 ///
 /// # Errors
 /// If a run is refused or stopped.
@@ -94,7 +94,7 @@ pub(super) fn profiles(rig: &Rig, bench: &Bench<'_>) -> Result<Vec<Profile>, Fai
     bench.try_all(FIT_WORK, &asked, |(name, asked)| made(name, asked, rig))
 }
 
-/// Makes one program, by its name in the catalog.
+/// Fits one program, by its name in the catalog.
 ///
 /// # Errors
 /// If there is none of this name, or a run is refused.

@@ -15,7 +15,7 @@ use super::machine::{Board, Kernel, machine};
 use super::memory::{self, Energy, PAPER_MEMORY};
 use crate::report::Effort;
 
-/// What all runs have in common.
+/// Parameters that all runs share.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Parameters {
@@ -24,7 +24,8 @@ pub(super) struct Parameters {
     pub(super) seed: u64,
     pub(super) resident_kib: u64,
     pub(super) resident_accesses: f64,
-    /// Share of memory that others hold, and the mean length of the runs of pages between them.
+    /// Share of memory that is held by others, and the mean length of the runs of pages between
+    /// them.
     held: f64,
     run_pages: f64,
 }
@@ -36,16 +37,16 @@ impl Parameters {
     }
 }
 
-/// When rows are closed.
+/// Page policy of the memory controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Page {
-    /// When another is wanted.
+    /// A row is closed when another is wanted.
     Open,
-    /// After each access.
+    /// A row is closed after each access.
     Closed,
 }
 
-/// Which bits choose what.
+/// Address bits that choose banks and cache sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Layout {
     /// As in the paper.
@@ -54,12 +55,12 @@ pub(super) enum Layout {
     Apart,
 }
 
-/// Whether the memory is refreshed.
+/// Refresh of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Refresh {
-    /// As its data sheet asks.
+    /// As its data sheet requires.
     On,
-    /// Never, to see what refresh has to do with a result.
+    /// Never, to isolate the effect of refresh on a result.
     Off,
 }
 
@@ -90,13 +91,13 @@ impl Conditions {
     }
 }
 
-/// A program of a run: what it is made of, and how much of it is executed.
+/// A program of a run: its structure, and the number of instructions to execute.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job<'a> {
     pub(super) name: &'a str,
     pub(super) structure: &'a Structure,
     pub(super) instructions: u64,
-    /// Threads that it has.
+    /// Number of its threads.
     pub(super) threads: u16,
     /// Instructions after which its threads wait for each other.
     pub(super) phase: Option<u64>,
@@ -109,14 +110,14 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Who may use which colors.
+/// Colors that programs and threads may use.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Colors<'a> {
-    /// A kernel that knows none.
+    /// A kernel without colors.
     None,
     /// A set for each program.
     Programs(&'a [ColorSet]),
-    /// A set for each thread of the only program, in which its own data is, and one for what all share.
+    /// A set for each thread of the only program, for its own data, and one for the shared data.
     Threads { own: &'a [ColorSet], shared: &'a ColorSet },
 }
 
@@ -132,7 +133,7 @@ pub(super) struct Alone {
     pub(super) bandwidth: f64,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Executed {
     /// Time of each program.
@@ -149,14 +150,14 @@ pub(super) struct Executed {
     run: MachineRun,
 }
 
-/// The machine, and how long it runs.
+/// The machine, and the length of its runs.
 pub(super) struct Rig {
     pub(super) parameters: Parameters,
     /// Time that each program executes alone.
     pub(super) seconds: f64,
     /// The machine of the paper.
     pub(super) board: Board,
-    /// One on which cache colors choose no bank.
+    /// A machine on which cache colors choose no bank.
     apart: Board,
 }
 
@@ -164,7 +165,7 @@ impl Rig {
     /// The machine as the parameters have it.
     ///
     /// # Errors
-    /// If its map is not what it should be.
+    /// If its map is invalid.
     pub(super) fn new(parameters: Parameters, effort: Effort) -> Result<Self, InputError> {
         let milliseconds = match effort {
             Effort::Full => parameters.milliseconds,
@@ -173,10 +174,10 @@ impl Rig {
         Self::lasting(parameters, milliseconds)
     }
 
-    /// A machine on which each program executes for so long alone.
+    /// A machine on which each program executes for `milliseconds` alone.
     ///
     /// # Errors
-    /// If its map is not what it should be.
+    /// If its map is invalid.
     pub(super) fn lasting(parameters: Parameters, milliseconds: f64) -> Result<Self, InputError> {
         let Parameters { held, run_pages: run, seed, .. } = parameters;
         let aging = Aging { held, run, seed };
@@ -184,7 +185,7 @@ impl Rig {
         Ok(Self { parameters, seconds: milliseconds / 1e3, board, apart })
     }
 
-    /// The machine with this map.
+    /// The machine with this layout.
     pub(super) fn board(&self, layout: Layout) -> &Board {
         match layout {
             Layout::Paper => &self.board,
@@ -324,17 +325,17 @@ impl Executed {
         }
     }
 
-    /// The share of requests that do not find their row open.
+    /// Share of the requests that do not find their row open.
     pub(super) fn miss_rate(&self) -> f64 {
         1.0 - self.rows.hit_rate().unwrap_or(1.0)
     }
 
-    /// The same of the reads.
+    /// The same for reads.
     pub(super) fn read_miss_rate(&self) -> f64 {
         1.0 - self.read_rows.hit_rate().unwrap_or(1.0)
     }
 
-    /// The same of the write-backs.
+    /// The same for write-backs.
     pub(super) fn write_miss_rate(&self) -> f64 {
         1.0 - self.write_rows.hit_rate().unwrap_or(1.0)
     }

@@ -16,16 +16,15 @@ use crate::report::Effort;
 use crate::run::Failed;
 use crate::work::Bench;
 
-/// Work of one run of a workload, of fitting a program, and of a program alone: about as they
-/// compare.
+/// Work of one run of a workload, of fitting a program, and of a program alone, roughly to scale.
 pub(super) const WORK: u64 = 8;
 pub(super) const FIT_WORK: u64 = 8;
 pub(super) const ALONE_WORK: u64 = 1;
 
-/// How the banks are divided.
+/// Division of the banks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Partition {
-    /// Not at all, by a kernel that knows no colors.
+    /// None, by a kernel without colors.
     None,
     /// Evenly, the cache with the banks: BPM, which eliminates conflicts in both (section 6).
     Bpm,
@@ -82,10 +81,10 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Nothing is run yet.
+    /// Starts without any run.
     ///
     /// # Errors
-    /// If a data file is not what it should be.
+    /// If a data file is invalid.
     pub(super) fn new(parameters: Parameters, effort: Effort) -> Result<Self, InputError> {
         let workloads = workloads::workloads(&programs::names(), parameters.seed)?;
         Ok(Self {
@@ -108,7 +107,7 @@ impl Runs {
         Ok(self.profiles.get().map_or(&[], Vec::as_slice))
     }
 
-    /// How the programs run alone with open page, in the order of the profiles.
+    /// Results of the programs alone with open page, in the order of the profiles.
     ///
     /// # Errors
     /// If a run is refused.
@@ -143,7 +142,7 @@ impl Runs {
         self.outcomes_with(case, &BTreeMap::new(), bench)
     }
 
-    /// The same where it is known how many banks programs demand, by their names.
+    /// The same with known numbers of banks that programs demand, by their names.
     ///
     /// # Errors
     /// If a run is refused.
@@ -221,7 +220,7 @@ impl Rig {
     }
 }
 
-/// Work that these figures take together.
+/// Work of these figures together.
 pub(super) fn work<'a>(figures: impl Iterator<Item = &'a str> + Clone) -> u64 {
     let programs = programs::names().len() as u64;
     let all_workloads = 20 * WORK;

@@ -15,7 +15,7 @@ use crate::run::Failed;
 use crate::source::FigureData;
 use crate::work::Bench;
 
-/// What the program does.
+/// Characteristics of the program.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Parameters {
@@ -27,7 +27,7 @@ pub(super) struct Parameters {
     write_share: f64,
     /// Each thread's part of the points.
     chunk_mib: u64,
-    /// Points that all threads look at, and the share of the accesses that goes there.
+    /// Points that all threads access, and the share of the accesses to them.
     shared_mib: u64,
     shared_share: f64,
     /// Times that the threads wait for each other.
@@ -52,7 +52,7 @@ impl Parameters {
         }
     }
 
-    /// Seconds that so many threads take, each in colors of its own or all in any.
+    /// Seconds that the threads of a setting take.
     fn time(&self, rig: &Rig, run: &Setting) -> Result<f64, Refusal> {
         let structure = self.structure(run.shared_share);
         let instructions = (rig.seconds * 2.8e9 * RATE) as u64;
@@ -82,13 +82,13 @@ struct Setting {
     colors: Assigned,
 }
 
-/// Who has which colors.
+/// Assignment of colors to threads.
 #[derive(Clone, Copy)]
 enum Assigned {
     None,
-    /// Each thread its own; what all share is in those of the first.
+    /// Each thread has its own; shared data is in those of the first.
     SharedWithFirst,
-    /// Each thread its own; what all share is in all colors.
+    /// Each thread has its own; shared data is in all colors.
     SharedEverywhere,
 }
 
@@ -133,7 +133,7 @@ pub(super) fn streamcluster(
     })
 }
 
-/// By how much less time 4 and 8 threads take with colors if what they share is in all colors, %.
+/// Time that 4 and 8 threads save with colors if their shared data is in all colors, %.
 pub(super) fn shared_everywhere(
     parameters: &Parameters,
     runs: &Runs,

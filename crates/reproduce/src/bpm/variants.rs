@@ -104,7 +104,7 @@ struct Memories {
     memories: Vec<String>,
 }
 
-/// What all programs of a workload move, over their number: mean of the workloads, GB/s.
+/// Bandwidth of all programs of a workload over their number: mean of the workloads, GB/s.
 fn bandwidth_per_program(outcomes: &[Outcome]) -> f64 {
     let each = outcomes
         .iter()
@@ -112,7 +112,7 @@ fn bandwidth_per_program(outcomes: &[Outcome]) -> f64 {
     mean(&each.collect::<Vec<f64>>())
 }
 
-/// What one memory gives in Fig. 10.
+/// Results of one memory in Fig. 10.
 struct Point {
     memory: String,
     /// Bandwidth of one program in GB/s.

@@ -1,4 +1,4 @@
-//! The 20 workloads: those that the text names, and draws for the others.
+//! The 20 workloads: those that the text names, and random draws for the others.
 
 use memweir_core::input::InputError;
 use memweir_sim::workload::catalog::Catalog;
@@ -42,7 +42,7 @@ pub(super) fn workloads(names: &[String], seed: u64) -> Result<Vec<Workload>, In
                 14 => four_of(&[LIBQUANTUM, "456.hmmer", "403.gcc", "444.namd"]),
                 number if WITH_MCF.contains(&number) => draw(&[MCF], names, 4, &mut random),
                 _ => {
-                    // Had another one had mcf, the text would name it with those that get worse.
+                    // If another one had mcf, the text would name it with those that get worse.
                     let others: Vec<String> =
                         names.iter().filter(|name| *name != MCF).cloned().collect();
                     draw(&[], &others, 4, &mut random)
@@ -56,7 +56,7 @@ pub(super) fn workloads(names: &[String], seed: u64) -> Result<Vec<Workload>, In
         .collect()
 }
 
-/// So many different programs, these first.
+/// Draws `count` different programs, these first.
 fn draw(first: &[&str], from: &[String], count: usize, random: &mut ChaCha8Rng) -> Vec<String> {
     let mut rest: Vec<String> =
         from.iter().filter(|name| !first.contains(&name.as_str())).cloned().collect();

@@ -1,4 +1,4 @@
-//! Fig. 8 and Table V: how long switches take.
+//! Fig. 8 and Table V: delays of switches.
 
 use memweir_core::Nanos;
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
@@ -8,11 +8,11 @@ use memweir_sim::paging::session::{SessionOutcome, Switch};
 use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less, mean};
 use crate::report::{Found, Plot, Table, untitled};
 
-/// What is shown: the kinds, and what the paper calls them.
+/// Kinds of swap area that are shown, and their names in the paper.
 const SHOWN: [(usize, &str); 4] =
     [(DRAM, "DRAM"), (DIRECT, "DR.Swap"), (COPIED, "without direct read"), (FLASH, "flash")];
 
-/// Mean delay in milliseconds of the switches that are asked for, but for the first of each
+/// Mean delay in milliseconds of the switches for which `of` is true, but for the first of each
 /// application.
 fn delay(outcome: &SessionOutcome, of: impl Fn(&Switch) -> bool) -> f64 {
     let mean = outcome.mean(|switch| switch.round > 0 && of(switch));
@@ -24,7 +24,7 @@ fn group(sessions: &Sessions, at: [usize; 3]) -> f64 {
     sessions.mean(at, |outcome| delay(outcome, |_| true))
 }
 
-/// The part of it that faults take, over all repetitions.
+/// Part of the delay that faults take, over all repetitions.
 fn paging(sessions: &Sessions, at: [usize; 3]) -> f64 {
     sessions.mean(at, |outcome| {
         let again = outcome.switches.iter().filter(|switch| switch.round > 0);

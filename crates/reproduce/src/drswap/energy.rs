@@ -6,7 +6,7 @@ use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less, mean};
 use crate::report::{Found, Plot, Table, untitled};
 
-/// What is drawn: the kinds, and what the paper calls them.
+/// Kinds of swap area that are drawn, and their names in the paper.
 const DRAWN: [(usize, &str); 3] = [(DRAM, "DRAM"), (FLASH, "flash"), (DIRECT, "DR.Swap")];
 
 /// Energy of a group on a swap area, in joules.

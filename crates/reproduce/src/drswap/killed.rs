@@ -33,7 +33,7 @@ impl Parameters {
     }
 }
 
-/// What came of them.
+/// Outcomes of the sessions.
 pub(super) struct Crowds {
     dram: Vec<Bytes>,
     /// By size of the DRAM: without swap, then with it; the repetitions.

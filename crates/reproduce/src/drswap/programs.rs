@@ -1,4 +1,4 @@
-//! What real programs give: recordings of their references to pages, alone and in turn.
+//! Results of real programs: recordings of their references to pages, alone and in turn.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::run::Failed;
 use crate::source::{FigureData, Kind, Statement, Value};
 use crate::work::Bench;
 
-/// All of it, of the progress that is shown.
+/// Work of the whole figure, for the progress display.
 pub(super) const WORK: u64 = 12;
 
 macro_rules! recording {
@@ -33,7 +33,8 @@ macro_rules! recording {
     };
 }
 
-/// The programs, their recordings, and instructions of the windows of these: longer for those that execute more.
+/// The programs, their recordings, and the windows of these in instructions: longer for programs
+/// that execute more.
 const PROGRAMS: [(&str, &[u8], u64); 5] = [
     recording!("python3", WINDOW),
     recording!("sqlite3", WINDOW),
@@ -63,7 +64,7 @@ fn recorded(name: &str, bytes: &'static [u8], window: u64) -> Result<AppSpec, In
     })
 }
 
-/// Programs in turn, one of them alone, on memory in which nothing is killed.
+/// Session of programs in turn, or of one of them alone, on memory in which nothing is killed.
 fn session(apps: &[AppSpec], parameters: &Parameters) -> SessionSpec {
     let pages: u64 = apps.iter().map(|app| u64::from(app.behavior.pages())).sum();
     SessionSpec {
@@ -90,7 +91,7 @@ impl Pair {
         less(self.copied.copies_in as f64, self.direct.copies_in as f64)
     }
 
-    /// Share of the maps that were not written afterwards, in percent.
+    /// Share of the direct reads whose pages were not written afterwards, in percent.
     fn unwritten(&self) -> f64 {
         100.0 * self.direct.copies_avoided() as f64 / self.direct.direct_reads as f64
     }

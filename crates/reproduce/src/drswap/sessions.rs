@@ -14,11 +14,11 @@ use crate::report::Effort;
 use crate::run::Failed;
 use crate::work::Bench;
 
-/// Minutes in the foreground, and how often (D8).
+/// Time of an application in the foreground, and the number of rounds (D8).
 const FOREGROUND: Nanos = Nanos::from_millis(60_000);
 const ROUNDS: u32 = 3;
 
-/// What a session takes of the progress that is shown: one per application.
+/// Work of a session, for the progress display: one per application.
 pub(super) const WORK: u64 = 5;
 
 /// The kinds of swap area, in the order of the shipped ones.
@@ -34,7 +34,7 @@ pub(super) struct Parameters {
     pub(super) swap_mib: Vec<u64>,
     repetitions: u64,
     pub(super) seed: u64,
-    /// Shares of written pages that are tried.
+    /// Shares of written pages to try.
     pub(super) written_pages: Vec<f64>,
 }
 
@@ -49,14 +49,14 @@ impl Parameters {
         runs * self.repetitions(effort) * WORK
     }
 
-    /// The runs over shares of written pages.
+    /// Work of the runs over shares of written pages.
     pub(super) fn shares_work(&self, _effort: Effort) -> u64 {
         let groups = Phone::shipped().groups().count() as u64;
         groups * self.written_pages.len() as u64 * 2 * WORK
     }
 }
 
-/// What is assumed of applications; a quick run makes a tenth of the references.
+/// Assumptions about applications; a quick run makes a tenth of the references.
 pub(super) fn assumed(effort: Effort) -> Assumed {
     let mut assumed = Phone::shipped().assumed.clone();
     if effort == Effort::Quick {
@@ -100,7 +100,7 @@ pub(super) fn refused(refusal: Refusal) -> Failed {
     refusal.written_in("experiments/drswap").into()
 }
 
-/// Everything that came of them.
+/// Outcomes of all sessions.
 pub(super) struct Sessions {
     pub(super) sizes: Vec<Bytes>,
     /// Name and title of each group.
@@ -111,7 +111,7 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// Runs them all.
+    /// Runs all sessions.
     pub(super) fn run(
         parameters: &Parameters,
         effort: Effort,
@@ -158,18 +158,18 @@ impl Sessions {
         self.mean(at, |outcome| of(&outcome.counts) as f64)
     }
 
-    /// The same, of the average of the groups.
+    /// Mean of a count over the groups.
     pub(super) fn average(&self, size: usize, kind: usize, of: impl Fn(&Counts) -> u64) -> f64 {
         mean((0..self.groups.len()).map(|group| self.count([size, group, kind], &of)))
     }
 }
 
-/// The mean; not a number of nothing.
+/// Mean; NaN of no values.
 pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     memweir_core::metrics::mean(&values.collect::<Vec<_>>()).unwrap_or(f64::NAN)
 }
 
-/// By how much less `with` is, in percent of `without`.
+/// Reduction of `with` against `without`, in percent.
 pub(super) fn less(without: f64, with: f64) -> f64 {
     100.0 * (1.0 - with / without)
 }

@@ -1,4 +1,5 @@
-//! Table IV: swap-ins with and without direct read, and what decides by how much they differ.
+//! Table IV: swap-ins with and without direct read, and the parameter that decides their
+//! difference.
 
 use memweir_page::energy::{CATEGORIES, SwapIns, TABLE_IV};
 use memweir_plot::{BarSet, Bars, Chart, Level, PALETTE, Panel, Series, Style};
@@ -13,7 +14,7 @@ use crate::run::Failed;
 use crate::source::{Band, Kind, Scale, Statement, Test, Value};
 use crate::work::Bench;
 
-/// The size at which shares of written pages are tried, and what the paper has there.
+/// Index of the size at which shares of written pages are tried, and the paper's value there.
 const MIDDLE: usize = 1;
 const PAPER_MIDDLE: f64 = 72.04;
 
@@ -69,8 +70,8 @@ fn rows(sessions: &Sessions) -> Vec<(Statement, f64)> {
         for (group, (name, title)) in sessions.groups.iter().enumerate() {
             let Some(cell) = printed(at, name) else { continue };
             let ours = reduction(sessions, at, group);
-            // Where processes are killed before any of their pages comes back there is no ratio; the
-            // table shows it.
+            // There is no ratio where processes are killed before any of their pages comes back;
+            // the table shows that.
             if !ours.is_finite() {
                 continue;
             }
@@ -88,7 +89,7 @@ fn rows(sessions: &Sessions) -> Vec<(Statement, f64)> {
     rows
 }
 
-/// The statement of a cell, which the written pages decide as they decide the averages.
+/// Statement of a cell; the written pages decide it as they decide the averages.
 fn fewer(cell: &str, paper: f64) -> Statement {
     Statement {
         id: cell.to_owned(),
@@ -192,7 +193,7 @@ fn shares(
     Ok(parameters.written_pages.iter().copied().zip(reductions).collect())
 }
 
-/// Where the curve first falls through a level, between two points of it.
+/// Point at which the curve first falls through a level, interpolated between two points of it.
 fn crossing(curve: &[(f64, f64)], level: f64) -> Option<f64> {
     let pair = curve.windows(2).find(|pair| pair[0].1 >= level && pair[1].1 < level)?;
     let part = (pair[0].1 - level) / (pair[0].1 - pair[1].1);

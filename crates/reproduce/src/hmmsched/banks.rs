@@ -56,7 +56,7 @@ pub(super) fn figure_2(
             rooms.iter().flat_map(|room| (1..=INSTANCES).map(move |count| (room, count))).collect();
         let times =
             bench.try_all(10, &inputs, |(room, count)| crowd.time(&program, *count, room))?;
-        // The last room is that of which one instance alone sets the measure.
+        // The reference is one instance alone in the last room.
         let alone = times[times.len() - INSTANCES as usize];
         let curves = rooms.iter().zip(times.chunks(INSTANCES as usize));
         Ok(curves
@@ -138,7 +138,7 @@ struct ShareParameters {
 const MEDIA: [(&str, &str, &str); 3] =
     [("dram", "dram", "ddr3-1333"), ("stt", "stt-ram", "stt-ram"), ("pram", "pram", "pcm-lpddr2")];
 
-/// Transactions per microsecond of a device that is offered random requests without end.
+/// Transactions per microsecond of a device under an endless supply of random requests.
 fn rate(device: &str, write_share: f64, requests: u64) -> Result<f64, Refusal> {
     let spec = MemorySpec::shipped(device)?;
     let cycle = spec.clock.as_f64() / 1e6;

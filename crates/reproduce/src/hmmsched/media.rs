@@ -84,7 +84,7 @@ struct CrowdParameters {
     seconds: f64,
 }
 
-/// Mean slowdown of so many instances of a program, all on DRAM.
+/// Mean slowdown of `instances` instances of a program, all on DRAM.
 fn crowd(hardware: &Hardware, task: &Task, instances: u32) -> Result<f64, SimError> {
     let length = task.program.length().0;
     let tasks = (0..instances).map(|number| Task {
@@ -160,8 +160,8 @@ struct ShareParameters {
     points: usize,
 }
 
-/// Transactions per microsecond of cores that do nothing but access NVM, and the effective
-/// bandwidth of eq. (7) in the same unit.
+/// Transactions per microsecond of cores that only access NVM, and the effective bandwidth of eq.
+/// (7) in the same unit.
 fn accesses(machine: &Machine, write_share: f64) -> (f64, f64) {
     let rate = machine.core_peak;
     let mut demand = Demand { stall: 1.0, ..Demand::default() };

@@ -26,12 +26,12 @@ pub(super) struct Parameters {
 pub(super) struct Case {
     /// `#1, 1:1:3`.
     pub(super) name: String,
-    /// Which mix: 1 or 2.
+    /// Number of the mix: 1 or 2.
     mix: u32,
-    /// Whether it has the latencies that are like those of PRAM.
+    /// True if its latencies are like those of PRAM.
     pram: bool,
     pub(super) hardware: Hardware,
-    /// One draw per repetition: they differ in where the programs start.
+    /// One draw per repetition: they differ in the starting points of the programs.
     pub(super) draws: Vec<Mix>,
 }
 
@@ -39,16 +39,16 @@ pub(super) struct Case {
 pub(super) struct Mixes {
     pub(super) repetitions: u64,
     pub(super) seed: u64,
-    /// How a mix is made.
+    /// Recipe of a mix.
     pub(super) recipe: Recipe,
     pub(super) cases: Vec<Case>,
 }
 
 impl Mixes {
-    /// Makes them.
+    /// Makes the mixes.
     ///
     /// # Errors
-    /// If a data file is not what it should be.
+    /// If a data file is invalid.
     pub(super) fn new(parameters: &Parameters, effort: Effort) -> Result<Self, InputError> {
         let repetitions = match effort {
             Effort::Full => parameters.repetitions,
@@ -76,13 +76,13 @@ impl Mixes {
         Ok(Self { repetitions, seed: parameters.seed, recipe, cases })
     }
 
-    /// Simulated core-seconds of everything under one policy.
+    /// Simulated core-seconds of all cases under one policy.
     pub(super) fn work(&self) -> u64 {
         self.cases.len() as u64 * self.repetitions * WORK
     }
 }
 
-/// How long each task of a quick run works, in the place of two minutes.
+/// Work of each task of a quick run, instead of two minutes.
 const QUICK_WORK: Nanos = Nanos::from_millis(30_000);
 
 /// Simulated core-seconds of one run: eight tasks of two minutes.
@@ -144,7 +144,7 @@ pub(super) fn experiment(hardware: &Hardware, mix: &Mix, policy: &str, seed: u64
     let mut experiment = Experiment::new(hardware.machine.clone(), mix.tasks.clone(), policy);
     experiment.seed = seed;
     experiment.scheduler.seed = seed;
-    // What the hybrid-agnostic policy takes for the peaks of eq. (4) and (5).
+    // Peaks of eq. (4) and (5) for the hybrid-agnostic policy.
     for (peak, memory) in
         experiment.scheduler.medium_peaks.iter_mut().zip(&hardware.machine.memories)
     {
@@ -153,7 +153,7 @@ pub(super) fn experiment(hardware: &Hardware, mix: &Mix, policy: &str, seed: u64
     experiment
 }
 
-/// When each task was complete, in seconds.
+/// Completion time of each task, in seconds.
 fn completion(experiment: &Experiment) -> Result<Vec<f64>, SimError> {
     let outcome = simulate(experiment)?;
     Ok(outcome.tasks.iter().map(|task| task.turnaround().as_secs_f64()).collect())
@@ -214,7 +214,7 @@ pub(super) fn figure_7(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed
     Ok(Found { plots: plots.collect(), tables, values, remarks, ..Found::default() })
 }
 
-/// Mean turnaround in seconds that no schedule of the case's draws is below.
+/// Lower bound of the turnaround in seconds, as a mean over the case's draws.
 fn bound(case: &Case) -> f64 {
     let machine = &case.hardware.machine;
     let bounds = case.draws.iter().map(|mix| lower_bound(machine, &mix.tasks, machine.cores()));
@@ -268,7 +268,7 @@ fn table(mixes: &Mixes, policies: &[&str], runs: &[Vec<Times>]) -> Table {
     }
 }
 
-/// Each rule of the scheduler taken away.
+/// Removes each rule of the scheduler in turn.
 pub(super) fn ablation(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed> {
     let policies = [
         "os",

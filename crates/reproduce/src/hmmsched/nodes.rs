@@ -1,4 +1,4 @@
-//! Remote nodes (H12): the effective bandwidth with the way to the other node, and without.
+//! Remote nodes (H12): the effective bandwidth with and without the link to the other node.
 
 use memweir_core::MAX_MEDIA;
 use memweir_core::input::Refusal;
@@ -47,7 +47,7 @@ fn moved(task: &Task, dram: usize, nvm: usize) -> Placement {
     Placement { reads: shares(task.placement.reads), writes: shares(task.placement.writes) }
 }
 
-/// With translation against without.
+/// Results with translation against those without.
 pub(super) fn remote(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed> {
     let refused = |refusal: Refusal| refusal.written_in("experiments/hmmsched/remote.toml");
     let hardware = Hardware::shipped(MACHINE).map_err(refused)?;

@@ -1,4 +1,5 @@
-//! Page migration (H12): hot pages to DRAM while the tasks run, with what the copies cost.
+//! Page migration (H12): moves hot pages to DRAM while the tasks run, and counts the cost of the
+//! copies.
 
 use memweir_core::{Bytes, JobId, Lines, MAX_MEDIA, Media, MediumId, Nanos, Traffic};
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
@@ -24,26 +25,25 @@ use crate::work::Bench;
 /// Pieces of each task's memory that move as a whole: pages of about equal popularity.
 const PIECES: usize = 64;
 
-/// How often the migration policy is asked.
+/// Interval between decisions of the migration policy.
 const EVERY: Nanos = Nanos::from_millis(1000);
 
 /// Share of each task's memory that is in DRAM when it starts, by address.
 const DRAM_SHARE: f64 = 0.25;
 
-/// A task's memory: pieces in the order of their popularity, and where each is.
+/// A task's memory: pieces in the order of their popularity, and the medium of each.
 struct Memory {
     job: JobId,
     /// Share of the reads and writes that go to each piece; they add up to one.
     shares: Vec<f64>,
     size: Bytes,
     places: Vec<MediumId>,
-    /// What the task moved since the last decision.
+    /// Traffic of the task since the last decision.
     traffic: Traffic,
 }
 
 impl Memory {
-    /// The memory of a task whose pages are in DRAM by address: which pieces those are has nothing
-    /// to do with how popular they are.
+    /// The memory of a task whose pages are in DRAM by address, independently of their popularity.
     fn new(job: JobId, popularity: &Popularity) -> Self {
         let pages = popularity.footprint.0.div_ceil(PAGE.0).max(PIECES as u64) as usize;
         let mut shares: Vec<f64> = (0..PIECES)
@@ -89,7 +89,7 @@ impl Memory {
     }
 }
 
-/// Asks the policy once a second, and has its moves made.
+/// Runs the policy once a second, and carries out its moves.
 struct Driver {
     memories: Vec<Memory>,
     policy: HotPages,
@@ -107,7 +107,7 @@ impl Driver {
         Self { memories, policy, media, dram, since: Nanos::ZERO }
     }
 
-    /// What the moves amount to, task by task.
+    /// Carries out the moves, and returns the migrations task by task.
     fn carry_out(&mut self, extents: &[Extent], moves: &[Move]) -> Vec<Migration> {
         let mut migrations: Vec<Migration> = Vec::new();
         for each in moves {
@@ -156,14 +156,14 @@ impl Migrator for Driver {
     }
 }
 
-/// Whether pages move.
+/// Treatment of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pages {
     Stay,
     Migrate,
 }
 
-/// When each task was complete, and what was copied.
+/// Completion time of each task in seconds, and the bytes that were copied.
 fn completion(
     case: &Case,
     mix: &Mix,

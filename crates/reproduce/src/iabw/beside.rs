@@ -1,4 +1,4 @@
-//! Programs that never end, side by side: what the paper measures with Hogs and HogSims.
+//! Endless programs side by side, as the paper's Hogs and HogSims.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use memweir_sim::{
     TaskQuantum,
 };
 
-/// Instructions per second of progress of the programs of [`beside`], which tell their progress by
-/// what was counted.
+/// Instructions per second of progress of the programs of [`beside`], whose counted instructions
+/// tell their progress.
 pub(super) const CLOCK: f64 = 1e9;
 
-/// What came of programs that ran side by side all the time.
+/// Result of programs that ran side by side all the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Beside {
     /// Bandwidth of all together.
@@ -21,8 +21,8 @@ pub(super) struct Beside {
     pub(super) speedup: f64,
 }
 
-/// Runs the programs, each from a place of its own, on a core each for at least so much time. They
-/// must count [`CLOCK`] instructions per second of progress.
+/// Runs the programs, each from an offset of its own, on a core each for at least `time`. They must
+/// count [`CLOCK`] instructions per second of progress.
 ///
 /// # Errors
 /// If the engine refuses a program.
@@ -42,7 +42,7 @@ pub(super) fn beside(
     let experiment = Experiment::new(machine.clone(), tasks.collect(), "os");
     let mut meter = Meter { ends: Vec::new(), counts: vec![Counts::default(); programs.len()] };
     let outcome = Simulation::new(&experiment).recorder(&mut meter).run()?;
-    // From the first completion on the others have the memory for themselves.
+    // From the first completion on, the other programs have the memory for themselves.
     let together = outcome.tasks.iter().map(|task| task.finish).min().unwrap_or_default();
     let (span, counts) = meter.until(together);
     let alone = outcome.tasks.iter().map(|task| time.as_f64() / task.alone.as_f64());
@@ -55,14 +55,14 @@ pub(super) fn beside(
     Ok(Beside { bandwidth: total.bandwidth(span), speedup })
 }
 
-/// What each task had done at the end of each quantum.
+/// Sums of each task's counts at the end of each quantum.
 struct Meter {
     ends: Vec<(Nanos, Vec<Counts>)>,
     counts: Vec<Counts>,
 }
 
 impl Meter {
-    /// The last quantum that ended by then: when, and what each task had done.
+    /// Returns the end of the last quantum that ended by `time`, and the counts of each task at it.
     fn until(self, time: Nanos) -> (Nanos, Vec<Counts>) {
         let within = self.ends.into_iter().take_while(|(end, _)| *end <= time).last();
         within.unwrap_or((Nanos(1), self.counts))

@@ -45,24 +45,24 @@ impl Parameters {
     }
 }
 
-/// Segments that are to run side by side.
+/// Segments to run side by side.
 struct Draw {
-    /// What all demand together when each is alone, in the paper's unit.
+    /// Sum of their demands alone, in the paper's unit.
     demand: f64,
-    /// Each with the place where it starts.
+    /// The programs with their starting points.
     programs: Vec<(Arc<Program>, Nanos)>,
 }
 
 /// Segments that ran side by side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Combination {
-    /// What all demand together when each is alone, in the paper's unit.
+    /// Sum of their demands alone, in the paper's unit.
     pub(super) demand: f64,
-    /// What they reached together.
+    /// Bandwidth that they reached together.
     pub(super) bandwidth: f64,
     /// Weighted speedup.
     pub(super) speedup: f64,
-    /// How many there were.
+    /// Number of programs.
     pub(super) programs: f64,
 }
 
@@ -115,7 +115,7 @@ pub(super) fn combinations(
     })
 }
 
-/// The regression of what the combinations reach, through which Fig. 8 compares targets.
+/// Regression of the bandwidth that the combinations reach, through which Fig. 8 compares targets.
 pub(super) fn reached(combinations: &[Combination]) -> Option<Parabola> {
     Parabola::fit(&combinations.iter().map(|c| (c.demand, c.bandwidth)).collect::<Vec<_>>())
 }
@@ -223,7 +223,7 @@ pub(super) fn equation_7(
     let parameters: SplitParameters = data.parameters()?;
     let Some(fit) = lost(combinations) else { return Ok(Found::default()) };
     let mean = parameters.mean * btr(machine.memories[0].service.capacity);
-    // The fitted loss may dip below nothing where there is none.
+    // The fitted loss may fall below zero where there is none.
     let loss = |rate: f64| fit.at(rate).max(0.0);
     let last = (parameters.splits - 1).max(1) as f64;
     let total: Vec<(f64, f64)> = (0..parameters.splits)
@@ -231,7 +231,7 @@ pub(super) fn equation_7(
         .map(|first| (first, loss(first) + loss(2.0 * mean - first)))
         .collect();
     let lowest = total.iter().map(|(_, slowdown)| *slowdown).fold(f64::INFINITY, f64::min);
-    // Where several splits lose equally little, the middle of them.
+    // If several splits lose equally little, the best is the middle of them.
     let best: Vec<f64> =
         total.iter().filter(|(_, slowdown)| *slowdown <= lowest + 1e-12).map(|(x, _)| *x).collect();
     let best = memweir_core::metrics::mean(&best).unwrap_or(f64::NAN);

@@ -1,4 +1,4 @@
-//! Curves of two programs side by side against their demand: how they are run, read and drawn.
+//! Curves of two programs side by side against their demand: runs, interpolation and charts.
 
 use memweir_core::segment::Segment;
 use memweir_core::{BytesPerSec, Nanos};
@@ -15,21 +15,21 @@ use crate::work::Bench;
 /// A loss of weighted speedup that counts as the beginning of a decrease.
 pub(super) const ONSET: f64 = 0.01;
 
-/// One curve: demand, and what came of it.
+/// One curve: the demand and the result of each point.
 pub(super) type Curve = Vec<(f64, Beside)>;
 
-/// Demands from nothing (excluded) to the highest.
+/// Demands from zero (excluded) to the highest.
 pub(super) fn steps(highest: f64, points: usize) -> Vec<f64> {
     (1..=points).map(|step| highest * step as f64 / points as f64).collect()
 }
 
-/// Two cores for so long.
+/// Simulated core-seconds of two cores for `seconds`.
 pub(super) fn core_seconds(seconds: f64) -> u64 {
     (2.0 * seconds).ceil() as u64
 }
 
-/// Where the weighted speedup of two programs has fallen by [`ONSET`]: demand and system
-/// bandwidth, between the points of the curve.
+/// Demand and system bandwidth at which the weighted speedup of two programs has fallen by
+/// [`ONSET`], interpolated between the points of the curve.
 pub(super) fn onset(curve: &Curve) -> Option<(f64, f64)> {
     let edge = 2.0 * (1.0 - ONSET);
     let at = curve.iter().position(|(_, point)| point.speedup < edge)?;
@@ -90,19 +90,19 @@ pub(super) fn curves(named: &[(&str, &Curve)], peak: f64) -> Figure {
     untitled(vec![Panel::Chart(bandwidth), Panel::Chart(speedup)])
 }
 
-/// How two HogSims are run over a range of demands.
+/// Range of demands for two HogSims, and parameters of their runs.
 #[derive(Clone, Copy)]
 pub(super) struct Sweep {
     pub(super) highest: f64,
     pub(super) points: usize,
     pub(super) offsets: usize,
     pub(super) seconds: f64,
-    /// How much more than the first the second program demands.
+    /// Share by which the second program demands more than the first.
     pub(super) inequality: f64,
 }
 
-/// The curve of two HogSims of a segment whose mean is shifted, averaged over where the second
-/// one starts.
+/// The curve of two HogSims of a segment whose mean is shifted, averaged over the starting points
+/// of the second one.
 pub(super) fn sweep(
     segment: &Segment,
     range: Sweep,

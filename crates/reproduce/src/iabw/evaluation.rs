@@ -1,4 +1,4 @@
-//! Running workloads under treatments, each once per repetition, and keeping what came of it.
+//! Runs of workloads under treatments, each once per repetition, and their results.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use super::workloads::{Counterpart, Workloads};
 use crate::run::Failed;
 use crate::work::Bench;
 
-/// Under what a workload runs.
+/// Treatment of a workload: its scheduling and its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Treatment {
     /// The operating system schedules.
@@ -47,7 +47,7 @@ pub(super) enum Length {
 /// everything above.
 const BANDS: usize = 64;
 
-/// What is kept of one run.
+/// Kept results of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     /// Turnaround of the workload in seconds.
@@ -105,7 +105,7 @@ pub(super) struct Evaluation {
     runs: RefCell<HashMap<Key, Runs>>,
 }
 
-/// What treatments need besides their name.
+/// Inputs of treatments besides their name.
 pub(super) struct Setting<'a> {
     pub(super) workloads: &'a Workloads,
     /// The curve of Fig. 8, where it is known.
@@ -114,7 +114,7 @@ pub(super) struct Setting<'a> {
 }
 
 impl Evaluation {
-    /// Runs what has not run yet, and returns everything: per workload of the set, per treatment.
+    /// Makes the runs that are missing, and returns all: per workload of the set, per treatment.
     ///
     /// # Errors
     /// If the engine refuses an experiment.

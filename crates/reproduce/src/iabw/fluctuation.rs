@@ -22,7 +22,7 @@ struct LeslieParameters {
     among: usize,
 }
 
-/// The segment of Fig. 4: the one of the program whose period is nearest to the paper's.
+/// The segment of Fig. 4: the program's segment whose period is nearest to the paper's.
 pub(super) fn leslie(data: &FigureData, workloads: &Workloads) -> Result<Segment, Failed> {
     let parameters: LeslieParameters = data.parameters()?;
     let program = workloads.program(&parameters.program)?;
@@ -83,7 +83,8 @@ impl SensitivityParameters {
         Sweep { highest, points, offsets, seconds, inequality }
     }
 
-    /// How long programs with a shorter period run: fewer milliseconds hold as many of its periods.
+    /// Shortens the sweep for programs with a shorter period: fewer milliseconds hold as many
+    /// periods.
     fn shorter(&self, sweep: Sweep, period: f64) -> Sweep {
         Sweep { seconds: (self.seconds * period).max(0.2).min(self.seconds), ..sweep }
     }

@@ -1,5 +1,5 @@
-//! What came of a set of workloads under several treatments: improvements, means and their
-//! intervals, and how much of what was possible was gained.
+//! Results of a set of workloads under several treatments: improvements, means and their intervals,
+//! and the share of the possible gain.
 
 use memweir_core::metrics;
 use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
@@ -14,7 +14,7 @@ use crate::run::Failed;
 /// Runs of one set, by workload: under the OS, then under each of the named treatments.
 pub(super) struct Outcomes<'a> {
     pub(super) workloads: &'a [Counterpart],
-    /// Turnarounds in seconds that no schedule is below, by workload.
+    /// Lower bounds of the turnaround in seconds, by workload.
     pub(super) bounds: Vec<f64>,
     pub(super) names: Vec<&'static str>,
     pub(super) runs: Vec<Vec<Runs>>,
@@ -59,8 +59,8 @@ impl<'a> Outcomes<'a> {
         self.runs.iter().map(|runs| runs[at + 1].improvement(&runs[0])).collect()
     }
 
-    /// Share of what could be gained over the OS that a treatment gains, in percent: over all
-    /// workloads, so that those on which nothing can be gained count for nothing.
+    /// Share of the possible gain over the OS that a treatment reaches, in percent: over all
+    /// workloads, so that those without a possible gain count for nothing.
     pub(super) fn possible(&self, at: usize) -> f64 {
         let pairs = || self.runs.iter().zip(&self.bounds);
         let saved: f64 =
@@ -105,7 +105,7 @@ impl<'a> Outcomes<'a> {
         )
     }
 
-    /// Their mean.
+    /// Mean improvement under the treatment at this place.
     pub(super) fn mean_improvement(&self, at: usize) -> f64 {
         mean(&self.improvements(at))
     }
@@ -147,7 +147,7 @@ impl<'a> Outcomes<'a> {
         self.bars(title, "improvement over the OS (%)", |at| self.improvements(at))
     }
 
-    /// Everything by workload.
+    /// Table of the results by workload.
     pub(super) fn table(&self, caption: &str) -> Table {
         let each = self.names.iter().map(|name| format!("{name} (%)"));
         let deviations = self.names.iter().map(|name| format!("{name} sd"));
@@ -192,7 +192,7 @@ pub(super) fn lowest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NAN, f64::min)
 }
 
-/// Share of the values for which something holds, in percent.
+/// Share of the values for which `holds` is true, in percent.
 pub(super) fn share(values: &[f64], holds: impl Fn(f64) -> bool) -> f64 {
     100.0 * values.iter().filter(|value| holds(**value)).count() as f64 / values.len().max(1) as f64
 }

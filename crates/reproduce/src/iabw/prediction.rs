@@ -1,4 +1,4 @@
-//! How well predictors foresee the next quantum: Fig. 15.
+//! Accuracy of predictors for the next quantum: Fig. 15.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ struct Meter(Vec<(BytesPerSec, BytesPerSec)>);
 impl Recorder for Meter {
     fn quantum(&mut self, _: &QuantumOutcome, tasks: &[TaskQuantum]) {
         for task in tasks {
-            // Of the first quantum nothing could be predicted.
+            // The first quantum has no prediction.
             if let Some(predicted) = task.predicted {
                 self.0.push((predicted, task.counts.bandwidth(task.cpu_time)));
             }
@@ -39,7 +39,7 @@ impl Recorder for Meter {
     }
 }
 
-/// Share of the quanta of a program, alone, that a predictor foresees.
+/// Share of the quanta that a predictor foresees, for a program that runs alone.
 fn accuracy(
     workloads: &Workloads,
     program: &Arc<Program>,
@@ -51,7 +51,7 @@ fn accuracy(
     let mut experiment = Experiment::new(machine.clone(), vec![task], "round-robin");
     experiment.scheduler = workloads.scheduler("round-robin");
     experiment.scheduler.predictor = predictor;
-    // Told of the program's mean, a predictor would begin with a guess that it did not make.
+    // A predictor that knew the program's mean would begin with a guess that is not its own.
     experiment.knowledge = memweir_sim::Knowledge::Nothing;
     let mut meter = Meter::default();
     Simulation::new(&experiment).recorder(&mut meter).run()?;

@@ -1,4 +1,4 @@
-//! A bus whose latency grows before it saturates: a test of what the explanations say.
+//! A bus whose latency grows before it saturates: a test of the explanations.
 
 use memweir_core::Picos;
 use memweir_plot::{Chart, PALETTE, Panel, Series, Style};

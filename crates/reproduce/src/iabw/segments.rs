@@ -36,8 +36,8 @@ fn demand(rate: BytesPerSec, ceiling: BytesPerSec) -> Demand {
     demand
 }
 
-/// What a program demands of all memories in consecutive intervals of its unhindered progress,
-/// going round until there are `count`.
+/// Demand of a program on all memories in consecutive intervals of its unhindered progress,
+/// starting over until there are `count`.
 pub(super) fn course(program: &Program, interval: Nanos, count: usize) -> Vec<BytesPerSec> {
     let mut spans = program.spans.iter().cycle();
     let (mut left, mut rate) = (0, BytesPerSec::ZERO);

@@ -199,7 +199,7 @@ pub(super) fn figure_10(
     })
 }
 
-/// What other workloads run under: PBW, and the target by our curve and by the paper's.
+/// Treatments of other workloads: PBW, and the target by our curve and by the paper's.
 const TRIED: [(&str, Treatment); 3] = [
     ("PBW", Treatment::PeakBandwidth),
     ("IABW, our curve", Treatment::Fitted),

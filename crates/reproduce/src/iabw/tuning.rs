@@ -22,7 +22,7 @@ pub(super) struct Tuned {
     pub(super) curve: TargetCurve,
 }
 
-/// What tuning found for one workload.
+/// Result of tuning for one workload.
 pub(super) struct Best {
     /// Ideal average bandwidth of the workload.
     pub(super) iabw: f64,
@@ -71,7 +71,7 @@ fn best(
     let (os, tuned) = (&runs[0], &runs[1..]);
     let gains = tuned.iter().map(|runs| runs.improvement(os));
     let tried: Vec<(f64, f64)> = shares.iter().map(|share| share * iabw).zip(gains).collect();
-    // The lowest of the best ones: all targets from the peak on are the same.
+    // Takes the lowest of the best ones: all targets from the peak on are the same.
     let at = (0..tried.len()).rev().max_by(|a, b| tried[*a].1.total_cmp(&tried[*b].1)).unwrap_or(0);
     Best { iabw, target: tried[at].0.min(peak), share: treatments[at], tried }
 }

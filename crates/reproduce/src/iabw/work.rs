@@ -1,4 +1,4 @@
-//! How much there is to simulate, for the progress that is shown.
+//! Amount of simulation, for the progress display.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use super::{combinations, evaluation};
 use crate::report::Effort;
 use crate::source::FigureData;
 
-/// Simulated core-seconds of these figures, near enough for a progress bar: what several share
+/// Simulated core-seconds of these figures, near enough for a progress bar: work that several share
 /// counts once.
 pub(super) fn of(figures: &[&FigureData], workloads: &Workloads, effort: Effort) -> u64 {
     let mut stages = HashSet::new();

@@ -41,7 +41,7 @@ struct Tuning {
     step: f64,
 }
 
-/// How long each task of a quick run works, in the place of two minutes.
+/// Work of each task of a quick run, instead of two minutes.
 const QUICK_WORK: Nanos = Nanos::from_millis(30_000);
 
 /// A workload of Table 1 and its counterpart.
@@ -89,7 +89,7 @@ impl Workloads {
     /// Draws the counterparts of all workloads.
     ///
     /// # Errors
-    /// If the data file is not what it should be, or a workload has no counterpart.
+    /// If the data file is invalid, or a workload has no counterpart.
     pub(super) fn new(effort: Effort) -> Result<Self, InputError> {
         let parameters: Parameters = parse(WORKLOADS)?;
         let refused = |refusal: Refusal| refusal.written_in(WORKLOADS.0);

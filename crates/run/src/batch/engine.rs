@@ -1,14 +1,14 @@
 //! The scheduling loop of iabw section 4.1 over real mechanisms or fakes of them.
 //!
 //! Per quantum: block (step 1), read the counters and predict (step 2), select (step 3), unblock
-//! (step 4); everything that nobody waits for, such as the timeline, comes after that. Who runs is
-//! decided in `memweir-policy`, and nothing here decides it. `engine/start.rs` starts jobs,
-//! `engine/observe.rs` reads them, `engine/record.rs` keeps what they did, `engine/end.rs` sees them
-//! and the batch end.
+//! (step 4); work that no job waits for, such as the timeline, comes after that. `memweir-policy`
+//! selects the jobs; nothing here does. `engine/start.rs` starts jobs, `engine/observe.rs` reads
+//! them, `engine/record.rs` records what they did, `engine/end.rs` handles the ends of jobs and of
+//! the batch.
 //!
-//! A job's process is made when the job is chosen for the first time. The run queue is the same as
-//! if all had been made at submission, and five hundred jobs do not fill memory and process table
-//! with half-made processes.
+//! A job's process is created when the job is first selected. The run queue is the same as if all
+//! processes had been created at submission, and five hundred jobs do not fill memory and the
+//! process table with processes that wait for exec.
 
 mod end;
 mod observe;
@@ -33,10 +33,10 @@ use crate::report::{LostOutput, Outcome};
 use crate::timeline::Timeline;
 pub(super) use start::Starter;
 
-/// How often a job is looked at whose first process has ended and whose children go on.
+/// Polling interval for a job whose first process has ended and whose children go on.
 const CHILDREN_POLL: Nanos = Nanos::from_millis(5);
 
-/// What is fixed for one batch.
+/// Settings that are fixed for one batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) quantum: Nanos,
@@ -44,7 +44,7 @@ pub(super) struct Rules {
     pub(super) on_failure: OnFailure,
 }
 
-/// What one batch is run with.
+/// Inputs and mechanisms of one batch.
 pub(super) struct Parts<'a> {
     pub(super) batch: &'a Batch,
     pub(super) rules: Rules,
@@ -54,18 +54,18 @@ pub(super) struct Parts<'a> {
     pub(super) meter: Option<Box<dyn Meter>>,
     pub(super) world: &'a mut dyn World,
     pub(super) starter: Starter,
-    /// Gives single-core jobs cores of their own, where that is wanted.
+    /// Gives single-core jobs cores of their own; absent if that was not requested.
     pub(super) cores: Option<CoreMap>,
     pub(super) ledger: Ledger,
     pub(super) timeline: Option<Timeline>,
-    /// Where decisions are recorded, if the scheduler keeps them.
+    /// Log of the decisions, if the scheduler records them.
     pub(super) decisions: Option<DecisionLog>,
-    /// What the meter tells apart.
+    /// The media that the meter tells apart.
     pub(super) media: Media,
     pub(super) observer: &'a mut dyn Observer,
 }
 
-/// What is left when a batch is over.
+/// Results of a batch that is over.
 pub(super) struct Books {
     pub(super) outcome: Outcome,
     pub(super) ended: Nanos,
@@ -78,7 +78,7 @@ pub(super) struct Books {
     pub(super) lost: Vec<LostOutput>,
 }
 
-/// How a job stands.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Its process does not exist yet.
@@ -87,7 +87,7 @@ enum Stage {
     Started,
     /// Its first process has ended with this code, its children have not.
     ChildrenLeft(i32),
-    /// Nothing is left of it.
+    /// It has ended, or the batch no longer follows it.
     Over,
 }
 
@@ -95,17 +95,17 @@ enum Stage {
 #[derive(Clone, Debug)]
 struct Slot {
     stage: Stage,
-    /// Since when it has been let run in this quantum.
+    /// Time at which it was resumed in this quantum.
     resumed: Option<Nanos>,
-    /// Whether it has occupied a core in this quantum.
+    /// True if it has occupied a core in this quantum.
     chosen: bool,
-    /// Whether its meter still works.
+    /// True while its meter works.
     metered: bool,
-    /// What it was predicted to require when the quantum began; kept for the timeline alone.
+    /// Bandwidth predicted for it when the quantum began; kept for the timeline alone.
     predicted: Option<BytesPerSec>,
-    /// Why it was chosen the last time.
+    /// Reason for its last selection.
     reason: Option<&'static str>,
-    /// What had been read of it before this quantum.
+    /// Readings before this quantum.
     cpu_time: Nanos,
     counts: Counts,
 }
@@ -114,9 +114,9 @@ struct Slot {
 pub(super) struct Engine<'a> {
     parts: Parts<'a>,
     slots: Vec<Slot>,
-    /// What was decided for this quantum, or for the rest of it.
+    /// Decision for this quantum, or for the rest of it.
     decision: Decision,
-    /// Whether blocking has failed, so that the operating system schedules from now on.
+    /// True if blocking has failed, so that the operating system schedules from now on.
     unblockable: bool,
     /// Readings of jobs that ended in this quantum.
     ended: Vec<(JobQuantum, Observation)>,
@@ -164,7 +164,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Runs the batch to its end. Whatever goes wrong, no job stays blocked.
+    /// Runs the batch to its end. No job stays blocked, whatever goes wrong.
     pub(super) fn run(mut self) -> Result<Books, RunError> {
         let driven = self.drive();
         self.write_decisions();
@@ -193,7 +193,7 @@ impl<'a> Engine<'a> {
         self.ideal_average = self.parts.scheduler.ideal_average_bandwidth();
         self.select_and_resume();
         self.note_predictions();
-        // What it took to start the first jobs is no part of the first quantum.
+        // The time to start the first jobs is not part of the first quantum.
         self.quantum_start = self.parts.ledger.first_exec().unwrap_or(self.quantum_start);
         self.deadline = self.quantum_start + self.parts.rules.quantum;
         loop {
@@ -232,7 +232,7 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// One quantum ends, the next begins.
+    /// Ends one quantum and begins the next.
     fn turn(&mut self) {
         self.block();
         let quantum = self.observe();
@@ -243,7 +243,7 @@ impl<'a> Engine<'a> {
         self.note_predictions();
     }
 
-    /// The last quantum ends, and none begins.
+    /// Ends the last quantum.
     fn close_quantum(&mut self) {
         let quantum = self.observe();
         if !quantum.jobs.is_empty() {
@@ -251,7 +251,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Step 1.
+    /// Step 1: blocks all jobs, unless the decision lets everything run or blocking has failed.
     fn block(&mut self) {
         if self.unblockable || self.decision.running == Running::Everything {
             return;
@@ -272,7 +272,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Steps 3 and 4.
+    /// Steps 3 and 4: selects jobs and resumes them.
     fn select_and_resume(&mut self) {
         let decision = self.parts.scheduler.select();
         self.quantum_start = self.parts.world.now();
@@ -287,7 +287,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Step 4: lets the decision's jobs run, and starts those that were not started yet.
+    /// Step 4: resumes the decision's jobs, and starts those that have not started yet.
     fn resume(&mut self, decision: Decision) {
         self.decision = decision;
         let now = self.parts.world.now();
@@ -323,12 +323,12 @@ impl<'a> Engine<'a> {
         jobs.filter(|job| self.slots[job.index()].stage != Stage::Over)
     }
 
-    /// The cores that jobs ask for.
+    /// Sum of the cores that the jobs occupy.
     fn cores_of(&self, jobs: impl Iterator<Item = JobId>) -> u32 {
         jobs.map(|job| self.parts.batch.jobs[job.index()].cores).sum()
     }
 
-    /// Binds the chosen single-core jobs to cores of their own, where that is wanted.
+    /// Binds the selected single-core jobs to cores of their own, if that was requested.
     fn place(&mut self) {
         let Some(cores) = &mut self.parts.cores else { return };
         let single: Vec<JobId> = self
@@ -348,7 +348,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Tells the user something, now and in the report; once, however often it happens.
+    /// Shows the user a notice, now and in the report; equal texts only once.
     fn notice(&mut self, text: impl Into<String>) {
         let text = text.into();
         if self.notices.contains(&text) {
@@ -363,8 +363,8 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The end of the next quantum. Ends lie on a fixed grid, so that lateness does not add up; a
-/// quantum that would be cut to less than a half by a late wake-up is joined with the next.
+/// Returns the end of the next quantum. Ends lie on a fixed grid, so that lateness does not add up;
+/// a quantum that a late wake-up would cut to less than half is joined with the next.
 fn next_deadline(deadline: Nanos, now: Nanos, quantum: Nanos) -> Nanos {
     let late = now.saturating_sub(deadline).0;
     let next = Nanos(deadline.0 + quantum.0 * (late / quantum.0 + 1));

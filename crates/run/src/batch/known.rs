@@ -1,5 +1,5 @@
-//! What is known of a job before it runs: from the jobs file, else from a recording that the jobs
-//! file names, else from the profile store.
+//! Knowledge of a job before it runs: from the jobs file, else from a recording that the jobs file
+//! names, else from the profile store.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::recording::Recording;
 use crate::report::{ProfileSource, SourceKind};
 use crate::store::{InputState, Invocation, ProgramKey, ProgramState, Store, StoreError};
 
-/// What is known of one job.
+/// Knowledge of one job before it runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Known {
     /// Time alone, `T_j` of iabw section 3.3.
@@ -26,28 +26,28 @@ pub struct Known {
     pub bandwidth: Option<BytesPerSec>,
     /// Behavior along its CPU time.
     pub profile: Option<Profile>,
-    /// The media that this tells apart; one alone before [`Knowledge::place`] unless a recording
-    /// has more.
+    /// The media that the profile tells apart; one alone before [`Knowledge::place`] unless a
+    /// recording has more.
     pub media: Media,
-    /// Whether it tells the media of the batch apart, see [`Knowledge::place`].
+    /// True if the profile tells the media of the batch apart; see [`Knowledge::place`].
     pub by_medium: bool,
     /// Source of the profile; absent where there is none.
     pub source: Option<ProfileSource>,
-    /// Reason for which the profile in the store is not used.
+    /// Reason for which the stored profile is not used.
     pub outdated: Option<String>,
 }
 
-/// What is known of the jobs of a batch.
+/// Knowledge of the jobs of a batch before they run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Knowledge {
     /// The jobs, in the order of the batch.
     pub jobs: Vec<Known>,
-    /// What the user should know of where it comes from.
+    /// Notices for the user about its sources.
     pub notices: Vec<String>,
 }
 
 impl Knowledge {
-    /// What the jobs file and the profile store know of a batch.
+    /// Gathers the knowledge of a batch from its jobs file and the profile store.
     ///
     /// # Errors
     /// If a program cannot be found, or a recording that the jobs file names cannot be used.
@@ -55,7 +55,7 @@ impl Knowledge {
         Self::gather(batch, &find_programs(batch)?, store)
     }
 
-    /// Gathers what is known of the jobs, whose programs have been found already.
+    /// Gathers the knowledge of jobs whose programs have been found already.
     pub fn gather(
         batch: &Batch,
         programs: &[PathBuf],
@@ -73,7 +73,8 @@ impl Knowledge {
             knowledge.notices.extend(outdated.as_ref().map(told));
             let (recording, source) = found.ok().flatten().unzip();
             let (recorded, media) = recording.map(|r| (r.profile, r.media)).unzip();
-            // Figures in the jobs file tell no media, and go before a recording.
+            // Figures in the jobs file do not tell media apart, and take precedence over a
+            // recording.
             let declares = job.declares_traffic();
             let media = media.filter(|_| !declares).unwrap_or_default();
             let source = source.filter(|_| !declares);
@@ -82,7 +83,8 @@ impl Knowledge {
         Ok(knowledge)
     }
 
-    /// The profile of a job in the store and its source, or why it is of no use.
+    /// Returns a job's profile in the store with its source, or the reason for which it cannot be
+    /// used.
     fn stored(
         &mut self,
         store: &Store,
@@ -104,9 +106,9 @@ impl Knowledge {
         Ok(Some((stored.recording, ProfileSource { key: Some(stored.key), ..source })))
     }
 
-    /// Lays what is known on the media of a batch. A placement by share divides the traffic of a
-    /// job; else a recording tells, as far as the batch has its media; else all of it is the local
-    /// DRAM's.
+    /// Maps the profiles to the media of a batch. A placement by share divides the traffic of a
+    /// job; otherwise a recording is mapped by name if the batch has all of its media; otherwise
+    /// all traffic is the local DRAM's.
     pub fn place(&mut self, media: &Media, placements: &[Option<Placement>]) {
         for (known, placement) in self.jobs.iter_mut().zip(placements) {
             let Some(profile) = &mut known.profile else { continue };
@@ -123,7 +125,7 @@ impl Knowledge {
         }
     }
 
-    /// What a scheduler is told of the jobs at submission.
+    /// Returns the jobs as the scheduler gets them at submission.
     #[must_use]
     pub fn specs(&self, batch: &Batch) -> Vec<JobSpec> {
         let spec = |(index, (job, known)): (usize, (&Job, &Known))| JobSpec {
@@ -135,8 +137,7 @@ impl Knowledge {
         batch.jobs.iter().zip(&self.jobs).enumerate().map(spec).collect()
     }
 
-    /// What the declared meter follows, if it can serve every job; else the first job of which
-    /// nothing is known.
+    /// Returns the profiles for the declared meter, or the first job that has none.
     pub fn declarations(&self, batch: &Batch) -> Result<HashMap<JobId, Declaration>, JobId> {
         let declaration = |(index, (job, known)): (usize, (&Job, &Known))| {
             let id = JobId(index as u32);
@@ -148,7 +149,7 @@ impl Knowledge {
 }
 
 impl Known {
-    /// What the jobs file says, and `recorded` where it says nothing.
+    /// Combines the jobs file with `recorded`, which fills in what the file does not say.
     fn of(job: &Job, recorded: Option<Profile>) -> Self {
         // A recording is laid along CPU time; a job on several cores goes through it faster.
         let cores = u64::from(job.cores.max(1));
@@ -179,8 +180,8 @@ impl Known {
     }
 }
 
-/// The jobs, by place, of which the store has no profile and the jobs file says nothing: those that
-/// must be profiled before they can be run with declared behavior.
+/// Returns the places of the jobs that have neither a profile in the store nor figures in the jobs
+/// file: those that must be profiled before they can be run with declared behavior.
 pub fn unknown_jobs(batch: &Batch, store: Option<&Path>) -> Result<Vec<usize>, super::RunError> {
     let programs = find_programs(batch)?;
     let store = Store::open(store)?;
@@ -189,7 +190,7 @@ pub fn unknown_jobs(batch: &Batch, store: Option<&Path>) -> Result<Vec<usize>, s
     Ok(knowledge.jobs.iter().enumerate().filter_map(unknown).collect())
 }
 
-/// How the store identifies a job.
+/// Returns the invocation by which the store identifies a job.
 pub fn invocation(job: &Job, program: &Path) -> Invocation {
     Invocation {
         program: program.to_owned(),
@@ -221,8 +222,8 @@ fn lookup(
     store.get(&key)
 }
 
-/// The number that each medium of a recording has in a batch, by its name; none if one of them is
-/// missing there.
+/// Returns the number that each medium of a recording has in a batch, by its name; `None` if one of
+/// them is missing there.
 fn numbers_in(batch: &Media, recorded: &Media) -> Option<Vec<usize>> {
     recorded.iter().map(|(_, medium)| batch.find(&medium.name).map(|id| id.index())).collect()
 }

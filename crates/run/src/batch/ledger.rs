@@ -1,4 +1,4 @@
-//! The books of one batch: what each job and each quantum did, and the report made of them.
+//! Accounts of one batch: the records of each job and each quantum, and the reports made from them.
 
 use memweir_core::{BytesPerSec, Counts, JobId, Nanos};
 use memweir_linux::Capabilities;
@@ -7,15 +7,15 @@ use crate::jobs::Batch;
 use crate::observer::Progress;
 use crate::report::{JobReport, Outcome};
 
-/// What one job did in one quantum.
+/// Record of one job in one quantum.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct JobQuantum {
     pub(super) job: JobId,
-    /// Whether it occupied a core; a sleeping job is let run without one.
+    /// True if it occupied a core; a sleeping job runs without one.
     pub(super) chosen: bool,
-    /// Why it was chosen, where that is known.
+    /// Reason for its selection, where that is known.
     pub(super) reason: Option<&'static str>,
-    /// How long it was let run.
+    /// Time for which it was not blocked.
     pub(super) running: Nanos,
     pub(super) cpu_time: Nanos,
     /// Absent where nothing was counted.
@@ -29,9 +29,9 @@ pub(super) struct Quantum {
     /// Since the first exec.
     pub(super) start: Nanos,
     pub(super) span: Nanos,
-    /// The jobs that were let run.
+    /// The jobs that were not blocked.
     pub(super) jobs: Vec<JobQuantum>,
-    /// What the policy aimed at.
+    /// Bandwidth target of the policy.
     pub(super) target: Option<BytesPerSec>,
 }
 
@@ -47,7 +47,7 @@ impl Quantum {
     }
 }
 
-/// How a job stands.
+/// State of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     #[default]
@@ -56,7 +56,7 @@ enum Stage {
     Over,
 }
 
-/// One job over its life.
+/// Account of one job.
 #[derive(Clone, Debug, Default)]
 struct Account {
     stage: Stage,
@@ -72,7 +72,7 @@ struct Account {
     cores: u32,
 }
 
-/// The books of one batch.
+/// Accounts of one batch.
 #[derive(Debug)]
 pub(super) struct Ledger {
     cores: u32,
@@ -87,7 +87,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Books for jobs of which the execution times alone may be known.
+    /// Opens the accounts of jobs of which at most the execution times are known.
     pub(super) fn new(
         batch: &Batch,
         expected: &[Option<Nanos>],
@@ -111,13 +111,13 @@ impl Ledger {
         }
     }
 
-    /// The job's program was started.
+    /// Notes that the job's program has started.
     pub(super) fn started(&mut self, job: JobId, now: Nanos) {
         self.first_exec.get_or_insert(now);
         self.accounts[job.index()].stage = Stage::Started(now);
     }
 
-    /// When the first program was started.
+    /// Time at which the first program started.
     pub(super) fn first_exec(&self) -> Option<Nanos> {
         self.first_exec
     }
@@ -127,12 +127,12 @@ impl Ledger {
         now.saturating_sub(self.first_exec.unwrap_or(now))
     }
 
-    /// Nothing more will be counted for the job.
+    /// Notes that counting has failed for the job.
     pub(super) fn counting_failed(&mut self, job: JobId) {
         self.accounts[job.index()].counting_failed = true;
     }
 
-    /// The job is over, or left running without an exit code; how long it took.
+    /// Notes that the job is over, or was left running without an exit code; returns its wall time.
     pub(super) fn ended(&mut self, job: JobId, exit_code: Option<i32>, now: Nanos) -> Nanos {
         let account = &mut self.accounts[job.index()];
         if let Stage::Started(start) = account.stage {
@@ -144,7 +144,7 @@ impl Ledger {
         account.wall
     }
 
-    /// A quantum is over.
+    /// Adds a quantum that is over.
     pub(super) fn quantum_ended(&mut self, quantum: &Quantum) {
         for entry in &quantum.jobs {
             let account = &mut self.accounts[entry.job.index()];
@@ -165,7 +165,7 @@ impl Ledger {
         self.last = Some((quantum.start + quantum.span, bandwidth));
     }
 
-    /// How far the batch is.
+    /// Returns the progress of the batch.
     pub(super) fn progress(&self) -> Progress {
         let over = self.accounts.iter().filter(|account| account.stage == Stage::Over).count();
         let (elapsed, bandwidth) = self.last.unwrap_or_default();
@@ -179,8 +179,8 @@ impl Ledger {
         }
     }
 
-    /// Time that the rest will take if every core stays busy. A job of which no time is expected
-    /// takes as much CPU time as those that are over did on average.
+    /// Time that the rest will take if every core stays busy. A job without an expected time is
+    /// taken to use as much CPU time as the finished ones did on average.
     fn remaining(&self) -> Option<Nanos> {
         let over: Vec<&Account> = self.accounts.iter().filter(|a| a.stage == Stage::Over).collect();
         let typical = (!over.is_empty())

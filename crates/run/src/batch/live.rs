@@ -20,7 +20,7 @@ use nix::time::clock_gettime;
 use super::pinning;
 use super::world::{Occurrence, World};
 
-/// Marks of what became readable; those below are job numbers.
+/// Epoll data of the timer and of the signals; smaller numbers are jobs.
 const TIMER: u64 = u64::MAX;
 const SIGNALS: u64 = u64::MAX - 1;
 
@@ -29,14 +29,14 @@ const BATCH: usize = 64;
 
 /// Time, processes and signals of this machine.
 ///
-/// While it lives, SIGINT and SIGTERM are blocked in the thread that made it.
+/// While it lives, SIGINT, SIGTERM and SIGHUP are blocked in the thread that made it.
 #[derive(Debug)]
 pub struct Live {
     epoll: Epoll,
     timer: TimerFd,
     signals: SignalFd,
     mask_before: SigSet,
-    /// Whether the batch was told to end.
+    /// True once a signal has told the batch to end.
     stopped: bool,
     newborns: HashMap<JobId, Newborn>,
     processes: HashMap<JobId, Process>,
@@ -46,7 +46,7 @@ impl Live {
     /// Takes the signals of the calling thread.
     ///
     /// # Errors
-    /// If the kernel refuses what waiting needs.
+    /// If the kernel refuses a descriptor or the signal mask.
     pub fn new() -> io::Result<Self> {
         let mut mask = SigSet::empty();
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -73,7 +73,8 @@ impl Live {
         })
     }
 
-    /// What became readable as `mark`; nothing if it was a false alarm.
+    /// Returns the occurrence behind the readable descriptor `mark`; `None` for the timer or a
+    /// false alarm.
     fn occurrence(&mut self, mark: u64) -> io::Result<Option<Occurrence>> {
         match mark {
             TIMER => Ok(None),
@@ -95,8 +96,8 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        // Whoever presses Ctrl-C three times has been obeyed; a signal that came after the end of
-        // the last job has not, and stays pending for the caller.
+        // Once a signal has stopped the batch, further ones have been obeyed too, and are consumed.
+        // Otherwise a signal that came after the end of the last job stays pending for the caller.
         while self.stopped && matches!(self.signals.read_signal(), Ok(Some(_))) {}
         let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.mask_before), None);
     }

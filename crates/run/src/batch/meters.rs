@@ -17,18 +17,18 @@ use super::plan::Plan;
 use crate::declared::DeclaredMeter;
 use crate::options::{self, RunOptions, needs_bandwidth, needs_media};
 
-/// A meter and why it was chosen.
+/// A meter and the reason for its choice.
 pub(super) struct Chosen {
     /// Absent if the policy can do without one and none serves.
     pub(super) meter: Option<Box<dyn Meter>>,
     /// One sentence for the user.
     pub(super) reason: String,
-    /// What the user should know of what it cannot tell.
+    /// Notices for the user about the meter's blind spots.
     pub(super) notices: Vec<String>,
 }
 
-/// Opens the meter that the options ask for. Where there are several media and the policy decides
-/// by them, one that tells them apart.
+/// Opens the meter that the options ask for. If there are several media and the policy decides by
+/// them, the meter must tell them apart.
 pub(super) fn choose(plan: &Plan<'_>) -> Result<Chosen, RunError> {
     let options = plan.options;
     if options.meter == MeterChoice::Only(MeterKind::Software) {
@@ -57,7 +57,8 @@ pub(super) fn choose(plan: &Plan<'_>) -> Result<Chosen, RunError> {
     without_meter(options, &plan.policy, &passed_over)
 }
 
-/// Why a meter cannot tell the machine's media apart; none if it can, or there is one alone.
+/// Returns the reason for which a meter cannot tell the machine's media apart; `None` if it can, or
+/// if there is only one.
 fn blindness(plan: &Plan<'_>, meter: &dyn Meter) -> Option<String> {
     if plan.options.media.len() == 1 || meter.capabilities().media {
         return None;
@@ -88,7 +89,7 @@ fn chosen(
     }
 }
 
-/// The meter that follows what is known, if something is known of every job.
+/// Returns the declared meter, if every job has a profile.
 fn declared(plan: &Plan<'_>) -> Result<DeclaredMeter, String> {
     match plan.knowledge.declarations(plan.batch) {
         Ok(declarations) => Ok(DeclaredMeter::new(declarations)),
@@ -102,8 +103,7 @@ fn declared(plan: &Plan<'_>) -> Result<DeclaredMeter, String> {
     }
 }
 
-/// Instruction pointers are sampled for the predictor that wants them, and for nobody else: every
-/// sample is an interrupt.
+/// Samples instruction pointers only for a predictor that uses them: every sample is an interrupt.
 fn native_options(options: &RunOptions, policy: &str) -> NativeOptions {
     let wanted = match options.predictor {
         Some(PredictorKind::Phase { .. }) => true,
@@ -117,7 +117,7 @@ fn native_options(options: &RunOptions, policy: &str) -> NativeOptions {
     }
 }
 
-/// The software meter, if it can run every job.
+/// Returns the software meter, if it can run every job.
 fn software(plan: &Plan<'_>) -> Result<Chosen, RunError> {
     let options = plan.options;
     for (job, program) in plan.batch.jobs.iter().zip(&plan.programs) {
@@ -147,7 +147,7 @@ fn software(plan: &Plan<'_>) -> Result<Chosen, RunError> {
     })
 }
 
-/// No meter: an error, unless the policy needs none and the user insists on none.
+/// Goes without a meter; refuses if the user requested one or the policy needs one.
 fn without_meter(
     options: &RunOptions,
     policy: &str,
@@ -191,7 +191,7 @@ fn reason(why: &str, passed_over: &[String]) -> String {
     }
 }
 
-/// The predictor that makes the most of what a meter sees.
+/// Returns the predictor that makes the most of a meter.
 pub(super) fn default_predictor(meter: Option<&dyn Meter>) -> PredictorKind {
     match meter {
         Some(meter) if meter.kind() == MeterKind::Declared => PredictorKind::Profile,

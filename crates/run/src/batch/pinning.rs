@@ -1,4 +1,4 @@
-//! Binding jobs to cores. Which jobs run is decided elsewhere; here they only get a place.
+//! Binds jobs to cores. The policy selects the jobs; this module only places them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,8 +11,8 @@ use nix::unistd::Pid;
 
 /// One core for each running single-core job.
 ///
-/// A job that runs on keeps its core, and one that returns gets its last one if it is free, for
-/// what is left of it in the private caches.
+/// A job that runs on keeps its core, and a job that returns gets its last one if it is free,
+/// because its data may still be in the private caches.
 #[derive(Debug)]
 pub(super) struct CoreMap {
     cpus: Vec<usize>,
@@ -24,8 +24,8 @@ impl CoreMap {
         Self { cpus, last: HashMap::new() }
     }
 
-    /// Places `jobs` on different CPUs; the answer has only those whose CPU changed. Jobs for which
-    /// no CPU is left stay where they are.
+    /// Places `jobs` on different CPUs and returns those whose CPU changed. Jobs for which no CPU
+    /// is left stay where they are.
     pub(super) fn place(&mut self, jobs: &[JobId]) -> Vec<(JobId, usize)> {
         let mut free = self.cpus.clone();
         let mut homeless = Vec::new();
@@ -43,8 +43,8 @@ impl CoreMap {
     }
 }
 
-/// Binds every thread of process `pid` and of its descendants to `cpus`; threads and children born
-/// later inherit it. A descendant that was adopted by another process is not found.
+/// Binds every thread of process `pid` and of its descendants to `cpus`; threads and children
+/// created later inherit it. A descendant that was adopted by another process is not found.
 pub(super) fn bind_all(pid: i32, cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus {

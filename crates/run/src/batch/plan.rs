@@ -29,10 +29,10 @@ pub(super) struct Plan<'a> {
     pub(super) programs: Vec<PathBuf>,
     /// CPUs that the batch may use.
     pub(super) cpus: Vec<usize>,
-    /// Whether these are fewer than memweir itself may use.
+    /// True if these are fewer than memweir itself may use.
     pub(super) restricted: bool,
     pub(super) knowledge: Knowledge,
-    /// Where each job's pages lie, if that was said.
+    /// Placement of each job's pages, where one was given.
     pub(super) placements: Vec<Option<Placement>>,
     pub(super) bus: Bus,
     pub(super) medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
@@ -41,7 +41,7 @@ pub(super) struct Plan<'a> {
     pub(super) notices: Vec<String>,
 }
 
-/// What a batch is told of the machine that it runs on.
+/// Properties of the machine that a batch runs on.
 struct Setting {
     cpus: Vec<usize>,
     restricted: bool,
@@ -149,7 +149,7 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Where the pages of those jobs lie of which that was said.
+    /// Placements of the jobs that have one.
     pub(super) fn placed(&self) -> HashMap<JobId, Placement> {
         let jobs = (0..).map(JobId).zip(&self.placements);
         jobs.filter_map(|(job, placement)| Some((job, placement.clone()?))).collect()
@@ -160,7 +160,7 @@ impl<'a> Plan<'a> {
         self.cpus.len() as u32
     }
 
-    /// The CPUs that a job is born on, all if empty.
+    /// CPUs to start a job on, all if empty.
     pub(super) fn cpus_of(&self, job: &Job) -> Vec<usize> {
         match self.pinning {
             Pinning::ByHand if !job.cpus.is_empty() => job.cpus.clone(),
@@ -170,12 +170,12 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether the policy may leave cores idle.
+/// Returns true if the policy may leave cores idle.
 fn leaves_cores_idle(policy: &str) -> bool {
     policies::find(policy).is_ok_and(|choice| choice.options.has(&AUTO_CORES))
 }
 
-/// Where each job's pages lie: as the job says, else as the batch says.
+/// Placement of each job's pages: the job's own, else the batch's.
 fn placements(batch: &Batch, run: &RunOptions) -> Result<Vec<Option<Placement>>, InputError> {
     let place = |job: &Job| {
         let Some(spec) = job.placement.as_ref().or(run.placement.as_ref()) else {
@@ -199,7 +199,7 @@ fn check_names(batch: &Batch) -> Result<(), InputError> {
     }
 }
 
-/// The CPUs that the batch may use, and whether they are fewer than this process may.
+/// Returns the CPUs that the batch may use, and true if they are fewer than this process may use.
 fn cpus(options: &RunOptions) -> Result<(Vec<usize>, bool), RunError> {
     let allowed = allowed_cpus().map_err(|source| RunError::Os {
         what: "asking for the CPUs of this process".to_owned(),
@@ -213,7 +213,8 @@ fn cpus(options: &RunOptions) -> Result<(Vec<usize>, bool), RunError> {
     Ok((chosen, restricted))
 }
 
-/// Binding by hand needs a hand that has written the CPUs down, and CPUs that exist.
+/// Checks that binding by hand has at least one job with CPUs, and that all these CPUs are the
+/// batch's.
 fn check_pinning(batch: &Batch, pinning: Pinning, cpus: &[usize]) -> Result<(), InputError> {
     if pinning != Pinning::ByHand {
         return Ok(());
@@ -232,7 +233,7 @@ fn check_pinning(batch: &Batch, pinning: Pinning, cpus: &[usize]) -> Result<(), 
     Ok(())
 }
 
-/// The profile store, if there is one. One that was named must be there.
+/// Opens the profile store, if there is one. A store that was named must be there.
 fn open_store(options: &RunOptions, notices: &mut Vec<String>) -> Result<Option<Store>, RunError> {
     match Store::open(options.store.as_deref()) {
         Ok(store) => Ok(Some(store)),
@@ -244,7 +245,7 @@ fn open_store(options: &RunOptions, notices: &mut Vec<String>) -> Result<Option<
     }
 }
 
-/// The calibration of this machine, if there is one. One that was named must be there.
+/// Loads the calibration of this machine, if there is one. A file that was named must be there.
 fn load_platform(
     options: &RunOptions,
     notices: &mut Vec<String>,

@@ -1,6 +1,6 @@
-//! What the scheduling loop needs of the outside besides blocking and counting: time, processes
-//! and the wish of a person to end the batch. One trait, so that the loop can be driven by a test;
-//! the real one is in `live.rs`.
+//! Interface of the scheduling loop to the outside, besides blocking and counting: time, processes
+//! and signals that end the batch. It is a trait so that tests can drive the loop; the real
+//! implementation is in `live.rs`.
 
 use std::io;
 
@@ -9,12 +9,12 @@ use memweir_linux::Launch;
 use memweir_linux::blocker::Birthplace;
 use memweir_linux::launch::LaunchError;
 
-/// Something that the loop did not do itself.
+/// Event from outside the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurrence {
     /// The job's first process ended with this code (128 + signal if a signal ended it).
     Exited(JobId, i32),
-    /// SIGINT or SIGTERM arrived.
+    /// SIGINT, SIGTERM or SIGHUP arrived.
     Stop,
 }
 
@@ -23,11 +23,11 @@ pub trait World {
     /// Time on a clock that never goes back.
     fn now(&self) -> Nanos;
 
-    /// Waits until something occurs or the clock reaches `until`; nothing occurred if the answer is
-    /// empty.
+    /// Waits until an event occurs or the clock reaches `until`; returns no event in the latter
+    /// case.
     fn wait(&mut self, until: Nanos) -> io::Result<Vec<Occurrence>>;
 
-    /// Makes the job's first process, which waits before exec; its process id.
+    /// Creates the job's first process, which waits before exec, and returns its process id.
     fn bear(
         &mut self,
         job: JobId,
@@ -35,12 +35,12 @@ pub trait World {
         birthplace: &Birthplace,
     ) -> Result<i32, LaunchError>;
 
-    /// Lets a process that was born run its program.
+    /// Lets a waiting process run its program.
     fn exec(&mut self, job: JobId) -> Result<(), LaunchError>;
 
     /// Binds every thread of a job to these CPUs.
     fn bind(&mut self, job: JobId, cpus: &[usize]) -> io::Result<()>;
 
-    /// Forgets a job; a process that is born and has not called exec ends.
+    /// Forgets a job; a process that still waits before exec ends.
     fn forget(&mut self, job: JobId);
 }

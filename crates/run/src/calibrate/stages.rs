@@ -16,7 +16,7 @@ use crate::hog::{IdleTable, Limit, Load, Measured, Plan};
 use crate::platform::{Combination, Effort, HogPoint, IdlePoint, Platform, StreamPoint, Target};
 use crate::segment::{self, Segment, Shape};
 
-/// How much an [`Effort`] measures.
+/// Numbers of measurements of an [`Effort`].
 #[derive(Clone, Copy, Debug)]
 struct Amount {
     window: Nanos,
@@ -63,15 +63,15 @@ const IDLES: [u32; 18] =
 /// Nops of the Hog curve, most of them about where two hogs reach the peak.
 const CURVE_IDLES: [u32; 12] = [0, 2, 4, 8, 16, 24, 32, 48, 64, 96, 192, 512];
 
-/// The most hogs that are measured alone for a comparison: cores of one machine are alike, and on
-/// many the measurements alone would take longer than all others.
+/// Most hogs that are measured alone for a comparison: cores of one machine are alike, and on many
+/// cores the measurements alone would take longer than all others.
 const MOST_ALONE: usize = 4;
 
-/// How often a disturbed measurement is repeated: on a machine with work of its own, a few tries
-/// find a moment of rest.
+/// Repeats of a disturbed measurement: on a machine with work of its own, a few tries find a moment
+/// of rest.
 const REPEATS: u32 = 20;
 
-/// A calibration under way.
+/// A calibration in progress.
 pub(super) struct Stages<'a> {
     options: &'a CalibrateOptions,
     amount: Amount,
@@ -109,8 +109,8 @@ impl<'a> Stages<'a> {
         self.platform
     }
 
-    /// Every stage. Conclusions are drawn as soon as their points are there, so that a partial
-    /// file has them too.
+    /// Runs every stage. Conclusions are drawn as soon as their points are measured, so that a
+    /// partial file has them too.
     pub(super) fn measure_all(&mut self) -> Result<(), CalibrateError> {
         self.peak()?;
         self.platform.kernel = self.options.kernel.unwrap_or(Kernel::Read);
@@ -182,7 +182,7 @@ impl<'a> Stages<'a> {
         Ok(())
     }
 
-    /// Random segments: means from nothing to the fastest that one hog can do, of every
+    /// Measures random segments alone: means from zero to the fastest rate of one hog, of every
     /// burstiness.
     fn segments(&mut self, table: &IdleTable) -> Result<Vec<Prepared>, CalibrateError> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.options.seed);
@@ -210,7 +210,7 @@ impl<'a> Stages<'a> {
     }
 
     fn combinations(&mut self, segments: &mut [Prepared]) -> Result<(), CalibrateError> {
-        // Another stream of the same seed: how many segments there are must not change the draws.
+        // Another stream of the same seed: the number of segments must not change the draws.
         let mut rng = ChaCha8Rng::seed_from_u64(self.options.seed);
         rng.set_stream(1);
         for _ in 0..self.amount.combinations {
@@ -218,7 +218,7 @@ impl<'a> Stages<'a> {
                 (0..self.bus.members()).map(|_| rng.random_range(0..segments.len())).collect();
             let point = self.undisturbed(chosen.len(), |stages, attempt| {
                 if attempt > 0 {
-                    // What each reaches alone may have been measured too low.
+                    // The segments alone may have been measured too slow.
                     chosen.iter().try_for_each(|index| stages.alone(&mut segments[*index]))?;
                 }
                 stages.combination(&chosen, segments)
@@ -234,7 +234,7 @@ impl<'a> Stages<'a> {
         Ok(())
     }
 
-    /// The chosen segments at once.
+    /// Runs the chosen segments at once.
     fn combination(
         &mut self,
         chosen: &[usize],
@@ -248,8 +248,8 @@ impl<'a> Stages<'a> {
         Ok(compare(0, &alone, &shared))
     }
 
-    /// Repeats a comparison of `hogs` hogs while its outcome is impossible. The number of attempts
-    /// before is passed on.
+    /// Repeats a comparison of `hogs` hogs while its outcome is impossible, and passes it the
+    /// number of earlier attempts. Fails after [`REPEATS`] repeats.
     fn undisturbed(
         &mut self,
         hogs: usize,
@@ -268,7 +268,7 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// `members` hogs at once, and each of them alone just before.
+    /// Runs `members` hogs at once, and up to [`MOST_ALONE`] of them alone just before.
     fn against_alone(
         &mut self,
         stage: Stage,
@@ -289,7 +289,7 @@ impl<'a> Stages<'a> {
         })
     }
 
-    /// What these loads reach together in one window.
+    /// Bandwidth that these loads reach together in one window.
     fn together(
         &mut self,
         stage: Stage,
@@ -321,8 +321,8 @@ impl<'a> Stages<'a> {
         Ok(measured)
     }
 
-    /// Runs the loads until each has had its CPU nearly all the time: what other programs take of
-    /// it would pass for contention on the bus.
+    /// Runs the loads until each has had its CPU nearly all the time: CPU time lost to other
+    /// programs would pass for contention on the bus.
     fn run_with_own_cpus(
         &mut self,
         kernel: Kernel,
@@ -352,7 +352,8 @@ impl<'a> Stages<'a> {
     }
 }
 
-/// How long a segment takes alone; in combinations up to as many times longer as there are hogs.
+/// Seconds that a segment takes alone; in combinations up to as many times longer as there are
+/// hogs.
 const SEGMENT_SECONDS: f64 = 0.1;
 
 /// 1, 2, 4, ... and all.
@@ -363,7 +364,7 @@ fn instance_counts(members: usize) -> Vec<usize> {
     counts
 }
 
-/// The time that all measurements are to take: what progress is told in.
+/// Expected seconds of all measurements, the scale of the progress.
 fn expected_seconds(amount: &Amount, members: usize) -> f64 {
     let alone = members.min(MOST_ALONE) as f64;
     let peak = instance_counts(members).len() * Kernel::ALL.len();

@@ -8,13 +8,14 @@ use crate::platform::{Machine, Target};
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
 /// A bus on which a step of the read kernel takes 2 ns plus 0.25 ns per nop alone, and that moves
-/// at most `capacity`: beyond, everybody is slowed in proportion.
+/// at most `capacity`: beyond that, all hogs slow down in proportion.
 struct FakeBus {
     members: usize,
     capacity: f64,
     runs: usize,
     fails_at: Option<usize>,
-    /// Share of the CPU, and whether lone hogs are slowed to a third, by the number of the run.
+    /// By the number of the run: the hogs' share of their CPUs, and true if lone hogs are slowed to
+    /// a third.
     cpu_share: fn(usize) -> f64,
     slow_alone: fn(usize) -> bool,
 }

@@ -1,4 +1,5 @@
-//! What the points of a calibration say: the peak, whether cores contend, the target curve.
+//! Conclusions from the points of a calibration: the peak, contention between cores, the target
+//! curve.
 
 use memweir_core::BytesPerSec;
 use memweir_core::metrics::{Interval, paired_difference};
@@ -23,7 +24,7 @@ pub(super) const OWN_CPU: f64 = 0.95;
 /// Share by which two measurements of the same thing may differ without contradicting each other.
 const TOLERANCE: f64 = 0.1;
 
-/// The smallest share of its time in which one of the hogs had its CPU.
+/// Smallest share of its time in which a hog had its CPU.
 pub(super) fn cpu_share(measured: &[Measured]) -> f64 {
     let share = |one: &Measured| one.cpu_time.as_f64() / one.elapsed.as_f64().max(1.0);
     measured.iter().map(share).fold(1.0, f64::min)
@@ -110,12 +111,12 @@ pub(super) fn target(platform: &Platform) -> Target {
     }
 }
 
-/// Why one cannot say that cores contend here; none if they do.
+/// Returns the reason for which contention between cores is not shown; `None` if it is.
 fn why_no_contention(full_load: &[HogPoint], cores: usize) -> Option<String> {
     if cores < 2 {
         return Some("one core has nothing to contend with".to_owned());
     }
-    // Each speedup is a comparison already: its pair is no speedup at all.
+    // Each speedup is a comparison already, so zero stands for its pair.
     let speedups: Vec<_> = full_load.iter().map(|point| (0.0, point.weighted_speedup)).collect();
     let mean = paired_difference(&speedups, 0.95);
     let Some(Interval { low, high }) = mean.and_then(|mean| mean.interval) else {
@@ -155,7 +156,7 @@ mod tests {
             stream(Kernel::Copy, 1, &[70.0, 71.0, 70.5]),
             stream(Kernel::Read, 1, &[36.0, 35.0, 36.0]),
             stream(Kernel::Read, 2, &[44.0, 43.5, 12.0]),
-            // Higher, but all over the place.
+            // Higher, but scattered.
             stream(Kernel::Read, 4, &[30.0, 60.0, 50.0]),
         ]
         .concat();

@@ -1,10 +1,10 @@
-//! Which media the machine has beside DRAM, and what `hmmsched` can do with them.
+//! Media that the machine has beside DRAM, and their use for `hmmsched`.
 
 use memweir_core::Bytes;
 use memweir_linux::Probe;
 use memweir_linux::memories::{Backing, DaxDevice, Memories, MemoryNode};
 
-/// NUMA nodes without CPUs, DAX devices, CXL expanders, and what follows.
+/// Probes NUMA nodes without CPUs, DAX devices, CXL expanders, and a second medium for `hmmsched`.
 pub(super) fn media(memories: &Memories) -> [(&'static str, Probe); 4] {
     [
         ("cpuless-nodes", nodes(memories)),
@@ -67,7 +67,7 @@ fn cxl(memories: &Memories) -> Probe {
     Probe::available(format!("{} with {size}", names.join(", ")))
 }
 
-/// What that means for `hmmsched`.
+/// Probes for a second medium that `hmmsched` can use.
 fn second_medium(memories: &Memories) -> Probe {
     const PRETEND: &str =
         "to try it, `--meter software` with `--media` and `--placement` pretends a second medium";

@@ -1,4 +1,4 @@
-//! What `memweir page run` would find here.
+//! Probes of what `memweir page run` needs.
 
 use std::io;
 
@@ -31,7 +31,7 @@ pub(super) fn paging(
     [("userfaultfd", userfaultfd), ("pagemap-scan", scan), ("places", places(memories, memory))]
 }
 
-/// Memory that is slower than DRAM, as `page run` would be told of it.
+/// Probes for memory that is slower than DRAM, as options of `page run`.
 fn places(memories: &Memories, memory: Bytes) -> Probe {
     let slow = memories.nodes.iter().filter(|node| !node.has_cpus);
     let found: Vec<String> =

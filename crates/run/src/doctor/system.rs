@@ -1,4 +1,4 @@
-//! What the kernel, this process's privileges and the installed tools say of themselves.
+//! Features of the kernel, privileges of this process, and installed tools.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ pub(super) fn release(root: &Path) -> String {
     text.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
-/// What this process may do.
+/// Probes the privileges of this process.
 pub(super) fn privileges(root: &Path) -> [(&'static str, Probe); 3] {
     let status = fs::read_to_string(root.join("proc/self/status")).unwrap_or_default();
     let limits = fs::read_to_string(root.join("proc/self/limits")).unwrap_or_default();
@@ -89,7 +89,7 @@ fn hard_limit<'a>(limits: &'a str, name: &str) -> Option<&'a str> {
     limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().nth(1)
 }
 
-/// What memweir uses of the kernel, and what explains its figures.
+/// Probes the kernel features that memweir uses, and those that explain its figures.
 pub(super) fn kernel_features(root: &Path) -> [(&'static str, Probe); 7] {
     let version = version(&release(root));
     let since = |needed: (u32, u32), what: &str| {
@@ -110,7 +110,7 @@ pub(super) fn kernel_features(root: &Path) -> [(&'static str, Probe); 7] {
     ]
 }
 
-/// The patches of `kernel/bank-color` show by the file that takes their map.
+/// Detects the patches of `kernel/bank-color` by the file that takes their map.
 fn bank_color(root: &Path) -> Probe {
     match fs::read_to_string(root.join("sys/kernel/mm/page_color/map")) {
         Ok(map) if map.trim().is_empty() => {
@@ -127,7 +127,7 @@ fn bank_color(root: &Path) -> Probe {
     }
 }
 
-/// How `memweir color run` would get pages of chosen colors to a program.
+/// Probes the way in which `memweir color run` would deliver pages of chosen colors to a program.
 fn page_delivery(release: &str) -> Probe {
     let since = |way: Delivery| {
         let (major, minor) = way.since();
@@ -165,7 +165,7 @@ fn pressure(root: &Path) -> Probe {
     Probe::missing("no pressure stall information").remedy("boot with `psi=1`")
 }
 
-/// The patches of `kernel/direct-read-swap` show by their counters.
+/// Detects the patches of `kernel/direct-read-swap` by their counters.
 fn direct_read_swap(root: &Path) -> Probe {
     let vmstat = fs::read_to_string(root.join("proc/vmstat")).unwrap_or_default();
     match vmstat.lines().find_map(|line| line.strip_prefix("swpin_direct ")) {

@@ -1,8 +1,9 @@
-//! HogSim's instructions (iabw Fig. 3a): for each fine interval how many steps (the array `GS`)
-//! with how many nops after each (the array `NOP`), and the table from which the nops are taken.
+//! HogSim's instructions (iabw Fig. 3a): for each fine interval the number of steps (the array
+//! `GS`) and the number of nops after each (the array `NOP`), and the table from which the nops are
+//! taken.
 //!
-//! The file form is text: a line `memweir-hogsim 1`, a line `kernel NAME`, then per group the
-//! steps and the nops. Empty lines and lines that begin with `#` say nothing.
+//! The file form is text: a line `memweir-hogsim 1`, a line `kernel NAME`, then per group the steps
+//! and the nops. Empty lines and lines that begin with `#` are ignored.
 
 use std::fmt::Write as _;
 
@@ -21,7 +22,7 @@ const HEADER: &str = "memweir-hogsim 1";
 const MAX_GROUPS: usize = 1_000_000;
 const MAX_STEPS: u64 = 1 << 40;
 
-/// How long a step takes with how many nops after it, as calibrated.
+/// Calibrated time of a step by the number of nops after it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IdleTable {
     kernel: Kernel,
@@ -38,7 +39,7 @@ pub struct Group {
     pub idle: u32,
 }
 
-/// What HogSim does, over and over.
+/// Steps and nops that HogSim repeats.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     kernel: Kernel,
@@ -47,9 +48,8 @@ pub struct Plan {
 }
 
 impl IdleTable {
-    /// The table of a calibration, from the median of the repeats at each number of nops. Points
-    /// that noise has put out of order are leveled: more nops
-    /// never make a step faster.
+    /// Builds the table of a calibration from the median of the repeats at each number of nops.
+    /// Points that noise has put out of order are leveled: more nops never make a step faster.
     ///
     /// # Errors
     /// Refuses fewer than two points with a bandwidth.
@@ -88,8 +88,8 @@ impl IdleTable {
         BytesPerSec(bytes_per_step(self.kernel) / self.entries[0].1 * 1e9)
     }
 
-    /// Nops after which a step has taken `wanted`. The paper takes the closest entry; between two
-    /// entries this takes a share of each, and past the last it goes on as the last two lead.
+    /// Returns the nops after which a step has taken `wanted`. The paper takes the closest entry;
+    /// this interpolates between two entries, and extrapolates past the last one.
     #[must_use]
     pub fn idle_for(&self, wanted: Nanos) -> u32 {
         self.idle_for_ns(wanted.as_f64())
@@ -133,9 +133,9 @@ impl Plan {
         Ok(Self { kernel, groups, demand: None })
     }
 
-    /// The plan that makes a hog demand `segment`. A rate beyond the table's fastest gets its
-    /// steps without idling, and takes longer than its interval. An interval with less than one
-    /// step has one, followed by nops to its end, so that pauses last.
+    /// Builds the plan that makes a hog demand `segment`. A rate beyond the table's fastest gets
+    /// its steps without nops, and takes longer than its interval. An interval with less than one
+    /// step gets one, followed by nops to its end, so that pauses last.
     #[must_use]
     pub fn of_segment(segment: &Segment, table: &IdleTable) -> Self {
         let per_step = bytes_per_step(table.kernel);
@@ -170,7 +170,7 @@ impl Plan {
         self.groups.iter().map(|group| group.steps).sum()
     }
 
-    /// The mean rate of the segment that this was made of, if it was made of one.
+    /// Mean rate of the segment that the plan was made from, if it was made from one.
     #[must_use]
     pub fn demand(&self) -> Option<BytesPerSec> {
         self.demand

@@ -17,7 +17,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::plan::Plan;
 
-/// What a member of a team does.
+/// Load of a member of a team.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
     /// Hog: a step, then `idle` nops.
@@ -38,10 +38,10 @@ impl Load {
     }
 }
 
-/// When a member has done its part.
+/// Limit of a member's measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// After this time, at the next look at the clock.
+    /// After this time, at the next check of the clock.
     Time(Nanos),
     /// After moving this much, rounded up to a whole step.
     Work(Bytes),
@@ -49,16 +49,16 @@ pub enum Limit {
     Rounds(u64),
 }
 
-/// What a member does when it has done its part and others have not.
+/// Behavior of a member that has reached its limit while others have not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Afterwards {
     /// It stops, as jobs do.
     Stop,
-    /// It goes on uncounted, so that the others meet the same contention to their end.
+    /// It goes on uncounted, so that the others see the same contention to their end.
     KeepUpTheLoad,
 }
 
-/// What one member did until it had done its part.
+/// Measurement of one member up to its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
     /// Steps of its kernel.
@@ -72,7 +72,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// What it moved over the time it took.
+    /// Returns the bandwidth over the elapsed time.
     #[must_use]
     pub fn bandwidth(&self) -> BytesPerSec {
         self.lines.over(self.elapsed)
@@ -96,7 +96,7 @@ impl Team {
     /// `array` bytes.
     ///
     /// # Errors
-    /// Where memory or a CPU cannot be had.
+    /// If memory cannot be allocated or a CPU cannot be used.
     pub fn new(kernel: Kernel, array: Bytes, cpus: &[Option<usize>]) -> io::Result<Self> {
         let member = |cpu: Option<usize>| {
             // The pages of the arrays come from the memory node of the CPU that touches them.
@@ -114,24 +114,24 @@ impl Team {
         self.members.iter_mut().for_each(|member| member.hog.switch_to(kernel));
     }
 
-    /// How many hogs there are.
+    /// Number of hogs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there is no hog.
+    /// Returns true if there is no hog.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Runs the named members at once, each with its load, and returns what each did, in the
-    /// order of `loads`. A member must be named at most once; the others rest. All end early, and
-    /// return what they did so far, once `stop` is set.
+    /// Runs the named members at once, each with its load, and returns their measurements in the
+    /// order of `loads`. A member must be named at most once; the others rest. Once `stop` is set,
+    /// all end early and return their measurements so far.
     ///
     /// # Errors
-    /// Where a CPU cannot be had.
+    /// If a CPU cannot be used.
     pub fn run(
         &mut self,
         loads: &[(usize, &Load)],

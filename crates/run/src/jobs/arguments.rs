@@ -8,7 +8,7 @@ use memweir_core::input::InputError;
 
 use super::{Batch, Command, Job};
 
-/// What stands between two commands on the command line.
+/// Separator between two commands on the command line.
 pub const SEPARATOR: &str = ":::";
 
 impl Batch {
@@ -75,7 +75,7 @@ impl Batch {
                 continue;
             }
             let number = taken.entry(job.name.clone()).or_default();
-            // A number that another job already bears as a part of its own name is skipped.
+            // Numbers that are a part of another job's own name are skipped.
             let unique = loop {
                 *number += 1;
                 let name = format!("{}.{number}", job.name);
@@ -100,7 +100,7 @@ pub(super) fn program_name(program: &OsStr) -> String {
     if name.starts_with('.') || name.is_empty() { format!("_{name}") } else { name }
 }
 
-/// Whether `c` may stand in a job's name, which is also the name of its log files.
+/// Returns true if `c` may stand in a job's name, which is also the name of its log files.
 pub(super) fn is_name_character(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '+')
 }

@@ -1,5 +1,5 @@
-//! Jobs files: what they may say and what is refused. How a file is read key by key, with the
-//! place of everything wrong, lives in [`memweir_core::input`].
+//! Jobs files: their keys, and the values that are refused. [`memweir_core::input`] reads a file
+//! key by key and gives the place of every error.
 //!
 //! The manual's page `docs/jobs-file.md` describes the format for users.
 
@@ -61,7 +61,7 @@ const MOST_INSTANCES: i64 = 10_000;
 /// More banks than any machine has.
 const MOST_BANKS: u32 = 1 << 20;
 
-/// What a jobs file says.
+/// Content of a jobs file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobsFile {
     /// The jobs.
@@ -70,7 +70,7 @@ pub struct JobsFile {
     pub options: BatchOptions,
 }
 
-/// What a file is checked against.
+/// Limits for the values of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Cores that this process may use.
@@ -204,7 +204,7 @@ impl JobReader<'_> {
         self.named(section, &job, &program, instances)
     }
 
-    /// `instances` copies of `job` under names that nothing before has.
+    /// Makes `instances` copies of `job` under names that no earlier job has.
     fn named(
         &mut self,
         section: &mut Section<'_>,
@@ -227,7 +227,7 @@ impl JobReader<'_> {
         Ok(jobs)
     }
 
-    /// A name from the program that none of the instances shares with a job before.
+    /// Returns a name from the program that none of the instances shares with an earlier job.
     fn free_name(&self, program: &OsStr, instances: u32) -> String {
         let program = program_name(program);
         let free = |base: &String| {
@@ -326,7 +326,7 @@ fn name(value: &Value<'_>) -> Result<String, InputError> {
     Ok(name.to_owned())
 }
 
-/// Media by name or file. What is wrong in a media file of its own is told as that file's.
+/// Reads media by name or file. An error inside a media file is reported as that file's.
 fn media(value: &Value<'_>, directory: &Path) -> Result<Media, InputError> {
     options::media(value.string()?, directory).map_err(|error| {
         if error.line.is_some() {

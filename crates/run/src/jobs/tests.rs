@@ -12,7 +12,7 @@ fn parse(text: &str) -> Result<JobsFile, memweir_core::input::InputError> {
     JobsFile::parse("jobs.toml", text, Path::new("/"), Limits { cores: 4 })
 }
 
-/// What is said of a file that must be refused.
+/// Returns the refusal of a file.
 fn refusal(text: &str) -> String {
     parse(text).expect_err("refused").to_string()
 }
@@ -105,7 +105,7 @@ fn cores_can_be_left_idle_where_that_pays() {
     assert_eq!((two.cores, two.core_use), (Some(2), Some(CoreUse::All)));
     assert_eq!((auto.cores, auto.core_use), (None, Some(CoreUse::Auto)));
     assert_eq!((both.cores, both.core_use), (Some(2), Some(CoreUse::Auto)));
-    // What the command line says goes over it: the number of the one, the rule of the other.
+    // The command line overrides the file, separately for the number of cores and for their use.
     let file = both.over(crate::options::RunOptions::default());
     let options = BatchOptions { core_use: Some(CoreUse::All), ..BatchOptions::default() };
     let options = options.over(file);
@@ -244,7 +244,7 @@ fn a_file_without_jobs_is_refused() {
 }
 
 proptest! {
-    /// No text brings the reader down, and every refusal names the file.
+    /// No text makes the reader panic, and every refusal names the file.
     #[test]
     fn no_text_is_too_odd(text in "\\PC{0,200}") {
         if let Err(error) = parse(&text) {

@@ -1,15 +1,16 @@
-//! `--cores` and `cores = ...`: how many cores a batch may use, and whether it fills them.
+//! `--cores` and `cores = ...`: the number of cores that a batch may use, and the rule for filling
+//! them.
 
 use memweir_policy::CoreUse;
 
 use super::{Refusal, cores};
 
-/// What was written: `2`, `auto`, or `auto:2`.
+/// A choice of cores: `2`, `auto`, or `auto:2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cores {
-    /// How many at most; all allowed ones if absent.
+    /// Most cores to use; all allowed ones if absent.
     pub limit: Option<u32>,
-    /// Whether they are filled.
+    /// Rule for filling them.
     pub core_use: CoreUse,
 }
 

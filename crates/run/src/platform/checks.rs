@@ -1,5 +1,5 @@
-//! What the values of a `platform.toml` must be, checked while they are read, so that the parser
-//! knows the line of what is wrong.
+//! Checks of the values of a `platform.toml` while they are read, so that the parser knows the line
+//! of an error.
 
 use memweir_core::BytesPerSec;
 use serde::{Deserialize, Deserializer, de};

@@ -21,7 +21,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts the file. `command` is what the trace is called.
+    /// Starts the file. `command` is the name of the trace.
     pub(super) fn create(path: &Path, command: &str) -> Result<Self, ProfileError> {
         let header = Header { name: command.to_owned(), addresses: AddressSpace::Virtual };
         let writer = File::create(path)
@@ -32,15 +32,15 @@ impl Recorder {
         }
     }
 
-    /// Appends what a thread has done.
+    /// Appends the accesses of a thread.
     pub(super) fn append(&mut self, batch: &LineBatch) {
         if self.error.is_some() {
             return;
         }
         let own = batch.accesses.iter().find(|access| !access.write).map(|access| access.space);
         for access in &batch.accesses {
-            // A modified line of another process leaves the cache: its write-back, and of none of
-            // its threads in particular.
+            // A modified line of another process leaves the cache: the write-back belongs to that
+            // process, and to none of its threads in particular.
             let foreign = own.is_some_and(|own| own != access.space);
             let thread = if foreign { 0 } else { batch.thread };
             if let Err(error) = self.writer.push(&accessed(access, thread)) {

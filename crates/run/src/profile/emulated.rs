@@ -22,8 +22,8 @@ use super::{command, natively, report};
 use crate::platform::Machine;
 use crate::store::Invocation;
 
-/// Programs that take longer natively are recorded in coarser chunks, which a millisecond of
-/// native time holds at least one of, to keep them all in memory.
+/// Programs that take longer natively are recorded in coarser chunks, at least one per millisecond
+/// of native time, to keep them all in memory.
 const LONG: Nanos = Nanos::from_millis(60_000);
 
 pub(super) fn profile(
@@ -109,7 +109,7 @@ pub(super) fn profile(
     Ok(report::build(invocation, options.interval, run, counted, around, &Machine::here()))
 }
 
-/// Error of the traffic, as a share of it, that a scheduling decision bears.
+/// Error of the traffic, as a share of it, that a scheduling decision tolerates.
 const SMALL_SHARE: f64 = 0.1;
 
 /// Error of the mean bandwidth that no scheduling decision depends on: 1 % of 10 GB/s, which even
@@ -119,7 +119,7 @@ const SMALL_BANDWIDTH: BytesPerSec = BytesPerSec(100e6);
 /// Factor by which a sample that is too small grows.
 const EXTENSION: f64 = 3.0;
 
-/// The sampling with which to run the program again; none where the error is small enough.
+/// Returns the sampling for another run of the program; `None` if the error is small enough.
 fn extended(sampling: Sampling, error: Option<SamplingError>, cpu_time: Nanos) -> Option<Sampling> {
     let Sampling::Share(share) = sampling else { return None };
     let is_small = error.is_some_and(|error| {
@@ -130,7 +130,7 @@ fn extended(sampling: Sampling, error: Option<SamplingError>, cpu_time: Nanos) -
     (!is_small).then_some(if more > 0.5 { Sampling::All } else { Sampling::Share(more) })
 }
 
-/// An error in lines as one of the mean bandwidth.
+/// Converts an error in lines to an error of the mean bandwidth.
 fn bandwidth(error: SamplingError, cpu_time: Nanos) -> BytesPerSec {
     BytesPerSec(error.lines * LINE_BYTES as f64 / cpu_time.as_secs_f64().max(1e-3))
 }
@@ -173,7 +173,7 @@ fn name(invocation: &Invocation) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Ends the trace, and says what is in it.
+/// Ends the trace, and describes its content.
 fn told(recorder: Recorder) -> Result<String, ProfileError> {
     let (path, totals) = recorder.finish()?;
     Ok(format!(
@@ -192,7 +192,7 @@ fn slice(chunk: Chunk) -> Slice {
     }
 }
 
-/// How far the sampled memory transactions are from those of a full run, as a share of the latter.
+/// Returns the error of the sampled memory transactions as a share of those of a full run.
 fn measured_error(sampled: &[Chunk], full: &[Chunk]) -> Option<f64> {
     let lines = |chunks: &[Chunk]| {
         chunks.iter().fold(Counts::default(), |sum, chunk| sum + chunk.counts).lines().as_f64()

@@ -36,7 +36,8 @@ pub(super) struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// The reason for which the runs make no profile of the program's work; none if they do.
+    /// Returns the reason for which the runs make no profile of the program's work; `None` if they
+    /// do.
     pub(super) fn unusable(&self) -> Option<String> {
         let code = self.native.code();
         if let Some(different) = DifferentEnd::between(self.native, self.emulated) {

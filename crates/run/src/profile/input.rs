@@ -1,4 +1,4 @@
-//! What a program that runs twice can read.
+//! Standard inputs of a program that runs twice.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
@@ -12,12 +12,12 @@ use memweir_core::input::InputError;
 pub struct Input {
     /// The file; nothing to read if absent.
     pub path: Option<PathBuf>,
-    /// What the user should know.
+    /// Notice for the user.
     pub notice: Option<String>,
 }
 
-/// What stands behind an open file, as an input for every run of a program: a regular file from
-/// its beginning, or nothing. A terminal is taken for nothing, with a notice.
+/// Returns the file behind an open file, as an input for every run of a program: a regular file
+/// from its beginning, or nothing. A terminal is taken for nothing, with a notice.
 ///
 /// # Errors
 /// Refuses pipes and sockets, which the first run would drain.

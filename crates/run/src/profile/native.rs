@@ -1,5 +1,5 @@
-//! The native run of a profiled program: how long it takes, and, with a native meter, what it does
-//! in each tick.
+//! The native run of a profiled program: its time, and, with a native meter, its counts in each
+//! tick.
 
 use std::io;
 use std::time::Instant;
@@ -12,19 +12,19 @@ use memweir_linux::{Meter, MeterError};
 use super::timing::Slice;
 use super::types::{ProfileError, ProfileProgress};
 
-/// How often progress is told where nothing has to be read.
+/// Interval of ticks without a meter, and shortest interval between reports of progress.
 const IDLE_TICK: Nanos = Nanos::from_millis(100);
 
 /// The one program that is profiled, as meters name it.
 const JOB: JobId = JobId(0);
 
-/// What the native run was like.
+/// Result of the native run.
 pub(super) struct NativeRun {
     pub(super) exit: Exit,
     pub(super) wall: Nanos,
     /// One slice per tick of the meter; empty without a meter.
     pub(super) slices: Vec<Slice>,
-    /// What the user should know.
+    /// Notices for the user.
     pub(super) notices: Vec<String>,
     /// The private directories as the program left them.
     pub(super) view: Option<PrivateView>,
@@ -114,7 +114,7 @@ impl<'a> Ticker<'a> {
         (self.last + interval).saturating_sub(now)
     }
 
-    /// Reads the meter if it is time to, and says whether to tell progress.
+    /// Reads the meter if it is time to, and returns true if progress is to be reported.
     fn tick(&mut self, now: Nanos, ended: bool) -> bool {
         if self.until_next(now) > Nanos::ZERO && !ended {
             return false;

@@ -70,7 +70,7 @@ pub(super) fn find(profile: &Profile, slices: &[Slice]) -> Vec<PhaseReport> {
     reports
 }
 
-/// How far apart two quanta are, in units of what still counts as the same phase.
+/// Returns the distance between two quanta; below 1 they are of the same phase.
 fn distance(a: &Quantum, b: &Quantum, peak: BytesPerSec) -> f64 {
     match (&a.vector, &b.vector) {
         (Some(a), Some(b)) => a.distance(b) / DEFAULT_THRESHOLD,

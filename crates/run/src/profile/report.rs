@@ -1,4 +1,4 @@
-//! From what was counted and timed to a report and a recording.
+//! Makes a report and a recording from counts and times.
 
 use jiff::Timestamp;
 use memweir_core::{Media, Nanos};
@@ -15,12 +15,12 @@ use crate::platform::Machine;
 use crate::recording::Recording;
 use crate::store::{InputFile, Invocation, MediumLines};
 
-/// What counted, and what it can see.
+/// The meter, its capabilities and its media.
 pub(super) struct Counted {
     pub(super) meter: MeterKind,
     pub(super) instructions: bool,
     pub(super) writes: bool,
-    /// What the counts tell apart.
+    /// The media that the counts tell apart.
     pub(super) media: Media,
     pub(super) sampling: Option<SamplingReport>,
 }

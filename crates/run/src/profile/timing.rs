@@ -1,4 +1,4 @@
-//! Laying what was counted in slices onto the program's native CPU time.
+//! Lays the counts of slices onto the program's native CPU time.
 
 use memweir_core::profile::Profile;
 use memweir_core::{Counts, Nanos};
@@ -6,15 +6,15 @@ use memweir_core::{Counts, Nanos};
 /// A piece of the execution that was counted as a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Slice {
-    /// What happened in it.
+    /// Counts in it.
     pub(super) counts: Counts,
-    /// How long it took, in any unit: only the ratios between slices matter. Zero or more.
+    /// Its duration, in any unit: only the ratios between slices matter. Zero or more.
     pub(super) weight: f64,
     /// Instruction-pointer samples per code region; empty where none were taken.
     pub(super) instruction_pointers: Vec<u32>,
 }
 
-/// What the native run took.
+/// Time of the native run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NativeTime {
     /// CPU time of the program and its children.
@@ -23,8 +23,9 @@ pub(super) struct NativeTime {
     pub(super) wall: Nanos,
 }
 
-/// The profile of a program that did `slices` one after the other in `time`: each takes its share
-/// of the CPU time by weight, and within it everything happens evenly. No count is lost or made.
+/// Builds the profile of a program that did `slices` one after the other in `time`: each takes its
+/// share of the CPU time by weight, and its counts are spread evenly over it. No count is lost or
+/// added.
 pub(super) fn lay_on_time(slices: &[Slice], time: NativeTime, interval: Nanos) -> Profile {
     let interval = Nanos(interval.0.max(1));
     let cpu = time.cpu.0.max(1);
@@ -42,8 +43,8 @@ pub(super) fn lay_on_time(slices: &[Slice], time: NativeTime, interval: Nanos) -
     Profile { interval, intervals, cpu_time: Nanos(cpu), wall_time: time.wall }
 }
 
-/// Where each slice begins and ends in CPU time, in nanoseconds from the start of the program.
-/// Slices without weight take no time; if none has any, all take the same.
+/// Returns the begin and the end of each slice in CPU time, in nanoseconds from the start of the
+/// program. Slices without weight take no time; if none has any, all take the same.
 pub(super) fn bounds(slices: &[Slice], cpu: u64) -> impl Iterator<Item = (f64, f64)> {
     let total: f64 = slices.iter().map(|slice| slice.weight).sum();
     let even = 1.0 / slices.len().max(1) as f64;

@@ -1,4 +1,4 @@
-//! What `profile` takes and returns.
+//! Options, results and errors of `profile`.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,34 +19,34 @@ use super::workspace::Isolation;
 use crate::recording::Recording;
 use crate::store::{InputFile, MediumLines, ProgramKey, Provenance, Store, StoreError};
 
-/// How to profile.
+/// Options of a profile.
 #[derive(Clone, Debug)]
 pub struct ProfileOptions {
     /// The meter; the first native one that works, else the software meter, if absent.
     pub meter: Option<MeterKind>,
     /// Length of an interval; the fine interval of iabw section 2.2 is 1 ms.
     pub interval: Nanos,
-    /// How much of the program the software meter simulates.
+    /// Part of the program that the software meter simulates.
     pub sampling: Sampling,
-    /// Whether a sampled profile is held against a full one.
+    /// Method to find the error of a sampled profile.
     pub check: Check,
     /// The caches that the software meter simulates; those of the machine if absent.
     pub caches: Option<CacheHierarchy>,
-    /// Where the program's standard output and error go in the native run. In the emulated run they
-    /// go nowhere, or everything would be seen twice.
+    /// Destination of the program's standard output and error in the native run. The emulated run
+    /// discards them, or everything would be seen twice.
     pub output: ProgramOutput,
     /// Isolation of the runs' files; the first that works if absent.
     pub isolation: Option<Isolation>,
-    /// Where the emulator and the plugin are.
+    /// Paths of the emulator and the plugin.
     pub qemu: QemuPaths,
     /// A file of perf events to use instead of the built-in table.
     pub perf_events: Option<PathBuf>,
-    /// The media that counts shall tell apart.
+    /// The media that counts tell apart.
     pub media: Media,
-    /// Where the software meter puts the program's pages; all in local DRAM if absent.
+    /// Placement of the program's pages for the software meter; all in local DRAM if absent.
     pub placement: Option<Placement>,
-    /// Where to write the lines that the program moves between memory and its last-level cache, as a
-    /// trace; needs the software meter and a program that is simulated as a whole.
+    /// File for a trace of the lines that the program moves between memory and its last-level
+    /// cache; needs the software meter and a program that is simulated as a whole.
     pub addresses: Option<PathBuf>,
 }
 
@@ -69,17 +69,17 @@ impl Default for ProfileOptions {
     }
 }
 
-/// What becomes of a program's output.
+/// Destination of a program's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProgramOutput {
-    /// It goes where memweir's own goes.
+    /// The same as that of memweir's own output.
     #[default]
     Through,
-    /// It goes nowhere.
+    /// It is discarded.
     Discard,
 }
 
-/// How the error of a sampled profile is found.
+/// Method to find the error of a sampled profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
     /// From the variance between the bursts.
@@ -89,12 +89,12 @@ pub enum Check {
     FullRun,
 }
 
-/// How far a profile has come.
+/// Progress of a profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ProfileProgress {
     /// The program runs natively.
     Native {
-        /// For so long.
+        /// Time so far.
         elapsed: Nanos,
     },
     /// The program runs under the emulator.
@@ -121,8 +121,8 @@ pub struct Profiled {
 }
 
 impl Profiled {
-    /// Puts the profile into the store, in place of an earlier one of the same invocation. One
-    /// whose runs make no profile is left out: see [`ProfileReport::unusable`].
+    /// Puts the profile into the store, in place of an earlier one of the same invocation. A
+    /// profile whose runs are [unusable](ProfileReport::unusable) is left out.
     ///
     /// # Errors
     /// Those of the store.
@@ -136,7 +136,7 @@ impl Profiled {
     }
 }
 
-/// What a program did. `profile --json` is this structure, field by field.
+/// Result of a profile. `profile --json` is this structure, field by field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProfileReport {
     /// The command, one string per argument.
@@ -156,7 +156,7 @@ pub struct ProfileReport {
     /// Reason for a weaker isolation than an overlay; absent where it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation_reason: Option<String>,
-    /// The directories that each run had a copy of its own of.
+    /// The directories of which each run had a copy of its own.
     pub private: Vec<PathBuf>,
     /// Wall-clock time of the native run, in seconds.
     pub wall_s: f64,
@@ -181,10 +181,10 @@ pub struct ProfileReport {
     pub intervals: Vec<IntervalReport>,
     /// The phases that were found, the longest first.
     pub phases: Vec<PhaseReport>,
-    /// What the software meter simulated; absent for the others.
+    /// Sampling of the software meter; absent for the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<SamplingReport>,
-    /// What the user should know: what the meter is blind to, what differed between the runs.
+    /// Notices for the user: blind spots of the meter, differences between the runs.
     pub notices: Vec<String>,
 }
 
@@ -212,14 +212,14 @@ pub struct PhaseReport {
     pub bandwidth_mean: f64,
     /// CPU time at which it was first entered, in seconds.
     pub first_s: f64,
-    /// How often it was entered.
+    /// Number of times that it was entered.
     pub visits: u64,
 }
 
-/// What the software meter simulated, and what that costs in accuracy.
+/// Sampling of the software meter, and its error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SamplingReport {
-    /// What was asked for: `all` or a share.
+    /// The requested sampling: `all` or a share.
     pub requested: String,
     /// The sample that sufficed: larger than `requested` where its error was too large.
     pub used: String,
@@ -239,7 +239,7 @@ pub struct SamplingReport {
     pub measured_error: Option<f64>,
 }
 
-/// Why a program could not be profiled.
+/// Error that prevented a profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The request cannot be served as it stands.
@@ -265,15 +265,15 @@ pub enum ProfileError {
     Output {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The operating system refused.
     #[error("{what}: {source}")]
     Os {
-        /// What was tried, with the object's name.
+        /// The operation that failed, with the object's name.
         what: String,
-        /// Why it failed.
+        /// The operating system's error.
         source: io::Error,
     },
 }

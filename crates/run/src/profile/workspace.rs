@@ -1,4 +1,4 @@
-//! Private working directories for the runs of a profile, so that none meets the files of another,
+//! Private working directories for the runs of a profile, so that no run sees the files of another,
 //! and the program finds its directory untouched when it runs for good.
 
 use std::ffi::OsString;
@@ -25,11 +25,11 @@ const COPY_LIMIT: Bytes = Bytes(256 << 20);
 /// The most files of a scratch copy.
 const COPY_FILES: u64 = 20_000;
 
-/// Room for changes where the kernel does not say how much memory is free.
+/// Room for changes where the kernel does not report the free memory.
 const DEFAULT_ROOM: Bytes = Bytes(1 << 30);
 
 /// Directories that are not covered for a path that an argument names: programs do not write to
-/// them, or the kernel makes what is in them.
+/// them, or the kernel makes their content.
 const OF_THE_SYSTEM: [&str; 11] =
     ["/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr"];
 
@@ -82,10 +82,10 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    /// Takes the isolation that is wanted, or else the first that works here.
+    /// Takes the requested isolation, or else the first that works here.
     ///
     /// # Errors
-    /// If the one that is wanted does not work.
+    /// If the requested one does not work.
     pub(super) fn choose(
         invocation: &Invocation,
         wanted: Option<Isolation>,
@@ -153,7 +153,7 @@ impl Workspace {
     }
 }
 
-/// The working directory of one run; what is private to it goes when this is dropped.
+/// The working directory of one run; its private copy is removed on drop.
 #[derive(Debug)]
 pub(super) struct Place {
     directory: PathBuf,
@@ -186,7 +186,7 @@ fn covered(invocation: &Invocation, directory: &Path) -> Vec<PathBuf> {
         .into_iter()
         .filter_map(|path| path.parent().and_then(coverable).or_else(|| coverable(&path)));
     let mut all: Vec<PathBuf> = named.chain([directory.to_owned()]).collect();
-    // Outer directories come before those that they contain.
+    // Outer directories come before their subdirectories.
     all.sort();
     all.dedup_by(|inner, outer| inner.starts_with(outer));
     all

@@ -159,7 +159,7 @@ proptest! {
             }
         }
         if let Ok(recording) = Recording::from_bytes(bytes, "x") {
-            // Whatever was accepted must bear the arithmetic that is done with profiles.
+            // The arithmetic on profiles must work on every recording that was accepted.
             let profile = recording.profile;
             let _ = (profile.total().lines().bytes(), profile.mean_bandwidth());
             let _ = (profile.peak_bandwidth(), profile.between(Nanos(1), profile.cpu_time));

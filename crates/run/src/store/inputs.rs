@@ -1,4 +1,4 @@
-//! The files that a command line names, and whether they are still what they were.
+//! The files that a command line names, and the detection of changes in them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -44,8 +44,8 @@ pub fn inputs(invocation: &Invocation) -> Vec<InputFile> {
     named_paths(invocation).iter().filter_map(|path| InputFile::of(path)).collect()
 }
 
-/// Keeps those of `inputs` that the program did not write to. `inside` gives the name under which
-/// a path is reached as the program left it. A file that the program removed was an input.
+/// Keeps those of `inputs` that the program did not write to. `inside` maps a path to the name
+/// under which it is reached as the program left it. A file that the program removed was an input.
 #[must_use]
 pub fn not_written(inputs: Vec<InputFile>, inside: impl Fn(&Path) -> PathBuf) -> Vec<InputFile> {
     let untouched = |input: &InputFile| {

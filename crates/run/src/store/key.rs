@@ -1,4 +1,4 @@
-//! What identifies a program's behavior: how it is invoked, and which file it is.
+//! Identity of a program's behavior: its invocation and its file.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// A way to run a program: what identifies its behavior.
+/// A way to run a program, which identifies its behavior.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
     /// The program, resolved against `PATH` already.

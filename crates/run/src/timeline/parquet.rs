@@ -39,7 +39,7 @@ const SCHEMA: &str = "message timeline {
     optional binary reason (UTF8);
 }";
 
-/// Rows per row group: what is held in memory at once.
+/// Rows per row group; a group is held in memory at once.
 const ROWS_PER_GROUP: usize = 1 << 16;
 
 type GroupWriter<'a> = SerializedRowGroupWriter<'a, File>;

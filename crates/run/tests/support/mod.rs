@@ -1,4 +1,4 @@
-//! What the tests of real batches share.
+//! Shared support for the tests of real batches.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 /// A shell line that uses some CPU time.
 pub(crate) const SPIN: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
 
-/// How long to wait for what must happen, on however busy a machine.
+/// Timeout for events that must happen, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Options with which tests run: 20 ms, round robin, files below `directory`.
@@ -171,12 +171,12 @@ impl Runner {
         self.child.id()
     }
 
-    /// What a job has written.
+    /// Returns the output of a job.
     pub(crate) fn log(&self, job: &str) -> Option<String> {
         fs::read_to_string(self.logs.join(format!("{job}.out"))).ok()
     }
 
-    /// Whether a job has written a line.
+    /// Returns true if a job has written a line.
     pub(crate) fn said(&self, job: &str, line: &str) -> bool {
         self.log(job).is_some_and(|log| log.lines().any(|written| written == line))
     }
@@ -185,7 +185,7 @@ impl Runner {
         kill(Pid::from_raw(self.child.id() as i32), signal).expect("our own child");
     }
 
-    /// Its report, when it is over.
+    /// Returns its report once it is over.
     pub(crate) fn report(&mut self) -> BatchReport {
         let mut text = String::new();
         let stdout = self.child.stdout.as_mut().expect("piped");

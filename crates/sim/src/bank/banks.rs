@@ -1,4 +1,4 @@
-//! Banks by number, over all memory systems of a machine.
+//! Numbering of banks over all memory systems of a machine.
 
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{AddressMap, XorFunction};
@@ -12,21 +12,21 @@ pub struct Banks {
 }
 
 impl Banks {
-    /// Those that `map` tells apart, numbered from `first`.
+    /// Creates the banks that `map` distinguishes, numbered from `first`.
     #[must_use]
     pub fn new(map: &AddressMap, first: usize) -> Self {
         let functions = map.functions.iter().map(|function| function.function).collect();
         Self { map: map.clone(), functions, first }
     }
 
-    /// How many there are: banks of all ranks and channels.
+    /// Returns the number of banks, over all ranks and channels.
     #[must_use]
     pub fn count(&self) -> usize {
         self.map.interleave.map_or(1, |interleave| interleave.channels as usize)
             << self.functions.len()
     }
 
-    /// The number of the bank that holds `address`.
+    /// Returns the number of the bank that holds `address`.
     #[must_use]
     pub fn number(&self, address: PhysAddr) -> usize {
         let (way, inner) = self.map.enter(address);

@@ -1,45 +1,45 @@
-//! Set-associative caches of lines: least recently used, write-back, indexed by physical address.
+//! Set-associative write-back caches of lines with LRU replacement, indexed by physical address.
 
 use memweir_core::cache::CacheGeometry;
 
-/// The number of a line: its physical address over the line size.
+/// Line number: physical address over the line size.
 pub type Line = u64;
 
-/// Bits below the line in an entry: dirty, and the number of the owner.
+/// Bits of the owner's number in an entry. An entry is, from high to low bits, line, owner, dirty.
 const OWNER_BITS: u32 = 15;
 const DIRTY: u64 = 1;
 /// An entry that holds no line.
 const EMPTY: u64 = u64::MAX;
 
-/// A line that made room.
+/// A line that was evicted by an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
     /// The line.
     pub line: Line,
-    /// Who brought it into the cache.
+    /// The core that brought it into the cache.
     pub owner: u16,
-    /// Whether it has to be written back.
+    /// True if it has to be written back.
     pub dirty: bool,
 }
 
-/// One cache. It holds no data, only which lines it has.
+/// A cache. It tracks which lines are present and holds no data.
 #[derive(Clone, Debug)]
 pub struct Cache {
     sets: u64,
     ways: usize,
-    /// The sets one behind the other, in each the most recently used line first.
+    /// The sets one after another, each ordered from the most to the least recently used line.
     entries: Vec<u64>,
 }
 
 impl Cache {
-    /// An empty cache.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new(geometry: &CacheGeometry) -> Self {
         let (sets, ways) = (geometry.sets().max(1), geometry.ways as usize);
         Self { sets, ways, entries: vec![EMPTY; sets as usize * ways] }
     }
 
-    /// How many lines fit.
+    /// Returns the capacity in lines.
     #[must_use]
     pub fn lines(&self) -> usize {
         self.entries.len()
@@ -52,8 +52,8 @@ impl Cache {
         &mut self.entries[start..start + self.ways]
     }
 
-    /// Looks for a line, which becomes the most recently used one, and dirty if it is `written`.
-    /// Whether it was there.
+    /// Looks up a line. If it is present, makes it the most recently used one, marks it dirty if
+    /// `written`, and returns true.
     pub fn touch(&mut self, line: Line, written: bool) -> bool {
         let set = self.set(line);
         let Some(way) = set.iter().position(|entry| *entry >> (OWNER_BITS + 1) == line) else {
@@ -65,7 +65,7 @@ impl Cache {
         true
     }
 
-    /// Puts in a line that is not there; what makes room for it comes out.
+    /// Inserts a line that is not present. Returns the evicted line, if any.
     pub fn insert(&mut self, line: Line, owner: u16, dirty: bool) -> Option<Victim> {
         let set = self.set(line);
         let last = set[set.len() - 1];

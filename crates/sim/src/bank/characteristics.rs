@@ -6,15 +6,15 @@ use memweir_core::names::suggestion;
 
 use super::fit::Characteristics;
 
-/// The table, with its caveat.
+/// The table, with a note on its limits.
 pub const SPEC2006: &str = include_str!("../../data/characteristics/spec2006.csv");
 
-/// The memory that a program goes through: a multiple of every cache is enough, and a program's whole
-/// footprint would be mapped in vain.
+/// Footprint of each program. A multiple of every cache is enough; mapping a program's whole
+/// footprint would cost time without effect.
 const FOOTPRINT: Bytes = Bytes(256 << 20);
 
-/// Every program of the table. It says nothing of writes, so there are none: draining them closes
-/// rows, and the localities would not be those of the table.
+/// Returns every program of the table. The table does not state writes, so there are none: draining
+/// them closes rows, and the localities would differ from the table's.
 #[must_use]
 pub fn all() -> Vec<(String, Characteristics)> {
     let lines = SPEC2006.lines().filter(|line| !line.starts_with('#')).skip(1);
@@ -29,10 +29,10 @@ fn row(line: &str) -> Option<(String, Characteristics)> {
     Some((name, Characteristics { mpki, rbl, blp, write_share: 0.0, footprint: FOOTPRINT }))
 }
 
-/// The program of this name.
+/// Returns the program called `name`.
 ///
 /// # Errors
-/// If there is none; with the nearest.
+/// If there is none; the error suggests the nearest name.
 pub fn named(name: &str) -> Result<Characteristics, Refusal> {
     let all = all();
     let found = all.iter().find(|(known, _)| known == name).map(|(_, found)| *found);

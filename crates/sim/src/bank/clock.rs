@@ -1,35 +1,35 @@
-//! Time between clock domains: core and memory clocks in any ratio on one grid of femtoseconds.
+//! Time across clock domains: core and memory clocks of any ratio on one grid of femtoseconds.
 
 use memweir_core::{Cycles, Picos};
 
-/// An instant or a span in femtoseconds: fine enough for the ratio of any two clocks, and five hours
-/// long.
+/// An instant or a span in femtoseconds: fine enough for the ratio of any two clocks. The range is
+/// five hours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
 impl Time {
-    /// Later than everything.
+    /// An instant later than any other.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// A span of this many seconds.
+    /// Returns the span in seconds.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 * 1e-15
     }
 
-    /// The span in nanoseconds.
+    /// Returns the span in nanoseconds.
     #[must_use]
     pub fn as_nanos_f64(self) -> f64 {
         self.0 as f64 * 1e-6
     }
 
-    /// The instant `span` later.
+    /// Returns the instant `span` later.
     #[must_use]
     pub const fn after(self, span: Self) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// The span since an earlier instant; nothing since a later one.
+    /// Returns the span since `earlier`; zero if `earlier` is later than this instant.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
@@ -42,56 +42,56 @@ impl From<Picos> for Time {
     }
 }
 
-/// A clock: the length of its cycle.
+/// A clock with a fixed cycle length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     period: u64,
 }
 
 impl Clock {
-    /// A clock with cycles of `period`, at least one femtosecond.
+    /// Creates a clock with cycles of `period`, at least one femtosecond.
     #[must_use]
     pub fn with_period(period: Time) -> Self {
         Self { period: period.0.max(1) }
     }
 
-    /// A clock of so many gigahertz, to the next femtosecond.
+    /// Creates a clock of `frequency` gigahertz, rounded to whole femtoseconds per cycle.
     #[must_use]
     pub fn gigahertz(frequency: f64) -> Self {
         Self::with_period(Time((1e6 / frequency).round() as u64))
     }
 
-    /// A clock that makes `own` cycles while `other` makes `others`.
+    /// Creates a clock that makes `own` cycles while `other` makes `others`.
     #[must_use]
     pub fn ratio(other: Self, own: u64, others: u64) -> Self {
         Self::with_period(Time((other.period * others + own / 2) / own.max(1)))
     }
 
-    /// The length of a cycle.
+    /// Returns the length of a cycle.
     #[must_use]
     pub const fn period(self) -> Time {
         Time(self.period)
     }
 
-    /// Cycles per second.
+    /// Returns the cycles per second.
     #[must_use]
     pub fn frequency(self) -> f64 {
         1e15 / self.period as f64
     }
 
-    /// The first cycle that begins at `time` or later.
+    /// Returns the first cycle that begins at `time` or later.
     #[must_use]
     pub const fn first_from(self, time: Time) -> Cycles {
         Cycles(time.0.div_ceil(self.period))
     }
 
-    /// When a cycle begins.
+    /// Returns the instant at which a cycle begins.
     #[must_use]
     pub const fn start(self, cycle: Cycles) -> Time {
         Time(cycle.0.saturating_mul(self.period))
     }
 
-    /// The length of so many cycles.
+    /// Returns the length of `cycles` cycles.
     #[must_use]
     pub const fn span(self, cycles: u64) -> Time {
         Time(self.period.saturating_mul(cycles))

@@ -1,4 +1,4 @@
-//! An experiment at bank level: a machine, programs, and who may use which pages.
+//! An experiment at bank level: a machine, programs, and the colors of their pages.
 
 use std::sync::Arc;
 
@@ -22,10 +22,11 @@ use super::stream::{Level, Stream};
 use super::synthetic::{Structure, Synthetic};
 use super::system::{MachineRun, System};
 
-/// What pages are colored by.
+/// The resource by which pages are colored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColoredBy {
-    /// Banks (BPM, bpm section 3): where they share address bits with the cache, it is divided too.
+    /// Banks (BPM, bpm section 3). Where bank and cache share address bits, the cache is divided
+    /// too.
     #[default]
     Banks,
     /// Sets of the shared cache (bpm section 5.5).
@@ -35,7 +36,7 @@ pub enum ColoredBy {
 /// One memory of a machine.
 #[derive(Clone, Debug)]
 pub struct MemoryUnit {
-    /// What it is called: `dram`.
+    /// Its name: `dram`.
     pub name: String,
     /// Devices and controllers.
     pub config: MemoryConfig,
@@ -46,27 +47,27 @@ pub struct MemoryUnit {
 pub struct Machine {
     /// Clock of the cores.
     pub clock: Clock,
-    /// How many cores there are.
+    /// Number of cores.
     pub cores: u32,
-    /// Hardware threads of each. A core whose threads are busy is split evenly between them.
+    /// Hardware threads of each core. A core whose threads are busy is split evenly between them.
     pub threads_per_core: u32,
-    /// Each core.
+    /// Configuration of each core.
     pub core: CoreConfig,
-    /// The cache that they share.
+    /// The shared last-level cache.
     pub llc: Option<CacheLevel>,
-    /// Memories, at least one; programs live in the first unless they say otherwise.
+    /// Memories, at least one; programs use the first unless their shares say otherwise.
     pub memories: Vec<MemoryUnit>,
-    /// What pages are colored by.
+    /// The resource by which pages are colored.
     pub colored_by: ColoredBy,
-    /// Which pages are free at the start.
+    /// Free pages at the start.
     pub start: Start,
-    /// When the frames of a program's colors are used up.
+    /// Policy for a program whose colors have no free frame left.
     pub exhausted: Exhausted,
-    /// What page faults cost.
+    /// Costs of page faults.
     pub faults: FaultCosts,
 }
 
-/// What the threads of a program execute.
+/// The access streams of a program's threads.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A synthetic program.
@@ -82,33 +83,33 @@ pub enum Source {
 pub struct ProgramSpec {
     /// Its name.
     pub name: String,
-    /// What it executes.
+    /// Source of its accesses.
     pub source: Source,
     /// Its threads, each on a core or hardware thread of its own.
     pub threads: u16,
     /// Instructions that each thread executes.
     pub instructions: u64,
-    /// Where its accesses enter.
+    /// Level of the hierarchy at which its accesses enter.
     pub level: Level,
-    /// What its addresses are.
+    /// Kind of its addresses: virtual or physical.
     pub addressing: Addressing,
-    /// Threads wait for each other after every so many instructions.
+    /// Instructions between two barriers at which the threads wait for each other.
     pub phase: Option<u64>,
-    /// The colors of its pages; all where there are none.
+    /// Colors of its pages; `None` allows all.
     pub colors: Option<ColorSet>,
-    /// Colors of its threads' own pages, by thread; those of the program where there are none.
+    /// Colors of the threads' own pages, by thread; empty to use those of the program.
     pub thread_colors: Vec<ColorSet>,
     /// Weights by memory of its pages; empty for the first memory alone.
     pub shares: Vec<f64>,
 }
 
-/// How programs are executed.
+/// Conditions of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conditions {
-    /// Of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Whether synthetic programs touch all of their memory in order before they are looked at, and
-    /// fill the shared cache, as programs that have long been running have.
+    /// True if synthetic programs first touch all of their memory in order and fill the shared
+    /// cache, as programs that have been running for long would have.
     pub warm: bool,
 }
 
@@ -118,20 +119,21 @@ impl Default for Conditions {
     }
 }
 
-/// What came of an execution.
+/// Result of an execution.
 #[derive(Clone, Debug)]
 pub struct Execution {
-    /// The programs.
+    /// Results of the programs.
     pub run: MachineRun,
-    /// The memories: cycles until all was answered, and what they counted.
+    /// Per memory, the cycles until all requests were answered, and its counters.
     pub memories: Vec<(Cycles, Stats)>,
-    /// The operating system.
+    /// Counters of the operating system.
     pub os: OsStats,
 }
 
 impl Machine {
-    /// The first address of each memory: behind those before it, aligned to its own size, so that the
-    /// bits of its address map are those of the machine's addresses.
+    /// Returns the first address of each memory. Memories follow one another, each aligned to its
+    /// own size rounded up to a power of two, so that the bits of its address map are those of the
+    /// machine's addresses.
     #[must_use]
     pub fn bases(&self) -> Vec<PhysAddr> {
         let mut end = 0u64;
@@ -144,7 +146,7 @@ impl Machine {
         self.memories.iter().map(base).collect()
     }
 
-    /// The colors of a memory's pages.
+    /// Returns the palette of a memory's pages.
     #[must_use]
     pub fn palette(&self, memory: usize) -> Palette {
         let cache = self.llc.filter(|_| self.colored_by == ColoredBy::Cache);
@@ -154,19 +156,19 @@ impl Machine {
         }
     }
 
-    /// The address map of the first memory, by which colors are assigned.
+    /// Returns the address map of the first memory, by which colors are assigned.
     #[must_use]
     pub fn map(&self) -> &AddressMap {
         &self.memories[0].config.map
     }
 
-    /// Hardware threads.
+    /// Returns the number of hardware threads.
     #[must_use]
     pub fn threads(&self) -> u32 {
         self.cores * self.threads_per_core
     }
 
-    /// A booted operating system: a plain one, unless somebody is given colors.
+    /// Boots the operating system, with plain palettes unless `colored`.
     fn boot(&self, colored: bool) -> Result<Os, Refusal> {
         let zone = |(place, base): (usize, PhysAddr)| ZoneConfig {
             name: self.memories[place].name.clone(),
@@ -179,7 +181,8 @@ impl Machine {
         Os::new(&OsConfig { zones, exhausted: self.exhausted, costs: self.faults })
     }
 
-    /// The cores of so many threads: one for each while there are any, then a core is shared.
+    /// Returns the cores for `threads` threads: each has its own core as long as there are enough,
+    /// then threads share cores.
     fn cores(&self, threads: u32) -> MachineConfig {
         let cores = self.cores.max(1);
         let share = |thread: u32| {
@@ -229,7 +232,8 @@ impl Machine {
         Ok(execution)
     }
 
-    /// The same, and lets `observers`, one per memory, see every command and answer.
+    /// Executes programs like [`execute`](Self::execute) and shows each command and completion to
+    /// `observers`, one per memory.
     ///
     /// # Errors
     /// As [`execute`](Self::execute).
@@ -269,7 +273,7 @@ impl Machine {
         for (place, spec) in specs.iter().enumerate() {
             let process = os.spawn();
             spec.allow(&mut os, process)?;
-            // Programs that are alike do not walk alike.
+            // Gives equal programs different random walks.
             let own = (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let seed = conditions.seed.wrapping_add(own);
             if conditions.warm {
@@ -291,7 +295,7 @@ impl Machine {
 }
 
 impl ProgramSpec {
-    /// A program of one thread whose pages may be anywhere.
+    /// Creates a program of one thread whose pages may have any color.
     #[must_use]
     pub fn new(name: impl Into<String>, source: Source, instructions: u64) -> Self {
         let level = match &source {
@@ -313,7 +317,7 @@ impl ProgramSpec {
         }
     }
 
-    /// The same with these colors.
+    /// Returns a copy with these colors.
     #[must_use]
     pub fn colored(&self, colors: Option<ColorSet>) -> Self {
         Self { colors, ..self.clone() }
@@ -356,8 +360,8 @@ impl ProgramSpec {
         }
     }
 
-    /// Touches the data of a synthetic program page by page, as it does when it writes its arrays for
-    /// the first time. What is shared is touched by the first thread.
+    /// Touches the data of a synthetic program page by page, as the program would when it first
+    /// writes its arrays. The first thread touches the shared data.
     fn initialize(&self, os: &mut Os, process: ProcessId, seed: u64) -> Result<(), Refusal> {
         let Source::Synthetic(structure) = &self.source else { return Ok(()) };
         for thread in 0..self.threads {
@@ -373,7 +377,7 @@ impl ProgramSpec {
         Ok(())
     }
 
-    /// How much memory it goes through, where that is known beforehand.
+    /// Returns the memory that the program covers, if known in advance.
     #[must_use]
     pub fn footprint(&self) -> Option<Bytes> {
         match &self.source {

@@ -1,80 +1,81 @@
-//! From how a program behaves to how it is made: the structure whose measured intensity, locality and
-//! parallelism are those that were asked for.
+//! Fits the structure of a synthetic program so that its measured intensity, locality and
+//! parallelism match given characteristics.
 //!
-//! What a structure amounts to hangs on the machine: refresh closes rows, two streams meet in a bank,
-//! the window decides how far misses overlap. So a structure is run alone on the machine, measured,
-//! and corrected until it does what it should.
+//! The behavior of a structure depends on the machine: refresh closes rows, two streams meet in a
+//! bank, the window limits the overlap of misses. So each structure is run alone on the machine,
+//! measured, and corrected until it matches.
 
 use memweir_core::Bytes;
 use memweir_core::input::Refusal;
 
 use super::synthetic::{MOST_STREAMS, Structure};
 
-/// How a program behaves when it runs alone.
+/// Behavior of a program that runs alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Characteristics {
     /// Misses of the last-level cache per 1,000 instructions, above zero.
     pub mpki: f64,
-    /// Row-buffer locality: the share of the reads of memory that find their row open, 0 to 1.
+    /// Row-buffer locality: share of memory reads that are row-buffer hits, 0 to 1.
     pub rbl: f64,
-    /// Bank parallelism: the mean number of banks with an outstanding read while there is one, at
-    /// least 1.
+    /// Bank-level parallelism: mean number of banks with an outstanding read, over the time in
+    /// which there is one; at least 1.
     pub blp: f64,
-    /// The share of the traffic with memory that is writes, 0 to 0.5.
+    /// Share of writes in the memory traffic, 0 to 0.5.
     pub write_share: f64,
-    /// Memory that it goes through.
+    /// Memory that the program covers.
     pub footprint: Bytes,
 }
 
-/// What a structure was measured to do.
+/// Measured behavior of a structure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Misses per 1,000 instructions.
     pub mpki: f64,
     /// Row-buffer locality of the reads.
     pub rbl: f64,
-    /// Bank parallelism.
+    /// Bank-level parallelism.
     pub blp: f64,
 }
 
-/// How far measured values may be from those asked for: relative for intensity and parallelism,
+/// Allowed deviation of measured from requested values: relative for intensity and parallelism,
 /// absolute for locality.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
-    /// Of the misses per 1,000 instructions, relative.
+    /// Relative tolerance of the misses per 1,000 instructions.
     pub mpki: f64,
-    /// Of the locality, absolute.
+    /// Absolute tolerance of the locality.
     pub rbl: f64,
-    /// Of the parallelism, relative.
+    /// Relative tolerance of the parallelism.
     pub blp: f64,
 }
 
-/// What a fit is content with. Where a machine cannot do what is asked (one stream is in two banks at
-/// a time if lines alternate between channels), the fit ends further away and says how far.
+/// Tolerance at which a fit stops. Some requests cannot be met on a machine: if lines alternate
+/// between channels, one stream keeps two banks busy. The fit then ends outside the tolerance and
+/// reports the measured values.
 pub const TOLERANCE: Tolerance = Tolerance { mpki: 0.02, rbl: 0.01, blp: 0.04 };
 
-/// A structure and what it does.
+/// A structure and its measured behavior.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
     /// The structure.
     pub structure: Structure,
-    /// What was measured of it.
+    /// The measured behavior.
     pub measured: Measured,
-    /// Whether that is within the tolerance.
+    /// True if the measured behavior is within the tolerance.
     pub reached: bool,
 }
 
 /// Runs before a fit gives up.
 const ROUNDS: u32 = 16;
-/// Row-buffer localities below this are those of objects of some lines, not of arrays.
+/// Row-buffer localities below this come from objects of a few lines, not from arrays.
 const OBJECTS: f64 = 0.7;
-/// The lines of an object that are asked together.
+/// Lines of an object that are requested together.
 const OBJECT_LINES: u32 = 8;
-/// Misses per 1,000 instructions within a burst of a program that has fewer on average.
+/// Minimum number of misses per 1,000 instructions within a burst.
 const BURST_INTENSITY: f64 = 20.0;
 
 impl Measured {
-    /// How far it is from `asked`, in tolerances: at most 1 is close enough.
+    /// Returns the distance from `asked` in units of the tolerance; at most 1 is within it.
     #[must_use]
     pub fn distance(&self, asked: &Characteristics, tolerance: &Tolerance) -> f64 {
         let relative = |measured: f64, asked: f64| (measured / asked - 1.0).abs();
@@ -84,18 +85,18 @@ impl Measured {
     }
 }
 
-/// What is varied.
+/// The parameters that the search varies.
 #[derive(Clone, Copy, Debug)]
 struct Knobs {
     intensity: f64,
     /// Jumps per access.
     jumps: f64,
-    /// Streams; below one, the share of the accesses of a single stream that need no other.
+    /// Number of streams; below one, the share of a single stream's accesses that are not chained.
     parallelism: f64,
 }
 
 impl Knobs {
-    /// Where the search begins.
+    /// Returns the start of the search.
     fn first(asked: &Characteristics) -> Self {
         Self {
             intensity: asked.mpki,
@@ -121,7 +122,7 @@ impl Knobs {
 
     fn corrected(self, asked: &Characteristics, measured: &Measured) -> Self {
         let ratio = |asked: f64, measured: f64| (asked / measured.max(1e-6)).clamp(0.25, 4.0);
-        // Above one bank the parallelism is what is beyond it.
+        // Parallelism beyond the first bank.
         let beyond = |blp: f64| (blp - 1.0).max(0.0) + 0.05;
         let parallelism = if self.parallelism < 1.5 {
             self.parallelism * ratio(beyond(asked.blp), beyond(measured.blp)).sqrt()
@@ -138,19 +139,20 @@ impl Knobs {
 }
 
 impl Characteristics {
-    /// The structure that behaves like this according to `measure`, which runs it alone. What the
-    /// characteristics do not say (bursts, resident and shared data) is taken from `base`.
+    /// Finds the structure that behaves like this according to `measure`, which runs it alone.
+    /// Properties that characteristics do not cover (bursts, resident and shared data) come from
+    /// `base`.
     ///
     /// # Errors
-    /// Those of `measure`.
+    /// If `measure` fails.
     pub fn fit(
         &self,
         base: &Structure,
         mut measure: impl FnMut(&Structure) -> Result<Measured, Refusal>,
     ) -> Result<Fitted, Refusal> {
         let mut best: Option<(f64, Fitted)> = None;
-        // Objects whose lines are asked together take registers from the other streams: where that
-        // leaves too few banks, the streams take turns line by line.
+        // Objects whose lines are requested together take MSHRs from the other streams. Where that
+        // leaves too few banks, the streams alternate line by line.
         let objects = (self.rbl < OBJECTS).then_some(base.together.max(OBJECT_LINES));
         for together in objects.into_iter().chain([base.together]) {
             let mut knobs = Knobs::first(self);

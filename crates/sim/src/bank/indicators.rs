@@ -1,4 +1,4 @@
-//! What of a workload tells how much bank partitioning gains (bpm section 5.3, B9).
+//! Indicators of the gain from bank partitioning (bpm section 5.3, B9).
 
 use memweir_core::BytesPerSec;
 use serde::Serialize;
@@ -18,8 +18,8 @@ pub struct Indicators {
 }
 
 impl Indicators {
-    /// Those of programs with these bandwidths and row-buffer localities. Programs without traffic
-    /// have no weight; without any all are zero.
+    /// Computes the indicators of programs from their bandwidths and row-buffer localities.
+    /// Programs without traffic have no weight; if none has traffic, all indicators are zero.
     #[must_use]
     pub fn of(programs: &[(BytesPerSec, f64)]) -> Self {
         let sum: f64 = programs.iter().map(|(bandwidth, _)| bandwidth.0).sum();

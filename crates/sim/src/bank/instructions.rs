@@ -1,5 +1,5 @@
-//! Instruction traces in the text of Ramulator's SimpleO3 cores: per line the instructions before a
-//! load, its address, and perhaps the address of a store.
+//! Instruction traces in the text format of Ramulator's SimpleO3 cores. A line has the number of
+//! instructions before a load, the load's address, and optionally the address of a store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use memweir_core::input::InputError;
 use super::packed::{Reader, put, unzigzag, zigzag};
 use super::stream::{Access, AccessKind, Stream};
 
-/// A trace, packed in memory: a few bytes per access.
+/// An instruction trace, packed in memory: a few bytes per access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstructionTrace {
-    /// Per line: instructions before the load times two, plus one if there is a store; the difference
-    /// of the load's address from the line before; that of the store's from the load's.
+    /// Per line: instructions before the load times two, plus one if there is a store; the load's
+    /// address as a difference from the previous line's; the store's address as a difference from
+    /// the load's.
     packed: Vec<u8>,
     lines: u64,
 }
@@ -30,7 +31,7 @@ impl InstructionTrace {
         Self::parse(&name, &text)
     }
 
-    /// Reads the text of a trace called `name`. Numbers are decimal, or hexadecimal behind `0x`.
+    /// Parses the text of a trace called `name`. Numbers are decimal, or hexadecimal after `0x`.
     ///
     /// # Errors
     /// Names the line and the field that cannot be used.
@@ -84,7 +85,7 @@ impl InstructionTrace {
         Ok(load)
     }
 
-    /// How many loads it has.
+    /// Returns the number of loads.
     #[must_use]
     pub fn loads(&self) -> u64 {
         self.lines
@@ -98,7 +99,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A core's way through a trace, around and around.
+/// A core's endless pass through a trace.
 #[derive(Clone, Debug)]
 pub struct InstructionStream {
     trace: Arc<InstructionTrace>,
@@ -108,7 +109,7 @@ pub struct InstructionStream {
 }
 
 impl InstructionStream {
-    /// From the start of the trace.
+    /// Creates a stream that starts at the beginning of the trace.
     #[must_use]
     pub fn new(trace: Arc<InstructionTrace>) -> Self {
         Self { trace, reader: Reader::default(), before: 0, store: None }

@@ -1,4 +1,4 @@
-//! What a machine at bank level is made of, and what it executes.
+//! Configuration of a machine at bank level and of the programs that it executes.
 
 use memweir_core::address_map::AddressMap;
 use memweir_core::cache::CacheGeometry;
@@ -14,7 +14,7 @@ use super::stream::{Level, Stream};
 pub struct CacheLevel {
     /// Size and ways.
     pub geometry: CacheGeometry,
-    /// Core cycles from asking it to its answer; those that miss wait as long before they go on.
+    /// Lookup latency in core cycles; a miss waits as long before it goes on.
     pub latency: u32,
 }
 
@@ -25,7 +25,7 @@ pub struct CoreConfig {
     pub width: u32,
     /// Instructions in the reorder window, at least twice the width.
     pub window: u32,
-    /// Lines that it can wait for at the same time: miss-status registers, at least one.
+    /// Miss-status registers: lines that can be outstanding at the same time, at least one.
     pub mshrs: u32,
     /// Its first-level cache.
     pub l1: Option<CacheLevel>,
@@ -34,8 +34,9 @@ pub struct CoreConfig {
 }
 
 impl CoreConfig {
-    /// The part of the core that each of `threads` hardware threads has while all of them are busy:
-    /// width, window and registers are split, caches are shared in nothing but their size.
+    /// Returns the part of the core that each of `threads` hardware threads has while all are busy:
+    /// width, window and registers are split, and of the caches each thread has its share of the
+    /// ways.
     #[must_use]
     pub fn split(self, threads: u32) -> Self {
         let part = |whole: u32| (whole / threads.max(1)).max(1);
@@ -51,7 +52,7 @@ impl CoreConfig {
 }
 
 impl CacheLevel {
-    /// So many ways of it as one of `threads` threads has.
+    /// Returns the share of the cache's ways that each of `threads` threads has.
     fn split(self, threads: u32) -> Self {
         let ways = (self.geometry.ways / threads.max(1)).max(1);
         let set = self.geometry.size.0 / u64::from(self.geometry.ways);
@@ -60,44 +61,44 @@ impl CacheLevel {
     }
 }
 
-/// All cores and the cache that they share.
+/// All cores and their shared cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineConfig {
-    /// Their clock.
+    /// Clock of the cores.
     pub clock: Clock,
-    /// Each hardware thread that executes something, in the order of the threads of the programs.
+    /// The hardware threads in use, in the order of the programs' threads.
     pub cores: Vec<CoreConfig>,
     /// The shared cache.
     pub llc: Option<CacheLevel>,
 }
 
-/// A memory system as the machine sees it.
+/// Interface of a memory system to the machine.
 pub trait Memory {
-    /// Takes a request at cycle `now`, which is not before one that was [advanced](Self::advance) to.
-    /// False while the queue is full.
+    /// Takes a request at cycle `now`, which must not be before a cycle already
+    /// [advanced](Self::advance) to. Returns false if the queue is full.
     fn offer(&mut self, now: Cycles, request: Request) -> bool;
 
-    /// The next cycle at which anything happens if nothing comes in.
+    /// Returns the cycle of the next event, provided that no request arrives before.
     fn next_event(&self) -> Option<Cycles>;
 
-    /// Lets everything happen up to the cycle `to` and tells what is done.
+    /// Simulates up to the cycle `to` and reports each completed request to `done`.
     fn advance(&mut self, to: Cycles, done: &mut dyn FnMut(&Completion));
 }
 
-/// A memory system and its place in the machine.
+/// A memory system and its place in the address space of the machine.
 #[derive(Clone, Debug)]
 pub struct Bay<M> {
-    /// What it is called: `dram`.
+    /// Its name: `dram`.
     pub name: String,
     /// The memory system. Its addresses start at zero.
     pub memory: M,
-    /// The first address of the machine that is in it.
+    /// Its first address in the machine.
     pub base: PhysAddr,
     /// Its size.
     pub size: Bytes,
     /// Its clock.
     pub clock: Clock,
-    /// What tells its banks apart.
+    /// Its address map, which tells its banks apart.
     pub map: AddressMap,
 }
 
@@ -106,27 +107,27 @@ pub struct Bay<M> {
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// The process, as the operating system knows it.
+    /// Its process in the operating system.
     pub process: ProcessId,
-    /// What its threads execute, each on a core of its own.
+    /// Access streams of its threads, each on a core of its own.
     pub threads: Vec<Box<dyn Stream>>,
-    /// Where its accesses enter.
+    /// Level of the hierarchy at which its accesses enter.
     pub level: Level,
-    /// What its addresses are.
+    /// Kind of its addresses: virtual or physical.
     pub addressing: Addressing,
-    /// Instructions that each thread executes until it has done its part; then it starts again, and
-    /// goes on until all have done theirs.
+    /// Instructions that each thread executes. A thread that has finished them starts again and
+    /// goes on until all threads have finished.
     pub instructions: u64,
-    /// Threads wait for each other after every so many instructions.
+    /// Instructions between two barriers at which the threads wait for each other.
     pub phase: Option<u64>,
 }
 
-/// How the addresses of a stream become addresses of the machine.
+/// Kind of a stream's addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Addressing {
-    /// They are virtual; the operating system gives frames to pages.
+    /// Virtual addresses: the operating system assigns frames to pages.
     #[default]
     Virtual,
-    /// They are those of the machine already.
+    /// Physical addresses of the machine.
     Physical,
 }

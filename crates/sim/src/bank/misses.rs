@@ -1,4 +1,4 @@
-//! Recorded misses of real programs, as `memweir profile --addresses` writes them, as streams.
+//! Streams of recorded misses of real programs, as `memweir profile --addresses` writes them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,8 +21,8 @@ pub struct MissTrace {
 
 #[derive(Clone, Debug, Default)]
 struct Thread {
-    /// Per access: instructions times two, plus one for a write; the difference of the address from
-    /// the one before.
+    /// Per access: instructions times two, plus one for a write; the address as a difference from
+    /// the previous one.
     packed: Vec<u8>,
     before: u64,
     instructions: u64,
@@ -33,15 +33,15 @@ impl MissTrace {
     /// Reads the trace at `path`; see [`of`](Self::of).
     ///
     /// # Errors
-    /// If the trace cannot be read, or says nothing of instructions.
+    /// If the trace cannot be read, or does not state instructions.
     pub fn read(path: &Path, instructions: u64) -> Result<Self, InputError> {
         Self::of(Trace::open(path, None)?, instructions)
     }
 
-    /// Packs a trace: of each thread, the accesses that its first `instructions` instructions make.
+    /// Packs a trace: for each thread, the accesses of its first `instructions` instructions.
     ///
     /// # Errors
-    /// If the trace cannot be read, or says nothing of instructions.
+    /// If the trace cannot be read, or does not state instructions.
     pub fn of(mut trace: Trace, instructions: u64) -> Result<Self, InputError> {
         let addressing = match trace.header().addresses {
             AddressSpace::Virtual => Addressing::Virtual,
@@ -71,13 +71,13 @@ impl MissTrace {
         Ok(misses)
     }
 
-    /// How many threads it has.
+    /// Returns the number of threads.
     #[must_use]
     pub fn threads(&self) -> u16 {
         self.threads.len() as u16
     }
 
-    /// What its addresses are.
+    /// Returns the kind of its addresses.
     #[must_use]
     pub fn addressing(&self) -> Addressing {
         self.addressing
@@ -90,7 +90,8 @@ impl Thread {
             return;
         }
         let written = access.direction == Direction::Write;
-        // One bit is for the direction; no program executes as many instructions as are lost.
+        // One bit is for the direction; no program executes so many instructions that the lost bit
+        // matters.
         put(&mut self.packed, access.gap.min(u64::MAX >> 1) << 1 | u64::from(written));
         put(&mut self.packed, zigzag(access.address.wrapping_sub(self.before)));
         self.before = access.address;
@@ -99,7 +100,7 @@ impl Thread {
     }
 }
 
-/// A thread's way through its misses, around and around.
+/// A thread's endless pass through its misses.
 #[derive(Debug)]
 pub struct MissStream {
     trace: Arc<MissTrace>,
@@ -109,7 +110,8 @@ pub struct MissStream {
 }
 
 impl MissStream {
-    /// From the start; a trace with fewer threads is gone through by several.
+    /// Creates a stream that starts at the beginning. If the trace has fewer threads than the
+    /// program, several streams share a recorded thread.
     #[must_use]
     pub fn new(trace: Arc<MissTrace>, thread: u16) -> Self {
         let thread = usize::from(thread) % trace.threads.len();
@@ -147,7 +149,7 @@ mod tests {
 
     const READ: Direction = Direction::Read;
 
-    /// A recording of two threads, in a file.
+    /// Records accesses of two threads in a file.
     fn recorded(accesses: &[(u32, u64, u64, Direction)]) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         let header = Header { name: "p".to_owned(), addresses: AddressSpace::Virtual };
@@ -187,7 +189,7 @@ mod tests {
             (0, 20, 0x7f00_0000_1040, READ),
             (0, 20, 0x9000, READ),
         ]);
-        // Behind 30 instructions nothing more is kept.
+        // Accesses after 30 instructions are dropped.
         let trace = Arc::new(MissTrace::read(file.path(), 30).unwrap());
         assert_eq!((trace.threads(), trace.addressing()), (2, Addressing::Virtual));
         let access = |instructions, address, kind| Access { instructions, address, kind, needs: 0 };

@@ -1,4 +1,4 @@
-//! The memory systems of `memweir-dram` as the machine uses them, with and without somebody who looks.
+//! Implements [`Memory`] for the memory systems of `memweir-dram`, with and without an observer.
 
 use memweir_core::Cycles;
 use memweir_dram::command::Command;
@@ -21,12 +21,12 @@ impl Memory for MemorySystem {
     }
 }
 
-/// A memory system whose commands somebody looks at.
+/// A memory system with an observer of its commands.
 #[derive(Debug)]
 pub struct Observed<O> {
     /// The memory system.
     pub system: MemorySystem,
-    /// Who looks.
+    /// The observer.
     pub observer: O,
 }
 

@@ -1,12 +1,12 @@
 //! The operating system of the simulated machine: memory with colored pages (bpm section 3).
 //!
-//! A process owns a set of colors; when it first touches a page, it is given a frame of one of
-//! them. Physical memory is one or more zones (DRAM, NVM), each with a [`Buddy`] allocator of its
-//! own whose free lists are split by color. Threads may have colors of their own, and ranges of a
+//! A process owns a set of colors; on the first touch of a page, it gets a frame of one of them.
+//! Physical memory is one or more zones (DRAM, NVM), each with a [`Buddy`] allocator of its own
+//! whose free lists are split by color. Threads may have colors of their own, and ranges of a
 //! process may be [placed](Os::place), which is the API of section 3.4 for programmers.
 //!
-//! Nothing here knows caches, banks or time: the machine asks [`Os::touch`] where a page is and is
-//! told what the fault cost, if it was one. There is no swap, as in the paper.
+//! This module does not model caches, banks or time: the machine asks [`Os::touch`] for the address
+//! of a page, and gets the cost of the fault, if any, with it. There is no swap, as in the paper.
 
 mod buddy;
 mod config;
@@ -31,7 +31,7 @@ pub use stats::{OsStats, ProcessStats, ZoneStats};
 
 use process::{Process, Resident};
 
-/// A process, by the order in which it was [spawned](Os::spawn).
+/// A process, numbered in the order of [`spawn`](Os::spawn).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId(pub u16);
 
@@ -43,32 +43,32 @@ pub struct ThreadId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VirtualPage(pub u64);
 
-/// A part of memory with an allocator of its own, by its place in [`OsConfig::zones`].
+/// A part of memory with an allocator of its own: an index into [`OsConfig::zones`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneId(pub u8);
 
-/// Where a page is, and what it cost to have it there.
+/// Address of a page, and the cost of the fault that provided it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {
     /// Address of the first byte of the page.
     pub at: PhysAddr,
-    /// Kernel time of the fault; zero if the page was there.
+    /// Kernel time of the fault; zero if the page was resident.
     pub fault: Nanos,
 }
 
-/// There is no page for a process, and the policy of [`Exhausted`] finds none either.
+/// A process has no frame left, and the [`Exhausted`] policy finds none either.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("process {} has no page left in zone `{zone}`: all of {colors} is used up", process.0)]
 pub struct OutOfMemory {
-    /// Who asked.
+    /// The process that touched the page.
     pub process: ProcessId,
-    /// Where the page should have been.
+    /// Zone of the page.
     pub zone: String,
-    /// Colors that were allowed, in words.
+    /// Number of allowed colors, in words.
     pub colors: String,
 }
 
-/// The operating system.
+/// The simulated operating system.
 #[derive(Clone, Debug)]
 pub struct Os {
     zones: Vec<Zone>,
@@ -78,14 +78,14 @@ pub struct Os {
     processes: Vec<Process>,
 }
 
-/// A zone and what is left of it.
+/// A zone and its allocator.
 #[derive(Clone, Debug)]
 struct Zone {
     name: String,
     base: u64,
     palette: Palette,
     buddy: Buddy,
-    /// Frames that others hold and that can be taken back, by color.
+    /// Frames held by others that can be reclaimed, by color.
     reclaimable: Vec<Vec<Frame>>,
 }
 
@@ -93,8 +93,8 @@ impl Os {
     /// Boots on a machine.
     ///
     /// # Errors
-    /// If the zones cannot be managed in pages: none, one without a page, not aligned, overlapping, or
-    /// of different page sizes.
+    /// If the zones cannot be managed in pages: there is none, or one is smaller than a page, not
+    /// aligned, overlapping, or of a different page size.
     pub fn new(config: &OsConfig) -> Result<Self, Refusal> {
         let page_bits = config.check()?;
         let zones = config.zones.iter().map(|zone| Zone::new(zone, page_bits)).collect();
@@ -107,13 +107,13 @@ impl Os {
         })
     }
 
-    /// Bits of the offset within a page.
+    /// Returns the bits of the offset within a page.
     #[must_use]
     pub fn page_bits(&self) -> u32 {
         self.page_bits
     }
 
-    /// The colors of a zone; `None` if there is no such zone.
+    /// Returns the colors of a zone; `None` if there is no such zone.
     #[must_use]
     pub fn palette(&self, zone: ZoneId) -> Option<&Palette> {
         self.zones.get(usize::from(zone.0)).map(|zone| &zone.palette)
@@ -126,8 +126,8 @@ impl Os {
         id
     }
 
-    /// Gives a process its colors in a zone: frames that it touches first from now on have one of
-    /// them. Frames that it has stay.
+    /// Sets a process's colors in a zone: frames of pages that it touches first from now on have
+    /// one of them. Frames that it already has stay.
     ///
     /// # Errors
     /// If the set is empty or has colors that the zone does not know.
@@ -145,7 +145,7 @@ impl Os {
         Ok(())
     }
 
-    /// Gives a thread colors of its own, which count before those of its process.
+    /// Sets a thread's own colors in a zone, which take precedence over those of its process.
     ///
     /// # Errors
     /// As [`allow`](Self::allow).
@@ -164,8 +164,8 @@ impl Os {
         Ok(())
     }
 
-    /// Spreads the pages of a process over zones: `shares` are weights by zone, zero for those that
-    /// are not named. Which page goes where depends on its number alone.
+    /// Spreads the pages of a process over zones by the weights `shares`; zones beyond the last
+    /// share get none. The zone of a page depends only on the page's number.
     ///
     /// # Errors
     /// If there are more shares than zones, or no share is positive.
@@ -182,9 +182,9 @@ impl Os {
         Ok(())
     }
 
-    /// Places a range of pages: whichever thread touches one of them first, it comes from `zone` and
-    /// has one of `colors` (bpm section 3.4, the API for programmers). Later ranges count before
-    /// earlier ones; pages that are there already stay where they are.
+    /// Places a range of pages: on the first touch by any thread, a page's frame comes from `zone`
+    /// and has one of `colors` (bpm section 3.4, the API for programmers). Later ranges take
+    /// precedence over earlier ones; resident pages stay where they are.
     ///
     /// # Errors
     /// As [`allow`](Self::allow).
@@ -203,11 +203,11 @@ impl Os {
         Ok(())
     }
 
-    /// Where a page of a process is. If it is touched for the first time, by `thread`, it is given a
+    /// Returns the address of a process's page. On the first touch, by `thread`, the page gets a
     /// frame.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no frame left.
     ///
     /// # Panics
     /// If there is no such process.
@@ -223,7 +223,7 @@ impl Os {
         }
     }
 
-    /// Ends a process and takes its frames back. Its number is not used again.
+    /// Ends a process and frees its frames. Its number is not used again.
     ///
     /// # Panics
     /// If there is no such process.
@@ -233,7 +233,7 @@ impl Os {
         }
     }
 
-    /// What happened so far.
+    /// Returns the counters so far.
     #[must_use]
     pub fn stats(&self) -> OsStats {
         OsStats {
@@ -247,7 +247,7 @@ impl Os {
         PhysAddr(zone.base + (u64::from(resident.frame.0) << self.page_bits))
     }
 
-    /// A page fault: zone, color, frame (bpm section 3.1.2).
+    /// Handles a page fault: chooses zone, color and frame (bpm section 3.1.2).
     fn fault(
         &mut self,
         id: ProcessId,
@@ -274,7 +274,7 @@ impl Os {
         Ok(Touch { at: self.address(resident), fault: cost })
     }
 
-    /// A frame when all allowed colors are used up.
+    /// Finds a frame when all allowed colors are used up.
     fn fall_back(
         &mut self,
         id: ProcessId,
@@ -332,13 +332,13 @@ impl Zone {
     }
 }
 
-/// Where the frame of a fault came from.
+/// Origin of a faulting page's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Supply {
     /// A free frame of an allowed color.
     Own,
     /// A free frame of another color or zone.
     Spilled,
-    /// A frame of an allowed color that was taken back from somebody else.
+    /// A frame of an allowed color that was reclaimed from another holder.
     Reclaimed,
 }

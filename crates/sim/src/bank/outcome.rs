@@ -1,5 +1,5 @@
-//! What came of an experiment: each program alone and together, who disturbed whom, and the metrics
-//! of the papers.
+//! Results of an experiment: each program alone and together with the others, conflicts between
+//! programs, and the metrics of the papers.
 
 use memweir_core::metrics::{harmonic_speedup, maximum_slowdown, weighted_speedup};
 use memweir_core::units::LINE_BYTES;
@@ -11,47 +11,47 @@ use super::experiment::Execution;
 use super::indicators::Indicators;
 use super::tally::RowCounts;
 
-/// One program in one execution, over the instructions that are measured.
+/// Result of one program in one execution, over its measured instructions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProgramRun {
     /// Its name.
     pub program: String,
     /// Instructions of all its threads.
     pub instructions: u64,
-    /// Time until its last thread had executed them, in seconds.
+    /// Time until its last thread finished, in seconds.
     pub time_s: f64,
     /// Instructions of all threads per core cycle of that time.
     pub ipc: f64,
     /// Misses of the last-level cache per 1,000 instructions.
     pub mpki: f64,
-    /// Share of its reads of memory that found their row open, 0 to 1; absent without reads.
+    /// Share of its memory reads that were row-buffer hits, 0 to 1; absent without reads.
     pub row_hit_rate: Option<f64>,
-    /// The same for its write-backs.
+    /// Share of its write-backs that were row-buffer hits, 0 to 1; absent without write-backs.
     pub write_row_hit_rate: Option<f64>,
     /// Mean number of banks with an outstanding read while there was one; absent without reads.
     pub bank_parallelism: Option<f64>,
     /// Lines read and written back per time, in bytes per second.
     pub bandwidth: f64,
-    /// Mean time from a read's arrival at memory to its data, in nanoseconds.
+    /// Mean time from a read's arrival at memory to its data, in nanoseconds; absent without reads.
     pub read_latency_ns: Option<f64>,
     /// Lines read.
     pub reads: u64,
     /// Lines written back.
     pub writes: u64,
-    /// Requests of both kinds that found their row open.
+    /// Row-buffer hits of reads and write-backs.
     pub row_hits: u64,
-    /// Requests that found their bank closed.
+    /// Row-buffer misses: requests that found their bank closed.
     pub row_misses: u64,
-    /// Requests that found another row open.
+    /// Row-buffer conflicts: requests that found another row open.
     pub row_conflicts: u64,
-    /// Of these, those of which the row in the way had been opened for each of the programs.
+    /// Row-buffer conflicts by the program that had opened the other row.
     pub conflicts_with: Vec<u64>,
-    /// Share of the time of its threads that page faults took.
+    /// Share of its threads' time spent in page faults.
     pub fault_share: f64,
 }
 
 impl ProgramRun {
-    /// Each program of an execution.
+    /// Returns the result of each program in an execution.
     #[must_use]
     pub fn of(execution: &Execution, clock: Clock) -> Vec<Self> {
         let programs = execution.run.names.len();
@@ -100,14 +100,14 @@ impl ProgramRun {
         }
     }
 
-    /// How long it took.
+    /// Returns the time until the last thread finished.
     #[must_use]
     pub fn time(&self) -> Nanos {
         Nanos::from_secs_f64(self.time_s)
     }
 }
 
-/// Conflicts of a program, by the program that had opened the row.
+/// Counts the conflicts of a program by the program that had opened the row.
 fn conflicts(execution: &Execution, program: usize) -> Vec<u64> {
     let run = &execution.run;
     let mut by = vec![0; run.names.len()];
@@ -123,10 +123,10 @@ fn ratio(value: f64, by: f64) -> f64 {
     if by > 0.0 { value / by } else { 0.0 }
 }
 
-/// A program together with the others, beside what it does alone.
+/// Result of a program that ran with the others, compared with the program alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProgramOutcome {
-    /// Together.
+    /// Result in the joint run.
     #[serde(flatten)]
     pub together: ProgramRun,
     /// Instructions per cycle alone.
@@ -135,32 +135,32 @@ pub struct ProgramOutcome {
     pub slowdown: f64,
 }
 
-/// One memory in one execution.
+/// Result of one memory in one execution.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemoryRun {
     /// Its name.
     pub memory: String,
-    /// Memory cycles until it had answered everything.
+    /// Memory cycles until all requests were answered.
     pub cycles: u64,
     /// Reads.
     pub reads: u64,
     /// Writes.
     pub writes: u64,
-    /// Rows opened.
+    /// Row activations.
     pub activates: u64,
     /// Refreshes.
     pub refreshes: u64,
-    /// Requests of both kinds, those behind the measured instructions too, by how they found their row.
+    /// Row-buffer hits of all reads and writes, including those after the measured instructions.
     pub row_hits: u64,
-    /// Those that found their bank closed.
+    /// Row-buffer misses: requests that found their bank closed.
     pub row_misses: u64,
-    /// Those that found another row open.
+    /// Row-buffer conflicts: requests that found another row open.
     pub row_conflicts: u64,
-    /// Share of the cycles in which data was on the bus of a channel, 0 to 1.
+    /// Share of the cycles in which a channel's bus carried data, 0 to 1.
     pub bus_utilization: f64,
 }
 
-/// Programs together.
+/// Result of programs that ran together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// Weighted speedup (bpm section 4.3): sum of the times alone over the times together.
@@ -169,26 +169,27 @@ pub struct Outcome {
     pub maximum_slowdown: f64,
     /// Harmonic speedup: programs over the sum of their slowdowns.
     pub harmonic_speedup: f64,
-    /// Share of all measured requests that did not find their row open.
+    /// Share of all measured requests that were not row-buffer hits.
     pub row_miss_rate: f64,
-    /// Conflicts: of each program (rows), by the program that had opened the row (columns).
+    /// Row-buffer conflicts: rows by program, columns by the program that had opened the row.
     pub conflicts: Vec<Vec<u64>>,
-    /// What the programs were alone (B9).
+    /// Indicators of the programs alone (B9).
     pub indicators: Indicators,
     /// The programs.
     pub programs: Vec<ProgramOutcome>,
     /// The memories.
     pub memories: Vec<MemoryRun>,
-    /// Page faults.
+    /// Number of page faults.
     pub faults: u64,
-    /// Of these, pages that got a color that was not theirs because their own were used up.
+    /// Faults that got a frame of another color or zone because the allowed colors were used up.
     pub spilled: u64,
-    /// From the start until the last program had done its part, in seconds.
+    /// Time from the start until the last program finished, in seconds.
     pub time_s: f64,
 }
 
 impl Outcome {
-    /// What came of an execution of programs that did this alone, in the same order.
+    /// Computes the outcome of an execution; `alone` has the solo runs of the same programs in the
+    /// same order.
     #[must_use]
     pub fn of(
         execution: &Execution,
@@ -254,17 +255,17 @@ fn memories(execution: &Execution, names: &[String], channels: &[u32]) -> Vec<Me
     execution.memories.iter().zip(names.iter().zip(channels)).map(run).collect()
 }
 
-/// How much better `other` is than `baseline`: in throughput and in fairness (bpm section 4.3).
+/// Improvement of one outcome over another, in throughput and in fairness (bpm section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Improvement {
-    /// Of the weighted speedup: 0.05 is 5 % more.
+    /// Relative increase of the weighted speedup: 0.05 is 5 % more.
     pub weighted_speedup: f64,
-    /// Of the maximum slowdown: 0.05 is 5 % less.
+    /// Relative decrease of the maximum slowdown: 0.05 is 5 % less.
     pub maximum_slowdown: f64,
 }
 
 impl Improvement {
-    /// Of one outcome over another.
+    /// Computes the improvement of `other` over `baseline`.
     #[must_use]
     pub fn of(baseline: &Outcome, other: &Outcome) -> Self {
         let relative = |from: f64, to: f64| ratio(to - from, from);
@@ -276,7 +277,7 @@ impl Improvement {
 }
 
 impl Time {
-    /// In whole nanoseconds.
+    /// Returns the span in whole nanoseconds, rounded down.
     #[must_use]
     pub fn nanos(self) -> Nanos {
         Nanos(self.0 / 1_000_000)

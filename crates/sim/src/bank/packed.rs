@@ -1,11 +1,11 @@
-//! Numbers in as few bytes as they need: how recorded streams are held in memory.
+//! Variable-length encoding of numbers, in which recorded streams are held in memory.
 
-/// Small differences of either sign as small numbers.
+/// Maps small differences of either sign to small numbers.
 pub(super) fn zigzag(difference: u64) -> u64 {
     difference << 1 ^ ((difference as i64) >> 63) as u64
 }
 
-/// The difference that [`zigzag`] was given.
+/// Reverses [`zigzag`].
 pub(super) fn unzigzag(value: u64) -> u64 {
     value >> 1 ^ (value & 1).wrapping_neg()
 }
@@ -19,7 +19,7 @@ pub(super) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// A place among numbers that were [`put`].
+/// A read position among numbers that were [`put`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reader(usize);
 
@@ -28,7 +28,7 @@ impl Reader {
         self.0 >= bytes.len()
     }
 
-    /// The next number.
+    /// Returns the next number and moves past it.
     pub(super) fn take(&mut self, bytes: &[u8]) -> u64 {
         let (mut value, mut shift) = (0, 0);
         loop {

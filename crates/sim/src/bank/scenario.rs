@@ -1,11 +1,11 @@
 //! Scenarios at bank level: `memweir sim` with `fidelity = "bank"`. `docs/bank-level.md` describes
 //! the format.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
-//! | `machine` | what a file says of a machine |
-//! | `programs` | what it says of programs |
-//! | [`report`] | what came of it |
+//! | `machine` | the machine of a file |
+//! | `programs` | the programs of a file |
+//! | [`report`] | results |
 //! | [`study`] | all runs, at every point of a sweep |
 
 mod machine;
@@ -32,19 +32,19 @@ pub const EXAMPLE: &str = include_str!("../../data/bank-level.toml");
 pub(crate) const KEYS: [&str; 8] =
     ["fidelity", "machine", "programs", "partitions", "cache_use", "instructions", "seed", "warm"];
 
-/// How a scenario's pages are divided among its programs.
+/// Division of the pages among a scenario's programs.
 #[derive(Clone, Copy, Debug)]
 pub enum Partition {
-    /// Any page for any program.
+    /// No division: any page for any program.
     None,
-    /// As the programs say.
+    /// The colors that the programs state.
     Given,
-    /// As an assignment policy decides.
+    /// The colors that an assignment policy chooses.
     Policy(ColorAssignment),
 }
 
 impl Partition {
-    /// What the file calls it.
+    /// Returns its name in files.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -64,19 +64,19 @@ impl Partition {
     }
 }
 
-/// A program as the scenario says it, before its structure is fitted.
+/// A program of the scenario before its structure is fitted.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The program; its source is a placeholder where there are characteristics.
+    /// The program; its source is a placeholder if `behavior` is present.
     pub spec: ProgramSpec,
-    /// How it shall behave, and what of its structure is given.
+    /// Characteristics to reach, and the given parts of the structure.
     pub behavior: Option<(Characteristics, Structure)>,
 }
 
-/// One scenario, as its file says it. Equal scenarios give equal results.
+/// A bank-level scenario. Equal scenarios give equal results.
 #[derive(Clone, Debug)]
 pub struct BankScenario {
-    /// What the machine is called.
+    /// Name of the machine.
     pub machine_name: String,
     /// The machine.
     pub machine: Machine,
@@ -84,21 +84,21 @@ pub struct BankScenario {
     pub programs: Vec<Wanted>,
     /// The partitions to compare; at least one, the first is the baseline.
     pub partitions: Vec<Partition>,
-    /// What is to become of the cache where bank colors choose parts of it.
+    /// Division of the cache where bank colors also choose cache sets.
     pub cache_use: CacheUse,
-    /// Of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Whether synthetic programs have long been running at the start.
+    /// True if synthetic programs start warm, as if they had been running for long.
     pub warm: bool,
 }
 
 impl BankScenario {
-    /// Reads the scenario with `replacements` in the place of its own values.
+    /// Reads the scenario with `replacements` in place of its own values.
     ///
     /// # Errors
-    /// Names file, line, key and reason of the first thing that is wrong, or the option.
+    /// Names file, line, key and reason of the first problem, or the option.
     pub fn read(text: &ScenarioText, replacements: &[Replacement]) -> Result<Self, InputError> {
-        // Values below `machine` go into the file of a machine that is named.
+        // Values below `machine` go into the file of a machine that is given by name.
         let (inside, own): (Vec<_>, Vec<_>) =
             replacements.iter().cloned().partition(|r| r.below("machine").is_some());
         let all = text.replaced(replacements);
@@ -176,7 +176,7 @@ pub(crate) fn whole(
     Err(value.refuse(format!("{number} is out of range")).help(help))
 }
 
-/// A whole number below a key, or its default.
+/// Reads a whole number below a key, or returns its default.
 pub(crate) fn count(
     section: &mut Section<'_>,
     key: &str,

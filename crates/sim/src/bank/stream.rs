@@ -1,28 +1,29 @@
-//! What a core executes: a stream of accesses to memory with the instructions between them.
+//! The access stream of a core: memory accesses with the instructions between them.
 
 use std::fmt;
 
-/// What an access does.
+/// Kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
-    /// Its instruction retires when the data is there.
+    /// The instruction retires when the data has arrived.
     Load,
-    /// Its instruction retires at once; the line is fetched and becomes dirty.
+    /// The instruction retires at once; the line is fetched and becomes dirty.
     Store,
-    /// A load whose line is written as well.
+    /// A load whose line becomes dirty as well.
     Update,
-    /// A dirty line that leaves the caches of whoever recorded the stream: posted to memory.
+    /// A dirty line that leaves the caches through which the stream was recorded. No instruction
+    /// waits for it.
     WriteBack,
 }
 
 impl AccessKind {
-    /// Whether the line is dirty behind it.
+    /// Returns true if the access leaves the line dirty.
     #[must_use]
     pub fn writes(self) -> bool {
         self != Self::Load
     }
 
-    /// Whether the instruction waits for the data.
+    /// Returns true if the instruction waits for the data.
     #[must_use]
     pub fn waits(self) -> bool {
         matches!(self, Self::Load | Self::Update)
@@ -32,47 +33,47 @@ impl AccessKind {
 /// One access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Instructions since the access before, its own included; zero for one that belongs to the
-    /// instruction of the access before.
+    /// Instructions since the previous access, its own included; zero for an access that belongs to
+    /// the previous access's instruction.
     pub instructions: u64,
     /// Virtual byte address.
     pub address: u64,
-    /// What it does.
+    /// Kind of the access.
     pub kind: AccessKind,
-    /// How many accesses before it the one stands whose data it needs for its address (1: the one
-    /// right before it); zero if it needs none. Accesses of zero instructions are not counted.
+    /// Distance back to the access whose data this one's address depends on (1: the previous one);
+    /// zero if there is none. Accesses of zero instructions are not counted.
     pub needs: u32,
 }
 
 /// An endless stream of accesses.
 pub trait Stream: fmt::Debug + Send {
-    /// The next access.
+    /// Returns the next access.
     fn next(&mut self) -> Access;
 
     /// Starts anew, as the program does when it is executed again.
     fn restart(&mut self);
 
-    /// Whether caches may be warmed with accesses from its start. Those of a recorded trace would be
-    /// missing when it is measured.
+    /// Returns true if accesses from the start of the stream may warm the caches. A recorded trace
+    /// would lose these accesses for the measurement.
     fn warms(&self) -> bool {
         false
     }
 }
 
-/// Where in the hierarchy the accesses of a stream enter.
+/// Level of the hierarchy at which the accesses of a stream enter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Level {
-    /// At the caches of the core: accesses of instructions.
+    /// The caches of the core: accesses of instructions.
     #[default]
     Core,
-    /// At the shared cache: what the private ones let through.
+    /// The shared cache: accesses that passed the private caches.
     Shared,
-    /// At memory: recorded behind all caches.
+    /// Memory: accesses recorded after all caches.
     Memory,
 }
 
 impl Level {
-    /// Every level and its name in files.
+    /// All levels with their names in files.
     pub const ALL: [(&'static str, Self); 3] =
         [("core", Self::Core), ("llc", Self::Shared), ("memory", Self::Memory)];
 }

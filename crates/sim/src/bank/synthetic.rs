@@ -1,15 +1,14 @@
-//! Synthetic programs: streams of accesses with the structure that makes up intensity, row-buffer
-//! locality and bank parallelism.
+//! Synthetic programs: access streams whose structure determines intensity, row-buffer locality and
+//! bank-level parallelism.
 //!
-//! A program walks along several *streams* at once. Each is in some block of the footprint and reads
-//! line after line of it (a *run*), then jumps to another block: how long runs are decides how many
-//! accesses find their row open. Within a run the addresses are known beforehand; the jump needs the
-//! data of the access before it, as in a list of blocks: how many streams there are decides how many
-//! banks work at the same time. Misses come in bursts with compute between them, so that a program
-//! with few misses has rows open as well.
+//! A program walks along several *streams* at once. Each reads consecutive lines of a block of the
+//! footprint (a *run*) and then jumps to another block. The length of the runs determines the share
+//! of row-buffer hits. Within a run the addresses are known in advance, but a jump needs the data
+//! of the stream's previous access, as in a linked list of blocks; so the number of streams
+//! determines the number of banks that work at the same time. Misses come in bursts with compute
+//! between them, so that programs with few misses also find open rows.
 //!
-//! All of it is in *virtual* addresses: which rows and banks they are is up to the operating system
-//! and the address map.
+//! All addresses are *virtual*: the operating system and the address map determine rows and banks.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -19,52 +18,53 @@ use memweir_core::units::LINE_BYTES;
 
 use super::stream::{Access, AccessKind, Stream};
 
-/// The most streams that a program walks along.
+/// Maximum number of streams of a program.
 pub const MOST_STREAMS: usize = 64;
 
-/// Where the addresses of private data begin, and those of the thread after it: 1 TiB apart.
+/// Address bits of a thread's private data: the data of consecutive threads begins 1 TiB apart.
 const THREAD_BITS: u32 = 40;
-/// Where data begins that all threads share.
+/// Start of the data that all threads share.
 pub const SHARED_BASE: u64 = 1 << 46;
-/// Where data begins that stays in the cache.
+/// Start of the data that stays in the cache, relative to the thread's own data.
 const RESIDENT_BASE: u64 = 1 << 39;
 
-/// How a program accesses memory.
+/// Structure of a program's memory accesses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Structure {
     /// Accesses to the streams per 1,000 instructions.
     pub intensity: f64,
     /// Mean length of a run in lines, at least one; infinite for streams that never jump.
     pub run: f64,
-    /// Mean number of streams that are walked along at the same time, at least one. A fraction is
-    /// made up for by bursts with one stream more.
+    /// Mean number of concurrent streams, at least one. For a fraction, some bursts have one stream
+    /// more.
     pub streams: f64,
-    /// Lines of a run that are asked together, before the next stream's turn; at least one. Objects of
-    /// some lines are read at once, arrays line by line.
+    /// Lines of a run that are requested together before the next stream's turn; at least one.
+    /// Objects of a few lines are read at once, arrays line by line.
     pub together: u32,
-    /// Share of the accesses within a run that need the data of the one before them, 0 to 1.
+    /// Share of the accesses within a run that need the data of the stream's previous access, 0 to
+    /// 1.
     pub chained: f64,
-    /// Accesses of a burst.
+    /// Number of accesses in a burst.
     pub burst: u32,
-    /// Accesses per 1,000 instructions while there is a burst; at least `intensity`.
+    /// Accesses per 1,000 instructions during a burst; at least `intensity`.
     pub burst_intensity: f64,
     /// Share of the accesses that write their line.
     pub stores: f64,
-    /// Bytes that the streams go through, of each thread.
+    /// Bytes per thread that the streams cover.
     pub footprint: Bytes,
-    /// Data that is used again and again and is meant to stay in the cache.
+    /// Data that is reused and should stay in the cache.
     pub resident: Option<Resident>,
     /// Data that all threads of the program use.
     pub shared: Option<Shared>,
-    /// Write-backs are part of the stream, so many accesses after the store; for machines without a
-    /// cache that would make them.
+    /// Accesses from a store to its write-back, which is then part of the stream; for machines
+    /// without a cache that would produce it.
     pub write_backs_after: Option<u32>,
 }
 
-/// Data that is meant to stay in the cache.
+/// Data that should stay in the cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resident {
-    /// How much.
+    /// Size of the data.
     pub bytes: Bytes,
     /// Accesses to it per 1,000 instructions.
     pub intensity: f64,
@@ -73,14 +73,14 @@ pub struct Resident {
 /// Data that all threads of a program use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shared {
-    /// How much.
+    /// Size of the data.
     pub bytes: Bytes,
-    /// Share of the runs that are in it, 0 to 1.
+    /// Share of the runs that read it, 0 to 1.
     pub share: f64,
 }
 
 impl Default for Structure {
-    /// One stream of independent reads, 20 per 1,000 instructions, that never jumps.
+    /// Returns one stream of independent reads, 20 per 1,000 instructions, that never jumps.
     fn default() -> Self {
         Self {
             intensity: 20.0,
@@ -104,56 +104,56 @@ impl Default for Structure {
 struct Walk {
     /// The next line, as an address.
     next: u64,
-    /// Its region: first byte and size.
+    /// Its region: address of the first byte, and size.
     region: (u64, u64),
-    /// Lines that are left of the run.
+    /// Lines left in the run.
     left: u64,
     /// The number of its last access, counted from one; zero before the first.
     last: u64,
 }
 
-/// An access to a stream, before it has its place among the others.
+/// An access to a stream, before its position in the whole stream is known.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     walk: usize,
     instructions: u64,
     address: u64,
     written: bool,
-    /// The number of the access that it needs; zero for none.
+    /// Number of the access whose data it needs; zero for none.
     producer: u64,
 }
 
-/// A synthetic program as one of its threads executes it.
+/// A thread's stream of a synthetic program.
 #[derive(Debug)]
 pub struct Synthetic {
     structure: Structure,
     random: ChaCha8Rng,
-    /// The first byte of the thread's own data.
+    /// Address of the first byte of the thread's own data.
     base: u64,
     walks: Vec<Walk>,
-    /// Streams of this burst, and the one whose turn it is.
+    /// Number of streams in this burst, and the stream whose turn it is.
     active: usize,
     turn: usize,
-    /// Lines that it may still ask for in this turn.
+    /// Lines left in this turn.
     of_turn: u32,
     /// Instructions that belong before the next round of turns.
     owed: f64,
-    /// Accesses that are left of the burst.
+    /// Accesses left in the burst.
     left: u32,
-    /// Accesses with an instruction so far.
+    /// Number of accesses with an instruction so far.
     count: u64,
-    /// Instructions that accesses are late by, for rates that are no whole number.
+    /// Instructions due before the next access, with the fraction that whole instructions leave.
     debt: f64,
     /// Instructions until the next access to resident data.
     until_resident: f64,
-    /// An access that was made already but comes after one to resident data.
+    /// A step already drawn that follows an access to resident data.
     held: Option<Step>,
-    /// Written lines that are not written back, the oldest first.
+    /// Dirty lines not written back yet, the oldest first.
     dirty: std::collections::VecDeque<(u64, u64)>,
 }
 
 impl Synthetic {
-    /// The program as `thread` executes it. Equal seeds give equal streams; threads differ.
+    /// Creates the stream of `thread`. Equal seeds give equal streams; threads differ.
     #[must_use]
     pub fn new(structure: &Structure, thread: u16, seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -179,8 +179,8 @@ impl Synthetic {
         program
     }
 
-    /// The pages that the program has data in, by first byte and size: what it writes before it
-    /// computes.
+    /// Returns the first byte and size of each region that holds data; the program writes them
+    /// before it computes.
     pub fn regions(&self) -> impl Iterator<Item = (u64, u64)> {
         let own = (self.base, self.structure.footprint.0);
         let resident = self.structure.resident.map(|r| (self.base + RESIDENT_BASE, r.bytes.0));
@@ -188,7 +188,7 @@ impl Synthetic {
         std::iter::once(own).chain(resident).chain(shared)
     }
 
-    /// A stream goes to another place.
+    /// Moves a stream to the start of a new run.
     fn jump(&mut self, walk: usize) {
         let structure = &self.structure;
         let shared = structure.shared.filter(|shared| self.random.random_bool(shared.share));
@@ -203,7 +203,7 @@ impl Synthetic {
         self.walks[walk] = Walk { next, region: (first, lines * LINE_BYTES), left, last };
     }
 
-    /// A burst begins; the instructions before it.
+    /// Begins a burst and returns the number of instructions before it.
     fn begin_burst(&mut self) -> f64 {
         let structure = &self.structure;
         self.left = structure.burst.max(1);
@@ -216,14 +216,14 @@ impl Synthetic {
         f64::from(self.left) * idle.max(0.0)
     }
 
-    /// The next access to a stream.
+    /// Returns the next access to a stream.
     fn walk(&mut self) -> Step {
         if self.left == 0 {
             self.owed += self.begin_burst();
         }
         self.left -= 1;
-        // The streams of a round are asked together: the instructions between their accesses come
-        // before the round.
+        // The streams of a round are accessed together: the instructions between their accesses
+        // come before the round.
         if self.turn == 0 && self.of_turn == 0 {
             self.debt += std::mem::take(&mut self.owed);
         }
@@ -254,7 +254,7 @@ impl Synthetic {
         Step { walk: place, instructions: instructions as u64, address, written, producer }
     }
 
-    /// An access to resident data, if there is one before the next step of a stream.
+    /// Returns an access to resident data if one is due before `step`.
     fn resident(&mut self, step: &mut Step) -> Option<Access> {
         let resident = self.structure.resident?;
         if self.until_resident >= step.instructions as f64 {
@@ -270,7 +270,7 @@ impl Synthetic {
         Some(Access { instructions, address, kind: AccessKind::Load, needs: 0 })
     }
 
-    /// A line that has been dirty for long enough.
+    /// Returns the write-back of the oldest dirty line if it is due.
     fn write_back(&mut self) -> Option<Access> {
         let after = u64::from(self.structure.write_backs_after?);
         let (since, address) = *self.dirty.front()?;
@@ -317,7 +317,7 @@ impl Stream for Synthetic {
     }
 }
 
-/// How long a run is: at least one line, geometrically distributed.
+/// Draws the length of a run from a geometric distribution, at least one line.
 fn run_length(mean: f64, random: &mut impl Rng) -> u64 {
     if !mean.is_finite() {
         return u64::MAX;

@@ -1,9 +1,10 @@
-//! The machine as it runs, from event to event.
+//! The running machine, from event to event.
 //!
-//! Three things happen: an access enters a core's window (`enter`), it goes through the caches and
-//! becomes a miss (`access`), and requests are taken up and answered by memory (`memory`). What
-//! happens first is done first. In a memory cycle requests are offered before it happens, the cores in
-//! turn where they compete for room; behind that come accesses and cores.
+//! There are three kinds of events: an access enters a core's window (`enter`), it goes through the
+//! caches and becomes a miss (`access`), and memory takes and answers requests (`memory`). Events
+//! are processed in the order of their times. In a memory cycle, requests are offered before the
+//! cycle is simulated, with the cores taking turns where they compete for room; accesses and cores
+//! follow.
 
 mod access;
 mod core;
@@ -39,26 +40,26 @@ pub struct System<'a, M> {
     bays: Vec<Port<M>>,
     os: &'a mut Os,
     misses: Misses,
-    /// Accesses whose address is known at a later time than they entered.
+    /// Accesses that continue at a later time than they entered.
     due: BinaryHeap<Reverse<Due>>,
-    /// How many were put there.
+    /// Number of accesses put there so far.
     dues: u64,
-    /// Dirty lines that private caches of cores have just let go.
+    /// Dirty lines just evicted from the cores' private caches.
     overflow: Vec<(usize, Line)>,
-    /// What memory has just done, kept for its room.
+    /// Completions of the current step; the buffer is kept to reuse its allocation.
     done: Vec<Completion>,
-    /// The core that is offered room first.
+    /// Index of the core that is offered room first.
     turn: usize,
     now: Time,
-    /// Threads that have not done their part.
+    /// Number of threads that have not finished.
     running: usize,
-    /// When the last one of the others had.
+    /// Latest finish time of the threads that have finished.
     end: Time,
-    /// Whether the cores stand still for good.
+    /// True once the cores have stopped for good.
     stopped: bool,
 }
 
-/// What the machine keeps of a program.
+/// State of a program.
 #[derive(Debug)]
 struct State {
     name: String,
@@ -67,21 +68,22 @@ struct State {
     phase: Option<u64>,
     /// The cores of its threads.
     cores: std::ops::Range<usize>,
-    /// Threads that are at the barrier, and the slot at which the last one came.
+    /// Number of threads at the barrier, and the latest slot of their arrivals.
     arrived: (usize, u64),
 }
 
-/// A memory system, and when it does something next.
+/// A memory system, and the time of its next event.
 #[derive(Debug)]
 struct Port<M> {
     bay: Bay<M>,
     next: Time,
-    /// Who comes before that gets no room: others have waited for it.
+    /// Offers before this time are refused: the room belongs to requests that already waited for
+    /// it.
     kept_until: Time,
     banks: Banks,
 }
 
-/// An access whose address is known at `at`.
+/// An access that continues at `at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Due {
     at: Time,
@@ -102,52 +104,52 @@ impl PartialOrd for Due {
     }
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A memory system does something.
+    /// A memory system has an event.
     Memory(usize),
-    /// The first read of a core is at memory.
+    /// The oldest read of a core can be offered to memory.
     Read(usize),
-    /// The first write-back of a core is.
+    /// The oldest write-back of a core can be offered to memory.
     Write(usize),
-    /// An address is known.
+    /// An access continues, for instance because its address is known now.
     Address,
     /// An access enters the window of a core.
     Enter(usize),
 }
 
-/// One thread of a program, when all is over.
+/// Result of one thread of a program.
 #[derive(Clone, Debug)]
 pub struct ThreadRun {
-    /// Place of its program.
+    /// Index of its program.
     pub program: usize,
     /// Its number in the program.
     pub thread: ThreadId,
-    /// Instructions that were measured.
+    /// Number of measured instructions.
     pub instructions: u64,
-    /// When the last of them retired.
+    /// Time at which the last of them retired.
     pub finished: Time,
-    /// What was counted.
+    /// Its counters.
     pub tally: Tally,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct MachineRun {
     /// Names of the programs.
     pub names: Vec<String>,
     /// The threads, in the order of the programs.
     pub threads: Vec<ThreadRun>,
-    /// When the last thread had done its part.
+    /// Time at which the last thread finished.
     pub end: Time,
-    /// When the last request was answered.
+    /// Time at which the last request was answered.
     pub drained: Time,
 }
 
 impl<'a, M: Memory> System<'a, M> {
-    /// A machine that is about to start. Each thread of the programs gets the next core of `config`;
-    /// cores that are left over do nothing.
+    /// Creates a machine. Each thread of the programs gets the next core of `config`; the remaining
+    /// cores stay idle.
     ///
     /// # Errors
     /// If there are fewer cores than threads, no memory, or a program has nothing to execute.
@@ -203,8 +205,8 @@ impl<'a, M: Memory> System<'a, M> {
         });
     }
 
-    /// Lets the programs run until each has executed its instructions, and memory until it has
-    /// answered everything.
+    /// Runs the programs until each has executed its instructions, and memory until it has answered
+    /// all requests.
     ///
     /// # Errors
     /// If the operating system has no memory left, or an address is outside memory.
@@ -225,13 +227,13 @@ impl<'a, M: Memory> System<'a, M> {
         Ok(self.outcome())
     }
 
-    /// The memory systems, when the machine is not needed any more.
+    /// Returns the memory systems.
     #[must_use]
     pub fn into_bays(self) -> Vec<Bay<M>> {
         self.bays.into_iter().map(|port| port.bay).collect()
     }
 
-    /// The cores do nothing more; what is under way is let come home.
+    /// Stops the cores and drains in-flight requests.
     fn stop(&mut self) {
         self.stopped = true;
         self.due.clear();
@@ -245,7 +247,7 @@ impl<'a, M: Memory> System<'a, M> {
                 (first, event) = (time, Some(candidate));
             }
         };
-        // From the one whose turn it is, so that none is always the first to find room.
+        // Starts with the core whose turn it is, so that no core is always the first to find room.
         let turns = (self.turn..self.cores.len()).chain(0..self.turn);
         for place in turns.clone() {
             earlier(self.cores[place].reads.next(), Event::Read(place));

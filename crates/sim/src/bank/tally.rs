@@ -1,10 +1,10 @@
-//! What is counted of each program while the machine runs.
+//! Counters of each program while the machine runs.
 
 use memweir_dram::request::{Completion, Direction, RowOutcome};
 
 use super::clock::Time;
 
-/// How requests found the rows of their banks.
+/// Requests by row-buffer outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowCounts {
     /// The row was open.
@@ -16,7 +16,7 @@ pub struct RowCounts {
 }
 
 impl RowCounts {
-    /// One more.
+    /// Counts one request.
     pub fn count(&mut self, outcome: RowOutcome) {
         match outcome {
             RowOutcome::Hit => self.hits += 1,
@@ -25,19 +25,19 @@ impl RowCounts {
         }
     }
 
-    /// All of them.
+    /// Returns the number of requests.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.hits + self.misses + self.conflicts
     }
 
-    /// The share of hits, 0 to 1; `None` of no request.
+    /// Returns the share of hits, 0 to 1; `None` without requests.
     #[must_use]
     pub fn hit_rate(&self) -> Option<f64> {
         (self.total() > 0).then(|| self.hits as f64 / self.total() as f64)
     }
 
-    /// Those of two programs together.
+    /// Returns the sum of both counts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -48,17 +48,17 @@ impl RowCounts {
     }
 }
 
-/// The number of banks that have to do for a program, over time.
+/// Number of banks with outstanding reads of a program, over time.
 #[derive(Clone, Debug, Default)]
 pub struct Parallelism {
-    /// Reads in each bank.
+    /// Outstanding reads of each bank.
     outstanding: Vec<u16>,
-    /// Banks with any.
+    /// Number of banks with outstanding reads.
     banks: u64,
     since: Time,
-    /// Femtoseconds with at least one.
+    /// Femtoseconds with at least one outstanding read.
     busy: u64,
-    /// Banks times femtoseconds.
+    /// Integral of the number of banks over time, in banks times femtoseconds.
     area: u128,
 }
 
@@ -72,7 +72,7 @@ impl Parallelism {
         self.since = now;
     }
 
-    /// A read of `bank` was accepted.
+    /// Records that a read of `bank` was accepted.
     pub fn begin(&mut self, bank: usize, now: Time) {
         self.until(now);
         if bank >= self.outstanding.len() {
@@ -82,57 +82,56 @@ impl Parallelism {
         self.banks += u64::from(self.outstanding[bank] == 1);
     }
 
-    /// It was answered.
+    /// Records that a read of `bank` was answered.
     pub fn end(&mut self, bank: usize, now: Time) {
         self.until(now);
         self.outstanding[bank] -= 1;
         self.banks -= u64::from(self.outstanding[bank] == 0);
     }
 
-    /// The mean number of banks with an outstanding read while there was at least one; `None` if
-    /// there never was.
+    /// Returns the mean number of banks with an outstanding read while there was at least one;
+    /// `None` if there never was.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.busy > 0).then(|| self.area as f64 / self.busy as f64)
     }
 
-    /// How long at least one read was outstanding.
+    /// Returns the time during which at least one read was outstanding.
     #[must_use]
     pub fn busy(&self) -> Time {
         Time(self.busy)
     }
 }
 
-/// Everything of one program, up to the end of its instructions. What it does behind that, while
-/// others are not done, is not counted.
+/// Counters of one thread, up to the end of its instructions. Its work after that, while other
+/// threads are still running, is not counted.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Loads and stores that asked the shared cache, or memory where there is none.
+    /// Loads and stores that looked up the shared cache, or read memory if there is none.
     pub llc_accesses: u64,
-    /// Those of which the line was not there: each is a read of memory, or waits for one that is
-    /// under way.
+    /// Those that missed: each is a memory read, or waits for an in-flight read of the same line.
     pub llc_misses: u64,
     /// Reads that memory answered.
     pub reads: u64,
-    /// Lines written back that the program had brought into the caches.
+    /// Written-back lines that the program had brought into the caches.
     pub writes: u64,
-    /// How the reads found their rows.
+    /// Row-buffer outcomes of the reads.
     pub read_rows: RowCounts,
-    /// How the writes did.
+    /// Row-buffer outcomes of the writes.
     pub write_rows: RowCounts,
-    /// Conflicts, by the thread that had opened the row in the way.
+    /// Row-buffer conflicts, by the thread that had opened the other row.
     pub blamed: Vec<u64>,
-    /// From the arrival of the reads at memory, before its queue, to their data; all together, in
+    /// Sum over the reads of the time from arrival at memory, before its queue, to their data, in
     /// femtoseconds.
     pub read_latency: u128,
-    /// Banks with reads.
+    /// Banks with outstanding reads over time.
     pub parallelism: Parallelism,
-    /// Time that page faults took.
+    /// Time spent in page faults.
     pub faulting: Time,
 }
 
 impl Tally {
-    /// A request is done that belongs to the program's instructions.
+    /// Counts a completed request of the measured instructions.
     pub fn completed(&mut self, completion: &Completion, latency: Time) {
         match completion.request.direction {
             Direction::Read => {
@@ -146,7 +145,7 @@ impl Tally {
             }
         }
         if completion.outcome == RowOutcome::Conflict {
-            // A row that nobody is known to have opened is the program's own.
+            // If it is unknown who opened the row, the requester itself is blamed.
             let by = usize::from(completion.blamed.unwrap_or(completion.request.source).0);
             if by >= self.blamed.len() {
                 self.blamed.resize(by + 1, 0);
@@ -163,7 +162,7 @@ mod tests {
     #[test]
     fn parallelism_counts_banks_not_requests() {
         let mut parallelism = Parallelism::default();
-        // One bank for 10, two for 10, one for 10 with two requests, nothing for 70.
+        // One bank for 10, two for 10, one for 10 with two requests, none for 70.
         parallelism.begin(3, Time(0));
         parallelism.begin(5, Time(10));
         parallelism.begin(3, Time(10));

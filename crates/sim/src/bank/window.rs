@@ -1,29 +1,29 @@
 //! The reorder window of a core, in closed form.
 //!
-//! A core inserts and retires up to `width` instructions per cycle, in program order; an instruction
-//! may enter when the one `depth` before it has retired. Time is counted in *slots*, `width` of them
-//! per cycle. Between two accesses to memory nothing has to be simulated: with I(x) the slot at which
-//! instruction x enters and R(x) that at which it retires,
+//! A core inserts and retires up to `width` instructions per cycle, in program order; an
+//! instruction may enter once the one `depth` before it has retired. Time is counted in *slots*,
+//! `width` of them per cycle. Nothing has to be simulated between two memory accesses: with I(x)
+//! the slot at which instruction x enters and R(x) the slot at which it retires,
 //!
 //! * I(x) = max(I(x - 1) + 1, R(x - depth)),
 //! * R(x) = max(R(x - 1) + 1, ready(x)),
 //!
-//! and an instruction that does not wait for memory is ready a cycle after it entered, so that behind
-//! an access s up to the next one R(x) = R(s) + (x - s). One entry per access is all that is kept.
+//! and an instruction that does not wait for memory is ready a cycle after it entered. So after an
+//! access s, R(x) = R(s) + (x - s) up to the next access, and one entry per access is enough.
 
 use std::collections::VecDeque;
 
-/// The slot of what is not known yet.
+/// Slot of an event that is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
 /// One access in the window.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Its place in the program, counted from one.
+    /// Number of its instruction in the program, counted from one.
     instruction: u64,
-    /// The slot from which it may retire.
+    /// First slot at which it may retire.
     ready: u64,
-    /// The slot at which it retires.
+    /// Slot at which it retires.
     retire: u64,
 }
 
@@ -35,21 +35,22 @@ pub type AccessNumber = u64;
 pub struct Window {
     width: u64,
     depth: u64,
-    /// The front holds the last access whose successors are known to retire by it alone.
+    /// Accesses in program order. The front alone determines the retirement of the instructions up
+    /// to the next access; older entries are dropped.
     entries: VecDeque<Entry>,
-    /// The number of the front.
+    /// Number of the front access.
     front: AccessNumber,
-    /// How many entries, from the front, have a known retirement; at least one.
+    /// Number of entries, from the front, with a known retirement; at least one.
     known: usize,
-    /// Instruction and slot of the last access that entered.
+    /// Instruction and entry slot of the last access.
     last: (u64, u64),
-    /// The instruction whose retirement is wanted, and its slot.
+    /// The watched instruction, and its retirement slot once known.
     watched: Option<(u64, Option<u64>)>,
 }
 
 impl Window {
-    /// An empty window of `depth` instructions, of which `width` enter and retire per cycle; both at
-    /// least one.
+    /// Creates an empty window of `depth` instructions, of which `width` enter and retire per
+    /// cycle; both are at least one.
     #[must_use]
     pub fn new(width: u32, depth: u32) -> Self {
         let start = Entry { instruction: 0, ready: 0, retire: 0 };
@@ -64,14 +65,14 @@ impl Window {
         }
     }
 
-    /// Slots per cycle.
+    /// Returns the slots per cycle.
     #[must_use]
     pub fn width(&self) -> u64 {
         self.width
     }
 
-    /// The slot at which `instruction`, which is behind all that entered, can enter; `None` while
-    /// that hangs on an access that has no answer yet.
+    /// Returns the slot at which `instruction`, which is after all that entered, can enter; `None`
+    /// while that depends on an unanswered access.
     pub fn entry_slot(&mut self, instruction: u64) -> Option<u64> {
         let (last, slot) = self.last;
         let unhindered = slot + (instruction - last);
@@ -91,27 +92,28 @@ impl Window {
         Some(unhindered.max(front.retire + (leaving - front.instruction)))
     }
 
-    /// Lets the access of `instruction` enter at `slot`. Its answer is told by
-    /// [`answered`](Self::answered).
+    /// Enters the access of `instruction` at `slot`. [`answered`](Self::answered) reports its
+    /// answer.
     pub fn enter(&mut self, instruction: u64, slot: u64) -> AccessNumber {
         self.entries.push_back(Entry { instruction, ready: UNKNOWN, retire: UNKNOWN });
         self.last = (instruction, slot);
         self.front + self.entries.len() as u64 - 1
     }
 
-    /// The core stands still at `instruction`, which is behind all that entered: nothing behind it
+    /// Stalls the core at `instruction`, which is after all that entered: no later instruction
     /// enters before `slot`.
     pub fn stall(&mut self, instruction: u64, slot: u64) {
         let entered = self.last.1 + (instruction - self.last.0);
         self.last = (instruction, entered.max(slot));
     }
 
-    /// Asks for the retirement of `instruction`, which [`retired`](Self::retired) tells.
+    /// Watches the retirement of `instruction`, which [`retired`](Self::retired) returns.
     pub fn watch(&mut self, instruction: u64) {
         self.watched = Some((instruction, None));
     }
 
-    /// The slot at which the watched instruction retired; known when the access behind it is.
+    /// Returns the slot at which the watched instruction retired, once the retirement of the access
+    /// at or after it is known.
     #[must_use]
     pub fn retired(&self) -> Option<u64> {
         self.watched.and_then(|(_, slot)| slot)
@@ -127,7 +129,7 @@ impl Window {
         }
     }
 
-    /// An access has its answer at `slot`.
+    /// Records that an access was answered at `slot`.
     pub fn answered(&mut self, access: AccessNumber, slot: u64) {
         let at = (access - self.front) as usize;
         self.entries[at].ready = slot;
@@ -142,8 +144,8 @@ impl Window {
         }
     }
 
-    /// The slot at which an access had its answer: zero for those long retired, `None` while there is
-    /// none.
+    /// Returns the slot at which an access was answered: zero for accesses that retired long ago,
+    /// `None` if it has no answer yet.
     #[must_use]
     pub fn answer_of(&self, access: AccessNumber) -> Option<u64> {
         let Some(at) = access.checked_sub(self.front) else { return Some(0) };
@@ -151,8 +153,8 @@ impl Window {
         (ready != UNKNOWN).then_some(ready)
     }
 
-    /// The slot at which `instruction`, with no access between it and the last one that entered,
-    /// retires; `None` while an access before it has no answer.
+    /// Returns the slot at which `instruction` retires, with no access between it and the last one
+    /// that entered; `None` while an earlier access has no answer.
     #[must_use]
     pub fn retirement(&self, instruction: u64) -> Option<u64> {
         let last = self.entries.back().filter(|_| self.known == self.entries.len())?;
@@ -212,7 +214,8 @@ mod tests {
         assert_eq!(window.retirement(3), Some(52));
     }
 
-    /// The same by the book: every instruction of its own, slot by slot.
+    /// Computes the entry slots of the accesses without the closed form: each instruction on its
+    /// own.
     fn by_the_book(depth: u64, width: u64, accesses: &[(u64, u64)]) -> Vec<u64> {
         let (mut enter, mut retire) = (vec![0u64], vec![0u64]);
         let mut of_accesses = Vec::new();

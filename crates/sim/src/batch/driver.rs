@@ -1,5 +1,4 @@
-//! The loop itself, and the state that it keeps: one quantum after another, until every task is
-//! complete.
+//! The loop and its state: one quantum after another, until every task is complete.
 
 use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MAX_MEDIA, Nanos, Traffic};
 use memweir_policy::{Decision, JobSpec, Observation, QuantumScheduler, Running};
@@ -10,16 +9,16 @@ use crate::kernel::Kernel;
 use crate::outcome::{Outcome, QuantumOutcome, TaskOutcome};
 use crate::record::{Migrator, Recorder, TaskQuantum};
 
-/// How a task stands.
+/// State of a task.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) over: bool,
-    /// Since when it has been let run in this quantum.
+    /// Time at which it was resumed in this quantum.
     pub(super) resumed: Option<Nanos>,
-    /// Whether it has had a core of its own in this quantum.
+    /// True if it has had a core of its own in this quantum.
     pub(super) chosen: bool,
     pub(super) predicted: Option<BytesPerSec>,
-    /// What had been read of it before this quantum.
+    /// Its reading before this quantum.
     pub(super) before: Reading,
     pub(super) finish: Nanos,
     pub(super) quanta: u64,
@@ -34,20 +33,20 @@ pub(super) struct Driver<'a> {
     pub(super) recorder: Option<&'a mut dyn Recorder>,
     pub(super) migrator: Option<&'a mut dyn Migrator>,
     pub(super) slots: Vec<Slot>,
-    /// Tasks that are not submitted yet; the next one last.
+    /// Tasks that have not been submitted yet; the next one last.
     pub(super) arrivals: Vec<usize>,
     /// Tasks that are not complete.
     pub(super) left: usize,
     /// Tasks that are submitted and not complete.
     pub(super) present: Vec<usize>,
-    /// What was decided for this quantum, or for the rest of it.
+    /// Decision for this quantum, or for the rest of it.
     pub(super) decision: Decision,
     /// Readings of tasks that were completed in this quantum.
     pub(super) ended: Vec<(TaskQuantum, Observation)>,
     pub(super) quantum_start: Nanos,
     pub(super) deadline: Nanos,
     pub(super) quanta: Vec<QuantumOutcome>,
-    /// What every memory had served before this quantum.
+    /// Traffic that each memory has served in this quantum.
     pub(super) served: [Traffic; MAX_MEDIA],
     pub(super) copied: Bytes,
     pub(super) ideal_average: Option<BytesPerSec>,
@@ -124,7 +123,7 @@ impl<'a> Driver<'a> {
             let until = self.deadline.min(arrival.unwrap_or(self.deadline));
             if let Some(task) = self.kernel.run(until) {
                 self.complete(task);
-                // At the very end of a quantum the next one's selection fills the core.
+                // At the very end of a quantum, the next selection fills the core.
                 if self.now() < self.deadline {
                     self.fill_free_cores();
                 }
@@ -140,7 +139,7 @@ impl<'a> Driver<'a> {
         self.close_quantum();
     }
 
-    /// Lets time pass, while there is nothing to do, until tasks are submitted.
+    /// Waits for the next tasks to be submitted while there is nothing to run.
     fn await_arrival(&mut self) {
         let Some(next) = self.arrivals.last() else { return };
         let arrival = self.experiment.tasks[*next].arrival;
@@ -148,7 +147,7 @@ impl<'a> Driver<'a> {
         self.admit(arrival);
     }
 
-    /// Submits the tasks that have arrived by now.
+    /// Submits the tasks that have arrived by `now`.
     fn admit(&mut self, now: Nanos) {
         while let Some(task) = self.arrivals.pop() {
             if self.experiment.tasks[task].arrival > now {
@@ -168,8 +167,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Lets newcomers run where there is room for them, or at once where the operating system
-    /// schedules.
+    /// Runs new tasks on free cores, or at once where the operating system schedules.
     fn join(&mut self) {
         if self.decision.running == Running::Everything {
             let decision = self.decision.clone();
@@ -178,7 +176,7 @@ impl<'a> Driver<'a> {
         self.fill_free_cores();
     }
 
-    /// One quantum ends, the next begins.
+    /// Ends a quantum and begins the next one.
     fn turn(&mut self) {
         let held_up = self.decision.running != Running::Everything;
         if held_up {
@@ -194,7 +192,7 @@ impl<'a> Driver<'a> {
         self.note_predictions();
     }
 
-    /// The last quantum ends, and none begins.
+    /// Ends the last quantum.
     fn close_quantum(&mut self) {
         if self.now() > self.quantum_start {
             self.observe();
@@ -208,14 +206,14 @@ impl<'a> Driver<'a> {
         self.fill_free_cores();
     }
 
-    /// Fills cores that fell free in mid-quantum, until no waiting task fits.
+    /// Fills cores that fell idle in the middle of a quantum, until no waiting task fits.
     fn fill_free_cores(&mut self) {
         while let Some(decision) = self.scheduler.backfill() {
             self.resume(decision);
         }
     }
 
-    /// Lets the decision's tasks run.
+    /// Resumes the decision's tasks.
     fn resume(&mut self, decision: Decision) {
         let now = self.now();
         let mut tasks: Vec<usize> = match &decision.running {
@@ -225,7 +223,7 @@ impl<'a> Driver<'a> {
         let everything = decision.running == Running::Everything;
         for task in &tasks {
             self.slots[*task].resumed.get_or_insert(now);
-            // Those that came in mid-quantum are not in the decision.
+            // Tasks that arrived in the middle of the quantum are not in the decision.
             self.slots[*task].chosen |= everything;
         }
         for job in &decision.chosen {
@@ -235,7 +233,7 @@ impl<'a> Driver<'a> {
         self.decision = decision;
     }
 
-    /// A task is complete.
+    /// Retires a task that is complete.
     fn complete(&mut self, task: usize) {
         let now = self.now();
         let reading = self.read(task, now);

@@ -1,4 +1,4 @@
-//! Step 2: reading what the tasks did in the quantum that ends, and moving their pages.
+//! Step 2: reading the tasks' counts of the quantum that ends, and migrating their pages.
 
 use memweir_core::{BytesPerSec, JobId, LINE_BYTES, Nanos};
 use memweir_policy::{Observation, PredictorKind, Running};
@@ -10,7 +10,7 @@ use crate::outcome::QuantumOutcome;
 use crate::record::TaskQuantum;
 
 impl Driver<'_> {
-    /// Step 2: reads every task that could run, and tells the scheduler.
+    /// Step 2: reads every task that could run and reports the readings to the scheduler.
     pub(super) fn observe(&mut self) -> Vec<TaskQuantum> {
         let now = self.now();
         let elapsed = now - self.quantum_start;
@@ -48,13 +48,13 @@ impl Driver<'_> {
         self.experiment.tasks.iter().map(|task| task.arrival).min().unwrap_or_default()
     }
 
-    /// What a task did since it was last read.
+    /// Returns the record and the observation of a task since its last reading.
     pub(super) fn read(&mut self, task: usize, now: Nanos) -> (TaskQuantum, Observation) {
         let reading = self.kernel.execution().read(task);
         self.note(task, now, reading)
     }
 
-    /// What a task did since it was last read, if it has done this by now.
+    /// Returns the record and the observation of a task since its last reading, given the new one.
     fn note(&mut self, task: usize, now: Nanos, reading: Reading) -> (TaskQuantum, Observation) {
         let execution = self.kernel.execution();
         let slot = &mut self.slots[task];
@@ -88,7 +88,7 @@ impl Driver<'_> {
         (seen, observation)
     }
 
-    /// Samples of the instruction pointer, where the predictor looks at them.
+    /// Returns samples of the instruction pointer if the predictor uses them.
     fn sample(&self, task: usize, before: &Reading, after: &Reading) -> Vec<u32> {
         match self.experiment.scheduler.predictor {
             PredictorKind::Phase { .. } => {
@@ -99,8 +99,8 @@ impl Driver<'_> {
         }
     }
 
-    /// What a task will require in the next quantum, from what is known of its program: where the
-    /// predictor looks at it.
+    /// Returns a task's demand in the next quantum as its program defines it, if the predictor uses
+    /// it.
     fn forecast(&mut self, task: usize, reading: &Reading) -> Option<BytesPerSec> {
         let quantum = self.experiment.scheduler.quantum;
         if self.experiment.scheduler.predictor != PredictorKind::Profile {
@@ -110,7 +110,7 @@ impl Driver<'_> {
         (nanos > 0.0).then(|| BytesPerSec(lines * LINE_BYTES as f64 / (nanos / 1e9)))
     }
 
-    /// Keeps what the tasks are predicted to do in the quantum that runs.
+    /// Stores the predicted demands for the current quantum if a hook needs them.
     pub(super) fn note_predictions(&mut self) {
         if self.recorder.is_none() && self.migrator.is_none() {
             return;
@@ -120,7 +120,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Moves pages, if somebody wants to.
+    /// Moves pages if a migrator is hooked in.
     pub(super) fn migrate(&mut self, tasks: &[TaskQuantum]) {
         let Some(migrator) = &mut self.migrator else { return };
         let elapsed = self.quanta.last().map_or(Nanos::ZERO, |quantum| quantum.elapsed);

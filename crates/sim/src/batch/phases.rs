@@ -1,30 +1,30 @@
-//! What samples of the instruction pointer would show, for the predictor `phase`.
+//! Samples of the instruction pointer, synthesized for the predictor `phase`.
 //!
-//! Synthetic programs say which part of their code a span is: its samples fall into the region of
-//! that part. For others, spans with the same demand are taken to be the same code: each span's
-//! samples fall into the regions of its bandwidth and of its instruction rate, in proportion to the
-//! progress. A span between two levels is shared by their regions, so that a program that hovers
-//! about their border does not seem to change phase.
+//! Synthetic programs declare the part of their code that a span executes: the span's samples fall
+//! into the region of that part. For others, spans with the same demand are taken to be the same
+//! code: each span's samples fall into the regions of its bandwidth and of its instruction rate, in
+//! proportion to the progress. A span between two levels is shared by their regions, so that a
+//! program that hovers about their border does not seem to change phase.
 
 use memweir_core::BytesPerSec;
 
 use crate::engine::Reading;
 use crate::program::{Demand, Program};
 
-/// Levels of bandwidth, up to what one core can draw, and as many of instruction rate. A shift of the
-/// bandwidth by one twentieth of that moves a vector by 0.4, the paper's threshold.
+/// Levels of bandwidth, up to the peak of one core, and as many of instruction rate. A shift of the
+/// bandwidth by one twentieth of that peak moves a vector by 0.4, the paper's threshold.
 const LEVELS: usize = 8;
 
 /// The instruction rate of the highest level: one core at 4 GHz with one instruction per cycle.
 const HIGHEST_RATE: f64 = 4e9;
 
-/// Parts of the code that are told apart; further ones share their regions.
+/// Parts of the code that are distinguished; further ones share their regions.
 const PARTS: usize = 16;
 
 /// Progress in nanoseconds per sample: fine enough that rounding does not matter.
 const PER_SAMPLE: f64 = 1_000.0;
 
-/// Samples per code region of what a program did between two readings.
+/// Returns the samples per code region of a program between two readings.
 pub(super) fn instruction_pointers(
     program: &Program,
     core_peak: BytesPerSec,
@@ -94,12 +94,13 @@ mod tests {
 
     #[test]
     fn vectors_differ_by_how_far_the_bandwidth_moves() {
-        // 7 levels of 2 GB/s each: from 3 to 4 GB/s a half of every sample of bandwidth moves on.
+        // 7 levels of 2 GB/s each: from 3 to 4 GB/s, half of every bandwidth sample moves to the
+        // next level.
         let spans = [3.0, 4.0, 9.0, 9.0].map(steady).to_vec();
         let program = Program { name: "phases".to_owned(), spans };
         let phases = [0, 1, 2].map(|span| vector(&program, span, span + 1));
         assert!((phases[0].distance(&phases[1]) - 0.5).abs() < 1e-9);
-        // Half of all samples are of the instruction rate, which stays.
+        // Half of all samples are of the instruction rate, which stays the same.
         assert!((phases[0].distance(&phases[2]) - 1.0).abs() < 1e-9);
         assert_eq!(phases[0].distance(&vector(&program, 0, 1)), 0.0);
     }

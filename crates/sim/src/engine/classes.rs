@@ -1,15 +1,15 @@
-//! Contention of many cores: those that respond alike share a clock.
+//! Contention of many cores: cores with similar responses share a clock.
 //!
-//! Looking at every core whenever anything changes costs as much as there are cores. But how a
-//! piece responds to the stretches depends on its shares of waiting alone; so the pieces whose shares
-//! are equal after rounding form a class. Its clock advances at the class's speed and is counted in
-//! time where nothing contends, so a piece that begins at clock time `t` ends at `t + time` whatever
-//! happens to the speed meanwhile. A change then costs a look at every class in use, of which there
-//! are at most 97 on one memory, and one heap operation.
+//! Looking at every core after every change costs in proportion to the number of cores. But the
+//! response of a piece to the stretches depends only on its shares of waiting, so pieces whose
+//! shares are equal after rounding form a class. Its clock advances at the class's speed and counts
+//! time without contention, so a piece that begins at clock time `t` ends at `t + time` however the
+//! speed changes meanwhile. A change then costs a look at every class in use, of which there are at
+//! most 97 on one memory, and one heap operation.
 //!
-//! What is rounded is the response to contention alone: on one memory a share by 2.2 % of itself at
-//! most, and a speed by less. Demands and times are not, so traffic is conserved as exactly as
-//! without classes.
+//! Only the response to contention is rounded: on one memory a share by at most 2.2 % of itself,
+//! and a speed by less. Demands and times are not, so traffic is conserved as exactly as without
+//! classes.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -19,12 +19,13 @@ use crate::stretch::{
     Curve, Group, Groups, LEAST_STALL, RESOURCES, asked, saturate, settle, time_of,
 };
 
-/// Busy shares are summed as integers in units of 2^-40, so that no rounding adds up however
+/// Busy shares are summed as integers in units of 2^-40, so that no rounding accumulates however
 /// often pieces come and go.
 const UNIT: f64 = (1u64 << 40) as f64;
 
-/// Steps of equal ratio, from the least share that is told apart to 1, in which shares of waiting
-/// are rounded. Fewer for each of several resources, so that classes do not become too many.
+/// Steps of equal ratio, from the least share that is distinguished to 1, to which shares of
+/// waiting are rounded. There are fewer for each of several resources, so that classes do not
+/// become too many.
 fn steps<const R: usize>() -> f64 {
     match R {
         1 => 96.0,
@@ -33,8 +34,8 @@ fn steps<const R: usize>() -> f64 {
     }
 }
 
-/// The step that is nearest to a share; zero for none. What waits at all is not rounded to never:
-/// nothing could slow it down.
+/// Returns the step nearest to a share; zero for none. A share above zero is not rounded to none,
+/// because nothing could slow such a piece down.
 fn step<const R: usize>(share: f64) -> u8 {
     if share <= 0.0 {
         return 0;
@@ -43,7 +44,7 @@ fn step<const R: usize>(share: f64) -> u8 {
     place.round().clamp(1.0, 1.0 + steps::<R>()) as u8
 }
 
-/// The share that a step stands for.
+/// Returns the share that a step stands for.
 fn share<const R: usize>(step: u8) -> f64 {
     match step {
         0 => 0.0,
@@ -51,8 +52,8 @@ fn share<const R: usize>(step: u8) -> f64 {
     }
 }
 
-/// When a piece is over by the clock of its class, and on which core. Entries whose stamp is not
-/// the core's are of pieces that were taken away.
+/// End of a piece by the clock of its class, its core, and a stamp. An entry whose stamp differs
+/// from the core's belongs to a piece that was taken away.
 type Entry = Reverse<(OrderedTime, u32, u32)>;
 
 /// A time that is not negative: such floats are ordered like their bits.
@@ -69,27 +70,27 @@ impl OrderedTime {
     }
 }
 
-/// Pieces that respond alike.
+/// A class of pieces with the same response.
 #[derive(Debug)]
 struct Class<const R: usize, const W: usize> {
     /// The shares of waiting, in steps.
     key: [u8; R],
-    /// Where in the list of used classes it is, if it has members.
+    /// Index in the list of used classes, if it has members.
     place: usize,
     members: u32,
-    /// Sums of the busy shares that they cause where nothing contends.
+    /// Sums of the busy shares that the members cause without contention.
     load: [u64; R],
-    /// What of that is by writes, where that matters.
+    /// The part of those busy shares that writes cause, if that matters.
     writes: [u64; W],
     queue: BinaryHeap<Entry>,
 }
 
-/// What a core does.
+/// State of a core.
 #[derive(Clone, Copy, Debug)]
 struct Member<const R: usize, const W: usize> {
     /// The class of its piece, if it has one.
     class: Option<usize>,
-    /// When the piece is over by the clock of its class.
+    /// End of the piece by the clock of its class.
     end: f64,
     stamp: u32,
     load: [u64; R],
@@ -100,38 +101,38 @@ struct Member<const R: usize, const W: usize> {
 #[derive(Debug)]
 struct Used<const R: usize, const W: usize> {
     classes: Vec<usize>,
-    /// What the solver is told of each, per resource.
+    /// The solver's input for each class, per resource.
     rates: [Vec<f64>; R],
     shares: [Vec<f64>; R],
     writes: [Vec<f64>; W],
-    /// How fast its clock goes, 1 where nothing contends, and the inverse of that.
+    /// Speed of each clock, 1 without contention, and its inverse.
     speeds: Vec<f64>,
     times: Vec<f64>,
-    /// What its clock shows.
+    /// Time that each clock shows.
     clocks: Vec<f64>,
-    /// When its first piece is over by its clock.
+    /// End of the first piece by the clock of each class.
     firsts: Vec<f64>,
 }
 
-/// Classes of cores.
+/// Contention model by classes of cores.
 #[derive(Debug)]
 pub(super) struct Classes<const R: usize, const W: usize> {
     curves: [Curve; RESOURCES],
-    /// Whether every resource is as fast as unloaded until it saturates.
+    /// True if every resource is as fast as unloaded until it saturates.
     flat: bool,
     members: Vec<Member<R, W>>,
     classes: Vec<Class<R, W>>,
     by_key: HashMap<[u8; R], usize>,
     used: Used<R, W>,
     stretch: [f64; R],
-    /// The clocks show what belongs to this time.
+    /// Time to which the clocks have advanced.
     at: f64,
-    /// Whether the stretches no longer belong to what the cores do.
+    /// True if the pieces have changed since the stretches were computed.
     stale: bool,
 }
 
 impl<const R: usize, const W: usize> Classes<R, W> {
-    /// Lets the clocks advance to `now`.
+    /// Advances the clocks to `now`.
     fn advance(&mut self, now: f64) {
         let elapsed = now - self.at;
         self.at = now;
@@ -142,7 +143,7 @@ impl<const R: usize, const W: usize> Classes<R, W> {
         }
     }
 
-    /// Finds the stretches that belong to what the cores do.
+    /// Computes the stretches for the current pieces.
     fn settle(&mut self) {
         self.stale = false;
         let used = &mut self.used;
@@ -175,7 +176,7 @@ impl<const R: usize, const W: usize> Classes<R, W> {
         }
     }
 
-    /// The class of pieces that respond like this one, in use from now on.
+    /// Returns the class of pieces with this response, which is in use from now on.
     fn class_of(&mut self, group: &Group<R, W>) -> usize {
         let key = group.share.map(step::<R>);
         let next = self.classes.len();
@@ -230,7 +231,7 @@ impl<const R: usize, const W: usize> Classes<R, W> {
         }
     }
 
-    /// Brings what is known of a class up to date with its members.
+    /// Updates the sums and the first end of a class from its members.
     fn refresh(&mut self, class: usize) {
         let members = &self.members;
         let entry = &mut self.classes[class];

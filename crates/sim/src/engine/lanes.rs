@@ -1,40 +1,40 @@
-//! Contention of few cores: each is looked at whenever anything changes.
+//! Contention of few cores: every change updates each core.
 //!
-//! This is the inner loop of most experiments. Everything is in arrays of fixed length, and what is
-//! written at once is read at once: a processor would wait for parts that it has to put together.
+//! This is the inner loop of most experiments. All data are in arrays of fixed length, and reads
+//! have the same width as the writes before them, so that store forwarding works.
 
 use super::contention::{Contention, Piece};
 use crate::stretch::{Curve, Group, Groups, RESOURCES, asked, saturate, settle};
 
-/// Up to `N` cores side by side.
+/// Contention model of up to `N` cores side by side.
 #[derive(Debug)]
 pub(super) struct Lanes<const R: usize, const W: usize, const N: usize> {
     curves: [Curve; RESOURCES],
-    /// Whether every resource is as fast as unloaded until it saturates.
+    /// True if every resource is as fast as unloaded until it saturates.
     flat: bool,
-    /// What the pieces ask of each resource.
+    /// Loads of the pieces on each resource.
     groups: [Group<R, W>; N],
     paces: [Pace; N],
     stretch: [f64; R],
-    /// Whether every stretch is 1.
+    /// True if every stretch is 1.
     calm: bool,
-    /// Whether the stretches no longer belong to what the cores do.
+    /// True if the pieces have changed since the stretches were computed.
     stale: bool,
 }
 
-/// How a core's piece gets on at the present stretch.
+/// Pace of a core's piece at the current stretch.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
-    /// When it is over; never, for an idle core.
+    /// Time at which the piece ends; infinity for an idle core.
     end: f64,
-    /// How fast it goes, 1 where nothing contends.
+    /// Speed of the piece, 1 without contention.
     speed: f64,
 }
 
 impl Pace {
     const IDLE: Self = Self { end: f64::INFINITY, speed: 1.0 };
 
-    /// What is left of it, in time where nothing contends.
+    /// Returns the rest of the piece, in time without contention.
     #[inline(always)]
     fn left(&self, now: f64) -> f64 {
         (self.end - now) * self.speed
@@ -42,7 +42,7 @@ impl Pace {
 }
 
 impl<const R: usize, const W: usize, const N: usize> Lanes<R, W, N> {
-    /// Finds the stretches that belong to what the cores do, and moves the ends accordingly.
+    /// Computes the stretches for the current pieces and moves the ends accordingly.
     #[inline(always)]
     fn settle(&mut self, now: f64) {
         self.stale = false;
@@ -77,7 +77,7 @@ impl<const R: usize, const W: usize, const N: usize> Lanes<R, W, N> {
         }
     }
 
-    /// A figure of all pieces, resource by resource.
+    /// Returns one figure of all pieces, resource by resource.
     #[inline(always)]
     fn columns<const P: usize>(&self, of: impl Fn(&Group<R, W>) -> &[f64; P]) -> [[f64; N]; P] {
         std::array::from_fn(|place| self.groups.each_ref().map(|group| of(group)[place]))
@@ -90,7 +90,7 @@ impl<const R: usize, const W: usize, const N: usize> Lanes<R, W, N> {
         }
     }
 
-    /// When the first piece is over, and on which core.
+    /// Returns the time at which the first piece ends, and its core.
     #[inline(always)]
     fn first(&self) -> (f64, usize) {
         let (fours, _) = self.paces.as_chunks::<4>();
@@ -102,7 +102,7 @@ impl<const R: usize, const W: usize, const N: usize> Lanes<R, W, N> {
         next
     }
 
-    /// The same if it is over by then.
+    /// Returns the first end and its core if it is not after `until`.
     #[cold]
     #[inline(never)]
     fn first_until(&self, until: f64) -> Option<(f64, usize)> {
@@ -141,9 +141,9 @@ impl<const R: usize, const W: usize, const N: usize> Contention<R, W> for Lanes<
         self.paces[core].left(now).max(0.0)
     }
 
-    /// Who comes first is guessed from the stretch before, and checked. The guess is nearly always right,
-    /// and it is a branch: so a processor takes the next steps, and solves for what runs then, while
-    /// it still works on this stretch.
+    /// Guesses the first piece from the previous stretch and checks the guess, which is nearly
+    /// always right. Because the check is a branch, a processor can execute the next steps
+    /// speculatively, and solve for the stretch there, while it still works on this one.
     #[inline(always)]
     fn next(&mut self, now: f64, until: f64) -> Option<(f64, usize)> {
         let (guess, core) = self.first();
@@ -164,8 +164,9 @@ impl<const R: usize, const W: usize, const N: usize> Contention<R, W> for Lanes<
     }
 }
 
-/// The earliest of four ends, and which that is; of equals the first. Which it will be cannot be
-/// guessed: so without branches, and in pairs, for the shortest way to the result.
+/// Returns the earliest of four ends and its index; the first one in a tie. The winner is
+/// unpredictable, so the code compares without branches, and in pairs for the shortest dependency
+/// chain.
 #[inline(always)]
 fn first_of(paces: &[Pace; 4]) -> (f64, usize) {
     let end = |place: usize| (paces[place].end, place);

@@ -1,4 +1,4 @@
-//! One task while the experiment runs: where it is, what it does, what it has moved.
+//! One task while the experiment runs: its position, its current work and its traffic so far.
 
 use std::sync::Arc;
 
@@ -12,65 +12,67 @@ use crate::program::{Flow, Program};
 use crate::stretch::Solver;
 use crate::task::Placement;
 
-/// Spans of each task that are fetched at once where few cores go through few programs: from where those
-/// are kept each takes longer to come than anything else in a step, but several come together.
+/// Spans of each task that are fetched at once where few cores execute few programs: a fetch from a
+/// program's table takes longer than anything else in a step, but several fetches overlap.
 pub(super) const FAR: usize = 64;
 
-/// The same where so many cores do that what is fetched would itself not stay near.
+/// Spans fetched at once where there are so many cores that the fetched spans themselves would not
+/// stay in the cache.
 pub(super) const NEAR: usize = 32;
 
-/// What a core does for a task.
+/// Work of a core for a task.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Doing<const R: usize, const W: usize> {
-    /// Its program.
+    /// The task's program.
     Work,
-    /// Something that takes time without progress.
+    /// Work that takes time without progress.
     Overhead(Piece<R, W>),
 }
 
 /// One task while the experiment runs, with `A` spans fetched.
 #[derive(Debug)]
 pub(super) struct State<const R: usize, const W: usize, const A: usize> {
-    /// The program, laid out; absent once the pages have moved, for then they may move often.
+    /// The program, laid out; absent once the pages have moved, because they may move often from
+    /// then on.
     pub(super) rows: Option<Arc<[Row<R, W>]>>,
     pub(super) at: Point,
-    /// Progress in the span of `at` at which the piece at hand ends.
+    /// Progress in the span of `at` at which the current piece ends.
     pub(super) piece_end: f64,
-    /// The span at hand and those after it, up to the last that is fetched.
+    /// The current span and those after it, up to the last that is fetched.
     pub(super) ahead: [Row<R, W>; A],
-    /// The place of the span at hand there.
+    /// Index of the current span in `ahead`.
     pub(super) place: usize,
-    /// Ends of spans that are still to be passed.
+    /// Ends of spans that are still ahead.
     pub(super) boundaries: u64,
     pub(super) doing: Doing<R, W>,
-    /// Overheads that come before the program goes on; the next one last.
+    /// Overheads that come before the program continues; the next one last.
     pub(super) pending: Vec<Piece<R, W>>,
     pub(super) core: Option<usize>,
-    /// Since when it has been on it.
+    /// Time since which the task has been on `core`.
     pub(super) since: f64,
     pub(super) cpu_time: f64,
-    /// Where it was, and what of its program was behind it, when its traffic was last attributed.
+    /// The program's totals when the traffic was last attributed.
     pub(super) attributed: [f64; FIGURES],
-    /// What it moved until then, in lines: by memory, and by medium.
+    /// Lines attributed so far: by memory, and by medium.
     pub(super) moved: [[f64; 2]; MAX_MEDIA],
     pub(super) counted: [[f64; 2]; MAX_MEDIA],
     /// Node of the core that it was put on last.
     pub(super) node: usize,
     pub(super) placement: Placement,
-    // What does not change.
+    // The fields below do not change.
     pub(super) program: usize,
     pub(super) spans: usize,
     pub(super) start: Point,
-    /// Instructions that its program has executed by then.
+    /// Instructions that the program has executed at `start`.
     pub(super) begun: f64,
     pub(super) end: Point,
-    /// Time from one to the other, alone on the machine.
+    /// Time from `start` to `end`, alone on the machine.
     pub(super) alone: f64,
     pub(super) home: usize,
 }
 
 impl<const R: usize, const W: usize, const A: usize> State<R, W, A> {
-    /// Fetches the span at hand and those after it, with the pages where they are.
+    /// Fetches the current span and those after it, with the current placement.
     pub(super) fn look(&mut self, solver: &Solver, program: &Program) {
         self.place = 0;
         let mut span = self.at.span;
@@ -85,13 +87,13 @@ impl<const R: usize, const W: usize, const A: usize> State<R, W, A> {
         }
     }
 
-    /// The span at hand. The remainder changes nothing, and spares the check of the place.
+    /// Returns the current span. The remainder changes nothing, and removes the bounds check.
     #[inline(always)]
     pub(super) fn here(&self) -> &Row<R, W> {
         &self.ahead[self.place % A]
     }
 
-    /// The span after the one at hand.
+    /// Returns the span after the current one.
     #[inline(always)]
     pub(super) fn following(&self, solver: &Solver, program: &Program) -> Row<R, W> {
         match self.ahead.get(self.place + 1) {
@@ -100,7 +102,7 @@ impl<const R: usize, const W: usize, const A: usize> State<R, W, A> {
         }
     }
 
-    /// Goes on to the start of the next span.
+    /// Moves to the start of the next span.
     #[inline(always)]
     pub(super) fn advance(&mut self, solver: &Solver, program: &Program) {
         self.at.into = 0.0;
@@ -127,15 +129,15 @@ impl<const R: usize, const W: usize, const A: usize> State<R, W, A> {
         }
     }
 
-    /// Where it is if so much time is left of its piece where nothing contends.
+    /// Returns the task's position if its piece has this much left, in time without contention.
     pub(super) fn point(&self, left: f64) -> Point {
         let here = self.here();
         let end = if self.piece_end.is_nan() { here.length() } else { self.piece_end };
         Point { into: (end - left / here.slowness).clamp(self.at.into, end), ..self.at }
     }
 
-    /// Attributes what it did until its program's totals were these, since that was last done, to
-    /// the memories where its pages are, and to the media that those are to its node.
+    /// Attributes the traffic since the last call, up to these totals of the program, to the
+    /// memories of the placement and to the media that those are to the task's node.
     pub(super) fn attribute(&mut self, totals: [f64; FIGURES], view: &View) {
         let done = std::array::from_fn(|figure| totals[figure] - self.attributed[figure]);
         let placed = self.placement.apply(&flows(&done));
@@ -149,7 +151,7 @@ impl<const R: usize, const W: usize, const A: usize> State<R, W, A> {
         self.attributed = totals;
     }
 
-    /// What it has done, if that has been attributed, and it is here.
+    /// Returns the reading of a task whose traffic has been attributed up to `at`.
     pub(super) fn reading(&self, now: f64, at: Point) -> Reading {
         let on_core = if self.core.is_some() { now - self.since } else { 0.0 };
         let instructions = (self.attributed[0] - self.begun + 0.5) as u64;
@@ -162,7 +164,7 @@ impl<const R: usize, const W: usize, const A: usize> State<R, W, A> {
     }
 }
 
-/// Lines of each flow, in the form in which placements are applied.
+/// Converts totals to flows in lines, the form in which placements are applied.
 pub(super) fn flows(totals: &[f64; FIGURES]) -> [Flow; MAX_MEDIA] {
     std::array::from_fn(|memory| Flow {
         reads: BytesPerSec(totals[1 + 2 * memory]),
@@ -170,7 +172,7 @@ pub(super) fn flows(totals: &[f64; FIGURES]) -> [Flow; MAX_MEDIA] {
     })
 }
 
-/// Most machines have fewer memories than there may be.
+/// Rounds to whole lines; most machines use only some of the memories, so zeros return at once.
 fn rounded(lines: [f64; 2]) -> Traffic {
     if lines == [0.0; 2] {
         return Traffic::default();

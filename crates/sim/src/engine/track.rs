@@ -1,5 +1,5 @@
-//! Programs laid out for execution: per span what one step of the event loop needs, and running
-//! totals from which everything that happened between two points of a program follows at once.
+//! Programs laid out for execution: per span the inputs of one step of the event loop, and running
+//! totals that give everything between two points of a program at once.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::task::Placement;
 /// Instructions, and reads and writes of each flow of a program.
 pub(crate) const FIGURES: usize = 1 + 2 * MAX_MEDIA;
 
-/// One span of a program with its pages somewhere, on some node.
+/// One span of a program at one placement, on one node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<const R: usize, const W: usize> {
-    /// How long it takes where nothing contends.
+    /// Time without contention, in nanoseconds.
     pub(crate) time: f64,
     /// That time per progress.
     pub(crate) slowness: f64,
-    /// What it asks of each resource.
+    /// Load on each resource.
     pub(crate) group: Group<R, W>,
 }
 
 impl<const R: usize, const W: usize> Row<R, W> {
-    /// Progress of this length by a task that responds like this.
+    /// Creates the row of a span of this length with this response.
     pub(crate) fn new(response: &Response, length: Nanos) -> Self {
         let group = Group {
             rate: std::array::from_fn(|place| response.rate[place]),
@@ -35,13 +35,13 @@ impl<const R: usize, const W: usize> Row<R, W> {
         Self { time: length.as_f64() * slowness, slowness, group }
     }
 
-    /// Its progress, in nanoseconds.
+    /// Returns its progress, in nanoseconds.
     pub(crate) fn length(&self) -> f64 {
         self.time / self.slowness
     }
 }
 
-/// A program as it executes with its pages somewhere, on some node.
+/// A program laid out at one placement, on one node.
 #[derive(Debug)]
 pub(crate) struct Track<const R: usize, const W: usize> {
     pub(crate) rows: Arc<[Row<R, W>]>,
@@ -69,14 +69,14 @@ impl<const R: usize, const W: usize> Track<R, W> {
         Self { rows, alone }
     }
 
-    /// Time from the start of the program to a point of it, alone on the machine.
+    /// Returns the time from the start of the program to a point of it, alone on the machine.
     pub(crate) fn alone_at(&self, score: &Score, at: Point) -> f64 {
         let last = self.rows.len();
         let (from, to) = (self.alone[at.span], self.alone[at.span + 1]);
         at.lap as f64 * self.alone[last] + from + (to - from) * score.part(at)
     }
 
-    /// The point that is reached at that time.
+    /// Returns the point that is reached after this time alone on the machine.
     pub(crate) fn alone_after(&self, score: &Score, time: f64) -> Point {
         let last = self.rows.len();
         let lap = (time / self.alone[last]).floor();
@@ -91,7 +91,7 @@ impl<const R: usize, const W: usize> Track<R, W> {
 /// A point of a program that starts again at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Point {
-    /// How often it has started again.
+    /// Number of restarts.
     pub(crate) lap: u64,
     /// The span.
     pub(crate) span: usize,
@@ -99,15 +99,15 @@ pub(crate) struct Point {
     pub(crate) into: f64,
 }
 
-/// Running totals over a program: what it does, wherever its pages are.
+/// Running totals over a program, independent of the placement of its pages.
 #[derive(Debug)]
 pub(crate) struct Score {
     /// Progress at the start of each span, and at the end.
     starts: Vec<u64>,
     /// Flows with traffic, by memory: the others have no place in `totals`.
     flows: Vec<usize>,
-    /// Instructions, then lines read and written per flow, before each span, and its length; at
-    /// last the same at the end, and zero.
+    /// Per span: instructions, then lines read and written per flow, all before the span, and the
+    /// span's length; at last the totals at the end, and zero.
     totals: Vec<f64>,
 }
 
@@ -158,12 +158,12 @@ impl Score {
         2 + 2 * self.flows.len()
     }
 
-    /// How much of its span is behind a point, from 0 to 1.
+    /// Returns the part of its span that lies before a point, from 0 to 1.
     fn part(&self, at: Point) -> f64 {
         at.into / self.length(at.span)
     }
 
-    /// The point at which a task is that has made this progress and goes on.
+    /// Returns the point of a task that has made this progress and continues.
     pub(crate) fn beginning_at(&self, progress: Nanos) -> Point {
         let whole = self.starts[self.spans()];
         let (lap, within) = (progress.0 / whole, progress.0 % whole);
@@ -171,20 +171,20 @@ impl Score {
         Point { lap, span, into: (within - self.starts[span]) as f64 }
     }
 
-    /// The point at which a task stops after this progress, more than zero: rather the end of a
-    /// span than the start of the next.
+    /// Returns the point at which a task stops after this progress, more than zero: the end of a
+    /// span rather than the start of the next.
     pub(crate) fn ending_at(&self, progress: Nanos) -> Point {
         let at = self.beginning_at(Nanos(progress.0 - 1));
         Point { into: at.into + 1.0, ..at }
     }
 
-    /// Ends of spans between two points.
+    /// Returns the number of span ends between two points.
     pub(crate) fn boundaries(&self, from: Point, to: Point) -> u64 {
         let number = |at: Point| at.lap * self.spans() as u64 + at.span as u64;
         number(to) - number(from)
     }
 
-    /// The point one span on.
+    /// Returns the start of the next span.
     pub(crate) fn next(&self, at: Point) -> Point {
         match at.span + 1 == self.spans() {
             true => Point { lap: at.lap + 1, span: 0, into: 0.0 },
@@ -192,8 +192,8 @@ impl Score {
         }
     }
 
-    /// Everything from the program's first start to a point: instructions, then lines read and
-    /// written per flow.
+    /// Returns the totals from the program's first start to a point: instructions, then lines read
+    /// and written per flow.
     pub(crate) fn totals(&self, at: Point) -> [f64; FIGURES] {
         let stride = self.stride();
         let row = |span: usize| &self.totals[span * stride..(span + 1) * stride];
@@ -209,12 +209,12 @@ impl Score {
         totals
     }
 
-    /// Everything that the program does from its start to its end.
+    /// Returns the totals of the whole program.
     pub(crate) fn lap(&self) -> [f64; FIGURES] {
         self.totals(Point { lap: 1, span: 0, into: 0.0 })
     }
 
-    /// Lines read and written between two points, with whatever memory.
+    /// Returns the lines read and written between two points, over all flows.
     pub(crate) fn lines(&self, from: Point, to: Point) -> f64 {
         let (before, after) = (self.totals(from), self.totals(to));
         (1..FIGURES).map(|figure| after[figure] - before[figure]).sum()

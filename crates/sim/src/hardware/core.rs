@@ -1,5 +1,5 @@
-//! The cores of a machine and the caches between them and memory, as far as emulation needs them:
-//! the tables `[core]` and `[caches]` of a machine file.
+//! The cores of a machine and the caches between them and memory, for emulation: the tables
+//! `[core]` and `[caches]` of a machine file.
 
 use memweir_core::Bytes;
 use memweir_core::cache::{CacheGeometry, CacheHierarchy};
@@ -18,28 +18,28 @@ const CORE_KEYS: [&str; 6] = [
 /// Keys of `[caches]`.
 const LEVELS: [&str; 3] = ["l1d", "l2", "llc"];
 
-/// What instructions and cache hits cost a core.
+/// Costs of instructions and cache hits on a core.
 ///
-/// The defaults of clock and latencies are those of a Core i7-860 (Nehalem): 10 cycles to the second
-/// level and 38 to the last (Molka et al., "Memory Performance and Cache Coherency Effects on an
-/// Intel Nehalem Multiprocessor System", PACT 2009, Table 3: 4, 10 and 38 cycles). How much of them
-/// out-of-order execution hides is an estimate.
+/// The defaults of clock and latencies are those of a Core i7-860 (Nehalem): 10 cycles to the
+/// second level and 38 to the last (Molka et al., "Memory Performance and Cache Coherency Effects
+/// on an Intel Nehalem Multiprocessor System", PACT 2009, Table 3: 4, 10 and 38 cycles). The share
+/// of them that out-of-order execution hides is an estimate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CoreModel {
     /// Clock in cycles per second.
     pub frequency: f64,
-    /// Cycles per instruction while every access hits the first level, whose latency is part of
-    /// it. Absent: as many as [`Hardware::core_instructions`](super::Hardware::core_instructions)
-    /// says.
+    /// Cycles per instruction while every access hits the first level, whose latency is part of it.
+    /// If absent, [`Hardware::core_instructions`](super::Hardware::core_instructions) determines
+    /// it.
     pub cycles_per_instruction: Option<f64>,
     /// Cycles to the second level.
     pub l2_cycles: f64,
     /// Cycles to the last level.
     pub llc_cycles: f64,
     /// Hits of the second and last level that overlap, on average, with each other and with
-    /// instructions: a hit costs its cycles divided by this.
+    /// instructions: the cost of a hit is its cycles divided by this.
     pub cache_parallelism: f64,
-    /// The same of reads from memory. Absent: as many as draw the machine's
+    /// Reads from memory that overlap. If absent, as many as draw the machine's
     /// [`core_peak`](crate::Machine::core_peak) from the local DRAM.
     pub memory_parallelism: Option<f64>,
 }
@@ -100,7 +100,7 @@ pub(super) fn core(mut section: Section<'_>) -> Result<CoreModel, InputError> {
     })
 }
 
-/// Reads `[caches]`; a level that is absent is that of [`default_caches`].
+/// Reads `[caches]`; absent levels are those of [`default_caches`].
 pub(super) fn caches(mut section: Section<'_>) -> Result<CacheHierarchy, InputError> {
     section.only(&LEVELS)?;
     let mut caches = default_caches();
@@ -114,7 +114,7 @@ pub(super) fn caches(mut section: Section<'_>) -> Result<CacheHierarchy, InputEr
     Ok(caches)
 }
 
-/// One level: `size` in bytes and `ways`.
+/// Reads one level: `size` in bytes and `ways`.
 fn cache(mut section: Section<'_>) -> Result<CacheGeometry, InputError> {
     section.only(&["size", "ways"])?;
     let positive = |v: &Value<'_>| match v.integer()? {

@@ -1,4 +1,4 @@
-//! Machine files: what they may say and what is refused. `docs/sim.md` describes the format.
+//! Machine files: their format and its checks. `docs/sim.md` describes the format.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ const MOST_CORES: i64 = 65_536;
 /// More nodes than any machine has.
 const MOST_NODES: usize = 1024;
 
-/// Reads the outermost table of a machine file that lies in `directory`, or one that stands for it.
+/// Reads the outermost table of a machine file in `directory`, or one that takes its place.
 pub(super) fn parse(mut root: Section<'_>, directory: &Path) -> Result<Hardware, InputError> {
     root.only(&MACHINE_KEYS)?;
     let source = source(&mut root)?;
@@ -84,7 +84,7 @@ pub(super) fn parse(mut root: Section<'_>, directory: &Path) -> Result<Hardware,
         core_peak: rate(&root.require("core_peak")?)?,
         interconnect,
     };
-    // What no single key tells, such as a node without DRAM.
+    // This checks conditions on several keys, such as a node without DRAM.
     machine.check().map_err(|impossible| root.refuse(impossible.reason).key(impossible.key))?;
     Ok(Hardware {
         core,
@@ -125,7 +125,7 @@ fn interconnect(mut section: Section<'_>, nodes: usize) -> Result<Interconnect, 
     })
 }
 
-/// A bandwidth in bytes per second.
+/// Reads a bandwidth in bytes per second.
 fn rate(value: &Value<'_>) -> Result<BytesPerSec, InputError> {
     value.number_in(1.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second").map(BytesPerSec)
 }
@@ -134,7 +134,7 @@ fn rate(value: &Value<'_>) -> Result<BytesPerSec, InputError> {
 struct MemoryReader<'a> {
     directory: &'a Path,
     nodes: usize,
-    /// Source of the whole file, for memories that name none.
+    /// Source of the whole file, for memories without one.
     source: &'a str,
     memories: Vec<Memory>,
 }
@@ -183,7 +183,8 @@ impl MemoryReader<'_> {
         })
     }
 
-    /// Those of the file, else those of the medium beside this machine's DRAM.
+    /// Returns the read and write latencies of the file, else those of the medium beside this
+    /// machine's DRAM.
     fn latencies(
         &self,
         section: &mut Section<'_>,
@@ -242,7 +243,7 @@ impl MemoryReader<'_> {
         })
     }
 
-    /// What `memweir dram curve` has measured and written into a file.
+    /// Reads a curve that `memweir dram curve` has measured and written into a file.
     fn measured(&self, value: &Value<'_>) -> Result<ServiceCurve, InputError> {
         let path = self.directory.join(value.string()?);
         let name = path.display().to_string();
@@ -252,7 +253,7 @@ impl MemoryReader<'_> {
     }
 }
 
-/// Pairs of utilization and stretch, both ascending.
+/// Reads pairs of utilization and stretch, both ascending.
 fn growth(value: &Value<'_>) -> Result<Vec<GrowthPoint>, InputError> {
     const WHAT: &str = "an array of pairs [utilization, stretch]";
     let mut points: Vec<GrowthPoint> = Vec::new();

@@ -1,7 +1,8 @@
-//! The `platform.toml` of `memweir calibrate` as a machine: one node with one memory, of which the
-//! capacity, the most that a core draws, and the growth of latency below saturation were measured.
+//! The `platform.toml` of `memweir calibrate` as a machine: one node with one memory, whose
+//! capacity, peak of one core and growth of latency below saturation were measured.
 //!
-//! Only what the simulator needs is read; `memweir-run` owns the format and checks the rest.
+//! This module reads only the keys that the simulator needs; `memweir-run` owns the format and
+//! checks the rest.
 
 use memweir_core::input::{InputError, Section, Value};
 use memweir_core::medium::MediumKind;
@@ -17,15 +18,15 @@ const FORMAT: i64 = 1;
 /// A calibration measures no latency. Only ratios of latencies matter, and there is one memory.
 const NOMINAL_LATENCY: Picos = Picos::from_nanos(100);
 
-/// Above this share of the peak the memory is saturated, and what stretches is the queue.
+/// Share of the peak above which the memory is saturated, and the stretch comes from the queue.
 const SATURATED: f64 = 0.95;
 
-/// Whether this is the text of a `platform.toml`: machine files have no format number.
+/// Returns true if this is the text of a `platform.toml`: machine files have no format number.
 pub(super) fn is_platform(text: &str) -> bool {
     text.lines().any(|line| line.split_once('=').is_some_and(|(key, _)| key.trim() == "format"))
 }
 
-/// Reads the outermost table of the file called `name`.
+/// Reads the outermost table of the file `name`.
 pub(super) fn parse(name: &str, mut root: Section<'_>) -> Result<Hardware, InputError> {
     let format = root.require("format")?;
     if format.integer()? != FORMAT {
@@ -78,7 +79,7 @@ fn rate(value: &Value<'_>) -> Result<BytesPerSec, InputError> {
     value.number_in(1.0..=1e14, "bandwidth in bytes per second").map(BytesPerSec)
 }
 
-/// The highest rate of one hog alone, if any was measured.
+/// Returns the highest rate of one hog alone, if any was measured.
 fn single_hog(root: &mut Section<'_>) -> Result<Option<BytesPerSec>, InputError> {
     let Some(list) = root.take("streams") else { return Ok(None) };
     let mut highest: Option<BytesPerSec> = None;
@@ -91,7 +92,7 @@ fn single_hog(root: &mut Section<'_>) -> Result<Option<BytesPerSec>, InputError>
     Ok(highest)
 }
 
-/// How far two hogs stretch each other's latency below saturation.
+/// Returns the stretch that two hogs cause each other below saturation.
 ///
 /// Each of the two demands half of a point's demand `d`, so it waits for memory `w = d / 2 /
 /// core_peak` of its time. It takes `2 / W` times as long as alone, `W` the weighted speedup of

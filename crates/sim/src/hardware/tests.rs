@@ -50,7 +50,7 @@ fn every_shipped_machine_and_medium_is_accepted_under_its_own_name() {
 fn the_machine_of_iabw_carries_forty_of_its_transactions_per_microsecond() {
     let machine = Hardware::shipped("iabw").unwrap().machine;
     let capacity = TransPerMicro::from(machine.memories[0].service.capacity);
-    // 128 bytes there, 64 here.
+    // A transaction has 128 bytes there and 64 here.
     assert_eq!(capacity, TransPerMicro(2.0 * 40.0));
     assert_eq!(machine.nodes.iter().map(|node| node.cores).sum::<u32>(), 4);
     // 350 cycles of 1.6 GHz.
@@ -185,8 +185,8 @@ fn a_calibration_is_a_machine() {
     assert_eq!(machine.core_peak, BytesPerSec(25e9));
     let service = &machine.memories[0].service;
     assert_eq!(service.capacity, BytesPerSec(40e9));
-    // At half the peak each hog demands 10 of 25 GB/s, so it waits 0.4 of its time, and takes
-    // 2 / 1.6 = 1.25 times as long: 1 + 0.25 / 0.4. The saturated point is no growth.
+    // At half the peak each hog demands 10 of 25 GB/s, so it waits 0.4 of its time, and takes 2 /
+    // 1.6 = 1.25 times as long: 1 + 0.25 / 0.4. The saturated point is not part of the growth.
     let expected = [(0.25, 1.0), (0.5, 1.625)];
     let growth: Vec<_> =
         service.growth.lines[0].points.iter().map(|p| (p.utilization, p.stretch)).collect();

@@ -1,4 +1,4 @@
-//! Load balancing: the core that a task comes to, and the tasks that cores pull from each other.
+//! Load balancing: the choice of a core for a task, and the tasks that cores pull from each other.
 //!
 //! The periodic balancing follows `sched_balance_rq` and `calculate_imbalance` of Linux 6.12 for
 //! tasks of equal weight. A node's cores balance among each other, and the first core of each node
@@ -46,13 +46,13 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Load per capacity of one core (`avg_load`).
+    /// Returns the load per capacity of one core (`avg_load`).
     fn average(self) -> u64 {
         self.tasks * UNIT / self.cores
     }
 
-    /// Load that this group pulls from `busiest` in a domain with `all` tasks and cores; zero if
-    /// the two are balanced (`sched_balance_find_src_group`, `calculate_imbalance`).
+    /// Returns the load that this group pulls from `busiest` in a domain with `all` tasks and
+    /// cores; zero if the two are balanced (`sched_balance_find_src_group`, `calculate_imbalance`).
     fn imbalance(self, busiest: Self, all: Self) -> u64 {
         let (own, most, mean) = (self.average(), busiest.average(), all.average());
         let overloaded = |group: Self| group.tasks > group.cores;
@@ -65,13 +65,13 @@ impl Group {
     }
 }
 
-/// Time between two attempts of a core with work in a domain of so many cores.
+/// Returns the time between two attempts of a core with work in a domain of `cores` cores.
 pub(super) fn busy_interval(config: KernelConfig, cores: u64) -> Nanos {
     config.balance.unwrap_or(Nanos(BUSY_INTERVAL.0 * cores))
 }
 
 impl<P: Processor + ?Sized> Kernel<P> {
-    /// Gives an idle core something to do: from its own queue, else from the longest.
+    /// Gives an idle core a task: from its own queue, else from the longest.
     pub(super) fn fill(&mut self, core: usize) {
         if self.cores[core].first().is_none() && self.queued > 0 {
             let node = self.cores[core].node;
@@ -82,7 +82,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
         self.dispatch(core);
     }
 
-    /// Moves the first waiting task of one core to another; false if none waits.
+    /// Moves the first waiting task of one core to another. Returns false if there is none.
     fn pull(&mut self, from: usize, to: usize) -> bool {
         let Some(task) = self.cores[from].first() else { return false };
         self.dequeue(task, from);
@@ -122,8 +122,8 @@ impl<P: Processor + ?Sized> Kernel<P> {
         self.cores[core].domain = domain;
     }
 
-    /// Pulls tasks from the node with the highest load, if `core` is the one that does so for its
-    /// node, and its time has come.
+    /// Pulls tasks from the node with the highest load, if `core` is the one that balances for its
+    /// node and the next attempt is due.
     fn balance_nodes(&mut self, core: usize, now: Nanos) {
         let node = self.cores[core].node;
         let first = core == 0 || self.cores[core - 1].node != node;
@@ -136,7 +136,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
             cores: all.cores + group.cores,
         });
         let by_load = self.cores.groups().enumerate().filter(|(_, group)| group.cores > 0);
-        // Of equals the next one after this node, as among cores.
+        // Ties go to the next node after this one, as among cores.
         let order = |other: usize| Reverse((other < node, other));
         let busiest = by_load.max_by_key(|(other, group)| (group.average(), order(*other)));
         let imbalance = busiest.map_or(0, |(_, busiest)| group.imbalance(busiest, all));
@@ -164,16 +164,16 @@ impl<P: Processor + ?Sized> Kernel<P> {
         domain.failures = if failed { domain.failures + 1 } else { 0 };
     }
 
-    /// Time to the next attempt in a domain of so many cores. It doubles after one that found no
-    /// imbalance (`max_interval`). Interrupts keep the ticks of real cores out of step with the
-    /// slices of tasks: an attempt comes up to a tick late, at random.
+    /// Returns the time to the next attempt in a domain of `cores` cores. It doubles after an
+    /// attempt that found no imbalance (`max_interval`). Interrupts keep the ticks of real cores
+    /// out of step with the slices of tasks, so each attempt is up to a tick late, at random.
     fn interval(&mut self, domain: Domain, cores: u64) -> Nanos {
         let interval = busy_interval(self.config, cores);
         let doubled = Nanos(interval.0 * if domain.balanced { 2 } else { 1 });
         doubled + Nanos(self.random.random_range(0..=TICK.0))
     }
 
-    /// An idle core takes a task over that runs on another node than its home.
+    /// Moves a task that runs on another node to an idle core of its home node.
     fn fetch_home(&mut self, core: usize) {
         let node = self.cores[core].node;
         let stray = |other: &usize| {
@@ -188,7 +188,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
         }
     }
 
-    /// The core for a task that is let run.
+    /// Returns the core for a task that wakes up.
     pub(super) fn choose_core(&self, task: usize) -> usize {
         let home = self.execution.home(task);
         let last = self.threads[task].last_core.filter(|core| self.cores.load(*core) == 0);
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn imbalances_by_hand() {
-        // Local group, busiest group, all; the load to move, where a task has 1024.
+        // Local group, busiest group, all groups; the load to move, where a task has 1024.
         let cases = [
             // The mean is 1.5: half a task too many, half a task too few.
             ((1, 1), (2, 1), (3, 2), 512),

@@ -1,4 +1,4 @@
-//! The cores with their run queues, and which are the longest and the shortest.
+//! The cores with their run queues, and the longest and shortest queues of each node.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::{Index, IndexMut};
@@ -7,37 +7,39 @@ use memweir_core::Nanos;
 
 use super::balance::{Domain, Group};
 
-/// One core.
+/// A core.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) node: usize,
-    /// The task on it.
+    /// The task on the core.
     pub(super) current: Option<usize>,
-    /// The task that was on it last.
+    /// The task that was last put on the core.
     pub(super) last: Option<usize>,
-    /// Waiting tasks by virtual runtime. Who leaves the core has run most and goes to the end, so
-    /// that next to nothing is ever moved.
+    /// Waiting tasks by virtual runtime. A task that leaves the core has usually run most and joins
+    /// at the end, so entries are rarely moved.
     queue: VecDeque<(i64, usize)>,
-    /// Virtual runtime that every task of the queue has reached; never goes back.
+    /// Virtual runtime that every task of the queue has reached; never decreases.
     floor: i64,
-    /// Length of the next slice, for the first one on this core: cores do not tick together.
+    /// Length of the next slice. The first slice on a core has a length of its own, so that cores
+    /// are not in step.
     pub(super) first_slice: Nanos,
     /// Its balancing with the other cores of its node.
     pub(super) domain: Domain,
 }
 
 impl Core {
-    /// The task that waits and ran least.
+    /// Returns the waiting task that ran least.
     pub(super) fn first(&self) -> Option<usize> {
         self.queue.front().map(|(_, task)| *task)
     }
 
-    /// Whether nobody waits for the task on this core, or there is none.
+    /// Returns true if no task waits for the core, or none is on it.
     pub(super) fn idle_or_alone(&self) -> bool {
         self.current.is_none() || self.queue.is_empty()
     }
 
-    /// The virtual runtime that every task has reached, if the one on the core has reached `current`.
+    /// Returns the virtual runtime that every task has reached, where the one on the core has
+    /// reached `current`.
     pub(super) fn floor(&mut self, current: i64) -> i64 {
         let first = self.queue.front().map_or(i64::MAX, |(vruntime, _)| *vruntime);
         let least = first.min(current);
@@ -47,7 +49,7 @@ impl Core {
         self.floor
     }
 
-    /// Exchanges the task on the core for the first of the queue.
+    /// Exchanges the task on the core for the first task of the queue.
     pub(super) fn rotate(&mut self, running: usize, vruntime: i64) {
         if let Some((_, first)) = self.queue.pop_front() {
             self.join(vruntime, running);
@@ -56,14 +58,14 @@ impl Core {
         }
     }
 
-    /// Moves the first of the queue onto the core.
+    /// Moves the first task of the queue onto the core.
     pub(super) fn start_first(&mut self, task: usize, vruntime: i64) {
         self.quit(vruntime, task);
         self.current = Some(task);
         self.last = Some(task);
     }
 
-    /// Puts a task in the queue.
+    /// Inserts a task into the queue.
     fn join(&mut self, vruntime: i64, task: usize) {
         if self.queue.back().is_none_or(|last| *last < (vruntime, task)) {
             self.queue.push_back((vruntime, task));
@@ -73,7 +75,7 @@ impl Core {
         self.queue.insert(place, (vruntime, task));
     }
 
-    /// Takes a task out of the queue.
+    /// Removes a task from the queue.
     fn quit(&mut self, vruntime: i64, task: usize) {
         if let Ok(place) = self.queue.binary_search(&(vruntime, task)) {
             self.queue.remove(place);
@@ -81,7 +83,7 @@ impl Core {
     }
 }
 
-/// All cores, and per node how many tasks each has.
+/// All cores, and the number of tasks of each by node.
 #[derive(Debug)]
 pub(super) struct Cores {
     cores: Vec<Core>,
@@ -91,19 +93,19 @@ pub(super) struct Cores {
     nodes: Vec<Node>,
 }
 
-/// The cores of a node together.
+/// State of a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Node {
-    /// Its tasks and its cores.
+    /// Number of its tasks and cores.
     pub(super) group: Group,
     /// Its balancing with the other nodes.
     pub(super) domain: Domain,
-    /// When it balances with them next.
+    /// Time of its next balancing with the other nodes.
     pub(super) next: Nanos,
 }
 
 impl Cores {
-    /// Cores on these nodes.
+    /// Creates cores on these nodes.
     pub(super) fn new(nodes: impl Iterator<Item = usize>) -> Self {
         let core = |node| Core {
             node,
@@ -133,17 +135,17 @@ impl Cores {
         self.by_load.len() > 1
     }
 
-    /// Tasks on a core and in its queue.
+    /// Returns the number of tasks on a core and in its queue.
     pub(super) fn load(&self, core: usize) -> u32 {
         self.loads[core]
     }
 
-    /// The node of this number.
+    /// Returns the node of this number.
     pub(super) fn node(&mut self, node: usize) -> &mut Node {
         &mut self.nodes[node]
     }
 
-    /// The tasks and the cores of each node.
+    /// Returns the numbers of tasks and cores of each node.
     pub(super) fn groups(&self) -> impl Iterator<Item = Group> + '_ {
         self.nodes.iter().map(|node| node.group)
     }
@@ -158,38 +160,39 @@ impl Cores {
         self.loads[core] = load;
     }
 
-    /// A task comes into a core's queue.
+    /// Adds a task to a core's queue.
     pub(super) fn gain(&mut self, core: usize, task: usize, vruntime: i64) {
         self.cores[core].join(vruntime, task);
         self.set_load(core, self.loads[core] + 1);
     }
 
-    /// A task leaves a core's queue for elsewhere.
+    /// Removes a task from a core's queue, to go elsewhere.
     pub(super) fn drop_queued(&mut self, core: usize, task: usize, vruntime: i64) {
         self.cores[core].quit(vruntime, task);
         self.set_load(core, self.loads[core] - 1);
     }
 
-    /// The task on a core leaves it.
+    /// Removes the task that leaves a core from the load of the core.
     pub(super) fn lose(&mut self, core: usize) {
         self.set_load(core, self.loads[core] - 1);
     }
 
-    /// The core with the longest queue that has at least so many tasks and one of them waiting:
-    /// of this node, else of the others in order.
+    /// Returns the core with the longest queue that has at least `least` tasks, one of them
+    /// waiting: of this node, else of the others in order.
     pub(super) fn busiest(&self, node: usize, least: u32) -> Option<usize> {
         let others = (0..self.by_load.len()).filter(|other| *other != node);
         std::iter::once(node).chain(others).find_map(|node| self.busiest_of(node, least))
     }
 
-    /// The same of one node.
+    /// Returns the core of a node with the longest queue, if it has at least `least` tasks, one of
+    /// them waiting.
     pub(super) fn busiest_of(&self, node: usize, least: u32) -> Option<usize> {
         let (load, core) = self.by_load.get(node)?.last()?;
         (*load >= least.max(2)).then_some(*core)
     }
 
-    /// The core with the longest queue of the same node that has a task waiting; of equals the next
-    /// one after `core`, round the node, as each CPU's scheduling groups begin with its own.
+    /// Returns the core of the same node with the longest queue, if a task waits there. Ties go to
+    /// the next core after `core`, in a circle, as each CPU's scheduling groups begin with its own.
     pub(super) fn busiest_beside(&self, core: usize) -> Option<usize> {
         let by_load = &self.by_load[self.cores[core].node];
         let (load, _) = by_load.last().filter(|(load, _)| *load > 1)?;
@@ -197,13 +200,13 @@ impl Cores {
         next.or_else(|| by_load.range((*load, 0)..).next()).map(|(_, busiest)| *busiest)
     }
 
-    /// An idle core of a node.
+    /// Returns an idle core of a node.
     pub(super) fn idle_of(&self, node: usize) -> Option<usize> {
         let (load, core) = self.by_load.get(node)?.first()?;
         (*load == 0).then_some(*core)
     }
 
-    /// The core with the fewest tasks, of equals one of this node.
+    /// Returns the core with the fewest tasks; ties go to this node.
     pub(super) fn least_loaded(&self, node: usize) -> usize {
         let others = (0..self.by_load.len()).filter(|other| *other != node);
         std::iter::once(node)

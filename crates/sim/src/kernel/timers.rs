@@ -1,37 +1,37 @@
-//! When the timers of the cores fire, and which is the next.
+//! Timers of the cores, and the choice of the one that fires next.
 
 use std::hint::select_unpredictable;
 
 use memweir_core::Nanos;
 
-/// What a core's timer is for.
+/// Purpose of a core's timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// The slice of the task that runs is over.
+    /// The slice of the running task ends.
     Slice,
-    /// Look around for a longer queue.
+    /// The core looks for a longer queue.
     Balance,
 }
 
 const TIMERS: [Timer; 2] = [Timer::Slice, Timer::Balance];
 
-/// A timer that is not set.
+/// Time of a timer that is not set.
 const NEVER: Nanos = Nanos(u64::MAX);
 
-/// The timers of all cores in a tournament: neighbors meet, then the winners, and the earliest is at
-/// the root. One that is set, whether it was or not, meets one other in each round.
+/// The timers of all cores as a tournament tree: neighbors compete, then the winners, and the
+/// earliest is at the root. Setting a timer, set before or not, takes one comparison per level.
 #[derive(Debug)]
 pub(super) struct Timers {
-    /// Who won: the root is at 1, those who met for a place are at twice that and next to it. The
-    /// second half are the timers themselves, core by core.
+    /// Winners: the root is at 1, and the two candidates for a place are at twice its index and the
+    /// next one. The second half holds the timers themselves, core by core.
     rounds: Vec<(Nanos, usize)>,
 }
 
 impl Timers {
-    /// None of them set.
+    /// Creates timers, none of them set.
     pub(super) fn new(cores: usize) -> Self {
         let leaves = (cores * TIMERS.len()).next_power_of_two();
-        // With equal times the first of two wins, so all are won by the first leaf below.
+        // Of equal times the first wins, so each place belongs to the first leaf below it.
         let leaf = |place: usize| place << (leaves.ilog2() - place.max(1).ilog2());
         Self { rounds: (0..2 * leaves).map(|place| (NEVER, leaf(place))).collect() }
     }
@@ -40,15 +40,16 @@ impl Timers {
         self.rounds.len() / 2 + core * TIMERS.len() + timer as usize
     }
 
-    /// Lets a timer fire at that time and not when it would have.
+    /// Sets a timer to fire at `time` instead of its former time.
     pub(super) fn set(&mut self, core: usize, timer: Timer, time: Nanos) {
         let mut place = self.leaf(core, timer);
         let mut winner = (time, place);
         self.rounds[place] = winner;
         while place > 1 {
-            // Leaves are in the order of cores and kinds, so of equal times the first wins. Who wins
-            // cannot be guessed: so without a branch, and the winner is carried along, for a processor
-            // would wait for what it has just written in two parts and reads as one.
+            // Leaves are in the order of cores and kinds, so of equal times the first wins. The
+            // winner is unpredictable, hence the code without branches. It is carried along instead
+            // of read back, because the processor would stall on a load of one value that was just
+            // stored in two parts.
             let other = self.rounds[place ^ 1];
             let loses = other < winner;
             winner.0.0 = select_unpredictable(loses, other.0.0, winner.0.0);
@@ -58,7 +59,7 @@ impl Timers {
         }
     }
 
-    /// Lets a timer not fire.
+    /// Cancels a timer.
     pub(super) fn clear(&mut self, core: usize, timer: Timer) {
         self.set(core, timer, NEVER);
     }
@@ -67,8 +68,8 @@ impl Timers {
         self.rounds[self.leaf(core, timer)].0 != NEVER
     }
 
-    /// The timer that fires next: of several at once the first core's, and of that its slice. In the
-    /// end of all time if none is set.
+    /// Returns the timer that fires next: of equal times that of the first core, and of one core
+    /// its slice. The time is `NEVER` if no timer is set.
     pub(super) fn next(&self) -> (Nanos, usize, Timer) {
         let (time, leaf) = self.rounds[1];
         let number = leaf - self.rounds.len() / 2;
@@ -118,7 +119,7 @@ mod tests {
             let (mut timers, mut list) = (Timers::new(cores), vec![NEVER; 2 * cores]);
             for (core, balance, time) in changes {
                 let (core, timer) = (core.index(cores), TIMERS[usize::from(balance)]);
-                // Few times, so that several are equal; one of them is none.
+                // Few distinct times, so that several are equal; zero stands for no time.
                 let time = if time == 0 { NEVER } else { Nanos(time) };
                 timers.set(core, timer, time);
                 list[2 * core + usize::from(balance)] = time;

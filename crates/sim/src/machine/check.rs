@@ -1,4 +1,4 @@
-//! Which machines are impossible.
+//! Checks that a machine is possible.
 
 use memweir_core::MAX_MEDIA;
 use memweir_core::medium::MediumKind;
@@ -6,13 +6,13 @@ use memweir_core::medium::MediumKind;
 use super::{Machine, Memory};
 use crate::service::{GrowthLine, ServiceCurve};
 
-/// Why there can be no such machine, or no such task on it.
+/// Refusal of an impossible machine, or of an impossible task on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {reason}")]
 pub struct Impossible {
-    /// What is wrong: `memories[1].capacity`.
+    /// The key at fault, such as `memories[1].capacity`.
     pub key: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -22,7 +22,7 @@ impl Impossible {
     }
 }
 
-/// Refuses unless `holds`.
+/// Returns an error unless `holds`.
 fn require(holds: bool, key: impl Into<String>, reason: &str) -> Result<(), Impossible> {
     if holds { Ok(()) } else { Err(Impossible::new(key, reason)) }
 }
@@ -32,10 +32,10 @@ fn is_positive(value: f64) -> bool {
 }
 
 impl Machine {
-    /// Whether there can be such a machine.
+    /// Checks that the machine is possible.
     ///
     /// # Errors
-    /// Names the first thing that cannot be, in the order of the fields.
+    /// Names the first impossible value, in the order of the fields.
     pub fn check(&self) -> Result<(), Impossible> {
         require(!self.nodes.is_empty(), "nodes", "a machine has at least one node")?;
         for (place, node) in self.nodes.iter().enumerate() {
@@ -87,10 +87,10 @@ impl Machine {
 }
 
 impl ServiceCurve {
-    /// Whether a memory can serve like this.
+    /// Checks that a memory can serve like this.
     ///
     /// # Errors
-    /// Names the first figure that cannot be.
+    /// Names the first impossible figure.
     pub fn check(&self) -> Result<(), Impossible> {
         let figures = [
             ("capacity", self.capacity.0),
@@ -113,7 +113,7 @@ impl ServiceCurve {
 }
 
 impl GrowthLine {
-    /// Whether latency can grow like this; `key` is where it stands.
+    /// Checks that latency can grow like this; `key` is the line's place in the machine.
     fn check(&self, key: &str) -> Result<(), Impossible> {
         let mut last = (0.0, 1.0);
         for (place, point) in self.points.iter().enumerate() {

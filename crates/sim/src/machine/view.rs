@@ -1,12 +1,12 @@
-//! The memories as a core of each node sees them: by kind and distance, the media that meters tell
-//! apart.
+//! The memories as a core of each node sees them: media, which meters distinguish by kind and
+//! distance.
 
 use memweir_core::medium::{Distance, Media, Medium, MediumId, MediumKind};
 use memweir_core::{BytesPerSec, MAX_MEDIA, Picos};
 
 use super::Machine;
 
-/// Which medium each memory is, seen from each node.
+/// The medium of each memory, as seen from each node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     media: Media,
@@ -14,7 +14,7 @@ pub struct View {
     medium: Vec<[MediumId; MAX_MEDIA]>,
 }
 
-/// What makes two memories the same medium to two cores.
+/// Properties that make two memories the same medium to two cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Class {
     distance: Distance,
@@ -24,11 +24,11 @@ struct Class {
 }
 
 impl View {
-    /// The media of the machine, which [`Machine::check`] accepts, and the way to them.
+    /// Derives the media of a machine that [`Machine::check`] accepts.
     ///
-    /// On one node every memory is a medium. On several, the local memories are told apart by kind
-    /// and order, and so are the remote ones; where that makes more than [`MAX_MEDIA`] media, by kind
-    /// alone. A medium that stands for several memories has their mean latencies.
+    /// On one node every memory is a medium. On several nodes, the local memories are distinguished
+    /// by kind and order, and so are the remote ones; if that makes more than [`MAX_MEDIA`] media,
+    /// by kind alone. A medium that stands for several memories has their mean latencies.
     #[must_use]
     pub fn new(machine: &Machine) -> Self {
         let fine = classes(machine, true);
@@ -51,14 +51,14 @@ impl View {
         Self { media, medium }
     }
 
-    /// The media, as a scheduler is told of them.
+    /// Returns the media in the form that a scheduler takes.
     #[must_use]
     pub fn media(&self) -> &Media {
         &self.media
     }
 
-    /// What each medium carries in all, from whichever nodes it is used: what its memories do, and
-    /// for a remote one not more than the interconnect.
+    /// Returns the peak bandwidth of each medium from all nodes together: the sum of its memories'
+    /// capacities; for a remote medium, at most the capacity of the interconnect.
     #[must_use]
     pub fn peaks(&self, machine: &Machine) -> [Option<BytesPerSec>; MAX_MEDIA] {
         let mut peaks = [None; MAX_MEDIA];
@@ -73,14 +73,14 @@ impl View {
         peaks
     }
 
-    /// The medium that a memory is to a core of a node.
+    /// Returns the medium that a memory is to a core of a node.
     #[must_use]
     pub fn medium(&self, node: usize, memory: usize) -> MediumId {
         self.medium[node][memory]
     }
 }
 
-/// The class of each memory to each node.
+/// Returns the class of each memory, per node.
 fn classes(machine: &Machine, by_order: bool) -> Vec<Vec<Class>> {
     let memories = &machine.memories;
     let class = |node: usize, place: usize| {
@@ -97,8 +97,8 @@ fn classes(machine: &Machine, by_order: bool) -> Vec<Vec<Class>> {
         .collect()
 }
 
-/// The classes in the order in which the nodes come across them, the local ones of the first node
-/// first. Local DRAM leads: it is the first memory.
+/// Returns the distinct classes, first all local ones and then all remote ones, in the order of
+/// nodes and memories. Local DRAM leads because it is the first memory.
 fn distinct(classes: &[Vec<Class>]) -> Vec<Class> {
     let mut order: Vec<Class> = Vec::new();
     for distance in [Distance::Local, Distance::Remote] {
@@ -130,7 +130,8 @@ fn describe(machine: &Machine, classes: &[Vec<Class>], class: Class) -> Medium {
     }
 }
 
-/// The name of the only memory of a medium on a machine of one node; else kind and distance.
+/// Returns the name of a medium: that of its only memory on a machine of one node, else kind and
+/// distance.
 fn name(machine: &Machine, class: Class, members: &[usize]) -> String {
     if machine.nodes.len() == 1 {
         return machine.memories[members[0]].name.clone();
@@ -200,9 +201,9 @@ mod tests {
         let seen = |node| (0..4).map(|m| view.medium(node, m).index()).collect::<Vec<_>>();
         assert_eq!((seen(0), seen(1)), (vec![0, 1, 2, 3], vec![2, 3, 0, 1]));
         let remote = view.media().get(MediumId::ALL[3]).expect("four media");
-        // The mean of 60 and 80, and 15 for the way.
+        // The mean of 60 and 80, plus 15 for the interconnect.
         assert_eq!(remote.read_latency, Picos::from_nanos(85));
-        // Two memories of 10 GB/s each; the way between the nodes carries 20.
+        // Two memories of 10 GB/s each; the interconnect carries 20.
         let peaks = view.peaks(&machine).map(|peak| peak.map(BytesPerSec::as_gb));
         assert_eq!(peaks, [Some(20.0); 4]);
     }

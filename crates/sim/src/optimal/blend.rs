@@ -9,31 +9,33 @@
 //! sum over S of t_S * p_k(S) = w_k  for every k,    turnaround >= sum over S of t_S
 //! ```
 //!
-//! so the least sum of such times is a bound: which drops the order of a task's spans, and that a
-//! task of a kind is one and not another. And for any prices `y`, whatever they are,
+//! so the least sum of such times is a bound. This drops the order of a task's spans, and the
+//! identity of the tasks of a kind. And for any prices `y`,
 //!
 //! ```text
-//! sum of y_k w_k = sum over S of t_S (sum of y_k p_k(S)) <= turnaround * max over S of sum y_k p_k(S)
+//! sum of y_k w_k  = sum over S of t_S * (sum of y_k p_k(S))
+//!                <= turnaround * max over S of (sum of y_k p_k(S))
 //! ```
 //!
 //! The simplex method finds the prices for which this is tight; the bound returned is that of the
 //! last formula for its prices, so it holds however it was rounded and wherever it stopped.
 //!
-//! Against the bounds of `bound`, this one knows that sets are whole: where one heavy task leaves a
-//! memory idle and two fill it, none of the two is free.
+//! Unlike the bounds of `bound`, this one takes sets as wholes: if one heavy task leaves a memory
+//! idle and two fill it, neither of the two is free.
 
 use crate::stretch::{Response, Solver};
 
-/// Programs of more kinds have their demands spread so finely that the simpler bounds do.
+/// With more kinds, the demands of the programs are spread so finely that the simpler bounds
+/// suffice.
 const MOST_KINDS: usize = 12;
-/// More sets are not looked at.
+/// Most sets that are evaluated.
 const MOST_SETS: usize = 20_000;
-/// Steps of the simplex method, of which a small multiple of the kinds are needed.
+/// Most steps of the simplex method, which needs a small multiple of the number of kinds.
 const MOST_STEPS: usize = 1_000;
-/// A set is worth no more than its time if its worth is above that by less than this.
+/// A set counts as worth no more than its time if the excess is less than this.
 const TOLERANCE: f64 = 1e-9;
 
-/// Spans that are alike in all that contention depends on.
+/// Spans that are equal in all that contention depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
     pub(super) response: Response,
@@ -53,8 +55,8 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// Adds the spans of a task with the progress that it makes in each. Gives up, quietly, at more
-    /// kinds than are of use.
+    /// Adds the spans of a task with the progress that it makes in each. Stops silently when there
+    /// are more kinds than the bound can use.
     pub(super) fn add(&mut self, spans: impl Iterator<Item = (Response, f64)>) {
         let mut met = Vec::new();
         for (response, progress) in spans.filter(|(_, progress)| *progress > 0.0) {
@@ -74,7 +76,7 @@ impl Kinds {
         }
     }
 
-    /// The bound in nanoseconds; `None` where there are too many kinds or sets.
+    /// Returns the bound in nanoseconds; `None` if there are too many kinds or sets.
     pub(super) fn bound(&self, solver: &Solver, cores: u32) -> Option<f64> {
         if self.kinds.is_empty() || self.kinds.len() > MOST_KINDS {
             return None;
@@ -97,7 +99,8 @@ struct Sets<'a> {
 }
 
 impl Sets<'_> {
-    /// Sets with more of the kinds from `first` on than `counts` has; `None` if there are too many.
+    /// Collects the sets with more of the kinds from `first` on than `counts` has; `None` if there
+    /// are too many.
     fn collect(&mut self, counts: &mut Vec<u32>, first: usize, free: u32) -> Option<()> {
         for kind in first..self.kinds.len() {
             if free == 0 || counts[kind] == self.kinds[kind].tasks {
@@ -132,8 +135,8 @@ fn worth(rates: &Rates, prices: &[f64]) -> f64 {
     rates.iter().map(|(kind, rate)| rate * prices[*kind]).sum()
 }
 
-/// The simplex method on the times of the sets, from the sets of one span: the prices at which no
-/// set is worth more than its time.
+/// Runs the simplex method on the times of the sets, starting from the sets of one span; returns
+/// the prices at which no set is worth more than its time.
 fn prices(sets: &[Rates], work: &[f64]) -> Vec<f64> {
     let mut basis: Vec<usize> = (0..work.len())
         .filter_map(|kind| sets.iter().position(|rates| rates.len() == 1 && rates[0].0 == kind))
@@ -142,7 +145,7 @@ fn prices(sets: &[Rates], work: &[f64]) -> Vec<f64> {
     for _ in 0..MOST_STEPS {
         let columns: Vec<Vec<f64>> =
             basis.iter().map(|set| dense(&sets[*set], work.len())).collect();
-        // Prices: what each set of the basis is worth is its time, 1.
+        // Prices at which each set of the basis is worth its time, 1.
         let Some(found) = solve(columns.clone(), vec![1.0; work.len()]) else { break };
         prices = found;
         let by_worth =

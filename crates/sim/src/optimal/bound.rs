@@ -12,29 +12,29 @@
 //! ```
 //!
 //! *No task is faster than alone.* Let a task that runs with others make progress at speed `v`, and
-//! alone at speed `a`, and suppose `v > a`. A memory's busy share is the sum over the tasks of speed
-//! times the memory's time per progress, and never above 1. If the task alone fills a memory, it
-//! does so at speed `a`, and at speed `v` the share would be above 1: a contradiction. So alone it
-//! fills none, and each stretch is what the service curve says at its busy share. With the others
-//! each share is larger, as `v > a`, and curves do not fall, nor is the stretch of a full memory
-//! less than the end of its curve. So each stretch is at least that of the task alone, and the
-//! speed, which falls with every stretch, is at most `a`: a contradiction again.
+//! alone at speed `a`, and suppose `v > a`. A memory's busy share is the sum over the tasks of
+//! speed times the memory's time per progress, and never above 1. If the task alone fills a memory,
+//! it does so at speed `a`, and at speed `v` the share would be above 1: a contradiction. So alone
+//! it fills none, and each stretch is the service curve's at its busy share. With the others each
+//! share is larger, as `v > a`, and curves do not fall, nor is the stretch of a full memory less
+//! than the end of its curve. So each stretch is at least that of the task alone, and the speed,
+//! which falls with every stretch, is at most `a`: a contradiction again.
 //!
 //! *(1)* So a task occupies a core for `A_i` at least, after it has arrived, and never two at once.
 //! *(2)* After `r`, the tasks of `L(r)` occupy cores for the sum of their `A_i` at least, and `C`
 //! cores give at most `C` seconds each second. *(3)* A memory is busy for at most one second each
 //! second, and all lines of `L(r)` are served after `r`.
 //!
-//! Pages are taken to stay where they are. Nothing else depends on who is chosen when, so the bound
-//! holds for time slices as for quanta. With free preemption and memories that never fill, (1) and
-//! (2) are reached (McNaughton, 1959).
+//! Pages are assumed to stay in place. The order in which tasks are selected does not matter
+//! otherwise, so the bound holds for time slices as for quanta. With free preemption and memories
+//! that never fill, (1) and (2) are reached (McNaughton, 1959).
 
 use memweir_core::Nanos;
 
 use super::plan::{Busy, Costing};
 use crate::task::Task;
 
-/// Nanoseconds from the first arrival below which no turnaround is.
+/// Returns a bound of the turnaround in nanoseconds from the first arrival.
 pub(super) fn of_batch(tasks: &[Task], costing: &mut Costing<'_>, cores: u32) -> f64 {
     let first = tasks.iter().map(|task| task.arrival).min().unwrap_or(Nanos::ZERO);
     let mut costs: Vec<(f64, (f64, Busy))> =
@@ -50,17 +50,18 @@ pub(super) fn of_batch(tasks: &[Task], costing: &mut Costing<'_>, cores: u32) ->
     bound
 }
 
-/// The same from now on, for tasks that have all arrived, of which so much is left.
+/// Returns a bound of the time from now on, for tasks that have all arrived, given their remaining
+/// costs.
 pub(super) fn of_left(left: impl Iterator<Item = (f64, Busy)>, cores: u32) -> f64 {
     let mut sums = Sums::default();
     left.for_each(|cost| sums.add(cost));
     sums.bound(cores)
 }
 
-/// What some tasks that have arrived cost together.
+/// Costs of several tasks that have arrived, together.
 #[derive(Default)]
 struct Sums {
-    /// The longest of them alone.
+    /// The longest time alone among them.
     longest: f64,
     alone: f64,
     busy: Busy,
@@ -75,7 +76,7 @@ impl Sums {
         }
     }
 
-    /// (1), (2) and (3) for these tasks, from now on.
+    /// Returns the largest of (1), (2) and (3) for these tasks, from now on.
     fn bound(&self, cores: u32) -> f64 {
         self.busy.iter().copied().fold(self.longest.max(self.alone / f64::from(cores)), f64::max)
     }

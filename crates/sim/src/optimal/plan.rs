@@ -1,4 +1,4 @@
-//! A task laid out from its start to its end, with what of it lies behind each point.
+//! A task laid out from its start to its end, with the remaining cost at each point.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::program::{Program, Span};
 use crate::stretch::{Response, Solver};
 use crate::task::{Placement, Task};
 
-/// Time of memories that a task takes at least: of each, in nanoseconds.
+/// Least time for which a task occupies each memory, in nanoseconds.
 pub(super) type Busy = [f64; MAX_MEDIA];
 
-/// A stretch of one demand.
+/// A part of a task with one demand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     /// Progress, in nanoseconds.
     pub(super) length: f64,
-    /// How it responds to contention, on the node where it is fastest alone.
+    /// Response to contention, on the node where it is fastest alone.
     pub(super) response: Response,
     /// Time alone per progress.
     alone: f64,
@@ -42,7 +42,7 @@ pub(super) struct Place {
 }
 
 impl Plan {
-    /// Time that is left from a point on alone on the machine, and of each memory.
+    /// Returns the time from a point to the end, alone on the machine, and that of each memory.
     pub(super) fn left(&self, place: Place) -> (f64, Busy) {
         let Some(row) = self.rows.get(place.row) else { return (0.0, [0.0; MAX_MEDIA]) };
         let (alone, busy) = row.left;
@@ -50,13 +50,13 @@ impl Plan {
         ((alone - place.into * row.alone).max(0.0), std::array::from_fn(memory))
     }
 
-    /// Whether the task is complete there.
+    /// Returns true if the task is complete at this point.
     pub(super) fn is_complete(&self, place: Place) -> bool {
         place.row == self.rows.len()
     }
 }
 
-/// Works out what spans cost: once for all tasks that execute the same program at the same places.
+/// Computes the costs of spans, once for all tasks that have the same program and placement.
 pub(super) struct Costing<'a> {
     machine: &'a Machine,
     pub(super) solver: Solver,
@@ -89,8 +89,8 @@ impl<'a> Costing<'a> {
             (1..self.machine.nodes.len()).map(response).fold(response(0), |best, other| {
                 if speed(&other) > speed(&best) { other } else { best }
             });
-        // A response tells busy shares at its unloaded speed; a memory's time per progress is that
-        // of its lines, wherever the task runs.
+        // A response holds busy shares at its unloaded speed; a memory's time per progress is that
+        // of its lines, on any node.
         let per_progress = |memory: usize| fastest.rate[memory] / fastest.unloaded_speed();
         Row {
             length: span.length.as_f64(),
@@ -101,7 +101,7 @@ impl<'a> Costing<'a> {
         }
     }
 
-    /// The rows of a task's spans, with the progress that it makes in each.
+    /// Returns the rows of a task's spans, with the progress that the task makes in each.
     pub(super) fn progress(&mut self, task: &Task) -> Vec<(Row, f64)> {
         let round = task.program.length().0;
         let (from, to) = (task.offset.0 % round, task.offset.0 % round + task.work.0);
@@ -119,8 +119,8 @@ impl<'a> Costing<'a> {
         task.program.spans.iter().zip(self.rows(task).iter()).map(&mut progress).collect()
     }
 
-    /// Time that a task takes alone on the machine, and of each memory: what a plan of it would say
-    /// of its start, without laying it out.
+    /// Returns the time that a task takes alone on the machine, and that of each memory: the same
+    /// as a plan's cost at its start, without laying the task out.
     pub(super) fn total(&mut self, task: &Task) -> (f64, Busy) {
         let mut total = (0.0, [0.0; MAX_MEDIA]);
         for (row, progress) in self.progress(task) {
@@ -129,7 +129,7 @@ impl<'a> Costing<'a> {
         total
     }
 
-    /// The task, laid out.
+    /// Lays the task out.
     pub(super) fn plan(&mut self, task: &Task) -> Plan {
         let per_span = self.rows(task);
         let mut skip = task.offset.0 % task.program.length().0;
@@ -156,7 +156,7 @@ impl<'a> Costing<'a> {
 }
 
 impl Row {
-    /// Adds what so much progress costs.
+    /// Adds the cost of `progress`.
     fn add_to(&self, sum: &mut (f64, Busy), progress: f64) {
         sum.0 += progress * self.alone;
         for (sum, busy) in sum.1.iter_mut().zip(self.busy) {

@@ -1,9 +1,9 @@
 //! The best sequence of co-schedules, by branch and bound.
 //!
-//! A node is a point in every task at the end of a quantum. It is left out if the bound of what
-//! remains says that nothing better than the best sequence so far can come of it, or if the same
-//! points were reached in as few quanta before. Tasks that are alike in all that is left are one to
-//! the search.
+//! A node is a position in every task at the end of a quantum. It is pruned if the bound of the
+//! remaining work shows that it cannot lead to a better sequence than the best so far, or if the
+//! same positions were reached in as few quanta before. The search treats tasks with equal
+//! remaining work as one.
 
 use std::collections::HashMap;
 
@@ -14,32 +14,32 @@ use super::plan::{Place, Plan};
 use crate::experiment::Experiment;
 use crate::stretch::{Response, Solver};
 
-/// Nothing is better by less than this share: rounding is not.
+/// Relative difference below which turnarounds count as equal: rounding.
 const EPSILON: f64 = 1e-9;
 
-/// What is left of a task: its kind, its row, and the bits of the progress in it.
+/// Remaining work of a task: its kind, its row, and the bits of the progress in that row.
 type Key = (usize, usize, u64);
 
-/// Where a quantum leads.
+/// The positions to which a quantum leads.
 #[derive(Clone, Debug)]
 struct Child {
     places: Vec<Place>,
-    /// Who ran, those that filled free cores last.
+    /// Tasks that ran, those that filled free cores last.
     ran: Vec<usize>,
-    /// When all tasks were complete, if they were; nanoseconds from the start of the quantum.
+    /// Nanoseconds from the start of the quantum to the completion of all tasks, if they completed.
     complete: Option<f64>,
 }
 
 pub(super) struct Search<'a> {
     plans: &'a [Plan],
-    /// Number of the first task like this one.
+    /// Number of the first task that is equal to this one.
     kinds: Vec<usize>,
     solver: Solver,
     cores: usize,
     quantum: f64,
     /// Quanta that may still be simulated.
     budget: u64,
-    /// Fewest quanta in which points were reached.
+    /// Fewest quanta in which each set of positions was reached.
     seen: HashMap<Vec<Key>, usize>,
     path: Vec<Vec<usize>>,
     best: Option<(f64, Vec<Vec<usize>>)>,
@@ -67,7 +67,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The shortest turnaround in nanoseconds and its schedule; `None` if the budget ran out first.
+    /// Returns the shortest turnaround in nanoseconds and its schedule; `None` if the budget ran
+    /// out first.
     pub(super) fn run(mut self) -> Option<(f64, Vec<Vec<JobId>>)> {
         let finished = self.visit(&vec![Place::default(); self.plans.len()]);
         let (turnaround, schedule) = self.best.filter(|_| finished)?;
@@ -76,7 +77,7 @@ impl<'a> Search<'a> {
         Some((turnaround, schedule.into_iter().map(jobs).collect()))
     }
 
-    /// Searches everything below a node; false if the budget ran out.
+    /// Searches everything below a node; returns false if the budget ran out.
     fn visit(&mut self, places: &[Place]) -> bool {
         let depth = self.path.len();
         if !self.promises(depth, places) {
@@ -96,7 +97,7 @@ impl<'a> Search<'a> {
             let child = Child { places: places.to_vec(), ran: chosen.clone(), complete: None };
             self.run_quantum(child, chosen, self.quantum, &mut children);
         }
-        // The most promising first: a good sequence early leaves out the more.
+        // The most promising first: a good sequence found early prunes more of the others.
         children.sort_by(|a, b| self.outlook(a).total_cmp(&self.outlook(b)));
         for child in children {
             self.path.push(child.ran);
@@ -115,7 +116,7 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Time from the start of a child's quantum below which it does not complete.
+    /// Returns a lower bound of the time from the start of a child's quantum to its completion.
     fn outlook(&self, child: &Child) -> f64 {
         child.complete.unwrap_or_else(|| self.quantum + self.left(&child.places))
     }
@@ -140,14 +141,14 @@ impl<'a> Search<'a> {
         (self.kinds[task], places[task].row, places[task].into.to_bits())
     }
 
-    /// What is left, whoever has it.
+    /// Returns the remaining work, regardless of which task has it.
     fn key(&self, places: &[Place]) -> Vec<Key> {
         let mut key: Vec<Key> = (0..places.len()).map(|task| self.key_of(task, places)).collect();
         key.sort_unstable();
         key
     }
 
-    /// The tasks that are left and not among `running`, one of each that are alike.
+    /// Returns the incomplete tasks that are not among `running`, one of each group of equal tasks.
     fn waiting(&self, places: &[Place], running: &[usize]) -> Vec<usize> {
         let mut waiting: Vec<usize> = (0..places.len())
             .filter(|task| !self.plans[*task].is_complete(places[*task]))
@@ -158,7 +159,7 @@ impl<'a> Search<'a> {
         waiting
     }
 
-    /// Every set of tasks that can run together, those that fill the cores first.
+    /// Returns every set of tasks that can run together, those that fill the cores first.
     fn choices(&self, places: &[Place]) -> Vec<Vec<usize>> {
         let mut keys: Vec<Vec<Key>> = Vec::new();
         let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
@@ -185,8 +186,8 @@ impl<'a> Search<'a> {
         all
     }
 
-    /// Runs `running` for `left` nanoseconds. Where tasks complete, waiting ones take their cores,
-    /// or nobody; every way to the end of the quantum is put out.
+    /// Runs `running` for `left` nanoseconds. When tasks complete, waiting ones take their cores,
+    /// or the cores stay idle; every way to the end of the quantum is added to `out`.
     fn run_quantum(
         &self,
         mut child: Child,
@@ -209,7 +210,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Runs the rest of a quantum with up to `free` of those that wait, in every combination.
+    /// Runs the rest of a quantum with up to `free` of the waiting tasks, in every combination.
     fn fill(
         &self,
         child: Child,
@@ -234,8 +235,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Lets tasks run together for `left` nanoseconds or until one of them completes: how long that
-    /// was.
+    /// Runs tasks together for `left` nanoseconds or until one of them completes; returns the time
+    /// that passed.
     fn step(&self, places: &mut [Place], running: &[usize], left: f64) -> f64 {
         let mut now = 0.0;
         while now < left {

@@ -19,7 +19,7 @@ fn demand(gb: f64, stall: f64) -> Demand {
     demand
 }
 
-/// A task of these spans: milliseconds and GB/s.
+/// Creates a task of these spans, in milliseconds and GB/s.
 fn task(name: &str, spans: &[(u64, f64)]) -> Task {
     let span =
         |(ms, gb): &(u64, f64)| Span { length: Nanos::from_millis(*ms), demand: demand(*gb, 0.8) };
@@ -63,7 +63,7 @@ fn the_three_bounds_by_hand() {
     let three = [task("a", &[(300, 1.0)]), task("b", &[(200, 1.0)]), task("c", &[(200, 0.0)])];
     assert_eq!(bound(&three), 350.0);
     assert_eq!(bound(&[task("a", &[(500, 9.0)]), task("b", &[(500, 9.0)])]), 900.0);
-    // One that is submitted late: 250 ms after the first, it takes 300.
+    // A late task: submitted 250 ms after the first, it takes 300.
     let late = Task { arrival: Nanos::from_millis(260), ..task("l", &[(300, 0.0)]) };
     let first = Task { arrival: Nanos::from_millis(10), ..task("f", &[(100, 0.0)]) };
     assert_eq!(bound(&[late, first]), 550.0);
@@ -74,7 +74,7 @@ fn sets_are_whole() {
     // Heavy tasks draw 0.6 of the memory. One beside three light ones loses nothing; two fill it
     // and make progress at 1 / 1.2 each. To make 1.5 s of heavy and 2.5 s of light progress,
     //   t + 5/3 u = 1.5,  3 t + 2 u = 2.5:  u = 2/3, t = 7/18,
-    // where four cores and the memory alone would let 1 s do.
+    // whereas four cores alone would allow 1 s, and the memory alone 0.9 s.
     let machine = Machine::uniform("m", 4, BytesPerSec::from_gb(10.0));
     let heavy = [(500, 6.0)];
     let light = [(500, 0.0)];
@@ -89,7 +89,7 @@ fn sets_are_whole() {
 #[test]
 fn work_from_an_offset_goes_round_the_program() {
     let machine = Machine::uniform("m", 1, BytesPerSec::from_gb(10.0));
-    // 50 ms of nothing, 100 at twice what the memory carries, 50 of nothing.
+    // 50 ms without traffic, 100 ms at twice the memory's capacity, 50 ms without traffic.
     let round = task("r", &[(100, 0.0), (100, 20.0)]);
     let task = Task { offset: Nanos::from_millis(50), work: Nanos::from_millis(200), ..round };
     let bound = lower_bound(&machine, std::slice::from_ref(&task), 1).as_millis_f64();

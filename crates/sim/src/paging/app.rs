@@ -1,11 +1,11 @@
-//! What an application does to its anonymous pages, as a model with few parameters. Which
-//! applications there are is said elsewhere.
+//! Model of an application's accesses to its anonymous pages, with few parameters. The shipped
+//! applications are in [`super::phone`].
 //!
-//! An application that is *launched* writes all of its pages once. One that comes back *resumes*: it goes
-//! once through a part of its pages, the same each time. Then it is *used*: most references go to
-//! its hot pages, some anywhere, and meanwhile it allocates, which writes pages of a ring in turn,
-//! as a heap that is collected does. Of the pages outside the ring, some are written as
-//! well as read, the others only read.
+//! At its *launch*, an application writes all of its pages once. When it comes back, it *resumes*:
+//! it goes once through a part of its pages, the same each time. Then it is *used*: most references
+//! go to its hot pages and the others to any page. Meanwhile it allocates, which writes the pages
+//! of a ring in turn, like a garbage-collected heap. Of the pages outside the ring, some are read
+//! and written, the others only read.
 
 use memweir_core::Bytes;
 use memweir_policy::paging::Page;
@@ -15,34 +15,34 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Access, pages};
 
-/// The parameters of an application. Shares are from 0 to 1.
+/// Parameters of an application. Shares are from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppModel {
     /// Anonymous memory, the ring included.
     pub footprint: Bytes,
-    /// Share of the pages that are written as well as read.
+    /// Share of the pages outside the ring that are written as well as read.
     pub written_pages: f64,
     /// Share of the references to such a page that write it.
     pub writes: f64,
-    /// Share of the pages that are hot.
+    /// Share of the pages outside the ring that are hot.
     pub hot_pages: f64,
-    /// Share of the references that go to them.
+    /// Share of the references that go to hot pages; the others go to any page.
     pub hot_references: f64,
-    /// Share of the pages that a resume goes through: the hot ones first.
+    /// Share of the pages outside the ring that a resume goes through, the hot ones first.
     pub resumed_pages: f64,
-    /// What it allocates in a turn in the foreground.
+    /// Memory that it allocates in a turn in the foreground.
     pub allocated: Bytes,
     /// The ring that it allocates from; part of the footprint.
     pub ring: Bytes,
-    /// References of a turn in the foreground.
+    /// References in a turn in the foreground.
     pub references: u64,
 }
 
-/// An application that is executed.
+/// A running application.
 #[derive(Clone, Debug)]
 pub struct App {
     first: Page,
-    /// Pages outside the ring, in the order of their heat: the place is the page, but for `order`.
+    /// Pages outside the ring, the hottest first.
     order: Vec<Page>,
     written: Vec<bool>,
     hot: u32,
@@ -51,23 +51,23 @@ pub struct App {
     next_in_ring: u32,
     allocated: u32,
     references: u64,
-    /// Thresholds of 16 bits.
+    /// Thresholds for 16 random bits.
     hot_references: u64,
     writes: u64,
     random: ChaCha8Rng,
 }
 
-/// Shares as numbers out of so many.
+/// Number that stands for a share of 1.
 const WHOLE: f64 = 65536.0;
 
 impl AppModel {
-    /// Pages of it all.
+    /// Returns the number of its pages.
     #[must_use]
     pub fn pages(&self) -> u32 {
         pages(self.footprint)
     }
 
-    /// The application, whose pages start at `first`. Equal seeds do equal things.
+    /// Creates the application with pages from `first` on. Equal seeds give equal behavior.
     #[must_use]
     pub fn start(&self, first: Page, seed: u64) -> App {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -95,14 +95,14 @@ impl AppModel {
     }
 }
 
-/// A number below `bound` from 32 random bits.
+/// Maps 32 random bits to a number below `bound`.
 #[inline]
 fn below(bits: u64, bound: u32) -> u32 {
     ((bits * u64::from(bound)) >> 32) as u32
 }
 
 impl App {
-    /// Starts it: every page is written once.
+    /// Launches it: every page is written once.
     pub fn launch(&mut self, mut refer: impl FnMut(Page, Access)) {
         self.next_in_ring = 0;
         for page in 0..self.order.len() as u32 + self.ring {
@@ -110,7 +110,7 @@ impl App {
         }
     }
 
-    /// Brings it back to the foreground.
+    /// Resumes it when it comes back to the foreground.
     pub fn resume(&mut self, mut refer: impl FnMut(Page, Access)) {
         for rank in 0..self.resumed {
             let bits = self.random.next_u64();
@@ -138,7 +138,7 @@ impl App {
         }
     }
 
-    /// What is done to the page of this rank. The bits that chose the page are not asked again.
+    /// Chooses the access to the page of this rank, by other bits than those that chose the page.
     #[inline]
     fn access(&self, rank: u32, bits: u64) -> Access {
         if self.written[rank as usize] && bits >> 16 & 0xffff < self.writes {

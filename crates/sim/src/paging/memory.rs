@@ -1,7 +1,8 @@
-//! DRAM, a swap area, and what a reference to a page does to them: faults, evictions, and the
-//! low-memory killer. Nothing here knows time; which page is referenced next is decided elsewhere.
+//! DRAM, a swap area, and the effects of a reference: faults, evictions, and the low-memory killer.
+//! This module does not model time, and its callers choose the pages.
 //!
-//! A page is one byte, and a reference that faults nowhere is a look at it and two additions.
+//! The state of a page is one byte; a reference without a fault updates that byte and adds to two
+//! counters.
 
 use std::ops::{Add, Range, Sub};
 
@@ -12,72 +13,74 @@ use serde::Serialize;
 
 use super::Access;
 
-/// What a page of the swap area can do for a read.
+/// Handling of reads of swapped pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// It is copied to DRAM first.
+    /// The page is first copied to DRAM.
     Copied,
-    /// It is mapped read-only where it is (drswap section III-B), until it is written.
+    /// The page is mapped in place, read-only (drswap section III-B), until it is written.
     InPlace,
 }
 
-/// Whom the low-memory killer ends first, when a page has to leave DRAM and the swap area is full.
+/// Order in which the low-memory killer ends processes when a page has to leave DRAM and the swap
+/// area is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Killer {
-    /// The process that was in the foreground longest ago.
+    /// The process that was in the foreground longest ago first.
     #[default]
     LeastRecent,
-    /// The process with most pages.
+    /// The process with most pages first.
     Largest,
 }
 
 impl Killer {
-    /// All of them, by the names that files use.
+    /// All killers with their names in files.
     pub const ALL: [(&'static str, Self); 2] =
         [("least-recent", Self::LeastRecent), ("largest", Self::Largest)];
 }
 
-/// How much memory there is, and how it is managed.
+/// Sizes and policies of a memory.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryConfig {
     /// Pages of DRAM, at least one.
     pub dram: u32,
-    /// Pages of the swap area; zero for none.
+    /// Pages of the swap area; zero for no swap area.
     pub swap: u32,
-    /// What reads of the swap area do.
+    /// Handling of reads of swapped pages.
     pub reads: Reads,
-    /// Who leaves DRAM.
+    /// Victim policy.
     pub victims: &'static VictimEntry,
-    /// Who is killed.
+    /// Policy of the low-memory killer.
     pub killer: Killer,
 }
 
-/// What happened, counted.
+/// Counters of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// References to pages.
     pub references: u64,
-    /// Of these, to pages that are mapped where they are in the swap area.
+    /// Of these, references to pages that are mapped in place.
     pub references_in_place: u64,
-    /// Pages that were touched for the first time.
+    /// Pages touched for the first time.
     pub first_touches: u64,
-    /// Pages that were copied to the swap area.
+    /// Pages copied to the swap area.
     pub swap_outs: u64,
-    /// Pages that were copied back to DRAM: `N_rd`, with direct read `N'_rd`.
+    /// Pages copied back to DRAM: `N_rd`, with direct read `N'_rd`.
     pub copies_in: u64,
-    /// Faults that were answered with a mapping in place.
+    /// Faults resolved by mapping the page in place.
     pub direct_reads: u64,
-    /// Pages mapped in place that were written later: copies that direct read has only put off. They
-    /// are among `copies_in`.
+    /// Pages mapped in place that were written later, so that direct read only delayed their copy.
+    /// They are included in `copies_in`.
     pub upgrades: u64,
-    /// Processes that the low-memory killer ended.
+    /// Processes ended by the low-memory killer.
     pub killed: u64,
-    /// Looks at all pages by the victim policy.
+    /// Scans of all pages by the victim policy.
     pub scans: u64,
 }
 
 impl Counts {
-    /// Pages that were read in place and not written afterwards: copies that direct read has avoided.
+    /// Returns the number of pages that were read in place and not written later: the copies that
+    /// direct read avoided.
     #[must_use]
     pub fn copies_avoided(&self) -> u64 {
         self.direct_reads.saturating_sub(self.upgrades)
@@ -111,18 +114,18 @@ impl Add for Counts {
 impl Sub for Counts {
     type Output = Self;
 
-    /// What happened since an earlier count.
+    /// Returns the counts since `before`.
     fn sub(self, before: Self) -> Self {
         self.each(before, |after, before| after - before)
     }
 }
 
-/// The state of a page: these bits. A page in DRAM may be read and written, one that is mapped in
-/// place is in the swap area and may be read; without any bit it was never touched.
+/// Bits of a page's state. A page in DRAM may be read and written; a page mapped in place is in the
+/// swap area and may be read. A page without any bit was never touched.
 const READABLE: u8 = 1;
 const WRITABLE: u8 = 2;
 const SWAPPED: u8 = 4;
-/// Seen since the last scan.
+/// Accesses since the last scan.
 const READ: u8 = 8;
 const WRITTEN: u8 = 16;
 
@@ -130,7 +133,7 @@ const IN_DRAM: u8 = READABLE | WRITABLE;
 const IN_PLACE: u8 = READABLE | SWAPPED;
 
 impl Access {
-    /// The bit that a page needs for it, and the one that it leaves.
+    /// Returns the bit that a page needs for the access, and the bit that the access sets.
     #[inline]
     fn bits(self) -> (u8, u8) {
         match self {
@@ -146,7 +149,7 @@ struct Process {
     /// Pages in DRAM or in the swap area.
     held: u32,
     alive: bool,
-    /// When it was last in the foreground, counted in turns.
+    /// Turn in which it was last in the foreground.
     turn: u64,
 }
 
@@ -156,26 +159,26 @@ pub struct Memory {
     config: MemoryConfig,
     states: Vec<u8>,
     victims: Victims,
-    /// Pages of DRAM, and of the swap area, that are in use.
+    /// Pages in use in DRAM and in the swap area.
     in_dram: u32,
     in_swap: u32,
     most_in_swap: u32,
     processes: Vec<Process>,
-    /// Who owns a page: by blocks, all pages of which belong to one process.
+    /// Owner of each block of pages; all pages of a block belong to one process.
     owners: Vec<u16>,
     foreground: usize,
     turns: u64,
     counts: Counts,
 }
 
-/// Pages of a block, as a power of two. Processes start at the start of a block.
+/// Pages per block, as a power of two. The pages of a process start at a block.
 const BLOCK_BITS: u32 = 8;
 
 impl Memory {
-    /// Memory for processes of so many pages each.
+    /// Creates the memory of processes with `sizes` pages.
     ///
     /// # Panics
-    /// If they have more pages than can be numbered, or there are more than 65,536.
+    /// If there are more pages than page numbers, or more than 65,536 processes.
     #[must_use]
     pub fn new(config: MemoryConfig, sizes: &[u32]) -> Self {
         let mut processes = Vec::new();
@@ -203,8 +206,8 @@ impl Memory {
         }
     }
 
-    /// Puts a process into the foreground, where the killer reaches it last. False if it has to
-    /// be started: it never ran, or was killed.
+    /// Switches a process to the foreground, where the killer reaches it last. Returns false if the
+    /// process has to be started because it never ran or was killed.
     pub fn switch_to(&mut self, process: usize) -> bool {
         self.foreground = process;
         self.turns += 1;
@@ -213,31 +216,31 @@ impl Memory {
         std::mem::replace(&mut entered.alive, true)
     }
 
-    /// The first page of a process; the others follow.
+    /// Returns the first page of a process; its other pages follow.
     #[must_use]
     pub fn first_page(&self, process: usize) -> Page {
         self.processes[process].pages.start
     }
 
-    /// What has happened so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// The most pages of the swap area that were in use at once.
+    /// Returns the maximum number of pages in the swap area so far.
     #[must_use]
     pub fn most_in_swap(&self) -> u32 {
         self.most_in_swap
     }
 
-    /// Pages of DRAM, and of the swap area, that are in use.
+    /// Returns the pages in use in DRAM and in the swap area.
     #[must_use]
     pub fn in_use(&self) -> (u32, u32) {
         (self.in_dram, self.in_swap)
     }
 
-    /// A reference to a page.
+    /// References a page.
     ///
     /// # Panics
     /// If there is no such page.
@@ -271,7 +274,7 @@ impl Memory {
         }
         self.make_room();
         if self.states[page as usize] & SWAPPED == 0 {
-            // Room was made by killing the process itself.
+            // The killer ended the process itself to make room.
             self.fault(page, access);
             return;
         }
@@ -281,7 +284,7 @@ impl Memory {
         self.take_frame(page, access, Entry::Returned);
     }
 
-    /// Puts a page into DRAM, where room is made for it if there is none.
+    /// Puts a page into DRAM after making room for it.
     fn take_frame(&mut self, page: Page, access: Access, why: Entry) {
         self.make_room();
         self.in_dram += 1;
@@ -311,7 +314,7 @@ impl Memory {
         self.counts.swap_outs += 1;
     }
 
-    /// Tells the victim policy what was seen of every page in DRAM, and forgets it.
+    /// Reports the accesses to every page in DRAM to the victim policy, and clears their bits.
     fn scan(&mut self) {
         for (page, state) in self.states.iter_mut().enumerate() {
             if *state & WRITABLE == 0 {
@@ -329,8 +332,8 @@ impl Memory {
         self.counts.scans += 1;
     }
 
-    /// Ends a process: one in the background, or that in the foreground if there is no other. What
-    /// goes on in the foreground then starts from nothing.
+    /// Ends a process in the background, or the one in the foreground if there is no other. A
+    /// foreground process that is ended goes on without any of its pages.
     fn kill(&mut self) {
         let background = self.processes.iter().enumerate().filter(|(number, process)| {
             *number != self.foreground && process.alive && process.held > 0
@@ -345,7 +348,7 @@ impl Memory {
         self.processes[chosen].alive = chosen == self.foreground;
     }
 
-    /// Gives back all pages of a process.
+    /// Frees all pages of a process.
     fn end(&mut self, process: usize) {
         for page in self.processes[process].pages.clone() {
             let state = std::mem::take(&mut self.states[page as usize]);

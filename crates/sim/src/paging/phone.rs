@@ -1,4 +1,4 @@
-//! The applications of drswap Table III, in their eight groups, with what is assumed of them.
+//! The applications of drswap Table III in their eight groups, with assumed parameters.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::app::AppModel;
 
-/// The data: what is the paper's and what is assumed is said there.
+/// The data file, which states for each value if it is the paper's or an assumption.
 const TEXT: &str = include_str!("../../data/phone.toml");
 
 /// The group of all applications of the six categories.
@@ -21,17 +21,17 @@ pub const ALL: &str = "all";
 pub struct PhoneApp {
     /// Its name in Table III.
     pub name: String,
-    /// Its size there, in MB of 2^20 bytes.
+    /// Its size in Table III, in MB of 2^20 bytes.
     pub size_mb: f64,
 }
 
-/// What is assumed of all applications alike.
+/// Assumed parameters, the same for all applications.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Assumed {
-    /// Anonymous memory of an application besides its size, in MiB.
+    /// Anonymous memory of an application in addition to the part that depends on its size, in MiB.
     pub runtime_mib: f64,
-    /// Anonymous memory per byte of its size.
+    /// Anonymous memory per byte of an application's size.
     pub per_size: f64,
     /// See [`AppModel`].
     pub written_pages: f64,
@@ -51,9 +51,9 @@ pub struct Assumed {
     pub references: u64,
     /// Lines that a reference reads from memory.
     pub lines_per_reference: f64,
-    /// A switch to an application that lives, without its faults, in milliseconds.
+    /// Time of a switch to a running application without its faults, in milliseconds.
     pub resume_ms: f64,
-    /// A switch to one that has to be started, in milliseconds.
+    /// Time of a switch that starts the application, without its faults, in milliseconds.
     pub launch_ms: f64,
 }
 
@@ -69,18 +69,18 @@ struct Group {
     of: Vec<String>,
 }
 
-/// Everything in the file.
+/// Contents of the data file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phone {
-    /// What is assumed.
+    /// Assumed parameters.
     pub assumed: Assumed,
     #[serde(rename = "group")]
     groups: Vec<Group>,
 }
 
 impl Phone {
-    /// What comes with memweir.
+    /// Returns the shipped data.
     #[must_use]
     pub fn shipped() -> &'static Self {
         static PHONE: LazyLock<Phone> = LazyLock::new(|| {
@@ -89,20 +89,20 @@ impl Phone {
         &PHONE
     }
 
-    /// The groups in the order of the paper, by name and title.
+    /// Returns name and title of each group in the order of the paper.
     pub fn groups(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
         self.groups.iter().map(|group| (group.name.as_str(), group.title.as_str()))
     }
 
-    /// All applications.
+    /// Returns all applications.
     pub fn apps(&self) -> impl Iterator<Item = &PhoneApp> + Clone {
         self.groups.iter().flat_map(|group| &group.apps)
     }
 
-    /// The applications of a group, or of [`ALL`].
+    /// Returns the applications of a group, or of [`ALL`].
     ///
     /// # Errors
-    /// If there is no such group: with the nearest.
+    /// If there is no such group; the error suggests the nearest name.
     pub fn group(&self, name: &str) -> Result<Vec<&PhoneApp>, Refusal> {
         if name == ALL {
             return Ok(self.apps().collect());
@@ -116,10 +116,10 @@ impl Phone {
         Ok(group.apps.iter().chain(others).collect())
     }
 
-    /// The application of this name.
+    /// Returns the application called `name`.
     ///
     /// # Errors
-    /// If there is none: with the nearest.
+    /// If there is none; the error suggests the nearest name.
     pub fn app(&self, name: &str) -> Result<&PhoneApp, Refusal> {
         self.apps().find(|app| app.name == name).ok_or_else(|| {
             let names = self.apps().map(|app| app.name.as_str());
@@ -129,7 +129,7 @@ impl Phone {
 }
 
 impl Assumed {
-    /// The model of an application of this size.
+    /// Returns the model of an application of this size.
     #[must_use]
     pub fn model(&self, size: Bytes) -> AppModel {
         let mebibytes = |mib: f64| Bytes((mib * f64::from(1 << 20)) as u64);
@@ -148,7 +148,7 @@ impl Assumed {
 }
 
 impl PhoneApp {
-    /// Its size.
+    /// Returns its size.
     #[must_use]
     pub fn size(&self) -> Bytes {
         Bytes((self.size_mb * f64::from(1 << 20)) as u64)

@@ -1,4 +1,4 @@
-//! What came of a scenario, as it is written.
+//! Results of a scenario in the form in which they are written.
 
 use memweir_core::Bytes;
 use serde::Serialize;
@@ -6,45 +6,45 @@ use serde::Serialize;
 use super::memory::Counts;
 use crate::scenario::report::as_object;
 
-/// Everything that came of a study.
+/// Results of a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PageReport {
     /// Version of memweir.
     pub version: &'static str,
     /// The scenario's file.
     pub scenario: String,
-    /// Every point of the sweep; one without a sweep.
+    /// Points of the sweep; a single one without a sweep.
     pub points: Vec<PagePoint>,
 }
 
 /// One point of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PagePoint {
-    /// The swept keys and their values here.
+    /// The swept keys and their values at this point.
     #[serde(serialize_with = "as_object")]
     pub at: Vec<(String, String)>,
     /// The applications, in the order of their turns.
     pub apps: Vec<String>,
-    /// Memory that all of them need.
+    /// Memory of all applications together.
     pub footprint: Bytes,
-    /// DRAM for them.
+    /// DRAM for the applications.
     pub dram: Bytes,
     /// Size of the swap area.
     pub swap: Bytes,
     /// The victim policy.
     pub policy: &'static str,
-    /// How the equations of energy were read.
+    /// Name of the interpretation of the energy equations.
     pub reading: &'static str,
-    /// How long a session is.
+    /// Length of a session in seconds.
     pub duration_s: f64,
-    /// The swap areas.
+    /// Results by swap area.
     pub swaps: Vec<SwapResult>,
 }
 
-/// Sessions on one swap area.
+/// Results of the sessions on one swap area.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SwapResult {
-    /// The swap area.
+    /// Name of the swap area.
     pub swap: String,
     /// Means over the repetitions.
     pub mean: Session,
@@ -57,52 +57,53 @@ pub struct SwapResult {
 pub struct Run {
     /// Its seed.
     pub seed: u64,
-    /// What came of it.
+    /// Results of the session.
     #[serde(flatten)]
     pub session: Session,
-    /// The same by application.
+    /// Results by application.
     pub by_app: Vec<AppResult>,
 }
 
-/// What came of one session, or the means of several.
+/// Results of one session, or means of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Session {
     /// Pages copied to the swap area.
     pub swap_outs: f64,
-    /// Pages copied back to DRAM, those that were read in place before included.
+    /// Pages copied back to DRAM, including those first read in place.
     pub copies_in: f64,
-    /// Faults that were answered with a mapping in place.
+    /// Faults resolved by mapping the page in place.
     pub direct_reads: f64,
     /// Pages read in place that were written, and copied, later.
     pub upgrades: f64,
-    /// Pages read in place that were not.
+    /// Pages read in place that were not copied later.
     pub copies_avoided: f64,
-    /// Processes that the low-memory killer ended.
+    /// Processes ended by the low-memory killer.
     pub killed: f64,
     /// References to pages.
     pub references: f64,
-    /// Mean delay of switches to applications that had run before, in milliseconds.
+    /// Mean delay of switches to applications after the first round, in milliseconds; absent with
+    /// one round.
     pub switch_ms: Option<f64>,
-    /// The part of it that faults took.
+    /// Part of that delay spent in faults.
     pub switch_paging_ms: Option<f64>,
-    /// What faults took while the applications were used, in milliseconds.
+    /// Time of faults while the applications were used, in milliseconds.
     pub stalled_ms: f64,
     /// Block I/O, in bytes.
     pub block_io: f64,
-    /// The most that was in the swap area at once, in bytes.
+    /// Maximum size of the data in the swap area, in bytes.
     pub most_in_swap: f64,
     /// Energy of the swap area, in joules.
     pub energy_j: f64,
-    /// Of it, for being there.
+    /// Background part of that energy: standby and refresh, in joules.
     pub energy_background_j: f64,
 }
 
-/// What happened while an application was in the foreground.
+/// Results of an application's turns in the foreground.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AppResult {
     /// Its name.
     pub app: String,
-    /// What happened.
+    /// Counters over its turns.
     #[serde(flatten)]
     pub counts: Counts,
     /// Mean delay of switches to it after the first, in milliseconds.
@@ -110,7 +111,7 @@ pub struct AppResult {
 }
 
 impl Session {
-    /// The means; nothing of nothing.
+    /// Returns the means of `sessions`; zeros if there are none.
     #[must_use]
     pub fn mean<'a>(sessions: impl Iterator<Item = &'a Self> + Clone) -> Self {
         let count = sessions.clone().count().max(1) as f64;

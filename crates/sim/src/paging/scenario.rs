@@ -1,4 +1,4 @@
-//! Scenario files of `memweir page sim`: what they may say and what is refused. `docs/page-sim.md`
+//! Reads the scenario files of `memweir page sim` and refuses invalid ones. `docs/page-sim.md`
 //! describes the format.
 
 use std::cell::RefCell;
@@ -59,15 +59,15 @@ const ASSUMED_KEYS: [&str; 13] = [
     "launch_ms",
 ];
 
-/// Keys of an application alone.
+/// Keys of an application only.
 const APP_KEYS: [&str; 5] = ["name", "app", "trace", "size_mb", "footprint_mib"];
 
-/// The largest memory that can be asked for, in MiB: 4 TiB.
+/// Largest memory size accepted, in MiB: 4 TiB.
 const MOST_MIB: f64 = 4_194_304.0;
-/// The longest time in the foreground, in seconds: a day.
+/// Longest time in the foreground accepted, in seconds: a day.
 const LONGEST_S: f64 = 86_400.0;
 
-/// Recordings, each read once however many points a sweep has.
+/// Cache of recordings: each is read once for all points of a sweep.
 #[derive(Default)]
 pub struct Traces {
     read: RefCell<HashMap<(PathBuf, u64), Arc<PageTrace>>>,
@@ -84,26 +84,26 @@ impl Traces {
     }
 }
 
-/// One scenario, as its file says it. Equal scenarios give equal results.
+/// A scenario. Equal scenarios give equal results.
 #[derive(Clone, Debug)]
 pub struct PageScenario {
     /// Applications, memory and turns.
     pub session: SessionSpec,
     /// The swap areas to compare; at least one, no name twice.
     pub swaps: Vec<SwapKind>,
-    /// How the equations of energy are read, by name.
+    /// Interpretation of the energy equations, with its name.
     pub reading: (&'static str, Reading),
     /// Seed of the first repetition; each further one has the next.
     pub seed: u64,
-    /// How often each swap area is simulated, with other seeds each time; at least once.
+    /// Simulations of each swap area, each with its own seed; at least one.
     pub repetitions: u32,
 }
 
 impl PageScenario {
-    /// Reads the scenario with `replacements` in the place of its own values.
+    /// Reads the scenario with `replacements` in place of its own values.
     ///
     /// # Errors
-    /// Names file, line, key and reason of the first thing that is wrong, or the option.
+    /// Names file, line, key and reason of the first problem, or the option.
     pub fn read(
         text: &ScenarioText,
         replacements: &[Replacement],
@@ -164,7 +164,7 @@ fn session(root: &mut Section<'_>, apps: Vec<AppSpec>) -> Result<SessionSpec, In
     })
 }
 
-/// Memory that an application needs.
+/// Returns the memory that an application needs.
 fn room(app: &AppSpec) -> Bytes {
     Bytes(u64::from(app.behavior.pages()) * PAGE.0)
 }
@@ -174,7 +174,7 @@ fn mebibytes(value: &Value<'_>, least: f64) -> Result<Bytes, InputError> {
     Ok(Bytes((mib * f64::from(1 << 20)) as u64))
 }
 
-/// One kind of swap area or several.
+/// Reads one kind of swap area or several.
 fn kinds(value: &Value<'_>, directory: &Path) -> Result<Vec<SwapKind>, InputError> {
     if value.text().is_some() {
         return Ok(vec![SwapKind::find(value, directory)?]);
@@ -199,7 +199,7 @@ fn reading(value: &Value<'_>) -> Result<(&'static str, Reading), InputError> {
     known.ok_or_else(|| value.refuse(format!("unknown reading `{name}`")))
 }
 
-/// Puts what a table says in the place of what is assumed.
+/// Replaces the assumed parameters that the section gives.
 fn change(section: &mut Section<'_>, assumed: &mut Assumed) -> Result<(), InputError> {
     let mut set = |key: &str, place: &mut f64, most: f64, what: &str| {
         *place = section.map(key, |v| v.number_in(0.0..=most, what))?.unwrap_or(*place);
@@ -231,7 +231,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Those of `group`, then those of `[[apps]]`.
+    /// Reads the applications of `group`, then those of `[[apps]]`.
     fn apps(&self, root: &mut Section<'_>) -> Result<Vec<AppSpec>, InputError> {
         let mut apps = Vec::new();
         if let Some(value) = root.take("group") {
@@ -250,7 +250,7 @@ impl Reader<'_> {
         Ok(apps)
     }
 
-    /// A table.
+    /// Reads an application from a table.
     fn one(&self, mut section: Section<'_>) -> Result<AppSpec, InputError> {
         section.only(&[&APP_KEYS[..], &ASSUMED_KEYS[..]].concat())?;
         let mut assumed = self.assumed.clone();
@@ -305,7 +305,7 @@ fn check(model: &AppModel) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// An application of the table, with what is assumed of it.
+/// Builds an application of the table with the assumed parameters.
 #[must_use]
 pub fn app(app: &PhoneApp, assumed: &Assumed) -> AppSpec {
     AppSpec {

@@ -1,5 +1,5 @@
-//! Applications that take turns in the foreground of one machine (drswap section V-B), and what
-//! came of it.
+//! Applications that take turns in the foreground of one machine (drswap section V-B), and the
+//! results.
 
 use std::sync::Arc;
 
@@ -12,33 +12,33 @@ use super::swap::SwapKind;
 use super::trace::{PageTrace, Player};
 use super::{Access, PAGE};
 
-/// What is executed in the foreground.
+/// Source of an application's references.
 #[derive(Clone, Debug)]
 pub enum Behavior {
-    /// A model.
+    /// A model of the application.
     Model(AppModel),
-    /// A recording, a part of it in each turn.
+    /// A recording, of which each turn executes a part.
     Recorded(Arc<PageTrace>),
 }
 
 /// An application of a session.
 #[derive(Clone, Debug)]
 pub struct AppSpec {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it does.
+    /// Source of its references.
     pub behavior: Behavior,
-    /// What is read from storage to start it.
+    /// Data read from storage to start it.
     pub size: Bytes,
-    /// A switch to it while it lives, without its faults.
+    /// Time of a switch to it while it is alive, without its faults.
     pub resume: Nanos,
-    /// A switch to it that has to start it, without its faults.
+    /// Time of a switch that starts it, without its faults.
     pub launch: Nanos,
-    /// Lines that a reference to a page reads from memory, on average.
+    /// Mean number of lines that a reference to a page reads from memory.
     pub lines_per_reference: f64,
 }
 
-/// What a session is, but for the swap area.
+/// Parameters of a session apart from the kind of swap area.
 #[derive(Clone, Debug)]
 pub struct SessionSpec {
     /// The applications, in the order of their turns.
@@ -47,61 +47,61 @@ pub struct SessionSpec {
     pub dram: Bytes,
     /// Size of the swap area.
     pub swap: Bytes,
-    /// How often each comes to the foreground.
+    /// Number of turns of each application.
     pub rounds: u32,
-    /// For how long each time.
+    /// Length of a turn.
     pub foreground: Nanos,
-    /// Who leaves DRAM.
+    /// Victim policy.
     pub victims: &'static memweir_policy::paging::VictimEntry,
-    /// Who is killed.
+    /// Policy of the low-memory killer.
     pub killer: super::memory::Killer,
 }
 
-/// One switch.
+/// A switch to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// To which application, by number.
+    /// Number of the application.
     pub app: usize,
-    /// In which round, from zero.
+    /// Number of the round, from zero.
     pub round: u32,
-    /// Whether it had to be started.
+    /// True if the application had to be started.
     pub launched: bool,
-    /// What its faults took.
+    /// Time of its faults.
     pub paging: Nanos,
-    /// All of it.
+    /// Total delay, faults included.
     pub delay: Nanos,
 }
 
-/// What came of a session.
+/// Results of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionOutcome {
-    /// How long it was.
+    /// Length of the session.
     pub duration: Seconds,
-    /// What happened.
+    /// Counters of the session.
     pub counts: Counts,
-    /// The same, while each application was in the foreground.
+    /// Counters by application, each over its own turns.
     pub by_app: Vec<Counts>,
-    /// Every switch.
+    /// All switches.
     pub switches: Vec<Switch>,
-    /// What faults took while the applications were used, after the switches.
+    /// Time of the faults while the applications were used, after the switches.
     pub stalled: Nanos,
-    /// Lines that were read in place.
+    /// Lines read in place.
     pub lines_in_place: u64,
-    /// The most that was in the swap area at once.
+    /// Maximum size of the data in the swap area.
     pub most_in_swap: Bytes,
-    /// Block I/O: pages of a swap area behind a block device, and applications that had to be
-    /// started again.
+    /// Block I/O: pages of a swap area behind a block device, and data read to start applications.
     pub block_io: Bytes,
 }
 
 impl SessionOutcome {
-    /// Mean delay of the switches to applications that had run before; `None` of one round.
+    /// Returns the mean delay of the switches after the first round; `None` if there is only one
+    /// round.
     #[must_use]
     pub fn mean_delay(&self) -> Option<Nanos> {
         self.mean(|switch| switch.round > 0)
     }
 
-    /// Mean delay of the switches that `of` names.
+    /// Returns the mean delay of the switches for which `of` is true.
     pub fn mean(&self, of: impl Fn(&Switch) -> bool) -> Option<Nanos> {
         let delays: Vec<u64> =
             self.switches.iter().filter(|s| of(s)).map(|switch| switch.delay.0).collect();
@@ -124,7 +124,7 @@ impl Running {
         }
     }
 
-    /// What belongs to the switch itself.
+    /// Executes the part of a turn that belongs to the switch.
     fn enter(&mut self, is_alive: bool, refer: impl FnMut(Page, Access)) {
         match (self, is_alive) {
             (Self::Model(app), true) => app.resume(refer),
@@ -143,7 +143,7 @@ impl Running {
 }
 
 impl Behavior {
-    /// Pages that it needs.
+    /// Returns the number of its pages.
     #[must_use]
     pub fn pages(&self) -> u32 {
         match self {
@@ -154,7 +154,7 @@ impl Behavior {
 }
 
 impl SessionSpec {
-    /// The session on a swap area of this kind. Equal seeds give equal outcomes.
+    /// Runs the session on a swap area of this kind. Equal seeds give equal outcomes.
     #[must_use]
     pub fn run(&self, kind: &SwapKind, seed: u64) -> SessionOutcome {
         let sizes: Vec<u32> = self.apps.iter().map(|app| app.behavior.pages()).collect();
@@ -168,7 +168,7 @@ impl SessionSpec {
         let mut memory = Memory::new(config, &sizes);
         let mut running: Vec<Running> = (0..self.apps.len())
             .map(|app| {
-                // Every application draws from a stream of its own.
+                // Each application draws from a random stream of its own.
                 let seed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(app as u64);
                 let first = memory.first_page(app);
                 Running::start(&self.apps[app].behavior, first, self.rounds, seed)
@@ -189,7 +189,7 @@ impl SessionSpec {
         tally.finish(&memory)
     }
 
-    /// How long it is.
+    /// Returns the length of the session.
     #[must_use]
     pub fn duration(&self) -> Seconds {
         let turns = self.apps.len() as f64 * f64::from(self.rounds);
@@ -197,14 +197,14 @@ impl SessionSpec {
     }
 }
 
-/// What had been counted when a turn began, when its switch was over, and at its end.
+/// Counters at the start of a turn, after its switch, and at its end.
 struct Turn {
     before: Counts,
     entered: Counts,
     after: Counts,
 }
 
-/// Adds up.
+/// Sums of a session in progress.
 struct Tally<'a> {
     spec: &'a SessionSpec,
     kind: &'a SwapKind,

@@ -23,20 +23,20 @@ pub struct PageStudy {
     dram: BusMemory,
 }
 
-/// A run that is over.
+/// A finished run.
 #[derive(Clone, Debug)]
 pub struct Finished<'a> {
     /// Number of its point.
     pub point: usize,
     /// The swap area.
     pub swap: &'a str,
-    /// Which repetition it is, from zero.
+    /// Number of the repetition, from zero.
     pub repetition: u32,
-    /// What came of it.
+    /// Results of the run.
     pub run: &'a Run,
 }
 
-/// Which run: of which point, on which swap area, which repetition.
+/// A run, by point, swap area and repetition.
 #[derive(Clone, Copy)]
 struct Piece {
     point: usize,
@@ -45,10 +45,10 @@ struct Piece {
 }
 
 impl PageStudy {
-    /// Reads the scenario at every point of `grid`, with the values `set` in the place of its own.
+    /// Reads the scenario at every point of `grid`, with the values `set` in place of its own.
     ///
     /// # Errors
-    /// The first thing that is wrong at any point.
+    /// The first problem at any point.
     pub fn read(text: &ScenarioText, set: &[Replacement], grid: Grid) -> Result<Self, InputError> {
         let traces = Traces::default();
         let points = (0..grid.len())
@@ -60,20 +60,20 @@ impl PageStudy {
         Ok(Self { name: text.name().to_owned(), grid, points, dram: dram() })
     }
 
-    /// The points.
+    /// Returns the grid of the sweep.
     #[must_use]
     pub const fn grid(&self) -> &Grid {
         &self.grid
     }
 
-    /// How many runs it has.
+    /// Returns the number of runs.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.points.iter().map(|point| point.swaps.len() * point.repetitions as usize).sum()
     }
 
-    /// Runs everything on `threads` threads. `done` is told of each run as it ends; the report has them
-    /// in their order.
+    /// Runs the study on `threads` threads. Calls `done` after each run; the order of the report
+    /// does not depend on the threads.
     #[must_use]
     pub fn run(&self, threads: NonZeroUsize, mut done: impl FnMut(&Finished)) -> PageReport {
         let pieces = self.pieces();
@@ -150,7 +150,7 @@ impl PageStudy {
     }
 }
 
-/// The DRAM that lines would have been read from.
+/// Returns the DRAM whose reads direct read replaces.
 fn dram() -> BusMemory {
     match Medium::shipped("lpddr2-dram") {
         Ok(Medium::Memory(memory)) => memory,

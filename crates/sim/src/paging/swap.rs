@@ -1,4 +1,4 @@
-//! What a swap area is made of, and what its faults take: data files like those of the media.
+//! Media of swap areas and the time of their faults, from data files like those of the media.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use memweir_page::energy::{Activity, BusMemory, Energy, Medium, Reading};
 use super::PAGE;
 use super::memory::{Counts, Reads};
 
-/// Swap areas that come with memweir: their names and the texts of their files.
+/// Shipped swap areas: names and texts of their files.
 pub const SWAPS: [(&str, &str); 4] = [
     ("dram", include_str!("../../data/swap/dram.toml")),
     ("flash", include_str!("../../data/swap/flash.toml")),
@@ -20,47 +20,47 @@ pub const SWAPS: [(&str, &str); 4] = [
 const KEYS: [&str; 9] =
     ["name", "source", "medium", "reads", "bus", "fault_us", "path_us", "in_us", "out_us"];
 
-/// Longer than any fault: more is a mistake of unit.
+/// Limit on times; longer ones are taken for a mistake of unit.
 const ABSURD_US: f64 = 1e6;
 
-/// Whether pages go to the swap area as block I/O.
+/// Path of pages to the swap area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bus {
-    /// Loads and stores, or what pretends to be a block device and copies.
+    /// Loads and stores, or copies that imitate a block device.
     Memory,
-    /// A storage device.
+    /// Block I/O to a storage device.
     Block,
 }
 
 /// A kind of swap area.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwapKind {
-    /// What people call it.
+    /// Its common name.
     pub name: String,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub source: String,
-    /// What it is made of, for its energy.
+    /// Its medium, for the energy.
     pub medium: Medium,
-    /// What reads of it do.
+    /// Handling of reads.
     pub reads: Reads,
-    /// How pages get there.
+    /// Path of pages to the swap area.
     pub bus: Bus,
-    /// A page fault with nothing to copy.
+    /// Time of a page fault without a copy.
     pub fault: Nanos,
-    /// What the storage stack takes for each page beside the copy.
+    /// Time of the storage stack for each page, without the copy.
     pub path: Nanos,
-    /// Copying a page in.
+    /// Time to copy a page in.
     pub copy_in: Nanos,
-    /// Copying a page out.
+    /// Time to copy a page out.
     pub copy_out: Nanos,
 }
 
 impl SwapKind {
-    /// The shipped kind of a name, or that of a file whose name ends in `.toml`, below
+    /// Finds the shipped kind of a name, or reads the file of a name that ends in `.toml`, below
     /// `directory`.
     ///
     /// # Errors
-    /// If there is none (with the nearest name), or the file says something impossible.
+    /// If there is none (the error suggests the nearest name), or the file has invalid values.
     pub fn find(value: &Value<'_>, directory: &Path) -> Result<Self, InputError> {
         let given = value.string()?;
         if !given.ends_with(".toml") {
@@ -72,10 +72,10 @@ impl SwapKind {
         Self::parse(&path.display().to_string(), &text)
     }
 
-    /// Reads the text of a file; `name` stands in messages.
+    /// Parses the text of a file; `name` is its name in messages.
     ///
     /// # Errors
-    /// If it says something impossible: with line, key and reason.
+    /// If a value is invalid; the error names line, key and reason.
     pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
         let mut root = Document { name, text }.parse()?;
         root.only(&KEYS)?;
@@ -104,8 +104,8 @@ impl SwapKind {
         Ok(kind)
     }
 
-    /// What these faults take, one after the other. First touches are not charged: every kind has the
-    /// same. Evictions are charged to whoever needed the room.
+    /// Returns the time of these faults in sequence. First touches are free, because they cost the
+    /// same on every kind. Evictions are charged to the application that needed the room.
     #[must_use]
     pub fn time(&self, counts: &Counts) -> Nanos {
         let copied = self.fault.0 + self.path.0 + self.copy_in.0;
@@ -115,7 +115,7 @@ impl SwapKind {
         )
     }
 
-    /// Block I/O for these copies.
+    /// Returns the block I/O of these copies.
     #[must_use]
     pub fn block_io(&self, counts: &Counts) -> Bytes {
         match self.bus {
@@ -124,9 +124,9 @@ impl SwapKind {
         }
     }
 
-    /// What an area of this kind and size uses in so much time; nothing if there is no area, so that
-    /// a device that is always powered is not charged either. `dram` is what its lines would have
-    /// been read from.
+    /// Returns the energy of an area of this kind and size over `duration`; zero without an area,
+    /// so that an always-powered device is not charged either. `dram` is the memory that the lines
+    /// would otherwise have been read from.
     #[must_use]
     pub fn energy(
         &self,
@@ -150,7 +150,7 @@ impl SwapKind {
         };
         match &self.medium {
             Medium::Flash(flash) => flash.energy(&activity),
-            // What needs no refresh is not the DRAM itself.
+            // A memory that needs refresh is taken for the DRAM itself.
             Medium::Memory(memory) => {
                 let is_dram = memory.background.refresh.0 > 0.0;
                 memory.energy(&activity, reading, (!is_dram).then_some(dram))

@@ -1,4 +1,4 @@
-//! Sessions and memory against what can be counted by hand.
+//! Tests of sessions and memory against counts made by hand.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn config(dram: u32, swap: u32, reads: Reads) -> MemoryConfig {
     MemoryConfig { dram, swap, reads, victims, killer: Killer::LeastRecent }
 }
 
-/// A process of four pages and one of three, of which the first is in the foreground.
+/// Returns a memory with a process of four pages and one of three, the first in the foreground.
 fn memory(dram: u32, swap: u32, reads: Reads) -> Memory {
     let mut memory = Memory::new(config(dram, swap, reads), &SIZES);
     assert!(!memory.switch_to(0));
@@ -45,12 +45,12 @@ fn a_read_is_served_in_place_and_a_write_copies() {
     let mut memory = memory(2, 8, Reads::InPlace);
     touch(&mut memory, &[0, 1, 2], Access::Write);
     assert_eq!(memory.in_use(), (2, 1));
-    // Page 0 went to the swap area; it is read there, twice, and takes no DRAM.
+    // Page 0 is in the swap area; it is read twice in place and takes no DRAM.
     touch(&mut memory, &[0, 0], Access::Read);
     assert_eq!(memory.in_use(), (2, 1));
     let counts = memory.counts();
     assert_eq!((counts.direct_reads, counts.references_in_place, counts.copies_in), (1, 2, 0));
-    // The write copies it, frees its slot, and page 1 has to leave.
+    // The write copies page 0 and frees its slot; page 1 is evicted.
     touch(&mut memory, &[0], Access::Write);
     let expected = Counts {
         references: 6,
@@ -122,8 +122,8 @@ fn the_largest_is_killed_where_that_is_asked_for() {
     assert!(!memory.switch_to(1));
 }
 
-/// A slow and plain memory of one process that is never killed: which pages are in DRAM, in their order,
-/// and which are mapped in place.
+/// A slow, plain memory of one process that is never killed: the pages in DRAM, in order, and the
+/// pages mapped in place.
 fn plain(dram: usize, reads: Reads, references: &[(Page, Access)]) -> [u64; 4] {
     let (mut order, mut swapped, mut mapped) = (Vec::new(), Vec::new(), Vec::new());
     let mut counts = [0; 4];
@@ -172,7 +172,7 @@ proptest! {
         prop_assert!(counts.copies_in <= counts.swap_outs);
     }
 
-    /// Whatever is killed, nothing is lost count of.
+    /// Counts stay consistent whichever process is killed.
     #[test]
     fn memory_is_never_overcommitted(
         dram in 1u32..6,
@@ -218,7 +218,7 @@ fn equal_seeds_give_equal_sessions_and_others_do_not() {
     assert_eq!((outcome.switches.len(), outcome.duration.0), (15, 900.0));
 }
 
-/// The model does what its parameters say.
+/// The model follows its parameters.
 #[test]
 fn the_model_of_an_application_keeps_its_shares() {
     let mut model = Phone::shipped().assumed.model(Bytes(40 << 20));
@@ -311,7 +311,7 @@ fn what_is_wrong_in_a_scenario_is_refused_with_its_line() {
     assert!(misspelt.contains("did you mean `nvm-copy`"), "{misspelt}");
 }
 
-/// A recording of these accesses, read back.
+/// Writes a recording of these accesses and reads it back.
 fn recorded(accesses: &[(u64, u64, Direction)], window: u64) -> PageTrace {
     let mut writer =
         Writer::start(Vec::new(), Format::Memweir, &Header::default()).expect("memory");
@@ -339,13 +339,13 @@ fn a_line_that_goes_back_was_written_when_it_came() {
         &[
             (0x1000, 10, read),
             (0x2000, 200, read),
-            // The line of the first reference goes back: that was a write.
+            // The line of the first reference is written back, so the reference was a write.
             (0x1000, 0, write),
-            // Read again, and never back.
+            // Read again, and not written back.
             (0x1000, 200, read),
-            // Another line of a page within one window.
+            // Another line of the same page within one window.
             (0x1040, 10, read),
-            // Nobody has seen this line come.
+            // A line that was never read.
             (0x3000, 0, write),
         ],
         100,
@@ -366,7 +366,7 @@ fn a_line_that_goes_back_was_written_when_it_came() {
 }
 
 proptest! {
-    /// What was made small is the same for a simulation.
+    /// A reduced trace reads as the references that it was made of.
     #[test]
     fn a_small_trace_reads_as_what_it_was_made_of(
         accesses in proptest::collection::vec((0u64..40, 0u64..4, 1u64..60, any::<bool>()), 1..200),

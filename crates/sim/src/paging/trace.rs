@@ -1,12 +1,13 @@
-//! Recorded references to pages: what `memweir profile --addresses` wrote of a real program.
+//! References to pages, recorded from a real program by `memweir profile --addresses`.
 //!
 //! A recording has the lines that moved between memory and the last-level cache: a line that is
-//! written comes in as a read and goes back later. So a read whose line goes back before it is
-//! read again counts as a write of its page, at the time of the read. A recording under small caches says
-//! more of what the program did and when.
+//! written comes in as a read and is written back later. So a read whose line is written back
+//! before it is read again counts as a write of its page, at the time of the read. A recording made
+//! with small caches shows more of the program's accesses and their times.
 //!
-//! References of a page within a window of instructions are one, which is a write if one of them is,
-//! and come in the order of the pages: what is closer together than that is not told apart.
+//! The references to a page within a window of instructions are merged into one, a write if any of
+//! them is. Within a window, references are in the order of the pages, because their order in time
+//! is not kept.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -23,51 +24,51 @@ use memweir_policy::paging::Page;
 
 use super::{Access, PAGE};
 
-/// Instructions of a window, unless something else is asked for.
+/// Default length of a window in instructions.
 pub const WINDOW: u64 = 100_000;
 
-/// Processes that are told apart have their pages so far from each other.
+/// Distance between the address spaces of processes, as a power of two of pages or lines.
 const SPACE_SHIFT: u32 = 52;
 
-/// The references of one program, in their order.
+/// The references of a program, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageTrace {
     /// Twice the page, plus one for a write. Pages are numbered by their first reference.
     references: Vec<u32>,
-    /// Of each window that has references, their number up to its end.
+    /// For each window that has references, the number of references up to its end.
     windows: Vec<u32>,
     pages: u32,
     lines: u64,
     instructions: u64,
 }
 
-/// What a trace has, in sums.
+/// Summary of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Sums {
     /// Pages.
     pub pages: u32,
     /// Pages that are written at least once.
     pub written_pages: u32,
-    /// References after windows.
+    /// References after merging within windows.
     pub references: u64,
     /// Of these, writes.
     pub writes: u64,
-    /// Lines that were read for a reference, on average.
+    /// Mean number of lines read per reference.
     pub lines_per_reference: f64,
     /// Instructions of all threads.
     pub instructions: u64,
 }
 
-/// Makes references of lines.
+/// Builds page references from line accesses.
 #[derive(Default)]
 struct Collector {
     trace: PageTrace,
     window: u64,
     /// Pages by their numbers in the program.
     numbers: HashMap<u64, Page>,
-    /// Where each page's reference of the current window is.
+    /// Index of each page's reference in the current window.
     current: HashMap<Page, u32>,
-    /// Where the reference is that each line was read for, until the line goes back.
+    /// Index of the reference for which each line was read, until the line is written back.
     fetched: HashMap<u64, u32>,
     windows_seen: u64,
 }
@@ -76,10 +77,10 @@ impl Collector {
     fn take(&mut self, access: &Recorded) {
         let space = u64::from(access.thread.process) << SPACE_SHIFT;
         let line = space | (access.address / LINE_BYTES);
-        // Formats that do not say how many instructions there were have one for each read.
+        // A read counts as at least one instruction, for formats that do not state instructions.
         let own = u64::from(access.direction == Direction::Read);
         self.trace.instructions = self.trace.instructions.saturating_add(access.gap.max(own));
-        // What no instruction waits for is a line that goes back.
+        // A write without an instruction of its own is a write-back.
         let goes_back = access.direction == Direction::Write && access.gap == 0;
         if goes_back && let Some(place) = self.fetched.remove(&line) {
             self.trace.references[place as usize] |= 1;
@@ -95,7 +96,7 @@ impl Collector {
         }
     }
 
-    /// The reference of a page in the current window.
+    /// Returns the index of a page's reference in the current window.
     fn place(&mut self, page: u64) -> u32 {
         let windows = self.trace.instructions / self.window;
         if windows != self.windows_seen {
@@ -119,7 +120,8 @@ impl Collector {
         }
     }
 
-    /// The order within a window says nothing; that of the pages takes least room when it is written.
+    /// Sorts the references of each window, whose order has no meaning; sorted, they take the least
+    /// room when written.
     fn finish(mut self) -> PageTrace {
         let mut start = 0;
         for end in &self.trace.windows {
@@ -132,7 +134,7 @@ impl Collector {
 }
 
 impl PageTrace {
-    /// Reads a recording with windows of so many instructions.
+    /// Reads a recording with windows of `window` instructions.
     ///
     /// # Errors
     /// If it cannot be read, or has no access.
@@ -157,9 +159,9 @@ impl PageTrace {
         Self::read(&mut Trace::open(path, None)?, window)
     }
 
-    /// Writes the references as a trace of one access each, which reads as the same references with the
-    /// same windows, if they are of more instructions than a window has references: what is left of a
-    /// recording of a hundred times the size.
+    /// Writes the references as a trace with one access each. It reads as the same references with
+    /// the same `window`, if that has more instructions than a window has references. The result
+    /// can stand for a recording a hundred times its size.
     ///
     /// # Errors
     /// If `out` cannot be written to.
@@ -169,8 +171,8 @@ impl PageTrace {
         let (mut start, mut instructions) = (0, 0);
         for end in &self.windows {
             for (place, reference) in self.references[start..*end as usize].iter().enumerate() {
-                // The first of a window is where that begins; a write that an instruction waits for is
-                // none that only goes back.
+                // The gap of the first reference leads to the start of its window. All gaps are at
+                // least one, because a write without an instruction would read as a write-back.
                 let gap = if place == 0 { window - instructions % window } else { 1 };
                 instructions += gap;
                 writer.push(&Recorded {
@@ -185,13 +187,13 @@ impl PageTrace {
         Ok(writer.finish()?.0)
     }
 
-    /// Pages of the program.
+    /// Returns the number of pages of the program.
     #[must_use]
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// What it has, in sums.
+    /// Returns a summary of the trace.
     #[must_use]
     pub fn sums(&self) -> Sums {
         let mut written = vec![false; self.pages as usize];
@@ -212,7 +214,7 @@ impl PageTrace {
     }
 }
 
-/// A program that goes through its trace, a part in each turn.
+/// A program that replays its trace, a part in each turn.
 #[derive(Clone, Debug)]
 pub struct Player {
     trace: Arc<PageTrace>,
@@ -222,18 +224,19 @@ pub struct Player {
 }
 
 impl Player {
-    /// Pages start at `first`; so many turns make the whole trace, then it begins again.
+    /// Creates a player with pages from `first` on. It plays the trace in `parts` turns and then
+    /// starts again.
     #[must_use]
     pub fn new(trace: Arc<PageTrace>, first: Page, parts: u32) -> Self {
         Self { trace, first, parts: parts.max(1), next: 0 }
     }
 
-    /// Back to the start: the program was killed.
+    /// Restarts the trace, because the program was killed.
     pub fn restart(&mut self) {
         self.next = 0;
     }
 
-    /// One turn.
+    /// Plays the part of one turn.
     pub fn play(&mut self, mut refer: impl FnMut(Page, Access)) {
         let references = &self.trace.references;
         let at = |part: u32| {

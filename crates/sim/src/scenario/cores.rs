@@ -1,5 +1,5 @@
-//! The cores of a scenario: how many there are, and whether policies have to fill them. Live, the
-//! option `--cores` says the same.
+//! The cores of a scenario: their number, and if policies have to fill them. The option `--cores`
+//! is the counterpart in live runs.
 
 use memweir_core::input::{InputError, Section, Value};
 use memweir_policy::CoreUse;
@@ -34,7 +34,7 @@ pub(super) fn read(
     }
 }
 
-/// The policies under this use of the cores, each still another.
+/// Applies this use of the cores to the policies, which must stay distinct.
 pub(super) fn apply(
     core_use: CoreUse,
     policies: Vec<String>,

@@ -1,4 +1,4 @@
-//! One run of a scenario: the experiment that it is, and what came of it.
+//! One run of a scenario: its experiment and its results.
 
 use memweir_core::Nanos;
 use memweir_core::input::Refusal;
@@ -14,13 +14,13 @@ use crate::outcome::{Outcome, TaskOutcome};
 use crate::record::Recorder;
 
 impl Scenario {
-    /// The seed of a repetition.
+    /// Returns the seed of a repetition.
     #[must_use]
     pub fn seed_of(&self, repetition: u32) -> u64 {
         self.seed.wrapping_add(u64::from(repetition))
     }
 
-    /// The experiment of one repetition under the policy at this place.
+    /// Returns the experiment of one repetition under the policy with this index.
     #[must_use]
     pub fn experiment(&self, policy: usize, repetition: u32, prepared: &Prepared) -> Experiment {
         let seed = self.seed_of(repetition);
@@ -44,18 +44,18 @@ impl Scenario {
         }
     }
 
-    /// What moves pages in a run, if anything does.
+    /// Returns the pager of a run, if pages migrate.
     fn migrator(&self, prepared: &Prepared) -> Option<Pager> {
         let (migration, pages) = (self.migration.as_ref()?, prepared.pages.clone()?);
         migration.migrator(&self.hardware.machine, pages)
     }
 
-    /// The shortest turnaround of a repetition's tasks under whatever policy, as far as it is to be
-    /// known.
+    /// Returns the shortest turnaround of a repetition's tasks under any policy, as far as the
+    /// scenario requests it.
     fn shortest(&self, repetition: u32, prepared: &Prepared) -> Option<(Nanos, Certainty)> {
         let experiment = self.experiment(0, repetition, prepared);
         match self.optimum {
-            // Where pages move, no bound for the tasks as they start holds.
+            // If pages move, no bound for the initial placement holds.
             _ if self.migration.as_ref().is_some_and(MigrationSpec::moves) => None,
             Optimum::None => None,
             Optimum::Bound => {
@@ -74,14 +74,14 @@ impl Scenario {
         }
     }
 
-    /// The workload of a repetition with its optimum.
+    /// Prepares the workload of a repetition with its optimum.
     pub(super) fn prepare_to_run(&self, repetition: u32) -> Result<Prepared, Refusal> {
         let mut prepared = self.prepare(repetition)?;
         prepared.optimum = self.shortest(repetition, &prepared);
         Ok(prepared)
     }
 
-    /// Runs one repetition under the policy at this place.
+    /// Runs one repetition under the policy with this index.
     pub(super) fn execute(
         &self,
         policy: usize,
@@ -111,7 +111,7 @@ impl Scenario {
     }
 }
 
-/// What a report says of an outcome.
+/// Converts an outcome for the report.
 fn run(policy: &str, quantum: Nanos, outcome: &Outcome) -> Run {
     let deviation = outcome.bandwidth_deviation(quantum);
     Run {

@@ -1,4 +1,4 @@
-//! Scenario files: what they may say and what is refused. `docs/sim.md` describes the format.
+//! Reads scenario files and refuses invalid ones. `docs/sim.md` describes the format.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -40,18 +40,18 @@ pub(crate) const KEYS: [&str; 19] = [
     "kernel",
 ];
 
-/// Quanta that can be asked for, in milliseconds.
+/// Range of quanta, in milliseconds.
 const QUANTUM_MS: std::ops::RangeInclusive<f64> = 1.0..=60_000.0;
-/// More repetitions than anybody waits for.
+/// Limit on repetitions; a larger number is taken for a mistake.
 const MOST_REPETITIONS: i64 = 100_000;
 
-/// How closely a scenario is simulated.
+/// Level of detail of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fidelity {
-    /// Tasks demand bandwidth, memories serve it: hours.
+    /// Flow level: tasks demand bandwidth and memories serve it; for hours of machine time.
     #[default]
     Flow,
-    /// Request by request: milliseconds ([`crate::bank`]).
+    /// Bank level: request by request, for milliseconds ([`crate::bank`]).
     Bank,
 }
 
@@ -64,10 +64,10 @@ pub struct ScenarioText {
 }
 
 impl ScenarioText {
-    /// Reads the file at `path`. Files that it names start at its directory.
+    /// Reads the file at `path`. Relative paths in it start at its directory.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the file cannot be read.
     pub fn read(path: &Path) -> Result<Self, InputError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -75,23 +75,23 @@ impl ScenarioText {
         Ok(Self { name, text, directory: path.parent().unwrap_or(Path::new("")).to_owned() })
     }
 
-    /// The text of a scenario called `name` whose files start at `directory`.
+    /// Creates a scenario called `name` from its text; relative paths in it start at `directory`.
     #[must_use]
     pub fn new(name: &str, text: &str, directory: &Path) -> Self {
         Self { name: name.to_owned(), text: text.to_owned(), directory: directory.to_owned() }
     }
 
-    /// What it is called.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// At which fidelity it is to be simulated: `fidelity = "flow"`, which is the default, or
+    /// Returns the fidelity of the simulation: `fidelity = "flow"`, which is the default, or
     /// `"bank"`.
     ///
     /// # Errors
-    /// If the file cannot be understood, or names another one.
+    /// If the file cannot be parsed, or names another fidelity.
     pub fn fidelity(&self, replacements: &[Replacement]) -> Result<Fidelity, InputError> {
         let own: Vec<_> =
             replacements.iter().filter(|r| r.below("machine").is_none()).cloned().collect();
@@ -105,21 +105,21 @@ impl ScenarioText {
         Ok(replaced.parse()?.map("fidelity", read)?.unwrap_or_default())
     }
 
-    /// The text with `replacements` in the place of its own values.
+    /// Returns the text with `replacements` in place of its own values.
     pub(crate) fn replaced(&self, replacements: &[Replacement]) -> Replaced {
         Replaced::new(Document { name: &self.name, text: &self.text }, replacements)
     }
 
-    /// Where the files that it names start.
+    /// Returns the directory at which relative paths start.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The scenario with `replacements` in the place of its own values. Those below `machine` go
-    /// into the file of a machine that is named.
+    /// Reads the scenario with `replacements` in place of its own values. Those below `machine` go
+    /// into the file of a machine that is given by name.
     ///
     /// # Errors
-    /// Names file, line, key and reason of the first thing that is wrong, or the option.
+    /// Names file, line, key and reason of the first problem, or the option.
     pub fn scenario(
         &self,
         replacements: &[Replacement],
@@ -133,7 +133,7 @@ impl ScenarioText {
         let all = Replaced::new(document, replacements);
         let machine = root.require("machine")?;
         let hardware = if machine.is_table() {
-            // The machine stands in the scenario itself, and so do the values inside it.
+            // The machine is part of the scenario, and so are the values inside it.
             root = all.parse()?;
             Hardware::of_section(root.require("machine")?.section()?, &self.directory)?
         } else {
@@ -144,7 +144,7 @@ impl ScenarioText {
     }
 }
 
-/// An unknown key, with what is known of it if scenarios of the `other` fidelity have it.
+/// Adds help to the refusal of an unknown key if scenarios of the `other` fidelity have it.
 pub(crate) fn of_fidelity(error: InputError, keys: &[&str], other: &str) -> InputError {
     match error.key.clone() {
         Some(key) if keys.contains(&key.as_str()) => {
@@ -154,7 +154,7 @@ pub(crate) fn of_fidelity(error: InputError, keys: &[&str], other: &str) -> Inpu
     }
 }
 
-/// An unknown machine, with what is known of it if scenarios of the `other` fidelity can name it.
+/// Adds help to the refusal of an unknown machine if scenarios of the `other` fidelity can name it.
 pub(crate) fn machine_of_fidelity(
     error: InputError,
     name: &str,
@@ -167,7 +167,7 @@ pub(crate) fn machine_of_fidelity(
     }
 }
 
-/// The machine that a name or a file names.
+/// Reads the machine of a name or a file.
 fn hardware(
     value: &Value<'_>,
     directory: &Path,
@@ -182,7 +182,7 @@ fn hardware(
     Hardware::find_replacing(choice, directory, inside)
 }
 
-/// Reads one scenario for its machine.
+/// Reads a scenario for its machine.
 struct Reader<'a> {
     directory: &'a Path,
     recordings: &'a dyn Recordings,
@@ -245,7 +245,7 @@ impl Reader<'_> {
         Ok(Workload { tasks, mix })
     }
 
-    /// Page migration, which alone says where pages are.
+    /// Reads page migration, which excludes other placements of pages.
     fn migration(
         &self,
         value: Value<'_>,
@@ -262,7 +262,7 @@ impl Reader<'_> {
         MigrationSpec::read(value, &self.hardware.machine)
     }
 
-    /// The shipped programs, and those of a file.
+    /// Reads the programs of a file, in addition to the shipped ones.
     fn catalog(&self, value: &Value<'_>) -> Result<Arc<Catalog>, InputError> {
         let mut catalog = Catalog::clone(&shipped());
         catalog.extend(Catalog::read(&self.directory.join(value.string()?))?);
@@ -270,7 +270,7 @@ impl Reader<'_> {
     }
 }
 
-/// The shipped programs, read once.
+/// Returns the shipped programs, read once.
 fn shipped() -> Arc<Catalog> {
     static SHIPPED: LazyLock<Arc<Catalog>> = LazyLock::new(|| Arc::new(Catalog::shipped()));
     Arc::clone(&SHIPPED)
@@ -289,7 +289,7 @@ fn whole(
     Err(value.refuse(format!("{number} is no {what}")).help(format!("from {from} to {to}")))
 }
 
-/// One policy or an array of them, each with its options.
+/// Reads one policy or an array of policies, each with its options.
 fn policy_names(value: &Value<'_>) -> Result<Vec<String>, InputError> {
     let checked = |value: &Value<'_>| {
         let given = value.string()?;

@@ -1,8 +1,8 @@
-//! Page migration in a scenario: the policies of `memweir-policy` over a model of each task's pages.
+//! Page migration in a scenario: the policies of `memweir-policy` on a model of each task's pages.
 //!
-//! A task's memory is cut into extents of pages that are about as popular, after the Zipf
-//! distribution of its program. What a task moved in a quantum is shared out among its extents; the
-//! policy says which of them change places; the engine copies them and charges for it.
+//! A task's memory is divided into extents of pages of similar popularity, by the Zipf distribution
+//! of its program. The traffic of a task in a quantum is distributed over its extents; the policy
+//! decides which extents move; the engine copies them and charges the copies.
 
 use memweir_core::input::{InputError, Section, Value};
 use memweir_core::{Bytes, JobId, Lines, MAX_MEDIA, Media, MediumId, Nanos, Traffic};
@@ -34,37 +34,37 @@ pub(super) const KEYS: [&str; 10] = [
     "budget_mib",
 ];
 
-/// Extents of one task: fine enough that a policy has a choice, few enough to look at each.
+/// Extents of one task: enough to give a policy a choice, few enough to consider each.
 const EXTENTS: usize = 64;
 
-/// Where pages are at the start, and what moves them.
+/// Initial placement of pages, and their migration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MigrationSpec {
     mover: Mover,
     start: Start,
-    /// Place of the memory that has what is not in DRAM.
+    /// Index of the memory that holds the pages outside DRAM.
     elsewhere: usize,
     /// Local DRAM for all tasks together.
     dram: Bytes,
-    /// Of programs that the catalog does not know.
+    /// Popularity of the pages of programs that are not in the catalog.
     unknown: Popularity,
-    /// Between two decisions.
+    /// Time between two decisions.
     interval: Nanos,
 }
 
-/// What moves pages.
+/// Migration policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mover {
     Nothing,
     HotPages(HotPageRules),
 }
 
-/// Which pages are in DRAM at the start. Each task gets DRAM in proportion to its memory.
+/// Pages in DRAM at the start. Each task gets DRAM in proportion to its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
-    /// Any: which pages are hot has nothing to do with their addresses.
+    /// Any pages: hotness does not depend on the address.
     Address,
-    /// The hottest.
+    /// The hottest pages.
     Hot,
 }
 
@@ -107,12 +107,12 @@ impl MigrationSpec {
         })
     }
 
-    /// Whether pages move at all.
+    /// Returns true if pages move.
     pub(super) fn moves(&self) -> bool {
         self.mover != Mover::Nothing
     }
 
-    /// The pages of these tasks, where they are at the start.
+    /// Returns the pages of these tasks in their initial placement.
     pub(super) fn pages(&self, tasks: &[Task], catalog: &Catalog, seed: u64) -> Vec<TaskPages> {
         let popularity = |task: &Task| {
             catalog.find(&task.program.name).map_or(self.unknown, |entry| entry.popularity(seed))
@@ -137,7 +137,7 @@ impl MigrationSpec {
             .collect()
     }
 
-    /// What moves the pages while the tasks run, if anything does.
+    /// Returns the pager that moves the pages while the tasks run, if they move.
     pub(super) fn migrator(&self, machine: &Machine, pages: Vec<TaskPages>) -> Option<Pager> {
         let Mover::HotPages(rules) = self.mover else { return None };
         let view = View::new(machine);
@@ -173,15 +173,15 @@ fn bytes_of_mib(mib: f64) -> Bytes {
 /// The extents of one task.
 #[derive(Clone, Debug)]
 pub struct TaskPages {
-    /// Size of each.
+    /// Size of each extent.
     size: Bytes,
     /// Shares of the reads, the most popular extent first.
     reads: Vec<f64>,
-    /// The same of writes.
+    /// Shares of the writes, in the same order.
     writes: Vec<f64>,
-    /// Place of the memory that each is in.
+    /// Index of the memory of each extent.
     memory: Vec<usize>,
-    /// What the task moved since the last decision.
+    /// Traffic of the task since the last decision.
     moved: Traffic,
 }
 
@@ -197,7 +197,7 @@ impl TaskPages {
         }
     }
 
-    /// The shares of the memories that follow from where the extents are.
+    /// Returns the shares of the memories that follow from the placement of the extents.
     pub(super) fn placement(&self) -> Placement {
         let sums = |shares: &[f64]| {
             let mut sums = [0.0; MAX_MEDIA];
@@ -209,7 +209,7 @@ impl TaskPages {
         Placement { reads: sums(&self.reads), writes: sums(&self.writes) }
     }
 
-    /// What of the traffic was with an extent.
+    /// Returns the part of the traffic that goes to an extent.
     fn traffic(&self, extent: usize) -> Traffic {
         let share = |lines: Lines, share: f64| Lines((lines.as_f64() * share).round() as u64);
         Traffic {
@@ -219,17 +219,17 @@ impl TaskPages {
     }
 }
 
-/// Moves pages as a migration policy decides.
+/// Moves pages according to a migration policy.
 pub(super) struct Pager {
     policy: HotPages,
     media: Media,
-    /// The medium that each memory is.
+    /// Medium of each memory.
     medium: Vec<MediumId>,
     dram: Bytes,
     interval: Nanos,
     /// Time since the last decision.
     since: Nanos,
-    /// Per task.
+    /// Pages by task.
     pages: Vec<TaskPages>,
 }
 
@@ -254,7 +254,7 @@ impl Migrator for Pager {
 }
 
 impl Pager {
-    /// What the policy wants moved, by numbers of extents over all tasks.
+    /// Returns the moves that the policy chooses, by numbers of extents over all tasks.
     fn decide(&mut self) -> Vec<Move> {
         let of_task = |(task, pages): (usize, &TaskPages)| {
             (0..EXTENTS)
@@ -279,7 +279,7 @@ impl Pager {
         moves
     }
 
-    /// Makes the moves; says what is to be copied for which task.
+    /// Performs the moves and returns the copies to make for each task.
     fn make(&mut self, moves: &[Move]) -> Vec<Migration> {
         let mut migrations: Vec<Migration> = Vec::new();
         for one in moves {

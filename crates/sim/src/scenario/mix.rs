@@ -1,5 +1,5 @@
-//! Mixes that a scenario draws: random batches as both papers have them, to a wanted ideal average
-//! bandwidth where one is given, and counterparts of the papers' own.
+//! Mixes of a scenario: random batches as in both papers, optionally with a given ideal average
+//! bandwidth, and counterparts of the papers' own mixes.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ const DRAWN_KEYS: [&str; 8] =
 /// Keys of a mix of the papers.
 const PAPER_KEYS: [&str; 5] = ["paper", "work_s", "dram_share", "samples", "seed"];
 
-/// Most jobs of a mix.
+/// Maximum number of jobs in a mix.
 const MOST_JOBS: i64 = 10_000;
 
-/// A mix to be drawn.
+/// A mix to draw.
 #[derive(Clone, Debug)]
 pub struct MixSpec {
     kind: Kind,
-    /// The seed, if the file gives one; else each repetition draws a mix of its own.
+    /// The seed, if the file gives one; otherwise each repetition draws another mix.
     seed: Option<u64>,
 }
 
@@ -42,10 +42,10 @@ enum Kind {
     Hmmsched { number: usize, catalog: Arc<Catalog>, recipe: hmmsched::Recipe },
 }
 
-/// A [`Recipe`] but for the cores, which may be swept.
+/// A [`Recipe`] without the cores, which may be swept.
 #[derive(Clone, Debug)]
 struct DrawnRecipe {
-    /// As many jobs; two to four per core if absent.
+    /// Range of the number of jobs; two to four per core if absent.
     jobs: Option<RangeInclusive<u32>>,
     instances: u32,
     weight: Weight,
@@ -56,7 +56,7 @@ struct DrawnRecipe {
 const HMMSCHED: [(&str, &[Application]); 2] =
     [("hmmsched-1", &hmmsched::MIX_1), ("hmmsched-2", &hmmsched::MIX_2)];
 
-/// The names that `paper` takes.
+/// Returns the names that `paper` accepts.
 pub fn paper_names() -> Vec<String> {
     let hmmsched = HMMSCHED.iter().map(|(name, _)| (*name).to_owned());
     TABLE_1.iter().map(Workload::name).chain(hmmsched).collect()
@@ -80,13 +80,13 @@ impl MixSpec {
         Ok(Self { kind, seed: section.map("seed", |v| seed(&v))? })
     }
 
-    /// Whether a repetition may find no mix: pools have too few programs, or none of a wanted
-    /// bandwidth.
+    /// Returns true if a repetition may find no mix, because a pool has too few programs or none
+    /// with the requested bandwidth.
     pub(super) fn may_fail(&self) -> bool {
         !matches!(self.kind, Kind::Hmmsched { .. })
     }
 
-    /// The tasks in a repetition of this seed.
+    /// Draws the tasks of a repetition with this seed.
     pub(super) fn tasks(
         &self,
         hardware: &Hardware,
@@ -149,7 +149,7 @@ fn drawn(section: &mut Section<'_>, catalog: &Catalog) -> Result<Kind, InputErro
     Ok(Kind::Drawn { pool, recipe })
 }
 
-/// The name of a suite, or an array of programs.
+/// Reads the name of a suite, or an array of programs.
 fn programs(value: &Value<'_>, catalog: &Catalog) -> Result<Vec<Arc<Entry>>, InputError> {
     if value.text().is_some() {
         let names: Vec<&str> = Suite::NAMES.iter().map(|(name, _)| *name).chain(["all"]).collect();
@@ -182,7 +182,7 @@ fn jobs(value: &Value<'_>) -> Result<u32, InputError> {
     }
 }
 
-/// A number of jobs, or the least and the most.
+/// Reads a number of jobs, or the least and the most.
 fn range(value: &Value<'_>) -> Result<RangeInclusive<u32>, InputError> {
     if !value.is_array() {
         return jobs(value).map(|jobs| jobs..=jobs);

@@ -1,5 +1,5 @@
-//! Where a task's pages are, as a model of pages says it: which of them are in DRAM, by share, by
-//! address, or by how hot they are (H8).
+//! Placement of a task's pages by a model of pages: those in DRAM are chosen by share, by address,
+//! or by hotness (H8).
 
 use memweir_core::Bytes;
 use memweir_core::input::{InputError, Section, Value};
@@ -13,22 +13,22 @@ use crate::workload::pages::{PagePolicy, Popularity};
 /// Keys of the table.
 const KEYS: [&str; 6] = ["elsewhere", "dram_share", "by", "samples", "footprint_mib", "hotness"];
 
-/// Exponent of the distribution where nobody says: that of most programs of the catalog, whose own is
-/// estimated.
+/// Default exponent of the distribution: that of most programs of the catalog, whose exponents are
+/// estimates themselves.
 pub(super) const DEFAULT_HOTNESS: f64 = 0.8;
 
-/// Which pages of a task are in DRAM.
+/// Selection of a task's pages in DRAM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pages {
-    /// How its accesses spread over its pages; the seed is that of the repetition.
+    /// Distribution of its accesses over its pages; its seed is combined with the repetition's.
     popularity: Popularity,
     policy: PagePolicy,
-    /// Place of the memory that has the others.
+    /// Index of the memory that holds the other pages.
     elsewhere: usize,
 }
 
 impl Pages {
-    /// The shares that follow, with pages and samples drawn from `seed`.
+    /// Returns the resulting placement, with pages and samples drawn from `seed`.
     #[must_use]
     pub fn placement(&self, seed: u64) -> Placement {
         Popularity { seed: self.popularity.seed ^ seed, ..self.popularity }
@@ -60,7 +60,7 @@ pub(super) fn read(
     Ok(Pages { popularity, policy, elsewhere })
 }
 
-/// What the catalog knows of a program's memory, or what the table says of it.
+/// Returns the popularity of a program's pages: the values of the table, else those of the catalog.
 fn popularity(section: &mut Section<'_>, source: &Source) -> Result<Popularity, InputError> {
     let known = match source {
         Source::Catalog { entry, .. } => Some(entry.popularity(0)),

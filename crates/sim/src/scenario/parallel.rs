@@ -1,15 +1,15 @@
-//! Work on all cores: independent pieces by number, each handed back as it is done.
+//! Work on all cores: independent pieces by number, each result returned as soon as it is ready.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Does `work` for every number below `count` on `threads` threads, and gives each result to
-/// `done` on the calling thread, in the order in which they are ready.
+/// Calls `work` for every number below `count` on `threads` threads, and passes each result to
+/// `done` on the calling thread, in the order of completion.
 ///
-/// The threads share one counter and one channel, touched once per piece of work, so that they
-/// keep each other waiting for nothing. A panic of `work` is passed on.
+/// The threads share one counter and one channel, which each touches once per piece of work, so
+/// contention is low. A panic of `work` is passed on.
 pub fn for_each<T: Send>(
     count: usize,
     threads: NonZeroUsize,
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn pieces_run_at_the_same_time() {
-        // Each piece waits for the other: one thread alone would never end.
+        // Each piece waits for the other: a single thread would never finish.
         let barrier = std::sync::Barrier::new(2);
         let mut done = 0;
         for_each(2, threads(2), |_| barrier.wait(), |_, _| done += 1);

@@ -1,4 +1,4 @@
-//! Where a task's pages are, as scenarios say it: shares by the names of the machine's memories.
+//! Placement of a task's pages in scenarios: shares by the names of the machine's memories.
 
 use memweir_core::MAX_MEDIA;
 use memweir_core::input::{InputError, Value};
@@ -43,7 +43,8 @@ fn share(value: &Value<'_>) -> Result<f64, InputError> {
     value.number_in(0.0..=1.0, "share")
 }
 
-/// The place of the memory called `name`. The first one takes what the others leave.
+/// Returns the index of the memory called `name`. Refuses the first memory, which takes what the
+/// others leave.
 pub(super) fn memory(
     value: &Value<'_>,
     name: &str,

@@ -1,5 +1,5 @@
-//! What a scenario came to, as data: every run, and what may be concluded of the policies at each
-//! point of a sweep. `sim --json` is these structures, field by field.
+//! Results of a scenario as data: every run, and the conclusions about the policies at each point
+//! of a sweep. `sim --json` writes these structures field by field.
 
 use memweir_core::metrics;
 use memweir_core::verdict::{Difference, Verdict};
@@ -7,56 +7,56 @@ use serde::{Serialize, Serializer};
 
 use crate::machine::{Machine, Memory};
 
-/// A scenario under all of its policies, at every point of its sweep.
+/// Results of a scenario under all of its policies, at every point of its sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Version of memweir.
     pub version: &'static str,
     /// The scenario's file.
     pub scenario: String,
-    /// The points of the sweep in order; one if nothing was swept.
+    /// The points of the sweep in order; a single one without a sweep.
     pub points: Vec<Point>,
-    /// Each policy over all points of a sweep, but for those where it is the baseline; empty if
-    /// nothing was swept.
+    /// Each policy over the points of a sweep at which it is not the baseline; empty without a
+    /// sweep.
     pub overall: Vec<Overall>,
 }
 
-/// What a policy gained over all points of a sweep.
+/// Gains of a policy over all points of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Overall {
     /// The policy.
     pub policy: String,
-    /// How many points it was compared at.
+    /// Number of points at which it was compared.
     pub points: usize,
-    /// Mean of its gains there.
+    /// Mean of its gains at these points.
     pub mean: f64,
-    /// The largest.
+    /// Largest gain.
     pub best: f64,
-    /// The swept values at which it had that.
+    /// The swept values of the largest gain.
     #[serde(serialize_with = "as_object")]
     pub best_at: Vec<(String, String)>,
-    /// The smallest.
+    /// Smallest gain.
     pub worst: f64,
-    /// The swept values at which it had that.
+    /// The swept values of the smallest gain.
     #[serde(serialize_with = "as_object")]
     pub worst_at: Vec<(String, String)>,
-    /// At how many points it was faster than the baseline by more than chance.
+    /// Number of points at which it was faster than the baseline by more than chance.
     pub faster: usize,
-    /// At how many it was slower.
+    /// Number of points at which it was slower by more than chance.
     pub slower: usize,
 }
 
 /// One point of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// The swept keys and their values here, in the order of the sweeps.
+    /// The swept keys and their values at this point, in the order of the sweeps.
     #[serde(serialize_with = "as_object")]
     pub at: Vec<(String, String)>,
     /// The machine.
     pub machine: String,
     /// Its memories.
     pub memories: Vec<MemoryFigures>,
-    /// Cores that the tasks could use.
+    /// Number of cores that the tasks could use.
     pub cores: u32,
     /// Number of tasks.
     pub tasks: usize,
@@ -76,7 +76,7 @@ pub struct Point {
     pub runs: Vec<Run>,
 }
 
-/// A memory of the machine, as it is simulated.
+/// Parameters of a simulated memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemoryFigures {
     /// Its name.
@@ -94,7 +94,7 @@ pub struct MemoryFigures {
 }
 
 impl MemoryFigures {
-    /// The figures of all memories of a machine.
+    /// Returns the figures of all memories of a machine.
     #[must_use]
     pub fn of(machine: &Machine) -> Vec<Self> {
         let dram = machine.memories[0].read_latency;
@@ -117,9 +117,9 @@ pub struct Run {
     pub policy: String,
     /// Number of the repetition, from zero.
     pub repetition: u32,
-    /// The seed of everything random in it.
+    /// Seed of all random numbers in the run.
     pub seed: u64,
-    /// From the start to the end of the last task, in seconds.
+    /// Time from the start to the end of the last task, in seconds.
     pub turnaround_s: f64,
     /// Weighted speedup, iabw eq. (1).
     pub weighted_speedup: f64,
@@ -129,28 +129,28 @@ pub struct Run {
     pub bandwidth_std: f64,
     /// Ideal average bandwidth of the tasks, iabw eq. (10), in bytes per second.
     pub ideal_average_bandwidth: Option<f64>,
-    /// The scheduling bandwidth target that was used last.
+    /// The last scheduling bandwidth target, in bytes per second; absent without a target.
     pub target: Option<f64>,
     /// Number of quanta.
     pub quanta: u64,
-    /// What migrating pages moved, in bytes.
+    /// Bytes copied by page migration.
     pub copied_bytes: u64,
-    /// The shortest turnaround possible, or a bound below it, in seconds; absent where it was not
-    /// asked for.
+    /// The shortest possible turnaround or a lower bound, in seconds; absent if it was not
+    /// requested.
     pub optimum_s: Option<f64>,
-    /// Which of the two it is.
+    /// Certainty of `optimum_s`.
     pub optimum_is: Option<Certainty>,
     /// The tasks, in the order of the scenario.
     pub tasks: Vec<TaskRun>,
 }
 
-/// How much is known of a shortest turnaround; see [`crate::optimal::Certainty`].
+/// Certainty of a shortest turnaround; see [`crate::optimal::Certainty`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Certainty {
-    /// Some schedule takes so long, and none takes less.
+    /// A schedule with this turnaround exists, and none is shorter.
     Best,
-    /// No schedule takes less.
+    /// No schedule is shorter.
     Bound,
 }
 
@@ -159,13 +159,13 @@ pub enum Certainty {
 pub struct TaskRun {
     /// Its name.
     pub name: String,
-    /// How long it takes alone on the machine, in seconds.
+    /// Time alone on the machine, in seconds.
     pub alone_s: f64,
-    /// From its arrival to its end, in seconds.
+    /// Time from arrival to end, in seconds.
     pub turnaround_s: f64,
     /// Time on a core, in seconds.
     pub running_s: f64,
-    /// Time on a core over the time alone: what contention cost it.
+    /// Time on a core over the time alone: the cost of contention.
     pub slowdown: f64,
     /// Mean bandwidth while it was on a core, in bytes per second.
     pub bandwidth_mean: f64,
@@ -178,17 +178,17 @@ pub struct PolicySummary {
     pub policy: String,
     /// Turnaround of each repetition, in seconds.
     pub turnaround_s: Vec<f64>,
-    /// Their mean, in seconds.
+    /// Mean turnaround, in seconds.
     pub mean_s: f64,
-    /// Their relative standard deviation in percent; absent for one repetition.
+    /// Relative standard deviation of the turnaround in percent; absent with one repetition.
     pub rsd_percent: Option<f64>,
-    /// How much more it got done per time than the baseline, as a share: the mean over the
-    /// repetitions of the baseline's turnaround over its own, less one.
+    /// Relative gain in throughput: mean over the repetitions of the baseline's turnaround over its
+    /// own, minus one.
     pub gain: f64,
     /// Difference of turnaround from the baseline, paired by repetition; absent for the baseline
     /// and for one repetition.
     pub difference: Option<Difference>,
-    /// What may be concluded.
+    /// Conclusion from the difference.
     pub verdict: Verdict,
     /// Mean weighted speedup.
     pub weighted_speedup: f64,
@@ -196,15 +196,15 @@ pub struct PolicySummary {
     pub bandwidth_mean: f64,
     /// Mean of the bandwidths' standard deviations per quantum, in bytes per second.
     pub bandwidth_std: f64,
-    /// The time that it saves of the time that the optimum saves, both against the baseline;
-    /// absent where no optimum is known or it saves at most [`LEAST_POSSIBLE`]. With a bound in the place of the
-    /// optimum it takes at least so much of what it gains.
+    /// Time saved over the time that the optimum saves, both against the baseline; absent if no
+    /// optimum is known, or if the optimum saves at most the share [`LEAST_POSSIBLE`]. If the
+    /// optimum is only a bound, a positive value is a lower limit.
     pub share_of_possible: Option<f64>,
-    /// Whether that is the optimum of every repetition, or a bound of some.
+    /// Certainty of the optimum: best only if it is so in every repetition.
     pub optimum_is: Option<Certainty>,
 }
 
-/// Keys and values as one object, numbers as numbers.
+/// Serializes keys and values as one object, numbers as numbers.
 pub(crate) fn as_object<S: Serializer>(
     at: &[(String, String)],
     serializer: S,
@@ -227,15 +227,15 @@ pub(crate) fn as_object<S: Serializer>(
     }))
 }
 
-/// The name of the policy that the others are compared with: `os` where it is one of them, else
-/// the first.
+/// Returns the name of the policy with which the others are compared: `os` if present, else the
+/// first.
 #[must_use]
 pub fn baseline(policies: &[String]) -> &str {
     let os = policies.iter().find(|policy| *policy == "os");
     os.or(policies.first()).map_or("", String::as_str)
 }
 
-/// What follows from the runs of one point about its policies.
+/// Summarizes the runs of one point by policy.
 #[must_use]
 pub fn summaries(policies: &[String], runs: &[Run], confidence: f64) -> Vec<PolicySummary> {
     let baseline = baseline(policies);
@@ -267,7 +267,7 @@ pub fn summaries(policies: &[String], runs: &[Run], confidence: f64) -> Vec<Poli
     policies.iter().map(summary).collect()
 }
 
-/// What follows from all points of a sweep about each policy.
+/// Summarizes all points of a sweep by policy.
 #[must_use]
 pub fn overall(points: &[Point]) -> Vec<Overall> {
     let mut policies: Vec<&str> = Vec::new();
@@ -312,7 +312,7 @@ fn turnarounds(runs: &[&Run]) -> Vec<f64> {
     runs.iter().map(|run| run.turnaround_s).collect()
 }
 
-/// Mean over the pairs of the throughput gained.
+/// Returns the mean over the pairs of the relative gain in throughput.
 fn gain(baseline: &[f64], policy: &[f64]) -> f64 {
     let gains: Vec<f64> = baseline
         .iter()
@@ -323,18 +323,18 @@ fn gain(baseline: &[f64], policy: &[f64]) -> f64 {
     metrics::mean(&gains).unwrap_or(0.0)
 }
 
-/// What is known of all of these optima.
+/// Returns the certainty of these optima together.
 fn certainty(runs: &[&Run]) -> Option<Certainty> {
     let best = runs.iter().all(|run| run.optimum_is == Some(Certainty::Best));
     runs.first()?.optimum_is?;
     Some(if best { Certainty::Best } else { Certainty::Bound })
 }
 
-/// Least share of the baseline's turnaround that the optimum saves for a policy's share of it to
-/// be stated. Below, differences in when tasks start exceed the possible gain.
+/// Least saving of the optimum, as a share of the baseline's turnaround, for which a policy's share
+/// of it is stated. Below, differences in the start times of tasks exceed the possible gain.
 pub const LEAST_POSSIBLE: f64 = 0.001;
 
-/// What `policy` saves against `baseline`, of what the optimum would have saved.
+/// Returns the time that `policy` saves against `baseline`, over the time that the optimum saves.
 fn share_of_possible(baseline: &[&Run], policy: &[&Run]) -> Option<f64> {
     let (mut saved, mut possible, mut total) = (0.0, 0.0, 0.0);
     for (baseline, own) in baseline.iter().zip(policy) {

@@ -15,8 +15,8 @@ use super::{Recordings, Scenario, ScenarioText};
 use crate::experiment::SimError;
 use crate::record::Recorder;
 
-/// From so many pieces of work per thread on, a piece is a whole repetition, whose workload is then
-/// made once for all policies; below, it is a run, so that no thread is left without one.
+/// Repetitions per thread from which on a piece of work is a whole repetition, whose workload is
+/// made once for all policies. With fewer, a piece is a single run, so that no thread is idle.
 const ENOUGH_PER_THREAD: usize = 8;
 
 /// A scenario and the points at which it runs.
@@ -27,35 +27,35 @@ pub struct Study {
     points: Vec<Scenario>,
 }
 
-/// A run that is over.
+/// A finished run.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// Number of its point.
     pub point: usize,
-    /// What it came to.
+    /// Results of the run.
     pub run: Run,
 }
 
-/// The first repetition of a scenario, whose workload is made once for all policies.
+/// The first repetition of a scenario, with a workload made once for all policies.
 pub struct First<'a> {
     scenario: &'a Scenario,
     prepared: Prepared,
 }
 
-/// One repetition of one point under some of its policies.
+/// One repetition at one point under some of the point's policies.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     point: usize,
     repetition: u32,
-    /// Places among the policies of the scenario.
+    /// Range of indices into the policies of the scenario.
     policies: (usize, usize),
 }
 
 impl Study {
-    /// Reads the scenario at every point of `grid`, with the values `set` in the place of its own.
+    /// Reads the scenario at every point of `grid`, with the values `set` in place of its own.
     ///
     /// # Errors
-    /// The first thing that is wrong at any point.
+    /// The first problem at any point.
     pub fn read(
         text: &ScenarioText,
         set: &[Replacement],
@@ -70,8 +70,8 @@ impl Study {
         Ok(study)
     }
 
-    /// Looks at what the readers let pass before the work starts: at the first experiment as the
-    /// engine will, and at whether the first repetition of every point finds its mix.
+    /// Checks what the readers cannot: the first experiment by the rules of the engine, and for
+    /// each point whose mix may fail, that the first repetition finds a mix.
     fn check(&self) -> Result<(), InputError> {
         let first = &self.points[0];
         let prepared = first.prepare(0).map_err(|refusal| self.refused(0, refusal))?;
@@ -87,7 +87,7 @@ impl Study {
         Ok(())
     }
 
-    /// A refusal of the workload at a point.
+    /// Converts the refusal of a workload at a point.
     fn refused(&self, point: usize, refusal: Refusal) -> InputError {
         let at: Vec<String> = self
             .grid
@@ -100,29 +100,29 @@ impl Study {
         refusal.written_in(&self.name).key(key)
     }
 
-    /// What is swept.
+    /// Returns the grid of the sweep.
     #[must_use]
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
 
-    /// The scenario at each point.
+    /// Returns the scenario at each point.
     #[must_use]
     pub fn points(&self) -> &[Scenario] {
         &self.points
     }
 
-    /// How many runs it has in all.
+    /// Returns the total number of runs.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.points.iter().map(|s| s.repetitions as usize * s.policies.len()).sum()
     }
 
-    /// Runs everything on `threads` threads. `done` is told of each run as it ends; the report
-    /// has them in their order, whatever the threads.
+    /// Runs the study on `threads` threads. Calls `done` after each run; the order of the report
+    /// does not depend on the threads.
     ///
     /// # Errors
-    /// If a run is refused after all; the first reason counts.
+    /// If a run is refused; the first refusal is returned.
     pub fn run(
         &self,
         threads: NonZeroUsize,
@@ -160,10 +160,10 @@ impl Study {
         Ok(Report { version, scenario: self.name.clone(), points, overall })
     }
 
-    /// The first repetition of the first point, to look at it quantum by quantum.
+    /// Prepares the first repetition of the first point, for a look at it quantum by quantum.
     ///
     /// # Errors
-    /// None that reading it did not find.
+    /// If its workload is refused, which [`read`](Self::read) has checked already.
     pub fn first(&self) -> Result<First<'_>, InputError> {
         let scenario = &self.points[0];
         let prepared = scenario.prepare(0).map_err(|refusal| self.refused(0, refusal))?;
@@ -206,7 +206,7 @@ impl Study {
         (piece.policies.0..piece.policies.1).map(run).collect()
     }
 
-    /// What follows from the runs of a point, which come with the places of their policies.
+    /// Summarizes the runs of a point, given with the indices of their policies.
     fn point(&self, at: usize, mut runs: Vec<(usize, Run)>) -> Point {
         runs.sort_by_key(|(policy, run)| (run.repetition, *policy));
         let runs: Vec<Run> = runs.into_iter().map(|(_, run)| run).collect();
@@ -230,11 +230,11 @@ impl Study {
     }
 }
 
-/// A workload that is made by whoever needs it first.
+/// A workload made by the first thread that needs it.
 type Cell = Arc<OnceLock<Result<Arc<Prepared>, Refusal>>>;
 
-/// The workloads of repetitions whose policies are pieces of work of their own, each made once. There
-/// are few: else the pieces were whole repetitions.
+/// Workloads of repetitions whose policies are separate pieces of work, each made once. There are
+/// few, because with many repetitions each piece is a whole one.
 #[derive(Default)]
 struct Shared {
     of_repetition: Mutex<HashMap<(usize, u32), Cell>>,
@@ -255,18 +255,18 @@ impl Shared {
 }
 
 impl First<'_> {
-    /// The scenario.
+    /// Returns the scenario.
     #[must_use]
     pub fn scenario(&self) -> &Scenario {
         self.scenario
     }
 
-    /// Names of the tasks, in the order of their numbers.
+    /// Returns the names of the tasks, in the order of their numbers.
     pub fn task_names(&self) -> impl Iterator<Item = &str> {
         self.prepared.tasks.iter().map(|task| task.name.as_str())
     }
 
-    /// Runs it under the policy at this place, and tells `recorder` of every quantum.
+    /// Runs the repetition under the policy with this index and reports each quantum to `recorder`.
     ///
     /// # Errors
     /// If the engine refuses it.

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use memweir_core::input::{self, KeyPath, Refusal, Replacement};
 
-/// More values of one key than anybody waits for: a larger range has a wrong step.
+/// Limit on the values of one key; a larger range is taken for a wrong step.
 const MOST_VALUES: usize = 10_000;
-/// More points of a grid than anybody waits for.
+/// Limit on the points of a grid.
 const MOST_POINTS: usize = 1_000_000;
 
 /// A key of a scenario and the values that it takes in turn: `quantum_ms=20,50,100`,
@@ -72,12 +72,12 @@ struct Range<'a> {
     to: f64,
     step: f64,
     written: &'a str,
-    /// Digits after the point that the values are written with.
+    /// Number of decimal places of the values.
     decimals: usize,
 }
 
 impl<'a> Range<'a> {
-    /// The range that `text` is, if it is one: a path such as `../x.toml` is none.
+    /// Parses `text` as a range; `None` if it is not one, such as the path `../x.toml`.
     fn read(text: &'a str) -> Option<Self> {
         let (from, rest) = text.split_once("..")?;
         let (to, step) = rest.split_once(':').unwrap_or((rest, "1"));
@@ -97,7 +97,7 @@ impl<'a> Range<'a> {
             let help = "write `FROM..TO:STEP` with FROM below TO and a step of more than 0";
             return Err(Refusal::new(format!("`{}` is no range", self.written), help));
         }
-        // Half of a millionth of a step makes up for what binary fractions lose.
+        // A millionth of a step makes up for the rounding of binary fractions.
         let steps = ((self.to - self.from) / self.step + 1e-6).floor();
         if steps >= MOST_VALUES as f64 {
             return Err(too_many(steps.min(1e18) as usize));
@@ -109,7 +109,7 @@ impl<'a> Range<'a> {
     }
 }
 
-/// Digits after the point that a number needs.
+/// Returns the number of decimal places that a number needs.
 fn decimals(number: &str) -> usize {
     let number = number.trim();
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
@@ -126,17 +126,17 @@ pub struct Grid {
 }
 
 impl Default for Grid {
-    /// One point, at which nothing is changed.
+    /// Returns a grid of one point that changes nothing.
     fn default() -> Self {
         Self { sweeps: Vec::new(), points: 1 }
     }
 }
 
 impl Grid {
-    /// The grid of these sweeps. Without any it has one point, at which nothing is changed.
+    /// Creates the grid of these sweeps. Without sweeps it has one point that changes nothing.
     ///
     /// # Errors
-    /// If two sweeps have one key, or there are more than a million points.
+    /// If two sweeps have the same key, or there are more than a million points.
     pub fn new(sweeps: Vec<Sweep>) -> Result<Self, Refusal> {
         let mut points = 1usize;
         for (index, sweep) in sweeps.iter().enumerate() {
@@ -153,20 +153,20 @@ impl Grid {
         Ok(Self { sweeps, points })
     }
 
-    /// The sweeps, in the order in which they were given.
+    /// Returns the sweeps in the given order.
     #[must_use]
     pub fn sweeps(&self) -> &[Sweep] {
         &self.sweeps
     }
 
-    /// How many points it has; at least one.
+    /// Returns the number of points; at least one.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "there is always a point")]
     pub fn len(&self) -> usize {
         self.points
     }
 
-    /// The value of each sweep at a point.
+    /// Returns the value of each sweep at a point.
     #[must_use]
     pub fn values(&self, point: usize) -> Vec<&str> {
         let mut rest = point;
@@ -179,7 +179,7 @@ impl Grid {
         values
     }
 
-    /// What a point puts in the place of the scenario's own values.
+    /// Returns the replacements of the scenario's values at a point.
     #[must_use]
     pub fn replacements(&self, point: usize) -> Vec<Replacement> {
         let replacement = |(sweep, value): (&Sweep, &str)| {

@@ -1,5 +1,5 @@
-//! The scheduling bandwidth target of a scenario: iabw eq. (11) scaled to its machine, a curve of its
-//! own, or one figure.
+//! The scheduling bandwidth target of a scenario: iabw eq. (11) scaled to its machine, a curve of
+//! its own, or a single value.
 
 use memweir_core::BytesPerSec;
 use memweir_core::input::{InputError, Value};
@@ -11,7 +11,7 @@ const PAPER_PEAK: BytesPerSec = BytesPerSec::from_gb(40.0 * 0.128);
 /// Keys of a curve, those of `platform.toml`.
 const KEYS: [&str; 3] = ["coefficients", "from", "to"];
 
-/// More than any memory carries: a larger figure is a mistake of unit.
+/// Limit on bandwidths; a larger one is taken for a mistake of unit.
 const ABSURD_BANDWIDTH: f64 = 1e14;
 
 /// Reads `target`: `"none"`, `"paper"`, a bandwidth in bytes per second, or a table of
@@ -33,7 +33,8 @@ pub(super) fn read(value: Value<'_>, peak: BytesPerSec) -> Result<Option<TargetC
         .map(Some)
 }
 
-/// iabw eq. (11) for a machine of another peak: its bandwidths grow in the proportion of the peaks.
+/// Scales iabw eq. (11) to a machine of another peak: its bandwidths grow in proportion to the
+/// peaks.
 #[must_use]
 pub fn paper_scaled_to(peak: BytesPerSec) -> TargetCurve {
     let paper = TargetCurve::paper();
@@ -48,7 +49,7 @@ pub fn paper_scaled_to(peak: BytesPerSec) -> TargetCurve {
     }
 }
 
-/// The same target whatever the workload.
+/// Returns a curve with the same target for every workload.
 #[must_use]
 pub fn fixed(target: BytesPerSec) -> TargetCurve {
     TargetCurve {

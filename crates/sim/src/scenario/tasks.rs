@@ -1,4 +1,4 @@
-//! The tasks that a scenario names one by one.
+//! Reads the tasks that a scenario lists one by one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::workload::synthetic::Synthetic;
 pub(super) const KEYS: [&str; 7] =
     ["name", "instances", "work_s", "arrival_s", "offset_s", "placement", "pages"];
 
-/// What a task may execute: the key that says so, and the keys that belong to it.
+/// Sources of a task's program: the key of each, and all keys that belong to it.
 const SOURCES: [(&str, &[&str]); 4] = [
     ("program", &["program", "seed"]),
     ("recording", &["recording"]),
@@ -30,25 +30,25 @@ const SOURCES: [(&str, &[&str]); 4] = [
 const SPAN_KEYS: [&str; 5] =
     ["length_s", "read_bandwidth", "write_bandwidth", "stall", "instructions"];
 
-/// A month: a longer time is a mistake of unit.
+/// Limit on times, a month; a longer one is taken for a mistake of unit.
 const ABSURD_SECONDS: f64 = 30.0 * 86_400.0;
-/// More than any core draws: a larger figure is a mistake of unit.
+/// Limit on bandwidths of a core; a larger one is taken for a mistake of unit.
 const ABSURD_BANDWIDTH: f64 = 1e14;
-/// More tasks than any machine runs.
+/// Limit on instances of a task.
 const MOST_INSTANCES: i64 = 100_000;
 
-/// Reads tasks for one machine.
+/// Reads tasks for a machine.
 pub(super) struct TaskReader<'a> {
     pub(super) directory: &'a Path,
     pub(super) hardware: &'a Hardware,
     pub(super) catalog: &'a Catalog,
     pub(super) recordings: &'a dyn Recordings,
-    /// Where pages are if a task does not say so itself.
+    /// Placement of the pages of tasks that do not state their own.
     pub(super) placement: Placement,
 }
 
 impl TaskReader<'_> {
-    /// The tasks of the array `value`.
+    /// Reads the tasks of the array `value`.
     pub(super) fn tasks(&self, value: Value<'_>) -> Result<Vec<TaskSpec>, InputError> {
         let mut tasks: Vec<TaskSpec> = Vec::new();
         for (place, mut section) in value.sections()?.into_iter().enumerate() {
@@ -84,7 +84,7 @@ impl TaskReader<'_> {
                 return Err(section.refuse("nothing says what is executed").help(help));
             }
         };
-        // A synthetic program reads its name itself.
+        // A synthetic program reads its own name.
         let named = match key {
             "bandwidth" => None,
             _ => section.map("name", |v| name_of(&v))?,
@@ -106,7 +106,8 @@ impl TaskReader<'_> {
         })
     }
 
-    /// What the task executes, which `key` says, and what that is called; `default` if nothing.
+    /// Reads the program of a task, given by `key`, with its name; `default` is the name of a
+    /// program without one.
     fn source(
         &self,
         section: &mut Section<'_>,
@@ -182,7 +183,7 @@ impl TaskReader<'_> {
             .map("instructions", |v| v.number_in(0.0..=1e15, "rate of instructions per second"))?;
         let mut demand = Demand {
             instructions: instructions.unwrap_or(0.0),
-            // What of a core's peak it draws, of that share of its time it waits.
+            // The default share of waiting time is the bandwidth over the peak of a core.
             stall: stall.unwrap_or_else(|| {
                 ((flow.reads.0 + flow.writes.0) / self.hardware.machine.core_peak.0).min(1.0)
             }),
@@ -193,12 +194,12 @@ impl TaskReader<'_> {
     }
 }
 
-/// A time in seconds, at least `least`.
+/// Reads a time in seconds, at least `least`.
 pub(super) fn seconds(value: &Value<'_>, least: f64) -> Result<Nanos, InputError> {
     value.number_in(least..=ABSURD_SECONDS, "time in seconds").map(Nanos::from_secs_f64)
 }
 
-/// A seed of something random.
+/// Reads a seed.
 pub(super) fn seed(value: &Value<'_>) -> Result<u64, InputError> {
     let seed = value.integer()?;
     u64::try_from(seed)

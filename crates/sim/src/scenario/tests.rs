@@ -1,4 +1,4 @@
-//! Scenario files as a whole: what is read, what is refused and where, and what comes of it.
+//! Tests of whole scenario files: accepted input, refused input with its place, and results.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn text(text: &str) -> ScenarioText {
     ScenarioText::new("s.toml", text, Path::new("/no/such/directory"))
 }
 
-/// One recording, `good.parquet`, and one that ends too early.
+/// Two recordings: `good.parquet`, and one that ends too early.
 struct TwoRecordings;
 
 impl Recordings for TwoRecordings {
@@ -261,7 +261,7 @@ fn what_is_wrong_is_refused_where_it_stands() {
     assert!(refusal("").starts_with("s.toml:1: "), "{}", refusal(""));
 }
 
-/// Two tasks of 8 GB/s on two cores that share 10: under any policy they run together, each at
+/// Two tasks of 8 GB/s on two cores that share 10 GB/s: under any policy they run together, each at
 /// 10/16 of its speed, because all of their time is waiting.
 #[test]
 fn a_scenario_comes_to_what_is_computed_by_hand() {
@@ -353,12 +353,13 @@ work_s = 2
     assert_eq!(names, ["433.milc", "433.milc#2", "good", "bursty", "fixed"]);
     assert_eq!(tasks.len(), 8);
     assert!(tasks[0].offset != tasks[1].offset, "instances in lockstep would be an artifact");
-    // Hot pages: a quarter of the memory has more than a quarter of the accesses.
+    // Hot pages: a quarter of the memory gets more than a quarter of the accesses.
     assert!(tasks[0].placement.reads[0] > 0.3, "{:?}", tasks[0].placement);
     assert_eq!((tasks[2].work, tasks[2].offset), (Nanos::from_millis(3), Nanos::ZERO));
     assert_eq!(tasks[3].work, Nanos::from_millis(5000));
     assert!(tasks[5..].iter().all(|task| task.work == Nanos::from_millis(2000)));
-    // Another repetition draws anew what has no seed of its own, and the same one draws the same.
+    // Another repetition draws everything without a seed of its own anew; the same repetition draws
+    // the same.
     let again = scenario.prepare(0).expect("a mix").tasks;
     let other = scenario.prepare(1).expect("a mix").tasks;
     assert_eq!(tasks[3].program, again[3].program);
@@ -417,7 +418,7 @@ fn what_cannot_be_executed_is_refused() {
         let refused = with(task);
         assert!(refused.starts_with(said), "{refused}\nand not\n{said}");
     }
-    // Only drawing it shows that there is no such mix; that is done before the work as well.
+    // Only the attempt to draw it shows that the mix does not exist; it is made before any run.
     let mix = "machine = \"iabw\"\npolicies = \"os\"\n[mix]\nprograms = [\"milc\", \"namd\"]\nwork_s = 1\n";
     let grid = Grid::new(vec!["mix.jobs=4,5".parse().expect("a sweep")]).expect("a grid");
     let refused = study(mix, &[], grid).expect_err("no such mix").to_string();
@@ -440,7 +441,7 @@ fn every_mix_of_the_papers_can_be_named() {
     assert!((iabw.0 / (33.3 * 128e6) - 1.0).abs() <= 0.02, "{iabw}");
 }
 
-/// The manual's page is read as a user reads it: every key is in a table, and its machine is one.
+/// Reads the manual's page like a user: every key is in a table, and its machine is valid.
 #[test]
 fn the_manual_has_every_key_and_a_machine_that_is_accepted() {
     const PAGE: &str = include_str!("../../../../docs/sim.md");
@@ -464,7 +465,7 @@ fn the_example_is_a_scenario_that_says_what_it_can() {
 }
 
 proptest! {
-    /// No text brings the reader down, and every refusal names the file.
+    /// No text makes the reader panic, and every refusal names the file.
     #[test]
     fn no_text_is_too_odd(odd in "\\PC{0,200}") {
         if let Err(error) = text(&odd).scenario(&[], &TwoRecordings) {
@@ -472,7 +473,7 @@ proptest! {
         }
     }
 
-    /// The same for texts that look like scenarios.
+    /// The same holds for texts that look like scenarios.
     #[test]
     fn no_scenario_is_too_odd(
         lines in prop::collection::vec(
@@ -508,7 +509,7 @@ proptest! {
         }
     }
 
-    /// Values of the command line at any key: refused, or taken; never a panic.
+    /// Values of the command line at any key are refused or accepted, without a panic.
     #[test]
     fn no_value_is_too_odd(
         key in "(machine|cores|tasks|policies|target|x)(\\.(nodes|spans|memories|name))?(\\[[0-2]\\])?",

@@ -1,5 +1,5 @@
-//! The workload of a scenario, and what is made of it for a repetition. Reading it from a file
-//! lives in `tasks`, `pages` and `mix`.
+//! The workload of a scenario, and its preparation for a repetition. `tasks`, `pages` and `mix`
+//! read it from a file.
 
 use std::sync::Arc;
 
@@ -21,56 +21,56 @@ use crate::workload::catalog::Entry;
 use crate::workload::mix::instance_name;
 use crate::workload::synthetic::Synthetic;
 
-/// What is executed.
+/// Tasks to execute.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// The tasks that the file names one by one.
+    /// The tasks that the file lists one by one.
     pub tasks: Vec<TaskSpec>,
-    /// A mix that is drawn besides.
+    /// A mix drawn in addition.
     pub mix: Option<MixSpec>,
 }
 
 /// One task of a scenario, of which several instances may be executed.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {
-    /// Its name; from the second on, instances get their number behind it.
+    /// Its name; from the second instance on, followed by the instance's number.
     pub name: String,
-    /// What it executes.
+    /// Source of its program.
     pub source: Source,
-    /// How many of it there are.
+    /// Number of instances.
     pub instances: u32,
     /// Progress after which it is complete; the whole program if absent.
     pub work: Option<Nanos>,
-    /// When it is submitted.
+    /// Time of its submission.
     pub arrival: Nanos,
-    /// Where in the program it starts.
+    /// Position in the program at which it starts.
     pub offset: Offset,
-    /// Where its pages are.
+    /// Placement of its pages, unless `pages` is present.
     pub placement: Placement,
-    /// Where they are instead, by a model of pages.
+    /// Model of pages that determines the placement.
     pub pages: Option<Pages>,
 }
 
-/// Where a program comes from.
+/// Source of a program.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// It stands in the file.
+    /// Spans given in the file.
     Spans(Arc<Program>),
-    /// It was recorded.
+    /// A recorded program.
     Recording {
-        /// What it is called.
+        /// Its name.
         name: String,
         /// The recording.
         profile: Arc<Profile>,
     },
-    /// It is drawn from figures of the file.
+    /// A program drawn from figures in the file.
     Synthetic {
         /// The figures.
         program: Box<Synthetic>,
-        /// Whether the file gives the seed too; else each repetition draws anew.
+        /// True if the file gives the seed; otherwise each repetition draws anew.
         fixed: bool,
     },
-    /// It is drawn from published figures.
+    /// A program of the catalog, drawn from published figures.
     Catalog {
         /// The figures.
         entry: Arc<Entry>,
@@ -79,12 +79,12 @@ pub enum Source {
     },
 }
 
-/// Where in its program a task starts.
+/// Position in its program at which a task starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offset {
-    /// After so much progress.
+    /// After this much progress.
     At(Nanos),
-    /// Anywhere, drawn anew for each instance and repetition.
+    /// A random position, drawn for each instance and repetition.
     Random,
 }
 
@@ -93,14 +93,14 @@ pub enum Offset {
 pub struct Prepared {
     /// The tasks.
     pub tasks: Vec<Task>,
-    /// Their pages, where these may move.
+    /// Their pages, if they may move.
     pub pages: Option<Vec<TaskPages>>,
-    /// The shortest turnaround possible, or a bound that none can be below, once it was looked for.
+    /// The shortest possible turnaround or a lower bound, once it has been computed.
     pub optimum: Option<(Nanos, Certainty)>,
 }
 
 impl Scenario {
-    /// The workload of a repetition: the same for every policy, and for every run.
+    /// Prepares the workload of a repetition, which is the same for every policy and every run.
     ///
     /// # Errors
     /// If a mix has no solution.
@@ -126,7 +126,7 @@ impl Scenario {
 }
 
 impl TaskSpec {
-    /// Appends its instances.
+    /// Appends its instances to `tasks`.
     fn append(
         &self,
         hardware: &Hardware,
@@ -155,13 +155,13 @@ impl TaskSpec {
 }
 
 impl Source {
-    /// Whether it is a cycle that is drawn, without a beginning.
+    /// Returns true if the program is a drawn cycle, without a beginning.
     #[must_use]
     pub fn is_drawn(&self) -> bool {
         matches!(self, Self::Synthetic { .. } | Self::Catalog { .. })
     }
 
-    /// The program in a repetition of this seed, and how long the whole of it takes.
+    /// Returns the program in a repetition with this seed, and the length of the whole program.
     fn program(&self, hardware: &Hardware, seed: u64) -> Result<(Arc<Program>, Nanos), Refusal> {
         let whole = |program: Program| {
             let length = program.length();

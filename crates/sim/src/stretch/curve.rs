@@ -1,5 +1,5 @@
-//! A service curve as the solver needs it: how far a resource stretches when it is so busy, and with
-//! which share of that being writes.
+//! A service curve in the form that the solver needs: the stretch of a resource at a busy share, of
+//! which a known part is by writes.
 
 use crate::service::{GrowthPoint, ServiceCurve};
 
@@ -15,7 +15,7 @@ pub(crate) struct Curve {
     saturated: f64,
 }
 
-/// Latency over utilization where writes take so much of the busy time.
+/// Latency over utilization at one share of writes in the busy time.
 #[derive(Clone, Debug, PartialEq)]
 struct Line {
     write_part: f64,
@@ -24,7 +24,7 @@ struct Line {
 }
 
 impl Line {
-    /// The line through these points, flat beyond the first and the last.
+    /// Creates the line through these points, flat beyond the first and the last.
     fn new(write_part: f64, growth: &[GrowthPoint]) -> Self {
         let first = GrowthPoint { utilization: 0.0, stretch: 1.0 };
         let mut points = vec![first];
@@ -50,12 +50,12 @@ impl Line {
 }
 
 impl Curve {
-    /// That of a resource which is as fast as unloaded until it saturates.
+    /// Returns the curve of a resource that is as fast as unloaded until it saturates.
     pub(crate) fn flat() -> Self {
         Self::of(vec![Line::new(0.0, &[])])
     }
 
-    /// That of a memory.
+    /// Returns the curve of a memory.
     pub(crate) fn new(service: &ServiceCurve) -> Self {
         let line = |line: &crate::service::GrowthLine| {
             Line::new(service.write_part(line.read_share), &line.points)
@@ -69,27 +69,28 @@ impl Curve {
         Self { lines, saturated }
     }
 
-    /// The stretch from which on the resource is saturated, whatever is read and written.
+    /// Returns the stretch from which on the resource is saturated at any mix of reads and writes.
     pub(crate) fn saturated(&self) -> f64 {
         self.saturated
     }
 
-    /// Whether the resource is as fast as unloaded until it saturates.
+    /// Returns true if the resource is as fast as unloaded until it saturates.
     pub(crate) fn is_flat(&self) -> bool {
         self.saturated() <= 1.0
     }
 
-    /// Whether the share of writes matters.
+    /// Returns true if the share of writes matters.
     pub(crate) fn minds_writes(&self) -> bool {
         self.lines.len() > 1
     }
 
-    /// The pieces of the curve where the share of writes does not matter, in ascending order.
+    /// Returns the pieces of a curve that does not depend on the share of writes, in ascending
+    /// order.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = (GrowthPoint, GrowthPoint)> + '_ {
         self.lines[0].points.windows(2).map(|pair| (pair[0], pair[1]))
     }
 
-    /// The stretch at a utilization up to 1, of which `write_part` is by writes.
+    /// Returns the stretch at a utilization up to 1, of which `write_part` is by writes.
     pub(crate) fn stretch(&self, utilization: f64, write_part: f64) -> f64 {
         let next = self.lines.partition_point(|line| line.write_part <= write_part);
         let (Some(from), to) =

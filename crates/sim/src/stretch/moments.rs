@@ -1,9 +1,9 @@
-//! How a resource's busy share bends, and the steps to its capacity that follow from that.
+//! Derivatives of a resource's busy share, and the steps to its capacity that follow from them.
 
-/// Columns in which sums are made side by side, for processors that can.
+/// Columns in which sums are formed side by side, for processors with vector units.
 const WIDTH: usize = 4;
 
-/// The busy share of a resource as its stretch moves by `d`, as a series:
+/// The busy share of a resource whose stretch moves by `d`, as a series:
 ///
 /// ```text
 /// busy(d) = sum over groups of w / (1 + z d) = m_0 - m_1 d + m_2 d^2 - m_3 d^3 + ...
@@ -18,10 +18,11 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// Those of so many groups, each with its busy share, its share of waiting and its speed.
+    /// Computes the moments of `groups` groups; `group` returns the busy share, the share of
+    /// waiting and the speed of each.
     #[inline(always)]
     pub(super) fn new(groups: usize, group: impl Fn(usize) -> (f64, f64, f64)) -> Self {
-        // Not zero, to which adding something would be an addition.
+        // Negative zero is the identity of addition, so the compiler can drop the first one.
         let mut sums = [[-0.0; WIDTH]; 4];
         for first in (0..groups).step_by(WIDTH) {
             let columns: [_; WIDTH] = std::array::from_fn(|column| match first + column < groups {
@@ -43,16 +44,16 @@ impl Moments {
         self.busy
     }
 
-    /// How fast the busy share falls.
+    /// Returns the slope at which the busy share falls.
     pub(super) fn fall(&self) -> f64 {
         self.fall
     }
 
-    /// How far to move the stretch for a busy share of 1, from wherever it is: as if there were two
-    /// groups only, those that share all four moments with the real ones (Gauss's quadrature with two
-    /// points). With one or two groups, or two kinds of them, that is exact; else the error is of the
-    /// order of the fourth power of the step, with a small factor. No division by what may vanish:
-    /// everything is multiplied by the determinant.
+    /// Returns the change of the stretch that leads to a busy share of 1, from any distance. It
+    /// replaces the groups by two that share all four moments with the real ones (Gaussian
+    /// quadrature with two points). With one or two groups, or two kinds of them, it is exact;
+    /// otherwise the error is of the order of the fourth power of the step, with a small factor. It
+    /// never divides by a value that may vanish: everything is multiplied by the determinant.
     #[inline(always)]
     pub(super) fn leap_to_capacity(&self) -> f64 {
         let Self { busy, fall, bend, turn } = *self;
@@ -65,7 +66,7 @@ impl Moments {
         let (a, c) = (busy * turn - fall * bend, fall * turn - bend * bend);
         let (linear, constant) = (determinant * fall - a * over, determinant * over);
         let root = (linear * linear + 4.0 * c * constant).max(0.0).sqrt();
-        // The root that vanishes with what is over the capacity, without cancellation.
+        // The root that vanishes with the excess over the capacity, without cancellation.
         let (above, below) = match linear >= 0.0 {
             true => (2.0 * constant, linear + root),
             false => (root - linear, 2.0 * c),
@@ -73,9 +74,9 @@ impl Moments {
         above / below
     }
 
-    /// The same where it is near: Halley's step, which is the same for the busy share and for its
-    /// inverse. That is nearly straight (it is, if all respond alike), so the step goes nearly all
-    /// the way.
+    /// Returns the change of the stretch if the capacity is near: Halley's step, which is the same
+    /// for the busy share and for its inverse. The inverse is nearly straight (exactly, if all
+    /// groups respond alike), so one step nearly reaches the root.
     #[inline(always)]
     pub(super) fn step_to_capacity(&self) -> f64 {
         let (over, fall) = (self.busy - 1.0, self.fall);
@@ -83,7 +84,7 @@ impl Moments {
         if curved > 0.25 * fall * fall {
             over * fall / curved
         } else {
-            // Far away: Newton's step on the inverse.
+            // Far away, this takes Newton's step on the inverse.
             (over + 1.0) * over / fall
         }
     }
@@ -103,7 +104,7 @@ fn total(columns: [f64; WIDTH]) -> f64 {
     (columns[0] + columns[2]) + (columns[1] + columns[3])
 }
 
-/// The busy share of groups where nothing contends, given that of each.
+/// Returns the busy share that all groups cause without contention, given that of each.
 #[inline(always)]
 pub(crate) fn asked(rates: &[f64]) -> f64 {
     let (whole, last) = rates.as_chunks::<WIDTH>();
@@ -125,8 +126,8 @@ mod tests {
         Moments::new(groups.len(), |number| groups[number])
     }
 
-    /// 1 and 1.5 of the capacity by two groups that wait half of their time and always: with the
-    /// stretch moved by 2 they get 1 / (1 + 2 / 2) + 1.5 / (1 + 2) = 1.
+    /// Two groups ask for 1 and 1.5 of the capacity; the first waits half of its time, the second
+    /// always: with the stretch moved by 2 they get 1 / (1 + 2 / 2) + 1.5 / (1 + 2) = 1.
     #[test]
     fn the_leap_is_exact_for_two_kinds_of_groups() {
         let two = [(1.0, 0.5, 1.0), (1.5, 1.0, 1.0)];
@@ -139,7 +140,8 @@ mod tests {
         assert!((moments(&back).leap_to_capacity() + 1.0).abs() < 1e-12);
     }
 
-    /// 0.99 of the capacity by a group that hardly waits, and a hundred times the capacity.
+    /// One group asks for 0.99 of the capacity and hardly waits; the other asks for a hundred times
+    /// the capacity.
     #[test]
     fn the_leap_reaches_far() {
         let two = [(0.99, 1.0 / 64.0, 1.0), (100.0, 1.0, 1.0)];

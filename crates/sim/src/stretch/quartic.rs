@@ -1,5 +1,4 @@
-//! The last step to the stretch of one saturated resource for which up to four groups contend, by a
-//! polynomial.
+//! The last step to the stretch of one saturated resource, by a polynomial, for up to four groups.
 //!
 //! Multiplied by all its denominators, the capacity less the busy share is
 //!
@@ -7,23 +6,23 @@
 //! p(d) = product of (1 + s_i d) - sum over i of r_i * product over the others of (1 + s_j d)
 //! ```
 //!
-//! with the rates `r_i`, the shares of waiting `s_i` and the delay `d`. Its coefficients are known while
-//! the root is still being guessed, and all its derivatives follow from them without a division: so a
-//! step of the fourth order takes less time than to find the busy share at another delay.
+//! with the rates `r_i`, the shares of waiting `s_i` and the delay `d`. Its coefficients do not
+//! depend on the guess of the root, and all its derivatives follow from them without a division: so
+//! a step of the fourth order takes less time than evaluating the busy share at another delay.
 
-/// Groups. Where there are fewer, the others ask for nothing and wait for nothing.
+/// Number of groups. If there are fewer, the others have no rate and no share of waiting.
 pub(super) const GROUPS: usize = 4;
 
-/// From steps of less than this share of the stretch on, what is left is of the order of the fourth power
-/// of it, some 1e-10.
+/// Largest last step, as a share of the stretch: the error that remains is of the order of the
+/// step's fourth power, some 1e-10.
 const SMALL: f64 = 3e-3;
 
-/// The coefficients, that of the highest power last.
+/// Coefficients in ascending order of the power.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Quartic([f64; GROUPS + 1]);
 
 impl Quartic {
-    /// That of these groups.
+    /// Computes the coefficients for these groups.
     #[inline(always)]
     pub(super) fn new(rates: &[f64; GROUPS], shares: &[f64; GROUPS]) -> Self {
         // Two groups at a time: q = 1 + q1 d + q2 d^2 is the product of their denominators, and
@@ -48,7 +47,7 @@ impl Quartic {
         ])
     }
 
-    /// The root, if the guess is near enough for one step.
+    /// Returns the root if the guess is near enough for one step.
     #[inline(always)]
     pub(super) fn root_near(&self, guess: f64) -> Option<f64> {
         let step = self.step(guess);
@@ -56,7 +55,8 @@ impl Quartic {
         (root >= 0.0 && step.abs() <= SMALL * (1.0 + root)).then_some(root)
     }
 
-    /// How far the root is from a delay, by Householder's method with three derivatives.
+    /// Returns the distance from a delay to the root, by Householder's method with three
+    /// derivatives.
     #[inline(always)]
     fn step(&self, d: f64) -> f64 {
         let [c0, c1, c2, c3, c4] = self.0;
@@ -75,15 +75,15 @@ impl Quartic {
 mod tests {
     use super::*;
 
-    /// Four that wait always and ask for half of the capacity each: (1 + d)^4 - 2 (1 + d)^3, which is
-    /// zero at 1.
+    /// Four groups always wait and ask for half of the capacity each: (1 + d)^4 - 2 (1 + d)^3,
+    /// which is zero at 1.
     #[test]
     fn coefficients_by_hand() {
         let alike = Quartic::new(&[0.5; 4], &[1.0; 4]);
         assert_eq!(alike, Quartic([-1.0, -2.0, 0.0, 2.0, 1.0]));
         let root = alike.root_near(1.004).expect("near");
         assert!((root - 1.0).abs() < 1e-9, "{root}");
-        // One asks for twice the capacity and waits half of its time, the others do nothing:
+        // One group asks for twice the capacity and waits half of its time, the others do nothing:
         // 1 + d / 2 - 2, which is zero at 2.
         let one = Quartic::new(&[0.0, 2.0, 0.0, 0.0], &[0.0, 0.5, 0.0, 0.0]);
         assert_eq!(one, Quartic([-1.0, 0.5, 0.0, 0.0, 0.0]));
@@ -95,7 +95,7 @@ mod tests {
         let alike = Quartic::new(&[0.5; 4], &[1.0; 4]);
         assert_eq!(alike.root_near(1.2), None);
         assert_eq!(alike.root_near(0.0), None);
-        // Nobody asks for anything: there is no root.
+        // Without any demand there is no root.
         assert_eq!(Quartic::new(&[0.0; 4], &[0.0; 4]).root_near(1.0), None);
     }
 }

@@ -1,34 +1,35 @@
-//! The root: stretches at which every resource is exactly as busy as its curve says.
+//! Root finding: the stretches at which the busy share of every resource agrees with its curve.
 //!
-//! The busy share of a resource falls as its own stretch or another's rises, and what its curve
-//! says rises, so each resource has one root while the others stay. If reads and writes cost alike,
-//! the busy shares are the slopes of one concave function of the stretches, and giving each resource
-//! its root in turn climbs that function: it converges to the one solution.
+//! The busy share of a resource falls as its own stretch or another's rises, and the utilization on
+//! its curve rises, so each resource has one root while the others stay. If reads and writes cost
+//! alike, the busy shares are the slopes of one concave function of the stretches, and setting each
+//! resource to its root in turn climbs that function: it converges to the one solution.
 
 use super::Curve;
 use super::moments::{Moments, asked};
 use super::quartic::{GROUPS, Quartic};
 
-/// A task, or tasks that respond alike: alone, the sums are those of one task.
+/// One task, or several that respond alike, with their busy shares added up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Group<const R: usize, const W: usize> {
-    /// Busy share that they cause at each resource where nothing contends.
+    /// Busy share that the group causes at each resource without contention.
     pub(crate) rate: [f64; R],
-    /// Share of their time for which they wait for each resource where nothing contends.
+    /// Share of its time for which it waits for each resource without contention.
     pub(crate) share: [f64; R],
-    /// What of the busy share is by writes, where that matters (`W` is `R`, else zero).
+    /// The part of the busy share that writes cause, if that matters (`W` is `R`, else zero).
     pub(crate) writes: [f64; W],
 }
 
 impl<const R: usize, const W: usize> Group<R, W> {
-    /// Time over that where nothing contends.
+    /// Returns the group's time over that without contention.
     #[inline]
     pub(crate) fn time(&self, stretch: &[f64; R]) -> f64 {
         time_of(&self.share, stretch)
     }
 }
 
-/// Time over that where nothing contends, of who waits for each resource in these shares of it.
+/// Returns the time over that without contention, in which `shares` is the time spent waiting for
+/// each resource.
 #[inline]
 pub(crate) fn time_of<const R: usize>(shares: &[f64; R], stretch: &[f64; R]) -> f64 {
     let mut time = 1.0;
@@ -38,7 +39,8 @@ pub(crate) fn time_of<const R: usize>(shares: &[f64; R], stretch: &[f64; R]) -> 
     time
 }
 
-/// Groups that run together, column by column: each figure of [`Group`] of all of them, per resource.
+/// Groups that run together, column by column: each figure of [`Group`] for all of them, per
+/// resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Groups<'a, const R: usize, const W: usize> {
     pub(crate) rates: [&'a [f64]; R],
@@ -61,27 +63,27 @@ impl<const R: usize, const W: usize> Groups<'_, R, W> {
     }
 }
 
-/// A root is found when it moves by less than this share of itself: steps shrink quadratically at
-/// least, so that the next one would change nothing that matters.
+/// A root is found when it moves by less than this share of itself: steps shrink at least
+/// quadratically, so the next one would not change the result noticeably.
 const STEP: f64 = 1e-6;
 
-/// Steps of less than this share of the stretch are the last in [`saturate`]: the next one would be of
-/// the order of its cube.
+/// Steps of less than this share of the stretch are the last in [`saturate`]: the next one would be
+/// of the order of the cube.
 const SMALL: f64 = 1e-3;
 
-/// Steps towards one root. Quadratic convergence needs less than ten.
+/// Most steps towards one root. Quadratic convergence needs less than ten.
 const MOST_STEPS: usize = 60;
 
 /// Rounds over all resources end when no stretch moves by more than this share of itself.
 const SETTLED: f64 = 1e-11;
 
-/// A difference of stretches that is nothing but rounding, as a share of them.
+/// Largest difference of stretches that counts as rounding, as a share of the stretch.
 const EXACT: f64 = 1e-14;
 
-/// Rounds at most.
+/// Most rounds over all resources.
 const MOST_ROUNDS: usize = 1_000;
 
-/// Moves `stretch` from wherever it is to the solution.
+/// Moves `stretch` from any start to the solution.
 pub(crate) fn settle<const R: usize, const W: usize>(
     groups: &Groups<'_, R, W>,
     curves: &[Curve],
@@ -108,9 +110,10 @@ pub(crate) fn settle<const R: usize, const W: usize>(
     }
 }
 
-/// The same for the only resource, if it is saturated: sets the groups' speeds, and says by how much
-/// the stretch exceeds 1. It starts from there and not from the last solution, which may not be known
-/// yet: so a processor works on several of these at once. A leap and a step do nearly always.
+/// Solves for the only resource, which is saturated: sets the groups' speeds and returns the excess
+/// of the stretch over 1. The search starts from a stretch of 1 and not from the last solution,
+/// which may not be known yet, so a processor can work on several of these at once. One leap and
+/// one step nearly always suffice.
 #[inline(always)]
 pub(crate) fn saturate(rates: &[f64], shares: &[f64], speeds: &mut [f64]) -> f64 {
     let unloaded = Moments::new(rates.len(), |number| (rates[number], shares[number], 1.0));
@@ -132,7 +135,7 @@ pub(crate) fn saturate(rates: &[f64], shares: &[f64], speeds: &mut [f64]) -> f64
     delay
 }
 
-/// The delay of a number of groups for which there is a shorter way, from a guess near it.
+/// Returns the delay from a nearby guess if the number of groups is exactly [`GROUPS`].
 #[inline(always)]
 fn root_of_few(rates: &[f64], shares: &[f64], guess: f64) -> Option<f64> {
     let rates: &[f64; GROUPS] = rates.try_into().ok()?;
@@ -153,7 +156,7 @@ fn set_speeds(shares: &[f64], speeds: &mut [f64], delay: f64) {
     }
 }
 
-/// The stretch of one resource while the others stay.
+/// Returns the stretch of one resource while the others stay.
 #[inline]
 fn root<const R: usize, const W: usize>(
     groups: &Groups<'_, R, W>,
@@ -202,7 +205,7 @@ impl<const R: usize, const W: usize> Busy<'_, R, W> {
         })
     }
 
-    /// Whether the resource is asked for more than it can carry when it stretches by so much.
+    /// Returns true if the load on the resource exceeds its capacity at this stretch.
     #[inline]
     fn exceeds_capacity(&self, stretch: f64) -> bool {
         let unloaded = R == 1 && stretch == 1.0;
@@ -213,7 +216,7 @@ impl<const R: usize, const W: usize> Busy<'_, R, W> {
         busy > 1.0
     }
 
-    /// Where the busy share is 1, at `least` or above.
+    /// Returns the stretch at which the busy share is 1, at `least` or above.
     #[inline]
     fn saturated(&self, start: f64, least: f64) -> f64 {
         let mut x = (start + self.at(start).leap_to_capacity()).max(least);
@@ -228,8 +231,9 @@ impl<const R: usize, const W: usize> Busy<'_, R, W> {
         x
     }
 
-    /// Where the busy share meets a line that rises with `slope` from `utilization` at `start`. The
-    /// difference is convex and falls, so Newton's steps from the left do not pass the root.
+    /// Returns the stretch at which the busy share meets a line that rises with `slope` from
+    /// `utilization` at `start`. The difference is convex and falls, so Newton's steps from the
+    /// left do not pass the root.
     fn rising(&self, start: f64, utilization: f64, slope: f64) -> f64 {
         let mut x = start;
         for _ in 0..MOST_STEPS {
@@ -244,8 +248,8 @@ impl<const R: usize, const W: usize> Busy<'_, R, W> {
         x.max(start)
     }
 
-    /// The same where growth depends on what is read and written, which changes with the stretch: who
-    /// waits more asks for less. `start` is a guess of the saturated stretch.
+    /// Returns the stretch if growth depends on the mix of reads and writes, which changes with the
+    /// stretch: a group that waits more asks for less. `start` is a guess of the saturated stretch.
     fn mixed(&self, curve: &Curve, start: f64) -> f64 {
         let grown = falling_zero(1.0, curve.saturated(), |stretch| {
             let (busy, writes) = self.load(stretch);
@@ -258,7 +262,7 @@ impl<const R: usize, const W: usize> Busy<'_, R, W> {
         }
     }
 
-    /// The busy share, and what of it is by writes.
+    /// Returns the busy share and the part of it that writes cause.
     fn load(&self, stretch: f64) -> (f64, f64) {
         let (place, mut stretches) = (self.place, *self.stretch);
         stretches[place] = stretch;
@@ -273,8 +277,9 @@ impl<const R: usize, const W: usize> Busy<'_, R, W> {
     }
 }
 
-/// Where a continuous function is zero that is not negative at `low` and not positive at `high`: by
-/// the secant, of which an end that stays twice is weighed half (the Illinois rule).
+/// Returns the zero of a continuous function that is not negative at `low` and not positive at
+/// `high`, by the secant method, in which the value at an end that stays twice is halved (the
+/// Illinois rule).
 fn falling_zero(low: f64, high: f64, function: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = ((low, function(low)), (high, function(high)));
     if low.1 <= 0.0 {

@@ -14,7 +14,7 @@ fn close(left: f64, right: f64) -> bool {
     (left - right).abs() <= 1e-9 * right.abs().max(1.0)
 }
 
-/// Reads from local DRAM.
+/// Creates a task that reads from local DRAM, in GB/s.
 fn reader(rate: f64, stall: f64) -> Contender {
     let mut demand = Demand { stall, ..Demand::default() };
     demand.flows[0] = Flow { reads: gb(rate), writes: gb(0.0) };
@@ -32,7 +32,8 @@ fn nvm(node: usize, read: u64, write: u64, service: ServiceCurve) -> Memory {
     }
 }
 
-/// DRAM of 10 GB/s and NVM of 4 GB/s that is three times as slow to read and eight times to write.
+/// Creates DRAM of 10 GB/s and NVM of 4 GB/s that is three times as slow to read and eight times to
+/// write.
 fn hybrid() -> Machine {
     let mut machine = Machine::uniform("hybrid", 4, gb(10.0));
     let service = ServiceCurve { read_cost: 1.0, write_cost: 2.0, ..ServiceCurve::flat(gb(4.0)) };
@@ -48,7 +49,7 @@ fn nothing_stretches_below_the_peak() {
     assert_eq!(speeds(&machine, &[reader(0.0, 0.3)]), [1.0], "no traffic, nothing to wait for");
 }
 
-/// Two tasks of 8 GB/s, one that waits always and one that waits half of its time, share 10 GB/s:
+/// Two tasks of 8 GB/s, one that always waits and one that waits half of its time, share 10 GB/s:
 /// 8/x + 8/(0.5 + 0.5 x) = 10 gives 5x^2 - 7x - 4 = 0 and x = (7 + sqrt 129) / 10.
 #[test]
 fn unlike_tasks_share_the_capacity_by_hand() {
@@ -128,8 +129,8 @@ fn a_task_that_hides_all_its_latency_still_yields_at_the_peak() {
     assert!(close(speeds[0] * 15.0, 10.0));
 }
 
-/// DRAM of 10 GB/s on which latency grows with the share of writes: not at all where all is read, to
-/// three times where half is.
+/// Creates DRAM of 10 GB/s on which latency grows with the share of writes: not at all if all lines
+/// are read, to three times if half are.
 fn minding() -> Machine {
     let mut machine = Machine::uniform("minding", 4, gb(10.0));
     let line = |read_share, stretch| GrowthLine {
@@ -140,8 +141,8 @@ fn minding() -> Machine {
     machine
 }
 
-/// 4 GB/s read by one and 2 written by another, who always wait: a third of the load is written, two
-/// thirds of the way to half. So x = 1 + 2/3 * 2 u with u = 0.6 / x, and x^2 - x - 0.8 = 0.
+/// One task reads 4 GB/s and another writes 2, both always waiting: a third of the load is written,
+/// two thirds of the way to half. So x = 1 + 2/3 * 2 u with u = 0.6 / x, and x^2 - x - 0.8 = 0.
 #[test]
 fn growth_follows_what_is_read_and_written() {
     let mut writer = reader(0.0, 1.0);
@@ -150,7 +151,7 @@ fn growth_follows_what_is_read_and_written() {
     let mixed = speeds(&machine, &[reader(4.0, 1.0), writer]);
     let x = (1.0 + 4.2f64.sqrt()) / 2.0;
     assert!(close(mixed[0], 1.0 / x) && close(mixed[1], 1.0 / x), "{mixed:?} {x}");
-    // Readers alone wait for nothing up to the peak, and share it beyond.
+    // Readers alone do not slow down up to the peak, and share it beyond.
     assert_eq!(speeds(&machine, &[reader(4.0, 1.0), reader(5.0, 0.5)]), [1.0, 1.0]);
     let saturated = speeds(&machine, &[reader(8.0, 0.5), reader(8.0, 0.5), writer]);
     let served = 8.0 * (saturated[0] + saturated[1]) + 2.0 * saturated[2];
@@ -158,7 +159,8 @@ fn growth_follows_what_is_read_and_written() {
     assert_eq!(speeds(&machine, &[reader(0.0, 0.3)]), [1.0], "no traffic, nothing to wait for");
 }
 
-/// Two nodes with DRAM and NVM each, every memory and the way between them with costs of its own.
+/// Creates two nodes with DRAM and NVM each; every memory and the interconnect have their own
+/// costs.
 fn full() -> Machine {
     let mut machine = hybrid();
     machine.nodes.push(Node { cores: 4 });
@@ -190,7 +192,7 @@ fn contenders(memories: usize, most: usize) -> impl Strategy<Value = Vec<Contend
     prop::collection::vec(task.prop_map(build), 1..most)
 }
 
-/// What each resource's curve says must be what its users make of it.
+/// Returns the largest difference between a resource's busy share and its curve.
 fn residual(machine: &Machine, tasks: &[Contender]) -> f64 {
     let solver = Solver::new(machine);
     let responses: Vec<Response> =
@@ -265,7 +267,7 @@ proptest! {
         serves_its_capacity(groups)?;
     }
 
-    /// For which there is a way of their own.
+    /// Four groups have a solver of their own.
     #[test]
     fn four_that_saturate_a_memory_are_served_to_its_capacity(
         mut groups in prop::collection::vec(

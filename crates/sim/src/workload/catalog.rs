@@ -1,7 +1,7 @@
 //! A catalog of programs by published figures, each figure with its source.
 //!
-//! A figure whose source begins with `estimated` is no measurement. What the figures mean, and how
-//! they become a program on a given machine, stands at [`Entry`]; how a file is read, in `file`.
+//! A figure whose source begins with `estimated` is not a measurement. [`Entry`] explains the
+//! figures and their conversion to a program on a given machine; `file` reads the files.
 //! `docs/workloads.md` shows the shipped catalog as a table.
 
 mod file;
@@ -17,7 +17,7 @@ use super::synthetic::{Fluctuation, Phases, Stall, Synthetic};
 use crate::hardware::Hardware;
 use crate::program::Program;
 
-/// Files that come with memweir: their names and texts.
+/// Catalogs that come with memweir: the names and the texts of their files.
 pub const CATALOGS: [(&str, &str); 2] = [
     ("spec2006", include_str!("../../data/catalog/spec2006.toml")),
     ("npb", include_str!("../../data/catalog/npb.toml")),
@@ -27,26 +27,26 @@ pub const CATALOGS: [(&str, &str); 2] = [
 /// short enough that a hundred programs fit into memory.
 pub const CYCLE: Nanos = Nanos::from_millis(20_000);
 
-/// A value and where it comes from.
+/// A value and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// The value, in the unit of its key.
     pub value: f64,
     /// Name of its source in the file.
     pub source: String,
-    /// What the file says about the source.
+    /// Description of the source in the file.
     pub reference: String,
 }
 
 impl Figure {
-    /// Whether it is no published measurement.
+    /// Returns true if it is not a published measurement.
     #[must_use]
     pub fn is_estimated(&self) -> bool {
         self.source.starts_with("estimated")
     }
 }
 
-/// Where a program comes from.
+/// Benchmark suite of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Suite {
     /// Integer programs of SPEC CPU2006.
@@ -60,7 +60,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// The suites by the names that files use.
+    /// The suites by their names in files.
     pub const NAMES: [(&'static str, Self); 4] = [
         ("cint2006", Self::Cint2006),
         ("cfp2006", Self::Cfp2006),
@@ -69,7 +69,7 @@ impl Suite {
     ];
 }
 
-/// What is known of one program.
+/// Published figures of one program.
 ///
 /// On a core of `R` instructions per second that draws `P` bytes per second when it does nothing
 /// else, an instruction of a program with `m` lines read per thousand instructions, a share `w` of
@@ -85,20 +85,20 @@ impl Suite {
 /// a figure holds for caches like those of its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Its name: `429.mcf`, `mg.C`.
+    /// Name, such as `429.mcf` or `mg.C`.
     pub name: String,
-    /// Where it comes from.
+    /// Benchmark suite.
     pub suite: Suite,
     /// `mpki`: lines of 64 bytes read from memory per 1,000 instructions.
     pub mpki: Figure,
     /// `write_share`: lines written over all lines.
     pub write_share: Figure,
-    /// `overlap`: how near its misses come to keeping as many lines in flight as a core can: 1
-    /// streams, an eighth chases pointers.
+    /// `overlap`: lines that its misses keep in flight, over the most that a core can: 1 streams,
+    /// an eighth chases pointers.
     pub overlap: Figure,
     /// `speed`: instruction rate while it does not wait for memory, over the core's.
     pub speed: Figure,
-    /// `run_time_s`: how long it takes alone on the machine of iabw, with train inputs.
+    /// `run_time_s`: time that it takes alone on the machine of iabw, with train inputs.
     pub run_time_s: Figure,
     /// `degree` of fluctuation (iabw section 2.3): standard deviation over mean within a phase.
     pub degree: Figure,
@@ -106,7 +106,7 @@ pub struct Entry {
     pub period_ms: Figure,
     /// `regularity` of fluctuation, from 0 to 1.
     pub regularity: Figure,
-    /// `phases`: how many kinds of coarse phases take turns.
+    /// `phases`: number of kinds of coarse phases that take turns.
     pub phases: Figure,
     /// `phase_ms`: mean length of a coarse phase.
     pub phase_ms: Figure,
@@ -123,35 +123,35 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Bytes that it moves, and seconds that it executes and that it waits, per instruction.
+    /// Returns the bytes moved, the seconds executing and the seconds waiting, per instruction.
     fn per_instruction(&self, hardware: &Hardware) -> (f64, f64, f64) {
         let bytes = self.mpki.value / 1e3 * LINE_BYTES as f64 / (1.0 - self.write_share.value);
         let waiting = bytes / (self.overlap.value * hardware.machine.core_peak.0);
         (bytes, 1.0 / (self.speed.value * hardware.core_instructions), waiting)
     }
 
-    /// Mean bandwidth when it runs alone on this machine with everything in local DRAM.
+    /// Returns the mean bandwidth alone on this machine with everything in local DRAM.
     #[must_use]
     pub fn bandwidth(&self, hardware: &Hardware) -> BytesPerSec {
         let (bytes, executing, waiting) = self.per_instruction(hardware);
         BytesPerSec(bytes / (executing + waiting))
     }
 
-    /// Share of the time for which it then waits for memory.
+    /// Returns the share of that time for which it waits for memory.
     #[must_use]
     pub fn stall(&self, hardware: &Hardware) -> f64 {
         let (_, executing, waiting) = self.per_instruction(hardware);
         waiting / (executing + waiting)
     }
 
-    /// How long it takes alone, in whole milliseconds.
+    /// Returns the time that it takes alone, in whole milliseconds.
     #[must_use]
     pub fn run_time(&self) -> Nanos {
         Nanos::from_millis((self.run_time_s.value * 1e3).round() as u64)
     }
 
-    /// The program as one core of this machine would execute it: a cycle of [`CYCLE`], or shorter
-    /// if the program is. Equal names and seeds give equal programs.
+    /// Returns the program as one core of this machine would execute it: a cycle of [`CYCLE`], or
+    /// shorter if the program is. Equal names and seeds give equal programs.
     #[must_use]
     pub fn synthetic(&self, hardware: &Hardware, seed: u64) -> Synthetic {
         let mut memories = [0.0; MAX_MEDIA];
@@ -191,7 +191,7 @@ impl Entry {
             .unwrap_or_else(|refusal| unreachable!("figures in range make a program: {refusal}"))
     }
 
-    /// How its accesses spread over its pages.
+    /// Returns the distribution of its accesses over its pages.
     #[must_use]
     pub fn popularity(&self, seed: u64) -> Popularity {
         Popularity {
@@ -203,8 +203,8 @@ impl Entry {
     }
 }
 
-/// The 64-bit FNV-1a hash of a name: gives each program a stream of its own that no release of a
-/// library changes.
+/// Returns the 64-bit FNV-1a hash of a name: it gives each program a stream of its own that no
+/// release of a library changes.
 fn fingerprint(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -218,7 +218,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// SPEC CPU2006 and NPB.
+    /// Returns the catalogs of SPEC CPU2006 and NPB.
     #[must_use]
     pub fn shipped() -> Self {
         let mut catalog = Self::default();
@@ -233,7 +233,7 @@ impl Catalog {
     /// Reads a catalog file.
     ///
     /// # Errors
-    /// If it cannot be read or says something impossible.
+    /// If it cannot be read or contains an impossible value.
     pub fn read(path: &Path) -> Result<Self, InputError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -241,15 +241,15 @@ impl Catalog {
         Self::parse(&name, &text)
     }
 
-    /// Reads the text of a catalog file; `name` stands in messages.
+    /// Reads the text of a catalog file; `name` appears in messages.
     ///
     /// # Errors
-    /// If it says something impossible: with line, key and reason.
+    /// If it contains an impossible value: with line, key and reason.
     pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
         Ok(Self { entries: file::parse(name, text)? })
     }
 
-    /// Adds programs; one of a name that is there already takes its place.
+    /// Adds programs; one whose name is already present replaces the old one.
     pub fn extend(&mut self, more: Self) {
         for entry in more.entries {
             match self.entries.iter_mut().find(|other| other.name == entry.name) {
@@ -259,21 +259,21 @@ impl Catalog {
         }
     }
 
-    /// The programs, in the order of their files.
+    /// Returns the programs in the order of their files.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter()
     }
 
-    /// The programs of a suite.
+    /// Returns the programs of a suite.
     pub fn suite(&self, suite: Suite) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(move |entry| entry.suite == suite)
     }
 
-    /// The program with this name; programs of SPEC also go by their name without the number:
-    /// `milc`.
+    /// Returns the program with this name; programs of SPEC are also found by their name without
+    /// the number: `milc`.
     ///
     /// # Errors
-    /// If there is none: with the nearest name.
+    /// If there is none, with the nearest name.
     pub fn find(&self, name: &str) -> Result<&Entry, Refusal> {
         let is = |entry: &&Entry| entry.name == name || short_name(entry) == Some(name);
         self.entries.iter().find(is).ok_or_else(|| {

@@ -1,7 +1,7 @@
 //! Batches: draws the papers' mixes from a pool of programs, with their seeds recorded.
 //!
-//! The mixes of iabw (sections 5.1 and 5.5) are drawn here, to a wanted ideal average bandwidth
-//! where one is given; Table 1 and its counterparts are in [`iabw`], the mixes of hmmsched in
+//! This module draws the mixes of iabw (sections 5.1 and 5.5), to a target ideal average bandwidth
+//! if one is given; Table 1 and its counterparts are in [`iabw`], the mixes of hmmsched in
 //! [`hmmsched`].
 
 pub mod hmmsched;
@@ -30,71 +30,72 @@ use reach::Reach;
 pub struct Ingredient {
     /// The program.
     pub program: Arc<Program>,
-    /// How long it takes alone.
+    /// Time that it takes alone.
     pub run_time: Nanos,
 }
 
 impl Ingredient {
-    /// A program of the catalog on this machine.
+    /// Converts a program of the catalog for this machine.
     #[must_use]
     pub fn of(entry: &Entry, hardware: &Hardware, seed: u64) -> Self {
         Self { program: Arc::new(entry.program(hardware, seed)), run_time: entry.run_time() }
     }
 }
 
-/// How long each task of a mix works.
+/// Work of each task of a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// Each for so long, round its program as often as it takes: the two minutes of iabw section
-    /// 5.1.
+    /// Each task works for this long and restarts its program as often as that takes: the two
+    /// minutes of iabw section 5.1.
     Equal(Nanos),
-    /// Each executes its program once, and there is one instance of each: the *normal* workloads of
-    /// iabw section 5.5.
+    /// Each task executes its program once, and there is one instance of each: the *normal*
+    /// workloads of iabw section 5.5.
     Normal,
 }
 
 /// The two minutes of iabw section 5.1.
 pub const TWO_MINUTES: Weight = Weight::Equal(Nanos::from_millis(120_000));
 
-/// An ideal average bandwidth that a mix is to have.
+/// A target for the ideal average bandwidth of a mix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wanted {
     /// The bandwidth.
     pub iabw: BytesPerSec,
-    /// How far the mix may be from it, over it: 0.02 is two percent.
+    /// Largest deviation of a mix, as a share of the target: 0.02 is two percent.
     pub tolerance: f64,
 }
 
-/// What a mix is to be like.
+/// Parameters of a mix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recipe {
-    /// Cores for which the ideal average bandwidth counts.
+    /// Cores in the ideal average bandwidth.
     pub cores: u32,
-    /// How many tasks it has: each number as likely as another.
+    /// Number of tasks, drawn uniformly from this range.
     pub jobs: RangeInclusive<u32>,
-    /// The most instances of one program.
+    /// Most instances of one program.
     pub instances: u32,
-    /// How long each task works.
+    /// Work of each task.
     pub weight: Weight,
-    /// The ideal average bandwidth that it is to have, if any.
+    /// The target for the ideal average bandwidth, if any.
     pub wanted: Option<Wanted>,
 }
 
 impl Recipe {
-    /// The random workloads of iabw section 5.1: a degree of multiprogramming from 2 to 4, so 8 to
-    /// 16 jobs on 4 cores, two minutes each. That a program is drawn at most twice is ours.
+    /// Returns the recipe of the random workloads of iabw section 5.1: a degree of multiprogramming
+    /// from 2 to 4, so 8 to 16 jobs on 4 cores, two minutes each. The limit of two instances of a
+    /// program is ours.
     #[must_use]
     pub fn iabw(cores: u32) -> Self {
         Self { cores, jobs: 2 * cores..=4 * cores, instances: 2, weight: TWO_MINUTES, wanted: None }
     }
 }
 
-/// A batch that was drawn, and from what.
+/// A batch that was drawn, with its seed.
 #[derive(Clone, Debug)]
 pub struct Mix {
-    /// How people call it: `spec-training-06`.
+    /// Name, such as `spec-training-06`.
     pub name: String,
-    /// Seed that it was drawn with: the same pool, recipe and seed give it again.
+    /// Seed of the draw: the same pool, recipe and seed give the same mix.
     pub seed: u64,
     /// Its ideal average bandwidth, iabw eq. (10).
     pub iabw: BytesPerSec,
@@ -103,8 +104,8 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// The same programs as a *normal* workload: one instance of each, executed once. Programs
-    /// that are not of `pool`, from which the mix was drawn, are left out.
+    /// Returns the same programs as a *normal* workload: one instance of each, executed once.
+    /// Programs that are not in `pool`, from which the mix was drawn, are left out.
     #[must_use]
     pub fn normal(&self, pool: &[Ingredient], cores: u32) -> Self {
         let mut tasks: Vec<Task> = Vec::new();
@@ -128,16 +129,16 @@ impl Mix {
     }
 }
 
-/// Exchanges of one program for another before a mix is drawn anew.
+/// Most exchanges of one program for another before a new mix is drawn.
 const EXCHANGES: u32 = 200;
-/// Mixes that are drawn before a wanted bandwidth is given up.
+/// Most mixes that are drawn for a target bandwidth.
 const DRAWS: u32 = 200;
 
-/// Draws a mix. With a wanted bandwidth, programs of a random mix are exchanged at random for ones
-/// that bring it nearer.
+/// Draws a mix. With a target bandwidth, it exchanges programs of a random mix at random, and keeps
+/// the exchanges that bring the mix nearer to the target.
 ///
 /// # Errors
-/// If the pool is too small for the recipe, or has no mix of the wanted bandwidth.
+/// If the pool is too small for the recipe, or no mix of the target bandwidth is found.
 pub fn draw(
     name: impl Into<String>,
     pool: &[Ingredient],
@@ -179,14 +180,14 @@ fn fits(iabw: BytesPerSec, wanted: Wanted) -> bool {
     iabw.distance(wanted.iabw).0 <= wanted.tolerance * wanted.iabw.0
 }
 
-/// A task to be.
+/// A task that is being drawn.
 #[derive(Clone, Copy, Debug)]
 struct Card {
-    /// Place of its program in the pool.
+    /// Index of its program in the pool.
     program: usize,
-    /// Where in the program it starts.
+    /// Point of the program at which it starts.
     offset: Nanos,
-    /// What it requires: found once, for a hand is judged again and again.
+    /// Its requirement, computed once because a hand is evaluated again and again.
     requirement: Requirement,
 }
 
@@ -216,7 +217,7 @@ impl Dealer<'_> {
         Ok(())
     }
 
-    /// Whether it can be worthwhile to draw again: what is there at once need not be asked for.
+    /// Refuses a target that no mix can reach. It is called only after a first draw has failed.
     fn check_reach(&self, wanted: Wanted) -> Result<(), Refusal> {
         let reach = Reach::of(self.pool, self.recipe, self.instances());
         if reach.holds(wanted) {
@@ -247,7 +248,7 @@ impl Dealer<'_> {
         hand
     }
 
-    /// A program of which the hand has fewer instances than it may have.
+    /// Draws a program of which the hand has fewer instances than allowed.
     fn card(&mut self, hand: &[Card]) -> Card {
         loop {
             let program = self.random.random_range(0..self.pool.len());
@@ -271,7 +272,8 @@ impl Dealer<'_> {
         Card { program, offset, requirement: requirement::of(&task(part, 1, offset, work)) }
     }
 
-    /// Exchanges cards until the hand has the wanted bandwidth, or gives up; tells what it has.
+    /// Exchanges cards until the hand has the target bandwidth or the limit is reached; returns the
+    /// hand's bandwidth.
     fn approach(&mut self, hand: &mut Vec<Card>, wanted: Wanted) -> BytesPerSec {
         let mut iabw = self.iabw(hand);
         for _ in 0..EXCHANGES {
@@ -310,7 +312,7 @@ impl Dealer<'_> {
     }
 }
 
-/// The instance of a program that has this number, counted from 1.
+/// Creates instance `number` of a program, counted from 1.
 fn task(part: &Ingredient, number: u32, offset: Nanos, work: Nanos) -> Task {
     Task {
         name: instance_name(&part.program.name, number),
@@ -322,7 +324,7 @@ fn task(part: &Ingredient, number: u32, offset: Nanos, work: Nanos) -> Task {
     }
 }
 
-/// `433.milc`, and `433.milc#2` for the second.
+/// Returns the name of an instance: `433.milc`, and `433.milc#2` for the second.
 pub(crate) fn instance_name(program: &str, number: u32) -> String {
     if number == 1 { program.to_owned() } else { format!("{program}#{number}") }
 }

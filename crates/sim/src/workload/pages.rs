@@ -1,8 +1,9 @@
-//! Which share of a program's traffic goes to which memory, from where its pages are (H8): by
+//! Share of a program's traffic that goes to each memory, from the placement of its pages (H8): by
 //! share, by address range, or hot pages in DRAM by sampled counts.
 //!
-//! The pages are a small model: so many of them, accessed by a Zipf distribution. Which page is how
-//! popular has nothing to do with its address. What moves pages while programs run is not here.
+//! The pages are a small model: a number of pages, accessed by a Zipf distribution. The popularity
+//! of a page is independent of its address. Migration of pages at run time is not part of this
+//! module.
 
 use memweir_core::{Bytes, MAX_MEDIA};
 use rand::seq::SliceRandom;
@@ -14,10 +15,10 @@ use crate::task::Placement;
 /// Size of a page.
 pub const PAGE: Bytes = Bytes(4096);
 
-/// The most pages that the model tells apart: above, it puts neighbors in popularity together.
+/// Most pages that the model distinguishes: above, it groups neighbors in popularity.
 const MOST_PAGES: u64 = 1 << 20;
 
-/// How a program's accesses spread over its pages.
+/// Distribution of a program's accesses over its pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Popularity {
     /// Memory that it uses.
@@ -25,33 +26,34 @@ pub struct Popularity {
     /// Exponent of the Zipf distribution of reads over the pages: the page of rank `k` gets a
     /// share in proportion to `1 / k^hotness`. Zero is uniform.
     pub read_hotness: f64,
-    /// The same of writes, over the same ranks.
+    /// Exponent of the distribution of writes, over the same ranks.
     pub write_hotness: f64,
-    /// Seed of which page is how popular, and of the samples.
+    /// Seed of the pages' popularity and of the samples.
     pub seed: u64,
 }
 
-/// What decides which pages are in DRAM.
+/// Rule that selects the pages in DRAM.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PagePolicy {
-    /// So much of the traffic goes to DRAM, whatever the pages: from 0 to 1.
+    /// This share of the traffic goes to DRAM, regardless of the pages: from 0 to 1.
     Share(f64),
-    /// The lowest addresses, as many as fit in so much DRAM.
+    /// The lowest addresses, as many as fit into this much DRAM.
     AddressRange(Bytes),
-    /// The pages with the most sampled accesses, as many as fit in so much DRAM.
+    /// The pages with the most sampled accesses, as many as fit into `dram`.
     HotPages {
         /// DRAM for this program.
         dram: Bytes,
-        /// Accesses that were sampled; `None` knows the true popularity.
+        /// Accesses that are sampled; `None` uses the true popularity.
         samples: Option<u64>,
     },
 }
 
 impl Popularity {
-    /// The placement under a policy: what is not in DRAM, the first memory, is in `other`.
+    /// Returns the placement under a policy: pages that are not in DRAM, the first memory, are in
+    /// `other`.
     ///
     /// # Panics
-    /// If no machine has a memory `other`, or it is the first.
+    /// If `other` is the first memory or not a possible memory.
     #[must_use]
     pub fn placement(&self, policy: PagePolicy, other: usize) -> Placement {
         assert!((1..MAX_MEDIA).contains(&other), "there is no other memory {other}");
@@ -74,8 +76,8 @@ impl Popularity {
         Placement { reads: shares(reads), writes: shares(writes) }
     }
 
-    /// Shares of accesses of this hotness that go to each of `parts` equal parts of the memory, the
-    /// most popular one first.
+    /// Returns the share of accesses of this hotness that goes to each of `parts` equal parts of
+    /// the memory, the most popular part first.
     #[must_use]
     pub fn shares(&self, hotness: f64, parts: usize) -> Vec<f64> {
         let (groups, mut all) = (self.groups(), 0.0);
@@ -89,19 +91,19 @@ impl Popularity {
         shares.iter().map(|share| share / all).collect()
     }
 
-    /// Pages, or groups of them where there are too many.
+    /// Number of pages, or of groups of pages if there are too many.
     fn groups(&self) -> usize {
         self.footprint.0.div_ceil(PAGE.0).clamp(1, MOST_PAGES) as usize
     }
 
-    /// The ranks in the order of the addresses.
+    /// Returns the ranks in the order of the addresses.
     fn shuffled(&self) -> Vec<usize> {
         let mut ranks: Vec<usize> = (0..self.groups()).collect();
         ranks.shuffle(&mut ChaCha8Rng::seed_from_u64(self.seed));
         ranks
     }
 
-    /// The ranks by sampled accesses, the most first; ties in the order of the addresses.
+    /// Returns the ranks by sampled accesses, the most first; ties in the order of the addresses.
     fn by_samples(&self, samples: u64) -> Vec<usize> {
         let mut order = self.shuffled();
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
@@ -123,7 +125,8 @@ impl Popularity {
         order
     }
 
-    /// Share of the reads and of the writes that go to the first pages of `order` that fit.
+    /// Returns the shares of the reads and of the writes that go to the first pages of `order` that
+    /// fit.
     fn covered(&self, order: &[usize], dram: Bytes) -> (f64, f64) {
         let part = dram.as_f64() / self.footprint.as_f64().max(1.0);
         let fit = ((part * order.len() as f64) as usize).min(order.len());
@@ -143,7 +146,7 @@ impl Popularity {
     }
 }
 
-/// Unscaled shares of the ranks, in their order.
+/// Returns the unscaled shares of the ranks, in their order.
 fn weights(hotness: f64, count: usize) -> impl Iterator<Item = f64> {
     (1..=count).map(move |rank| (rank as f64).powf(-hotness))
 }

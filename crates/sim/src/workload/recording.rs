@@ -1,27 +1,27 @@
 //! Recordings of `memweir profile` as programs.
 //!
-//! Reading the Parquet files is not done here: `memweir_run::recording` does it and refuses what is
-//! no recording, and hands over the [`Profile`] in it. What only the simulator relies on is checked
-//! here: that the recording reaches to the end of the program.
+//! This module does not read the Parquet files: `memweir_run::recording` reads them, refuses
+//! invalid ones, and provides the [`Profile`]. The one check that only the simulator needs is here:
+//! the recording must reach to the end of the program.
 
 use memweir_core::profile::Profile;
 use memweir_core::{BytesPerSec, Counts, MediumId, Nanos};
 
 use crate::program::{Demand, Flow, Program, Span};
 
-/// Why a recording is no program.
+/// Refusal of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum RecordingError {
-    /// Nothing was recorded.
+    /// The recording is empty.
     #[error("the recording has no intervals")]
     Empty,
-    /// It ends before the program does.
+    /// The recording ends before the program does.
     #[error(
         "the recording is truncated: its intervals end after {} s, the program took {} s",
         .recorded.as_secs_f64(), .cpu_time.as_secs_f64()
     )]
     Truncated {
-        /// Where its intervals end.
+        /// End of its intervals.
         recorded: Nanos,
         /// CPU time of the program.
         cpu_time: Nanos,
@@ -29,15 +29,14 @@ pub enum RecordingError {
 }
 
 impl Program {
-    /// The program of which `profile` is the recording, when it ran alone.
+    /// Creates the program of which `profile` is the recording, made while it ran alone.
     ///
-    /// Which share of its time it waited for memory was not recorded: it is taken to be as much as
-    /// a core waits that draws `core_peak` when it does nothing else. Media that the meter told
-    /// apart stay apart, in the order of the machine's memories.
+    /// A recording has no stalls: a span's stall is taken to be its bandwidth over `core_peak`,
+    /// which a core draws when it does nothing else. Media that the meter distinguished stay
+    /// separate, in the order of the machine's memories.
     ///
     /// # Errors
-    /// If nothing was recorded, or the recording ends more than an interval before the program
-    /// does.
+    /// If the recording is empty, or ends more than an interval before the program does.
     pub fn from_profile(
         name: impl Into<String>,
         profile: &Profile,

@@ -1,5 +1,5 @@
-//! What a task requires, as iabw eq. (8) to (10) take it: its time and its mean bandwidth when it
-//! runs alone.
+//! A task's requirement as in iabw eq. (8) to (10): its time and its mean bandwidth when it runs
+//! alone.
 //!
 //! Times are those on a machine whose memories are all as fast as the local DRAM. With slower ones
 //! a task takes longer even alone; the engine measures that.
@@ -10,13 +10,13 @@ use memweir_policy::iabw::{Requirement, ideal_average_bandwidth};
 use crate::program::{Demand, Program};
 use crate::task::Task;
 
-/// Traffic of a demand with all memories, both directions.
+/// Returns the traffic of a demand with all memories, both directions.
 #[must_use]
 pub fn rate(demand: &Demand) -> BytesPerSec {
     demand.flows.iter().map(|flow| flow.reads + flow.writes).sum()
 }
 
-/// Mean bandwidth of one round of a program.
+/// Returns the mean bandwidth of one round of a program.
 #[must_use]
 pub fn mean_bandwidth(program: &Program) -> BytesPerSec {
     BytesPerSec(bytes_per_round(program) / program.length().as_secs_f64().max(f64::MIN_POSITIVE))
@@ -27,7 +27,7 @@ fn bytes_per_round(program: &Program) -> f64 {
     program.spans.iter().map(|span| bytes(span.length, &span.demand)).sum()
 }
 
-/// Bytes that a program moves from its start up to `end`, less than its length.
+/// Returns the bytes that a program moves from its start up to `end`, less than its length.
 fn bytes_up_to(program: &Program, end: Nanos) -> f64 {
     let mut left = end;
     let mut bytes = 0.0;
@@ -42,8 +42,8 @@ fn bytes_up_to(program: &Program, end: Nanos) -> f64 {
     bytes
 }
 
-/// What a task requires: its work, and the bandwidth over it, from its offset on and round the
-/// program as often as the work takes.
+/// Returns the requirement of a task: its work, and the mean bandwidth over it, from the task's
+/// offset on and with as many rounds of the program as the work takes.
 #[must_use]
 pub fn of(task: &Task) -> Requirement {
     let round = task.program.length().0.max(1);
@@ -59,8 +59,8 @@ pub fn of(task: &Task) -> Requirement {
     Requirement { time: task.work, bandwidth: BytesPerSec(bytes.max(0.0) / seconds), cores: 1 }
 }
 
-/// Ideal average bandwidth of a batch on `cores` cores, iabw eq. (10), from what its tasks
-/// require.
+/// Returns the ideal average bandwidth of a batch on `cores` cores, iabw eq. (10), from the
+/// requirements of its tasks.
 #[must_use]
 pub fn ideal_average(tasks: &[Task], cores: u32) -> BytesPerSec {
     let requirements: Vec<Requirement> = tasks.iter().map(of).collect();

@@ -1,8 +1,8 @@
 //! Synthetic programs: a mean bandwidth, phases of hundreds of milliseconds to seconds, and
 //! fluctuation at one millisecond within them, as iabw Fig. 2 shows both.
 //!
-//! A program is a cycle: a task goes round in it until its work is done. Reading one from a file
-//! lives in `file`, drawing its rates in `rates`.
+//! A program is a cycle: a task repeats it until its work is done. `file` reads one from a file,
+//! `rates` draws its rates.
 
 mod file;
 mod rates;
@@ -19,15 +19,15 @@ pub const FINE: Nanos = Nanos::MILLI;
 /// Longest cycle: an hour at one millisecond.
 pub const LONGEST: Nanos = Nanos::from_millis(3_600_000);
 
-/// Coarse phases, each with a bandwidth and a part of the code of its own. They take turns.
+/// Coarse phases, each with its own bandwidth and part of the code. They take turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Phases {
-    /// How many kinds there are; at least one.
+    /// Number of kinds; at least one.
     pub kinds: u32,
-    /// Mean length of one.
+    /// Mean length of a phase.
     pub length: Nanos,
-    /// How far their bandwidths differ: the standard deviation over the mean, zero or more.
-    /// Nothing demands less than nothing, so the programs with the widest spread have less.
+    /// Spread of their bandwidths: the standard deviation over the mean, zero or more. Bandwidths
+    /// are cut at zero, so the programs with the widest spread have less.
     pub spread: f64,
 }
 
@@ -35,29 +35,29 @@ pub struct Phases {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fluctuation {
     /// *Degree*: the standard deviation over the mean; 0 is as steady as a Hog. Rates are cut at
-    /// nothing and at the ceiling, which makes the degrees beyond 1 come out lower.
+    /// zero and at the ceiling, which makes degrees beyond 1 come out lower.
     pub degree: f64,
     /// *Period*: the mean time between two crossings of the mean; at least [`FINE`].
     pub period: Nanos,
-    /// *Regularity*: 1 swings between two rates, each for one period; 0 has runs of any length and
-    /// height; what is between mixes both.
+    /// *Regularity*: 1 alternates between two rates, each for one period; 0 has runs of any length
+    /// and height; values in between mix both.
     pub regularity: f64,
 }
 
-/// How much of its time a program waits for memory.
+/// Share of its time that a program waits for memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stall {
-    /// As much as a core that draws its peak when it does nothing else: rate over ceiling.
+    /// The share of a core that draws its peak when it does nothing else: rate over ceiling.
     FromCeiling,
-    /// This share of the whole time, in every millisecond in proportion to its traffic; above 0,
-    /// at most 1.
+    /// This share of the whole time, in every millisecond in proportion to its traffic; above 0, at
+    /// most 1.
     Share(f64),
 }
 
-/// A program to be drawn. Equal ones give equal programs.
+/// Parameters of a program to be drawn. Equal parameters give equal programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Synthetic {
-    /// How people call it.
+    /// Name of the program.
     pub name: String,
     /// Length of the cycle.
     pub length: Nanos,
@@ -65,9 +65,9 @@ pub struct Synthetic {
     pub bandwidth: BytesPerSec,
     /// Share of the lines that are written, from 0 to 1.
     pub write_share: f64,
-    /// How much of its time it waits for memory.
+    /// Share of its time that it waits for memory.
     pub stall: Stall,
-    /// The most that one core draws: no rate is above it.
+    /// Peak of one core: no rate is above it.
     pub ceiling: BytesPerSec,
     /// Instructions per second while it does not wait; zero if unknown.
     pub instructions: f64,
@@ -75,16 +75,17 @@ pub struct Synthetic {
     pub phases: Phases,
     /// Fluctuation within them.
     pub fluctuation: Fluctuation,
-    /// Share of the traffic that goes to each memory; they add up to 1. Programs that leave it to
-    /// the [`Placement`](crate::Placement) of their task direct everything to the first.
+    /// Share of the traffic that goes to each memory; the shares add up to 1. Programs that leave
+    /// the placement to the [`Placement`](crate::Placement) of their task direct everything to the
+    /// first memory.
     pub memories: [f64; MAX_MEDIA],
-    /// Seed of what is drawn.
+    /// Seed of everything random.
     pub seed: u64,
 }
 
 impl Synthetic {
-    /// A program as steady as a Hog: one rate, all reads to the first memory, the stall that
-    /// follows from the ceiling.
+    /// Creates a program as steady as a Hog: one rate, all reads to the first memory, the stall
+    /// that follows from the ceiling.
     #[must_use]
     pub fn steady(name: impl Into<String>, bandwidth: BytesPerSec, ceiling: BytesPerSec) -> Self {
         let mut memories = [0.0; MAX_MEDIA];
@@ -107,7 +108,7 @@ impl Synthetic {
     /// Draws the program.
     ///
     /// # Errors
-    /// If a figure is out of its range, or the mean cannot be had below the ceiling.
+    /// If a figure is out of its range, or the mean cannot be reached below the ceiling.
     pub fn program(&self) -> Result<Program, Refusal> {
         self.check()?;
         let mut spans: Vec<Span> = Vec::new();
@@ -121,7 +122,7 @@ impl Synthetic {
         Ok(Program { name: self.name.clone(), spans })
     }
 
-    /// The rate at which it would do nothing but wait.
+    /// Returns the rate at which it would only wait.
     fn waiting_rate(&self) -> BytesPerSec {
         match self.stall {
             Stall::FromCeiling => self.ceiling,
@@ -129,7 +130,7 @@ impl Synthetic {
         }
     }
 
-    /// The most that it can demand.
+    /// Returns the highest rate that it can demand.
     fn highest(&self) -> BytesPerSec {
         self.ceiling.min(self.waiting_rate())
     }
@@ -150,10 +151,10 @@ impl Synthetic {
         }
     }
 
-    /// Whether every figure is in its range.
+    /// Checks that every figure is in its range.
     ///
     /// # Errors
-    /// Names the first that is not.
+    /// Names the first figure that is not.
     pub fn check(&self) -> Result<(), Refusal> {
         let share = |name: &str, value: f64| in_range(name, value, 0.0, 1.0);
         if self.length < FINE || self.length > LONGEST {

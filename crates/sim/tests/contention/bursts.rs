@@ -1,4 +1,4 @@
-//! Colliding bursts, as iabw section 2 measured them: directions, with figures computed by hand.
+//! Colliding bursts, as measured in iabw section 2: the directions, with figures computed by hand.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::common::{CORE_PEAK, experiment, machine, ms, program, span, task, together};
 
-/// What the memory carries, in GB/s.
+/// Capacity of the memory, in GB/s.
 const PEAK: f64 = 10.0;
 
-/// Weighted speedup of two tasks and the bandwidth that they reach, in GB/s.
+/// Returns the weighted speedup of two tasks and the bandwidth that they reach, in GB/s.
 fn pair(left: Task, right: Task) -> (f64, f64) {
     let outcome = together(PEAK, vec![left, right]);
     let shorter = outcome.tasks.iter().map(|task| task.finish).min().unwrap_or_default();
@@ -40,7 +40,7 @@ fn two_steady_hogs_do_not_interfere_until_the_peak() {
     assert!((speedup - 1.25).abs() < 1e-6 && (bandwidth - PEAK).abs() < 1e-3);
 }
 
-/// Bursts of 1.5 times the mean and pauses of half of it, at random.
+/// Creates bursts of 1.5 times the mean and pauses of half of it, at random.
 fn bursty(mean: f64, seed: u64) -> Arc<Program> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let rates: Vec<f64> =
@@ -60,10 +60,10 @@ fn two_fluctuating_hogsims_interfere_from_two_thirds_of_the_peak() {
     let (below, bandwidth) = speedup(6.6);
     assert!((below - 2.0).abs() < 1e-6 && (bandwidth - 6.6).abs() < 0.2);
     let (above, bandwidth) = speedup(8.0);
-    // A quarter of the time two bursts of 6 ask for 12 and get 10: with a stall of 0.6, speed 5/6.
-    // A task is in a burst half of the time, and in half of that beside another.
+    // A quarter of the time two bursts of 6 ask for 12 and get 10: with a stall of 0.6, the speed
+    // is 5/6. A task is in a burst half of the time, and half of that time the other one is, too.
     assert!((1.88..1.95).contains(&above), "{above}");
-    // They no longer reach the sum of what each reaches alone.
+    // The bandwidth no longer reaches the sum of both alone.
     assert!(bandwidth < 7.8, "{bandwidth}");
     let (saturated, bandwidth) = speedup(12.0);
     assert!(saturated < 1.7 && bandwidth > bandwidth.min(PEAK) * 0.9, "{saturated} {bandwidth}");
@@ -84,16 +84,17 @@ fn less_fluctuation_interferes_less() {
     assert!(full < half && half < none && none > 2.0 - 1e-6, "{full} {half} {none}");
 }
 
-/// Fig. 5(b, c): regular segments that start together re-align, one's bursts in the other's pauses,
-/// if their period is short beside the run: then they lose next to nothing.
+/// Fig. 5(b, c): regular segments that start together re-align, with one's bursts in the other's
+/// pauses, if their period is short compared with the run: then they lose next to nothing.
 ///
-/// By hand: bursts of 9 and 5 GB/s ask for 14 and get 10, at a stretch of 1.54: the first, which waits
-/// for memory more of its time, runs at 1 / (0.1 + 0.9 * 1.54) = 0.67, the second at 0.79. So while
-/// bursts overlap the second gets ahead, by 17 % of the overlap in each period, and when none is left
-/// it gets ahead no more, for a burst and a pause ask for 10 at most. Overlaps shrink geometrically
-/// and add up to 1 / 0.17 = 6 bursts, in which the two lose 0.49 + 0.27 of a burst each time: 4.5
-/// bursts in all, of 1,000 if they are short, and of all there are if they are long. (Two equal
-/// segments run equally fast in every overlap and keep their distance; two real ones never are equal.)
+/// By hand: bursts of 9 and 5 GB/s ask for 14 and get 10, at a stretch of 1.54: the first, which
+/// waits for memory for more of its time, runs at 1 / (0.1 + 0.9 * 1.54) = 0.67, the second at
+/// 0.79. So while bursts overlap the second gets ahead, by 17 % of the overlap in each period;
+/// without an overlap it gets no further ahead, because a burst and a pause ask for 10 at most.
+/// Overlaps shrink geometrically and add up to 1 / 0.17 = 6 bursts, in which the two lose 0.49 +
+/// 0.27 of a burst each time: 4.5 bursts in all, out of 1,000 if they are short, and of all bursts
+/// if they are long. (Two equal segments run equally fast in every overlap and keep their distance;
+/// two real ones are never equal.)
 #[test]
 fn regular_fluctuation_realigns_when_its_period_is_short() {
     let run = |half_us: u64| {
@@ -109,7 +110,7 @@ fn regular_fluctuation_realigns_when_its_period_is_short() {
     assert!(short > medium && medium > long && long < 1.8, "{short} {medium} {long}");
 }
 
-/// The same with irregular fluctuation: however short the periods are, it goes on to interfere.
+/// Irregular fluctuation continues to interfere, however short its periods are.
 #[test]
 fn irregular_fluctuation_does_not_realign() {
     let irregular = |unit: u64, seed: u64| {
@@ -164,9 +165,9 @@ fn slowdown_of_random_combinations_grows_super_linearly() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// X7, iabw eq. (3)-(7), in the engine: a phase `a` and a phase `b`, in which all that runs asks
-    /// for one bandwidth and for another, take no less time than the same traffic spread evenly: what
-    /// the engine makes of a demand is convex.
+    /// X7, iabw eq. (3)-(7), in the engine: two phases `a` and `b`, in which all tasks together ask
+    /// for different bandwidths, take no less time than the same traffic spread evenly: the
+    /// engine's time is convex in the demand.
     #[test]
     fn even_bandwidth_is_best(
         a in 1u64..200, b in 1u64..200, low in 0.0..CORE_PEAK, high in 0.0..CORE_PEAK,

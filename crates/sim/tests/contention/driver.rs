@@ -13,7 +13,8 @@ fn outcome(experiment: &Experiment) -> Outcome {
     simulate(experiment).expect("a possible experiment")
 }
 
-/// The finishes of tasks that compute for so many milliseconds, on one core under round-robin.
+/// Runs tasks of these lengths in milliseconds on one core under round-robin; returns their
+/// finishes and their quanta.
 fn in_turns(work: &[u64]) -> (Vec<Nanos>, Vec<u64>) {
     let idle = program(&[0.0]);
     let tasks = work.iter().map(|work| task(&idle, 0, *work)).collect();
@@ -21,8 +22,8 @@ fn in_turns(work: &[u64]) -> (Vec<Nanos>, Vec<u64>) {
     outcome.tasks.iter().map(|task| (task.finish, task.quanta)).unzip()
 }
 
-/// As live (`two_jobs_on_one_core_take_turns_quantum_by_quantum` of memweir-run): 0-100 A, -200 B,
-/// -300 A, -400 B, -450 A ends, backfill B until 500.
+/// The same order as live (`two_jobs_on_one_core_take_turns_quantum_by_quantum` of memweir-run):
+/// 0-100 A, -200 B, -300 A, -400 B, -450 A ends, backfill B until 500.
 #[test]
 fn two_tasks_on_one_core_take_turns_quantum_by_quantum() {
     assert_eq!(in_turns(&[250, 250]), (vec![ms(450), ms(500)], vec![3, 3]));
@@ -53,8 +54,8 @@ fn between_quanta_everything_stands_still() {
 fn tasks_that_come_later_run_where_there_is_room() {
     let idle = program(&[0.0]);
     let at = |arrival, work| Task { arrival: ms(arrival), ..task(&idle, 0, work) };
-    // The second finds an idle core; the third waits for the end of the first; the fourth comes when
-    // all is over.
+    // The second finds an idle core; the third waits for the end of the first; the fourth arrives
+    // when all others are complete.
     let tasks = vec![at(10, 60), at(30, 90), at(40, 10), at(1_000, 20)];
     for policy in ["round-robin", "os"] {
         let outcome = outcome(&experiment(machine(2, 10.0), tasks.clone(), policy));
@@ -79,7 +80,7 @@ fn a_task_that_comes_while_everything_stands_still_waits_for_the_end_of_that() {
     assert_eq!((outcome.tasks[1].finish, outcome.tasks[0].finish), (ms(112), ms(152)));
 }
 
-/// Everything that was recorded.
+/// All records of a run.
 #[derive(Default)]
 struct Diary(Vec<(QuantumOutcome, Vec<TaskQuantum>)>);
 
@@ -89,7 +90,7 @@ impl Recorder for Diary {
     }
 }
 
-/// Quanta of 2 and of 6 GB/s in turn.
+/// Creates a task of 100 ms at 2 GB/s and 100 ms at 6 GB/s in turn.
 fn waves() -> Task {
     let rates = [vec![2.0; 100], vec![6.0; 100]].concat();
     task(&program(&rates), 0, 1_000)
@@ -133,7 +134,7 @@ fn phases_are_recognized_by_what_the_program_does() {
 
 #[test]
 fn what_is_known_at_submission_is_the_run_alone() {
-    // 8 GB/s in 100 ms and nothing in 300: 2 GB/s; two of them on one core.
+    // 8 GB/s for 100 ms and no traffic for 300: 2 GB/s; two such tasks on one core.
     let rates = [vec![8.0; 100], vec![0.0; 300]].concat();
     let tasks = vec![task(&program(&rates), 0, 400); 2];
     let mut experiment = experiment(machine(1, 10.0), tasks, "ideal-average");
@@ -189,10 +190,10 @@ fn hybrid() -> Machine {
     machine
 }
 
-/// By hand: reads of 4 GB/s at a stall of 0.4 take 0.6 + 0.4 * 3 = 1.8 times as long from NVM at three
-/// times the latency. In the first 100 ms 55.6 ms of the work are done. Copying 10 MB at 10 GB/s, half of
-/// which reads and half of which writes, takes 2 ms when all is DRAM; with the reads from NVM
-/// (3 + 1) / 2 times that, 4 ms. Then 44.4 ms are left.
+/// By hand: reads of 4 GB/s at a stall of 0.4 take 0.6 + 0.4 * 3 = 1.8 times as long from NVM at
+/// three times the latency. In the first 100 ms 55.6 ms of the work are done. Copying 10 MB at 10
+/// GB/s, half of which are reads and half writes, takes 2 ms if all is DRAM; with the reads from
+/// NVM it takes (3 + 1) / 2 times that, 4 ms. Then 44.4 ms are left.
 #[test]
 fn pages_move_between_quanta_at_the_cost_of_the_copy() {
     for policy in ["round-robin", "os"] {
@@ -207,7 +208,7 @@ fn pages_move_between_quanta_at_the_cost_of_the_copy() {
         let took = moved.turnaround.as_millis_f64();
         assert!((took - expected).abs() < 1e-4, "{policy}: {took}");
         assert_eq!(moved.copied, Bytes(10_000_000));
-        // What the task moved is where its pages were, and the copy is not counted for it.
+        // The task's traffic goes to the memory that has its pages, and does not include the copy.
         let [dram, pram] =
             [0, 1].map(|m| moved.tasks[0].counts.traffic(MediumId::ALL[m]).lines().0);
         let lines = 4e8 / 64.0;

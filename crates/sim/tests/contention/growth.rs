@@ -1,4 +1,4 @@
-//! Growth of latency by what is read and what is written, in the engine: on few cores and on many, with
+//! Growth of latency by the mix of reads and writes, in the engine: on few cores and on many, with
 //! one memory and with several.
 
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use memweir_sim::{Machine, Memory, Program, ServiceCurve, Task, simulate};
 
 use crate::common::{experiment, gb, machine, ms, span};
 
-/// DRAM of 10 GB/s that is as fast as unloaded where all is read, and three times as slow when it
-/// saturates with half of its lines written.
+/// DRAM of 10 GB/s that is as fast as unloaded if all lines are read, and three times as slow when
+/// it saturates with half of its lines written.
 fn minding(cores: u32, memories: usize) -> Machine {
     let mut machine = machine(cores, 10.0);
     let line = |read_share, stretch| GrowthLine {
@@ -32,7 +32,7 @@ fn minding(cores: u32, memories: usize) -> Machine {
     machine
 }
 
-/// Half a second of progress that does nothing but access memory.
+/// Creates a task of half a second of progress that only accesses memory, at these rates in GB/s.
 fn waiting(reads: f64, writes: f64) -> Task {
     let mut span = span(ms(1), reads);
     (span.demand.stall, span.demand.flows[0].writes) = (1.0, gb(writes));
@@ -40,8 +40,8 @@ fn waiting(reads: f64, writes: f64) -> Task {
     Task { work: ms(500), ..Task::once("waiting", Arc::new(program)) }
 }
 
-/// 4 GB/s read by one and 2 written by another: a third of the load is written, two thirds of the way to
-/// half. So x = 1 + 2/3 * 2 u with u = 0.6 / x, and x^2 - x - 0.8 = 0.
+/// One task reads 4 GB/s and another writes 2: a third of the load is written, two thirds of the
+/// way to half. So x = 1 + 2/3 * 2 u with u = 0.6 / x, and x^2 - x - 0.8 = 0.
 #[test]
 fn tasks_wait_by_what_is_read_and_written() {
     let x = (1.0 + 4.2f64.sqrt()) / 2.0;
@@ -61,7 +61,7 @@ fn tasks_wait_by_what_is_read_and_written() {
     }
 }
 
-/// Readers alone are as fast as alone; with writers of their own they wait, and get no more than the
+/// Readers together are as fast as alone; if they also write, they wait, and get no more than the
 /// memory carries.
 #[test]
 fn writes_of_their_own_are_waited_for() {
@@ -71,7 +71,7 @@ fn writes_of_their_own_are_waited_for() {
         outcome.turnaround.as_f64() / ms(500).as_f64()
     };
     assert!((took(4.0, 0.0) - 1.0).abs() < 1e-6);
-    // As much again, half of it written: x = 1 + 2 u with u = 0.8 / x, so x^2 - x - 1.6 = 0.
+    // The same load, half of it written: x = 1 + 2 u with u = 0.8 / x, so x^2 - x - 1.6 = 0.
     let x = (1.0 + 7.4f64.sqrt()) / 2.0;
     assert!((took(2.0, 2.0) / x - 1.0).abs() < 1e-6);
     // 40 of 10 GB/s: saturated, where growth alone would say 3.

@@ -1,4 +1,4 @@
-//! What holds for every machine and every batch.
+//! Invariants of every machine and every batch.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use crate::common::{experiment, gb, machine, ms};
 
-/// Two nodes of two cores with DRAM and NVM each.
+/// Creates two nodes, the first with `cores` cores and the second with two, with DRAM and NVM each.
 fn two_nodes(cores: u32) -> Machine {
     let mut machine = machine(cores, 10.0);
     machine.nodes.push(Node { cores: 2 });
@@ -46,7 +46,7 @@ fn spans() -> impl Strategy<Value = Vec<Span>> {
     prop::collection::vec(span.prop_map(build), 1..30)
 }
 
-/// Tasks over a few programs; with pages in the first `memories` memories.
+/// Generates tasks over a few programs, with pages in the first `memories` memories.
 fn tasks(most: usize, memories: usize) -> impl Strategy<Value = Vec<Task>> {
     let shares = prop::collection::vec(0.0..0.33f64, MAX_MEDIA);
     let arrival = prop_oneof![Just(0), 0u64..400_000_000];
@@ -71,7 +71,7 @@ fn tasks(most: usize, memories: usize) -> impl Strategy<Value = Vec<Task>> {
     })
 }
 
-/// Lines that a task's completed work demands, by memory, summed span by span.
+/// Returns the lines that a task's completed work demands, by memory, summed span by span.
 fn demanded(task: &Task) -> [[f64; 2]; MAX_MEDIA] {
     let mut lines = [[0.0; 2]; MAX_MEDIA];
     let (mut position, mut left) = (task.offset.0 % task.program.length().0, task.work.0);
@@ -96,7 +96,7 @@ fn run(machine: &Machine, tasks: &[Task], policy: &str, seed: u64) -> Outcome {
     simulate(&experiment).expect("a possible experiment")
 }
 
-/// All of the tasks at once, each with a core of its own.
+/// Runs all of the tasks at once, each with a core of its own.
 fn at_once(capacity: f64, growth: &[GrowthPoint], tasks: &[Task]) -> Outcome {
     let mut machine = machine(tasks.len() as u32, capacity);
     machine.memories[0].service.growth = growth.to_vec().into();
@@ -107,7 +107,7 @@ fn a_policy() -> impl Strategy<Value = &'static str> {
     prop::sample::select(policies::names().collect::<Vec<_>>())
 }
 
-/// Checks every quantum's traffic against what it can be.
+/// Checks every quantum's traffic against the memory's capacity.
 struct Auditor {
     capacity: f64,
     sum: Vec<memweir_core::Counts>,
@@ -119,7 +119,7 @@ impl Recorder for Auditor {
             self.sum[seen.task.index()] += seen.counts;
             assert!(seen.cpu_time <= seen.running + Nanos(1), "{seen:?}");
         }
-        // Reads cost 1 and so do writes; a line at either end may be rounded.
+        // Reads and writes both cost 1; a line at either end may be rounded.
         let slack = 2.0 * tasks.len() as f64 * LINE_BYTES as f64;
         let served = quantum.memories[0].0 * quantum.elapsed.as_secs_f64();
         let most = self.capacity * (quantum.elapsed.as_secs_f64() + 2e-9) * (1.0 + 1e-9);
@@ -130,8 +130,8 @@ impl Recorder for Auditor {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// What the memories served is what the completed work demands, to a line per task and memory,
-    /// whatever the policy, the number of cores and the nodes.
+    /// The memories serve exactly the demand of the completed work, to a line per task and memory,
+    /// for any policy, number of cores and nodes.
     #[test]
     fn work_is_conserved(tasks in tasks(10, 4), policy in a_policy(), cores in 1u32..5) {
         let outcome = run(&two_nodes(cores), &tasks, policy, 1);
@@ -185,8 +185,8 @@ proptest! {
         }
     }
 
-    /// One memory, steady tasks, and a core for everyone: another task shortens nobody's time. It
-    /// takes speed from all others, so they end later and are still there to take speed from the rest.
+    /// One memory, steady tasks, and a core for each: another task shortens no task's time. It
+    /// takes speed from all others, so they end later and still take speed from the rest.
     #[test]
     fn another_steady_task_shortens_nobody(
         rates in prop::collection::vec((0.0..10.0f64, 0.0..=1.0f64, 1u64..90), 2..8),
@@ -208,7 +208,7 @@ proptest! {
         }
     }
 
-    /// Side by side, the order in which tasks are listed makes no difference.
+    /// If every task has its own core, the order of the list makes no difference.
     #[test]
     fn order_does_not_matter(tasks in tasks(6, 1)) {
         let mut turned = tasks.clone();
@@ -232,8 +232,8 @@ proptest! {
         prop_assert_eq!(&outcome, &simulate(&experiment).expect("a possible experiment"));
     }
 
-    /// Many cores are simulated by classes of cores, few core by core: but for the rounding of the
-    /// response, it is the same.
+    /// Many cores are simulated by classes of cores, few core by core: except for the rounding of
+    /// the response, the results are the same.
     #[test]
     fn classes_agree_with_single_cores(tasks in tasks(12, 1)) {
         let few = run(&machine(12, 20.0), &tasks, "os", 0);
@@ -247,8 +247,8 @@ proptest! {
     }
 }
 
-/// With several memories another task can shorten one's time, and that is right: it holds up a third
-/// one, which then leaves the memory that the first one needs alone.
+/// With several memories another task can rightly shorten a task's time: it slows down a third one,
+/// which then leaves more of the first task's memory to that task.
 #[test]
 fn with_several_memories_an_enemy_of_an_enemy_helps() {
     let mut hybrid = machine(3, 10.0);
@@ -271,8 +271,9 @@ fn with_several_memories_an_enemy_of_an_enemy_helps() {
     assert!(with.tasks[1].running > without.tasks[1].running);
 }
 
-/// With one memory it can help as well, but not by itself: it holds up a task early, whose bursts then
-/// no longer collide with those of a third. Whoever runs, nobody is faster at that moment.
+/// With one memory another task can help as well, but only indirectly: it slows down a task early,
+/// whose bursts then no longer collide with those of a third. No task is ever faster at that
+/// moment.
 #[test]
 fn a_task_that_shifts_anothers_bursts_can_help_a_third() {
     let phases = |first: f64, second: f64| {

@@ -1,4 +1,4 @@
-//! The operating system below: fair, work-conserving, balanced, and at home on its nodes.
+//! The operating system below: fairness, work conservation, balancing, and home nodes.
 
 use memweir_core::medium::{Distance, MediumKind};
 use memweir_core::{MAX_MEDIA, MediumId, Nanos, Picos};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::common::{experiment, gb, machine, ms, program, task};
 
-/// Tasks that compute for so many milliseconds.
+/// Creates tasks that compute for these numbers of milliseconds.
 fn computing(work: &[u64]) -> Vec<Task> {
     let idle = program(&[0.0]);
     work.iter().map(|work| task(&idle, 0, *work)).collect()
@@ -29,13 +29,13 @@ fn tasks_of_one_core_share_it_evenly() {
     let outcome = run(machine(1, 10.0), computing(&[100; 4]), 7);
     assert_eq!(outcome.turnaround, ms(400));
     let first = finishes(&outcome).into_iter().min().unwrap_or_default();
-    // Each has had its share to within a slice of every other task.
+    // Each task has had its share to within one slice of every other task.
     assert!(first >= ms(400 - 4 * 4), "{first:?}");
 }
 
 #[test]
 fn an_odd_task_rotates_among_the_cores() {
-    // Without rotation, the tasks with a core of their own end after their work.
+    // Without rotation, tasks with a core of their own would end after their work.
     for (cores, tasks, work) in
         [(2, 3, 1_000_000), (2, 5, 200_000), (4, 5, 200_000), (4, 6, 200_000)]
     {
@@ -64,7 +64,8 @@ fn context_switches_cost_what_they_are_said_to() {
     let mut experiment = experiment(machine(1, 10.0), computing(&[100, 100]), "os");
     experiment.overheads.context_switch = ms(1);
     let outcome = simulate(&experiment).expect("a possible experiment");
-    // One before each slice of 4 ms, of which 3 are left; the first is shorter, and so is the last.
+    // One switch before each slice of 4 ms leaves 3 ms of it; the first slice is shorter, and so is
+    // the last.
     let expected = 200.0 * 4.0 / 3.0;
     let took = outcome.turnaround.as_millis_f64();
     assert!((took - expected).abs() < 6.0, "{took}");
@@ -72,7 +73,7 @@ fn context_switches_cost_what_they_are_said_to() {
     assert!(running.0.abs_diff(outcome.turnaround.0) < 10, "a switch is time on the core");
 }
 
-/// Two nodes of two cores with DRAM.
+/// Creates two nodes of two cores with DRAM.
 fn two_nodes() -> Machine {
     let mut machine = machine(2, 10.0);
     machine.nodes.push(Node { cores: 2 });
@@ -82,7 +83,7 @@ fn two_nodes() -> Machine {
     machine
 }
 
-/// Lines that went to remote DRAM, per task.
+/// Returns the lines that went to remote DRAM, per task.
 fn remote(outcome: &Outcome) -> Vec<u64> {
     let view = View::new(&two_nodes());
     let is_remote = |(_, medium): &(MediumId, &memweir_core::Medium)| {
@@ -113,7 +114,7 @@ fn a_task_away_from_home_returns_when_there_is_room() {
     let outcome = run(two_nodes(), tasks, 3);
     let far = remote(&outcome);
     let whole = outcome.tasks[1].counts.lines().0;
-    // One of them begins on the other node, where it takes 1 / (0.9 + 0.1 * 2) of its lines' time.
+    // One task begins on the other node, where it reaches 1 / (0.9 + 0.1 * 2) of its speed.
     assert_eq!(far.iter().filter(|lines| **lines > 0).count(), 1, "{far:?}");
     let most = far.iter().copied().max().unwrap_or(0);
     assert!(most < whole / 4, "{most} of {whole}");

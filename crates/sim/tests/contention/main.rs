@@ -1,5 +1,5 @@
-//! What the engine must do whatever it is given, and what the papers saw, as far as it can be
-//! computed by hand.
+//! Properties of the engine that hold for any input, and observations of the papers as far as they
+//! can be computed by hand.
 
 mod bursts;
 mod common;

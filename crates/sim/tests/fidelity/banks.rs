@@ -1,5 +1,6 @@
 //! Programs at bank level: each computes for a while, posts its writes, reads a line, waits for it,
-//! and so on. Here lives what they do to the memory; what the flow model makes of them is next door.
+//! and so on. This module simulates their accesses to the memory; the parent module compares the
+//! result with the flow model.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +11,7 @@ use memweir_dram::{MemoryConfig, MemorySystem, Observer};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A program whose addresses are any lines.
+/// A program that accesses random lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program {
     /// Mean time between the data of a read and the next read, in memory cycles; the times are
@@ -20,7 +21,7 @@ pub(crate) struct Program {
     pub(crate) reads: f64,
 }
 
-/// Lines that each of these programs moves in so many cycles, running together.
+/// Returns the lines that each of these programs moves in `cycles` cycles, running together.
 pub(crate) fn lines(config: &MemoryConfig, programs: &[Program], cycles: u64) -> Vec<u64> {
     let mut machine = Machine::new(config, programs);
     while machine.step(cycles) {}
@@ -34,7 +35,7 @@ struct Strand {
     lines: u64,
 }
 
-/// Answers to reads that have come: when, and to whom.
+/// Completed reads: the time and the program of each.
 #[derive(Default)]
 struct Answers(Vec<(u64, usize)>);
 
@@ -48,13 +49,13 @@ impl Observer for Answers {
 
 struct Machine {
     memory: MemorySystem,
-    /// Lines of the memory.
+    /// Size of the memory in lines.
     size: u64,
     strands: Vec<Strand>,
-    /// Who has something for the memory, and from which cycle on; of several, in the order in which
-    /// they first had it.
+    /// Programs with a line for the memory, by the cycle from which on it is ready; in a tie, in
+    /// the order in which the lines became ready.
     ready: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    /// How often somebody had something new.
+    /// Number of lines that have become ready.
     turns: u64,
     answers: Answers,
     random: ChaCha8Rng,
@@ -76,7 +77,7 @@ impl Machine {
         machine
     }
 
-    /// A program computes from `now` on, and draws how many lines it will write.
+    /// Lets a program compute from `now` on, and draws the number of lines that it will write.
     fn compute(&mut self, now: u64, number: usize) {
         let strand = &mut self.strands[number];
         let time = -strand.program.computes * (1.0 - self.random.random::<f64>()).ln();
@@ -86,13 +87,13 @@ impl Machine {
         self.turn(now + time.round() as u64, number);
     }
 
-    /// A program has something new for the memory.
+    /// Queues a program that has a new line for the memory.
     fn turn(&mut self, from: u64, number: usize) {
         self.turns += 1;
         self.ready.push(Reverse((from, self.turns, number)));
     }
 
-    /// The next thing that happens before `end`; false if there is none.
+    /// Executes the next event before `end`; returns false if there is none.
     fn step(&mut self, end: u64) -> bool {
         let Some(Reverse((ready, ..))) = self.ready.peek().copied() else {
             return self.wait(end);
@@ -110,7 +111,7 @@ impl Machine {
         true
     }
 
-    /// Lets the memory's next event happen.
+    /// Executes the memory's next event; returns false if there is none before `end`.
     fn wait(&mut self, end: u64) -> bool {
         let Some(event) = self.memory.next_event().filter(|event| event.0 < end) else {
             return false;
@@ -123,7 +124,7 @@ impl Machine {
         true
     }
 
-    /// A program offers its next line, or tries again when there may be room.
+    /// Offers a program's next line to the memory, or retries at the memory's next event.
     fn offer(&mut self, now: u64, turn: u64, number: usize) {
         let strand = &mut self.strands[number];
         let direction = if strand.writes > 0 { Direction::Write } else { Direction::Read };

@@ -1,5 +1,5 @@
 //! The contract between the two fidelities: on short windows the flow model, with a service curve
-//! that was measured at bank level, says what the bank level says. `docs/dram.md` states the error.
+//! measured at bank level, agrees with the bank level. `docs/dram.md` states the error.
 
 mod banks;
 
@@ -11,14 +11,14 @@ use memweir_sim::{Demand, Flow, Machine, Placement, ServiceCurve, Solver};
 
 use banks::Program;
 
-/// Memory cycles that are simulated at bank level: half a millisecond of DDR4.
+/// Simulated memory cycles at bank level: half a millisecond of DDR4.
 const WINDOW: u64 = 600_000;
 
-/// A memory, and what was measured of random accesses to it.
+/// A memory, and its fit for random accesses.
 struct Measured {
     config: MemoryConfig,
     fit: Fit,
-    /// Memory cycles that programs run at bank level.
+    /// Simulated memory cycles of programs at bank level.
     window: u64,
 }
 
@@ -45,14 +45,14 @@ impl Measured {
         self.config.spec().clock.as_f64() * 1e-3
     }
 
-    /// Bytes per second of each of these programs at bank level.
+    /// Returns the bytes per second of each of these programs at bank level.
     fn banks(&self, programs: &[Program]) -> Vec<f64> {
         let lines = banks::lines(&self.config, programs, self.window);
         let seconds = self.window as f64 * self.clock_ns() * 1e-9;
         lines.into_iter().map(|lines| (lines * LINE_BYTES) as f64 / seconds).collect()
     }
 
-    /// Bytes per second of each in the flow model.
+    /// Returns the bytes per second of each of these programs in the flow model.
     fn flow(&self, programs: &[Program]) -> Vec<f64> {
         let service = ServiceCurve::measured("test", ("test".to_owned(), self.fit.clone()));
         let mut machine = Machine::uniform("test", programs.len() as u32, service.capacity);
@@ -68,8 +68,8 @@ impl Measured {
         responses.iter().zip(&demands).map(|(r, demand)| rate(demand) * r.speed(&stretch)).collect()
     }
 
-    /// What a program demands while nothing contends: it waits for each read as the curve says of a
-    /// program that is alone. Posting a write takes it a cycle.
+    /// Returns a program's demand without contention: it waits for each read for the fit's unloaded
+    /// latency. Posting a write takes it a cycle.
     fn demand(&self, program: &Program) -> Demand {
         let writes = 1.0 / program.reads - 1.0;
         let computes = (program.computes + writes) * self.clock_ns();
@@ -81,8 +81,8 @@ impl Measured {
         demand
     }
 
-    /// The relative difference of the flow model's bandwidth from the bank level's, of all programs
-    /// together and of the one for which it is largest.
+    /// Returns the relative difference of the flow model's bandwidth from the bank level's, for all
+    /// programs together and for the one with the largest difference.
     fn difference(&self, what: &str, programs: &[Program]) -> (f64, f64) {
         let (banks, flow) = (self.banks(programs), self.flow(programs));
         let all = flow.iter().sum::<f64>() / banks.iter().sum::<f64>() - 1.0;
@@ -111,10 +111,11 @@ fn programs_that_wait_for_reads_get_what_the_banks_give() {
     }
 }
 
-/// They meet refreshes as arrivals at random do: 4.5 % of their reads wait for 175 ns on the mean, 8 ns
-/// per read, while one of those that only wait meets each refresh with one read, 2 ns per read. Growth
-/// is measured with the latter; without refreshes the error is smaller. Of one that computes for 400
-/// cycles a window has 1,300 reads, and the times that it computes scatter by 2.4 % alone.
+/// Programs that compute between reads meet refreshes like random arrivals: 4.5 % of their reads
+/// wait for 175 ns on average, 8 ns per read. A program that only waits meets each refresh with one
+/// read, 2 ns per read. Growth is measured with the latter kind; without refreshes the error is
+/// smaller. A program that computes for 400 cycles has 1,300 reads in a window, and its computing
+/// times alone scatter by 2.4 %.
 #[test]
 fn programs_that_compute_between_reads_get_what_the_banks_give() {
     for (refresh, bound) in [(RefreshPolicy::AllBank, 0.08), (RefreshPolicy::Off, 0.05)] {

@@ -1,11 +1,11 @@
-//! Exchanging a page that the program uses for one of another color, where the kernel moves none, or not
-//! this one.
+//! Exchanges a page that the program uses for one of another color, if the kernel cannot move
+//! pages, or not this one.
 //!
-//! The page is taken away by `mremap` with `MREMAP_DONTUNMAP`, which leaves a hole that is watched, and
-//! its content comes back by recycling. Somebody may hold the page (a device, io_uring), and would
-//! write into a page that is nobody's any more. No interface tells that, but reclaim looks: it drops
-//! a page that was freed lazily (`MADV_FREE`) only if nobody holds it and nobody wrote to it since.
-//! So the page is given to reclaim, and put back as it was if reclaim leaves it.
+//! `mremap` with `MREMAP_DONTUNMAP` takes the page away and leaves a hole that is watched, and the
+//! content comes back by recycling. A device or an io_uring may hold the page, and would then write
+//! into a page that the program no longer has. No interface reveals that, but reclaim checks it: it
+//! drops a page that was freed lazily (`MADV_FREE`) only if nothing holds it and nothing wrote to
+//! it since. So the page is offered to reclaim, and put back unchanged if reclaim leaves it.
 
 use memweir_core::preload::Counter;
 
@@ -19,10 +19,10 @@ use crate::sys::{self, Errno, sys};
 use crate::uffd::{PAGE, Uffd};
 
 const MREMAP_DONTUNMAP: i32 = 4;
-/// Microseconds between two orders to all processors to let go of pages.
+/// Microseconds between two requests to all processors to release pages.
 const PAUSE: u64 = 200_000;
 
-/// What exchanging needs. All zero at first.
+/// State of the exchange. All zero at first.
 #[repr(C)]
 pub(super) struct Exchange {
     /// Both ends of a pipe that holds a page while its content is read.
@@ -39,21 +39,21 @@ impl Exchange {
         // SAFETY: the kernel writes two descriptors.
         unsafe { sys!(libc::SYS_pipe2, self.pipe.as_mut_ptr(), flags) }?;
         let untouched = sys::map(PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
-        // SAFETY: the page is readable. It is never written, so it is that of zeros.
+        // SAFETY: the page is readable. It is never written, so it is the page of zeros.
         unsafe { std::ptr::read_volatile(untouched as *const u8) };
         self.zero = pagemap.entry(untouched).frame();
         sys::unmap(untouched, PAGE);
         Ok(())
     }
 
-    /// Whether a page is the shared one of zeros, which a write would replace by any page, without a
-    /// word to the helper.
+    /// Returns true if a page is the shared page of zeros, which a write would replace by any page
+    /// without notice to the helper.
     pub(super) fn is_zero(&self, entry: Entry) -> bool {
         entry.frame() == self.zero
     }
 
-    /// Lets go of the page at `aside`, which was `before`; returns where its content is now. None if
-    /// somebody else holds it: then it is there as it was.
+    /// Frees the page at `aside`, which was `before`; returns the address of its content. `None` if
+    /// something else holds the page, which is then unchanged at `aside`.
     fn let_go(&mut self, pagemap: Pagemap, aside: usize, before: Entry) -> Option<usize> {
         if self.is_zero(before) {
             return Some(ZEROS.as_ptr() as usize);
@@ -64,7 +64,7 @@ impl Exchange {
         if held != Ok(PAGE) {
             return None;
         }
-        // What is written from here on makes the page dirty. It cannot go before it was read: the
+        // Writes from here on make the page dirty. It cannot be dropped before it was read: the
         // pipe holds it.
         let free = sys::advise(aside, PAGE, libc::MADV_FREE).is_ok();
         if sys::read(self.pipe[0], &mut self.content) == Ok(PAGE) && free {
@@ -78,18 +78,19 @@ impl Exchange {
         if after.is_swapped() {
             return None;
         }
-        // Reclaim must not drop it later. It may have done so until here, and then there is another.
+        // Reclaim must not drop it later. If it has done so already, there is another page now.
         let both = libc::PROT_READ | libc::PROT_WRITE;
         if sys::protect(aside, PAGE, both).is_ok() {
-            // SAFETY: a writable page that only the helper and those who hold it know; changes
-            // nothing. The compiler would make a mere read of an atomic operation that does so.
+            // SAFETY: a writable page that only the helper and the holders of the page know;
+            // changes nothing. The compiler would turn an atomic operation that changes nothing
+            // into a mere read.
             unsafe { std::arch::asm!("lock or byte ptr [{}], 0", in(reg) aside) };
         }
         (pagemap.entry(aside).frame() != before.frame()).then_some(content)
     }
 
-    /// Makes all processors let go of new pages that they have yet to list, which look as if
-    /// somebody held them; at most once in a while. Returns whether it did.
+    /// Makes all processors release new pages that they have yet to list, which look as if they
+    /// were held; at most once in a while. Returns true if it did.
     fn drain(&mut self) -> bool {
         let now = sys::micros();
         if now < self.drained + PAUSE {
@@ -100,7 +101,7 @@ impl Exchange {
         let (nowhere, node, mut status) = (0usize, 0i32, 0i32);
         let [pages, nodes] = [&raw const nowhere as usize, &raw const node as usize];
         let told = &raw mut status;
-        // SAFETY: moves no page, for there is none at this address; what it does first is wanted.
+        // SAFETY: moves no page, as there is none at this address; only its preparation is wanted.
         unsafe { sys!(libc::SYS_move_pages, 0, 1, pages, nodes, told, MPOL_MF_MOVE) }.is_ok()
     }
 }
@@ -132,14 +133,14 @@ impl Helper {
         Ok(())
     }
 
-    /// Puts the content of `page` into a new page of any color, if nobody else has or holds it.
+    /// Puts the content of `page` into a new page of any color, if nothing else has or holds it.
     pub(super) fn renew(&mut self, page: usize, mapping: Mapping) {
         if self.exchange_once(page, None, mapping).is_err() && self.exchange.drain() {
             let _ = self.exchange_once(page, None, mapping);
         }
     }
 
-    /// Puts the content of `page` into another one: into that whose frame is recycled, if there is one.
+    /// Puts the content of `page` into another page: the one whose frame is recycled, if given.
     fn exchange_once(
         &mut self,
         page: usize,
@@ -168,14 +169,14 @@ impl Helper {
         })
     }
 
-    /// Gives the content that was read to the hole.
+    /// Puts the saved content into the hole.
     fn refill(&mut self, page: usize, aside: usize, colored: Option<usize>, content: usize) {
         sys::unmap(aside, PAGE);
         if let Some(colored) = colored {
             self.pool.drop_page(colored);
         }
         while let Err(errno) = Uffd(self.uffd).copy(page, content) {
-            // Else the program has unmapped it, or put something else there.
+            // Otherwise the program has unmapped it, or mapped something else there.
             if !matches!(errno, Errno(libc::EAGAIN | libc::ENOMEM)) {
                 Uffd(self.uffd).wake(page);
                 break;
@@ -184,7 +185,7 @@ impl Helper {
         }
     }
 
-    /// Puts a page that could not be exchanged back to where it was.
+    /// Returns a page that could not be exchanged to its address.
     fn bring_back(&mut self, page: usize, aside: usize, mapping: Mapping) {
         let _ = sys::protect(aside, PAGE, protection(mapping));
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
@@ -196,8 +197,8 @@ impl Helper {
     }
 }
 
-/// The page and one beside it in its mapping, if there is one: a mapping from which `mremap` takes all
-/// loses what it needs to merge again with those that it was split from.
+/// Returns the page with a neighbor in its mapping, if there is one: if `mremap` takes all of a
+/// mapping, it loses what it needs to merge again with the mappings that it was split from.
 fn around(page: usize, mapping: Mapping) -> (usize, usize) {
     if page + 2 * PAGE <= mapping.end {
         (page, 2 * PAGE)
@@ -208,10 +209,10 @@ fn around(page: usize, mapping: Mapping) -> (usize, usize) {
     }
 }
 
-/// Moves the page to an address that nobody has, and leaves a hole; returns the address.
+/// Moves the page to a free address and leaves a hole; returns the address.
 fn take_away(page: usize) -> Result<usize, Errno> {
     let flags = libc::MREMAP_MAYMOVE | MREMAP_DONTUNMAP;
-    // SAFETY: the program waits when it touches the hole.
+    // SAFETY: the program waits if it touches the hole.
     unsafe { sys!(libc::SYS_mremap, page, PAGE, PAGE, flags, 0) }
 }
 
@@ -230,7 +231,7 @@ mod tests {
         Pagemap(sys::open(c"/proc/self/pagemap", libc::O_RDONLY).unwrap())
     }
 
-    /// A page of its own mapping that holds this word everywhere.
+    /// Returns a page with its own mapping that holds this word everywhere.
     fn page(word: u64) -> usize {
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let page = sys::map(PAGE, both, libc::MAP_PRIVATE).unwrap();
@@ -272,7 +273,8 @@ mod tests {
         let before = pagemap.entry(aside);
         assert_eq!(exchange.let_go(pagemap, aside, before), None);
         assert_eq!(pagemap.entry(aside).frame(), before.frame());
-        // Neither may reclaim take it now that nobody holds it any more: it was written to.
+        // Reclaim must not take the page either, now that nothing holds it any more: it was written
+        // to.
         let mut read = [0; PAGE / 8];
         assert_eq!(sys::read(pipe[0], &mut read), Ok(PAGE));
         let _ = sys::advise(aside, PAGE, sys::MADV_PAGEOUT);
@@ -300,7 +302,7 @@ mod tests {
         let middle = start + PAGE;
         let aside = take_away(middle).unwrap();
         assert!(pagemap().entry(middle).is_empty(), "a hole is left");
-        // SAFETY: both are mapped; the first is the content, the second what a new page holds.
+        // SAFETY: both are mapped; the first is the content, the second the content of a new page.
         let bytes = unsafe { [*(aside as *const u8), *(middle as *const u8)] };
         assert_eq!(bytes, [7, 0]);
     }

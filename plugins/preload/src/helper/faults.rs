@@ -1,4 +1,4 @@
-//! Page faults and requests: what the program waits for.
+//! Page faults and requests, for which the program waits.
 
 use std::sync::atomic::Ordering;
 
@@ -38,8 +38,8 @@ impl Helper {
         self.streams.given(page, given);
     }
 
-    /// Gives `count` pages of the pool, which are of the set, to where the fault was and behind it,
-    /// if they fit there. Returns how many were given.
+    /// Provides `count` pages of the pool, which are of the set, for the page of the fault and the
+    /// next ones, if they fit there. Returns the number of pages provided.
     pub(super) fn deliver(
         &mut self,
         start: &Start,
@@ -73,7 +73,7 @@ impl Helper {
             }
             match error {
                 Errno(libc::EAGAIN) => {}
-                // Behind the page is other memory.
+                // Other memory follows the page.
                 _ if count > 1 => {
                     self.pool.put_back(colored + PAGE, count - 1);
                     count = 1;
@@ -88,12 +88,12 @@ impl Helper {
         0
     }
 
-    /// Page and pool differ in protection or locking.
+    /// Provides a page although its mapping and the pool differ in protection or locking.
     fn deliver_elsewhere(&mut self, start: &Start, page: usize, colored: usize) -> usize {
         let uffd = Uffd(self.uffd);
         self.maps.read();
         let placed = match self.maps.find(page) {
-            // Memory that cannot be written stays all zeros: the shared page of zeros will do.
+            // Memory that cannot be written stays zero, so the shared page of zeros suffices.
             Some(mapping) if !mapping.writable => uffd.zero(page).is_ok(),
             Some(mapping) => {
                 let _ = sys::lock_on_fault(mapping.start, mapping.end - mapping.start);
@@ -117,7 +117,7 @@ impl Helper {
         0
     }
 
-    /// Moves a page of the pool by way of a page whose protection is that of the mapping.
+    /// Moves a page of the pool through a page with the protection of the mapping.
     fn through_scratch(&mut self, mapping: Mapping, page: usize, colored: usize) -> bool {
         let uffd = Uffd(self.uffd);
         let stage = self.scratch + PAGE;

@@ -1,4 +1,4 @@
-//! Pages that the program already uses, moved into the asked colors under its feet.
+//! Moves pages that the program already uses into the requested colors.
 
 use memweir_core::preload::{Counter, Delivery};
 
@@ -11,8 +11,8 @@ use crate::sys::{self, Errno};
 use crate::uffd::{PAGE, Uffd, copy_page};
 
 impl Helper {
-    /// Puts the content of `page` into a page of the set. Between the two moves the page is away:
-    /// who touches it waits, as for any page fault, and mappings must not change.
+    /// Puts the content of `page` into a page of the set. Between the two moves the page is away: a
+    /// thread that touches it waits, as for any page fault, and mappings must not change.
     pub(super) fn mend(
         &mut self,
         start: &Start,
@@ -33,8 +33,9 @@ impl Helper {
         let mended = match start.delivery {
             Delivery::Move => {
                 let moved = self.move_over(page, colored, mapping);
-                // The kernel moves no page that a fork has marked as shared, though nobody may share it
-                // any more, and who does not write to it leaves it so. A new one can be moved next time.
+                // The kernel does not move a page that a fork has marked as shared, even if it is
+                // no longer shared, and the page stays marked until it is written. A new page can
+                // be moved next time.
                 if moved == Err(Errno(libc::EBUSY)) && self.forked {
                     self.renew(page, mapping);
                 }
@@ -42,7 +43,7 @@ impl Helper {
             }
             Delivery::Recycle => self.exchange_over(start, page, colored, set, mapping),
         };
-        // Behind the open gate the program may already have another page in its place.
+        // Once the gate is open, the program may already have another page in its place.
         if mended.is_ok() && matches!(reason, Reason::New | Reason::Missed) {
             self.count_color(start, page);
         }
@@ -59,7 +60,7 @@ impl Helper {
         );
     }
 
-    /// Counts a page that the program has now by the color of its frame.
+    /// Counts a page that the program now has by the color of its frame.
     pub(super) fn count_color(&self, start: &Start, page: usize) {
         let frame = Pagemap(self.pagemap).entry(page).frame();
         if frame != 0 {
@@ -67,7 +68,7 @@ impl Helper {
         }
     }
 
-    /// Moves the page away, copies it and moves the copy to its place.
+    /// Moves the page away, copies it, and moves the copy to its place.
     fn move_over(&mut self, page: usize, colored: usize, mapping: Mapping) -> Result<(), Errno> {
         let uffd = Uffd(self.uffd);
         let (old, stage) = (self.scratch, self.scratch + PAGE);
@@ -80,7 +81,7 @@ impl Helper {
             Err(Errno(0))
         };
         if away.is_ok() {
-            // SAFETY: both pages were moved into the scratch area, which is the helper's.
+            // SAFETY: both pages were moved into the scratch area, which belongs to the helper.
             unsafe { copy_page(stage, old) };
             let mut back = uffd.shift(page, stage, PAGE);
             while let Err((_, Errno(libc::EAGAIN))) = back {

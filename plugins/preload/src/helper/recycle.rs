@@ -1,7 +1,9 @@
-//! Giving pages where the kernel moves none: the frames of the pool's pages are freed, and the kernel
-//! gives the frames that a processor freed last to the next new pages, which are the program's.
+//! Provides pages if the kernel cannot move any: the frames of the pool's pages are freed, and the
+//! kernel uses the frames that a processor freed last for the next new pages, which are the
+//! program's.
 //!
-//! `UFFDIO_COPY` fills holes only, and makes no mapping of its own. What came out is seen afterwards.
+//! `UFFDIO_COPY` fills holes only, and creates no mapping of its own. The result is checked
+//! afterwards.
 
 use memweir_core::preload::Counter;
 
@@ -13,12 +15,12 @@ use crate::pagemap::Pagemap;
 use crate::sys::{Errno, sys};
 use crate::uffd::{PAGE, Uffd};
 
-/// What new pages hold.
+/// Content of new pages.
 pub(super) static ZEROS: [u64; AT_ONCE * PAGE / 8] = [0; AT_ONCE * PAGE / 8];
 
-/// Takes all memory from the node that the helper begins on, as far as it has some: wherever the
-/// helper runs later, a frame is freed to where the next page comes from. A policy that the program
-/// was started with stays.
+/// Takes all memory from the node on which the helper begins, as long as that has some: wherever
+/// the helper runs later, a frame is freed to the place from which the next page comes. A policy
+/// that the program was started with stays.
 pub(super) fn stay_on_node() {
     const MPOL_DEFAULT: u32 = 0;
     const MPOL_PREFERRED: i32 = 1;
@@ -39,7 +41,7 @@ pub(super) fn stay_on_node() {
 }
 
 impl Helper {
-    /// Recycles pages of the pool to where the fault was and behind it. Returns how many were given.
+    /// Recycles pages of the pool to the page of the fault and the next ones. Returns their number.
     pub(super) fn recycle_in(
         &mut self,
         start: &Start,
@@ -50,7 +52,7 @@ impl Helper {
     ) -> usize {
         self.pool.drop_pages(colored, count);
         let mut given = self.give(page, count);
-        // Behind the page is other memory.
+        // Other memory follows the page.
         if given == 0 && count > 1 {
             given = self.give(page, 1);
         }
@@ -74,7 +76,7 @@ impl Helper {
         given
     }
 
-    /// Gives new pages; returns how many.
+    /// Provides new pages; returns their number.
     fn give(&mut self, page: usize, count: usize) -> usize {
         loop {
             match Uffd(self.uffd).copy_all(page, ZEROS.as_ptr() as usize, count * PAGE) {
@@ -84,7 +86,7 @@ impl Helper {
         }
     }
 
-    /// The program has a page of another color and may have begun to use it.
+    /// Handles a page of another color, which the program may have begun to use.
     fn missed(&mut self, start: &Start, page: usize, set: &Set) {
         start.counters.add(Counter::Missed, 1);
         self.maps.read();
@@ -92,7 +94,7 @@ impl Helper {
             Some(mapping) if mapping.writable => {
                 self.mend(start, page, set, Reason::Missed, mapping);
             }
-            // Memory that cannot be written stays all zeros.
+            // Memory that cannot be written stays zero.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What becomes of a page fault when no page of its colors can be found.
+//! Handles page faults for which no page of their colors can be found.
 
 use memweir_core::preload::{Counter, Shortage};
 
@@ -9,11 +9,11 @@ use crate::uffd::{PAGE, Uffd};
 
 /// Faults that can wait: one of each thread.
 const WAITERS: usize = 1024;
-/// Microseconds between two searches for those that wait: ten times what the last one took, within
-/// these.
+/// Bounds of the pause between two searches for waiting faults, in microseconds. Within them, the
+/// pause is ten times the duration of the last search.
 const PAUSES: (u64, u64) = (20_000, 2_000_000);
 
-/// A page fault that waits.
+/// A waiting page fault.
 #[derive(Clone, Copy, Default)]
 struct Waiting {
     page: usize,
@@ -21,7 +21,7 @@ struct Waiting {
     since: u64,
 }
 
-/// The faults that wait. All zero at first.
+/// The waiting faults. All zero at first.
 #[repr(C)]
 pub(super) struct Queue {
     faults: [Waiting; WAITERS],
@@ -30,13 +30,13 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Milliseconds after which [`Helper::retry`] is due; none if nobody waits.
+    /// Returns the milliseconds after which [`Helper::retry`] is due; `None` if no fault waits.
     pub(super) fn due(&self) -> Option<i32> {
         let left = self.retry_at.saturating_sub(sys::micros());
         (self.used > 0).then_some(left.div_ceil(1000) as i32)
     }
 
-    /// Lets a fault wait; false if too many do.
+    /// Makes a fault wait; returns false if too many do.
     fn push(&mut self, page: usize, thread: u32) -> bool {
         if self.faults[..self.used].iter().any(|waiting| waiting.page == page) {
             return true;
@@ -54,7 +54,7 @@ impl Queue {
 }
 
 impl Helper {
-    /// Does what was asked for when pages are short.
+    /// Does what the order requests for a shortage of pages.
     pub(super) fn shortage(&mut self, start: &Start, page: usize, thread: u32) {
         match start.shortage {
             Shortage::Spill => self.spill(start, page),
@@ -65,7 +65,8 @@ impl Helper {
                     self.queue.retry_at = sys::micros() + PAUSES.0;
                 }
                 if !self.queue.push(page, thread) {
-                    // The thread touches the page again, and by then another may wait no longer.
+                    // The thread touches the page again, and by then another fault may no longer
+                    // wait.
                     Uffd(self.uffd).wake(page);
                 }
             }
@@ -73,8 +74,8 @@ impl Helper {
     }
 
     fn spill(&mut self, start: &Start, page: usize) {
-        // A copy, because the kernel's page of zeros would be replaced at the first write by any
-        // page, without a word.
+        // A copy, because a first write would replace the kernel's page of zeros by any page,
+        // without notice.
         static ZEROS: [u64; PAGE / 8] = [0; PAGE / 8];
         start.counters.add(Counter::Spilled, 1);
         match Uffd(self.uffd).copy(page, ZEROS.as_ptr() as usize) {
@@ -88,18 +89,19 @@ impl Helper {
     fn refuse(&mut self, start: &Start, page: usize, thread: u32) {
         start.counters.add(Counter::Refused, 1);
         if Uffd(self.uffd).poison(page).is_err() {
-            // Who ignores the signal comes again; from the kernel it would have been fatal.
+            // A thread that ignores the signal faults again; from the kernel it would have been
+            // fatal.
             let again = self.refused == (page, thread);
             let signal = if again { libc::SIGKILL } else { libc::SIGBUS };
             self.refused = (page, thread);
-            // SAFETY: ends the program, as asked.
+            // SAFETY: ends the program, as requested.
             let _ = unsafe { sys!(libc::SYS_tgkill, start.main, thread, signal) };
         }
         Uffd(self.uffd).wake(page);
     }
 
-    /// Serves those who wait, as far as pages are found now. All others are served meanwhile: what
-    /// they give back may be what these wait for.
+    /// Serves the waiting faults, as far as pages are found now. All others are served meanwhile:
+    /// pages that they release may be what these wait for.
     pub(super) fn retry(&mut self, start: &Start) {
         if self.queue.due() != Some(0) {
             return;
@@ -110,7 +112,7 @@ impl Helper {
         while at < self.queue.used {
             let Waiting { page, thread, since } = self.queue.faults[at];
             let set: Set = chosen(start.control, page, thread);
-            // After the first search in vain the others only look into the pool.
+            // After the first failed search, the others only check the pool.
             let Some(colored) = self.take(start, &set) else {
                 at += 1;
                 continue;

@@ -1,21 +1,21 @@
-//! Which page faults follow one another: memory that is touched page after page gets several pages
-//! at once, as many again as the last time, so that most of it is never waited for.
+//! Detects sequences of page faults: memory that is touched page after page gets several pages at
+//! once, twice as many each time, so that most accesses do not wait.
 
 use crate::uffd::PAGE;
 
-/// Places of a program that are followed at the same time.
+/// Streams that are tracked at the same time.
 const STREAMS: usize = 8;
-/// Pages that are given at once at most, all but one of them before they are touched.
+/// Most pages that are provided at once, all but one of them before they are touched.
 pub(super) const AT_ONCE: usize = 16;
 
-/// Where a fault would follow, and how many pages were given last.
+/// The page of the next fault in a stream, and the number of pages provided last.
 #[derive(Clone, Copy, Default)]
 struct Stream {
     next: usize,
     pages: usize,
 }
 
-/// The places where faults were. All zero at first.
+/// The tracked streams. All zero at first.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Streams {
@@ -24,7 +24,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// How many pages to give for a fault at `page`.
+    /// Returns the number of pages to provide for a fault at `page`.
     pub(super) fn pages_at(&mut self, page: usize) -> usize {
         let known = self.streams.iter().position(|stream| stream.next == page);
         self.latest = known.unwrap_or((self.latest + 1) % STREAMS);
@@ -33,7 +33,7 @@ impl Streams {
         stream.pages
     }
 
-    /// `count` pages were given for the last fault, which was at `page`.
+    /// Records that `count` pages were provided for the last fault, which was at `page`.
     pub(super) fn given(&mut self, page: usize, count: usize) {
         self.streams[self.latest].next = page + count * PAGE;
     }
@@ -61,7 +61,7 @@ mod tests {
             }
             assert_eq!(fault(9000 - expected), 1);
         }
-        // What was skipped begins anew.
+        // A page after a gap begins a new stream.
         assert_eq!(fault(next[0] + 1), 1);
         assert_eq!(fault(next[0] + 2), 2);
     }

@@ -1,37 +1,37 @@
-//! What the helper has at hand: when it searches for pages, and when it gives back what the search
-//! holds.
+//! Supply of the pool: when the helper searches for pages, and when it frees the pages that the
+//! search holds.
 
 use super::{Helper, Start};
 use crate::choice::{Set, set_of};
 use crate::{memory, sys};
 
-/// Pages that a search looks for at least.
+/// Fewest pages that a search looks for.
 pub(super) const LEAST: usize = 256;
-/// Pages that the pool holds ahead at most.
+/// Most pages that the pool holds in advance.
 pub(super) const MOST: usize = 65_536;
-/// Microseconds after which a search that found enough gives back what it holds.
+/// Microseconds after which a successful search frees the pages that it holds.
 const REST: u64 = 300_000;
-/// Pages after which a search looks again how much memory is left.
+/// Pages after which a search checks again how much memory is left.
 const CHECK: usize = 2048;
 
 impl Helper {
-    /// Searches on, or gives back; true if there is more to do at once.
+    /// Continues a search or frees its pages; returns true if more can be done at once.
     pub(super) fn background(&mut self, start: &Start) -> bool {
         if self.releasing {
             self.releasing = !self.pool.release();
             start.counters.tell_pool(start.main, start.started, self.pool.ranges());
             return self.releasing;
         }
-        // As much again as a quarter of what the program has: searching twice costs least if each
-        // search finds as much as all before.
+        // As much again as a quarter of the program's pages: repeated searches cost least if each
+        // finds as much as all before.
         let target = (self.placed / 4).clamp(LEAST, MOST).max(start.pool_pages.min(LEAST));
         if self.pool.searching() {
             if self.pool.free < target {
                 self.releasing = !self.step(start);
                 return true;
             }
-            // While the program grows the search only rests: begun anew, it would first be given
-            // the very pages that did not fit.
+            // While the program grows, the search only pauses: a new one would first get the very
+            // pages of other colors.
             self.releasing = sys::micros() - self.last_step > REST;
             return self.releasing;
         }
@@ -42,7 +42,7 @@ impl Helper {
     }
 
     pub(super) fn begin(&mut self, start: &Start) -> bool {
-        // At most half of what is available.
+        // At most half of the available memory.
         let pages = memory::available_pages(&start.groups) / 2;
         self.checked_held = 0;
         let begun = pages >= LEAST && self.pool.begin(pages).is_ok();
@@ -57,7 +57,7 @@ impl Helper {
     pub(super) fn step(&mut self, start: &Start) -> bool {
         self.last_step = sys::micros();
         let set = set_of(start.control, 0);
-        // What the search holds is given back and does not count.
+        // Pages that the search holds will be freed and do not count.
         let limit = start.limit_pages;
         let full = limit > 0 && memory::own_pages().saturating_sub(self.pool.held) >= limit;
         let more = !full
@@ -69,8 +69,8 @@ impl Helper {
         more
     }
 
-    /// Whether no less memory is left than the search holds. Others may search, too: so each of
-    /// them stops at its part, and some is left.
+    /// Returns true if at least as much memory is left as the search holds. Other processes may
+    /// search, too: so each of them stops at its part, and some memory is left.
     fn leaves_room(&mut self, start: &Start) -> bool {
         let held = self.pool.held;
         if held < self.checked_held + CHECK {
@@ -80,13 +80,13 @@ impl Helper {
         memory::available_pages(&start.groups) >= held
     }
 
-    /// Nothing is found now. Of the time from here on at most a tenth goes into searching.
+    /// Ends a failed search: from here on, at most a tenth of the time goes into searching.
     fn dry(&mut self) {
         let now = sys::micros();
         self.dry_until = now + ((now - self.search_begun) * 10).clamp(50_000, 2_000_000);
     }
 
-    /// Searches until the pool has `pages` pages or, if asked, one of the set.
+    /// Searches until the pool has `pages` pages or, if `wanted` is given, one of that set.
     pub(super) fn fill(
         &mut self,
         start: &Start,

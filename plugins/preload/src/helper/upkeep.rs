@@ -1,5 +1,5 @@
-//! What changes without a word to the helper: new mappings, copies after fork, pages that the
-//! kernel moved. Here they are found; what is put right with them is in [`super::mend`].
+//! Finds changes that are not reported to the helper: new mappings, copies after fork, pages that
+//! the kernel moved. [`super::mend`] corrects them.
 
 use std::sync::atomic::Ordering;
 
@@ -12,16 +12,16 @@ use crate::pagemap::{Entry, Found, Pagemap};
 use crate::uffd::{PAGE, Uffd};
 use crate::{memory, sys};
 
-/// Ranges that are known to be watched.
+/// Number of ranges that can be recorded as watched.
 pub(super) const KNOWN: usize = 8192;
 
-/// Why pages are looked at.
+/// Reason why pages are checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     New,
     Fork,
     Drift,
-    /// Its frame came out wrong when it was recycled.
+    /// Recycling produced a frame of another color.
     Missed,
 }
 
@@ -36,15 +36,15 @@ impl Helper {
         }
     }
 
-    /// Sees to it that pages which could not be moved now are tried again.
+    /// Makes sure that pages which could not be moved now are tried again.
     pub(super) fn look_again(&mut self) {
         if self.fork_pause == 0 {
             self.fork_pause = 10_000;
         }
     }
 
-    /// Finds what changed without a word: new mappings, copies after fork, pages that the kernel
-    /// moved. Returns how long it took, if there was anything.
+    /// Finds unreported changes: new mappings, copies after fork, pages that the kernel moved.
+    /// Returns the time that this took, if there was anything to do.
     pub(super) fn look_after(&mut self, start: &Start) -> Option<u64> {
         let begun = sys::micros();
         let now_forks = start.control.forks.swap(0, Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl Helper {
         let size = memory::sizes();
         if moved != self.vmstat_seen {
             self.vmstat_seen = moved;
-            // Or pages would be mended with others that were moved, too.
+            // Otherwise pages would be replaced by pool pages that were moved, too.
             self.pool.look_again(&start.palette, &set_of(start.control, 0));
             self.rescan(start, Reason::Drift);
         } else if self.fork_pause > 0 && begun >= self.sweep_due {
@@ -74,8 +74,8 @@ impl Helper {
         Some(sys::micros() - begun)
     }
 
-    /// Watches every mapping of the program's own, and looks at those pages that `reason` asks for:
-    /// what is new, or everything.
+    /// Watches every mapping of the program, and checks the pages that `reason` selects: new
+    /// mappings, or everything.
     pub(super) fn rescan(&mut self, start: &Start, reason: Reason) {
         self.maps.read();
         let own = self.pool.ranges();
@@ -100,7 +100,7 @@ impl Helper {
             if (!seen || reason != Reason::New) && mapping.writable {
                 self.sweep(start, from, to, reason, mapping);
             }
-            // The list is made anew behind what was read of it only when all is known.
+            // A range becomes known only after it was read and checked completely.
             if !seen {
                 self.know(from, to);
             }
@@ -111,7 +111,7 @@ impl Helper {
         }
     }
 
-    /// Moves pages of other colors between the addresses into the asked ones.
+    /// Moves pages of other colors between the addresses into the requested colors.
     pub(super) fn sweep(
         &mut self,
         start: &Start,
@@ -152,7 +152,7 @@ impl Helper {
         }
     }
 
-    /// The same as [`sweep`](Self::sweep) on kernels that cannot search the page table.
+    /// Does the same as [`sweep`](Self::sweep) on kernels that cannot search the page table.
     fn sweep_entries(
         &mut self,
         start: &Start,
@@ -178,8 +178,8 @@ impl Helper {
         }
     }
 
-    /// Mends the page if its frame has none of the colors that are asked for there. The shared page of
-    /// zeros is no `frame`: whatever a write would put in its place the kernel chooses.
+    /// Mends the page if its frame has none of the colors requested there. `frame` is `None` for
+    /// the shared page of zeros, because the kernel chooses the page that replaces it at a write.
     fn put_right(
         &mut self,
         start: &Start,

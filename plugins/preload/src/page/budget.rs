@@ -1,47 +1,47 @@
-//! When memory is short, how much has to leave it, and how soon to look again. Pure: all of it
-//! follows from numbers of pages.
+//! Decides when memory is short, how many pages must leave, and when to check again. Pure: all of
+//! it follows from numbers of pages.
 
-/// Pages that a thread can touch in a microsecond, at most: one fault takes longer.
+/// Pages that a thread can touch in a microsecond, at most: a fault takes longer.
 const PAGES_PER_MICRO: usize = 1;
-/// The same while faults may bring huge pages, which have to be cleared: 16 GB/s.
+/// The same while faults may map huge pages, which have to be cleared: 16 GB/s.
 const HUGE_PAGES_PER_MICRO: usize = 4;
-/// Pages that huge pages are given up for, however much the budget is.
+/// Huge pages are given up at this many pages below the budget at the latest.
 const HUGE_MARGIN: usize = 1 << 14;
-/// Pages that a thread fills in some tens of milliseconds, for which the helper may be kept from its
-/// processor: a machine below this one may stop it, and others may come before it.
+/// Pages that a thread fills in some tens of milliseconds, for which the helper may be kept from
+/// its processor: a hypervisor may stop it, and other threads may run first.
 const STALL: usize = 1 << 15;
-/// Pages that writes bring back between two looks: two threads, one page in two microseconds each. And
-/// while a batch leaves two for each of its pages, which takes two microseconds.
+/// Pages that writes bring back between two checks: two threads, one page in two microseconds each.
+/// While a batch leaves, they bring back two for each of its pages, which takes two microseconds.
 const UNSEEN: usize = 100;
-/// The same while a chunk is protected from them: in 20 microseconds.
+/// Pages that writes bring back while a chunk is being protected: in 20 microseconds.
 const UNSEEN_PER_CHUNK: usize = 10;
-/// The same while a huge page is written that the host of a virtual machine has yet to provide: in
-/// ten milliseconds.
+/// Pages that writes bring back while the helper writes a huge page that the host of a virtual
+/// machine has yet to provide: in ten milliseconds.
 const STALL_UNSEEN: usize = 9000;
-/// The same while a page fault is waited for whose thread has to wait for a processor: in half a
-/// millisecond.
+/// Pages that writes bring back while the helper waits for a page fault whose thread waits for a
+/// processor: in half a millisecond.
 const WAIT_UNSEEN: usize = 1000;
-/// Pages that are given by credit at once, at most.
+/// Most pages that are given by credit at once.
 const MOST_CREDIT: usize = 1 << 13;
-/// Pages that leave together, at most.
+/// Most pages that leave together.
 pub(crate) const MOST_AT_ONCE: usize = 256;
-/// Pages that a stack may grow by, of which nobody is told, before looks are as often as it takes.
+/// Pages that a stack may grow by without notice, before checks are as frequent as necessary.
 const STACK: usize = 2048;
-/// Bounds of the pause between looks, in microseconds.
+/// Bounds of the pause between checks, in microseconds.
 const PAUSE: (usize, usize) = (100, 50_000);
-/// Pauses that are shorter, for memory that may become short, cost more than giving credit does.
+/// Shorter pauses, for memory that may become short, cost more than giving credit does.
 const TOO_OFTEN: usize = 2_000;
 
-/// How short memory is.
+/// Degrees of memory shortage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// Everything is left to the kernel.
+    /// The kernel manages all memory.
     Ample,
     /// The same, without huge pages: they come too fast to count.
     Small,
     /// New memory is given by credit.
     Pressed,
-    /// Pages leave.
+    /// Pages are evicted.
     Over,
 }
 
@@ -49,57 +49,59 @@ pub(crate) enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     pub(crate) pages: usize,
-    /// Processors on which it can be filled.
+    /// Processors whose threads can fill it.
     pub(crate) processors: usize,
-    /// Chunks of a huge page that writers have to be kept from one after the other.
+    /// Chunks of a huge page that have to be protected one after the other.
     pub(crate) chunks: usize,
 }
 
 impl Budget {
-    /// That many pages, of a program of which nothing has left DRAM yet.
+    /// Creates the budget of a program of which nothing has left DRAM yet.
     pub(crate) const fn new(pages: usize, processors: usize) -> Self {
         Self { pages, processors, chunks: 0 }
     }
 
-    /// Whether some milliseconds may pass without a look: a twentieth is as much as comes then.
+    /// Returns true if some milliseconds may pass without a check: a twentieth absorbs the pages
+    /// that come.
     pub(crate) const fn bears_stalls(self) -> bool {
         self.pages / 20 >= STALL_UNSEEN
     }
 
-    /// Whether page faults that are under way may be waited for, by the same measure.
+    /// Returns true if the helper may wait for page faults in progress, by the same measure.
     pub(crate) const fn bears_waits(self) -> bool {
         self.pages / 20 >= WAIT_UNSEEN
     }
 
-    /// Whether more comes between two looks than the budget may be passed by.
+    /// Returns true if more pages come between two checks than the budget may be exceeded by.
     const fn is_small(self) -> bool {
         self.pages / 20 < UNSEEN
     }
 
-    /// Pages above which some leave.
+    /// Returns the number of resident pages above which some are evicted.
     pub(crate) fn high(self) -> usize {
         self.hold_above() - self.pages / 64
     }
 
-    /// Pages that are left then.
+    /// Returns the number of resident pages that are left then.
     fn low(self) -> usize {
         self.hold_above() - self.pages / 32
     }
 
-    /// Pages above which who writes has to wait. Of a small budget, or of one that is small beside the
-    /// program, so many less that what comes until then does not pass it by more than a twentieth.
+    /// Returns the number of resident pages above which writers stall. If the budget is small, or
+    /// small compared with the program, the number is lower, so that the pages that come until then
+    /// exceed the budget by no more than a twentieth.
     pub(crate) fn hold_above(self) -> usize {
         let comes = UNSEEN.max(2 * self.batch()) + self.chunks * UNSEEN_PER_CHUNK;
         (self.pages + self.pages / 20).saturating_sub(comes).clamp(self.pages / 2, self.pages)
     }
 
-    /// Pages below which who waits goes on.
+    /// Returns the number of resident pages below which stalled writers continue.
     pub(crate) fn release_below(self) -> usize {
         self.hold_above() - self.pages / 128
     }
 
-    /// Pages above which new memory is given by credit. Until then it comes unasked, except of small
-    /// budgets.
+    /// Returns the number of resident pages above which new memory is given by credit. Below, it
+    /// comes without a request, except for small budgets.
     fn pressed_above(self) -> usize {
         if self.is_small() {
             return 0;
@@ -107,30 +109,31 @@ impl Budget {
         self.pages - (self.pages / 2).min(STALL).max(self.pages / 8)
     }
 
-    /// Pages that can be added before somebody has to look, if there can be `reach` pages as it is.
+    /// Returns the pages that can be added before a check is needed, if there can be `reach` pages
+    /// already.
     pub(crate) fn room(self, reach: usize, stage: Stage) -> usize {
         let most = match stage {
             Stage::Ample | Stage::Small => self.pressed_above().saturating_sub(STACK),
-            // Of what nobody is told there may be as much as there is room.
+            // Pages may come without notice as long as there is room for them.
             Stage::Pressed if !self.is_small() => self.high().saturating_sub(UNSEEN),
             Stage::Pressed | Stage::Over => 0,
         };
         most.saturating_sub(reach)
     }
 
-    /// Pages that leave together: while they do nobody looks who fills memory. Waiting for faults and
-    /// for other processors to forget what they know of the pages takes as long for one as for all.
+    /// Returns the number of pages in a batch. While a batch leaves, nothing checks whether memory
+    /// fills up. Waiting for faults and for TLB shootdowns takes as long for one page as for all.
     pub(crate) fn batch(self) -> usize {
         (self.pages / 256).clamp(8, MOST_AT_ONCE)
     }
 
-    /// Pages that are given at once: few beside the budget.
+    /// Returns the number of pages that are given at once: few compared with the budget.
     pub(crate) fn window(self) -> usize {
         (self.pages / 128).next_power_of_two().clamp(16, 512)
     }
 
-    /// Pages that are given at once while none has to leave and there can be `reach` of them: a quarter
-    /// of what is left, so that some is left for other threads.
+    /// Returns the number of pages that are given at once while none has to leave and there can be
+    /// `reach` of them: a quarter of the rest, so that some is left for other threads.
     pub(crate) fn credit(self, reach: usize) -> usize {
         let quarter = self.high().saturating_sub(reach) / 4;
         let whole = quarter.checked_ilog2().map_or(0, |log| 1 << log);
@@ -148,7 +151,7 @@ impl Budget {
         }
     }
 
-    /// Pages that a process with `own` of all `total` pages has to evict.
+    /// Returns the number of pages that a process with `own` of all `total` pages has to evict.
     pub(crate) fn to_evict(self, own: usize, total: usize) -> usize {
         if total <= self.high() {
             return 0;
@@ -156,27 +159,29 @@ impl Budget {
         ((total - self.low()) * own).div_ceil(total).min(own)
     }
 
-    /// Whether looks would have to be so frequent that it is better to give new memory by credit.
+    /// Returns true if checks would have to be so frequent that it is better to give new memory by
+    /// credit.
     pub(crate) fn is_near(self, total: usize, stage: Stage) -> bool {
         self.pause(total, stage) < TOO_OFTEN
     }
 
-    /// The least room for which nobody has to look: with less the program would say all the time that
-    /// it made some.
+    /// Returns the least room that makes checks unnecessary: with less, the program would report
+    /// new memory all the time.
     pub(crate) fn least_room(self) -> usize {
         self.window() / 8
     }
 
-    /// Microseconds between looks where nobody has to look, but more came once than can come.
+    /// Microseconds between unnecessary checks if more pages came once than could come.
     pub(crate) const PAUSE_WARY: usize = 10_000;
 
-    /// Microseconds between looks where nobody has to look: there is room even if a stack grows.
+    /// Returns the microseconds between unnecessary checks: longer if there is room even if a stack
+    /// grows.
     pub(crate) fn pause_at_ease(self, reach: usize, stage: Stage) -> usize {
         let ample = stage < Stage::Pressed || self.room(reach, stage) >= STACK;
         if ample { PAUSE.1 } else { Self::PAUSE_WARY }
     }
 
-    /// Microseconds in which no threshold can be passed by much.
+    /// Returns the microseconds in which no threshold can be exceeded by much.
     pub(crate) fn pause(self, total: usize, stage: Stage) -> usize {
         let rate = match stage {
             Stage::Ample => HUGE_PAGES_PER_MICRO,
@@ -225,7 +230,8 @@ mod tests {
 
     #[test]
     fn the_budget_is_kept_within_five_percent() {
-        // What comes after the last look, beside what was given by credit, until writers are held.
+        // Pages that come after the last check, besides those given by credit, until writers are
+        // held.
         let slack = BUDGET.pages / 20;
         let pause = BUDGET.pause(BUDGET.hold_above(), Stage::Over);
         let comes = pause * PAGES_PER_MICRO * BUDGET.processors;
@@ -266,7 +272,7 @@ mod tests {
         );
         let small = Budget::new(1024, 2);
         assert_eq!(small.room(0, Stage::Ample), 0, "new memory is by credit from the start");
-        // Then all of it, but for what leaves early.
+        // Then all of it, except for the pages that leave early.
         assert_eq!(BUDGET.room(10_000, Stage::Pressed), 16_128 - 10_100);
         assert_eq!(small.room(0, Stage::Pressed), 0);
         assert_eq!(BUDGET.room(0, Stage::Over), 0);

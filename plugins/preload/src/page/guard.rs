@@ -1,13 +1,13 @@
-//! Refusing what would lose data without a word: I/O that holds pages of the program and writes to
+//! Refuses calls that would silently lose data: I/O that holds pages of the program and writes to
 //! them later, behind the page table. A page that is evicted meanwhile would not get the data.
 //!
-//! * Buffers that are registered with an io_uring are held for as long as it exists.
+//! * Buffers that are registered with an io_uring are held for as long as the io_uring exists.
 //! * A read from a file opened with `O_DIRECT` holds the pages until the device has written them.
 //!
-//! The kernel tells nobody which pages are held, so these two calls fail as they do where there is
+//! The kernel does not reveal which pages are held, so these two calls fail as they do if there is
 //! no memory to lock (`ENOMEM`), and on file systems without direct I/O (`EINVAL`): programs know
-//! both. A seccomp filter sees them whichever way they are called. Devices that hold memory by
-//! calls of their own (RDMA, VFIO) are not seen.
+//! both errors. A seccomp filter sees the calls whichever way they are made. Devices that hold
+//! memory by calls of their own (RDMA, VFIO) are not seen.
 
 use crate::sys::{Errno, sys};
 
@@ -28,7 +28,8 @@ const ARGUMENTS: u32 = 16;
 
 const X86_64: u32 = 0xc000_003e;
 
-/// Operations of `io_uring_register` that hold memory: buffers, by two ways, and copies of them.
+/// Operations of `io_uring_register` that hold memory: two that register buffers, and one that
+/// copies registered buffers.
 const REGISTER_BUFFERS: [u32; 3] = [0, 15, 30];
 
 const fn step(code: u16, yes: u8, no: u8, number: u32) -> libc::sock_filter {
@@ -59,14 +60,14 @@ const PROGRAM: [libc::sock_filter; 21] = [
     argument(1),
     step(JUMP_BITS, 0, 3, libc::O_DIRECT as u32),
     step(AND, 0, 0, libc::O_ACCMODE as u32),
-    // What is only written to the device is not changed by it.
+    // A device only reads buffers that are written to it.
     step(JUMP_EQUAL, 1, 0, libc::O_WRONLY as u32),
     step(RETURN, 0, 0, FAIL_WITH | libc::EINVAL as u32),
     step(RETURN, 0, 0, ALLOW),
     step(RETURN, 0, 0, FAIL_WITH | libc::ENOMEM as u32),
 ];
 
-/// Installs the filter, unless it is inherited already. False if the process may not.
+/// Installs the filter, unless it is inherited already. Returns false if the process may not.
 pub(crate) fn install() -> bool {
     // SAFETY: with this descriptor the kernel does nothing; the filter fails in its own way.
     let tried = unsafe { sys!(libc::SYS_io_uring_register, u32::MAX, REGISTER_BUFFERS[0], 0, 0) };
@@ -87,7 +88,7 @@ pub(crate) fn install() -> bool {
 mod tests {
     use super::*;
 
-    /// What the kernel's machine makes of a system call.
+    /// Returns the action of the kernel's filter machine for a system call.
     fn verdict(architecture: u32, number: i64, arguments: [u32; 3]) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {

@@ -1,8 +1,8 @@
 //! libc's functions that change mappings, as paged programs call them.
 //!
-//! What is not seen here (Go, which calls the kernel by itself) is not evicted. In a forked child,
-//! which no helper looks after, memory stays as it is, and only what would go wrong with mappings
-//! of a file is done in another way.
+//! Mappings of programs that call the kernel directly (Go) are not seen here and are not evicted.
+//! In a forked child, which has no helper, memory stays as it is, and only the calls that would go
+//! wrong with mappings of a file are performed in another way.
 
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ fn pages(start: usize, length: usize) -> Span {
     Span::of(start, length.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX - start))
 }
 
-/// Asks the helper, however many ask at the same time; none if there is no helper.
+/// Sends a request to the helper, and tries again if too many wait; `None` if there is no helper.
 fn ask(ask: Ask, range: Span, more: [usize; 3]) -> Option<usize> {
     let control = control::get()?;
     while control.is_ready() {
@@ -57,7 +57,8 @@ extern "C" fn mmap(
     fd: c_int,
     offset: usize,
 ) -> usize {
-    // Not stacks: a thread that ends writes to its own, when it can wait for nothing any more.
+    // Not stacks: a thread that ends writes to its own stack when it can no longer wait for
+    // anything.
     let unfit = libc::MAP_HUGETLB | libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_LOCKED;
     let private = flags & libc::MAP_TYPE == libc::MAP_PRIVATE;
     let own = private && flags & libc::MAP_ANONYMOUS != 0 && flags & unfit == 0;
@@ -89,7 +90,7 @@ extern "C" fn mmap(
     address_of(mapped)
 }
 
-/// Tells the helper of much new memory at once, where it has to hear of it.
+/// Notifies the helper of a large range of new memory, if it needs that.
 fn announce(range: Span) {
     let from = space::get().map_or(0, |space| space.tell_from.load(Ordering::Relaxed));
     if from > 0 && range.length() >= from {
@@ -97,7 +98,7 @@ fn announce(range: Span) {
     }
 }
 
-/// Tells the helper of address space that was made writable, where it has to hear of it.
+/// Notifies the helper of address space that was made writable, if it needs that.
 fn grown(length: usize) {
     if space::get().is_some_and(|space| space.grow(length)) {
         ask(Ask::Look, Span::default(), [0; 3]);
@@ -118,7 +119,7 @@ extern "C" fn munmap(address: usize, length: usize) -> c_int {
 extern "C" fn mprotect(address: usize, length: usize, protection: c_int) -> c_int {
     let writable = protection & libc::PROT_WRITE != 0;
     if !writable {
-        // Before, so that nobody finds it neither here nor there.
+        // Before the call, so that the range always counts as one or the other.
         tell(|space| space.shut(length));
     }
     // SAFETY: the program's own call.
@@ -140,7 +141,7 @@ extern "C" fn mremap(
         space::get().is_some_and(|space| space.with(|ranges| ranges.unforked.at(old).is_some()));
     let start = remapped(old, old_length, length, flags, to);
     if unforked && start != usize::MAX {
-        // Where memory was copied, it is a new mapping.
+        // If memory was copied, it is a new mapping.
         let _ = advise_about_forks(pages(start, length), libc::MADV_DONTFORK);
     }
     start
@@ -149,7 +150,8 @@ extern "C" fn mremap(
 fn remapped(old: usize, old_length: usize, length: usize, flags: c_int, to: usize) -> usize {
     let range = pages(old, old_length);
     let ours = space::get().is_some_and(|space| space.with(|r| r.known.touches(range)));
-    // What is in the file, or in several mappings because the helper watches parts of it.
+    // True if the range is in the file, or in several mappings because the helper watches parts of
+    // it.
     let pieces = in_file(range)
         || (ours && space::get().is_some_and(|s| s.tell_from.load(Ordering::Relaxed) > 0));
     let usual = old.is_multiple_of(PAGE) && old_length > 0 && length > 0;
@@ -178,7 +180,7 @@ fn remapped(old: usize, old_length: usize, length: usize, flags: c_int, to: usiz
     address_of(if (1..4096).contains(&error) { Err(Errno(error as i32)) } else { Ok(answer) })
 }
 
-/// The call itself, and what becomes known by it.
+/// Performs the call itself, and updates the known ranges.
 fn moved(
     old: usize,
     old_length: usize,
@@ -201,12 +203,12 @@ fn moved(
     Ok(start)
 }
 
-/// The same without a helper: the content is copied to new memory.
+/// Does the same without a helper: copies the content to new memory.
 fn copied(range: Span, length: usize, flags: c_int, to: usize) -> Result<usize, Errno> {
     let length = length.next_multiple_of(PAGE);
     let fixed = flags & libc::MREMAP_FIXED != 0;
     if length <= range.length() && !fixed {
-        // SAFETY: the program gives this part up.
+        // SAFETY: the program releases this part.
         let rest = unsafe { sys!(libc::SYS_munmap, range.start + length, range.length() - length) };
         forget(Span::new(range.start + length, range.end));
         return if length == range.length() { Ok(range.start) } else { rest.map(|_| range.start) };
@@ -217,8 +219,8 @@ fn copied(range: Span, length: usize, flags: c_int, to: usize) -> Result<usize, 
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | if fixed { libc::MAP_FIXED } else { 0 };
     let place = if fixed { to } else { 0 };
-    // SAFETY: new memory, or where the program wants it; then the program's own content, whose
-    // old place it gives up.
+    // SAFETY: new memory, or memory that the program wants replaced; then the program's own
+    // content, whose old address it releases.
     unsafe {
         let start = sys!(libc::SYS_mmap, place, length, both, how, usize::MAX, 0)?;
         let content = range.length().min(length);
@@ -238,20 +240,20 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
     };
     match advice {
         libc::MADV_DONTNEED | libc::MADV_FREE | sys::MADV_DONTNEED_LOCKED => {
-            // The helper must not copy pages that vanish; and what it has copied is in the file.
+            // The helper must not copy pages that vanish; pages that it has copied are in the file.
             let (filed, result) = changing(|| {
                 let filed = in_file(range);
                 let free = filed && advice == libc::MADV_FREE;
                 (filed, call(if free { libc::MADV_DONTNEED } else { advice }))
             });
-            // Otherwise the next read would find what was evicted once.
+            // Otherwise the next read would find the evicted content.
             if filed && !matches!(result, Err(Errno(libc::EINVAL))) && !discard(range) {
                 discard_alone(range);
             }
             done(result)
         }
         libc::MADV_DONTFORK | libc::MADV_DOFORK => done(advise_about_forks(range, advice)),
-        // What only memory without a file does, or what a new mapping would not have.
+        // Advice that only memory without a file supports, or that a new mapping would not inherit.
         libc::MADV_WIPEONFORK | libc::MADV_MERGEABLE | libc::MADV_DONTDUMP => {
             tell(|space| {
                 space.with(|ranges| {
@@ -269,8 +271,8 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
     }
 }
 
-/// Says whether forked children get the range, to the kernel and to the helper, which says it again
-/// of the mappings that it makes there.
+/// Records for the kernel and the helper whether forked children inherit the range; the helper
+/// repeats the advice on mappings that it makes there.
 fn advise_about_forks(range: Span, advice: c_int) -> Result<usize, Errno> {
     changing(|| {
         sys::advise(range.start, range.length(), advice)?;
@@ -290,7 +292,7 @@ fn discard(range: Span) -> bool {
     ask(Ask::Discard, range, [0; 3]).is_some()
 }
 
-/// Without a helper: new memory in place of the parts that are in the file.
+/// Without a helper: maps new memory over the parts that are in the file.
 fn discard_alone(range: Span) {
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
@@ -331,8 +333,8 @@ extern "C" fn brk(address: usize) -> c_int {
     result
 }
 
-/// Locks or unlocks by `call` and remembers it: before, and while the helper takes nothing away that it
-/// found unlocked.
+/// Locks or unlocks by `call` and records that: before the call, and while the helper evicts
+/// nothing that it found unlocked.
 fn lock(range: Span, locked: bool, call: impl FnOnce() -> Result<usize, Errno>) -> c_int {
     if locked {
         changing(|| {
@@ -389,7 +391,8 @@ extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
         && has_helper()
     {
         let range = Span::of(start, length);
-        // The program handles page faults of this range by itself; the kernel knows one handler.
+        // The program handles page faults of this range itself, and the kernel allows only one
+        // handler.
         tell(|space| {
             space.with(|ranges| ranges.excluded.insert(range));
         });
@@ -399,7 +402,7 @@ extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
     done(unsafe { sys!(libc::SYS_ioctl, fd, request, argument) })
 }
 
-/// Replaces the functions. To be called once, before the program has threads.
+/// Installs the hooks. To be called once, before the program has threads.
 pub(crate) fn install() {
     let hooks: [(&CStr, usize); 13] = [
         (c"mmap", mmap as *const () as usize),

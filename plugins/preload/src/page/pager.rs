@@ -1,5 +1,5 @@
-//! The helper of a paged program: what it holds, how it begins, and its loop. What it does with
-//! pages is in the modules below; what is to be done is decided by [`Budget`] and by the policy.
+//! The helper of a paged program: its state, its start, and its loop. The modules below move and
+//! track pages; [`Budget`] and the policy decide what to do.
 
 mod batch;
 mod children;
@@ -45,18 +45,18 @@ use crate::uffd::{
 use children::Children;
 use urgency::Urgency;
 
-/// Pages for which there is always room left in NVM, even where fewer are evicted together.
+/// Pages for which NVM always keeps room, even if fewer are evicted together.
 const LEAST_ROOM: usize = 64;
 /// Faults that can wait for an answer: one for each thread.
 const PENDING: usize = 4096;
 /// Ranges in which writers can be held.
 const HELD: usize = 1024;
-/// Tries to look at the ranges after which others get time to run.
+/// Attempts to lock the ranges after which other threads get time to run.
 const AWHILE: u32 = 32;
-/// Microseconds between looks at what costs more than a few.
+/// Microseconds between checks that are expensive.
 const RARELY: u64 = 200_000;
 
-/// Where slots are.
+/// Location of the slots.
 #[derive(Clone, Copy)]
 enum Place {
     Memfd,
@@ -64,7 +64,7 @@ enum Place {
     Node(u32),
 }
 
-/// What the helper starts from; made by the program's thread.
+/// Parameters of the helper, built by a thread of the program.
 #[derive(Clone, Copy)]
 pub(crate) struct Start {
     budget: Budget,
@@ -80,7 +80,7 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// What `order` says; none if it asks for what cannot be done in a running program.
+    /// Reads `order`; `None` if it requests something that is impossible in a running program.
     pub(crate) fn of(
         order: &PageOrder,
         control: &'static Control,
@@ -116,7 +116,7 @@ impl Start {
     }
 }
 
-/// The helper's memory, shared with nobody. All zero at first.
+/// The helper's memory, which no other process shares. All zero at first.
 #[repr(C)]
 pub(crate) struct Begin {
     pub(crate) start: Option<Start>,
@@ -124,28 +124,28 @@ pub(crate) struct Begin {
     nodes: [Node; SLOTS],
 }
 
-/// What has no room on the stack.
+/// Tables that are too large for the stack.
 #[repr(C)]
 struct Tables {
     maps: Maps,
     slots: Slots,
-    /// What is known of each slot's page: [`IN_DRAM`](marks::IN_DRAM) and the like.
+    /// Flags of each slot's page: [`IN_DRAM`](marks::IN_DRAM) and the like.
     marks: [u8; SLOTS],
     /// Chunks whose slots are in the file of huge pages.
     huge: nvm::Chunks,
-    /// Those of them that are not watched: no page of theirs was to leave since all did.
+    /// Those of them that are not watched: none of their pages was a victim since all of them left.
     unwatched: nvm::Chunks,
     found: [Found; 1024],
     pending: [Message; PENDING],
     pending_used: usize,
     children: Children,
     held: Spans<HELD>,
-    /// Ranges whose pages are protected just now, because they are to leave.
+    /// Ranges whose pages are protected at the moment because they are being evicted.
     protected: Spans<MOST_AT_ONCE>,
     page: [u64; PAGE / 8],
 }
 
-/// Where the helper begins.
+/// Entry point of the helper.
 pub(crate) extern "C" fn run(begin: usize) -> ! {
     // SAFETY: the starter made the helper's memory for this call alone.
     let begin = unsafe { &mut *(begin as *mut Begin) };
@@ -155,7 +155,7 @@ pub(crate) extern "C" fn run(begin: usize) -> ! {
     match Pager::prepare(start, &mut begin.tables, &mut begin.nodes) {
         Ok(mut pager) => {
             start.tally.add(PageCounter::Processes, 1);
-            // What is there may be too much already.
+            // The memory in use may be too much already.
             pager.look();
             start.control.announce(READY);
             pager.serve();
@@ -166,7 +166,7 @@ pub(crate) extern "C" fn run(begin: usize) -> ! {
     sys::exit()
 }
 
-/// The helper.
+/// State of the helper.
 struct Pager<'a> {
     start: Start,
     tables: &'a mut Tables,
@@ -177,9 +177,9 @@ struct Pager<'a> {
     maps: i32,
     nvm: files::Files,
     main: i32,
-    /// This process, where pages of several ranges can be dropped by one call.
+    /// Descriptor of this process, if one call can drop pages of several ranges.
     itself: Option<i32>,
-    /// Of this process among the counters.
+    /// Index of this process among the counters.
     entry: usize,
     own: Total,
     total: Total,
@@ -187,29 +187,30 @@ struct Pager<'a> {
     kept: usize,
     stage: Stage,
     state: PagedState,
-    /// Whether memory cannot become short before the program says that it has made room for more.
+    /// True if memory cannot become short before the program reports new writable memory.
     at_ease: bool,
-    /// Pages that there can be of this process before it says so, as far as is known.
+    /// Pages that this process can have before it reports, as far as is known.
     agreed: usize,
-    /// Whether there were more all the same.
+    /// True if there were more pages nevertheless.
     surprised: bool,
-    /// Pages that may come without a word, since accesses to all others were made to wait.
+    /// Pages that may come without notice, since accesses to all others were made to wait.
     credit: usize,
-    /// Nothing is to be evicted until then, or until there are more pages than that: nothing could be, or
-    /// there was no room.
+    /// Nothing is evicted until this time, or until there are more pages than `idle_up_to`, because
+    /// nothing could be evicted or there was no room.
     idle_until: u64,
     idle_up_to: usize,
-    /// Rests since a page left: each waits for twice as much, so that memory that cannot leave may grow.
+    /// Rests since the last eviction. Each doubles the growth that ends it, so that memory that
+    /// cannot leave may grow.
     rests: u32,
     rarely_due: u64,
     scan_due: u64,
     paused_since: Option<u64>,
     held_since: u64,
-    /// What is protected next, when writers are held.
+    /// Address of the next range to protect while writers are held.
     hold_from: usize,
-    /// Where writers are let go on next.
+    /// Address of the next range in which to release writers.
     release_from: usize,
-    /// Where a page came to DRAM last.
+    /// Address of the page that was last found in DRAM.
     arrived_at: usize,
     converting: convert::Hand,
     batches: usize,
@@ -223,7 +224,7 @@ impl<'a> Pager<'a> {
         let minor = if start.copies { FEATURE_MINOR_SHMEM } else { 0 };
         let features = FEATURE_FORK | FEATURE_WRITES_SHMEM | FEATURE_WRITES_UNPOPULATED | minor;
         let uffd = Uffd::open_with(features)?;
-        // Forks are told where anything is watched that the child gets; this always is.
+        // Forks are reported if the child inherits any watched range; this one always exists.
         let herald = sys::map(PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
         uffd.register_for(herald, PAGE, uffd::WRITES)?;
         let bells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
@@ -300,7 +301,7 @@ impl<'a> Pager<'a> {
         }
     }
 
-    /// What is done at every look.
+    /// Does the work of one check.
     fn tick(&mut self) {
         self.give_back();
         self.look_after_children();
@@ -315,45 +316,49 @@ impl<'a> Pager<'a> {
         self.sleep_in_time();
     }
 
-    /// Whether nothing can leave just now, for a forked child or because nothing could a moment ago.
+    /// Returns true if nothing can be evicted now, because of a forked child or because nothing
+    /// could be evicted a moment ago.
     fn cannot_evict(&self) -> bool {
         self.paused_since.is_some() || self.is_idle()
     }
 
-    /// Whether nothing could leave a moment ago, and little has come since, or NVM is still full.
+    /// Returns true if nothing could be evicted a moment ago, and few pages have come since or NVM
+    /// is still full.
     fn is_idle(&self) -> bool {
         let still = self.total.resident <= self.idle_up_to || self.nvm_is_full();
         still && sys::micros() < self.idle_until
     }
 
-    /// Pages that are evicted together: few beside the NVM, too.
+    /// Returns the number of pages in a batch, which is small compared with the budget and with
+    /// NVM.
     fn batch(&self) -> usize {
         self.start.budget.batch().min((self.start.nvm_bytes / PAGE / 64).max(LEAST_ROOM))
     }
 
-    /// Bytes of NVM that a batch may take.
+    /// Returns the bytes of NVM that a batch may take.
     fn batch_room(&self) -> usize {
         self.batch().max(LEAST_ROOM) * PAGE
     }
 
-    /// Bytes that may still go to NVM.
+    /// Returns the bytes that may still go to NVM.
     fn nvm_room(&self) -> usize {
-        // What is in flight of other processes, and pages that faults put there for a moment.
+        // Covers pages in flight of other processes, and pages that faults put there for a moment.
         self.start.nvm_bytes.saturating_sub(self.total.nvm + self.batch_room())
     }
 
-    /// Whether NVM has too little room for slots whose pages are in DRAM.
+    /// Returns true if NVM has too little room for the slots of resident pages.
     fn nvm_is_short(&self) -> bool {
         self.nvm_room() < self.start.nvm_bytes / 8
     }
 
-    /// Whether there is no room for a batch, so that nothing is evicted.
+    /// Returns true if NVM has no room for a batch, so that nothing is evicted.
     fn nvm_is_full(&self) -> bool {
         self.nvm_room() < self.batch_room()
     }
 
-    /// Looks at the ranges; forks are answered while somebody else does. Not to be called while
-    /// pages are protected that are to leave: who looks may wait for one of them.
+    /// Calls `look` on the ranges, and answers forks while another thread holds their lock. Must
+    /// not be called while pages are protected for eviction: the lock holder may wait for one of
+    /// them.
     fn ranges<T>(&mut self, look: impl FnOnce(&mut Ranges) -> T) -> T {
         let space = self.start.space;
         let mut tries = 0u32;
@@ -367,13 +372,13 @@ impl<'a> Pager<'a> {
         space.with_patience(meanwhile, look)
     }
 
-    /// Who looks at the ranges may have been stopped by this very process, which runs before others,
-    /// or wait because writers are held.
+    /// Lets the lock holder of the ranges run. It may have been descheduled by this very process,
+    /// which runs before others, or wait because writers are held.
     fn let_others_look(&mut self, rests: u32) {
         const LONG: u32 = 20;
         if rests.is_multiple_of(LONG) {
             if self.wait(0) {
-                // The program has ended, and nobody will come to the end of that look.
+                // The program has ended, so the lock will never be released.
                 self.start.tally.release(self.entry, self.start.main as u64);
                 sys::exit();
             }
@@ -382,7 +387,7 @@ impl<'a> Pager<'a> {
         sys::sleep_micros(50);
     }
 
-    /// Counts a call of the kernel that failed.
+    /// Returns the result of a system call, and counts it if it failed.
     fn check<T>(&self, result: Result<T, Errno>) -> Option<T> {
         if result.is_err() {
             self.start.tally.add(PageCounter::Failures, 1);
@@ -390,7 +395,7 @@ impl<'a> Pager<'a> {
         result.ok()
     }
 
-    /// Counts what the program left behind.
+    /// Takes the last counts after the program has ended.
     fn finish(&mut self) {
         self.scan();
         let mut text = [0u8; 128];

@@ -1,5 +1,5 @@
-//! Where a page's slot in NVM is: at an offset of the file that is linear in the address within
-//! each window, so that neighboring pages are one mapping and one write.
+//! Location of a page's slot in NVM: an offset of the file that is linear in the address within
+//! each window, so that neighboring pages form one mapping and one write.
 
 use crate::uffd::PAGE;
 
@@ -14,10 +14,10 @@ const EXTENTS: usize = 1 << 13;
 
 /// Pages that can have slots.
 pub(crate) const SLOTS: usize = EXTENTS * WINDOW_PAGES;
-/// Bytes of the file, which has holes where nothing is.
+/// Bytes of the file, which is sparse.
 pub(crate) const FILE_BYTES: usize = EXTENTS * WINDOW;
 
-/// The table in both directions. All zero: no window has room.
+/// The table in both directions. All zero means that no window has room.
 #[repr(C)]
 pub(crate) struct Slots {
     extents: [u16; WINDOWS],
@@ -26,14 +26,14 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// The slot of the page at `address`, if its window has room already.
+    /// Returns the slot of the page at `address`, if its window has room already.
     pub(crate) fn slot(&self, address: usize) -> Option<u32> {
         let extent = *self.extents.get(address / WINDOW)?;
         let within = address % WINDOW / PAGE;
         (extent != 0).then(|| ((extent as usize - 1) * WINDOW_PAGES + within) as u32)
     }
 
-    /// The same, and gives room to its window if there is some left.
+    /// Does the same, and gives room to the window if there is some left.
     pub(crate) fn make(&mut self, address: usize) -> Option<u32> {
         let window = address / WINDOW;
         if *self.extents.get(window)? == 0 {
@@ -44,20 +44,20 @@ impl Slots {
         self.slot(address)
     }
 
-    /// The address of the page that has the slot.
+    /// Returns the address of the page that has the slot.
     pub(crate) fn address(&self, slot: u32) -> usize {
         let extent = slot as usize / WINDOW_PAGES;
         let window = self.windows.get(extent).map_or(0, |window| *window as usize);
         window * WINDOW + slot as usize % WINDOW_PAGES * PAGE
     }
 
-    /// Where the range from `address` on leaves its window.
+    /// Returns the end of the window of `address`.
     pub(crate) const fn window_end(address: usize) -> usize {
         (address / WINDOW + 1) * WINDOW
     }
 }
 
-/// The offset of a slot in the file.
+/// Returns the offset of a slot in the file.
 pub(crate) const fn offset(slot: u32) -> usize {
     slot as usize * PAGE
 }

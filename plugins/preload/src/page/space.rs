@@ -1,10 +1,10 @@
-//! What the program's memory is made of, as its calls tell: which ranges may be evicted, which lie
-//! in the file already, which must be left alone. Both the hooks in the program's threads and the
-//! helper look here.
+//! The program's memory as its calls describe it: ranges that may be evicted, ranges that are in
+//! the file already, and ranges that must be left alone. The hooks in the program's threads and the
+//! helper share it.
 //!
-//! A forked child has a copy, in the middle of whatever another thread did to it. To keep others from it for
-//! the time of a fork would be to wait for libc's own locks, which a thread may hold that waits here. So a
-//! child finds out anew what its memory is made of, from its mappings.
+//! A forked child has a copy, which another thread may have been changing at that moment. Keeping
+//! other threads out during a fork would mean waiting for libc's own locks, which a thread that
+//! waits here may hold. So a child rebuilds the ranges from its mappings.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -14,19 +14,21 @@ use crate::page::spans::{Span, Spans};
 use crate::sys::{self, Errno, sys};
 use crate::uffd::PAGE;
 
-/// Ranges of the program's memory: what has no room here is left alone.
+/// Ranges of the program's memory; any beyond these are left alone.
 const KNOWN: usize = 1 << 14;
-/// Ranges in the file. Each is a mapping at least, of which the kernel allows fewer.
+/// Ranges in the file. Each is at least one mapping, and the kernel allows fewer mappings than
+/// this.
 const CONVERTED: usize = 1 << 16;
 const EXCLUDED: usize = 1 << 10;
-/// Ranges that cannot be watched: of files, locked, of huge pages. What has no room here is counted for good.
+/// Ranges that cannot be watched: of files, locked, of huge pages. Any beyond these stay counted
+/// for good.
 const UNWATCHED: usize = 1 << 10;
-/// Ranges that forked children do not get.
+/// Ranges that forked children do not inherit.
 const UNFORKED: usize = 1 << 14;
 /// Ranges that wait for the helper.
 const WAITING: usize = 256;
 
-/// Ranges that the helper has yet to look at; more than have room are looked for.
+/// Ranges that the helper has not handled yet; if they overflow, it searches for them.
 #[repr(C)]
 pub(crate) struct Waiting {
     used: usize,
@@ -54,7 +56,7 @@ impl Waiting {
         Some(self.items[self.used])
     }
 
-    /// Says that some had no room.
+    /// Records that some ranges had no room.
     pub(crate) const fn overflow(&mut self) {
         self.overflow = true;
     }
@@ -63,49 +65,49 @@ impl Waiting {
         (self.used, self.overflow) = (0, false);
     }
 
-    /// Whether some had no room.
+    /// Returns true if some ranges had no room, and clears that state.
     pub(crate) fn overflowed(&mut self) -> bool {
         std::mem::take(&mut self.overflow)
     }
 }
 
-/// The ranges. All zero: none.
+/// The ranges. All zero means that there are none.
 #[repr(C)]
 pub(crate) struct Ranges {
-    /// Private memory of the program's own.
+    /// Private memory of the program.
     pub(crate) known: Spans<KNOWN>,
-    /// Those parts of it that are mappings of the file.
+    /// Parts of it that are mappings of the file.
     pub(crate) converted: Spans<CONVERTED>,
-    /// What must stay in DRAM.
+    /// Ranges that must stay in DRAM.
     pub(crate) excluded: Spans<EXCLUDED>,
-    /// What forked children do not get (`MADV_DONTFORK`), also while it is in the file.
+    /// Ranges that forked children do not inherit (`MADV_DONTFORK`), including those in the file.
     pub(crate) unforked: Spans<UNFORKED>,
-    /// Writable private memory in which no access can be made to wait.
+    /// Writable private memory in which accesses cannot be made to wait.
     unwatched: Spans<UNWATCHED>,
-    /// Bytes of it, and of what had no room there.
+    /// Bytes of it, and of ranges that had no room there.
     unwatched_bytes: usize,
-    /// What was in the file and is given back.
+    /// Ranges that were in the file and that the program has released.
     pub(crate) given_back: Waiting,
-    /// What is known since memory became short.
+    /// Ranges that the program has added since memory became short.
     pub(crate) fresh: Waiting,
 }
 
 impl Ranges {
-    /// The program made this range its own.
+    /// Records that the program made this range its own.
     pub(crate) fn add(&mut self, range: Span) {
         self.forget(range);
         self.known.insert(range);
         self.fresh.push(range);
     }
 
-    /// The program made this range its own, and it cannot be watched.
+    /// Records that the program made this range its own, and that it cannot be watched.
     pub(crate) fn add_unwatched(&mut self, range: Span) {
         self.forget(range);
         self.unwatched.insert(range);
         self.unwatched_bytes += range.length();
     }
 
-    /// The program has this range no longer.
+    /// Records that the program no longer has this range.
     pub(crate) fn forget(&mut self, range: Span) {
         let mut rest = range;
         loop {
@@ -127,8 +129,8 @@ impl Ranges {
         }
     }
 
-    /// Forked children do not get the range. A range that has no room in the table stays in DRAM,
-    /// so that no mapping of the file takes its place.
+    /// Records that forked children do not inherit the range. A range that has no room in the table
+    /// stays in DRAM, so that no mapping of the file takes its place.
     pub(crate) fn keep_from_children(&mut self, range: Span) {
         if self.known.touches(range) && !self.unforked.insert(range) {
             self.excluded.insert(range);
@@ -146,7 +148,8 @@ impl Ranges {
         self.fresh.clear();
     }
 
-    /// What a forked child has, by one of its mappings. Nobody evicts there, so nothing has to be left alone.
+    /// Adds a mapping of a forked child. Nothing is evicted in children, so nothing must be left
+    /// alone.
     fn found(&mut self, mapping: Mapping, files: [FileId; 2]) {
         let range = Span::new(mapping.start, mapping.end);
         let in_file = mapping.file != FileId::default() && files.contains(&mapping.file);
@@ -158,7 +161,7 @@ impl Ranges {
         }
     }
 
-    /// The first part of `range` that can be converted; empty if none can.
+    /// Returns the first part of `range` that can be converted; empty if there is none.
     pub(crate) fn convertible(&self, range: Span) -> Span {
         let mut rest = range;
         while !rest.is_empty() {
@@ -177,53 +180,55 @@ impl Ranges {
     }
 }
 
-/// A page that is zero in a forked child: nobody holds the lock there, and nothing is known.
+/// A page that is zero in a forked child: the lock is free there, and the ranges are unknown.
 #[repr(C, align(4096))]
 struct Here {
     lock: AtomicU32,
-    /// Whether the ranges are those of this process: zero or one.
+    /// One if the ranges are those of this process, otherwise zero.
     known: AtomicU32,
 }
 
-/// The ranges, and who may look at them.
+/// The ranges and their lock.
 #[repr(C)]
 pub(crate) struct Space {
     here: Here,
     ranges: UnsafeCell<Ranges>,
-    /// The files that have slots: their devices and inodes.
+    /// The files with slots: their devices and inodes.
     files: [[AtomicU64; 2]; 2],
-    /// Whether memory was ever put in a file.
+    /// True once any memory was put in a file.
     pub(crate) filed: AtomicBool,
-    /// The program locked all of its memory.
+    /// True if the program locked all of its memory.
     pub(crate) locked: AtomicBool,
-    /// Bytes of new memory that the helper wants to hear of at once; zero: none, and nothing is watched.
+    /// Bytes of new memory from which the program notifies the helper at once; zero if it does not,
+    /// and nothing is watched.
     pub(crate) tell_from: AtomicUsize,
-    /// Bytes of address space that the program has made writable, in all. It never falls.
+    /// Bytes of address space that the program has made writable, in total. It never decreases.
     grown: AtomicUsize,
-    /// Bytes whose protection was changed so that they cannot be written, in all. It never falls.
+    /// Bytes whose protection was changed so that they cannot be written, in total. It never
+    /// decreases.
     shut: AtomicUsize,
-    /// Bytes in which no access can be made to wait, as the ranges say.
+    /// Bytes in which accesses cannot be made to wait, according to the ranges.
     unwatched: AtomicUsize,
-    /// What [`grown`](Self::grown) may come to before the helper wants to hear of it; zero: it looks
-    /// by itself.
+    /// The value of [`grown`](Self::grown) above which the program notifies the helper; zero if the
+    /// helper checks on its own.
     tell_beyond: AtomicUsize,
 }
 
-// SAFETY: the ranges are looked at under the lock only.
+// SAFETY: the ranges are accessed under the lock only.
 unsafe impl Sync for Space {}
 
 static SPACE: AtomicPtr<Space> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The space, once it exists.
+/// Returns the space, once it exists.
 pub(crate) fn get() -> Option<&'static Space> {
     // SAFETY: the mapping is never removed, and zero is valid for every field.
     unsafe { SPACE.load(Ordering::Acquire).as_ref() }
 }
 
-/// Makes the space.
+/// Creates the space.
 pub(crate) fn create() -> Result<&'static Space, Errno> {
     let both = libc::PROT_READ | libc::PROT_WRITE;
-    // Private, so that what a forked child does to it is its own.
+    // Private, so that changes by a forked child are its own.
     let start = sys::map(size_of::<Space>(), both, libc::MAP_PRIVATE | libc::MAP_NORESERVE)?;
     sys::advise(start, size_of::<Here>(), libc::MADV_WIPEONFORK)?;
     SPACE.store(start as *mut Space, Ordering::Release);
@@ -233,15 +238,16 @@ pub(crate) fn create() -> Result<&'static Space, Errno> {
 }
 
 impl Space {
-    /// Looks at the ranges. `look` must not block, nor call anything that a hook replaces.
+    /// Calls `look` on the ranges under the lock. `look` must not block, nor call any function that
+    /// a hook replaces.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Ranges) -> T) -> T {
         touch_stack();
         self.acquire();
         self.look_and_release(look)
     }
 
-    /// The same for the helper, which calls `meanwhile` while it waits: who holds the lock may be waiting
-    /// for a processor, or for the helper, if its stack is in memory that is just being evicted.
+    /// Does the same for the helper, which calls `meanwhile` while it waits: the lock holder may
+    /// wait for a processor, or for the helper, if its stack is in memory that is being evicted.
     pub(crate) fn with_patience<T>(
         &self,
         mut meanwhile: impl FnMut(),
@@ -253,7 +259,7 @@ impl Space {
         self.look_and_release(look)
     }
 
-    /// To be called by who holds the lock.
+    /// Calls `look` and releases the lock, which the caller holds.
     fn look_and_release<T>(&self, look: impl FnOnce(&mut Ranges) -> T) -> T {
         // SAFETY: the lock is held.
         let ranges = unsafe { &mut *self.ranges.get() };
@@ -266,48 +272,48 @@ impl Space {
         result
     }
 
-    /// Whether the program has locked all of its memory.
+    /// Returns true if the program has locked all of its memory.
     pub(crate) fn is_locked(&self) -> bool {
         self.locked.load(Ordering::Acquire)
     }
 
-    /// Counts address space that was made writable. True if the helper is to hear of it.
+    /// Counts address space that was made writable; returns true if the helper must be notified.
     pub(crate) fn grow(&self, bytes: usize) -> bool {
         let grown = self.grown.fetch_add(bytes, Ordering::AcqRel).wrapping_add(bytes);
         let beyond = self.tell_beyond.load(Ordering::Acquire);
         beyond > 0 && grown > beyond
     }
 
-    /// Counts address space that was made unwritable: its pages stay, but it is no longer among what
-    /// can be written.
+    /// Counts address space that was made unwritable: its pages stay, but it no longer counts as
+    /// writable.
     pub(crate) fn shut(&self, bytes: usize) {
         self.shut.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// Bytes that were made unwritable until now.
+    /// Returns the bytes that were made unwritable so far.
     pub(crate) fn was_shut(&self) -> usize {
         self.shut.load(Ordering::Acquire)
     }
 
-    /// Bytes in which no access can be made to wait. No look at the ranges.
+    /// Returns the bytes in which accesses cannot be made to wait, without taking the lock.
     pub(crate) fn unwatched(&self) -> usize {
         self.unwatched.load(Ordering::Acquire)
     }
 
-    /// What was made writable until now; to be asked for before looking how much there is.
+    /// Returns the bytes that were made writable so far; to be read before the pages are counted.
     pub(crate) fn grown(&self) -> usize {
         self.grown.load(Ordering::Acquire)
     }
 
-    /// From now on the helper wants to hear when there is so much more than there was at `grown`; zero:
-    /// it looks by itself.
+    /// Makes the program notify the helper once there are `room` bytes more than at `grown`; zero
+    /// if the helper checks on its own.
     pub(crate) fn tell_beyond(&self, grown: usize, room: usize) {
         let beyond = if room == 0 { 0 } else { grown.saturating_add(room) };
         self.tell_beyond.store(beyond, Ordering::Release);
     }
 
-    /// Finds out what the memory of a forked child is made of, unless all of it is as it would be without
-    /// the library.
+    /// Rebuilds the ranges of a forked child from its mappings, unless all of its memory is as it
+    /// would be without the library.
     #[cold]
     #[inline(never)] // because of the text that it reads
     fn find_anew(&self, ranges: &mut Ranges) {
@@ -318,7 +324,7 @@ impl Space {
         }
     }
 
-    /// Says which file has slots: the first, or the second.
+    /// Sets the identity of a file with slots: the first (0) or the second (1).
     pub(crate) fn set_file(&self, number: usize, file: FileId) {
         let [device, inode] = &self.files[number];
         device.store(file.device, Ordering::Relaxed);
@@ -337,7 +343,7 @@ impl Space {
         while self.here.lock.swap(1, Ordering::Acquire) != 0 {
             tries += 1;
             if tries.is_multiple_of(64) {
-                // SAFETY: lets who holds the lock run.
+                // SAFETY: yields the processor, so that the lock holder can run.
                 let _ = unsafe { sys!(libc::SYS_sched_yield) };
             }
             std::hint::spin_loop();
@@ -349,14 +355,15 @@ impl Space {
     }
 }
 
-/// Touches what the stack needs while the lock is held: less than a page. It may be memory like any other, and
-/// its first touch have to wait for the helper, which looks at the ranges before it answers.
+/// Touches the stack that is needed while the lock is held: less than a page. The stack may be
+/// memory like any other, and its first touch may have to wait for the helper, which takes the lock
+/// before it answers.
 #[inline(never)]
 fn touch_stack() {
     let mut room = std::mem::MaybeUninit::<[u8; PAGE]>::uninit();
-    // Or the compiler leaves room for the byte that is written alone.
+    // Otherwise the compiler reserves room only for the byte that is written.
     let room = std::hint::black_box(&mut room);
-    // SAFETY: the first byte, which is the lowest.
+    // SAFETY: writes the first byte, which is the lowest.
     unsafe { room.as_mut_ptr().cast::<u8>().write_volatile(0) };
 }
 
@@ -418,7 +425,7 @@ mod tests {
         ranges.add(Span::new(20, 30));
         ranges.forget(Span::new(140, 500));
         assert_eq!(ranges.unwatched_bytes, 130);
-        // What has no room is counted, and never taken off.
+        // A range that has no room is counted, and never subtracted.
         (0..UNWATCHED).for_each(|i| ranges.add_unwatched(Span::of(1000 + i * 10, 5)));
         let all = 130 + UNWATCHED * 5;
         assert_eq!(ranges.unwatched_bytes, all);
@@ -456,7 +463,7 @@ mod tests {
         let space = unsafe { Box::<Space>::new_zeroed().assume_init() };
         assert!(!space.grow(100), "nobody wants to hear of it");
         let before = space.grown();
-        // Not yet seen when the helper looked, and so counted twice rather than not at all.
+        // The helper has not seen these bytes, so they count twice rather than not at all.
         assert!(!space.grow(30));
         space.tell_beyond(before, 50);
         assert!(!space.grow(20) && space.grow(1));

@@ -1,4 +1,4 @@
-//! Sets of address ranges in memory of a fixed size. Pure: no mapping is looked at or changed here.
+//! Sets of address ranges in memory of a fixed size. Pure: no mapping is read or changed here.
 
 /// Addresses from `start` up to `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,13 +28,13 @@ impl Span {
         (self.start..self.end).contains(&address)
     }
 
-    /// What both have; empty if nothing.
+    /// Returns the intersection; empty if there is none.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { start: self.start.max(other.start), end: self.end.min(other.end) }
     }
 }
 
-/// Ranges that neither overlap nor touch, in order. All zero: empty.
+/// Ranges that neither overlap nor touch, in ascending order. All zero means empty.
 #[repr(C)]
 pub(crate) struct Spans<const N: usize> {
     used: usize,
@@ -46,23 +46,23 @@ impl<const N: usize> Spans<N> {
         &self.items[..self.used]
     }
 
-    /// The first range that ends behind `address`.
+    /// Returns the first range that ends after `address`.
     pub(crate) fn next(&self, address: usize) -> Option<Span> {
         let at = self.items().partition_point(|span| span.end <= address);
         self.items().get(at).copied()
     }
 
-    /// The range that holds `address`.
+    /// Returns the range that holds `address`.
     pub(crate) fn at(&self, address: usize) -> Option<Span> {
         self.next(address).filter(|span| span.contains(address))
     }
 
-    /// The first part of `range` that is in the set; empty if none is.
+    /// Returns the first part of `range` that is in the set; empty if there is none.
     pub(crate) fn first_in(&self, range: Span) -> Span {
         self.next(range.start).map_or(Span::default(), |span| span.and(range))
     }
 
-    /// The first part of `range` that is not in the set; empty if all of it is.
+    /// Returns the first part of `range` that is not in the set; empty if there is none.
     pub(crate) fn first_out(&self, range: Span) -> Span {
         let start = self.at(range.start).map_or(range.start, |span| span.end);
         let end = self.next(start).map_or(range.end, |span| span.start.min(range.end));
@@ -73,26 +73,26 @@ impl<const N: usize> Spans<N> {
         !self.first_in(range).is_empty()
     }
 
-    /// The last range that begins below `address`.
+    /// Returns the last range that begins below `address`.
     pub(crate) fn before(&self, address: usize) -> Option<Span> {
         let at = self.items().partition_point(|span| span.start < address);
         self.items()[..at].last().copied()
     }
 
-    /// The part at or behind `address` up to the next multiple of `step`; the first of all if nothing is
-    /// there.
+    /// Returns the part at or after `address` up to the next multiple of `step`; the first of all
+    /// if there is none.
     pub(crate) fn part_behind(&self, address: usize, step: usize) -> Option<Span> {
         let span = self.next(address).or_else(|| self.next(0))?;
         let start = if span.contains(address) { address } else { span.start };
         Some(Span::new(start, span.end.min(start / step * step + step)))
     }
 
-    /// What all of them come to.
+    /// Returns the total length of the ranges.
     pub(crate) fn length(&self) -> usize {
         self.items().iter().map(|span| span.length()).sum()
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub(crate) const fn count(&self) -> usize {
         self.used
     }
@@ -101,12 +101,12 @@ impl<const N: usize> Spans<N> {
         self.used = 0;
     }
 
-    /// Adds a range; false if there is no room for it.
+    /// Adds a range; returns false if there is no room for it.
     pub(crate) fn insert(&mut self, range: Span) -> bool {
         if range.is_empty() {
             return true;
         }
-        // Those that overlap or touch become one with it.
+        // Ranges that overlap or touch are merged with it.
         let from = self.items().partition_point(|span| span.end < range.start);
         let to = self.items().partition_point(|span| span.start <= range.end);
         if from == to {
@@ -128,8 +128,8 @@ impl<const N: usize> Spans<N> {
         true
     }
 
-    /// Takes a range out. Where this makes two of one and there is no room, the upper one is lost,
-    /// too, and false returned.
+    /// Removes a range. If this splits a range and there is no room, the upper part is lost, too,
+    /// and false is returned.
     pub(crate) fn remove(&mut self, range: Span) -> bool {
         if range.is_empty() {
             return true;

@@ -1,6 +1,6 @@
 //! Programs that are about to be started and cannot be paged, because they do not load this
 //! library: static ones, those for other machines, those that change user, and all that are started
-//! without the order in their environment. They are counted, or refused where the order says so.
+//! without the order in their environment. They are counted, or refused if the order says so.
 //!
 //! This runs in forked children, also in those of `vfork`, on their small stacks: it neither
 //! allocates nor calls libc.
@@ -24,7 +24,7 @@ const PT_INTERP: u32 = 3;
 const MACHINE_X86_64: u16 = 62;
 const CLASS_64: u8 = 2;
 
-/// How starts are counted, and what the order says about programs that cannot be paged.
+/// The counters of starts, and the order's rule for programs that cannot be paged.
 static RULE: OnceLock<(Tally, UnpagedPrograms)> = OnceLock::new();
 
 /// Sets the rule, once.
@@ -113,7 +113,7 @@ fn loads_library(path: *const c_char) -> bool {
     true
 }
 
-/// How a file is started.
+/// The way in which a file is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Image {
     /// By the loader, which loads the library first.
@@ -126,7 +126,7 @@ enum Image {
     Unknown,
 }
 
-/// Finds out how a file with these first bytes is started. The interpreter of a script is written
+/// Determines how a file with these first bytes is started. The interpreter of a script is written
 /// to `name`, and `read` reads more of the file.
 fn image(head: &[u8], name: &mut [u8; HEAD], read: impl Fn(&mut [u8], u64) -> usize) -> Image {
     if let Some(line) = head.strip_prefix(b"#!") {

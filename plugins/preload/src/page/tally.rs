@@ -1,4 +1,5 @@
-//! The counters' file, mapped into every process of a paged program, and this process's entry in it.
+//! The counters' file, mapped into every process of a paged program, and this process's entry in
+//! it.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,33 +14,33 @@ use crate::uffd::PAGE;
 
 const WORDS: usize = PAGE_COUNTERS_BYTES / 8;
 
-/// A word behind the counters that says how many entries were ever used.
+/// Index of the word after the counters that holds the number of entries ever used.
 const ENTRIES: usize = timed_word(Timed::DirectRead, 0) - 1;
 
-/// The mapped counters; nothing is counted where they could not be mapped.
+/// The mapped counters; nothing is counted if they could not be mapped.
 #[derive(Clone, Copy)]
 pub(crate) struct Tally(Option<&'static [AtomicU64; WORDS]>);
 
-/// What all processes have together.
+/// Sums over all processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Total {
     /// Pages in DRAM.
     pub(crate) resident: usize,
     /// Bytes in NVM.
     pub(crate) nvm: usize,
-    /// Those of them whose pages are in DRAM.
+    /// Bytes of NVM whose pages are in DRAM.
     pub(crate) kept: usize,
-    /// Pages that can be in DRAM before a helper hears of it.
+    /// Pages that can be in DRAM before a helper is notified.
     pub(crate) reach: usize,
-    /// Processes that have entries.
+    /// Processes with an entry.
     pub(crate) processes: usize,
 }
 
 impl Tally {
-    /// Counts nothing.
+    /// Counters that count nothing.
     pub(crate) const NONE: Self = Self(None);
 
-    /// Maps the file; nothing is counted if that is not possible.
+    /// Maps the file; nothing is counted if that fails.
     pub(crate) fn open(path: &CStr) -> Self {
         let Ok(fd) = sys::open(path, libc::O_RDWR) else { return Self::NONE };
         let both = libc::PROT_READ | libc::PROT_WRITE;
@@ -57,21 +58,21 @@ impl Tally {
         }
     }
 
-    /// Keeps the largest value.
+    /// Raises the counter to `value` if that is larger.
     pub(crate) fn most(self, counter: PageCounter, value: u64) {
         if let Some(words) = self.0 {
             words[counter as usize].fetch_max(value, Ordering::Relaxed);
         }
     }
 
-    /// Counts one event of that many nanoseconds.
+    /// Counts one event that took that many nanoseconds.
     pub(crate) fn time(self, timed: Timed, nanos: u64) {
         if let Some(words) = self.0 {
             words[timed_word(timed, bucket_of(nanos))].fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// An entry for this process; none if all are taken.
+    /// Claims an entry for this process; `None` if all are taken.
     pub(crate) fn claim(self, process: i32) -> Option<usize> {
         let words = self.0?;
         let order = (Ordering::AcqRel, Ordering::Relaxed);
@@ -84,7 +85,7 @@ impl Tally {
         Some(entry)
     }
 
-    /// Says what this process has, and adds up what all have.
+    /// Publishes the numbers of this process, and returns the sums over all.
     pub(crate) fn publish(self, entry: Option<usize>, own: Total, state: PagedState) -> Total {
         let (Some(words), Some(entry)) = (self.0, entry) else { return own };
         let at = process_word(entry);
@@ -115,7 +116,7 @@ impl Tally {
         total
     }
 
-    /// Gives back the entry of a process that is gone.
+    /// Releases the entry of a process that has ended.
     pub(crate) fn release(self, entry: usize, process: u64) {
         let Some(words) = self.0 else { return };
         let at = process_word(entry);
@@ -127,7 +128,7 @@ impl Tally {
         let _ = words[at].compare_exchange(process, 0, order.0, order.1);
     }
 
-    /// Gives back the entries of processes that were killed together with their helpers.
+    /// Releases the entries of processes that were killed together with their helpers.
     pub(crate) fn reap(self, own: Option<usize>) {
         let Some(words) = self.0 else { return };
         for entry in 0..words[ENTRIES].load(Ordering::Acquire) as usize {
@@ -135,7 +136,7 @@ impl Tally {
             if process == 0 || Some(entry) == own {
                 continue;
             }
-            // SAFETY: asks whether there is such a process.
+            // SAFETY: only checks whether the process exists.
             let lives = unsafe { sys!(libc::SYS_kill, process, 0) };
             if lives == Err(Errno(libc::ESRCH)) {
                 self.release(entry, process);

@@ -1,5 +1,5 @@
-//! Single mappings of the program, asked from the kernel one at a time (`PROCMAP_QUERY`, Linux
-//! 6.11), or read from the list of all where it cannot be asked.
+//! Looks up single mappings of the program, by a query for each (`PROCMAP_QUERY`, Linux 6.11), or
+//! in the list of all mappings if the kernel has no such query.
 
 use crate::maps::{FileId, Mapping, Maps};
 use crate::page::spans::Span;
@@ -7,19 +7,19 @@ use crate::sys::sys;
 
 /// `_IOWR('f', 17, struct procmap_query)`.
 const QUERY: usize = (3 << 30) | (104 << 16) | ((b'f' as usize) << 8) | 17;
-/// The mapping at the address, or the next one.
+/// Selects the mapping at the address, or the next one.
 const COVERING_OR_NEXT: u64 = 0x10;
 const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
 const EXECUTABLE: u64 = 4;
 const SHARED: u64 = 8;
 
-/// The mapping that holds `address`. `maps` is `/proc/self/maps`, opened.
+/// Returns the mapping that holds `address`. `maps` is an open `/proc/self/maps`.
 pub(crate) fn at(maps: i32, list: &mut Maps, address: usize) -> Option<Mapping> {
     next(maps, list, address).filter(|mapping| mapping.start <= address)
 }
 
-/// The mapping that holds `address`, or the next one.
+/// Returns the mapping that holds `address`, or the next one.
 pub(crate) fn next(maps: i32, list: &mut Maps, address: usize) -> Option<Mapping> {
     let mut words = [0u64; 13];
     words[..3].copy_from_slice(&[104, COVERING_OR_NEXT, address as u64]);
@@ -47,7 +47,7 @@ fn mapping_of(words: &[u64; 13]) -> Mapping {
     }
 }
 
-/// Protection of a mapping as `mmap` takes it.
+/// Returns the protection of a mapping in the form that `mmap` takes.
 pub(crate) fn protection(mapping: Mapping) -> i32 {
     let bit = |set: bool, bit: i32| if set { bit } else { 0 };
     bit(mapping.readable, libc::PROT_READ)

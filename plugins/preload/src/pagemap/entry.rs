@@ -1,32 +1,32 @@
-//! What the pagemap tells of a page.
+//! Entries of the pagemap.
 
-/// A word of the pagemap.
+/// An entry of the pagemap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Entry(pub(crate) u64);
 
 impl Entry {
-    /// The page frame; zero if the page is not in memory.
+    /// Returns the page frame; zero if the page is not in memory.
     pub(crate) const fn frame(self) -> u64 {
         if self.0 >> 63 == 1 { self.0 & ((1 << 55) - 1) } else { 0 }
     }
 
-    /// Whether the page is neither in memory nor swapped.
+    /// Returns true if the page is neither in memory nor swapped.
     pub(crate) const fn is_empty(self) -> bool {
         self.0 >> 62 == 0
     }
 
-    /// Whether the page is in swap.
+    /// Returns true if the page is in swap.
     pub(crate) const fn is_swapped(self) -> bool {
         self.0 >> 62 == 1
     }
 
-    /// Whether it is a file's page, or one of shared memory.
+    /// Returns true if the page belongs to a file or to shared memory.
     pub(crate) const fn is_file(self) -> bool {
         self.0 >> 61 & 1 == 1
     }
 
-    /// Whether no other process has it mapped, either.
+    /// Returns true if no other process has the page mapped.
     pub(crate) const fn is_exclusive(self) -> bool {
         self.0 >> 56 & 1 == 1
     }

@@ -1,10 +1,10 @@
-//! Gathering where the kernel moves no pages: a frame is freed in the search area, and the kernel
-//! gives the frame that this processor freed last to the next page that is populated, which is one
-//! of the lane.
+//! Fills the lane if the kernel cannot move pages: a frame is freed in the search area, and the
+//! kernel uses the frame that this processor freed last for the next page that is populated, which
+//! is one of the lane.
 //!
-//! Another frame may come out: of a zone, node or kind of block whose frames are not given next, or
-//! because something else was faster. So the lane's frames are looked at, too, and only those that
-//! can be recycled get into the pool.
+//! The kernel may use another frame: if frames of that zone, node or kind of block are not used
+//! next, or if another allocation was faster. So the lane's frames are checked, too, and only those
+//! that can be recycled enter the pool.
 
 use memweir_core::preload::Counter;
 
@@ -16,17 +16,17 @@ use crate::palette::Palette;
 use crate::sys;
 use crate::uffd::PAGE;
 
-/// Frames that are free at the same time: few beside those that a processor keeps at hand.
+/// Frames that are free at the same time: few compared with a processor's free list.
 const GROUP: usize = 32;
 
-/// `MADV_COLD`, by which the kernel first lets go of the new pages of this processor that it has yet
-/// to list. The frames of pages that it holds so would not be free at once, if the helper frees them
-/// on another one.
+/// `MADV_COLD`, by which the kernel first releases the new pages of this processor that it has yet
+/// to list. Otherwise the frames of such pages would not be free at once if the helper frees them
+/// on another processor.
 const DRAIN: i32 = sys::MADV_COLD;
 
 impl Pool {
-    /// Recycles the wanted ones of `known` pages into the lane. False when the lane is full or
-    /// memory is short.
+    /// Recycles the requested ones of `known` pages into the lane. Returns false if the lane is
+    /// full or memory is short.
     pub(super) fn recycle_wanted(
         &mut self,
         palette: &Palette,
@@ -52,7 +52,8 @@ impl Pool {
         true
     }
 
-    /// Frees the frames of the next `count` wanted pages from `page` on; returns the page behind.
+    /// Frees the frames of the next `count` requested pages from `page` on; returns the page after
+    /// them.
     fn free_frames(&mut self, start: usize, page: usize, count: usize) -> usize {
         let (mut page, mut left) = (page, count);
         while left > 0 {
@@ -66,7 +67,7 @@ impl Pool {
         page
     }
 
-    /// Populates slots and keeps what has a wanted color.
+    /// Populates slots and keeps the pages of a requested color.
     fn catch(
         &mut self,
         palette: &Palette,
@@ -106,7 +107,7 @@ mod tests {
     use crate::pagemap::Entry;
     use crate::uffd::Uffd;
 
-    /// A pool that searches, and its order: colors 0 and 1 of four.
+    /// Returns a pool that searches, with its palette and set: colors 0 and 1 of four.
     fn searching() -> (Box<Pool>, Palette, Set) {
         let order = "offset=0;bank=1000,2000;colors=0-1;shortage=spill;delivery=recycle;pool=1;\
                      limit=0;counters=";
@@ -154,7 +155,7 @@ mod tests {
             wrong += usize::from(palette.color(frame) != Some(color));
             taken += 1;
         }
-        // Frames that compaction exchanged meanwhile are no fault of the pool.
+        // Frames that compaction exchanged meanwhile are not the pool's fault.
         assert!(wrong == 0 || crate::memory::moved_by_kernel() != moved, "{wrong} of {taken}");
         assert!(taken > 0 && pool.free == 0);
         assert!(pool.in_use.iter().all(|slots| *slots == 0));

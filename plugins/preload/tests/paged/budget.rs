@@ -1,5 +1,5 @@
-//! Whether the pager keeps a budget, as a statistic of several runs: the machine's interference is
-//! measured during each run, and the memory that can come meanwhile is subtracted.
+//! Tests whether the pager keeps a budget, as a statistic of several runs: the machine's
+//! interference is measured during each run, and the memory that can come meanwhile is subtracted.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -11,11 +11,10 @@ use super::{MACHINE, PageCounter, run_now, succeeds};
 
 /// Runs for one verdict.
 const RUNS: usize = 9;
-/// Bytes that a thread brings to DRAM in a microsecond, at most: a page of the NVM that it writes
-/// takes two.
+/// Bytes that a thread brings to DRAM in a microsecond, at most: writing a page of NVM takes two.
 const BYTES_PER_MICRO: u64 = 2048;
 
-/// What is run.
+/// The work of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     name: &'static str,
@@ -24,37 +23,37 @@ pub(crate) struct Work {
 }
 
 pub(crate) const FILL: Work = Work { name: "fill", threads: 1 };
-/// As many threads as there are processors, and two.
+/// Two threads more than there are processors.
 pub(crate) const RANDOM: Work = Work { name: "random", threads: u64::MAX };
 
 /// A run of a paged program.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The most that was in DRAM, in bytes.
+    /// Peak use of DRAM in bytes.
     peak: u64,
     /// The longest time for which the machine stopped a processor.
     stall: Duration,
 }
 
-/// What several runs say together.
+/// Result of several runs together.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     /// In most of them the budget was kept within five percent, the machine's part subtracted.
     Kept,
     /// In most of them it was not.
     Exceeded,
-    /// In most of them a stall alone was long enough to fill the budget once more.
+    /// In most of them, a single stall was long enough to fill the budget once more.
     Undecided,
 }
 
 impl Run {
-    /// Bytes that so many threads bring to DRAM while the machine stops the helper.
+    /// Returns the bytes that this many threads bring to DRAM while the machine stops the helper.
     fn meanwhile(&self, threads: u64) -> u64 {
         self.stall.as_micros() as u64 * threads * BYTES_PER_MICRO
     }
 }
 
-/// The verdict of the runs about a budget in bytes.
+/// Returns the verdict of the runs about a budget in bytes.
 fn judge(runs: &[Run], budget: u64, threads: u64) -> Verdict {
     let most = |is_so: &dyn Fn(&Run) -> bool| {
         2 * runs.iter().filter(|run| is_so(run)).count() > runs.len()
@@ -69,7 +68,7 @@ fn judge(runs: &[Run], budget: u64, threads: u64) -> Verdict {
     }
 }
 
-/// Runs the work, and judges it by a budget of its own.
+/// Runs the work, and judges it by a separate budget.
 fn verdict(Work { name, threads }: Work, order: &PageOrder, budget: u64) -> (Verdict, Vec<Run>) {
     let run = |_| {
         let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);

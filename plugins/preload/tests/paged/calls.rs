@@ -1,4 +1,4 @@
-//! Calls that mean something else for mappings of a file than for plain memory.
+//! Calls that have another meaning for mappings of a file than for plain memory.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ pub(crate) const PAGE: usize = 4096;
 const PAGES: usize = 64;
 const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Memory of the program's own, by `mmap`.
+/// Memory that the program gets by `mmap`.
 struct Block(usize, usize);
 
 impl Block {
@@ -42,7 +42,7 @@ impl Block {
         (self.0 + page * PAGE) as *mut c_void
     }
 
-    /// Pages with a copy in DRAM.
+    /// Returns the number of pages with a copy in DRAM.
     fn in_dram(&self) -> usize {
         use std::os::unix::fs::FileExt;
         let pagemap = std::fs::File::open("/proc/self/pagemap").expect("pagemap");
@@ -53,7 +53,7 @@ impl Block {
         entries.chunks_exact(8).map(entry).filter(|entry| entry >> 61 & 0b101 == 0b100).count()
     }
 
-    /// Pages that a forked child has mapped.
+    /// Returns the number of pages that a forked child has mapped.
     fn mapped_in_child(&self) -> usize {
         let is_mapped = |page: usize| {
             let mut resident = 0u8;
@@ -62,7 +62,7 @@ impl Block {
         };
         let mut ends = [0; 2];
         let mut count = [0u8; 8];
-        // SAFETY: the child calls the kernel alone, writes what it found to the pipe, and ends.
+        // SAFETY: the child only makes system calls, writes the result to the pipe, and ends.
         unsafe {
             assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
             let child = libc::fork();
@@ -80,7 +80,7 @@ impl Block {
         usize::from_ne_bytes(count)
     }
 
-    /// Waits until all pages have left DRAM, while other memory comes to it.
+    /// Waits until all pages have left DRAM while other memory comes to it.
     fn evict(&self) {
         for round in 0..200 {
             if self.in_dram() == 0 {
@@ -95,7 +95,7 @@ impl Block {
     }
 
     fn unmap(self) {
-        // SAFETY: nobody uses the memory.
+        // SAFETY: the memory is no longer used.
         assert_eq!(unsafe { libc::munmap(self.address(0), self.1 * PAGE) }, 0);
     }
 
@@ -112,7 +112,7 @@ fn evicted(salt: u64) -> Block {
     block
 }
 
-/// All of it, in one program.
+/// All tests, in one program.
 pub(crate) fn program() {
     assert!(std::env::var_os(PAGE_ORDER_VARIABLE).is_some());
     dropping();
@@ -147,7 +147,7 @@ fn moving() {
     for (before, after) in [(PAGES, 300), (PAGES, 16), (PAGES, PAGES)] {
         let block = evicted(21);
         block.at(3).store(3 ^ 21, Ordering::Relaxed);
-        // In the way of growth in place.
+        // Prevents growth in place.
         let beside = Block::new(300);
         let flags = libc::MREMAP_MAYMOVE;
         // SAFETY: the memory is the test's.
@@ -170,7 +170,7 @@ fn moving() {
     let moved = unsafe { libc::mremap(from, length, length, flags, target.address(0)) };
     assert_eq!(moved, target.address(0));
     assert!(target.has(0..PAGES, 23));
-    // What grows step by step, as large arrays do.
+    // An array that grows step by step, as large arrays do.
     let mut array = Vec::new();
     for value in 0..1_500_000u64 {
         array.push(value);
@@ -202,7 +202,7 @@ fn locking() {
     assert!(first.has(0..8, 32) && block.has(8..PAGES, 31));
 }
 
-/// All memory is locked, what is evicted as well as what is plain, and let go again.
+/// Locks all memory, evicted and plain, and unlocks it again.
 pub(crate) fn locking_all() {
     let plain = Block::new(PAGES);
     plain.write(81);
@@ -213,7 +213,8 @@ pub(crate) fn locking_all() {
     assert!(plain.has(0..PAGES, 82));
 }
 
-/// Locks all memory while more is written than there is room for; the block stays in DRAM as long.
+/// Locks all memory while more is written than there is room for; the block stays in DRAM
+/// meanwhile.
 fn lock_all_with(block: &Block, salt: u64) {
     // SAFETY: locks this program's memory.
     if unsafe { libc::mlockall(libc::MCL_CURRENT) } != 0 {
@@ -249,8 +250,8 @@ fn advising() {
     assert!(block.has(0..PAGES, 41));
 }
 
-/// Memory that forked children do not get leaves DRAM like any other, and they do not get its slots
-/// either.
+/// Memory that forked children do not inherit leaves DRAM like any other, and they do not get its
+/// slots either.
 fn keeping_from_children() {
     let block = Block::new(PAGES);
     block.write(91);
@@ -258,7 +259,7 @@ fn keeping_from_children() {
     block.evict();
     assert_eq!(block.mapped_in_child(), 8);
     assert!(block.has(0..PAGES, 91));
-    // Before it is in the file, and while it is.
+    // Before the memory is in the file, and while it is.
     block.evict();
     assert_eq!(block.advise(PAGES - 8..PAGES, libc::MADV_DONTFORK), 0);
     assert_eq!(block.mapped_in_child(), 0);
@@ -281,7 +282,7 @@ fn keeping_from_children() {
     beside.unmap();
 }
 
-/// A small mapping leaves DRAM although the memory just below it, of the same chunk, is filled and
+/// A small mapping leaves DRAM although the memory just below it, in the same chunk, is filled and
 /// unmapped all the time.
 fn staying_beside_what_changes() {
     const CHUNK: usize = 512;
@@ -289,7 +290,7 @@ fn staying_beside_what_changes() {
     let room = Block::new(BALLAST + 2 * CHUNK);
     let last = (room.0 / PAGE + room.1 - CHUNK) / CHUNK * CHUNK;
     let block = Block((last + CHUNK / 2) * PAGE, PAGES);
-    // A mapping of its own.
+    // Gives it a mapping of its own.
     assert_eq!(block.advise(0..PAGES, libc::MADV_DONTFORK), 0);
     block.write(71);
     let below = block.0 - BALLAST * PAGE;
@@ -386,8 +387,8 @@ fn errno() -> i32 {
 
 /// The heap grows and shrinks.
 fn heap() {
-    // SAFETY: libc's heap is not used by this thread alone, so what is given back is what was
-    // taken just before; if another took more the test looks at nothing.
+    // SAFETY: other threads use libc's heap, too, so only memory that was taken just before is
+    // released; if another thread took more, the test checks nothing.
     unsafe {
         let start = libc::sbrk((PAGES * PAGE) as isize) as usize;
         let block = Block(start.next_multiple_of(PAGE), PAGES - 1);

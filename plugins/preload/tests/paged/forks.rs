@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::calls::PAGE;
 
-/// Programs that are started in two ways each.
+/// Programs that are started in each of two ways.
 pub(crate) const PROGRAMS: usize = 20;
 const ROUNDS: u64 = 12;
 const WORDS: usize = PAGE / 8;
-/// Pages that are written: more than there is room for.
+/// Pages that are written; there is not room for all.
 const PAGES: usize = 5000;
 
 fn value(page: usize, round: u64) -> u64 {
@@ -35,9 +35,9 @@ fn wait_for(child: i32) -> i32 {
     status
 }
 
-/// A child that ends with zero if `work` holds. By libc, or by the call alone.
+/// Forks a child that ends with zero if `work` returns true, by libc or by the system call alone.
 fn fork(by_libc: bool, work: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child does what needs no other thread, and ends.
+    // SAFETY: the child does only work that needs no other thread, and ends.
     unsafe {
         let child = if by_libc {
             libc::fork()
@@ -52,7 +52,7 @@ fn fork(by_libc: bool, work: impl FnOnce() -> bool) -> i32 {
     }
 }
 
-/// Children, and children of theirs, look whether memory is as it was when they were made.
+/// Children and grandchildren check that their memory is as it was when they were forked.
 pub(crate) fn snapshots() {
     let mut memory = vec![0u64; PAGES * WORDS];
     for round in 0..ROUNDS {
@@ -63,7 +63,7 @@ pub(crate) fn snapshots() {
                 std::thread::sleep(std::time::Duration::from_millis(10));
                 has(&memory, round)
             });
-            // What it writes and drops is its own.
+            // Memory that the child writes and drops is its own.
             let mut copy = vec![1u64; 200 * WORDS];
             write(&mut copy, 99);
             has(&memory, round) && has(&copy, 99) && wait_for(grandchild) == 0 && drops(&mut memory)
@@ -75,11 +75,11 @@ pub(crate) fn snapshots() {
     }
 }
 
-/// The child drops part of its memory, which is to be zero in it alone.
+/// The child drops part of its memory, which must be zero in the child alone.
 fn drops(memory: &mut [u64]) -> bool {
     let start = (memory.as_ptr() as usize).next_multiple_of(PAGE);
     let length = 300 * PAGE;
-    // SAFETY: the memory is this process's, and nothing in it is used but by what follows.
+    // SAFETY: the memory is this process's, and only the following code uses it.
     unsafe {
         let dropped = libc::madvise(start as *mut libc::c_void, length, libc::MADV_DONTNEED);
         let words = std::slice::from_raw_parts(start as *const u64, length / 8);
@@ -87,13 +87,13 @@ fn drops(memory: &mut [u64]) -> bool {
     }
 }
 
-/// Memory, and how often it was written.
+/// Memory, and the number of writes to it.
 struct Shared<'a> {
     memory: &'a mut [u64],
     round: u64,
 }
 
-/// Looks at its parent's memory, and writes to it.
+/// Checks the parent's memory, and writes to it.
 extern "C" fn write_for_parent(shared: *mut libc::c_void) -> i32 {
     // SAFETY: the parent passes it, and waits.
     let shared = unsafe { &mut *shared.cast::<Shared>() };
@@ -102,7 +102,7 @@ extern "C" fn write_for_parent(shared: *mut libc::c_void) -> i32 {
     i32::from(!whole)
 }
 
-/// Children that share the memory while their parent waits, as `vfork` makes them and `posix_spawn`.
+/// Children that share the memory while their parent waits, as `vfork` and `posix_spawn` make them.
 pub(crate) fn vforks() {
     let mut memory = vec![0u64; PAGES * WORDS];
     let mut stack = vec![0u128; 1 << 12];
@@ -120,7 +120,7 @@ pub(crate) fn vforks() {
     }
 }
 
-/// Starts programs in both ways that there are, while other threads write.
+/// Starts programs in both ways while other threads write.
 pub(crate) fn programs() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -149,7 +149,8 @@ pub(crate) fn programs() {
     });
 }
 
-/// Forks while other threads get memory, which they do with a lock of malloc's that the fork waits for.
+/// Forks while other threads allocate memory, for which they hold a lock of malloc that the fork
+/// needs.
 pub(crate) fn fork_while_allocating() {
     let mut memory = vec![0u64; PAGES * WORDS];
     write(&mut memory, 1);
@@ -178,7 +179,7 @@ pub(crate) fn fork_while_allocating() {
     assert!(has(&memory, 1));
 }
 
-/// Children that stay for a while; nothing is evicted meanwhile, and nobody waits for ever.
+/// Children that stay for a while; nothing is evicted meanwhile, and no thread waits forever.
 pub(crate) fn fill_while_forking() {
     let mut memory = vec![0u64; PAGES * WORDS];
     write(&mut memory, 1);

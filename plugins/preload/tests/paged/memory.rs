@@ -1,4 +1,4 @@
-//! Filling memory and looking whether it is as it was left.
+//! Fills memory and checks that its content is unchanged.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -11,19 +11,19 @@ fn content(page: usize, round: usize) -> u64 {
     (page as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(round as u32)
 }
 
-/// Two rounds of writing each page and reading all.
+/// Two rounds in which each page is written and all are read.
 pub(crate) fn fill() {
     fill_and_look(&mut vec![0u64; SIZE / 8]);
 }
 
-/// The same with memory on both sides of a border between two gibibytes, whose slots are apart.
+/// The same with memory on both sides of a boundary between two gibibytes, whose slots are apart.
 pub(crate) fn fill_across_a_border() {
     let here = fill as fn() as usize;
-    // Far above the program, and far below the mappings that there are.
+    // Far above the program, and far below the existing mappings.
     let border = (here / GIB + 64) * GIB;
     let memory = zeros_at(border - SIZE / 2);
     let elsewhere = zeros_at(border + 64 * GIB);
-    // In this order, or the slots would happen to follow each other.
+    // In this order; otherwise the slots would happen to be adjacent.
     fill_and_look(&mut memory[..SIZE / 16]);
     fill_and_look(elsewhere);
     fill_and_look(memory);
@@ -31,7 +31,7 @@ pub(crate) fn fill_across_a_border() {
 
 const GIB: usize = 1 << 30;
 
-/// Memory at an address where there is none.
+/// Maps memory at a free address.
 fn zeros_at(start: usize) -> &'static mut [u64] {
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
@@ -56,13 +56,14 @@ fn fill_and_look(memory: &mut [u64]) {
     }
 }
 
-/// A thread whose stack is memory like any other, and which maps some more at every depth.
+/// A thread whose stack is memory like any other, and which maps more memory at every depth.
 pub(crate) fn dive() {
     const STACK: usize = 32 << 20;
-    // So that memory is short, and new memory has to be asked for.
+    // Makes memory short, so that new memory needs a request.
     fill();
     let mut thread = 0;
-    // SAFETY: the attributes are made by the first call; the stack is mapped, the thread's alone, and stays.
+    // SAFETY: the first call initializes the attributes; the stack is mapped, the thread's alone,
+    // and stays.
     unsafe {
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -84,7 +85,7 @@ extern "C" fn dive_deep(_: *mut libc::c_void) -> *mut libc::c_void {
 #[inline(never)]
 fn sum_of_depths(depth: usize) -> usize {
     let (nothing, how) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, which nobody else knows of.
+    // SAFETY: a new mapping, which no other code knows.
     unsafe {
         let mapped = libc::mmap(std::ptr::null_mut(), 4 * PAGE, nothing, how, -1, 0);
         assert_eq!(libc::munmap(mapped, 4 * PAGE), 0);
@@ -92,7 +93,7 @@ fn sum_of_depths(depth: usize) -> usize {
     if depth == 0 { 0 } else { std::hint::black_box(sum_of_depths(depth - 1)) + depth }
 }
 
-/// Writes here and there, from as many threads as there are processors and two.
+/// Writes at random places, from two threads more than there are processors.
 pub(crate) fn random_writes() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) + 2;
     std::thread::scope(|scope| {
@@ -118,8 +119,8 @@ pub(crate) fn random_writes() {
     });
 }
 
-/// Threads that drop pages of their own and find zeros there, in memory that becomes evictable just
-/// then because another thread fills it.
+/// Threads drop pages of their own and find zeros there, in memory that becomes evictable just then
+/// because another thread fills memory.
 pub(crate) fn drop_while_filling() {
     let memory = vec![0u64; SIZE / 8];
     let start = (memory.as_ptr() as usize).next_multiple_of(PAGE);
@@ -149,13 +150,13 @@ pub(crate) fn drop_while_filling() {
     });
 }
 
-/// Threads that drop pages; each has every fourth one, and so has the thread that fills.
+/// Threads that drop pages; each has every fourth page, and so does the thread that fills memory.
 const DROPPERS: usize = 3;
 /// Pages that a thread writes before it drops them.
 const TOGETHER: usize = 256;
 
 fn word(page: usize) -> &'static AtomicU64 {
-    // SAFETY: the callers' pages are mapped as long as they are looked at.
+    // SAFETY: the callers' pages are mapped as long as they are accessed.
     unsafe { AtomicU64::from_ptr(page as *mut u64) }
 }
 

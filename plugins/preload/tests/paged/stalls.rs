@@ -1,6 +1,6 @@
-//! How long the machine keeps a process from its processor that comes before all others here, the
-//! pager's helper included. Where the host stops processors for a moment, no budget can be kept to
-//! the page.
+//! Measures for how long the machine keeps a process from its processor although the process runs
+//! before all others, the pager's helper included. If the host stops processors for a moment, no
+//! budget can be kept to the page.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const PAUSE: Duration = Duration::from_micros(100);
-/// Above the helper's priority, so that no helper is taken for the machine.
+/// Above the helper's priority, so that a helper does not count as the machine.
 const PRIORITY: i32 = 2;
 
-/// Sleepers, one on each processor, that see how late they wake.
+/// Threads, one on each processor, that sleep and measure how late they wake.
 pub(crate) struct Witness {
     ends: Arc<AtomicBool>,
     sleepers: Vec<JoinHandle<Duration>>,

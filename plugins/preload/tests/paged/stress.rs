@@ -1,5 +1,5 @@
 //! Writers, atomic additions and system calls that write, on more threads than processors, while
-//! pages are evicted. Who owns a word checks it before overwriting it.
+//! pages are evicted. The owner of a word checks it before overwriting it.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 
 use super::calls::PAGE;
 
-/// Pages that are written: as many as [`BUDGET`] has room for, and as much again remembers what was
-/// written.
+/// Pages that are written: as many as [`BUDGET`] has room for; as much memory again records what
+/// was written.
 const PAGES: usize = 3072;
-/// A budget of which the stress wants twice as much, in MiB.
+/// A budget of half the memory that the stress needs, in MiB.
 pub(crate) const BUDGET: u64 = 12;
-/// How much larger the wide stress and its budget are: enough for batches of 144 pages.
+/// Factor by which the wide stress and its budget are larger: enough for batches of 144 pages.
 pub(crate) const WIDE: u64 = 12;
 const WORDS: usize = PAGE / 8;
 /// Words of a page for atomic additions; then those of the writers, then those of system calls.
 const SHARED: usize = 8;
 const BY_CALLS: usize = 448;
 
-/// Evictions that a run makes at least.
+/// Returns the least number of evictions of a run.
 pub(crate) fn evictions() -> u64 {
     std::env::var("MEMWEIR_STRESS_EVICTIONS")
         .map_or(100_000, |number| number.parse().expect("MEMWEIR_STRESS_EVICTIONS is a number"))
 }
 
-/// The pages, and what all threads count together.
+/// The pages, and the sums over all threads.
 struct Arena {
     words: &'static [AtomicU64],
     lost: AtomicU64,
@@ -46,7 +46,7 @@ impl Random {
 }
 
 impl Arena {
-    /// Arena of words that are zero.
+    /// Creates an arena of words that are zero.
     fn of(words: &'static [AtomicU64]) -> Self {
         Self {
             words,
@@ -68,7 +68,7 @@ impl Arena {
         self.words.len() / WORDS
     }
 
-    /// Writes words of its own in all pages.
+    /// Writes words of this writer in all pages.
     fn write(&self, writer: usize, writers: usize) {
         let mut random = Random(88_172_645_463_325_252 * (writer as u64 + 3));
         let room = (BY_CALLS - SHARED) / writers;
@@ -79,7 +79,7 @@ impl Arena {
             let (page, i) = (random.below(self.pages()), random.below(room));
             let at = place(page, i);
             self.check(at, &mut expected[page * room + i]);
-            // Now and then many in a row, to meet the eviction of just this page.
+            // Now and then many writes in a row, to hit the eviction of this very page.
             for _ in 0..if sequence.is_multiple_of(1024) { 2000 } else { 1 } {
                 sequence += 1;
                 self.words[at].store((writer as u64 + 1) << 56 | sequence, Ordering::Relaxed);
@@ -105,7 +105,7 @@ impl Arena {
         }
     }
 
-    /// Lets the kernel write.
+    /// Makes the kernel write.
     fn read_from_pipe(&self) {
         let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
         let mut random = Random(12_345);
@@ -138,7 +138,7 @@ impl Arena {
         }
     }
 
-    /// Runs until `done`, then fails if anything was lost.
+    /// Runs until `done`, then fails if a write was lost.
     fn run(&self, done: impl Fn() -> bool, meanwhile: impl Fn() + Sync) {
         let writers = std::thread::available_parallelism().map_or(1, usize::from) + 1;
         std::thread::scope(|scope| {
@@ -165,7 +165,7 @@ impl Arena {
     }
 }
 
-/// What is counted, as the program itself can see it.
+/// Returns the evictions counted so far, as the program itself can see them.
 fn counted() -> u64 {
     use memweir_core::preload::page::{PAGE_ORDER_VARIABLE, PageCounter, PageCounters, PageOrder};
     let order = std::env::var(PAGE_ORDER_VARIABLE).expect("an order");
@@ -178,7 +178,7 @@ pub(crate) fn program() {
     paged(PAGES);
 }
 
-/// The same on so much memory that many pages leave together.
+/// The same on enough memory that many pages leave together.
 pub(crate) fn wide() {
     paged(PAGES * WIDE as usize);
 }
@@ -191,7 +191,7 @@ fn paged(pages: usize) {
     arena.run(enough, || std::thread::sleep(Duration::from_millis(20)));
 }
 
-/// The same, while pages are evicted without protection: what the stress has to find.
+/// The same while pages are evicted without protection: a fault that the stress must find.
 pub(crate) fn uncontrolled() {
     let length = PAGES * PAGE;
     let both = libc::PROT_READ | libc::PROT_WRITE;

@@ -1,4 +1,4 @@
-//! What threads ask of the host: waiting and waking, and what other threads do there.
+//! Services of the host for threads: waiting, waking, and the state of other threads.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use memweir_core::softpmu::gate::{HostState, StatLine};
 
-/// Why a wait ended.
+/// Reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// Somebody woke the thread, or the word is another already.
+    /// The thread was woken, or the word had changed already.
     Changed,
-    /// A signal came.
+    /// A signal arrived.
     Interrupted,
-    /// The time is over.
+    /// The time has elapsed.
     TimedOut,
 }
 
@@ -38,17 +38,17 @@ pub(super) fn wait(word: &AtomicU32, expected: u32, at_most: Duration) -> Woken 
 }
 
 pub(super) fn wake(word: &AtomicU32) {
-    // SAFETY: wakes whoever waits on a live word.
+    // SAFETY: wakes a waiter on a live word.
     unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, 1) };
 }
 
 pub(super) fn own_tid() -> u32 {
-    // SAFETY: a plain question.
+    // SAFETY: only returns a number.
     unsafe { libc::gettid() as u32 }
 }
 
-/// What a thread of the host does; where the kernel tells places, one that has left its processor
-/// alone sleeps.
+/// Returns the state of a thread of the host. If the kernel reports wait channels, only a thread
+/// that has left its processor counts as asleep.
 pub(super) fn host_state(pid: u32, tid: u32, tells_sleep: bool) -> HostState {
     let mut buffer = [0; 512];
     let read = |file: &str, buffer: &mut [u8]| {
@@ -63,7 +63,7 @@ pub(super) fn host_state(pid: u32, tid: u32, tells_sleep: bool) -> HostState {
     state.if_asleep(&buffer[..length])
 }
 
-/// When a process started, in clock ticks since boot; none if it is gone.
+/// Returns the start time of a process in clock ticks since boot; `None` if it is gone.
 pub(super) fn start_of(pid: u32) -> Option<u64> {
     StatLine::of(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)?.start()
 }

@@ -1,9 +1,9 @@
-//! Reading and writing the program's memory as the kernel would: where it is not accessible,
-//! nothing happens.
+//! Reads and writes the program's memory as the kernel would: nothing happens where it is not
+//! accessible.
 
 use crate::api;
 
-/// Reads `buffer.len()` bytes at `address`; whether all could be read.
+/// Reads `buffer.len()` bytes at `address`; returns true if all could be read.
 pub(super) fn read(address: u64, buffer: &mut [u8]) -> bool {
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let remote = remote(address, buffer.len());
@@ -13,7 +13,7 @@ pub(super) fn read(address: u64, buffer: &mut [u8]) -> bool {
     copied == buffer.len() as isize
 }
 
-/// Writes `bytes` at `address`; whether all could be written.
+/// Writes `bytes` at `address`; returns true if all could be written.
 pub(super) fn write(address: u64, bytes: &[u8]) -> bool {
     let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let remote = remote(address, bytes.len());

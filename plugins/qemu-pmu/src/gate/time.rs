@@ -1,9 +1,9 @@
-//! What a program is told of time and chance while it runs in virtual time.
+//! Time and random numbers of a program in virtual time.
 //!
-//! Clocks show virtual time, sleeps end in it, and random bytes come from the seed. All of it is
-//! done by writing the program's memory around the system call itself, so what a call returns in a
-//! register (`time` without a pointer) or what is no system call (`rdtsc`) stays the host's, as do
-//! timers that send signals and the time-outs of `poll` and its kin.
+//! Clocks show virtual time, sleeps end in it, and random bytes come from the seed. All of this is
+//! done by writing the program's memory around the system call. So values that a call returns in a
+//! register (`time` without a pointer) or that need no system call (`rdtsc`) stay the host's, as do
+//! timers that send signals and the timeouts of `poll` and similar calls.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -18,7 +18,7 @@ const TIME_BYTES: usize = 16;
 
 const NANOS: u64 = 1_000_000_000;
 
-/// A system call while it is under way.
+/// A system call in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
     /// Its first arguments.
@@ -28,7 +28,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Undoes what was done to the program's memory.
+    /// Undoes the changes to the program's memory.
     pub(super) fn restore(&mut self) {
         if let Some((address, bytes)) = self.changed.take() {
             write(address, &bytes);
@@ -37,8 +37,8 @@ impl Call {
 }
 
 impl Gate {
-    /// Virtual time for a thread that has the turn, in nanoseconds. It never goes back, whichever
-    /// thread asks.
+    /// Returns the virtual time of a thread that has the turn, in nanoseconds. It never decreases,
+    /// whichever thread asks.
     fn now(&self, turn: &Turn, record: &ThreadRecord) -> u64 {
         let in_turn = record.used.load(Relaxed).saturating_sub(turn.start) / FEMTOS_PER_NANO;
         let header = self.header();
@@ -66,7 +66,7 @@ impl Gate {
             }
             (true, _) => length,
         };
-        // A clock of the host that is ahead of virtual time ends an absolute sleep by itself.
+        // For an absolute sleep, a clock of the host that is ahead of virtual time ends it anyway.
         if !absolute {
             if !write(address, &[0; TIME_BYTES]) {
                 return;
@@ -78,7 +78,7 @@ impl Gate {
         }
     }
 
-    /// Whether virtual time has come to `wakes`; otherwise a signal came first.
+    /// Returns true once virtual time has reached `wakes`, or false if a signal came first.
     fn wait_until(&self, turn: &mut Turn, record: &'static ThreadRecord, wakes: u64) -> bool {
         record.wake.store(wakes, Relaxed);
         record.place.store(super::Place::Call as u32, Relaxed);
@@ -109,7 +109,7 @@ impl Gate {
         whole
     }
 
-    /// Puts virtual time and seeded chance in place of what the host has answered.
+    /// Replaces the host's results by virtual time and seeded random numbers.
     pub(super) fn fake(&self, turn: &Turn, record: &ThreadRecord, number: i64, result: i64) {
         let [first, second, ..] = turn.call.arguments;
         match number {
@@ -131,7 +131,7 @@ impl Gate {
         }
     }
 
-    /// What a clock shows; none for a clock that is the host's.
+    /// Returns the time that a clock shows; `None` for a clock of the host.
     fn clock(&self, turn: &Turn, record: &ThreadRecord, clock: i32) -> Option<u64> {
         let now = || self.now(turn, record);
         let used = |r: &ThreadRecord| r.used.load(Relaxed) / FEMTOS_PER_NANO;
@@ -155,7 +155,8 @@ impl Gate {
         }
     }
 
-    /// Random numbers for one system call, the same whenever the batch is run again.
+    /// Returns the random numbers for one system call, which are the same in every run of the
+    /// batch.
     fn chance(&self, record: &ThreadRecord) -> Chance {
         let drawn = record.draws.fetch_add(1, Relaxed);
         let seed = self.header().seed.load(Relaxed);
@@ -175,7 +176,7 @@ impl Chance {
     }
 }
 
-/// Nanoseconds of a `timespec`; none for one that the kernel would refuse.
+/// Returns the nanoseconds of a `timespec`; `None` for one that the kernel would refuse.
 fn nanos_of(bytes: &[u8; TIME_BYTES]) -> Option<u64> {
     let (seconds, nanos) = bytes.split_at(8);
     let number = |bytes: &[u8]| Some(i64::from_le_bytes(bytes.try_into().ok()?));
@@ -186,7 +187,7 @@ fn nanos_of(bytes: &[u8; TIME_BYTES]) -> Option<u64> {
     Some((seconds as u64).saturating_mul(NANOS).saturating_add(nanos as u64))
 }
 
-/// A `timespec`, or, with 1000 nanoseconds per `unit`, a `timeval`.
+/// Encodes a `timespec`, or, with 1000 nanoseconds per `unit`, a `timeval`.
 fn time_bytes(nanos: u64, unit: u64) -> [u8; TIME_BYTES] {
     let mut bytes = [0; TIME_BYTES];
     bytes[..8].copy_from_slice(&(nanos / NANOS).to_le_bytes());

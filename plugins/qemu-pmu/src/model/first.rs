@@ -1,8 +1,8 @@
 //! The first level, where nearly every access of a program ends.
 //!
-//! It behaves as a [`PrivateCache`] does, and is laid out for speed: all of its state lies beside
-//! each other at fixed distances, a hit where the line was last seen takes a dozen instructions
-//! and no branch that is hard to foresee, and nothing is kept for ways that no machine has.
+//! It behaves like a [`PrivateCache`] and is laid out for speed: all of its state is adjacent at
+//! fixed distances, a hit where the line was last seen takes a dozen instructions without a branch
+//! that is hard to predict, and nothing is stored for ways that no machine has.
 
 use memweir_core::cache::CacheGeometry;
 use memweir_core::{Bytes, LINE_BYTES};
@@ -13,39 +13,39 @@ use super::private::{DIRTY, Lookup, PrivateCache, Word};
 /// Places per set. Those beyond the associativity stay empty.
 const WAYS: usize = LANES;
 
-/// Sets at the most.
+/// Largest number of sets.
 const SETS: usize = 256;
 
 /// Places in all.
 const CAPACITY: usize = WAYS * SETS;
 
-/// Entries of the table of places: several times the lines of a first level. Two lines that lie in
-/// the cache and share an entry are found the slow way in turn, which half as many entries
-/// already make felt.
+/// Entries of the table of places: several times the lines of a first level. Two lines that are in
+/// the cache and share an entry alternately take the slow path, which is already noticeable with
+/// half as many entries.
 const ENTRIES: usize = 4096;
 
-/// No address has this line.
+/// Marks an empty place: no address has this line.
 const NO_LINE: u64 = u64::MAX;
 
 /// The time of a place that was never used. The clock of a set starts here.
 const NEVER: i16 = i16::MIN;
 
-/// The end of every clock, and the time of a place that the cache does not have: behind those that
-/// it has, so that of equal times in a set the first is of a place that exists.
+/// The end of every clock, and the time of places that the cache does not have. They come after
+/// those that it has, so that the first of equal times in a set belongs to a place that exists.
 const ABSENT: i16 = i16::MAX;
 
 /// A first level of up to [`SETS`] sets, a power of two of them, and [`WAYS`] ways.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Small {
-    /// Where the latest line with these low bits was found: below [`CAPACITY`].
+    /// Place where the latest line with these low bits was found: below [`CAPACITY`].
     places: [u16; ENTRIES],
     lines: [u64; CAPACITY],
-    /// When each place was last used by the clock of its set.
+    /// Latest use of each place by the clock of its set.
     used: [i16; CAPACITY],
     /// Some bits of each line, to find one among many at once.
     tags: [[u8; WAYS]; SETS],
-    /// Zero or one.
+    /// One if the line is modified, otherwise zero.
     dirty: [u8; CAPACITY],
     /// The latest time of use in each set.
     clocks: [i16; SETS],
@@ -53,7 +53,7 @@ struct Small {
     latest: Word,
     /// One less than the number of sets.
     mask: u64,
-    /// Bits of that.
+    /// Number of bits in `mask`.
     set_bits: u32,
     associativity: usize,
 }
@@ -81,7 +81,7 @@ impl Small {
     }
 
     fn clear(&mut self) {
-        // Places and tags are hints, which an empty place makes void.
+        // Places and tags are hints, which an empty place invalidates.
         self.latest = NO_LINE;
         self.lines.fill(NO_LINE);
         self.dirty.fill(0);
@@ -93,8 +93,8 @@ impl Small {
         }
     }
 
-    /// Returns true if an access to `line` changes nothing: the latest one was to the same line, and
-    /// a store if this one is.
+    /// Returns true if an access to `line` changes nothing: the latest one was to the same line,
+    /// and was a store if this one is.
     #[inline(always)]
     fn repeats(&self, line: u64, dirty: Word) -> bool {
         (self.latest ^ (line << 1 | dirty)) & (!DIRTY | dirty) == 0
@@ -104,7 +104,7 @@ impl Small {
     #[inline(always)]
     fn touch(&mut self, line: u64, dirty: Word) -> bool {
         let place = usize::from(self.places[line as usize % ENTRIES]);
-        // SAFETY: places are made by `access` alone, as way of a set.
+        // SAFETY: only `access` stores places, each a way of a set.
         unsafe { std::hint::assert_unchecked(place < CAPACITY) };
         self.lines[place] == line && self.touch_place(place, line, dirty)
     }
@@ -125,7 +125,7 @@ impl Small {
         if self.clocks[set] == ABSENT {
             self.renumber(set);
         }
-        // The lines of a set differ in the bits above its number. Few programs have lines there
+        // The lines of a set differ in the bits above its number. Few programs have lines in a set
         // that agree in eight of them.
         let tag = (line >> self.set_bits) as u8;
         let mut candidates = equal_bytes(&self.tags[set], tag);
@@ -150,7 +150,7 @@ impl Small {
         Lookup::Miss { victim: line << 1 | Word::from(dirty) }
     }
 
-    /// The clock of a set starts anew, and its ways keep their order.
+    /// Restarts the clock of a set; its ways keep their order.
     #[cold]
     #[inline(never)]
     fn renumber(&mut self, set: usize) {
@@ -170,12 +170,12 @@ impl Small {
 #[repr(C)]
 pub struct FirstLevel {
     small: Small,
-    /// The cache, where it is not small; `small` stays empty then.
+    /// The cache if it is not small; `small` stays empty then.
     large: Option<PrivateCache>,
 }
 
 impl FirstLevel {
-    /// An empty cache.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new(geometry: &CacheGeometry) -> Self {
         if let Some(small) = Small::new(geometry) {
@@ -186,7 +186,7 @@ impl FirstLevel {
         Self { small, large: Some(PrivateCache::new(geometry)) }
     }
 
-    /// Forgets everything, without write-backs.
+    /// Drops all contents without write-backs.
     pub fn clear(&mut self) {
         self.small.clear();
         if let Some(large) = &mut self.large {
@@ -194,7 +194,7 @@ impl FirstLevel {
         }
     }
 
-    /// The modified lines, in the order of their places.
+    /// Returns the modified lines, in the order of their places.
     #[must_use]
     pub fn modified(&self) -> Vec<u64> {
         let Some(large) = &self.large else {
@@ -204,8 +204,8 @@ impl FirstLevel {
         large.modified()
     }
 
-    /// Accesses `line` if it is where it was last seen; otherwise nothing happens and the answer
-    /// is false. `dirty` is [`DIRTY`] if the line is modified, else zero.
+    /// Accesses `line` and returns true if it is where it was last seen; otherwise nothing happens.
+    /// `dirty` is [`DIRTY`] if the access modifies the line, otherwise zero.
     #[inline(always)]
     #[must_use]
     pub fn touch(&mut self, line: u64, dirty: Word) -> bool {

@@ -1,4 +1,4 @@
-//! From a number to a set: remainders without division.
+//! Maps a number to a set: remainders without division.
 
 /// The remainder by a fixed number of sets, after Lemire, Kaser and Kurz, "Faster remainder by
 /// direct computation" (2019): exact for 32-bit numbers.
@@ -9,14 +9,14 @@ pub struct SetIndex {
 }
 
 impl SetIndex {
-    /// For `sets` sets, 1 to `u32::MAX`.
+    /// Prepares for `sets` sets, 1 to `u32::MAX`.
     #[must_use]
     pub fn new(sets: u64) -> Self {
         assert!((1..=u64::from(u32::MAX)).contains(&sets), "{sets} sets");
         Self { sets, reciprocal: (u64::MAX / sets).wrapping_add(1) }
     }
 
-    /// The set of `number`, of which the lower 32 bits are used: 256 GiB in lines.
+    /// Returns the set of `number`, of which the lower 32 bits are used: 256 GiB in lines.
     #[inline(always)]
     #[must_use]
     pub fn of(&self, number: u64) -> usize {
@@ -24,13 +24,13 @@ impl SetIndex {
         ((u128::from(fraction) * u128::from(self.sets)) >> 64) as usize
     }
 
-    /// One less than the number of sets where that is a power of two.
+    /// Returns one less than the number of sets if that is a power of two.
     #[must_use]
     pub fn mask(&self) -> Option<u64> {
         self.sets.is_power_of_two().then_some(self.sets - 1)
     }
 
-    /// How many sets.
+    /// Returns the number of sets.
     #[must_use]
     pub fn sets(&self) -> usize {
         self.sets as usize

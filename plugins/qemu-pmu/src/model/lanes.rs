@@ -1,9 +1,10 @@
-//! Sixteen small numbers at once: the ways of a set, compared with a tag, or asked for the oldest.
+//! Operations on sixteen small numbers at once: comparing the ways of a set with a tag, or finding
+//! the oldest.
 
-/// How many numbers.
+/// Number of lanes.
 pub const LANES: usize = 16;
 
-/// Has the host fetch the line of `place` into its caches.
+/// Makes the host fetch the line of `place` into its caches.
 #[inline(always)]
 pub fn prefetch<T>(place: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -16,7 +17,7 @@ pub fn prefetch<T>(place: &T) {
     let _ = place;
 }
 
-/// One bit per lane, set where the byte is `wanted`.
+/// Returns one bit per lane, set where the byte is `wanted`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[must_use]
@@ -29,7 +30,7 @@ pub fn equal_bytes(bytes: &[u8; LANES], wanted: u8) -> u32 {
     }
 }
 
-/// One bit per lane, set where the byte is `wanted`.
+/// Returns one bit per lane, set where the byte is `wanted`.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 #[must_use]
@@ -37,7 +38,7 @@ pub fn equal_bytes(bytes: &[u8; LANES], wanted: u8) -> u32 {
     bytes.iter().rev().fold(0, |found, here| found << 1 | u32::from(*here == wanted))
 }
 
-/// One bit per lane, set where the number is `wanted`.
+/// Returns one bit per lane, set where the number is `wanted`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[must_use]
@@ -56,7 +57,7 @@ pub fn equal_words(words: &[u16; LANES], wanted: u16) -> u32 {
     }
 }
 
-/// One bit per lane, set where the number is `wanted`.
+/// Returns one bit per lane, set where the number is `wanted`.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 #[must_use]
@@ -64,14 +65,14 @@ pub fn equal_words(words: &[u16; LANES], wanted: u16) -> u32 {
     words.iter().rev().fold(0, |found, here| found << 1 | u32::from(*here == wanted))
 }
 
-/// The first of the lanes with the least number.
+/// Returns the first of the lanes with the least number.
 #[inline(always)]
 #[must_use]
 pub fn least(numbers: &[i16; LANES]) -> usize {
-    // Signed, because every x86-64 can take the lesser of eight signed numbers at once.
+    // Signed, because every x86-64 can compute the minimum of eight signed numbers at once.
     let least = numbers.iter().fold(i16::MAX, |least, here| least.min(*here));
     let found = equal_words(&numbers.map(i16::cast_unsigned), least.cast_unsigned());
-    // The bit that is always set says that there is one.
+    // The bit that is always set guarantees a result.
     (found | 1 << (LANES - 1)).trailing_zeros() as usize
 }
 

@@ -1,7 +1,9 @@
-//! The medium of a page (H8): asked when a line comes into the last-level cache, never on a hit.
+//! The medium of a page (H8), determined when a line comes into the last-level cache, never on a
+//! hit.
 //!
-//! A line belongs to the medium that its page was in when it came; it keeps that in the cache, so
-//! that its write-back goes there whoever evicts it, and although its page has moved meanwhile.
+//! A line belongs to the medium in which its page was when the line came. It keeps that medium in
+//! the cache, so that its write-back goes there whichever process evicts it, even if its page has
+//! moved meanwhile.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,26 +11,26 @@ use memweir_core::MAX_MEDIA;
 use memweir_core::placement::{AddressRange, HotPages, Placement};
 use memweir_core::softpmu::{HeatCell, PlacementWords};
 
-/// Lines of a page are `1 << PAGE_SHIFT`.
+/// A page has `1 << PAGE_SHIFT` lines.
 const PAGE_SHIFT: u32 = 6;
 
 /// Bits of a page number: those of a line number less those within a page.
 const PAGE_BITS: u32 = 35;
 
-/// Cells that a page may be in.
+/// Cells in which a page may be.
 const WAYS: usize = 8;
 
-/// Cells per page of the budget: pages that compete for DRAM are not forgotten.
+/// Cells per page of the budget, so that pages that compete for DRAM are not forgotten.
 const CELLS_PER_PAGE: u64 = 8;
 
-/// The smallest table that is used.
+/// Size of the smallest table.
 const FEWEST_CELLS: u64 = 4096;
 
-/// A page outside DRAM must be hotter than one inside by one part in this many to take its place:
-/// chance alone does not move pages.
+/// A page outside DRAM must be hotter than one inside by one part in this many to take its place,
+/// so that chance alone does not move pages.
 const HOTTER_BY_ONE_IN: u64 = 4;
 
-/// Where the pages of one job lie.
+/// Placement of the pages of one job.
 #[derive(Debug)]
 pub enum PageMap<'a> {
     /// By share: pages whose hash is below the n-th bound lie in the n-th medium.
@@ -40,7 +42,7 @@ pub enum PageMap<'a> {
 }
 
 impl<'a> PageMap<'a> {
-    /// The map of a placement. `cells` and `words` are used where hot pages are placed.
+    /// Builds the map of a placement. `cells` and `words` are used if hot pages are placed.
     #[must_use]
     pub fn new(placement: Placement, words: &'a PlacementWords, cells: &'a [HeatCell]) -> Self {
         match placement {
@@ -56,7 +58,7 @@ impl<'a> PageMap<'a> {
         }
     }
 
-    /// The number of the medium of a line that is being brought in.
+    /// Returns the number of the medium of a line that is being brought in.
     pub(super) fn medium(&self, process: Process, line: u64) -> u64 {
         let page = line >> PAGE_SHIFT;
         match self {
@@ -79,24 +81,24 @@ impl<'a> PageMap<'a> {
 /// The process that an access belongs to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Process {
-    /// Its place among the processes of the job: the same in every run of the job.
+    /// Its number among the processes of the job, which is the same in every run of the job.
     pub(super) ordinal: u64,
     /// Its address space in the last level.
     pub(super) space: u64,
 }
 
-/// Sixty-four bits that depend on all bits of `number`.
+/// Returns sixty-four bits that depend on all bits of `number`.
 fn hash(number: u64) -> u64 {
     let mixed = (number ^ (number >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
     let mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
     mixed ^ (mixed >> 33)
 }
 
-/// The hot pages of a job in DRAM. A page that is met for the first time goes to DRAM as long as
-/// there is room; from time to time the hottest pages take the place of colder ones.
+/// The hot pages of a job in DRAM. A new page goes to DRAM as long as there is room; from time to
+/// time the hottest pages take the place of colder ones.
 ///
-/// Processes and threads share the table without a lock. Two that take the same cell at the same
-/// moment lose one page's heat for once.
+/// Processes and threads share the table without a lock. If two take the same cell at the same
+/// moment, the heat of one page is lost once.
 #[derive(Debug)]
 pub struct HeatMap<'a> {
     hot: HotPages,
@@ -111,7 +113,7 @@ impl<'a> HeatMap<'a> {
         Self { hot, words, cells: &cells[..used] }
     }
 
-    /// Counts an access to the page and tells its medium.
+    /// Counts an access to the page and returns its medium.
     fn medium(&self, page: u64) -> u64 {
         if (self.words.accesses.fetch_add(1, Relaxed) + 1).is_multiple_of(self.hot.interval) {
             self.place();
@@ -126,7 +128,7 @@ impl<'a> HeatMap<'a> {
         }
     }
 
-    /// The cell of a page: its own, a free one, or that of the coldest page outside DRAM.
+    /// Returns the cell of a page: its own, a free one, or that of the coldest page outside DRAM.
     fn cell_of(&self, page: u64) -> Option<&HeatCell> {
         let sets = self.cells.len() / WAYS;
         let first = (hash(page) as usize % sets) * WAYS;
@@ -147,7 +149,7 @@ impl<'a> HeatMap<'a> {
         })
     }
 
-    /// Puts the hottest pages into DRAM, and lets all of them cool.
+    /// Puts the hottest pages into DRAM, and cools all pages.
     fn place(&self) {
         let mut pages: Vec<(u64, usize)> = Vec::new();
         for (number, cell) in self.cells.iter().enumerate() {
@@ -156,7 +158,7 @@ impl<'a> HeatMap<'a> {
                 continue;
             }
             if heat == 0 {
-                // Not touched for long, or its process is gone.
+                // Not touched for a long time, or its process is gone.
                 cell.in_dram.store(0, Relaxed);
                 cell.page.store(0, Relaxed);
                 continue;
@@ -167,7 +169,7 @@ impl<'a> HeatMap<'a> {
         }
         let budget = self.hot.pages as usize;
         if pages.len() > budget {
-            // Among equals the order of the table decides, so that the outcome is the same again.
+            // Among equals the order of the table decides, so that the result is reproducible.
             pages.select_nth_unstable_by(budget, |a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
         }
         let mut moved = 0;
@@ -268,7 +270,7 @@ mod tests {
         touch(1, 4);
         assert_eq!((touch(2, 45), touch(3, 46)), (1, 1));
         assert_eq!(words(&map).moved.load(Relaxed), 0);
-        // The hundredth access places anew.
+        // The hundredth access triggers a new placement.
         assert_eq!(touch(3, 1), 0);
         assert_eq!((touch(0, 1), touch(1, 1), touch(2, 1)), (1, 1, 0));
         assert_eq!(words(&map).moved.load(Relaxed), 4);
@@ -297,7 +299,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is accessed, DRAM never holds more pages than fit.
+        /// For any accesses, DRAM never holds more pages than fit.
         #[test]
         fn the_budget_is_kept(
             pages in prop::collection::vec(0_u64..400, 1..3_000),

@@ -7,17 +7,17 @@ use super::index::SetIndex;
 use super::lanes::prefetch;
 use super::tags::{GROUP, Group, candidates, short_tag};
 
-/// A line and whether it is modified: `line << 1 | dirty`.
+/// A line and its dirty bit: `line << 1 | dirty`.
 pub type Word = u64;
 
-/// The word of a way that holds nothing: no address has this line, and it is not modified.
+/// The word of an empty way: no address has this line, and it is not modified.
 pub const EMPTY: Word = !DIRTY;
 
 /// Bit of a [`Word`] that marks a modified line.
 pub const DIRTY: Word = 1;
 
-/// What a way holds, and the time of its latest use by the clock of its cache. Times are all
-/// different but for that of empty ways, zero.
+/// Content of a way, and the time of its latest use by the clock of its cache. All times differ,
+/// except that those of empty ways are zero.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     word: Word,
@@ -31,37 +31,37 @@ const UNUSED: Way = Way { word: EMPTY, used: 0 };
 
 /// A set-associative cache with true LRU order.
 ///
-/// The order is kept as times of use: a hit then changes one way, wherever that stands in the
-/// order, and only a miss looks for the oldest.
+/// The order is stored as times of use. So a hit changes one way only, at any position in the
+/// order, and only a miss searches for the oldest.
 #[derive(Debug)]
 pub struct PrivateCache {
     ways: Box<[Way]>,
     /// Short tags of the same ways, to find a line among many at once.
     tags: Box<[Group]>,
     clock: u64,
-    /// Ways per set that are in use; the rest of its last group stays empty.
+    /// Ways per set that are in use; the rest of the last group stays empty.
     associativity: usize,
     /// Groups per set.
     groups: usize,
     index: SetIndex,
-    /// One less than the number of sets where that is a power of two.
+    /// One less than the number of sets if that is a power of two.
     mask: Option<u64>,
 }
 
-/// What an access to a line did.
+/// Result of an access to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// The line was there.
+    /// The line was present.
     Hit,
-    /// It was not, and is now.
+    /// The line was absent, and is present now.
     Miss {
-        /// What was evicted for it, [`EMPTY`] if the set had room.
+        /// The evicted word; [`EMPTY`] if the set had room.
         victim: Word,
     },
 }
 
 impl PrivateCache {
-    /// An empty cache.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new(geometry: &CacheGeometry) -> Self {
         let index = SetIndex::new(geometry.sets());
@@ -72,20 +72,20 @@ impl PrivateCache {
         Self { ways, tags, clock: 0, associativity, groups, mask: index.mask(), index }
     }
 
-    /// Forgets everything, without write-backs.
+    /// Drops all contents without write-backs.
     pub fn clear(&mut self) {
-        // Tags are hints, which an empty way makes void.
+        // Tags are hints, which an empty way invalidates.
         self.ways.fill(UNUSED);
     }
 
-    /// The modified lines, in the order of their places.
+    /// Returns the modified lines, in the order of their places.
     #[must_use]
     pub fn modified(&self) -> Vec<u64> {
         let modified = |way: &&Way| way.word != EMPTY && way.word & DIRTY != 0;
         self.ways.iter().filter(modified).map(|way| way.word >> 1).collect()
     }
 
-    /// Accesses `line` if it is at `place`; otherwise nothing happens and the answer is false.
+    /// Accesses `line` if it is at `place`; otherwise nothing happens and the result is false.
     #[inline(always)]
     fn touch(&mut self, place: usize, line: u64, dirty: Word) -> bool {
         match self.ways.get_mut(place) {
@@ -106,7 +106,7 @@ impl PrivateCache {
         }
     }
 
-    /// Has the host fetch the set of `line` for a later access.
+    /// Makes the host fetch the set of `line` for a later access.
     #[inline(always)]
     pub fn prefetch(&self, line: u64) {
         let first = self.set(line) * self.groups;
@@ -115,7 +115,7 @@ impl PrivateCache {
         ways.iter().step_by(WAYS_PER_LINE).for_each(prefetch);
     }
 
-    /// Accesses `line`. `dirty` is [`DIRTY`] if it is modified, else zero.
+    /// Accesses `line`. `dirty` is [`DIRTY`] if the access modifies it, otherwise zero.
     #[inline]
     pub fn access(&mut self, line: u64, dirty: Word) -> Lookup {
         let set = self.set(line);
@@ -137,7 +137,7 @@ impl PrivateCache {
         Lookup::Miss { victim }
     }
 
-    /// The least recently used of the ways from `start`: an empty one if there is any.
+    /// Returns the least recently used of the ways from `start`: an empty one if there is any.
     #[inline]
     fn oldest(&self, start: usize) -> usize {
         let (mut place, mut oldest) = (start, u64::MAX);

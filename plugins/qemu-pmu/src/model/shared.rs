@@ -1,10 +1,11 @@
 //! The last-level cache that all running jobs share through memory.
 //!
-//! Each access reads and rewrites ways with relaxed atomics and takes no lock. Two processes in
-//! the same set at the same moment can lose one of the two changes: a line is then forgotten (one
-//! miss too many, or a write-back too few) or listed twice (a way less until it ages out). Sets
-//! are many and an access is tens of nanoseconds, so that this is rare, and no race can produce
-//! anything but a slightly different order of lines, and a write-back that counts as local DRAM's.
+//! Each access reads and rewrites ways with relaxed atomics and takes no lock. If two processes use
+//! the same set at the same moment, one of the two changes can be lost: a line is then forgotten
+//! (one miss too many, or one write-back too few) or listed twice (one way less until it ages out).
+//! There are many sets and an access takes tens of nanoseconds, so this is rare. No race can have
+//! another effect than a slightly different order of lines, and a write-back that counts as one of
+//! the local DRAM.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,12 +24,12 @@ const PAGE_LINES: u32 = 15;
 /// Bits of a line number: 47-bit addresses.
 const LINE_BITS: u32 = 41;
 
-/// Where a word has the number of its line's medium, and how many bits.
+/// Position of the number of a line's medium in a word, and its mask.
 const MEDIUM_SHIFT: u32 = LINE_BITS + 1;
 const MEDIUM: u64 = 0b11 << MEDIUM_SHIFT;
 const SPACE_SHIFT: u32 = MEDIUM_SHIFT + 2;
 
-/// Address spaces that are told apart.
+/// Number of distinct address spaces.
 const ADDRESS_SPACES: u64 = 1 << (64 - SPACE_SHIFT);
 
 /// The view that one process has of the shared cache.
@@ -38,20 +39,20 @@ pub struct SharedCache<'a> {
     ways: usize,
     index: SetIndex,
     process: Process,
-    /// Absent if everything lies in local DRAM.
+    /// Absent if everything is in local DRAM.
     pages: Option<&'a PageMap<'a>>,
 }
 
-/// What an access to the last level did.
+/// Result of an access to the last level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// The line was there.
+    /// The line was present.
     Hit,
-    /// It was brought in and an unmodified line, or none, left.
+    /// The line was brought in, and an unmodified line or none was evicted.
     Miss,
-    /// It was brought in and a modified line, perhaps of another process, was written back.
+    /// The line was brought in, and a modified line, perhaps of another process, was written back.
     MissWithWriteBack,
-    /// One of these two, where other media than the local DRAM may have a part in it.
+    /// One of these two misses, if other media than the local DRAM may take part.
     Placed {
         /// Number of the medium that the line came from.
         from: u8,
@@ -70,7 +71,8 @@ pub struct Evicted {
 }
 
 impl<'a> SharedCache<'a> {
-    /// The cache whose ways are `words`, seen from an address space. Spaces are numbered from one.
+    /// Creates the view of the cache with the ways `words` from an address space. Spaces start at
+    /// one.
     #[must_use]
     pub fn new(words: &'a [AtomicU64], ways: usize, address_space: u64) -> Self {
         assert!(ways > 0 && !words.is_empty() && words.len().is_multiple_of(ways));
@@ -79,24 +81,26 @@ impl<'a> SharedCache<'a> {
             .in_address_space(address_space)
     }
 
-    /// The same cache from another address space, whose lines never equal those of this one.
+    /// Returns the same cache seen from another address space, whose lines never equal those of
+    /// this one.
     #[must_use]
     pub fn in_address_space(self, address_space: u64) -> Self {
-        // Zero would make line 0 look like an empty way. After a million processes a number comes
-        // back; nothing of its first owner is left by then.
+        // Zero would make line 0 look like an empty way. After a million processes a number is
+        // reused; no line of its first owner is left by then.
         let space = 1 + address_space % (ADDRESS_SPACES - 1);
         Self { process: Process { space, ..self.process }, ..self }
     }
 
-    /// The same cache with the pages of this process, the `ordinal`-th of its job, where `pages`
-    /// has them.
+    /// Returns the same cache with the page placement of this process, the `ordinal`-th of its job,
+    /// if `pages` is given.
     #[must_use]
     pub fn with_pages(self, pages: Option<&'a PageMap<'a>>, ordinal: u64) -> Self {
         Self { pages, process: Process { ordinal, ..self.process }, ..self }
     }
 
-    /// Memory is taken to consist of 2 MiB pages at random places: neighboring lines fall into
-    /// neighboring sets, as in a large page, and processes do not collide at equal addresses.
+    /// Returns the set of `line`. Memory is assumed to consist of 2 MiB pages at random places:
+    /// neighboring lines fall into neighboring sets, as in a large page, and processes do not
+    /// collide at equal addresses.
     #[inline]
     fn set(&self, line: u64) -> &[AtomicU64] {
         let page = (line >> PAGE_LINES) ^ (self.process.space << 40);
@@ -106,26 +110,26 @@ impl<'a> SharedCache<'a> {
         &self.words[set * self.ways..(set + 1) * self.ways]
     }
 
-    /// Has the host fetch the set of `line` for a later access.
+    /// Makes the host fetch the set of `line` for a later access.
     #[inline(always)]
     pub fn prefetch(&self, line: u64) {
         let set = self.set(line & ((1 << LINE_BITS) - 1));
         set.iter().step_by(WORDS_PER_LINE).for_each(prefetch);
     }
 
-    /// Number of the address space, from one.
+    /// Returns the number of the address space, from one.
     #[must_use]
     pub fn space(&self) -> u32 {
         self.process.space as u32
     }
 
-    /// Accesses `line`; `dirty` is [`DIRTY`] where a private cache writes it back.
+    /// Accesses `line`; `dirty` is [`DIRTY`] if a private cache writes it back.
     #[inline]
     pub fn access(&self, line: u64, dirty: u64) -> Access {
         self.exchange(line, dirty).0
     }
 
-    /// The same, and the line that was written back, if one was.
+    /// Does the same, and also returns the line that was written back, if any.
     #[inline]
     pub fn exchange(&self, line: u64, dirty: u64) -> (Access, Option<Evicted>) {
         let line = line & ((1 << LINE_BITS) - 1);
@@ -157,10 +161,10 @@ impl<'a> SharedCache<'a> {
         (access, (carried & DIRTY != 0).then_some(evicted))
     }
 
-    /// Marks `word`, which has just come into the set, with the medium of its line, and tells what
-    /// became of the one that it replaced. Another process may have moved the word on meanwhile: it
-    /// is looked for, so that no other line gets its medium. Out of line, so that where there is
-    /// one medium alone a miss costs nothing for it.
+    /// Marks `word`, which has just come into the set, with the medium of its line, and returns the
+    /// result for the word that it replaced. Another process may have moved the word meanwhile, so
+    /// this function searches for it, and no other line gets its medium. Out of line, so that with
+    /// a single medium a miss costs nothing extra.
     #[cold]
     fn place(&self, set: &[AtomicU64], word: u64, replaced: u64) -> Access {
         let line = word >> 1 & ((1 << LINE_BITS) - 1);

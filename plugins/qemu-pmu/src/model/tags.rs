@@ -1,16 +1,16 @@
-//! Finding a line among the ways of a set: short tags, compared many at a time.
+//! Finds a line among the ways of a set: short tags, compared many at a time.
 
 use super::lanes::{LANES, equal_words};
 
 /// Ways whose tags are compared at once.
 pub const GROUP: usize = LANES;
 
-/// The short tags of some ways, in memory as the comparison wants them.
+/// The short tags of some ways, in the layout that the comparison needs.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub struct Group(pub [u16; GROUP]);
 
-/// Sixteen bits that differ between most lines. Equal tags do not make equal lines.
+/// Returns sixteen bits that differ between most lines. Lines with equal tags may differ.
 #[inline(always)]
 #[must_use]
 pub fn short_tag(line: u64) -> u16 {
@@ -18,7 +18,7 @@ pub fn short_tag(line: u64) -> u16 {
     (line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u16
 }
 
-/// The ways of a group whose tag is `tag`, lowest first.
+/// Returns the ways of a group whose tag is `tag`, lowest first.
 #[inline(always)]
 pub fn candidates(group: &Group, tag: u16) -> impl Iterator<Item = usize> + use<> {
     let mut found = equal_words(&group.0, tag);

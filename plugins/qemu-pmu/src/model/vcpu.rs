@@ -1,4 +1,4 @@
-//! The caches of one vCPU and what they have counted since it was last published.
+//! The caches of one vCPU and their counts since the last publication.
 
 use memweir_core::MAX_MEDIA;
 use memweir_core::cache::CacheHierarchy;
@@ -8,7 +8,7 @@ use super::first::FirstLevel;
 use super::private::{DIRTY, Lookup, PrivateCache, Word};
 use super::shared::{Access, Evicted, SharedCache};
 
-/// Events since they were last taken.
+/// Events since the last call of [`VcpuCaches::take_events`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// Misses of the first level.
@@ -19,7 +19,7 @@ pub struct Events {
     pub reads: u64,
     /// Lines written back to memory.
     pub writes: u64,
-    /// Of these, reads and writes of each medium but the local DRAM.
+    /// Of these, reads and writes of each medium other than the local DRAM.
     pub elsewhere: [[u64; 2]; MAX_MEDIA - 1],
 }
 
@@ -35,7 +35,7 @@ impl std::ops::AddAssign for Events {
 }
 
 impl Events {
-    /// Counts what is not the local DRAM's alone.
+    /// Counts events in which other media than the local DRAM may take part.
     #[cold]
     fn placed(&mut self, read_from: Option<u8>, written_back: Option<u8>) {
         self.reads += u64::from(read_from.is_some());
@@ -48,57 +48,57 @@ impl Events {
     }
 }
 
-/// Words that wait for the second level when the list has no room for another access.
+/// Number of waiting words at which the list has no room for another access.
 const FULL: usize = 255;
 
-/// Words that can wait: an access adds two at the most, to less than [`FULL`].
+/// Capacity of the list: an access adds at most two words to less than [`FULL`].
 const WAITING: usize = FULL + 2;
 
-/// Words between the one at work and the one whose second-level set is fetched into the host's
-/// caches.
+/// Distance in words between the current one and the one whose second-level set is prefetched into
+/// the host's caches.
 const AHEAD: usize = 8;
 
-/// Words on their way to the last level, whose sets the host fetches meanwhile.
+/// Words in flight to the last level, whose sets the host prefetches meanwhile.
 const LEAVING: usize = 16;
 
 /// The private caches of a vCPU, with its view of the shared one.
 ///
-/// What misses the first level waits in a list, and the lower levels look at many words in one go:
-/// their host cache misses then overlap, and the first level keeps the host's caches to itself. The
-/// order of accesses is that of the program all the same.
+/// Misses of the first level wait in a list, and the lower levels handle many words in one go:
+/// their cache misses on the host then overlap, and the first level keeps the host's caches to
+/// itself. The order of accesses is still that of the program.
 #[derive(Debug)]
 #[repr(C)]
 pub struct VcpuCaches {
     l1d: FirstLevel,
-    /// Words for the second level: clean ones are to be fetched, dirty ones were evicted above.
+    /// Words for the second level: clean ones are fetched, dirty ones were evicted by the first.
     waiting: [Word; WAITING],
-    /// How many words wait.
+    /// Number of waiting words.
     words: usize,
     l2: PrivateCache,
     /// Words for the last level, in the same form.
     leaving: [Word; LEAVING],
-    /// How many.
+    /// Number of words for the last level.
     left: usize,
     /// The last level as this process sees it.
     pub llc: SharedCache<'static>,
     events: Events,
-    /// What went between memory and the last level since it was last taken; absent if nobody
-    /// asks.
+    /// Lines moved between memory and the last level since they were last taken; absent if they are
+    /// not recorded.
     pub lines: Option<Vec<LineAccess>>,
 }
 
-/// Whether the list of waiting words has room for another access.
+/// Room in the list of waiting words for another access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Room {
-    /// It has.
+    /// There is room.
     Left,
-    /// [`VcpuCaches::take_events`] is due before the next access.
+    /// [`VcpuCaches::take_events`] must be called before the next access.
     None,
 }
 
 impl VcpuCaches {
-    /// Empty private caches above `llc`.
+    /// Creates empty private caches above `llc`.
     #[must_use]
     pub fn new(caches: &CacheHierarchy, llc: SharedCache<'static>) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl VcpuCaches {
         }
     }
 
-    /// Forgets everything: another program runs here now.
+    /// Drops all contents, because another program runs here now.
     pub fn clear(&mut self) {
         self.l1d.clear();
         self.words = 0;
@@ -125,9 +125,9 @@ impl VcpuCaches {
         }
     }
 
-    /// Another program has used these caches: what was modified goes down to the last level, and
-    /// nothing is left. Due after [`take_events`](Self::take_events); what happens is part of the
-    /// next.
+    /// Empties the caches after another program has used them: modified lines move down to the last
+    /// level. To be called after [`take_events`](Self::take_events); its events are part of the
+    /// next result.
     pub fn flush(&mut self) {
         for line in self.l1d.modified() {
             if let Lookup::Miss { victim } = self.l2.access(line, DIRTY)
@@ -143,9 +143,9 @@ impl VcpuCaches {
         self.l2.clear();
     }
 
-    /// Accesses `line` if it is where it was last seen in the first level; otherwise nothing
-    /// happens, the answer is false and [`access`](Self::access) is due. `dirty` is [`DIRTY`] for
-    /// a store, else zero. True nearly always.
+    /// Accesses `line` and returns true if the line is where it was last seen in the first level.
+    /// Otherwise nothing happens, and [`access`](Self::access) must follow. `dirty` is [`DIRTY`]
+    /// for a store, otherwise zero. Nearly always true.
     #[inline(always)]
     #[must_use]
     pub fn touch(&mut self, line: u64, dirty: Word) -> bool {
@@ -170,7 +170,7 @@ impl VcpuCaches {
         if self.words < FULL { Room::Left } else { Room::None }
     }
 
-    /// What happened since the last call.
+    /// Returns the events since the last call.
     pub fn take_events(&mut self) -> Events {
         let words = std::mem::take(&mut self.words).min(WAITING);
         for number in 0..words {
@@ -181,7 +181,7 @@ impl VcpuCaches {
             let dirty = word & DIRTY;
             self.events.l1_misses += 1 - dirty;
             if let Lookup::Miss { victim } = self.l2.access(word >> 1, dirty) {
-                // A whole line that moves down needs none to be fetched.
+                // A whole line that moves down does not require a fetch.
                 if dirty == 0 {
                     self.events.l2_misses += 1;
                     self.leave(word);
@@ -206,7 +206,7 @@ impl VcpuCaches {
         }
     }
 
-    /// Takes the words that left the private caches to the last level, in their order.
+    /// Passes the words that left the private caches to the last level, in order.
     fn reach_llc(&mut self) {
         for number in 0..std::mem::take(&mut self.left).min(LEAVING) {
             let word = self.leaving[number];
@@ -237,7 +237,7 @@ impl VcpuCaches {
         }
     }
 
-    /// A whole line moves down, so nothing is read for it.
+    /// Moves a whole line down, for which nothing is read.
     fn write_back_to_llc(&mut self, victim: Word) {
         let (access, evicted) = self.llc.exchange(victim >> 1, DIRTY);
         if let Some(lines) = &mut self.lines {

@@ -2,12 +2,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The plan for instructions given by their bytes.
+/// Returns the plan for instructions given by their bytes.
 fn looks(code: &[&[u8]]) -> Vec<Look> {
     plan(0x1000, code.iter().copied())
 }
 
-/// A group of accesses at these distances and of these kinds, one for a store.
+/// Returns a group of accesses at these distances and of these kinds, one for a store.
 fn group(members: &[(i64, u64)]) -> Look {
     let access = |&(distance, store)| Access { instruction: 0, distance, is_store: store == 1 };
     Look::Together(Group::new(&members.iter().map(access).collect::<Vec<_>>()))
@@ -119,8 +119,8 @@ fn more_than_there_is_room_for_become_two_groups() {
 }
 
 proptest! {
-    /// Whatever the members and wherever they are: the lines that are looked at, and whether for
-    /// a store, are those of the members, the last member's line last.
+    /// For any members at any addresses, the simulated lines and their stores are those of the
+    /// members, with the last member's line last.
     #[test]
     fn a_group_looks_at_its_members_lines(
         first in 0_i64..64,
@@ -161,7 +161,7 @@ proptest! {
     fn any_bytes_are_planned(code in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..15), 0..20)) {
         let looks = plan(0, code.iter().map(Vec::as_slice));
         prop_assert_eq!(looks.len(), code.len());
-        // Whatever is left for later has a later one.
+        // Every access that is left for later has a later one.
         let last = looks.iter().rposition(|look| *look == Look::Later);
         let group = looks.iter().rposition(|look| matches!(look, Look::Together(_)));
         prop_assert!(last < group || last.is_none());

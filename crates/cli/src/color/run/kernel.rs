@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::foreground::{self, Program};
 use crate::output;
 
-/// What `--json` writes.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
@@ -22,7 +22,7 @@ struct Report {
     kernel: KernelCounts,
 }
 
-/// What the kernel does.
+/// Returns the reaction of the kernel.
 fn shortage(how: OnShortage) -> Result<KernelShortage, InputError> {
     match how {
         OnShortage::Refuse => Ok(KernelShortage::Strict),
@@ -61,7 +61,7 @@ pub(super) fn execute(
     Ok(foreground::outcome(status))
 }
 
-/// Tells what did not go as asked; all else is in the JSON.
+/// Reports what did not go as requested; all else is in the JSON.
 fn tell(counts: &KernelCounts) {
     let told = [
         (counts.color_spill, "pages have other colors because none of these was free"),

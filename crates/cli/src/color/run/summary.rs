@@ -15,7 +15,7 @@ const LISTED: usize = 16;
 /// Pages of 4 KiB that a program was given, by where they lie.
 #[derive(Debug, Serialize)]
 pub(super) struct GivenPages {
-    /// In the asked colors.
+    /// In the requested colors.
     pub(super) inside: u64,
     /// In others.
     pub(super) outside: u64,

@@ -1,4 +1,4 @@
-//! What `--oracle` names.
+//! Machines that `--oracle` names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl FromStr for Source {
 }
 
 impl Source {
-    /// What a map found there is called.
+    /// Name of a map that is found there.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Live => "this machine".to_owned(),
@@ -50,7 +50,7 @@ impl Source {
         }
     }
 
-    /// The machine, or why this one cannot be measured.
+    /// Opens the machine, or returns the reason for which this one cannot be measured.
     pub(super) fn open(
         &self,
         noise: Noise,

@@ -1,4 +1,4 @@
-//! What `memweir map detect` prints.
+//! Report of `memweir map detect`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,10 +11,10 @@ use serde::Serialize;
 use crate::failure::Outcome;
 use crate::render::map::functions;
 
-/// Page sizes whose colors are told, by their bits.
+/// Page sizes whose colors are shown, by their bits.
 const PAGES: [u32; 4] = [12, 14, 16, 21];
 
-/// How a detection ended.
+/// Result of a detection.
 pub(super) struct Report {
     verdict: Result<Found, String>,
     possible: bool,
@@ -67,7 +67,7 @@ impl Report {
         }
     }
 
-    /// Nothing could be measured.
+    /// Report of a machine that could not be measured.
     pub(super) fn impossible(reason: &str) -> Self {
         Self { verdict: Err(reason.to_owned()), possible: false, measurements: 0, seconds: 0.0 }
     }

@@ -35,8 +35,8 @@ pub(in crate::page) struct Args {
     /// slow memory) or `file:PATH[:SIZE]` (the tmpfs of a directory or file)
     #[arg(long, value_name = "SPEC", value_parser = nvm)]
     pub(super) nvm: Option<Nvm>,
-    /// Let the kernel page it, if it can (the patches in kernel/direct-read-swap), to the swap areas in use
-    /// or to --swap; --dram then counts files, too
+    /// Let the kernel page it, if it can (the patches in kernel/direct-read-swap), to the swap areas
+    /// in use or to --swap; --dram then counts files, too
     #[arg(long, conflicts_with_all = ["victims", "delay", "when_full", "unpaged", "timeline",
         "times", "energy"])]
     pub(super) kernel: bool,
@@ -46,7 +46,7 @@ pub(in crate::page) struct Args {
     /// Copy a page to DRAM when it is read, too, for comparison
     #[arg(long)]
     no_direct_read: bool,
-    /// Which page is evicted next
+    /// Policy that selects the page to evict
     #[arg(long, value_name = "POLICY", default_value = "fifo")]
     #[arg(value_parser = |name: &str| find(name).map_err(refused))]
     victims: &'static VictimEntry,
@@ -54,16 +54,16 @@ pub(in crate::page) struct Args {
     /// that many times as long (drswap: read=2x,write=12x)
     #[arg(long, value_name = "read=Rx,write=Wx", value_parser = delay)]
     delay: Option<Slowdown>,
-    /// What to do when there is no room for more pages
+    /// Action when there is no room for more pages
     #[arg(long, value_name = "HOW", default_value = "stop")]
     when_full: Full,
-    /// What to do with programs that cannot be paged, such as static ones
+    /// Action for programs that cannot be paged, such as static ones
     #[arg(long, value_name = "HOW", default_value = "count")]
     unpaged: Unpaged,
     /// Write what was counted over time, as rows (.csv) or as a figure (.svg)
     #[arg(long, value_name = "FILE")]
     pub(super) timeline: Option<PathBuf>,
-    /// How often the counters are looked at
+    /// Interval between two readings of the counters
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
     pub(super) every: Nanos,
     /// Show how long single pages took to be evicted, read and written
@@ -72,7 +72,7 @@ pub(in crate::page) struct Args {
     /// Show an estimate of the energy, for these media: names or files that end in `.toml`
     #[arg(long, value_name = "DRAM,NVM", num_args = 0..=1, default_missing_value = MEDIA)]
     energy: Option<String>,
-    /// How the equations of energy are read: `as-printed`, `mended` or `physical`
+    /// Reading of the energy equations: `as-printed`, `mended` or `physical`
     #[arg(long, value_name = "NAME", default_value = "physical")]
     #[arg(value_parser = |name: &str| reading(name).map_err(refused))]
     pub(super) reading: (&'static str, Reading),
@@ -105,14 +105,14 @@ enum Unpaged {
     Refuse,
 }
 
-/// Media whose energy is told.
+/// Media of the energy estimate.
 pub(super) struct Media {
     pub(super) dram: BusMemory,
     pub(super) nvm: BusMemory,
 }
 
 fn after() -> String {
-    // The others are for the simulator: a running program is not scanned for writes.
+    // The other policies are for the simulator: a running program is not scanned for writes.
     let live = VICTIM_POLICIES.iter().filter(|entry| entry.learns_by == LearnsBy::Faults);
     let policies = live.map(|entry| format!("  {:<6} {}", entry.name, entry.summary));
     let policies: Vec<String> = policies.collect();
@@ -130,7 +130,7 @@ fn after() -> String {
 }
 
 impl Args {
-    /// What is asked of the preload library.
+    /// Returns the request to the preload library.
     pub(super) fn wish(&self, nvm: &Nvm) -> Wish {
         Wish {
             dram: self.dram,
@@ -146,7 +146,7 @@ impl Args {
         }
     }
 
-    /// What is asked of the kernel.
+    /// Returns the request to the kernel.
     pub(super) fn kernel_wish(&self) -> KernelWish {
         KernelWish { dram: self.dram, device: self.swap.clone(), direct_read: self.direct_read() }
     }
@@ -165,7 +165,7 @@ impl Args {
         }
     }
 
-    /// The file of the timeline and what it is written as.
+    /// Returns the file of the timeline and its format.
     pub(super) fn timeline(&self) -> Result<Option<(&Path, Format)>, InputError> {
         let Some(path) = &self.timeline else { return Ok(None) };
         let format = Format::of(path)
@@ -189,7 +189,7 @@ impl Args {
         self.energy.is_some()
     }
 
-    /// Whether the line would disturb nothing, or is wanted nevertheless.
+    /// Returns true if the progress line would disturb nothing, or was requested nevertheless.
     pub(super) fn shows_progress(&self) -> bool {
         self.progress || !std::io::stdout().is_terminal()
     }
@@ -197,7 +197,7 @@ impl Args {
 
 const KINDS: [&str; 4] = ["memfd", "file", "node", "dax"];
 
-/// Where evicted pages live: `memfd:1G`.
+/// Parses a place for evicted pages: `memfd:1G`.
 fn nvm(text: &str) -> Result<Nvm, String> {
     let help = "write `memfd:SIZE`, `node:N[:SIZE]` or `file:PATH[:SIZE]`";
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
@@ -233,7 +233,7 @@ fn device(text: &str) -> PathBuf {
     if text.contains('/') { text.into() } else { Path::new("/dev").join(text) }
 }
 
-/// A slower medium: `read=2x,write=12x`; what is not named is as fast as DRAM.
+/// Parses a slower medium: `read=2x,write=12x`; a direction that is not named is as fast as DRAM.
 fn delay(text: &str) -> Result<Slowdown, String> {
     let refuse = |what: String| Refusal::new(what, "write `read=2x,write=12x`, each at least 1");
     let mut slowdown = Slowdown { read: 1.0, write: 1.0 };

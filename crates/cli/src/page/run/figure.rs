@@ -6,8 +6,8 @@ use memweir_plot::{Chart, Figure, Level, PALETTE, Panel, Series, Style};
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// Memory in DRAM and NVM with the budget, and pages per second, from rows that come `every` so
-/// many seconds and at the end.
+/// Memory in DRAM and NVM with the budget, and pages per second, from rows `every` seconds apart
+/// and at the end.
 pub(super) fn timeline(rows: &[Row], report: &Report, every: f64) -> Figure {
     let words = report.command.join(" ");
     Figure {
@@ -84,7 +84,7 @@ fn whole_intervals(rows: &[Row], every: f64) -> Vec<Row> {
     rows
 }
 
-/// What a counter grew by in a second, between each row and the next.
+/// Growth of a counter per second, between each row and the next.
 fn per_second(rows: &[Row], value: fn(&Row) -> u64) -> Vec<(f64, f64)> {
     let pairs = rows.windows(2).filter(|pair| pair[1].t_s.0 > pair[0].t_s.0);
     pairs

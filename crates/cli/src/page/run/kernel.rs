@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::foreground::{self, Program};
 use crate::output;
 
-/// What `--json` writes.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Report {
     command: Vec<String>,
@@ -48,7 +48,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     Ok(foreground::outcome(status))
 }
 
-/// Tells what happened, beside the program's own output.
+/// Reports the results, beside the program's own output.
 fn tell(args: &Args, report: &Report, status: ExitStatus) {
     if !output::is_stdout(args.json.as_deref()) {
         let KernelCounts { evictions, direct_reads, copies_in, copies_avoided, .. } = report.kernel;

@@ -1,4 +1,4 @@
-//! What a person sees of a paged program: a line while it runs, a table when it has ended.
+//! Output of a paged program for people: a line while it runs, a table when it has ended.
 
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ pub(super) fn line(row: &Row) -> String {
     )
 }
 
-/// What is told when a process is ended.
+/// Message about a process that was ended.
 pub(super) fn ended(process: &PageProcess) -> String {
     format!(
         "memweir: ended process {}, the largest with {} in DRAM and {} in NVM: there is no room for \
@@ -34,7 +34,7 @@ pub(super) fn ended(process: &PageProcess) -> String {
     )
 }
 
-/// What did not go as asked.
+/// Warnings about what did not go as requested.
 pub(super) fn warnings(report: &Report) -> Vec<String> {
     let counted = |name: &str| report.counters.get(name).copied().unwrap_or(0);
     let mut warnings = Vec::new();
@@ -81,7 +81,7 @@ fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// The programs that were not paged, and their memory where a look has seen them.
+/// The programs that were not paged, and their memory as far as it was seen.
 fn unpaged_programs(report: &Report) -> String {
     let unpaged = &report.unpaged;
     let programs: Vec<String> = unpaged

@@ -6,7 +6,7 @@ use memweir_sim::scenario::sweep::Grid;
 
 use crate::render::plot::sweep::{self, Line};
 
-/// What the lines of a sweep show.
+/// Quantities that the lines of a sweep show.
 const QUANTITIES: [&str; 4] =
     ["pages copied in", "delay of a switch (ms)", "processes killed", "energy (J)"];
 
@@ -32,7 +32,7 @@ fn lines(point: &PagePoint) -> Vec<Line> {
     point.swaps.iter().map(line).collect()
 }
 
-/// A part of a bar: what it is called, and how long it is.
+/// A part of a bar: its name and its length.
 type Part = (&'static str, fn(&Session) -> f64);
 
 const PAGES: [Part; 2] = [
@@ -70,7 +70,7 @@ fn bars(scenario: &str, point: &PagePoint) -> Figure {
     }
 }
 
-/// A bar per swap area, the parts upon each other.
+/// A bar per swap area, with the parts stacked.
 fn panel(point: &PagePoint, title: &str, unit: &str, parts: &[Part]) -> Panel {
     let set = |((name, value), color): (&Part, &RGBColor)| BarSet {
         name: (*name).to_owned(),

@@ -36,7 +36,7 @@ pub(super) fn rows(report: &PageReport) -> impl Iterator<Item = (usize, Vec<Cell
 /// The row of a run.
 pub(super) fn row(swap: &str, repetition: u32, run: &Run) -> Vec<Cell> {
     let session = &run.session;
-    // What one run counts is whole; only the means of several are not.
+    // Counts of one run are whole; only the means of several are not.
     let whole = |count: f64| Cell::from(count as u64);
     vec![
         swap.into(),

@@ -1,4 +1,4 @@
-//! Figures of batches: bandwidth per quantum, and which jobs ran when.
+//! Figures of batches: bandwidth per quantum, and the times at which jobs ran.
 
 use memweir_run::timeline::Row;
 
@@ -102,7 +102,7 @@ fn lanes(run: &Run, x_end: f64) -> Lanes {
     for row in &run.rows {
         let lane = &mut rows[row.job as usize];
         lane.label.clone_from(&row.name);
-        // Under `os` every job is let run all the time; what it really got is its CPU time.
+        // Under `os` no job is blocked; its CPU time shows what it really got.
         let ran = row.cpu_s / row.span_s.max(f64::MIN_POSITIVE);
         if !row.chosen || ran < 0.02 {
             continue;

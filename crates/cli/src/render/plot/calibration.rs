@@ -36,7 +36,7 @@ pub(crate) fn figure(platform: &Platform) -> Figure {
     }
 }
 
-/// What two hogs reach together against what they demand, with the line on which nothing is lost.
+/// Bandwidth that two hogs reach together against their demand, with the line of no loss.
 fn hog_bandwidth(platform: &Platform) -> Chart {
     let mut points: Vec<(f64, f64)> =
         platform.hog_curve.iter().map(|p| (p.demand.as_gb(), p.achieved.as_gb())).collect();
@@ -106,7 +106,7 @@ fn against_demand(
     }
 }
 
-/// Weighted speedups of `hogs` hogs, whose number is the most that can be.
+/// Weighted speedups of `hogs` hogs, whose number is the upper bound.
 fn speedup(title: &str, points: Vec<(f64, f64)>, style: Style, hogs: usize) -> Chart {
     Chart {
         title: title.to_owned(),

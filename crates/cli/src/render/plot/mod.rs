@@ -1,5 +1,4 @@
-//! What the figures of the command show: batches, calibrations and sweeps. How they are drawn is
-//! [`memweir_plot`]'s business.
+//! Content of the command's figures: batches, calibrations and sweeps. [`memweir_plot`] draws them.
 
 pub(crate) mod batch;
 pub(crate) mod calibration;

@@ -1,4 +1,4 @@
-//! Figures of sweeps: how quantities follow a key, a line for each of the things compared.
+//! Figures of sweeps: quantities against a key, with a line for each of the things compared.
 
 use memweir_sim::scenario::sweep::Grid;
 
@@ -9,13 +9,13 @@ const MOST_PANELS: usize = 12;
 
 /// One of the things compared, at a point of the sweep.
 pub(crate) struct Line {
-    /// What it is called in the legend.
+    /// Its name in the legend.
     pub(crate) name: String,
-    /// A value for each of the quantities; those that are not finite are left out.
+    /// Value of each quantity; those that are not finite are left out.
     pub(crate) values: Vec<f64>,
 }
 
-/// Where a point stands on the axis, and its lines.
+/// Place of a point on the axis, and its lines.
 type Placed<'a> = (f64, &'a [Line]);
 
 /// The quantities against the key that has the most values, for each combination of the other keys.
@@ -51,9 +51,9 @@ pub(crate) fn figure(
 
 /// The key along the horizontal axis.
 struct Axis {
-    /// Its place among the sweeps.
+    /// Its index among the sweeps.
     sweep: usize,
-    /// Whether its values are numbers; else they stand at 1, 2, 3, ...
+    /// True if its values are numbers; otherwise they stand at 1, 2, 3, ...
     numbers: bool,
     label: String,
 }
@@ -62,7 +62,7 @@ impl Axis {
     fn of(grid: &Grid) -> Self {
         let sweeps = grid.sweeps();
         let longest = |index: &usize| sweeps[*index].values.len();
-        // Of equally long ones the first.
+        // The first of equally long ones.
         let sweep = (0..sweeps.len()).rev().max_by_key(longest).unwrap_or(0);
         let values = &sweeps[sweep].values;
         let numbers = values.iter().all(|value| value.parse::<f64>().is_ok_and(|v| v >= 0.0));
@@ -111,7 +111,7 @@ fn chart(title: &str, quantity: &str, of: usize, axis: &Axis, points: &[Placed])
             }),
         }
     }
-    // Lines of one point would not be seen.
+    // Lines of one point would be invisible.
     let dots: Vec<Series> = series
         .iter()
         .map(|line| Series { name: String::new(), style: Style::Dots, ..line.clone() })

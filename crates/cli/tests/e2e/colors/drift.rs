@@ -1,4 +1,4 @@
-//! What happens when the kernel moves pages of a colored program.
+//! Colored programs whose pages the kernel moves.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::{MAP, deliveries, exists, possible};
 use crate::support::{MEMWEIR, World, wait_until};
 
-/// A setting of the machine, put back in the end.
+/// A setting of the machine, restored in the end.
 struct Setting {
     path: &'static str,
     before: String,
 }
 
 impl Setting {
-    /// Sets it; nothing, said aloud, where that cannot be.
+    /// Sets it; returns `None` and reports a skip where that is not possible.
     fn set(path: &'static str, value: &str) -> Option<Self> {
         let before = std::fs::read_to_string(path).ok();
         let set = before.filter(|_| std::fs::write(path, value).is_ok());
@@ -33,7 +33,7 @@ impl Drop for Setting {
     }
 }
 
-/// Leaves every other page of so much memory free, so that compaction has something to do.
+/// Leaves every other page of 1 GiB free, so that compaction has something to do.
 const FRAGMENT: &str = "import mmap, sys\n\
     m = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE)\n\
     m.madvise(mmap.MADV_NOHUGEPAGE)\n\
@@ -78,17 +78,18 @@ fn moved_back(way: &str) {
     wait_until("the program has filled its memory", || world.has("pid"));
     let pid = world.read("pid");
 
-    // Locked pages may be moved after all, as if somebody had changed memweir's setting.
+    // Lets the kernel move locked pages after all, as if another program had changed memweir's
+    // setting.
     let setting = Setting::set("/proc/sys/vm/compact_unevictable_allowed", "1");
     if setting.is_some() {
         std::fs::write(COMPACT, "1").expect("root may compact memory");
-        // Not to be looked at before the helper noticed.
+        // The helper must notice it before the audit.
         std::thread::sleep(std::time::Duration::from_secs(1));
         let mut audit = Value::Null;
         wait_until("all pages are inside again", || {
             let output = world.memweir().args(["color", "audit", &pid, "--json"]).output().unwrap();
             audit = serde_json::from_slice(&output.stdout).expect("JSON");
-            // Seen where it waits in vain.
+            // Shown if the wait is in vain.
             eprintln!("inside: {} of {}", audit["own"]["inside"], audit["own"]["pages"]);
             audit["inside_share"] == 1.0
         });

@@ -6,9 +6,9 @@ use std::process::Command;
 use super::{MAP, possible};
 use crate::support::{World, refusal};
 
-/// Where memweir kept its counters once, and where every user can write.
+/// Earlier place of memweir's counters, where every user can write.
 const SHARED: &str = "/dev/shm";
-/// Where root keeps them.
+/// Place of root's counters.
 const PRIVATE: &str = "/run/memweir";
 
 /// A path that is removed at the end.

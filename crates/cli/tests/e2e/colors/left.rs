@@ -1,4 +1,4 @@
-//! Signals to `memweir color run`, and what is left when it is killed.
+//! Signals to `memweir color run`, and its leftovers when it is killed.
 
 use std::path::PathBuf;
 
@@ -75,7 +75,7 @@ fn a_signal_goes_on_to_the_program() {
     }
     let world = World::new();
     world.file("map.toml", MAP);
-    // A shell would inherit what is blocked; python says what it has.
+    // A shell would inherit the blocked signals; python prints them.
     let wait = "import os, signal; print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), flush=True)\n\
                 open('p', 'w').close(); os.rename('p', 'ready'); signal.pause()";
     let mut run = world.start(&[

@@ -1,4 +1,4 @@
-//! Programs that do with their memory what few do, and one that serves others.
+//! Programs with unusual memory, and one that serves others.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -42,7 +42,7 @@ fn the_kernel_may_hold_pages_of_a_program() {
     }
 }
 
-/// Says so if this machine does not let the program do what it is here for.
+/// Reports a skip if this machine does not let the program do what it is here for.
 fn said_by(world: &World, program: &str, refused: &str) {
     let output = Command::new(program).current_dir(world.path()).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -86,8 +86,8 @@ impl<'a> Redis<'a> {
         value.unwrap_or_else(|| panic!("{key} in {info}")).trim().to_owned()
     }
 
-    /// Fills it, reads and writes with many clients while it saves twice, and tells what the first
-    /// keys then hold.
+    /// Fills it, reads and writes with many clients while it saves twice, and returns the values of
+    /// the first keys.
     fn work(&self) -> String {
         let fill = "for i = 1, 20000 do redis.call('set', 'k' .. i, string.rep(i, 20)) end";
         assert_eq!(self.says(&["eval", fill, "0"]), "");
@@ -190,7 +190,7 @@ fn pages_that_two_forks_touched_are_inside_in_the_end() {
         wait_until("all pages are inside", || {
             let output = world.memweir().args(["color", "audit", &pid, "--json"]).output().unwrap();
             let audit: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-            // Seen where it waits in vain.
+            // Shown if the wait is in vain.
             eprintln!("{way}: {} of {}", audit["own"]["inside"], audit["own"]["pages"]);
             audit["inside_share"] == 1.0
         });

@@ -1,4 +1,4 @@
-//! What happens when pages of the asked colors are short: by a limit, and because there are none.
+//! Shortage of pages of the requested colors: by a limit, and because there are none.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ fn count(report: &Value, counter: &str) -> u64 {
     report["counters"][counter].as_u64().unwrap_or_else(|| panic!("{counter}: {report}"))
 }
 
-/// Whether SIGBUS ended the program itself, or what a shell had started for it.
+/// Returns true if SIGBUS ended the program itself, or one that a shell had started for it.
 fn ended_by_sigbus(report: &Value) -> bool {
     report["signal"] == 7 || report["exit_code"] == 128 + 7
 }
@@ -81,7 +81,7 @@ fn who_waits_goes_on_when_others_give_memory_back() {
 struct SmallGroup(PathBuf);
 
 impl SmallGroup {
-    /// With `limit` bytes; nothing, said aloud, where none can be made.
+    /// Makes one with `limit` bytes; returns `None` and reports a skip where that is not possible.
     fn make(limit: u64) -> Option<Self> {
         let name = format!("memweir-e2e-{}", std::process::id());
         let hierarchies =
@@ -130,7 +130,7 @@ fn in_a_small_group_the_search_leaves_room_and_shortage_is_real() {
         command.args(["--colors", "0-1", "--on-shortage", how, "--json", "run.json"]);
         run(&world, command.args(["--", "python3", "-c", fill]))
     };
-    // The whole group would be ended (signal 9) if the search took what it has.
+    // The whole group would be ended (signal 9) if the search took its memory.
     let (output, report) = run("spill");
     assert_eq!(output.stdout, b"104857600\n", "{report}");
     assert!(count(&report, "spilled") > 1000 && count(&report, "placed") > 100, "{report}");

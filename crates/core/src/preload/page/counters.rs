@@ -1,19 +1,19 @@
-//! The counters that every process of a paged program adds to: a page of words, times as
-//! histograms, and an entry for each process.
+//! The counters that every process of a paged program increments: a page of words, histograms of
+//! times, and an entry for each process.
 
 use super::PAGE_PROCESSES;
 
-/// Words of the counters; a counter's place is its discriminant.
+/// Words reserved for the counters; a counter's index is its discriminant.
 const COUNTERS: usize = 64;
 
-/// Buckets of a histogram: bucket `i` holds times from 2^i ns to less than twice that; the first
-/// holds zero, too, and the last everything longer.
+/// Number of buckets of a histogram: bucket `i` holds times from 2^i ns to less than twice that;
+/// the first also holds zero, and the last everything longer.
 pub const BUCKETS: usize = 36;
 
 /// Words of a process's entry.
 const ENTRY: usize = 6;
 
-/// Where the entries of the processes begin.
+/// Index of the first word of the processes' entries.
 const PROCESSES: usize = COUNTERS + Timed::ALL.len() * BUCKETS;
 
 /// Length of the file of counters, in bytes: little-endian words of 64 bits.
@@ -27,145 +27,146 @@ macro_rules! table {
         pub enum $kind { $($(#[$doc])* $variant,)* }
 
         impl $kind {
-            /// All of them and their names in JSON.
+            /// All variants and their names in JSON.
             pub const ALL: &[(&'static str, Self)] = &[$(($name, Self::$variant),)*];
         }
     };
 }
 
 table! {
-    /// What is counted. Accesses that the kernel resolves by itself are seen by scans of the page
-    /// table afterwards, so what happens to one page several times between two scans counts once.
+    /// Counted events. Accesses that the kernel resolves by itself are detected by later scans of
+    /// the page table, so several events on one page between two scans count once.
     PageCounter {
         /// Processes that were paged, one for each program that a process started.
         Processes = "processes",
-        /// Processes that the library was loaded into but could not page, and programs that paged
-        /// ones started and that do not load the library.
+        /// Processes that loaded the library but could not be paged, and programs started by paged
+        /// ones that do not load the library.
         Unpaged = "unpaged",
-        /// Pages that left DRAM.
+        /// Pages that were evicted.
         Evictions = "evictions",
-        /// Batches in which they left.
+        /// Batches of evictions.
         Batches = "eviction_batches",
-        /// Nanoseconds that those took, with finding out what is in DRAM.
+        /// Nanoseconds spent on them, including the search for pages in DRAM.
         EvictionNanos = "eviction_ns",
         /// Evicted pages that were read in place.
         DirectReads = "direct_reads",
-        /// Evicted pages that a write brought back after they had been read in place.
+        /// Evicted pages that a write copied back after they had been read in place.
         Upgrades = "upgrades",
-        /// Evicted pages that a write brought back straight away; in copying mode, those that any
-        /// access brought back. Copies in are these and [`Upgrades`](Self::Upgrades).
+        /// Evicted pages that a write copied back without a read in place before; in copying mode,
+        /// those that any access copied back. The copies in are these and
+        /// [`Upgrades`](Self::Upgrades).
         StraightCopies = "straight_copies",
-        /// Pages that the program touched first while memory was short, and got by credit.
+        /// Pages that the program touched first while memory was short, and received on credit.
         FirstTouches = "first_touches",
         /// Bytes of address space that were made evictable.
         ConvertedBytes = "converted_bytes",
-        /// Bytes in NVM now, of all processes.
+        /// Bytes in NVM now, over all processes.
         NvmUsedBytes = "nvm_used_bytes",
-        /// The most that were there.
+        /// Highest number of bytes in NVM.
         NvmPeakBytes = "nvm_peak_bytes",
-        /// Anonymous memory in DRAM now, of all processes that page, in bytes.
+        /// Anonymous memory in DRAM now, over all paged processes, in bytes.
         DramResidentBytes = "dram_resident_bytes",
-        /// The most that was there when a process looked, in bytes.
+        /// Highest anonymous memory in DRAM at any measurement, in bytes.
         DramPeakBytes = "dram_peak_bytes",
-        /// Times that nothing could be evicted because NVM was full.
+        /// Times that eviction failed because NVM was full.
         NvmFull = "nvm_full",
-        /// Pages that were chosen but locked, pinned by a request, or otherwise not to be moved.
+        /// Victims that were locked, pinned by a request, or otherwise not movable.
         Skipped = "skipped",
-        /// Forked children that stopped eviction until they ended or started another program.
+        /// Forked children that paused eviction until they ended or started another program.
         ForkPauses = "fork_pauses",
-        /// Nanoseconds that eviction stood still for them.
+        /// Nanoseconds for which eviction was paused for them.
         ForkPauseNanos = "fork_pause_ns",
-        /// Times that writers were held until there was room in DRAM.
+        /// Times that writers were stalled until there was room in DRAM.
         Holds = "holds",
-        /// Nanoseconds that they were held.
+        /// Nanoseconds for which they were stalled.
         HoldNanos = "hold_ns",
-        /// Accesses that waited for a page that was being evicted, or for room.
+        /// Accesses that waited for a page during its eviction, or for room.
         Waits = "waits",
-        /// Bytes that were copied because the program moved memory or asked for what only memory
-        /// without a file gives.
+        /// Bytes that were copied because the program moved memory or requested a feature of memory
+        /// without a file.
         MovedBytes = "moved_bytes",
-        /// Nanoseconds that were spent to emulate a slower medium.
+        /// Nanoseconds of delay that emulate a slower medium.
         DelayNanos = "delay_ns",
         /// Scans of the page table.
         Scans = "scans",
-        /// Nanoseconds that they took.
+        /// Nanoseconds spent on them.
         ScanNanos = "scan_ns",
-        /// Errors of the kernel that made the library leave memory as it was.
+        /// Kernel errors after which the library left memory unchanged.
         Failures = "failures",
-        /// Bytes in NVM now whose pages are in DRAM: slots that are written over when those leave
-        /// again.
+        /// Bytes in NVM now whose pages are in DRAM: slots that are overwritten when those pages
+        /// are evicted again.
         NvmKeptBytes = "nvm_kept_bytes",
-        /// Evicted pages that the kernel mapped in place along with one beside them that was read.
-        /// They are none of [`DirectReads`](Self::DirectReads), whether they were read or not.
+        /// Evicted pages that the kernel mapped in place along with a neighbor that was read. They
+        /// do not count as [`DirectReads`](Self::DirectReads), whether they were read or not.
         MappedAround = "mapped_around",
-        /// Times that a helper looked how much memory there is.
+        /// Times that a helper checked the available memory.
         Looks = "looks",
         /// Programs that were not started because they cannot be paged.
         Refused = "refused",
-        /// Nanoseconds that a helper's timer was late at most: the time for which the machine kept
-        /// it from its processor although it had something to do.
+        /// Longest delay of a helper's timer in nanoseconds: the time for which the runnable helper
+        /// had no processor.
         LatestWake = "latest_wake_ns",
-        /// Nanoseconds in all that helpers were ready to run and waited for a processor.
+        /// Total nanoseconds for which helpers were runnable and waited for a processor.
         RunDelay = "run_delay_ns",
-        /// Address space of one process, at most, that has to stay in DRAM because the program
-        /// locked it or asked for what only memory without a file has, in bytes.
+        /// Largest address space of one process that has to stay in DRAM because the program locked
+        /// it or requested a feature of memory without a file, in bytes.
         UnpageableBytes = "unpageable_bytes",
     }
 }
 
 table! {
-    /// What is timed, one in many, by the process that evicts: an access of its own to a page that
-    /// it has just evicted. The accesses of the program are resolved by the kernel unseen, on the
-    /// same path.
+    /// Timed events, one in many, measured by the evicting process on its own access to a page that
+    /// it has just evicted. The kernel resolves the program's accesses on the same path, but
+    /// unseen.
     Timed {
         /// A read that maps the page in place.
         DirectRead = "direct_read",
         /// A write to a page that is mapped in place.
         Upgrade = "upgrade",
-        /// Answering an access in copying mode.
+        /// The answer to an access in copying mode.
         Copy = "copy",
         /// A batch of evictions, per page.
         Eviction = "eviction",
     }
 }
 
-/// The bucket of a time in nanoseconds.
+/// Returns the bucket of a time in nanoseconds.
 #[must_use]
 pub const fn bucket_of(nanos: u64) -> usize {
     let bucket = (nanos | 1).ilog2() as usize;
     if bucket < BUCKETS { bucket } else { BUCKETS - 1 }
 }
 
-/// The word of a bucket of a histogram.
+/// Returns the index of the word of a histogram's bucket.
 #[must_use]
 pub const fn timed_word(timed: Timed, bucket: usize) -> usize {
     COUNTERS + timed as usize * BUCKETS + bucket
 }
 
-/// The first word of a process's entry: its id (zero: free), its bytes in DRAM, its bytes in NVM,
-/// its [`PagedState`], its bytes in NVM of pages that are in DRAM, and how many pages can be in
-/// DRAM before its helper hears of it.
+/// Returns the index of the first word of a process's entry: its ID (zero: free), its bytes in
+/// DRAM, its bytes in NVM, its [`PagedState`], its bytes in NVM of pages that are in DRAM, and the
+/// number of pages that can enter DRAM before its helper is notified.
 #[must_use]
 pub const fn process_word(entry: usize) -> usize {
     PROCESSES + entry * ENTRY
 }
 
-/// What a paged process is doing.
+/// State of a paged process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum PagedState {
     /// It has more than enough DRAM.
     Ample = 0,
-    /// It evicts.
+    /// It evicts pages.
     Pressed = 1,
-    /// It would evict, and NVM is full.
+    /// It has to evict, but NVM is full.
     Full = 2,
-    /// It would evict, and a forked child keeps it from doing so.
+    /// It has to evict, but a forked child prevents eviction.
     Forked = 3,
 }
 
 impl PagedState {
-    /// The state that a word says.
+    /// Returns the state that a word encodes; [`Ample`](Self::Ample) for an unknown word.
     #[must_use]
     pub fn of(word: u64) -> Self {
         let states = [Self::Ample, Self::Pressed, Self::Full, Self::Forked];
@@ -176,22 +177,22 @@ impl PagedState {
 /// A process that is paged now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageProcess {
-    /// Its id.
+    /// ID of the process.
     pub process: u32,
     /// Its anonymous memory in DRAM.
     pub resident: crate::Bytes,
     /// Its pages in NVM.
     pub nvm: crate::Bytes,
-    /// What it is doing.
+    /// State of the process.
     pub state: PagedState,
 }
 
-/// The counters' file as it was read at once.
+/// A snapshot of the counters' file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageCounters(Vec<u64>);
 
 impl PageCounters {
-    /// Reads the content of the file; what is missing at its end is zero.
+    /// Parses the content of the file; missing words at its end are zero.
     #[must_use]
     pub fn of(content: &[u8]) -> Self {
         let chunks = content.chunks_exact(8).take(PAGE_COUNTERS_BYTES / 8);
@@ -201,41 +202,41 @@ impl PageCounters {
         Self(words)
     }
 
-    /// One counter.
+    /// Returns one counter.
     #[must_use]
     pub fn get(&self, counter: PageCounter) -> u64 {
         self.0[counter as usize]
     }
 
-    /// Pages that were copied back to DRAM.
+    /// Returns the number of pages that were copied back to DRAM.
     #[must_use]
     pub fn copies_in(&self) -> u64 {
         // The program can write anything into its counters.
         self.get(PageCounter::Upgrades).saturating_add(self.get(PageCounter::StraightCopies))
     }
 
-    /// Pages that were read in place and not written since: a swap area without direct read would
-    /// have copied them in vain.
+    /// Returns the number of pages that were read in place and not written since: a swap area
+    /// without direct read would have copied them needlessly.
     #[must_use]
     pub fn copies_avoided(&self) -> u64 {
         self.get(PageCounter::DirectReads).saturating_sub(self.get(PageCounter::Upgrades))
     }
 
-    /// Bytes in NVM now whose pages are not in DRAM.
+    /// Returns the bytes in NVM now whose pages are not in DRAM.
     #[must_use]
     pub fn relieved(&self) -> u64 {
         self.get(PageCounter::NvmUsedBytes).saturating_sub(self.get(PageCounter::NvmKeptBytes))
     }
 
-    /// The histogram of times of one kind; see [`bucket_of`].
+    /// Returns the histogram of times of one kind; see [`bucket_of`].
     #[must_use]
     pub fn histogram(&self, timed: Timed) -> &[u64] {
         let start = timed_word(timed, 0);
         &self.0[start..start + BUCKETS]
     }
 
-    /// The processes that are paged now. None are left when all have ended and everything is
-    /// counted.
+    /// Returns the processes that are paged now. None are left when all have ended and everything
+    /// is counted.
     pub fn processes(&self) -> impl Iterator<Item = PageProcess> {
         let entries = self.0[PROCESSES..].chunks_exact(ENTRY).filter(|entry| entry[0] != 0);
         entries.map(|entry| PageProcess {

@@ -9,57 +9,57 @@ use std::str::FromStr;
 use crate::Bytes;
 use crate::input::Refusal;
 
-/// Where evicted pages live.
+/// Location of evicted pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NvmPlace {
-    /// In shared memory that belongs to no file: DRAM that stands in for a slower memory.
+    /// Shared memory without a file: DRAM that stands in for a slower memory.
     Memfd,
-    /// In nameless files of the tmpfs that holds `path`, a directory or a file in one. Other file
-    /// systems refuse to protect pages from writes.
+    /// Unnamed files of the tmpfs that holds `path`, a directory or a file in one. Other file
+    /// systems do not allow write-protection of pages.
     File {
         /// The directory or file.
         path: PathBuf,
     },
-    /// In shared memory on a NUMA node of slow memory.
+    /// Shared memory on a NUMA node of slow memory.
     Node {
         /// The node's number.
         node: u32,
     },
 }
 
-/// What a read of an evicted page does (drswap section III-B).
+/// Effect of a read of an evicted page (drswap section III-B).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DirectRead {
-    /// The page is mapped where it lies, read-only; a write copies it to DRAM.
+    /// The page is mapped in place, read-only; a write copies it to DRAM.
     #[default]
     InPlace,
-    /// It is copied to DRAM as for a write.
+    /// The page is copied to DRAM as for a write.
     Copy,
 }
 
 impl DirectRead {
-    /// Every way and its name.
+    /// All variants and their names.
     pub const ALL: [(&'static str, Self); 2] = [("in-place", Self::InPlace), ("copy", Self::Copy)];
 }
 
-/// What happens when evicted pages have no room left.
+/// Action when the room for evicted pages is exhausted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Nothing is evicted until room is given back; the kernel's limits act.
+    /// No page is evicted until room becomes free; the kernel's limits act.
     #[default]
     Stop,
-    /// The same, and whoever reads the counters ends the largest process, as a low-memory killer
-    /// does (drswap section II). The library itself ends nobody.
+    /// The same, and the reader of the counters ends the largest process, like a low-memory killer
+    /// (drswap section II). The library itself ends no process.
     EndLargest,
 }
 
 impl WhenFull {
-    /// Every way and its name.
+    /// All variants and their names.
     pub const ALL: [(&'static str, Self); 2] =
         [("stop", Self::Stop), ("end-largest", Self::EndLargest)];
 }
 
-/// What happens when a paged program starts one that cannot be paged.
+/// Action when a paged program starts one that cannot be paged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnpagedPrograms {
     /// It runs, and is counted.
@@ -70,41 +70,41 @@ pub enum UnpagedPrograms {
 }
 
 impl UnpagedPrograms {
-    /// Every way and its name.
+    /// All variants and their names.
     pub const ALL: [(&'static str, Self); 2] = [("count", Self::Count), ("refuse", Self::Refuse)];
 }
 
-/// How many times slower than DRAM the medium is to be (drswap section IV-A: 2 and 12). One leaves
-/// the stand-in as it is.
+/// Slowdown of the emulated medium relative to DRAM (drswap section IV-A: 2 and 12). One leaves the
+/// stand-in unchanged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slowdown {
-    /// Reads of a page, at least 1.
+    /// Factor for reads of a page, at least 1.
     pub read: f64,
-    /// Writes of a page, at least 1.
+    /// Factor for writes of a page, at least 1.
     pub write: f64,
 }
 
-/// How to page a program and everything that it starts.
+/// Request to page a program and everything that it starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageOrder {
-    /// Anonymous memory in DRAM that all processes may have together.
+    /// Budget of anonymous memory in DRAM for all processes together.
     pub dram: Bytes,
-    /// Where evicted pages live.
+    /// Location of evicted pages.
     pub nvm: NvmPlace,
-    /// Room for them, of all processes together.
+    /// Room for evicted pages, for all processes together.
     pub nvm_size: Bytes,
-    /// What a read of an evicted page does.
+    /// Effect of a read of an evicted page.
     pub direct_read: DirectRead,
     /// Name of the policy that chooses victims, of those in `memweir_policy::paging`.
     pub victims: String,
-    /// The medium that is emulated, if it is to be slower than what stands in for it.
+    /// Slowdown to emulate, if the medium is to be slower than its stand-in.
     pub delay: Option<Slowdown>,
-    /// What happens when evicted pages have no room left.
+    /// Action when the room for evicted pages is exhausted.
     pub when_full: WhenFull,
-    /// What happens to programs that cannot be paged.
+    /// Action for programs that cannot be paged.
     pub unpaged: UnpagedPrograms,
-    /// The file of counters, [`PAGE_COUNTERS_BYTES`](super::PAGE_COUNTERS_BYTES) long and zero at
-    /// first; empty if nothing is counted.
+    /// Path of the file of counters, [`PAGE_COUNTERS_BYTES`](super::PAGE_COUNTERS_BYTES) long and
+    /// initially zero; empty if nothing is counted.
     pub counters: String,
 }
 
@@ -126,7 +126,7 @@ impl fmt::Display for PageOrder {
         write!(f, "dram={};nvm=", self.dram.0)?;
         match &self.nvm {
             NvmPlace::Memfd => f.write_str("memfd")?,
-            // A path holds any byte, the separators among them.
+            // A path holds any byte, including the separators.
             NvmPlace::File { path } => {
                 write!(f, "file:{}", hexadecimal(path.as_os_str().as_bytes()))?;
             }

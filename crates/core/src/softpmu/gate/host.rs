@@ -1,32 +1,33 @@
-//! What the kernel tells of a process or thread in one line, `/proc/PID/stat`. Whoever wants it opens
-//! the file; here is what the line says.
+//! Parser of `/proc/PID/stat`, the kernel's one-line report on a process or thread. The caller
+//! opens the file.
 
 use std::str::FromStr;
 
-/// The number of a field: the state.
+/// Number of the field with the state.
 const STATE: usize = 3;
-/// How many threads its process has.
+/// Number of the field with the number of threads in the process.
 const THREAD_COUNT: usize = 20;
-/// When it started.
+/// Number of the field with the start time.
 const START: usize = 22;
 
-/// A line of proc_pid_stat(5), whose names the fields have.
+/// A line of proc_pid_stat(5), which also defines the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatLine<'a> {
-    /// From the state on.
+    /// Fields from the state on.
     fields: &'a [u8],
 }
 
 impl<'a> StatLine<'a> {
-    /// A line as it was read; none if it ends before the name does.
+    /// Creates it from a line as read; `None` if the line ends before the name does.
     #[must_use]
     pub fn of(line: &'a [u8]) -> Option<Self> {
-        // The name, in parentheses, may contain anything, and nothing after it contains any.
+        // The name, in parentheses, may contain parentheses, but no field after it does.
         let end = line.iter().rposition(|byte| *byte == b')')?;
         Some(Self { fields: &line[end + 1..] })
     }
 
-    /// The field with this number, counted from 1 as in the manual; none of the first two.
+    /// Returns the field with this number, counted from 1 as in the manual; `None` for the first
+    /// two.
     #[must_use]
     pub fn field(&self, number: usize) -> Option<&'a [u8]> {
         let mut fields =
@@ -34,45 +35,46 @@ impl<'a> StatLine<'a> {
         fields.nth(number.checked_sub(STATE)?)
     }
 
-    /// The same as a number.
+    /// Returns the field as a number.
     #[must_use]
     pub fn number<T: FromStr>(&self, number: usize) -> Option<T> {
         std::str::from_utf8(self.field(number)?).ok()?.parse().ok()
     }
 
-    /// When it started, in clock ticks since boot: tells processes apart that had the same id.
+    /// Returns the start time, in clock ticks since boot, which distinguishes processes that reuse
+    /// an ID.
     #[must_use]
     pub fn start(&self) -> Option<u64> {
         self.number(START)
     }
 }
 
-/// What a thread of the host does, by its letter in `/proc`.
+/// State of a host thread, by its letter in `/proc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostState {
-    /// It runs, wants to run, or waits for a device, which answers by itself.
+    /// It runs, is runnable, or waits for a device, which answers by itself.
     Busy,
-    /// It waits for something that may never come.
+    /// It waits for an event that may never come.
     Waiting,
     /// A signal or a tracer has stopped it.
     Stopped,
-    /// It has ended, and so has its process if it was the first of it, though their parent may not
-    /// know yet.
+    /// It has ended, and so has its process if it was the first thread, though the parent may not
+    /// have been notified yet.
     Gone,
 }
 
 impl HostState {
-    /// The same, knowing the text of the thread's `wchan`: `0` as long as it has not left its
-    /// processor.
+    /// Refines the state by the text of the thread's `wchan`, which is `0` until the thread has
+    /// left its processor.
     #[must_use]
     pub fn if_asleep(self, wchan: &[u8]) -> Self {
         if self == Self::Waiting && matches!(wchan, b"0" | b"") { Self::Busy } else { self }
     }
 
-    /// From the text of a thread's `/proc/PID/task/TID/stat`.
+    /// Returns the state from the text of a thread's `/proc/PID/task/TID/stat`.
     ///
     /// The first thread of a process stays a zombie until the last thread has ended; only then is
-    /// the parent told.
+    /// the parent notified.
     #[must_use]
     pub fn of(stat: &[u8], first: bool) -> Self {
         let Some(stat) = StatLine::of(stat) else { return Self::Gone };

@@ -79,8 +79,8 @@ fn lines() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever commands come in whatever order, the checker tells of each rule how often it was
-    /// broken, and nothing overflows.
+    /// For any commands in any order, the checker reports for each rule how often it was broken,
+    /// and nothing overflows.
     #[test]
     fn no_commands_make_the_checker_fall(
         text in prop::collection::vec(lines(), 0..60),

@@ -1,4 +1,4 @@
-//! Reading blocks.
+//! Reads blocks.
 
 use memweir_core::input::InputError;
 use zstd::bulk::Decompressor;
@@ -29,15 +29,15 @@ enum End {
     Cut(Loss),
 }
 
-/// A block whose content is decompressed, or the end of the file in its place.
+/// A block with its decompressed content, or the end of the file in its place.
 enum Block {
     Whole(BlockHead),
-    /// The first byte of the block tells what is lost.
+    /// The first byte of the block tells which accesses are lost.
     Cut(Loss),
 }
 
 impl Block {
-    /// The file ends within the block that `rest` begins.
+    /// Returns the loss if the file ends within the block that begins with `rest`.
     fn cut(rest: &[u8]) -> Self {
         Self::Cut(match rest.first() {
             Some(kind) if *kind == Kind::End as u8 => Loss::None,
@@ -107,14 +107,14 @@ impl Decoder {
     }
 
     fn tail(&self, bytes: &mut Bytes) -> Result<(), InputError> {
-        // A tail that is cut takes nothing with it.
+        // A cut tail loses no accesses.
         if bytes.want(4 + TAIL.len() + 1)? {
             return Err(bytes.refuse(format!("goes on behind its end at byte {}", bytes.taken())));
         }
         Ok(())
     }
 
-    /// Brings the content of the next block to hand.
+    /// Reads and decompresses the next block.
     fn block(&mut self, bytes: &mut Bytes) -> Result<Block, InputError> {
         let at = bytes.taken();
         if !bytes.want(BLOCK_HEAD)? {
@@ -140,7 +140,7 @@ impl Decoder {
         Ok(Block::Whole(head))
     }
 
-    /// The truncation of a file that ended before its end block.
+    /// Returns the truncation of a file that ended before its end block.
     pub(in crate::trace) fn truncation(&self) -> Option<Truncation> {
         match self.end {
             End::Cut(loss) => Some(Truncation { accesses: self.read.accesses(), loss }),
@@ -149,7 +149,7 @@ impl Decoder {
     }
 }
 
-/// Decodes the accesses of a block; nothing if its content is impossible.
+/// Decodes the accesses of a block; `None` if its content is impossible.
 fn accesses(mut content: &[u8], count: u32, batch: &mut Vec<Access>) -> Option<()> {
     let mut threads = Threads::default();
     batch.reserve(count as usize);

@@ -1,4 +1,4 @@
-//! Writing blocks.
+//! Writes blocks.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -10,14 +10,14 @@ use super::super::{Access, Header, LINE, ThreadId, Totals};
 use super::{BLOCK, BlockHead, Kind, MAGIC, TAIL, end_content, header_content, put_varint, zigzag};
 use crate::request::Direction;
 
-/// Compression that a core does faster than a memory serves what is compressed.
+/// Compression level at which a core compresses faster than a memory serves the accesses.
 const LEVEL: i32 = 3;
 
 pub(in crate::trace) struct Encoder {
     compressor: Compressor<'static>,
     content: Vec<u8>,
     accesses: u32,
-    /// The place and the last line of each thread of the block.
+    /// The index and the last line of each thread of the block.
     threads: HashMap<ThreadId, (u64, u64)>,
     current: Option<ThreadId>,
     totals: Totals,
@@ -51,7 +51,7 @@ impl Encoder {
         let next = self.threads.len() as u64;
         let (place, last) = self.threads.entry(access.thread).or_insert((next, 0));
         let line = access.address / LINE;
-        // Lines have 58 bits, so that the head has room for its flags whatever the distance.
+        // Line addresses have 58 bits, so the head has room for its flags at any distance.
         let distance = zigzag(line.wrapping_sub(*last) as i64);
         let changes = self.current != Some(access.thread);
         let write = access.direction == Direction::Write;
@@ -75,7 +75,7 @@ impl Encoder {
         }
     }
 
-    /// Writes what is pending and the end.
+    /// Writes the pending accesses and the end.
     pub(in crate::trace) fn finish(mut self, out: &mut impl Write) -> io::Result<Totals> {
         if self.accesses > 0 {
             self.block(out, Kind::Data)?;
@@ -87,7 +87,7 @@ impl Encoder {
         Ok(self.totals)
     }
 
-    /// Writes the content as a block and begins the next; the number of bytes written.
+    /// Writes the content as a block and begins the next; returns the number of bytes written.
     fn block(&mut self, out: &mut impl Write, kind: Kind) -> io::Result<usize> {
         let frame = self.compressor.compress(&self.content)?;
         let head = BlockHead {

@@ -11,7 +11,7 @@ use super::media::Sorted;
 use super::scaling::{RawCount, Scaled, Trouble};
 use crate::meter::MeterError;
 
-/// Whose accesses are counted.
+/// The accesses that are counted, by privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// The program's and those that the kernel makes for it.
@@ -43,7 +43,7 @@ fn builder(encoding: Encoding, scope: Scope) -> Builder<'static> {
     builder
 }
 
-/// Opens each event on this process for a moment. Names the first that is refused, and why.
+/// Opens each event on this process for a moment. Returns the first that is refused, and the error.
 pub(super) fn try_events(events: &[EventSpec], scope: Scope) -> Result<(), (String, io::Error)> {
     // All are held open together: an event may be refused only because another one is open.
     let mut open = Vec::with_capacity(events.len());
@@ -90,17 +90,17 @@ impl JobCounter {
         Ok(Self { sorted, name, weight, counter, scaled: Scaled::default() })
     }
 
-    /// What the event adds to.
+    /// Returns the quantity and the medium that the event adds to.
     pub(super) fn sorted(&self) -> Sorted {
         self.sorted
     }
 
-    /// The event's name.
+    /// Returns the event's name.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it has counted since exec, times its weight.
+    /// Returns its count since exec, times its weight.
     pub(super) fn read(&mut self, job: JobId) -> Result<f64, MeterError> {
         let raw = self.counter.read_count_and_time().map_err(|source| MeterError::Os {
             what: format!("reading event {} of job {job}", self.name),
@@ -111,13 +111,13 @@ impl JobCounter {
         Ok(self.scaled.update(raw) as f64 * self.weight)
     }
 
-    /// Whether users should know something about the last reading.
+    /// Returns the trouble with the last reading that users should know of, if any.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         self.scaled.trouble()
     }
 }
 
-/// The failure to open an event for a job, with what helps.
+/// Returns the error of opening an event for a job, with the remedy.
 pub(super) fn open_error(source: io::Error, event: &str, job: JobId) -> MeterError {
     match source.raw_os_error() {
         Some(libc::EMFILE) => MeterError::Unsupported(format!(

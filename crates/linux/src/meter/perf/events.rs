@@ -1,10 +1,10 @@
-//! Event files: which events of which CPU count what, as data.
+//! Event files: the events of each CPU and the quantities that they count, as data.
 //!
 //! A file lists CPUs; a CPU has *sources*, each of which gives one quantity as a weighted sum of
 //! events. Sources of the same quantity are alternatives, best first: the first whose events all
 //! open on the machine is used, and its caveats are shown to the user. The shipped files are under
-//! `crates/linux/events/`; users can name a file of their own. Here files are read and checked;
-//! opening events is not done here.
+//! `crates/linux/events/`; users can name a file of their own. This module reads and checks files;
+//! it opens no events.
 //!
 //! ```toml
 //! format = 1
@@ -22,13 +22,13 @@
 //! counts = "reads"                  # or "writes", "instructions"
 //! caveats = []                      # optional, shown if this source is used
 //! events = [                        # their sum is the quantity
-//!   { name = "SOME.EVENT", type = "raw", config = 0x012a, config1 = 0x10808, lines_per_event = 1 },
+//!   { name = "SOME.EVENT", type = "raw", config = 0x012a, config1 = 0x10808, lines_per_event = 1 }
 //! ]
 //! ```
 //!
-//! An event may say of which medium it counts the lines: `medium = "dram"`, `"remote-dram"`, `"nvm"`
+//! An event may name the medium whose lines it counts: `medium = "dram"`, `"remote-dram"`, `"nvm"`
 //! (slower memory, CXL among it) or `"remote-nvm"`. A source with events of other media than `dram`
-//! is for machines that are said to have these, and is preferred there.
+//! is used only on machines that are said to have these; listed first, it is preferred there.
 //!
 //! `type` is `raw` (config is umask << 8 | event, config1 an extra register), `software` (config is
 //! a name such as `page-faults`) or `hardware` (config is `instructions`: the other generic events
@@ -62,7 +62,7 @@ const LARGEST_FILE: u64 = 1 << 20;
 pub struct EventFile {
     /// Path or name.
     pub name: String,
-    /// Whether the file maps counts to events that are no memory traffic, to test the meter.
+    /// True if the file maps counts to events that are no memory traffic, to test the meter.
     pub test: bool,
     /// The CPUs it knows. No two of them match the same machine.
     pub cpus: Vec<CpuEvents>,
@@ -71,17 +71,17 @@ pub struct EventFile {
 /// The events of one kind of CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuEvents {
-    /// The CPU's name for people.
+    /// The CPU's name, for messages.
     pub name: String,
-    /// Which machines this is for.
+    /// The machines that this is for.
     pub matches: CpuMatch,
-    /// What users should know before they trust the counts, one sentence each.
+    /// Caveats about the counts for users, one sentence each.
     pub caveats: Vec<String>,
-    /// How each quantity is counted; alternatives in order of preference.
+    /// The sources of each quantity; alternatives in order of preference.
     pub sources: Vec<Source>,
 }
 
-/// Which machines an entry is for.
+/// The machines that an entry is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CpuMatch {
     /// Every machine: the events exist everywhere.
@@ -99,7 +99,7 @@ pub enum CpuMatch {
     },
 }
 
-/// What a source counts.
+/// The quantity that a source counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantity {
     /// Retired instructions.
@@ -115,7 +115,7 @@ pub enum Quantity {
 pub struct Source {
     /// The quantity.
     pub counts: Quantity,
-    /// What users should know if this source is used, one sentence each.
+    /// Caveats for users if this source is used, one sentence each.
     pub caveats: Vec<String>,
     /// The events whose weighted sum it is; at least one.
     pub events: Vec<EventSpec>,
@@ -126,20 +126,20 @@ pub struct Source {
 pub struct EventSpec {
     /// The vendor's name of the event.
     pub name: String,
-    /// How the kernel is asked for it.
+    /// Its encoding for the kernel.
     pub encoding: Encoding,
     /// Lines (or instructions) that one event stands for; more than zero.
     pub weight: f64,
-    /// The medium whose lines it counts, if it tells.
+    /// The medium whose lines it counts, if it names one.
     pub medium: Option<EventMedium>,
 }
 
 /// A medium as event files name it: the hardware tells kind and distance, not names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventMedium {
-    /// What it is made of.
+    /// Its kind of memory.
     pub kind: MediumKind,
-    /// Where it is.
+    /// Its distance.
     pub distance: Distance,
 }
 
@@ -151,7 +151,7 @@ impl EventMedium {
         ("remote-nvm", Self { kind: MediumKind::Nvm, distance: Distance::Remote }),
     ];
 
-    /// The first medium of this kind and distance, if the machine has one.
+    /// Returns the first medium of this kind and distance, if the machine has one.
     #[must_use]
     pub fn find(self, media: &Media) -> Option<MediumId> {
         let mut media = media.iter();
@@ -162,7 +162,7 @@ impl EventMedium {
     }
 }
 
-/// How the kernel is asked for an event.
+/// The encoding of an event for the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// `PERF_TYPE_RAW`: the CPU's own encoding.
@@ -196,7 +196,7 @@ pub enum SoftwareEvent {
 }
 
 impl Source {
-    /// Whether it tells media apart.
+    /// Returns true if it tells media apart.
     #[must_use]
     pub fn separates(&self) -> bool {
         let mut media = self.events.iter().map(|event| event.medium);
@@ -204,7 +204,7 @@ impl Source {
         first.is_some() && media.any(|other| other.is_some() && other != first)
     }
 
-    /// Whether every medium that it names is one of `media`.
+    /// Returns true if every medium that it names is one of `media`.
     #[must_use]
     pub fn suits(&self, media: &Media) -> bool {
         self.events.iter().filter_map(|event| event.medium).all(|m| m.find(media).is_some())
@@ -223,7 +223,7 @@ impl SoftwareEvent {
 }
 
 impl CpuMatch {
-    /// Whether `cpu` is one of these machines.
+    /// Returns true if `cpu` is one of these machines.
     #[must_use]
     pub fn covers(&self, cpu: &CpuModel) -> bool {
         let within = |ranges: &[(u32, u32)], number| {
@@ -239,7 +239,7 @@ impl CpuMatch {
         }
     }
 
-    /// Whether some machine would match both.
+    /// Returns true if some machine would match both.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         let meet = |a: &[(u32, u32)], b: &[(u32, u32)]| {
@@ -256,7 +256,7 @@ impl CpuMatch {
 }
 
 impl EventFile {
-    /// The files that come with memweir.
+    /// Returns the files that come with memweir.
     pub fn shipped() -> Result<Vec<Self>, InputError> {
         SHIPPED.iter().map(|(name, text)| Self::parse(name, text)).collect()
     }
@@ -297,7 +297,7 @@ impl EventFile {
         Ok(Self { name: name.to_owned(), test, cpus })
     }
 
-    /// The entry for `cpu`, if there is one.
+    /// Returns the entry for `cpu`, if there is one.
     #[must_use]
     pub fn find(&self, cpu: &CpuModel) -> Option<&CpuEvents> {
         self.cpus.iter().find(|entry| entry.matches.covers(cpu))

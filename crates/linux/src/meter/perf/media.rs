@@ -1,29 +1,30 @@
 //! Sorting events by quantity and medium.
 //!
-//! Reads are counted by medium where the processor has events for that. Writes are nowhere: where
-//! reads are told apart, each reading's new writes are divided like its new reads, which is an
-//! estimate and said to be one.
+//! Reads are counted by medium where the processor has events for that; writes are counted so
+//! nowhere. Where reads are told apart, each reading's new writes are divided like its new reads,
+//! which is an estimate and reported as one.
 
 use memweir_core::{Counts, Lines, MAX_MEDIA, Media, MediumId, Traffic};
 
 use super::events::{EventSpec, Quantity, Source};
 
-/// What an event adds to.
+/// The quantity and the medium that an event adds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sorted {
     quantity: Quantity,
-    /// Absent where the event does not tell.
+    /// Absent where the event names none.
     medium: Option<MediumId>,
 }
 
 impl Sorted {
-    /// What `event` of a source that counts `quantity` adds to on a machine with `media`.
+    /// Returns the quantity and the medium of `event`, an event of a source that counts `quantity`,
+    /// on a machine with `media`.
     pub(super) fn of(quantity: Quantity, event: &EventSpec, media: &Media) -> Self {
         Self { quantity, medium: event.medium.and_then(|medium| medium.find(media)) }
     }
 }
 
-/// What the events of one job have counted since exec.
+/// Sums of the events of one job since exec.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sums {
     instructions: f64,
@@ -50,12 +51,12 @@ impl ByPlace {
         self.known.iter().sum()
     }
 
-    /// All lines by medium, those of which it is not known divided by `shares`.
+    /// Returns all lines by medium; those of unknown medium are divided by `shares`.
     fn divided(&self, shares: &[f64; MAX_MEDIA]) -> [f64; MAX_MEDIA] {
         std::array::from_fn(|m| self.known[m] + self.unknown * shares[m])
     }
 
-    /// Shares of the lines whose medium is known; all in local DRAM where there are none.
+    /// Returns the shares of the lines of known medium; all in local DRAM where there are none.
     fn shares(&self) -> [f64; MAX_MEDIA] {
         let total = self.known_total();
         if total > 0.0 {
@@ -68,7 +69,7 @@ impl ByPlace {
 }
 
 impl Sums {
-    /// Adds what one event has counted.
+    /// Adds the count of one event.
     pub(super) fn add(&mut self, sorted: Sorted, count: f64) {
         let place = match sorted.quantity {
             Quantity::Instructions => return self.instructions += count,
@@ -111,7 +112,7 @@ impl ByMedium {
     }
 }
 
-/// What users should know where reads are told apart and writes are not.
+/// Returns the caveat for sources that tell reads apart by medium but not writes.
 pub(super) fn caveat(sources: &[Source]) -> Option<String> {
     let of = |quantity| sources.iter().find(move |source| source.counts == quantity);
     let (reads, writes) = (of(Quantity::Reads)?, of(Quantity::Writes));

@@ -1,4 +1,4 @@
-//! Why `perf_event_open` works here, or why not and what would enable it.
+//! Probing `perf_event_open`: the reason why it works here or not, and the remedy.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use crate::probe::Probe;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 
-/// Whether hardware events can be counted per job here, and with which events.
+/// Reports whether hardware events can be counted per job here, and with which events.
 #[must_use]
 pub fn probe_perf() -> Probe {
     match PerfMeter::open(None, &Media::dram_only(), SampleIps::No) {
@@ -24,7 +24,7 @@ pub fn probe_perf() -> Probe {
     }
 }
 
-/// What this process may do with perf events.
+/// Privileges of this process for perf events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Privileges {
     paranoid: Option<i32>,
@@ -33,7 +33,7 @@ pub(super) struct Privileges {
 }
 
 impl Privileges {
-    /// Those of the calling process.
+    /// Reads those of the calling process.
     pub(super) fn of_this_process() -> Self {
         let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
             .ok()
@@ -55,7 +55,7 @@ impl fmt::Display for Privileges {
     }
 }
 
-/// Whether `CapEff` of a `/proc/*/status` text holds CAP_PERFMON or CAP_SYS_ADMIN.
+/// Returns true if `CapEff` of a `/proc/*/status` text holds CAP_PERFMON or CAP_SYS_ADMIN.
 fn has_perfmon(status: &str) -> bool {
     status
         .lines()
@@ -64,9 +64,9 @@ fn has_perfmon(status: &str) -> bool {
         .is_some_and(|set| set & (1 << CAP_PERFMON | 1 << CAP_SYS_ADMIN) != 0)
 }
 
-/// The answer where no event file knows the CPU.
+/// Returns the answer where no event file has the CPU.
 pub(super) fn no_entry(cpu: &CpuModel, files: &[EventFile], privileges: &Privileges) -> Probe {
-    // Without a PMU, events for this model would not help: say the deeper reason.
+    // Without a PMU, events for this model would not help: give the deeper reason.
     if let Err(error) = counters::try_encoding(Encoding::Instructions) {
         return refused("instructions", &error, privileges);
     }
@@ -77,7 +77,7 @@ pub(super) fn no_entry(cpu: &CpuModel, files: &[EventFile], privileges: &Privile
     ))
 }
 
-/// The answer where the kernel refused `event`.
+/// Returns the answer where the kernel refused `event`.
 pub(super) fn refused(event: &str, error: &io::Error, privileges: &Privileges) -> Probe {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => no_pmu(event),
@@ -112,7 +112,8 @@ fn no_pmu(event: &str) -> Probe {
     }
 }
 
-/// Whether the text of `/proc/cpuinfo` is that of a virtual machine (x86 tells, ARM does not).
+/// Returns true if the text of `/proc/cpuinfo` is that of a virtual machine (on x86; ARM does not
+/// say).
 fn is_virtual(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
     flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))

@@ -12,7 +12,7 @@ const EXIT: u32 = 4;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const LOST_SAMPLES: u32 = 13;
-/// Set in `misc` of a COMM record that tells of an exec.
+/// Set in `misc` of a COMM record that reports an exec.
 const MISC_COMM_EXEC: u16 = 1 << 13;
 /// Length of the trailer.
 const TRAILER: usize = 24;
@@ -20,15 +20,15 @@ const TRAILER: usize = 24;
 /// One record of interest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// When it happened, in nanoseconds of the kernel's perf clock.
+    /// Time of the record, in nanoseconds of the kernel's perf clock.
     pub(super) time: u64,
     /// ID of the event that it belongs to; that of the original where the event was inherited.
     pub(super) event: u64,
-    /// What happened.
+    /// Its kind, with its data.
     pub(super) what: What,
 }
 
-/// What happened.
+/// The kind of a record, with its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// The process was seen at this instruction.
@@ -45,7 +45,7 @@ pub(super) enum What {
     Lost { count: u64 },
 }
 
-/// Reads one record without its header. `None`: of no interest, or damaged.
+/// Parses one record without its header. Returns `None` if it is of no interest, or damaged.
 pub(super) fn parse(kind: u32, misc: u16, body: &[u8]) -> Option<Record> {
     if kind == SAMPLE {
         let what = What::Sample { pid: u32_at(body, 8)?, ip: u64_at(body, 0)? };

@@ -8,7 +8,7 @@
 //! * the next [`LIBRARY_REGIONS`] are everything else that is mapped executable (libraries, the
 //!   vDSO, code made at run time), each mapping divided evenly into [`LIBRARY_SLICES`], which are
 //!   folded onto the regions from a place that the file's name gives;
-//! * the last one is what lies in no known mapping.
+//! * the last one has the samples in no known mapping.
 //!
 //! A program's regions are rotated by its name likewise, so that two programs of one job do not
 //! look alike. All of it depends on names and offsets alone: the same run gives the same regions.
@@ -62,7 +62,7 @@ impl AddressSpace {
         }
     }
 
-    /// Forgets what was mapped between `start` and `end`.
+    /// Removes the mappings between `start` and `end`.
     fn cut(&mut self, start: u64, end: u64) {
         let overlapping: Vec<u64> = self
             .pieces
@@ -115,30 +115,31 @@ pub(super) struct CodeRegions {
 }
 
 impl CodeRegions {
-    /// Process `pid` has mapped `length` bytes of executable code from the file `name`.
+    /// Records that process `pid` has mapped `length` bytes of executable code from the file
+    /// `name`.
     pub(super) fn mapped(&mut self, pid: u32, start: u64, length: u64, name: &[u8]) {
         Arc::make_mut(self.spaces.entry(pid).or_default()).map(start, length, name);
     }
 
-    /// Process `pid` runs a new program.
+    /// Records that process `pid` runs a new program.
     pub(super) fn executed(&mut self, pid: u32) {
         self.spaces.insert(pid, Arc::default());
     }
 
-    /// Process `parent` has made process `pid`. A new thread (`pid` equal to `parent`) changes
-    /// nothing.
+    /// Records that process `parent` has made process `pid`. A new thread (`pid` equal to `parent`)
+    /// changes nothing.
     pub(super) fn forked(&mut self, parent: u32, pid: u32) {
         if let Some(space) = self.spaces.get(&parent).cloned() {
             self.spaces.insert(pid, space);
         }
     }
 
-    /// Process `pid` is over.
+    /// Records that process `pid` is over.
     pub(super) fn exited(&mut self, pid: u32) {
         self.spaces.remove(&pid);
     }
 
-    /// Process `pid` was seen at `ip`.
+    /// Counts a sample of process `pid` at `ip`.
     pub(super) fn sampled(&mut self, pid: u32, ip: u64) {
         let region = self.spaces.get(&pid).map_or(ELSEWHERE, |space| space.region(ip));
         self.histogram.resize(REGIONS, 0);

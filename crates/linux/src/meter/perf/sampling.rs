@@ -21,7 +21,8 @@ use perf_event::{Builder, Counter, SampleFlag, Sampler};
 use super::records::{self, Record, What};
 use super::regions::CodeRegions;
 
-/// Whether to sample. It costs an interrupt per sample and one file descriptor per job and CPU.
+/// The choice of sampling, which costs an interrupt per sample and one file descriptor per job and
+/// CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SampleIps {
     /// No samples: readings carry none.
@@ -31,7 +32,7 @@ pub enum SampleIps {
     Yes,
 }
 
-/// What triggers a sample.
+/// The trigger of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trigger {
     /// Every million instructions.
@@ -63,7 +64,7 @@ impl Trigger {
         builder
     }
 
-    /// The best trigger that this machine and these privileges allow.
+    /// Returns the best trigger that this machine and these privileges allow.
     fn choose() -> io::Result<Self> {
         match Self::Instructions.builder().build() {
             Ok(_) => Ok(Self::Instructions),
@@ -134,7 +135,7 @@ pub(super) struct Sampling {
     trigger: Trigger,
     rings: Vec<Ring>,
     jobs: HashMap<JobId, SampledJob>,
-    /// Which job an event of the kernel belongs to.
+    /// The job that each event of the kernel belongs to.
     owners: HashMap<u64, JobId>,
     lost: u64,
 }
@@ -149,7 +150,7 @@ impl Sampling {
         Ok(Self { trigger, rings, jobs: HashMap::new(), owners: HashMap::new(), lost: 0 })
     }
 
-    /// What triggers a sample.
+    /// Returns the trigger of the samples.
     pub(super) fn trigger(&self) -> Trigger {
         self.trigger
     }
@@ -174,20 +175,21 @@ impl Sampling {
         Ok(())
     }
 
-    /// The histogram of a job's samples since the last call, empty for a job that is not sampled.
+    /// Takes the histogram of a job's samples since the last call, empty for a job that is not
+    /// sampled.
     pub(super) fn take(&mut self, job: JobId) -> Vec<u32> {
         self.drain();
         self.jobs.get_mut(&job).map(|sampled| sampled.regions.take()).unwrap_or_default()
     }
 
-    /// How many records were lost since the last call.
+    /// Takes the number of records lost since the last call.
     pub(super) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
 
-    /// Stops to sample a job.
+    /// Stops sampling a job.
     pub(super) fn detach(&mut self, job: JobId) {
-        // What is still in the buffers belongs to events that will be unknown.
+        // Records that are still in the buffers belong to events that will be unknown.
         self.drain();
         if let Some(sampled) = self.jobs.remove(&job) {
             for event in &sampled.events {
@@ -196,8 +198,8 @@ impl Sampling {
         }
     }
 
-    /// Empties all buffers into the histograms. A process moves between CPUs, so what it did is
-    /// put into order by time first.
+    /// Empties all buffers into the histograms. A process moves between CPUs, so its records are
+    /// sorted by time first.
     fn drain(&mut self) {
         let mut records = Vec::new();
         for ring in &mut self.rings {
@@ -237,7 +239,7 @@ fn redirect(event: &Counter, holder: &Sampler) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The numbers of a list such as `0-3,8`. What is no number is left out.
+/// Parses a list such as `0-3,8`. Parts that are no numbers are left out.
 fn cpu_list(text: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

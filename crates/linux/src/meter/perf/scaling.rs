@@ -1,6 +1,6 @@
-//! Estimating what an event would have counted if it had been on a counter all the time.
+//! Estimating the count that an event would have if it had been on a counter all the time.
 //!
-//! When more events are open than the CPU has counters, the kernel lets them take turns and tells
+//! When more events are open than the CPU has counters, the kernel lets them take turns and reports
 //! for how long each was enabled and for how long it ran. Usually the whole count is multiplied by
 //! enabled / running. Here each span between two readings is scaled by itself: the estimate never
 //! decreases, and a quantum in which the event had its turn is not changed by one in which it had
@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-/// What the kernel returns for one event, cumulative.
+/// The kernel's counts for one event, cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RawCount {
     /// Events counted.
@@ -43,7 +43,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Estimates above this multiple of what was counted are told to the user.
+/// Estimates above this multiple of the raw count are reported to the user.
 const TOLD_ABOVE: f64 = 1.05;
 
 /// An event is called starved after this many nanoseconds.
@@ -59,7 +59,7 @@ pub(super) struct Scaled {
 impl Scaled {
     /// Takes a reading in and returns the estimate since the start.
     ///
-    /// A span in which the event never ran adds nothing: there is no knowing. Readings that go
+    /// A span in which the event never ran adds nothing, as its count is unknown. Readings that go
     /// backwards add nothing either.
     pub(super) fn update(&mut self, now: RawCount) -> u64 {
         let count = now.count.saturating_sub(self.last.count);
@@ -75,7 +75,7 @@ impl Scaled {
         self.estimate
     }
 
-    /// Whether the estimate deserves a word to the user.
+    /// Returns the trouble with the estimate that users should know of, if any.
     #[must_use]
     pub(super) fn trouble(&self) -> Option<Trouble> {
         let RawCount { enabled, running, .. } = self.last;

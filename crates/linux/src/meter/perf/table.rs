@@ -30,7 +30,7 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// A refusal of the value at `span`, which stands under `key`.
+    /// Refuses the value at `span`, which stands under `key`.
     pub(super) fn refuse(
         self,
         span: Range<usize>,
@@ -50,23 +50,23 @@ pub(super) struct Table<'a, 'd> {
 }
 
 impl<'a, 'd> Table<'a, 'd> {
-    /// The whole document.
+    /// Makes the table of the whole document.
     pub(super) fn root(document: Document<'a>, root: &'d Spanned<DeTable<'a>>) -> Self {
         Self { document, table: root.get_ref(), span: 0..0, path: String::new() }
     }
 
-    /// The path of `key` in this table, as errors name it.
+    /// Returns the path of `key` in this table, as errors name it.
     pub(super) fn key(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// A refusal of the value of `key`, or of the whole table where the key is missing.
+    /// Refuses the value of `key`, or the whole table where the key is missing.
     pub(super) fn refuse(&self, key: &str, reason: impl Into<String>) -> InputError {
         let span = self.table.get(key).map_or(self.span.clone(), Spanned::span);
         self.document.refuse(span, self.key(key), reason)
     }
 
-    /// A refusal that offers the valid choices, the nearest first.
+    /// Refuses a value and offers the valid choices, the nearest first.
     pub(super) fn refuse_choice(&self, key: &str, given: &str, valid: &[&str]) -> InputError {
         self.refuse(key, format!("unknown choice `{given}`"))
             .help(suggestion(given, valid.iter().copied()))
@@ -86,7 +86,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// Whether the key is there.
+    /// Returns true if the key exists.
     pub(super) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
@@ -104,7 +104,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// A text that is not empty.
+    /// Reads a text that is not empty.
     pub(super) fn text(&self, key: &str) -> Result<&'d str, InputError> {
         match self.value(key).and_then(DeValue::as_str) {
             Some("") => Err(self.refuse(key, "must not be empty")),
@@ -113,7 +113,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// A truth value, false where the key is missing.
+    /// Reads a truth value, false where the key is missing.
     pub(super) fn flag(&self, key: &str) -> Result<bool, InputError> {
         match self.value(key) {
             None => Ok(false),
@@ -121,7 +121,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// An integer that fits `T`.
+    /// Reads an integer that fits `T`.
     pub(super) fn integer<T: TryFrom<u64>>(&self, key: &str) -> Result<T, InputError> {
         let value = self
             .value(key)
@@ -130,7 +130,7 @@ impl<'a, 'd> Table<'a, 'd> {
         integer(value).ok_or_else(|| self.refuse(key, "negative or too large"))
     }
 
-    /// A number, with or without a fraction; `default` where the key is missing.
+    /// Reads a number, with or without a fraction; `default` where the key is missing.
     pub(super) fn number(&self, key: &str, default: f64) -> Result<f64, InputError> {
         let text = match self.value(key) {
             None => return Ok(default),
@@ -143,7 +143,7 @@ impl<'a, 'd> Table<'a, 'd> {
         text.parse().map_err(|_| self.wrong_type(key, "a number"))
     }
 
-    /// The items of an array, none where the key is missing.
+    /// Returns the items of an array, none where the key is missing.
     pub(super) fn items(&self, key: &str) -> Result<&'d [Spanned<DeValue<'a>>], InputError> {
         match self.value(key) {
             None => Ok(&[]),
@@ -152,7 +152,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// A list of texts, empty where the key is missing.
+    /// Reads a list of texts, empty where the key is missing.
     pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, InputError> {
         let item = |value: &Spanned<DeValue<'a>>| match value.get_ref().as_str() {
             Some(text) if !text.is_empty() => Ok(text.to_owned()),
@@ -161,7 +161,7 @@ impl<'a, 'd> Table<'a, 'd> {
         self.items(key)?.iter().map(item).collect()
     }
 
-    /// A list of tables, at least one.
+    /// Reads a list of tables, at least one.
     pub(super) fn tables(&self, key: &str) -> Result<Vec<Self>, InputError> {
         let items = self.items(key)?;
         if items.is_empty() {
@@ -177,7 +177,7 @@ impl<'a, 'd> Table<'a, 'd> {
         items.iter().enumerate().map(table).collect()
     }
 
-    /// A list of numbers and of ranges written `"0x30-0x4f"`, at least one.
+    /// Reads a list of numbers and of ranges written `"0x30-0x4f"`, at least one.
     pub(super) fn ranges(&self, key: &str) -> Result<Vec<(u32, u32)>, InputError> {
         let items = self.items(key)?;
         if items.is_empty() {

@@ -8,13 +8,13 @@ use nix::unistd::{AccessFlags, access};
 
 /// File operations on pseudo file systems.
 pub trait Files: Send {
-    /// The whole text of a file.
+    /// Returns the whole text of a file.
     fn read(&self, path: &Path) -> io::Result<String>;
-    /// What a symbolic link says.
+    /// Returns the target of a symbolic link.
     fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
     /// Writes `text` into a file that exists, in one call.
     fn write(&self, path: &Path, text: &str) -> io::Result<()>;
-    /// Names of the entries of a directory, sorted.
+    /// Returns the names of the entries of a directory, sorted.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
     /// Makes a directory (on resctrl: a group).
     fn create_dir(&self, path: &Path) -> io::Result<()>;

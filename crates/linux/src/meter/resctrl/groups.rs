@@ -24,21 +24,21 @@ impl<F: Files> Proc for ProcFiles<'_, F> {
     }
 }
 
-/// The name of the group of `job`.
+/// Returns the name of the group of `job`.
 pub(super) fn name(owner: Owner, job: JobId) -> String {
     format!("{owner}-job{job}")
 }
 
-/// The run that a group belongs to, if the name is one of memweir's.
+/// Returns the run that a group belongs to, if the name is one of memweir's.
 fn owner_of(group: &str) -> Option<Owner> {
     let (owner, job) = Owner::of_name(group)?;
     let job: u32 = job.strip_prefix("job")?.parse().ok()?;
     (name(owner, JobId(job)) == group).then_some(owner)
 }
 
-/// Removes the groups of runs that live no more and returns their names. Groups that cannot be
-/// removed stay, and groups of others are not touched, nor those of runs in another pid namespace:
-/// nobody here can tell whether they live.
+/// Removes the groups of dead runs and returns their names. Groups that cannot be removed stay.
+/// Groups of others are not touched, nor those of runs in another pid namespace, whose state cannot
+/// be known here.
 pub(super) fn clean(files: &impl Files, proc: &Path, mon_groups: &Path) -> Vec<String> {
     let processes = ProcFiles { files, root: proc };
     let is_dead = |owner: Owner| owner.state(&processes) == OwnerState::Dead;

@@ -1,4 +1,4 @@
-//! Whether this machine offers Memory Bandwidth Monitoring, and where.
+//! Detection of Memory Bandwidth Monitoring on this machine.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::files::{Files, KernelFiles};
 use crate::probe::Probe;
 
-/// Where resctrl is to be mounted.
+/// The usual mount point of resctrl.
 const USUAL_MOUNT: &str = "/sys/fs/resctrl";
 
-/// Which counter is read.
+/// The counter to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MbmEvent {
     /// Traffic with all memory of the machine.
@@ -19,7 +19,7 @@ pub(super) enum MbmEvent {
 }
 
 impl MbmEvent {
-    /// The name in `mon_features`, which is that of the file too.
+    /// Returns the name in `mon_features`, which is that of the file too.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Total => "mbm_total_bytes",
@@ -28,7 +28,7 @@ impl MbmEvent {
     }
 }
 
-/// What a meter needs to know of the mounted file system.
+/// The mounted file system, as far as a meter needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Offer {
     /// Directory in which monitoring groups are made: that of the control group that this process
@@ -36,12 +36,12 @@ pub(super) struct Offer {
     pub(super) mon_groups: PathBuf,
     /// The counter to read.
     pub(super) event: MbmEvent,
-    /// How many groups the hardware can tell apart, if known.
+    /// Number of groups that the hardware can tell apart, if known.
     pub(super) rmids: Option<u32>,
 }
 
 impl Offer {
-    /// What is counted, as one sentence for people.
+    /// Describes the counter and its place, as one sentence for people.
     pub(super) fn describe(&self) -> String {
         let rmids = self.rmids.map_or("an unknown number of".to_owned(), |n| n.to_string());
         format!(
@@ -52,7 +52,7 @@ impl Offer {
     }
 }
 
-/// Whether memory bandwidth can be monitored per job through resctrl here.
+/// Reports whether memory bandwidth can be monitored per job through resctrl here.
 #[must_use]
 pub fn probe_resctrl() -> Probe {
     match find_offer(&KernelFiles, Path::new("/proc")) {
@@ -61,7 +61,7 @@ pub fn probe_resctrl() -> Probe {
     }
 }
 
-/// Finds the mounted file system and what it monitors, or says why it does not.
+/// Finds the mounted file system and its counter, or the reason why it monitors nothing.
 pub(super) fn find_offer(files: &impl Files, proc: &Path) -> Result<Offer, Probe> {
     let mountinfo = files.read(&proc.join("self/mountinfo")).unwrap_or_default();
     let Some(mount) = mount_point(&mountinfo) else { return Err(not_mounted(files, proc)) };
@@ -89,7 +89,7 @@ fn not_writable(mon_groups: &Path, error: &io::Error) -> Probe {
         .remedy("run as root, outside of containers that mount /sys read-only")
 }
 
-/// Why there is no mount: the CPU, the kernel, or just nobody who mounted it.
+/// Returns the reason why there is no mount: the CPU, the kernel, or just a missing mount command.
 fn not_mounted(files: &impl Files, proc: &Path) -> Probe {
     let cpuinfo = files.read(&proc.join("cpuinfo")).unwrap_or_default();
     let filesystems = files.read(&proc.join("filesystems")).unwrap_or_default();
@@ -117,7 +117,7 @@ fn not_mounted(files: &impl Files, proc: &Path) -> Probe {
     }
 }
 
-/// The mount point of resctrl in the text of `/proc/self/mountinfo`.
+/// Returns the mount point of resctrl in the text of `/proc/self/mountinfo`.
 fn mount_point(mountinfo: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
         let (mount, source) = line.split_once(" - ")?;
@@ -133,8 +133,9 @@ fn unescape(path: &str) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// The control group in the text of `/proc/PID/cpu_resctrl_groups` (`res:/NAME`), relative to the
-/// mount point. Kernels without that file have most processes in the default group, the root.
+/// Returns the control group in the text of `/proc/PID/cpu_resctrl_groups` (`res:/NAME`), relative
+/// to the mount point. Kernels without that file have most processes in the default group, the
+/// root.
 fn control_group(text: &str) -> &str {
     let group = text.lines().find_map(|line| line.strip_prefix("res:"));
     group.unwrap_or_default().trim().trim_start_matches('/')

@@ -14,7 +14,7 @@ const ME: i32 = 100;
 const NAMESPACE: u64 = 4_026_531_836;
 const STAT: &str = "(memweir) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5000 0 0";
 
-/// Which operation fails next, where, and how.
+/// The operation that fails next, a part of its path, and its error.
 #[derive(Clone, Debug)]
 struct Fault {
     operation: &'static str,

@@ -1,4 +1,4 @@
-//! What a monitoring file of resctrl says, and the sum that is built from it.
+//! The content of resctrl's monitoring files, and the sum that is built from it.
 
 /// The content of a `mbm_*_bytes` file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl MbmValue {
         }
     }
 
-    /// Why there is no number, where there is none.
+    /// Returns the reason why there is no number, where there is none.
     pub(super) fn gap(self) -> Option<&'static str> {
         match self {
             Self::Bytes(_) => None,
@@ -62,9 +62,9 @@ impl Tally {
         }
     }
 
-    /// Takes a reading in. Says whether the counter had been reset: it stands lower than before,
-    /// and what it shows was counted since the reset. What was counted between the last reading
-    /// and the reset is lost.
+    /// Takes a reading in. Returns [`Continuity::WasReset`] if the counter stands lower than
+    /// before: its value was counted since the reset, and traffic between the last reading and the
+    /// reset is lost.
     pub(super) fn update(&mut self, value: MbmValue) -> Continuity {
         let MbmValue::Bytes(now) = value else { return Continuity::Continues };
         let (more, continuity) = match now.checked_sub(self.last) {
@@ -76,18 +76,18 @@ impl Tally {
         continuity
     }
 
-    /// Bytes since the start.
+    /// Returns the bytes since the start.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 }
 
-/// Whether a counter went on from where it stood.
+/// Continuity of a counter between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Continuity {
-    /// It did, or it could not be read.
+    /// The counter went on, or could not be read.
     Continues,
-    /// It started again.
+    /// The counter started again.
     WasReset,
 }
 

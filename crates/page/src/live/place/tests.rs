@@ -5,7 +5,7 @@ use memweir_linux::memories::{Backing, DaxDevice};
 use super::*;
 use crate::live::machine::FileFinding;
 
-/// A machine with two nodes of 4 GiB, the second of which is half full, and what it refuses.
+/// A machine with two nodes of 4 GiB, the second of which is half full, and its refusals.
 #[derive(Clone, Copy, Default)]
 struct Fake {
     memfd: Option<(Step, i32)>,

@@ -1,16 +1,16 @@
-//! The classes of hmmsched section V-A-2: who is latency-sensitive.
+//! The classes of hmmsched section V-A-2: latency-sensitive and bandwidth-sensitive jobs.
 
 /// A class of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Little traffic: makes progress in the CPU.
+    /// Little traffic: the job is bound by the CPU.
     LatencySensitive,
-    /// Everything else.
+    /// All other jobs.
     BandwidthSensitive,
 }
 
 impl Class {
-    /// The class that is not this one.
+    /// Returns the opposite class.
     pub(super) fn other(self) -> Self {
         match self {
             Self::LatencySensitive => Self::BandwidthSensitive,
@@ -19,17 +19,17 @@ impl Class {
     }
 }
 
-/// Divides jobs into classes; keeps its buffers.
+/// Divides jobs into classes; reuses its buffers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Classes {
-    /// The jobs' EBW with their numbers, partly ordered.
+    /// EBW and number of each job, partly ordered.
     order: Vec<(f64, usize)>,
     classes: Vec<Class>,
 }
 
 impl Classes {
-    /// Classifies jobs by their EBW: of those in ascending order, the `K` first are
-    /// latency-sensitive for the largest `K` with `EBW(1) + ... + EBW(K) < alpha TotalEBW`.
+    /// Classifies jobs by their EBW: in ascending order, the first `K` are latency-sensitive for
+    /// the largest `K` with `EBW(1) + ... + EBW(K) < alpha TotalEBW`.
     pub(super) fn classify(&mut self, ebw: impl Iterator<Item = f64>, alpha: f64) -> &[Class] {
         self.order.clear();
         self.order.extend(ebw.zip(0..));
@@ -45,8 +45,8 @@ impl Classes {
     }
 }
 
-/// Moves the lowest figures whose running sum stays below `limit` to the front and returns how many
-/// they are. Halving finds the border in linear time, where sorting would order both sides too.
+/// Moves the lowest figures whose running sum stays below `limit` to the front and returns their
+/// number. Bisection finds the border in linear time, where sorting would order both sides too.
 fn lowest_below(figures: &mut [(f64, usize)], limit: f64) -> usize {
     let (mut low, mut high, mut sum) = (0, figures.len(), 0.0);
     while low < high {

@@ -4,15 +4,15 @@
 use crate::ebw::EffectiveBandwidth;
 use crate::scan::{fill_lanes, first_smallest};
 
-/// Latency-sensitive jobs that wait.
+/// Waiting latency-sensitive jobs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LowestFirst {
-    /// EBW by place in the queue; NaN for everybody else.
+    /// EBW by place in the queue; NaN for all other jobs.
     ebw: Vec<f64>,
 }
 
 impl LowestFirst {
-    /// Starts anew with these jobs; `None` for places that hold others.
+    /// Starts over with these jobs; `None` for places that hold others.
     pub(super) fn fill(&mut self, jobs: impl Iterator<Item = Option<EffectiveBandwidth>>) {
         self.ebw.clear();
         self.ebw.extend(jobs.map(|job| job.map_or(f64::NAN, |ebw| ebw.total().0)));
@@ -31,7 +31,7 @@ impl LowestFirst {
     }
 }
 
-/// What a step of the complementary order looks for.
+/// Criterion of a step of the complementary order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     LargestDram,
@@ -41,7 +41,7 @@ enum Step {
 }
 
 impl Step {
-    /// As a clause for people.
+    /// Returns the step's criterion as a clause for people.
     fn reason(self) -> &'static str {
         match self {
             Self::LargestDram => "largest effective bandwidth on DRAM",
@@ -56,34 +56,34 @@ impl Step {
 const STEPS: [Step; 4] =
     [Step::LargestDram, Step::SmallestNvm, Step::LargestNvm, Step::SmallestDram];
 
-/// Bandwidth-sensitive jobs that wait, and how far the order has come.
+/// Waiting bandwidth-sensitive jobs, and the position in the order.
 ///
-/// The head of the run queue runs whatever the order says. It is taken for the step that it fits
-/// best, the one for which the fewest waiting jobs would have come before it, and the order goes
-/// on behind that step: so a head with much DRAM traffic gets the company that a job chosen for
-/// its DRAM traffic would have got, and the jobs of one quantum on four cores are four successive
-/// steps. The same holds for a job that is the only one to run on in mid-quantum. A head that is
-/// latency-sensitive has no part in the order.
+/// The head of the run queue runs whatever the order says. It takes the step that it fits best, the
+/// one for which the fewest waiting jobs would have come before it, and the order continues after
+/// that step: so a head with much DRAM traffic gets the company that a job chosen for its DRAM
+/// traffic would have got, and the jobs of one quantum on four cores are four successive steps. The
+/// same holds for a job that is the only one to keep running in mid-quantum. A latency-sensitive
+/// head has no part in the order.
 ///
 /// Where all waiting jobs have the same traffic with one kind of memory, such as none, its two
-/// steps tell nothing and are passed over; where that holds for both kinds, the queue decides.
+/// steps are skipped; where that holds for both kinds, the queue decides.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Complementary {
-    /// `EBW_D` by place in the queue; NaN for everybody else.
+    /// `EBW_D` by place in the queue; NaN for all other jobs.
     dram: Vec<f64>,
     /// `EBW_NV`, likewise.
     nvm: Vec<f64>,
-    /// Whether the jobs differ in these.
+    /// True if the jobs differ in `EBW_D`, so that its two steps apply; `nvm_tells` likewise.
     dram_tells: bool,
     nvm_tells: bool,
-    /// The step to be taken next, as an index into [`STEPS`].
+    /// Next step, as an index into [`STEPS`].
     next: usize,
-    /// Why the last job was taken.
+    /// Reason for the last job taken.
     reason: &'static str,
 }
 
 impl Complementary {
-    /// Starts anew with these jobs; `None` for places that hold others. The order goes on.
+    /// Starts over with these jobs; `None` for places that hold others. The order continues.
     pub(super) fn fill(&mut self, jobs: impl Iterator<Item = Option<EffectiveBandwidth>>) {
         self.dram.clear();
         self.nvm.clear();
@@ -97,7 +97,7 @@ impl Complementary {
         fill_lanes(&mut self.nvm);
     }
 
-    /// Goes on behind the step that `head` fits best.
+    /// Continues after the step that `head` fits best.
     pub(super) fn follow(&mut self, head: EffectiveBandwidth) {
         let before_head = |step: &usize| match STEPS[*step] {
             Step::LargestDram => count(&self.dram, |dram| dram > head.dram.0),
@@ -128,19 +128,19 @@ impl Complementary {
         Some(place)
     }
 
-    /// Why the last job was taken, as a clause for people.
+    /// Returns the reason for the last job taken, as a clause for people.
     pub(super) fn reason(&self) -> &'static str {
         self.reason
     }
 
-    /// Takes the first job in the queue of those that fit; the order stays where it is.
+    /// Takes the first job in the queue that fits; the order does not advance.
     pub(super) fn take_in_queue_order(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
         self.reason = "next bandwidth-sensitive job in the run queue";
         self.take_first(fits, |jobs| jobs.dram.iter().position(|dram| !dram.is_nan()))
     }
 
-    /// Takes the best job that fits. Those that do not fit now will not fit later in this
-    /// selection, and are out of it.
+    /// Takes the best job that fits. Jobs that do not fit now will not fit later in this selection,
+    /// so they are removed from it.
     fn take_first(
         &mut self,
         fits: impl Fn(usize) -> bool,
@@ -171,13 +171,14 @@ fn largest(figures: &[f64]) -> Option<usize> {
     first_smallest(figures, |figure| -figure)
 }
 
-/// Whether not all jobs have the same figure.
+/// Returns true if not all jobs have the same figure.
 fn differ(figures: &[f64]) -> bool {
     let mut jobs = figures.iter().filter(|figure| !figure.is_nan());
     jobs.next().is_some_and(|first| jobs.any(|other| other != first))
 }
 
-/// How many jobs there are with such a figure; a comparison with NaN holds for nobody else.
+/// Returns the number of jobs whose figure satisfies `such`. NaN, which marks all other jobs, fails
+/// every comparison.
 fn count(figures: &[f64], such: impl Fn(f64) -> bool) -> usize {
     figures.iter().filter(|figure| such(**figure)).count()
 }

@@ -1,4 +1,4 @@
-//! What single quanta teach of a job, computed by hand.
+//! Lessons of single quanta, computed by hand.
 
 use memweir_core::Lines;
 
@@ -15,7 +15,7 @@ fn lesson(overload: f64, bandwidth: f64, saturated: bool) -> Lesson {
     Lesson { overload, peak: gb(10.0), bandwidth: gb(bandwidth), saturated, alone: false }
 }
 
-/// A second in which a job got `got` GB/s of `demand`.
+/// Learns a second in which a job got `got` GB/s of `demand`.
 fn learn(
     hindrance: &mut Hindrance,
     lesson: Lesson,
@@ -32,7 +32,7 @@ fn assert_sensitivity(hindrance: &Hindrance, expected: f64) {
     assert!((hindrance.sensitivity() - expected).abs() < 1e-6, "{hindrance:?}");
 }
 
-/// Twice too much is asked for, and the bus is full.
+/// Demand is twice the peak, and the bus is full.
 const FULL: (f64, f64, bool) = (2.0, 10.0, true);
 
 fn full() -> Lesson {
@@ -47,12 +47,12 @@ fn sensitivity_is_learned_from_what_a_job_got_of_what_it_required() {
     assert_sensitivity(&hindrance, 0.25);
     learn(&mut hindrance, full(), Some(10.0), 5.0, 0);
     assert_sensitivity(&hindrance, 0.4375);
-    // What is not known teaches nothing; more than expected is no negative slowdown.
+    // Unknown demand teaches nothing; more than the predicted demand is no negative slowdown.
     learn(&mut hindrance, full(), None, 5.0, 0);
     assert_sensitivity(&hindrance, 0.4375);
     learn(&mut hindrance, full(), Some(10.0), 15.0, 0);
     assert_sensitivity(&hindrance, 0.328_125);
-    // No progress at all is as bad as is believed: 4.
+    // No progress at all counts as the largest accepted sensitivity: 4.
     let mut stuck = Hindrance::default();
     learn(&mut stuck, full(), Some(10.0), 0.0, 0);
     assert_sensitivity(&stuck, 1.0);
@@ -63,12 +63,13 @@ fn a_little_overload_and_an_idle_bus_teach_nothing() {
     let mut hindrance = Hindrance::default();
     learn(&mut hindrance, lesson(1.05, 10.0, true), Some(10.0), 5.0, 0);
     learn(&mut hindrance, lesson(0.9, 9.0, true), Some(10.0), 5.0, 0);
-    // Nobody vouches for it: the job may have required less.
+    // Without instruction counts or saturation there is no evidence: the job may have required
+    // less.
     learn(&mut hindrance, lesson(2.0, 8.0, false), Some(10.0), 5.0, 0);
     assert_sensitivity(&hindrance, 0.0);
 }
 
-/// A job that was seen calm at 4 GB/s and a billion instructions per second.
+/// Returns a job that was measured on a calm bus at 4 GB/s and a billion instructions per second.
 fn known() -> Hindrance {
     let mut hindrance = Hindrance::default();
     learn(&mut hindrance, lesson(0.4, 4.0, false), Some(4.0), 4.0, 1_000_000_000);
@@ -78,12 +79,12 @@ fn known() -> Hindrance {
 #[test]
 fn the_same_traffic_per_instruction_is_the_same_phase() {
     let mut hindrance = known();
-    // Half as fast in all: squeezed, though the bus carries less than it could.
+    // Half as fast in both figures: squeezed, though the bus carries less than it could.
     let broken_down = lesson(2.0, 6.0, false);
     let verdict = learn(&mut hindrance, broken_down, Some(4.0), 2.0, 500_000_000);
     assert_eq!(verdict, Verdict::Squeezed);
     assert_sensitivity(&hindrance, 0.25);
-    // Not only where overload was foreseen.
+    // Also without a predicted overload.
     let verdict = learn(&mut known(), lesson(0.9, 6.0, false), Some(4.0), 2.0, 500_000_000);
     assert_eq!(verdict, Verdict::Squeezed);
     // Half the traffic, but as many instructions: another phase.
@@ -143,6 +144,6 @@ fn a_job_that_is_never_seen_calm_wants_to_be_seen_at_doubling_intervals() {
         quanta
     };
     assert_eq!((waits(4.0), waits(4.1), waits(4.0)), (64, 128, 256));
-    // It required more than was believed: it had been squeezed.
+    // It required more than predicted: it had been squeezed.
     assert_eq!((waits(9.0), waits(4.0), waits(4.0)), (512, 64, 128));
 }

@@ -1,4 +1,4 @@
-//! How far cores are filled, computed by hand.
+//! Throughput and idle cores, computed by hand.
 
 use memweir_core::{Counts, Nanos};
 
@@ -16,7 +16,7 @@ fn member(demand: f64, sensitivity: f64) -> Member {
     Member { demand: gb(demand), cores: 1, sensitivity }
 }
 
-/// On a bus of 10 GB/s.
+/// Returns the state for a bus of 10 GB/s.
 fn occupancy() -> Occupancy {
     Occupancy::new(&SchedulerConfig {
         cores: CORES,
@@ -26,7 +26,7 @@ fn occupancy() -> Occupancy {
     })
 }
 
-/// How many of these are let in beside the first.
+/// Returns the number of these jobs that are admitted beside the first.
 fn let_in(occupancy: &mut Occupancy, jobs: &[Member]) -> usize {
     occupancy.begin_quantum(|| false);
     occupancy.begin_choice(jobs[..1].iter().copied());

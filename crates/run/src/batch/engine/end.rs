@@ -1,4 +1,4 @@
-//! How jobs and the batch end.
+//! The ends of jobs and of the batch.
 
 use memweir_core::{JobId, Nanos};
 use nix::sys::signal::Signal;
@@ -10,12 +10,13 @@ use crate::observer::Event;
 
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Nanos = Nanos::from_millis(2_000);
-/// Time after SIGKILL after which the rest is left to the guardian: a process that waits for a
-/// dead disk cannot be killed.
+/// Time after SIGKILL after which the remaining jobs are left to the guardian: a process that waits
+/// for a dead disk cannot be killed.
 const PATIENCE: Nanos = Nanos::from_millis(10_000);
 
 impl Engine<'_> {
-    /// The first process of a job has ended. The job is over if it left no children.
+    /// Notes that the first process of a job has ended. The job is over once it has no children
+    /// left.
     pub(super) fn first_process_ended(&mut self, job: JobId, code: i32) {
         if self.slots[job.index()].stage == Stage::Started {
             self.slots[job.index()].stage = Stage::ChildrenLeft(code);
@@ -26,7 +27,7 @@ impl Engine<'_> {
         self.slots.iter().any(|slot| matches!(slot.stage, Stage::ChildrenLeft(_)))
     }
 
-    /// Ends the jobs of which no process is left, and fills their cores.
+    /// Ends the jobs that have no process left, and fills their cores.
     pub(super) fn bury(&mut self) {
         if self.bury_the_dead() {
             self.fill_free_cores();
@@ -38,7 +39,7 @@ impl Engine<'_> {
         for index in 0..self.slots.len() {
             let Stage::ChildrenLeft(code) = self.slots[index].stage else { continue };
             let job = JobId(index as u32);
-            // What cannot be looked at is as good as gone.
+            // A job whose processes cannot be queried counts as ended.
             if !self.parts.blocker.populated(job).unwrap_or(false) {
                 let reading = self.read(job, self.parts.world.now());
                 self.ended.push(reading);
@@ -49,13 +50,13 @@ impl Engine<'_> {
         any
     }
 
-    /// Nothing is left of the job.
+    /// Marks the job as over and releases what it held.
     pub(super) fn over(&mut self, job: JobId, code: i32) {
         self.slots[job.index()].stage = Stage::Over;
         self.failed |= code != 0;
         self.detach_meter(job);
-        // The place of a job that was never prepared, or is still being emptied by the kernel,
-        // is the guardian's to clear.
+        // If the job was never prepared, or the kernel is still emptying its place, clearing it is
+        // left to the guardian.
         let _ = self.parts.blocker.retire(job);
         self.parts.scheduler.retire(job);
         self.leave(job, Some(code));
@@ -71,7 +72,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Books the job's end and tells it.
+    /// Records the job's end and reports it to the observer.
     fn leave(&mut self, job: JobId, exit_code: Option<i32>) {
         let wall = self.parts.ledger.ended(job, exit_code, self.parts.world.now());
         let name = &self.parts.batch.jobs[job.index()].name;
@@ -112,7 +113,7 @@ impl Engine<'_> {
     }
 
     /// Asks the jobs to end, and kills those that do not within [`GRACE`] or as soon as the user
-    /// says so again.
+    /// asks again.
     fn terminate(&mut self) -> Result<(), RunError> {
         self.signal(Signal::SIGTERM);
         let grace = self.parts.world.now() + GRACE;
@@ -122,7 +123,7 @@ impl Engine<'_> {
         }
         let patience = self.parts.world.now() + PATIENCE;
         while !self.everything_over() && self.parts.world.now() < patience {
-            // Again and again: a job may be in the middle of making children.
+            // Repeatedly, because a job may be forking.
             self.signal(Signal::SIGKILL);
             let soon = self.parts.world.now() + CHILDREN_POLL;
             self.wait_for_the_end(soon)?;

@@ -8,7 +8,7 @@ use super::{Engine, Stage};
 use crate::batch::ledger::{JobQuantum, Quantum};
 
 impl Engine<'_> {
-    /// Step 2: reads every job that could run, and tells the scheduler.
+    /// Step 2: reads every job that could run, and reports to the scheduler.
     pub(super) fn observe(&mut self) -> Quantum {
         let now = self.parts.world.now();
         let span = now.saturating_sub(self.quantum_start);
@@ -32,13 +32,13 @@ impl Engine<'_> {
         quantum
     }
 
-    /// What the job did since it was last read.
+    /// Returns what the job did since it was last read.
     pub(super) fn read(&mut self, job: JobId, now: Nanos) -> (JobQuantum, Observation) {
         let slot = &self.slots[job.index()];
         let (before, counted_before) = (slot.cpu_time, slot.counts);
         let running = now.saturating_sub(slot.resumed.unwrap_or(now));
         let (chosen, reason) = (slot.chosen, slot.reason);
-        // A job that has just ended may be gone from the accounts.
+        // The accounts of a job that has just ended may be gone.
         let total = self.parts.blocker.cpu_time(job).unwrap_or(before).max(before);
         let reading = self.read_meter(job, total);
         let counts = reading.as_ref().map(|reading| reading.counts.since(&counted_before));
@@ -60,7 +60,7 @@ impl Engine<'_> {
         (entry, observation)
     }
 
-    /// The meter's reading of a job, while its meter works.
+    /// Returns the meter's reading of a job, or `None` once its meter has failed.
     fn read_meter(&mut self, job: JobId, cpu_time: Nanos) -> Option<Reading> {
         if !self.slots[job.index()].metered {
             return None;
@@ -75,7 +75,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Goes on without figures for a job.
+    /// Stops metering a job, and tells the user.
     pub(super) fn lose_meter(&mut self, job: JobId, reason: &str) {
         if std::mem::replace(&mut self.slots[job.index()].metered, false) {
             self.parts.ledger.counting_failed(job);

@@ -1,4 +1,4 @@
-//! What is kept and told of a quantum that is over, while the next one runs.
+//! Records of a quantum that is over, written while the next one runs.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::report::LostOutput;
 use crate::timeline::Row;
 
 impl Engine<'_> {
-    /// Books a quantum that is over, while the next one runs.
+    /// Records a quantum that is over, while the next one runs.
     pub(super) fn book(&mut self, quantum: &Quantum) {
         self.parts.ledger.quantum_ended(quantum);
         self.write_decisions();
@@ -25,7 +25,7 @@ impl Engine<'_> {
         self.parts.observer.event(Event::QuantumEnded(&progress));
     }
 
-    /// Keeps what the jobs are predicted to do in the quantum that runs.
+    /// Keeps the bandwidth predicted for each job in the quantum that runs.
     pub(super) fn note_predictions(&mut self) {
         if !self.rows_wanted() {
             return;
@@ -35,7 +35,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Writes down what was decided since the last time.
+    /// Writes the decisions since the last call.
     pub(super) fn write_decisions(&mut self) {
         let calls = self.parts.scheduler.take_calls();
         let Some(log) = &mut self.parts.decisions else { return };
@@ -79,7 +79,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Books a file that cannot be written any further, and tells the user.
+    /// Records a file that can no longer be written, and tells the user.
     fn lose(&mut self, path: PathBuf, reason: String) {
         self.notice(format!("{}: {reason}", path.display()));
         self.lost.push(LostOutput { path, reason });

@@ -21,16 +21,16 @@ const NOT_EXECUTABLE: i32 = 126;
 /// Turns jobs into commands that are ready to be started.
 #[derive(Debug)]
 pub(in crate::batch) struct Starter {
-    /// Each job's program, found already.
+    /// Path of each job's program.
     pub(in crate::batch) programs: Vec<PathBuf>,
     /// CPUs of each job, all if empty.
     pub(in crate::batch) cpus: Vec<Vec<usize>>,
-    /// Cores that were given to jobs of their own.
+    /// CPUs that jobs are bound to, one for each job.
     pub(in crate::batch) bound: HashMap<JobId, usize>,
     pub(in crate::batch) logs: Logs,
 }
 
-/// Why a job was not started, and the exit code that stands for it.
+/// Reason for which a job was not started, and the exit code that stands for it.
 struct Failure {
     reason: String,
     exit_code: i32,
@@ -43,12 +43,12 @@ impl Failure {
 }
 
 impl Starter {
-    /// The job will be born on this CPU.
+    /// Makes the job start on this CPU.
     pub(super) fn bind(&mut self, job: JobId, cpu: usize) {
         self.bound.insert(job, cpu);
     }
 
-    /// The command of a job, and what went wrong with its log files.
+    /// Returns the command of a job, and the error if its log files could not be opened.
     fn command(&self, id: JobId, job: &Job) -> io::Result<(Launch, Option<io::Error>)> {
         let stdin = match &job.stdin {
             Some(path) => File::open(path).map_err(|error| {
@@ -81,8 +81,8 @@ impl Starter {
 }
 
 impl Engine<'_> {
-    /// Starts jobs: first all are born, then all run, so that the first ones do not compete with
-    /// the setting up of the others.
+    /// Starts jobs: creates all their processes first and runs them then, so that the first ones do
+    /// not compete with the setup of the others.
     pub(super) fn start(&mut self, jobs: &[JobId]) {
         let mut born = Vec::new();
         for job in jobs {
@@ -108,7 +108,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Makes the job's process, metered and waiting before exec.
+    /// Creates the job's process, metered and waiting before exec.
     fn bear(&mut self, job: JobId) -> Result<(), Failure> {
         let spec = &self.parts.batch.jobs[job.index()];
         let (mut launch, trouble) =
@@ -143,7 +143,7 @@ impl Engine<'_> {
         self.parts.observer.event(Event::JobStarted { job, name });
     }
 
-    /// Books a job that could not be started as over.
+    /// Records a job that could not be started as over.
     fn never_started(&mut self, job: JobId, failure: &Failure) {
         let name = &self.parts.batch.jobs[job.index()].name;
         let text = format!("{name} could not be started: {}", failure.reason);

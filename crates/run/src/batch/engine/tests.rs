@@ -1,5 +1,5 @@
 //! The loop over a simulated machine: a clock that jumps to the next event, jobs that end after a
-//! given CPU time, and a blocker that records what it was told.
+//! given CPU time, and a blocker that records its calls.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,7 +23,7 @@ fn ms(ms: u64) -> Nanos {
     Nanos::from_millis(ms)
 }
 
-/// What a simulated job does.
+/// Behavior of a simulated job.
 #[derive(Clone, Debug)]
 struct Script {
     /// CPU time after which its first process exits.
@@ -31,7 +31,7 @@ struct Script {
     code: i32,
     /// Time for which children go on after the first process.
     children: Nanos,
-    /// What exec answers, if it fails.
+    /// Errno of exec, if it fails.
     exec_error: Option<i32>,
 }
 
@@ -52,7 +52,7 @@ struct Machine {
     /// Added to every wait, as on a machine that wakes us late.
     late: Nanos,
     fail_wait_at: Option<Nanos>,
-    /// How long a birth takes.
+    /// Time to create a process.
     labor: Nanos,
 }
 
@@ -71,7 +71,7 @@ impl Machine {
         }
     }
 
-    /// When the next thing happens, at the latest at `until`.
+    /// Time of the next event, at the latest `until`.
     fn next_event(&self, until: Nanos) -> Nanos {
         let running = self.control.running();
         let ends = self
@@ -148,7 +148,7 @@ impl World for Machine {
     }
 
     fn bear(&mut self, job: JobId, _: &Launch, _: &Birthplace) -> Result<i32, LaunchError> {
-        // What is born waits before exec and uses no CPU time.
+        // A new process waits before exec and uses no CPU time.
         self.now += self.labor;
         Ok(1000 + job.0 as i32)
     }
@@ -173,7 +173,7 @@ impl World for Machine {
     }
 }
 
-/// Counts one line per microsecond of CPU time and fails where it is told to.
+/// Counts one line per microsecond of CPU time, and fails after `fail_from` reads.
 #[derive(Debug)]
 struct Ruler {
     reads: u32,
@@ -205,7 +205,7 @@ impl Meter for Ruler {
     fn detach(&mut self, _: JobId) {}
 }
 
-/// Everything that was told, as text.
+/// All events, as text.
 #[derive(Clone, Default)]
 struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -469,7 +469,7 @@ fn a_blocker_that_fails_lets_everything_run() {
         assert_eq!(books.outcome, Outcome::Finished);
         assert!(books.notices[0].contains("can no longer be blocked"), "{:?}", books.notices);
         assert_eq!(calls_of(&control, CallKind::RunAll), 1);
-        // The machine has a core for everyone, so all end within the time of one and a turn.
+        // The machine has a core for every job, so all end within the time of one job and a turn.
         assert!(books.ended <= ms(5_600), "{:?}", books.ended);
     }
 }
@@ -530,8 +530,8 @@ fn starting_the_first_jobs_is_no_part_of_the_first_quantum() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the jobs and the policy: all end, all their work is accounted for, and no core
-    /// was idle while a job waited.
+    /// For any jobs and policy, all jobs end, all their work is accounted for, and no core is idle
+    /// while a job waits.
     #[test]
     fn every_batch_ends_with_its_work_accounted_for(
         policy in prop::sample::select(

@@ -1,11 +1,11 @@
 //! A buddy allocator whose free lists are split by color (bpm section 3.4).
 //!
-//! A block of order `k` is `2^k` pages, naturally aligned. The paper keeps, for each order, one free
-//! list per color. Pages of a large block have many colors; here a block is filed under what its
-//! colors have in common, so that each order has one list for every set of colors that a block of this
-//! order can have: as many as there are colors for pages alone, one for blocks that hold them all.
-//! Whoever wants a color looks at one list per order and splits what it finds, keeping the halves that
-//! have the color and filing the others.
+//! A block of order `k` is `2^k` pages, naturally aligned. The paper keeps one free list per order
+//! and color. The pages of a large block have many colors, so this allocator files a block under
+//! the part of the color that its pages share. An order thus has one list for each set of colors
+//! that its blocks can have: one list per color for single pages, one list for blocks that hold all
+//! colors. A request for a color looks at one list per order and splits the block that it finds,
+//! keeping the halves that have the color and filing the others.
 
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{Color, Coloring};
@@ -13,14 +13,14 @@ use memweir_core::address_map::{Color, Coloring};
 /// The largest order, as in the paper: orders 0 to 11.
 pub const MAX_ORDER: u32 = 11;
 
-/// The number of a page in its zone.
+/// Number of a page in its zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Frame(pub u32);
 
-/// No frame: the end of a list.
+/// No frame: marks the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// Not the first page of a free block.
+/// State of a page that is not the first of a free block.
 const USED: u8 = u8::MAX;
 
 /// The free pages of a zone.
@@ -28,14 +28,14 @@ const USED: u8 = u8::MAX;
 pub struct Buddy {
     base: u64,
     coloring: Coloring,
-    /// For each order, how many of a color's low bits a block of the order does not have for itself:
-    /// those of functions that change within it.
+    /// For each order, the number of low color bits that vary within a block: the bits of functions
+    /// that change within it.
     varying: [u32; MAX_ORDER as usize + 1],
     /// For each order, the first block of each list.
     lists: Vec<Vec<u32>>,
-    /// Neighbors in the list, of the first page of each free block.
+    /// For the first page of each free block, its neighbors in the list.
     links: Vec<Links>,
-    /// The order of the free block that begins with this page, or [`USED`].
+    /// Order of the free block that begins with this page, or [`USED`].
     state: Vec<u8>,
     free: u64,
     splits: u64,
@@ -49,14 +49,15 @@ struct Links {
 }
 
 impl Buddy {
-    /// An allocator of `frames` pages, the first at `base`, none of which is free. `base` and the
-    /// offset of the coloring's addresses are aligned to the largest block.
+    /// Creates an allocator of `frames` pages, the first at `base`, none of which is free. `base`
+    /// and the offset of the coloring's addresses are aligned to the largest block.
     #[must_use]
     pub fn new(base: PhysAddr, frames: u32, coloring: &Coloring) -> Self {
         let page_bits = coloring.page_bits();
         let basis = coloring.span().basis();
         let varying = std::array::from_fn(|order| {
-            // Ascending by lowest bit: those that change within a block come first.
+            // The basis is in ascending order of the lowest bit: functions that change within a
+            // block come first.
             basis.iter().take_while(|f| f.lowest() < page_bits + order as u32).count() as u32
         });
         let lists = varying.map(|low| vec![NONE; (coloring.colors() >> low) as usize]).to_vec();
@@ -73,44 +74,45 @@ impl Buddy {
         }
     }
 
-    /// Pages of the zone.
+    /// Returns the number of pages in the zone.
     #[must_use]
     pub fn frames(&self) -> u32 {
         self.state.len() as u32
     }
 
-    /// Colors of its pages.
+    /// Returns the number of colors of its pages.
     #[must_use]
     pub fn colors(&self) -> u32 {
         self.coloring.colors()
     }
 
-    /// Free pages.
+    /// Returns the number of free pages.
     #[must_use]
     pub fn free_pages(&self) -> u64 {
         self.free
     }
 
-    /// Blocks that were split, and blocks that were merged with their buddies.
+    /// Returns the numbers of splits and of merges so far.
     #[must_use]
     pub fn splits_and_merges(&self) -> (u64, u64) {
         (self.splits, self.merges)
     }
 
-    /// The color of a page.
+    /// Returns the color of a page.
     #[must_use]
     pub fn color_of(&self, frame: Frame) -> Color {
         let page_bits = self.coloring.page_bits();
         self.coloring.color_of(PhysAddr(self.base + (u64::from(frame.0) << page_bits)))
     }
 
-    /// The lists of an order: how many sets of colors its blocks can have.
+    /// Returns the number of lists of an order: the number of color sets that its blocks can have.
     #[must_use]
     pub fn lists_of(&self, order: u32) -> usize {
         self.lists[order as usize].len()
     }
 
-    /// The first pages of the free blocks of an order that have `color`, the next to be taken first.
+    /// Returns the first pages of an order's free blocks that have `color`, in the order in which
+    /// they will be taken.
     pub fn free_blocks(&self, order: u32, color: Color) -> impl Iterator<Item = Frame> + '_ {
         let first = self.lists[order as usize][self.list(order, color)];
         let some = |frame: u32| (frame != NONE).then_some(frame);
@@ -118,14 +120,14 @@ impl Buddy {
         std::iter::successors(some(first), next).map(Frame)
     }
 
-    /// Free blocks of an order.
+    /// Returns the number of free blocks of an order.
     #[must_use]
     pub fn count(&self, order: u32) -> u64 {
         self.state.iter().filter(|state| u32::from(**state) == order).count() as u64
     }
 
-    /// Takes a block of an order in which there are pages of `color`; for single pages, one of that
-    /// color. `searched` grows by the lists that were looked at.
+    /// Takes a block of an order that contains pages of `color`; a single page has that color. Adds
+    /// the number of lists searched to `searched`.
     pub fn take(&mut self, order: u32, color: Color, searched: &mut u32) -> Option<Frame> {
         for found in order..=MAX_ORDER {
             *searched += 1;
@@ -157,10 +159,10 @@ impl Buddy {
         block
     }
 
-    /// Gives a block back; with its buddy, if that is free too, it makes a larger one, and so on.
+    /// Frees a block. If its buddy is free too, merges the two, and so on upwards.
     ///
     /// # Panics
-    /// If one of its pages is free already, or the block does not lie in the zone.
+    /// If one of its pages is already free, or the block does not lie in the zone.
     pub fn free(&mut self, frame: Frame, order: u32) {
         let (mut block, mut order) = (frame.0, order);
         assert!(block.is_multiple_of(1 << order), "block {block} is not of order {order}");
@@ -180,7 +182,7 @@ impl Buddy {
         self.link(block, order);
     }
 
-    /// The list of an order in which blocks with `color` are.
+    /// Returns the index of an order's list for blocks with `color`.
     fn list(&self, order: u32, color: Color) -> usize {
         (color.0 >> self.varying[order as usize]) as usize
     }

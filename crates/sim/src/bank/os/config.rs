@@ -1,4 +1,4 @@
-//! What an operating system is booted with.
+//! Configuration of the simulated operating system.
 
 use memweir_core::input::Refusal;
 use memweir_core::{Bytes, Nanos, PhysAddr};
@@ -7,28 +7,28 @@ use super::buddy::MAX_ORDER;
 use super::palette::Palette;
 use super::start::Start;
 
-/// What happens when a process has used up the free frames of its colors.
+/// Policy for a process that has used up the free frames of its colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exhausted {
     /// The fault fails: colors are always obeyed.
     Refuse,
-    /// A frame of any color is given, and counted as spilled.
+    /// The fault gets a frame of any color, counted as spilled.
     #[default]
     Spill,
-    /// A frame of an allowed color is taken back from those who held memory at the start (an aged
-    /// one, [`Aging`](super::Aging)); the fault fails when there is none.
+    /// A frame of an allowed color is reclaimed from those held at the start (an aged start,
+    /// [`Aging`](super::Aging)); the fault fails if there is none.
     Reclaim,
 }
 
-/// Kernel time of a fault. The defaults are assumptions in the range of what Linux needs for an
-/// anonymous page on a machine of the paper's time; the paper gives a total only.
+/// Kernel time of a fault. The defaults are assumptions in the range that Linux needs for an
+/// anonymous page on a machine of the paper's time; the paper gives only a total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultCosts {
     /// Any fault: entry, page table, clearing the page, return.
     pub fault: Nanos,
-    /// Each free list that is looked at.
+    /// Each free list searched.
     pub list: Nanos,
-    /// In addition, if a frame had to be taken back.
+    /// Added if a frame had to be reclaimed.
     pub reclaim: Nanos,
 }
 
@@ -39,10 +39,10 @@ impl Default for FaultCosts {
 }
 
 impl FaultCosts {
-    /// Faults that take no time: a program that has touched its memory long before it is looked at.
+    /// Faults that take no time, for a program that touched its memory long before the measurement.
     pub const FREE: Self = Self { fault: Nanos::ZERO, list: Nanos::ZERO, reclaim: Nanos::ZERO };
 
-    /// A fault that looked at so many lists.
+    /// Returns the cost of a fault that searched `searched` lists.
     pub(super) fn of(&self, searched: u32, reclaimed: bool) -> Nanos {
         let reclaim = if reclaimed { self.reclaim } else { Nanos::ZERO };
         Nanos(self.fault.0 + self.list.0 * u64::from(searched) + reclaim.0)
@@ -52,31 +52,31 @@ impl FaultCosts {
 /// A part of physical memory.
 #[derive(Clone, Debug)]
 pub struct ZoneConfig {
-    /// What it is called in messages and statistics: `dram`.
+    /// Its name in messages and statistics: `dram`.
     pub name: String,
-    /// Its first byte, aligned to the largest block (`MAX_ORDER` pages).
+    /// Its first byte, aligned to the largest block (`2^MAX_ORDER` pages).
     pub base: PhysAddr,
-    /// Its size; what is left over of the last page is not used.
+    /// Its size; an incomplete last page is not used.
     pub size: Bytes,
-    /// How its pages are colored.
+    /// Colors of its pages.
     pub palette: Palette,
-    /// Which of its pages are free at the start, and in which order.
+    /// The pages that are free at the start, and their order.
     pub start: Start,
 }
 
-/// All of it.
+/// Configuration of the operating system.
 #[derive(Clone, Debug)]
 pub struct OsConfig {
     /// The zones; a process lives in the first unless it is [spread](super::Os::spread).
     pub zones: Vec<ZoneConfig>,
-    /// When colors are used up.
+    /// Policy for colors that are used up.
     pub exhausted: Exhausted,
-    /// What faults cost.
+    /// Costs of page faults.
     pub costs: FaultCosts,
 }
 
 impl OsConfig {
-    /// Checks the zones; the bits of a page.
+    /// Checks the zones and returns the bits of the offset within a page.
     pub(super) fn check(&self) -> Result<u32, Refusal> {
         let first = self.zones.first().ok_or_else(|| {
             Refusal::new("there is no memory", "give the operating system at least one zone")

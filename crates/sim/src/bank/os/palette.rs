@@ -1,10 +1,10 @@
-//! The colors of a zone's pages: those of the banks, of the cache, of both, or one for all (B4).
+//! Colors of a zone's pages: by bank, by cache set, by both, or a single color (B4).
 
 use memweir_core::address_map::{Color, ColorSet, Coloring, Span};
 use memweir_core::input::Refusal;
 
-/// How the pages of a zone are colored. Bits of the address that choose both bank and cache set (13
-/// to 15 on the paper's machine, section 3.2) make one color each, not two.
+/// Coloring of a zone's pages. Address bits that choose both bank and cache set (13 to 15 on the
+/// paper's machine, section 3.2) contribute to the color once, not twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Palette {
     whole: Coloring,
@@ -13,29 +13,30 @@ pub struct Palette {
 }
 
 impl Palette {
-    /// One color: the allocator of a kernel that knows no colors. `page_bits` are those of the offset
-    /// in a page.
+    /// Creates a palette with a single color, as of a kernel without coloring. `page_bits` is the
+    /// number of bits of the offset within a page.
     #[must_use]
     pub fn plain(page_bits: u32) -> Self {
         let none = Coloring::of_span(&Span::default(), page_bits, 0);
         Self { whole: none.clone(), bank: none.clone(), cache: none }
     }
 
-    /// Bank colors: each page has a color of `bank`.
+    /// Creates a palette of bank colors: each page has a color of `bank`.
     #[must_use]
     pub fn banks(bank: &Coloring) -> Self {
         let cache = Coloring::of_span(&Span::default(), bank.page_bits(), 0);
         Self { whole: bank.clone(), bank: bank.clone(), cache }
     }
 
-    /// Cache colors: each page has a color of `cache`.
+    /// Creates a palette of cache colors: each page has a color of `cache`.
     #[must_use]
     pub fn caches(cache: &Coloring) -> Self {
         let bank = Coloring::of_span(&Span::default(), cache.page_bits(), 0);
         Self { whole: cache.clone(), bank, cache: cache.clone() }
     }
 
-    /// Bank and cache colors: pages are told apart by what either tells apart.
+    /// Creates a palette of bank and cache colors: two pages have the same color exactly if both
+    /// agree.
     ///
     /// # Errors
     /// If the two are of different page sizes, or of address maps with different offsets.
@@ -51,27 +52,27 @@ impl Palette {
         Ok(Self { whole, bank: bank.clone(), cache: cache.clone() })
     }
 
-    /// The coloring that the allocator works with.
+    /// Returns the coloring that the allocator uses.
     #[must_use]
     pub fn coloring(&self) -> &Coloring {
         &self.whole
     }
 
-    /// The number of colors that pages are told apart by.
+    /// Returns the number of distinct colors.
     #[must_use]
     pub fn colors(&self) -> u32 {
         self.whole.colors()
     }
 
-    /// Bits of the offset within a page.
+    /// Returns the bits of the offset within a page.
     #[must_use]
     pub fn page_bits(&self) -> u32 {
         self.whole.page_bits()
     }
 
-    /// The colors whose bank color is in `banks` and whose cache color is in `caches`; all bank, or
-    /// all cache colors where that is `None`. Empty if the two contradict each other in the bits that
-    /// they share.
+    /// Returns the colors whose bank color is in `banks` and whose cache color is in `caches`;
+    /// `None` stands for all bank or all cache colors. The result is empty if the two contradict
+    /// each other in the bits that they share.
     #[must_use]
     pub fn allow(&self, banks: Option<&ColorSet>, caches: Option<&ColorSet>) -> ColorSet {
         let within = |set: Option<&ColorSet>, part: &Coloring, color: Color| {
@@ -83,13 +84,13 @@ impl Palette {
         (0..self.colors()).map(Color).filter(fits).collect()
     }
 
-    /// The bank color of pages of `color`; zero if banks are not colored.
+    /// Returns the bank color of pages of `color`; zero if banks are not colored.
     #[must_use]
     pub fn bank_of(&self, color: Color) -> Color {
         self.whole.part(color, &self.bank)
     }
 
-    /// The cache color of pages of `color`; zero if the cache is not colored.
+    /// Returns the cache color of pages of `color`; zero if the cache is not colored.
     #[must_use]
     pub fn cache_of(&self, color: Color) -> Color {
         self.whole.part(color, &self.cache)

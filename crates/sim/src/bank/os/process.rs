@@ -1,4 +1,4 @@
-//! A process: its page table, its colors, and those of its threads and ranges.
+//! A process: its page table and its colors, with those of its threads and page ranges.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use super::buddy::Frame;
 use super::stats::ProcessStats;
 use super::{ThreadId, VirtualPage, Zone, ZoneId};
 
-/// Where a page is.
+/// Location of a resident page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Resident {
     /// Its zone.
@@ -18,7 +18,7 @@ pub(super) struct Resident {
     pub(super) frame: Frame,
 }
 
-/// Colors that are taken in turn.
+/// Colors that are used in turn.
 #[derive(Clone, Debug)]
 pub(super) struct Rotation {
     colors: Vec<Color>,
@@ -30,8 +30,8 @@ impl Rotation {
         Self { colors: colors.collect(), turn: 0 }
     }
 
-    /// What `take` finds for the first of the colors, from the one whose turn it is on, for which it
-    /// finds anything. The turn passes to the color behind that.
+    /// Tries the colors in order, beginning with the one whose turn it is, and returns the first
+    /// result of `take` that is present. The turn then passes to the color after it.
     pub(super) fn next<T>(&mut self, mut take: impl FnMut(Color) -> Option<T>) -> Option<T> {
         for step in 0..self.colors.len() {
             let place = (self.turn + step) % self.colors.len();
@@ -43,7 +43,7 @@ impl Rotation {
         None
     }
 
-    /// `3 colors`.
+    /// Describes the number of colors: `3 colors`.
     pub(super) fn in_words(&self) -> String {
         match self.colors.len() {
             1 => "one color".to_owned(),
@@ -52,7 +52,7 @@ impl Rotation {
     }
 }
 
-/// A range of pages that the program placed.
+/// A range of pages placed by the program.
 #[derive(Clone, Debug)]
 struct Placed {
     pages: Range<VirtualPage>,
@@ -64,13 +64,13 @@ struct Placed {
 #[derive(Clone, Debug)]
 pub(super) struct Process {
     table: PageTable,
-    /// By zone.
+    /// Colors by zone.
     colors: Vec<Rotation>,
     threads: BTreeMap<(ThreadId, ZoneId), Rotation>,
     placed: Vec<Placed>,
-    /// Running sum of the zones' shares, the last 1.
+    /// Running sum of the zones' shares; the last is 1.
     shares: Vec<f64>,
-    /// The color at which the search for one to spill into begins.
+    /// Color at which the next search for a frame to spill into begins.
     spill_from: usize,
     pub(super) stats: ProcessStats,
 }
@@ -122,13 +122,13 @@ impl Process {
         self.table.set(page, resident);
     }
 
-    /// Ends it: all frames that it had.
+    /// Empties the page table and returns all frames that it held.
     pub(super) fn vacate(&mut self) -> impl Iterator<Item = Resident> + use<> {
         std::mem::take(&mut self.table).into_all()
     }
 
-    /// Zone and colors for a page that `thread` touches first: those of the range, of the thread, or
-    /// of the process.
+    /// Returns zone and colors for a page that `thread` touches first: those of the placed range,
+    /// else of the thread, else of the process.
     pub(super) fn allowed(
         &mut self,
         thread: ThreadId,
@@ -145,15 +145,15 @@ impl Process {
         }
     }
 
-    /// The zone of a page by its number: scattered evenly according to the shares.
+    /// Returns the zone of a page by its number: pages are spread evenly according to the shares.
     fn zone_of(&self, page: VirtualPage) -> ZoneId {
-        // The golden ratio spreads consecutive numbers over [0, 1) as evenly as can be.
+        // The golden ratio spreads consecutive numbers as evenly as possible over [0, 1).
         let place = page.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) as f64 / 2_f64.powi(64);
         let zone = self.shares.iter().position(|end| place < *end);
         ZoneId(zone.unwrap_or(self.shares.len() - 1) as u8)
     }
 
-    /// What `take` finds for the first color, from the one after the last that was spilled into on.
+    /// Like [`Rotation::next`] over `colors`, beginning after the color that was last spilled into.
     pub(super) fn spill<T>(
         &mut self,
         colors: impl Iterator<Item = Color>,
@@ -170,7 +170,7 @@ impl Process {
 /// Pages of one leaf of the page table.
 const LEAF: u64 = 512;
 
-/// From page numbers to frames, in leaves of as many pages as a machine's page table has.
+/// Map from page numbers to frames, in leaves of as many pages as in a machine's page table.
 #[derive(Clone, Debug, Default)]
 struct PageTable(BTreeMap<u64, Box<[Option<Resident>; LEAF as usize]>>);
 

@@ -1,9 +1,9 @@
-//! Which pages are free when the programs start, and in which order they are handed out.
+//! Free pages at the start of the programs, and the order in which they are handed out.
 //!
-//! A machine that has just booted hands out its pages in the order of their addresses. One that has
-//! run for a while does not: page cache and other processes hold pages all over memory, and what was
-//! given back lies in the lists in no order. For measurements of banks that matters, since the order
-//! decides which rows and banks neighboring pages share.
+//! A freshly booted machine hands out pages in the order of their addresses. After a while it does
+//! not: page cache and other processes hold pages all over memory, and freed pages are in the lists
+//! in no order. This matters for measurements of banks, because the order determines which rows and
+//! banks neighboring pages share.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -11,37 +11,37 @@ use rand_chacha::ChaCha8Rng;
 
 use super::buddy::{Buddy, Frame, MAX_ORDER};
 
-/// The state of a zone at the start.
+/// State of a zone at the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Start {
-    /// All pages are free, and handed out by ascending address.
+    /// All pages are free and are handed out by ascending address.
     #[default]
     Fresh,
-    /// Others hold a part of them.
+    /// Other holders have a part of the pages.
     Aged(Aging),
 }
 
-/// How a zone was used before.
+/// Earlier use of a zone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aging {
-    /// Share of the pages that others hold, 0 to 1.
+    /// Share of the pages held by others, 0 to 1.
     pub held: f64,
-    /// Mean length of the runs of pages that were given back together, at least one page.
+    /// Mean length of the runs of pages that were freed together, at least one page.
     pub run: f64,
-    /// Where they lie.
+    /// Seed of the random positions.
     pub seed: u64,
 }
 
 impl Default for Aging {
-    /// Assumptions: a third of memory in use, in runs of four pages.
+    /// Returns assumed values: a third of memory in use, in runs of four pages.
     fn default() -> Self {
         Self { held: 0.33, run: 4.0, seed: 1 }
     }
 }
 
 impl Start {
-    /// Frees the pages of `buddy` that are free at the start; the others, by color, the next to be
-    /// taken back last.
+    /// Frees the pages of `buddy` that are free at the start. Returns the held pages by color, each
+    /// list in reverse order of reclaim.
     pub(super) fn apply(&self, buddy: &mut Buddy) -> Vec<Vec<Frame>> {
         let mut held = vec![Vec::new(); buddy.colors() as usize];
         match self {
@@ -56,7 +56,8 @@ impl Start {
     }
 }
 
-/// Frees everything in the largest blocks that fit, the last first, so that the first is taken first.
+/// Frees all pages in the largest blocks that fit, the last block first, so that the first is taken
+/// first.
 fn fill(buddy: &mut Buddy) {
     let mut blocks = Vec::new();
     let mut at = 0;
@@ -75,7 +76,8 @@ fn fill(buddy: &mut Buddy) {
 }
 
 impl Aging {
-    /// Frees what nobody holds, in no order; what is held.
+    /// Frees the pages that are not held, in random order of the runs, and returns the held pages,
+    /// shuffled.
     fn apply(&self, buddy: &mut Buddy) -> Vec<Frame> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let mut runs = Vec::new();
@@ -98,7 +100,7 @@ impl Aging {
         held
     }
 
-    /// The length of a run: geometric.
+    /// Draws the length of a run from a geometric distribution.
     fn draw_run(&self, random: &mut ChaCha8Rng) -> u32 {
         let stop = 1.0 / self.run.max(1.0);
         let mut length = 1;

@@ -1,4 +1,4 @@
-//! What the operating system did.
+//! Counters of the operating system.
 
 use memweir_core::Nanos;
 use memweir_core::address_map::Color;
@@ -6,7 +6,7 @@ use memweir_core::address_map::Color;
 use super::buddy::MAX_ORDER;
 use super::{Supply, Zone};
 
-/// Everything.
+/// All counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OsStats {
     /// By process.
@@ -15,22 +15,22 @@ pub struct OsStats {
     pub zones: Vec<ZoneStats>,
 }
 
-/// The faults of a process.
+/// Page faults of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessStats {
-    /// Pages that it was given: its page faults that did not fail.
+    /// Successful page faults, one per page that it got.
     pub faults: u64,
-    /// Of these, pages of another color or zone than allowed.
+    /// Of these, faults that got a page of another color or zone than allowed.
     pub spilled: u64,
-    /// Of these, pages that were taken back from somebody else.
+    /// Of these, faults that got a page reclaimed from another holder.
     pub reclaimed: u64,
     /// Faults that failed.
     pub refused: u64,
-    /// Free lists that were looked at.
+    /// Free lists searched.
     pub lists_searched: u64,
     /// Kernel time of the faults.
     pub kernel_time: Nanos,
-    /// Pages by color, those of all zones together.
+    /// Pages by color, over all zones.
     pub pages_by_color: Vec<u64>,
 }
 

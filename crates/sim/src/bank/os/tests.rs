@@ -60,7 +60,7 @@ fn a_colored_process_is_given_its_colors_in_turn() {
     let colors: Vec<u32> =
         (0..6).map(|page| i7_860().color_of(touch(&mut os, process, page)).0).collect();
     assert_eq!(colors, [3, 17, 30, 3, 17, 30]);
-    // The third again: no fault, the same page.
+    // The third page again: no fault, the same address.
     let again = os.touch(process, MAIN, VirtualPage(2)).unwrap();
     assert_eq!((i7_860().color_of(again.at).0, again.fault), (30, Nanos::ZERO));
     assert_eq!(os.stats().processes[0].faults, 6);
@@ -100,7 +100,8 @@ fn pages_are_spread_over_zones_by_their_shares() {
     assert!(os.spread(process, &[1.0, 1.0, 1.0]).is_err());
 }
 
-/// A machine of two colors with so many pages of each, and a process that may have color 0.
+/// Boots a machine with two colors, `pages_each` pages per color, and a process that may use color
+/// 0.
 fn small(pages_each: u64, start: Start, exhausted: Exhausted) -> (Os, ProcessId) {
     let mut os = boot(Palette::banks(&coloring(&[&[12]])), 2 * pages_each, start, exhausted);
     let process = os.spawn();
@@ -184,7 +185,7 @@ fn colors_that_no_page_has_are_refused() {
     assert!(os.allow(process, DRAM, &set("32")).unwrap_err().reason.contains("outside the map"));
 }
 
-/// The free blocks of each list.
+/// Returns the free blocks of each list.
 fn lists(buddy: &Buddy) -> BTreeMap<(u32, u32), BTreeSet<Frame>> {
     let orders = 0..=MAX_ORDER;
     orders
@@ -201,7 +202,7 @@ fn each_order_has_a_list_for_what_its_blocks_can_be() {
     assert_eq!(lists, [32, 32, 16, 8, 4, 4, 4, 4, 4, 4, 2, 1]);
 }
 
-/// Any coloring of pages by bits 12 to 24, some of them sums.
+/// Generates colorings of pages by bits 12 to 24, some of them by sums of bits.
 fn any_coloring() -> impl Strategy<Value = Coloring> {
     prop::collection::vec(1u64..1 << 13, 0..6).prop_map(|masks| {
         let span = masks.into_iter().map(|mask| XorFunction(mask << 12)).collect();

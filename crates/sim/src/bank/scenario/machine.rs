@@ -1,4 +1,4 @@
-//! What a scenario, or a machine file, says of a machine at bank level.
+//! Reads the machine of a bank-level scenario, or a machine file.
 
 use std::path::Path;
 
@@ -43,8 +43,8 @@ const KEYS: [&str; 15] = [
     "os",
 ];
 
-/// The name of a machine, a file, or a table; what it is called and is. `inside` replaces values of
-/// the machine that is named.
+/// Reads the name of a machine, a file, or a table. Returns the machine and its name; `inside`
+/// replaces values of a machine given by name or file.
 pub(super) fn read(
     value: Value<'_>,
     directory: &Path,
@@ -108,7 +108,7 @@ fn of_section(mut section: Section<'_>, directory: &Path) -> Result<(String, Mac
     Ok((name.unwrap_or_else(|| "without a name".to_owned()), machine))
 }
 
-/// Gigahertz, or a ratio to the clock of the first memory.
+/// Reads the clock in gigahertz, or as a ratio to the clock of the first memory.
 fn clock(section: &mut Section<'_>, memories: &[MemoryUnit]) -> Result<Clock, InputError> {
     if let Some(value) = section.take("clock_ratio") {
         let text = value.string()?;
@@ -127,7 +127,7 @@ fn clock(section: &mut Section<'_>, memories: &[MemoryUnit]) -> Result<Clock, In
     Ok(Clock::gigahertz(frequency.unwrap_or(3.0)))
 }
 
-/// Size, ways and latency of a cache.
+/// Reads size, ways and latency of a cache.
 fn cache(value: Value<'_>) -> Result<CacheLevel, InputError> {
     let mut section = value.section()?;
     section.only(&["kib", "mib", "ways", "latency"])?;
@@ -148,7 +148,7 @@ fn cache(value: Value<'_>) -> Result<CacheLevel, InputError> {
     Ok(CacheLevel { geometry, latency })
 }
 
-/// One table or several.
+/// Reads one table or several.
 fn memories(value: Value<'_>, directory: &Path) -> Result<Vec<MemoryUnit>, InputError> {
     let refused = value.refuse("there is no memory");
     let sections = if value.is_array() { value.sections()? } else { vec![value.section()?] };
@@ -208,7 +208,7 @@ fn memory(
     Ok(MemoryUnit { name, config })
 }
 
-/// A shipped device, or a device file.
+/// Reads a shipped device or a device file.
 fn device_of(value: &Value<'_>, directory: &Path) -> Result<MemorySpec, InputError> {
     let given = value.string()?;
     if !given.ends_with(".toml") {
@@ -220,7 +220,7 @@ fn device_of(value: &Value<'_>, directory: &Path) -> Result<MemorySpec, InputErr
     MemorySpec::parse(&path.display().to_string(), &text)
 }
 
-/// A layout of this memory, a shipped map, or that of a file.
+/// Reads a layout of this memory, a shipped map, or a map file.
 fn map(
     value: &Value<'_>,
     memory: &MemoryConfig,
@@ -277,7 +277,7 @@ fn options(section: &mut Section<'_>, config: &mut MemoryConfig) -> Result<(), I
 
 type OsOptions = (Start, Exhausted, FaultCosts);
 
-/// Which pages are free, what happens when colors are used up, what faults cost.
+/// Reads the free pages at the start, the policy for used-up colors, and the cost of faults.
 fn os(value: Value<'_>) -> Result<OsOptions, InputError> {
     let mut section = value.section()?;
     section.only(&["start", "held", "run", "seed", "exhausted", "fault_ns"])?;

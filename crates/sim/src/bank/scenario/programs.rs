@@ -1,4 +1,4 @@
-//! What a scenario says of programs.
+//! Reads the programs of a bank-level scenario.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -56,12 +56,12 @@ const STRUCTURE: [&str; 7] = [
 pub(super) struct Reader<'a> {
     pub(super) directory: &'a Path,
     pub(super) machine: &'a Machine,
-    /// Instructions of each thread, unless the program says otherwise.
+    /// Instructions of each thread, unless the program gives its own number.
     pub(super) instructions: u64,
 }
 
 impl Reader<'_> {
-    /// `[[programs]]`, or an array of names.
+    /// Reads `[[programs]]`, or an array of names.
     pub(super) fn programs(&self, value: Value<'_>) -> Result<Vec<Wanted>, InputError> {
         let mut programs: Vec<Wanted> = Vec::new();
         let refused = value.refuse("there is no program");
@@ -101,7 +101,7 @@ impl Reader<'_> {
         Wanted { spec, behavior: Some((behavior, base)) }
     }
 
-    /// A table, which may stand for several programs that are alike.
+    /// Reads a table, which may stand for several equal programs.
     fn several(
         &self,
         mut section: Section<'_>,
@@ -122,7 +122,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What it executes.
+    /// Reads the source of a program's accesses.
     fn source(
         &self,
         section: &mut Section<'_>,
@@ -181,7 +181,7 @@ impl Reader<'_> {
         Ok(Arc::new(InstructionTrace::read(&path)?))
     }
 
-    /// Everything but what it executes.
+    /// Reads the properties of a program other than its source.
     fn details(&self, section: &mut Section<'_>, spec: &mut ProgramSpec) -> Result<(), InputError> {
         let threads = section.map("threads", |v| whole(&v, 1..=1024))?;
         spec.threads = threads.map_or(spec.threads, |threads| threads as u16);
@@ -213,7 +213,7 @@ impl Reader<'_> {
         Ok(colors)
     }
 
-    /// The name of a memory, or weights by name.
+    /// Reads the name of a memory, or weights by name.
     fn shares(&self, value: &Value<'_>) -> Result<Vec<f64>, InputError> {
         let names: Vec<&str> = self.machine.memories.iter().map(|m| m.name.as_str()).collect();
         let mut shares = vec![0.0; names.len()];
@@ -242,7 +242,7 @@ impl Reader<'_> {
     }
 }
 
-/// Values in the place of those of `behavior`.
+/// Replaces the values of `behavior` that the section gives.
 fn changed(
     section: &mut Section<'_>,
     mut behavior: Characteristics,
@@ -262,7 +262,7 @@ fn changed(
     Ok(behavior)
 }
 
-/// What characteristics do not say.
+/// Reads the parts of a structure that characteristics do not cover.
 fn structure(value: Value<'_>) -> Result<Structure, InputError> {
     let mut section = value.section()?;
     section.only(&STRUCTURE)?;

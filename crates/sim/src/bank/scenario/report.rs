@@ -1,73 +1,72 @@
-//! What came of a bank-level scenario, as it is written.
+//! Results of a bank-level scenario in the form in which they are written.
 
 use serde::Serialize;
 
 use crate::bank::outcome::{Improvement, Outcome, ProgramRun};
 use crate::scenario::report::as_object;
 
-/// Everything that came of a study.
+/// Results of a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BankReport {
     /// The scenario's file.
     pub scenario: String,
     /// `bank`.
     pub fidelity: &'static str,
-    /// Every point of the sweep; one without a sweep.
+    /// Points of the sweep; a single one without a sweep.
     pub points: Vec<BankPoint>,
 }
 
 /// One point of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BankPoint {
-    /// The swept keys and their values here.
+    /// The swept keys and their values at this point.
     #[serde(serialize_with = "as_object")]
     pub at: Vec<(String, String)>,
-    /// The machine.
+    /// Name of the machine.
     pub machine: String,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Colors that pages can have.
+    /// Number of colors that pages can have.
     pub colors: u32,
-    /// What each program does alone, anywhere in memory.
+    /// Each program alone, with pages of any color.
     pub alone: Vec<Alone>,
     /// The partitions, the baseline first.
     pub partitions: Vec<PartitionRun>,
 }
 
-/// A program alone.
+/// Results of a program alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alone {
-    /// What it did.
+    /// Its solo run.
     #[serde(flatten)]
     pub run: ProgramRun,
-    /// What was asked of it and how near its structure came.
+    /// Requested and fitted characteristics; absent without a fit.
     pub fit: Option<Fit>,
 }
 
-/// How near a synthetic program is to what was asked, under the conditions of the fit: alone, open
-/// page.
+/// Accuracy of a synthetic program under the conditions of the fit: alone, open page.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fit {
-    /// Misses per 1,000 instructions that were asked for, and those measured.
+    /// Misses per 1,000 instructions, requested and measured.
     pub mpki: [f64; 2],
-    /// The same of the row-buffer locality.
+    /// Row-buffer locality, requested and measured.
     pub rbl: [f64; 2],
-    /// The same of the bank parallelism.
+    /// Bank-level parallelism, requested and measured.
     pub blp: [f64; 2],
-    /// Whether all are within the tolerance.
+    /// True if all are within the tolerance.
     pub reached: bool,
 }
 
-/// All programs together under one partition.
+/// Results of all programs together under one partition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartitionRun {
-    /// Its name.
+    /// Name of the partition.
     pub partition: String,
-    /// The colors of each program, `0-3,8`; absent for any.
+    /// Colors of each program, as in `0-3,8`; absent if it may use any.
     pub colors: Vec<Option<String>>,
-    /// What came of it.
+    /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// How much better than the baseline it is; absent for the baseline.
+    /// Improvement over the baseline; absent for the baseline.
     pub improvement: Option<Improvement>,
 }

@@ -20,7 +20,7 @@ use crate::scenario::ScenarioText;
 use crate::scenario::parallel::for_each;
 use crate::scenario::sweep::Grid;
 
-/// Misses by which a structure is measured while it is fitted.
+/// Misses over which a structure is measured while it is fitted.
 const FIT_MISSES: f64 = 8_000.0;
 
 /// A scenario and the points at which it runs.
@@ -35,10 +35,10 @@ pub struct BankStudy {
 type Ready = (ProgramSpec, Alone);
 
 impl BankStudy {
-    /// Reads the scenario at every point of `grid`, with the values `set` in the place of its own.
+    /// Reads the scenario at every point of `grid`, with the values `set` in place of its own.
     ///
     /// # Errors
-    /// The first thing that is wrong at any point.
+    /// The first problem at any point.
     pub fn read(text: &ScenarioText, set: &[Replacement], grid: Grid) -> Result<Self, InputError> {
         let points = (0..grid.len())
             .map(|point| BankScenario::read(text, &[set, &grid.replacements(point)[..]].concat()))
@@ -46,22 +46,22 @@ impl BankStudy {
         Ok(Self { name: text.name().to_owned(), grid, points })
     }
 
-    /// How many pieces of work it has: each program alone, and each partition.
+    /// Returns the number of pieces of work: each program alone, and each partition.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.points.iter().map(|p| p.programs.len() + p.partitions.len()).sum()
     }
 
-    /// What is swept.
+    /// Returns the grid of the sweep.
     #[must_use]
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
 
-    /// Runs everything on `threads` threads; `done` is told of each piece of work.
+    /// Runs all pieces of work on `threads` threads and calls `done` after each.
     ///
     /// # Errors
-    /// If a run is refused: programs that do not fit into memory.
+    /// If a run is refused, for instance because the programs do not fit into memory.
     pub fn run(
         &self,
         threads: NonZeroUsize,
@@ -90,8 +90,8 @@ impl BankStudy {
         Ok(BankReport { scenario: self.name.clone(), fidelity: "bank", points })
     }
 
-    /// Does so many pieces of work of every point; what came of them by point, or the refusal of the
-    /// first that was refused.
+    /// Does `count` pieces of work for every point. Returns the results by point, or the refusal of
+    /// the first piece that was refused.
     fn all<T: Send + Clone>(
         &self,
         threads: NonZeroUsize,
@@ -127,7 +127,7 @@ impl BankStudy {
         }
     }
 
-    /// Point and number of every piece of work.
+    /// Returns point and number of every piece of work.
     fn pieces(&self, count: impl Fn(&BankScenario) -> usize) -> Vec<(usize, usize)> {
         let of = |(at, point)| (0..count(point)).map(move |piece| (at, piece));
         self.points.iter().enumerate().flat_map(of).collect()
@@ -153,7 +153,7 @@ impl BankStudy {
     }
 }
 
-/// Structures that were fitted already, by what was asked for and the machine.
+/// Structures already fitted, by request and machine.
 type Known = Mutex<Vec<(String, Fitted)>>;
 
 impl BankScenario {
@@ -161,7 +161,7 @@ impl BankScenario {
         Conditions { seed: self.seed, warm: self.warm }
     }
 
-    /// What a program does alone; its structure is fitted before.
+    /// Fits the structure of a program and runs it alone.
     fn alone(&self, program: usize, known: &Known) -> Result<Ready, Refusal> {
         let wanted = &self.programs[program];
         let (spec, fit) = self.fitted(wanted, known)?;
@@ -213,7 +213,7 @@ impl BankScenario {
         Ok((ProgramSpec { source, ..wanted.spec.clone() }, Some(fit)))
     }
 
-    /// All programs together.
+    /// Runs all programs together.
     fn together(&self, partition: usize, ready: &[Ready]) -> Result<PartitionRun, Refusal> {
         let partition = &self.partitions[partition];
         let colors = self.colors(partition, ready)?;
@@ -239,7 +239,7 @@ impl BankScenario {
         })
     }
 
-    /// The colors of each program.
+    /// Returns the colors of each program.
     fn colors(
         &self,
         partition: &Partition,
@@ -266,7 +266,7 @@ impl BankScenario {
     }
 }
 
-/// What an assignment policy is told of a program.
+/// Returns the properties of a program that assignment policies use.
 fn traits(run: &ProgramRun) -> ProgramTraits {
     ProgramTraits {
         mpki: Some(run.mpki),
@@ -277,7 +277,8 @@ fn traits(run: &ProgramRun) -> ProgramTraits {
     }
 }
 
-/// The machine under which locality means anything: rows stay open.
+/// Returns the machine with open pages, the only policy under which row-buffer locality is
+/// meaningful.
 fn open_page(machine: &Machine) -> Machine {
     let mut machine = machine.clone();
     for memory in &mut machine.memories {
@@ -286,11 +287,11 @@ fn open_page(machine: &Machine) -> Machine {
     machine
 }
 
-/// The structure that behaves like `asked` when it runs alone on `machine`, as the program that
-/// `program` makes of it.
+/// Finds the structure that behaves like `asked` when it runs alone on `machine`; `program` makes a
+/// program of a source and a number of instructions.
 ///
 /// # Errors
-/// If it does not fit into memory.
+/// If the program does not fit into memory.
 pub fn fit(
     machine: &Machine,
     asked: &Characteristics,

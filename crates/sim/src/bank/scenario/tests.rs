@@ -1,4 +1,4 @@
-//! Scenarios on real memory: what programs do alone, what partitions change, what is refused.
+//! Scenarios on real memory: programs alone, effects of partitions, refused input.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -52,8 +52,8 @@ fn the_example_is_a_scenario() {
 
 #[test]
 fn programs_do_alone_what_was_asked() {
-    // Corners of what can be asked: few and many misses, rows used once or for long, one bank or
-    // several.
+    // Corners of the possible requests: few and many misses, rows used once or for long, one bank
+    // or several.
     let asked =
         [(40.0, 0.98, 1.1), (60.0, 0.1, 4.0), (5.0, 0.7, 2.0), (0.5, 0.9, 1.3), (25.0, 0.5, 3.0)];
     let machine = BankScenario::read(&text(FOUR), &[]).expect("a scenario").machine;
@@ -69,7 +69,7 @@ fn programs_do_alone_what_was_asked() {
         let fitted =
             study::fit(&machine, &asked, &Structure::default(), &program, 1).expect("a fit");
         assert!(fitted.reached, "{asked:?} became {:?}", fitted.measured);
-        // Not only with the seed and the length of the fit.
+        // The structure holds for another seed and a longer run than those of the fit.
         let source = Source::Synthetic(Box::new(fitted.structure));
         let longer = program(source, (2e7 / mpki) as u64);
         let conditions = Conditions { seed: 7, warm: true };
@@ -126,7 +126,7 @@ fn partitions_keep_programs_out_of_each_others_rows() {
             let own = &program.together;
             assert_eq!(row.iter().sum::<u64>(), own.row_conflicts);
             assert_eq!(own.row_hits + own.row_misses + own.row_conflicts, own.reads + own.writes);
-            // A part of the cache and of the banks may happen to suit a program by a little.
+            // A part of the cache and of the banks may happen to suit a program slightly better.
             assert!(
                 own.ipc < alone.run.ipc * 1.01,
                 "{} {} {}",
@@ -144,7 +144,7 @@ fn partitions_keep_programs_out_of_each_others_rows() {
     assert_eq!(foreign(uniform), 0);
     assert!(plain.improvement.is_none() && uniform.improvement.is_some());
     assert!((1.0..4.0).contains(&plain.outcome.weighted_speedup));
-    // Measured behind each other: what happened is the same whatever the threads.
+    // Results do not depend on the number of threads.
     assert_eq!(run(FOUR, &[]).remove(0), point);
 }
 
@@ -159,7 +159,7 @@ fn any_key_is_swept() {
     let rbl = |point: &BankPoint| point.alone[0].run.row_hit_rate.expect("reads");
     assert!(rbl(&points[0]) < 0.3 && rbl(&points[2]) > 0.8);
     assert_ne!(points[0].alone, points[1].alone);
-    // Keys of a machine that is only named, too.
+    // Sweeps keys of a machine that is given by name.
     let one_program = "machine = \"simple-o3\"\ninstructions = 100_000\nprograms = [\"429.mcf\"]\n";
     let points = run(one_program, &["machine.mshrs=1,16"]);
     assert!(points[0].alone[0].run.ipc < 0.7 * points[1].alone[0].run.ipc);

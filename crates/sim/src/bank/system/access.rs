@@ -1,4 +1,4 @@
-//! An access goes through the caches; what none of them has becomes a miss.
+//! The path of an access through the caches; an access that misses in all of them becomes a miss.
 
 use memweir_core::input::Refusal;
 use memweir_core::units::LINE_BYTES;
@@ -13,10 +13,10 @@ use crate::bank::clock::Time;
 use crate::bank::machine::Memory;
 use crate::bank::stream::{AccessKind, Level};
 
-/// In the tag of a write: it belongs to the instructions that are measured.
+/// Tag bit of a write that belongs to the measured instructions.
 pub(super) const COUNTED: u32 = 1;
 
-/// Where a line was.
+/// Location of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     /// In a cache of the core.
@@ -28,7 +28,8 @@ enum Found {
 }
 
 impl<M: Memory> System<'_, M> {
-    /// An access goes on now; what finds no room below waits, and the core with it.
+    /// Performs an access. If there is no room below for it, the access waits, and the core with
+    /// it.
     pub(super) fn attempt(&mut self, place: usize, attempt: Attempt) -> Result<(), Refusal> {
         if !self.cores[place].refused.is_empty() || !self.access(place, attempt)? {
             self.cores[place].refused.push_back(attempt);
@@ -37,7 +38,7 @@ impl<M: Memory> System<'_, M> {
         Ok(())
     }
 
-    /// Those that found no room try again, in their order.
+    /// Retries the accesses that found no room, in order.
     pub(super) fn retry(&mut self, place: usize) -> Result<(), Refusal> {
         if self.stopped || self.cores[place].refused.is_empty() {
             return Ok(());
@@ -52,13 +53,13 @@ impl<M: Memory> System<'_, M> {
         Ok(())
     }
 
-    /// Whether an access could be taken up.
+    /// Performs an access unless there is no room for it. Returns true if it was performed.
     fn access(&mut self, place: usize, attempt: Attempt) -> Result<bool, Refusal> {
         let line = attempt.address.0 / LINE_BYTES;
         let level = self.cores[place].level;
         let cached = level != Level::Memory && self.llc.is_some()
             || level == Level::Core && self.has_private(place);
-        // Else who only stores would be ever further ahead of memory.
+        // Without this limit, a program that only stores would run ever further ahead of memory.
         let posts = level == Level::Memory && attempt.kind == AccessKind::WriteBack
             || !cached && attempt.kind == AccessKind::Store;
         if posts && !self.cores[place].can_post() {
@@ -66,7 +67,7 @@ impl<M: Memory> System<'_, M> {
         }
         match attempt.kind {
             AccessKind::WriteBack => self.put_back(place, line, level, attempt.counted)?,
-            // Without a cache that could hold the line there is nothing to fetch it into.
+            // Without a cache that could hold the line, a store does not fetch it.
             AccessKind::Store if !cached => self.post(place, line, attempt.counted)?,
             AccessKind::Load | AccessKind::Store | AccessKind::Update => {
                 let store = attempt.kind.writes();
@@ -87,7 +88,7 @@ impl<M: Memory> System<'_, M> {
         self.cores[place].l1.is_some() || self.cores[place].l2.is_some()
     }
 
-    /// Looks for a line in the caches from `level` on; how long that took.
+    /// Looks up a line in the caches from `level` on. Returns its location and the time taken.
     fn look_up(&mut self, place: usize, line: Line, level: Level, store: bool) -> (Found, Time) {
         let mut delay = Time::default();
         let private = level == Level::Core && self.has_private(place);
@@ -122,7 +123,8 @@ impl<M: Memory> System<'_, M> {
         (Found::Nowhere, delay)
     }
 
-    /// A line is in none of the caches: memory is asked for it, unless it has been.
+    /// Requests a line from memory unless a request for it is in flight. Returns false if there is
+    /// no room.
     fn miss(
         &mut self,
         place: usize,
@@ -166,7 +168,7 @@ impl<M: Memory> System<'_, M> {
         Ok(())
     }
 
-    /// A dirty line that the private caches of a recording let go.
+    /// Writes back a dirty line whose eviction is part of the stream.
     fn put_back(
         &mut self,
         place: usize,
@@ -177,7 +179,7 @@ impl<M: Memory> System<'_, M> {
         if level == Level::Memory { self.post(place, line, counted) } else { self.put(place, line) }
     }
 
-    /// A dirty line goes into the shared cache, or to memory where there is none.
+    /// Puts a dirty line into the shared cache, or sends it to memory if there is none.
     pub(super) fn put(&mut self, place: usize, line: Line) -> Result<(), Refusal> {
         let Some(llc) = &mut self.llc else {
             let counted = self.cores[place].finished.is_none();
@@ -186,7 +188,7 @@ impl<M: Memory> System<'_, M> {
         if llc.cache.touch(line, true) { Ok(()) } else { self.fill_shared(place, line, true) }
     }
 
-    /// Puts a line into the shared cache.
+    /// Inserts a line into the shared cache and writes back a dirty victim.
     pub(super) fn fill_shared(
         &mut self,
         place: usize,
@@ -204,8 +206,8 @@ impl<M: Memory> System<'_, M> {
         }
     }
 
-    /// Puts a line into the private caches of a core, of which the second may have it already. What
-    /// they let go is in `overflow` then.
+    /// Inserts a line into the private caches of a core; the second-level cache may already have
+    /// it. Dirty victims go to `overflow`.
     pub(super) fn fill_private(&mut self, place: usize, line: Line, store: bool) {
         let core = &mut self.cores[place];
         let (l1, mut l2) = (core.l1.as_mut(), core.l2.as_mut());
@@ -227,7 +229,7 @@ impl<M: Memory> System<'_, M> {
         self.overflow.extend(dirty.map(|victim| (place, victim.line)));
     }
 
-    /// What the private caches let go goes into the shared one.
+    /// Moves the dirty victims of the private caches into the shared cache.
     pub(super) fn let_go(&mut self) -> Result<(), Refusal> {
         while let Some((place, line)) = self.overflow.pop() {
             self.put(place, line)?;
@@ -246,12 +248,12 @@ impl<M: Memory> System<'_, M> {
         Ok(())
     }
 
-    /// The number of a bank among those of all memory systems.
+    /// Returns the number of a bank among those of all memory systems.
     fn bank_of(&self, bay: usize, address: PhysAddr) -> usize {
         self.bays[bay].banks.number(address)
     }
 
-    /// The first cycle of a memory system that is not over.
+    /// Returns the first cycle of a memory system that begins now or later.
     pub(super) fn cycle_of(&self, bay: usize) -> Cycles {
         self.bays[bay].bay.clock.first_from(self.now)
     }

@@ -1,4 +1,4 @@
-//! A core as it runs: what it executes next, what it waits for, what waits behind it for memory.
+//! State of a running core: its next access, its stalled accesses, and its requests to memory.
 
 use std::collections::VecDeque;
 
@@ -13,27 +13,27 @@ use crate::bank::stream::{Access, AccessKind, Level, Stream};
 use crate::bank::tally::Tally;
 use crate::bank::window::{AccessNumber, Window};
 
-/// Write-backs of a core that wait for memory; with so many it starts no further miss, and stores of
-/// its own wait.
+/// Number of waiting write-backs at which a core starts no further miss and sends no further store
+/// to memory.
 const WRITE_BUFFER: usize = 16;
 
 /// An access on its way into the hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attempt {
-    /// Who waits for it; nobody for accesses without an instruction.
+    /// Its number in the window; absent for accesses without an instruction.
     pub(super) number: Option<AccessNumber>,
-    /// Where.
+    /// Physical address.
     pub(super) address: PhysAddr,
-    /// What.
+    /// Kind of access.
     pub(super) kind: AccessKind,
-    /// Whether it belongs to the instructions that are measured.
+    /// True if it belongs to the measured instructions.
     pub(super) counted: bool,
 }
 
-/// An access that needs the data of another one for its address.
+/// An access whose address depends on the data of another access.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
-    /// The other one.
+    /// The access that delivers the data.
     pub(super) producer: AccessNumber,
     pub(super) attempt: Attempt,
 }
@@ -41,9 +41,9 @@ pub(super) struct Waiting {
 /// A request on its way to memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
-    /// When it is there.
+    /// Time of its arrival.
     pub(super) at: Time,
-    /// Which memory system.
+    /// Index of the memory system.
     pub(super) bay: usize,
     pub(super) request: Request,
 }
@@ -52,23 +52,23 @@ pub(super) struct Arrival {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
     pub(super) queue: VecDeque<Arrival>,
-    /// Whether memory refused the first one and has done nothing since.
+    /// True if memory was full for the first request and has had no event since.
     pub(super) full: bool,
-    /// Memory has no room before that.
+    /// Memory has no room for the first request before this time.
     pub(super) not_before: Time,
 }
 
-/// Why memory does not take a request.
+/// Reason for which memory refuses a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Refused {
-    /// There is no room, and memory has to do something first.
+    /// The queue is full; the request waits for the next event of the memory.
     Full,
-    /// What room there is before that belongs to others.
+    /// The room that becomes free before this time is reserved for earlier requests.
     Until(Time),
 }
 
 impl Lane {
-    /// The first one has to wait.
+    /// Records that the first request was refused.
     pub(super) fn wait(&mut self, refused: Refused) {
         match refused {
             Refused::Full => self.full = true,
@@ -76,7 +76,7 @@ impl Lane {
         }
     }
 
-    /// When the first one can be offered.
+    /// Returns the time at which the first request can be offered.
     pub(super) fn next(&self) -> Time {
         match self.queue.front() {
             Some(arrival) if !self.full => arrival.at.max(self.not_before),
@@ -85,7 +85,7 @@ impl Lane {
     }
 }
 
-/// A private cache and how long it takes.
+/// A private cache with its latency.
 #[derive(Clone, Debug)]
 pub(super) struct Timed {
     pub(super) cache: Cache,
@@ -99,10 +99,10 @@ impl Timed {
     }
 }
 
-/// One core.
+/// A core.
 #[derive(Debug)]
 pub(super) struct Core {
-    /// Place of its program.
+    /// Index of its program.
     pub(super) program: usize,
     pub(super) thread: ThreadId,
     pub(super) level: Level,
@@ -110,22 +110,22 @@ pub(super) struct Core {
     pub(super) l1: Option<Timed>,
     pub(super) l2: Option<Timed>,
     stream: Box<dyn Stream>,
-    /// The access that enters next, and its instruction.
+    /// The next access to enter, and its instruction.
     pub(super) next: Access,
     pub(super) instruction: u64,
-    /// When it enters; never while that hangs on something.
+    /// Time of its entry; never while that depends on another event.
     pub(super) wake: Time,
-    /// The instruction at which the program started last.
+    /// Instruction at which the current execution of the program started.
     started: u64,
     /// Instructions of one execution.
     pub(super) goal: u64,
-    /// The next instruction at which it waits for the other threads, if it ever does.
+    /// Instruction after which the core next waits for the other threads, if it ever does.
     pub(super) barrier: u64,
-    /// Whether it does now.
+    /// True while the core waits at the barrier.
     pub(super) at_barrier: bool,
     pub(super) finished: Option<Time>,
     pub(super) waiting: Vec<Waiting>,
-    /// Accesses that found no room below, in order; nothing enters while there are any.
+    /// Accesses that found no room below, in order; no access enters while there are any.
     pub(super) refused: VecDeque<Attempt>,
     mshrs: u32,
     pub(super) outstanding: u32,
@@ -135,7 +135,7 @@ pub(super) struct Core {
     recent: Vec<(u64, u64)>,
 }
 
-/// Translations that a core remembers.
+/// Number of translations that a core caches.
 const RECENT: usize = 256;
 
 impl Core {
@@ -176,7 +176,7 @@ impl Core {
         }
     }
 
-    /// Takes the next access from the program, which starts again when it has done its part.
+    /// Takes the next access of the program, which restarts at the end of its instructions.
     pub(super) fn fetch(&mut self) {
         let mut access = self.stream.next();
         if self.instruction + access.instructions > self.started + self.goal {
@@ -184,39 +184,39 @@ impl Core {
             self.instruction = self.started;
             self.stream.restart();
             access = self.stream.next();
-            // One gap may be longer than the program: then it has one access per execution.
+            // A gap may be longer than the program, which then has one access per execution.
             access.instructions = access.instructions.min(self.goal);
         }
         self.instruction += access.instructions;
         self.next = access;
     }
 
-    /// An access of the program that takes no time: for warming caches.
+    /// Takes an access of the program without advancing its instructions, for warming caches.
     pub(super) fn peek(&mut self) -> Access {
         self.stream.next()
     }
 
-    /// Whether it is of use to warm caches with the program.
+    /// Returns true if the program can warm the caches.
     pub(super) fn warms(&self) -> bool {
         self.level != Level::Memory && self.stream.warms()
     }
 
-    /// Whether a miss of the core can be taken up.
+    /// Returns true if there is room for a miss of the core.
     pub(super) fn has_room(&self) -> bool {
         self.outstanding < self.mshrs && self.can_post()
     }
 
-    /// Whether a store that goes to memory can be taken up.
+    /// Returns true if there is room for a store that goes to memory.
     pub(super) fn can_post(&self) -> bool {
         self.writes.queue.len() < WRITE_BUFFER
     }
 
-    /// The slot at which a time is over.
+    /// Returns the first slot of the core cycle that begins at `time` or later.
     pub(super) fn slot_at(&self, time: Time, clock: Clock) -> u64 {
         clock.first_from(time).0 * self.window.width()
     }
 
-    /// The frame of a page, if the core remembers it.
+    /// Returns the frame of a page if the core has cached the translation.
     pub(super) fn recall(&self, page: u64) -> Option<u64> {
         let (known, frame) = self.recent[page as usize % RECENT];
         (known == page).then_some(frame)

@@ -1,4 +1,4 @@
-//! Accesses enter the windows of the cores, get their answers, and threads wait for each other.
+//! Entry of accesses into the windows of the cores, answers to them, and barriers.
 
 use std::cmp::Reverse;
 
@@ -14,7 +14,8 @@ use crate::bank::os::VirtualPage;
 use crate::bank::window::AccessNumber;
 
 impl<M: Memory> System<'_, M> {
-    /// Finds out when the next access of a core enters, and whether its program has done its part.
+    /// Computes the time at which a core's next access enters, and records the end of the core's
+    /// measured instructions.
     pub(super) fn plan(&mut self, place: usize) {
         let clock = self.clock;
         let core = &mut self.cores[place];
@@ -41,7 +42,7 @@ impl<M: Memory> System<'_, M> {
         }
     }
 
-    /// A thread has come to a barrier; the last one opens it.
+    /// Records that a thread has reached a barrier; the last thread opens it.
     fn arrive(&mut self, place: usize, slot: u64) {
         self.cores[place].at_barrier = true;
         let program = &mut self.programs[self.cores[place].program];
@@ -62,7 +63,7 @@ impl<M: Memory> System<'_, M> {
         threads.for_each(|thread| self.plan(thread));
     }
 
-    /// The next access of a core enters its window now.
+    /// Enters the next access of a core into its window.
     pub(super) fn enter(&mut self, place: usize) -> Result<(), Refusal> {
         let (access, instruction) = (self.cores[place].next, self.cores[place].instruction);
         let (address, cost) = self.translate(place, access.address)?;
@@ -105,7 +106,7 @@ impl<M: Memory> System<'_, M> {
         Ok(())
     }
 
-    /// An access goes on at a later time.
+    /// Schedules an access to continue at `at`.
     pub(super) fn delay(&mut self, core: usize, at: Time, attempt: Attempt) {
         if !self.stopped {
             self.dues += 1;
@@ -113,7 +114,8 @@ impl<M: Memory> System<'_, M> {
         }
     }
 
-    /// An access of a core has its data at `at`: those that need it for their address go on.
+    /// Records that an access has its data at `at`, and releases the accesses whose address needs
+    /// it.
     pub(super) fn answer(&mut self, place: usize, number: Option<AccessNumber>, at: Time) {
         let Some(number) = number else { return };
         let clock = self.clock;
@@ -137,7 +139,8 @@ impl<M: Memory> System<'_, M> {
         }
     }
 
-    /// Where an address of a program is, and how long the thread stands still to find out.
+    /// Translates an address of a program. Returns the physical address and the time of the page
+    /// fault, if any, for which the thread stalls.
     pub(super) fn translate(
         &mut self,
         place: usize,
@@ -163,7 +166,7 @@ impl<M: Memory> System<'_, M> {
         Ok((PhysAddr(touch.at.0 | offset), cost))
     }
 
-    /// The memory system that holds a line, and the address within it.
+    /// Returns the memory system that holds a line, and the address within it.
     pub(super) fn locate(&self, line: u64) -> Result<(usize, PhysAddr), Refusal> {
         let address = line * LINE_BYTES;
         let inside = |port: &super::Port<M>| {

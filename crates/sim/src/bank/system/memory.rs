@@ -1,4 +1,4 @@
-//! Requests are offered to memory, and its answers come back.
+//! Requests to memory and their completions.
 
 use memweir_core::Cycles;
 use memweir_core::input::Refusal;
@@ -13,14 +13,14 @@ use crate::bank::machine::Memory;
 use crate::bank::stream::Level;
 
 impl<M: Memory> System<'_, M> {
-    /// Finds out when a memory system does something next.
+    /// Updates the time of a memory system's next event.
     pub(super) fn plan_memory(&mut self, bay: usize) {
         let port = &mut self.bays[bay];
         let next = port.bay.memory.next_event();
         port.next = next.map_or(Time::NEVER, |cycle| port.bay.clock.start(cycle));
     }
 
-    /// A memory system does what it does now.
+    /// Advances a memory system to the current time and handles its completions.
     pub(super) fn advance_memory(&mut self, bay: usize) -> Result<(), Refusal> {
         let to = self.cycle_of(bay);
         let mut done = std::mem::take(&mut self.done);
@@ -31,7 +31,7 @@ impl<M: Memory> System<'_, M> {
         done.clear();
         self.done = done;
         self.plan_memory(bay);
-        // Room that a command made is there in the next cycle.
+        // Room that a command frees is available in the next cycle.
         let next = self.bays[bay].bay.clock.start(Cycles(to.0 + 1));
         let waits =
             |lane: &Lane| lane.full && lane.queue.front().is_some_and(|arrival| arrival.bay == bay);
@@ -46,7 +46,7 @@ impl<M: Memory> System<'_, M> {
         Ok(())
     }
 
-    /// The first read of a core is offered to memory.
+    /// Offers the first read of a core to memory.
     pub(super) fn offer_read(&mut self, place: usize) {
         let Some(arrival) = self.cores[place].reads.queue.front().copied() else { return };
         if let Some(refused) = self.offer(&arrival) {
@@ -60,7 +60,7 @@ impl<M: Memory> System<'_, M> {
         self.turn = (place + 1) % self.cores.len();
     }
 
-    /// The first write-back of a core is.
+    /// Offers the first write-back of a core to memory.
     pub(super) fn offer_write(&mut self, place: usize) -> Result<(), Refusal> {
         let Some(arrival) = self.cores[place].writes.queue.front().copied() else { return Ok(()) };
         if let Some(refused) = self.offer(&arrival) {
@@ -72,7 +72,7 @@ impl<M: Memory> System<'_, M> {
         self.retry(place)
     }
 
-    /// Offers a request to its memory system; none if it is taken.
+    /// Offers a request to its memory system. Returns the reason if it is refused.
     fn offer(&mut self, arrival: &Arrival) -> Option<Refused> {
         let cycle = self.cycle_of(arrival.bay);
         let port = &mut self.bays[arrival.bay];
@@ -86,7 +86,7 @@ impl<M: Memory> System<'_, M> {
         None
     }
 
-    /// A request is done.
+    /// Handles the completion of a request.
     fn complete(&mut self, bay: usize, completion: &Completion) -> Result<(), Refusal> {
         let at = self.bays[bay].bay.clock.start(completion.done);
         if completion.request.direction == Direction::Write {

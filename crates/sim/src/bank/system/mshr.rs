@@ -1,4 +1,4 @@
-//! Lines that memory was asked for: the miss-status registers of all cores.
+//! Lines requested from memory: the miss-status registers of all cores.
 
 use crate::bank::cache::Line;
 use crate::bank::clock::Time;
@@ -7,34 +7,34 @@ use crate::bank::window::AccessNumber;
 /// An access that waits for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiter {
-    /// Place of its core.
+    /// Index of its core.
     pub(super) core: usize,
-    /// The access; absent if nobody waits.
+    /// Its number in the window; absent for accesses without an instruction.
     pub(super) number: Option<AccessNumber>,
-    /// Whether it writes the line.
+    /// True if it writes the line.
     pub(super) written: bool,
 }
 
-/// One line.
+/// A line in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Miss {
     pub(super) line: Line,
-    /// Who asked first.
+    /// The access that requested the line.
     pub(super) first: Waiter,
-    /// Who asked since.
+    /// Later accesses to the line.
     pub(super) others: Vec<Waiter>,
-    /// Whether the first one belongs to the instructions that are measured.
+    /// True if the first access belongs to the measured instructions.
     pub(super) counted: bool,
-    /// When the request is at memory, before its queue.
+    /// Time at which the request arrives at memory, before its queue.
     pub(super) arrives: Time,
-    /// The bank.
+    /// Number of the bank.
     pub(super) bank: usize,
 }
 
-/// No line has this number.
+/// Marks a free register: no line has this number.
 const FREE: Line = u64::MAX;
 
-/// All of them, by register.
+/// All lines in flight, by register.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Misses {
     lines: Vec<Line>,
@@ -43,13 +43,13 @@ pub(super) struct Misses {
 }
 
 impl Misses {
-    /// The miss that is under way for a line.
+    /// Returns the miss in flight for a line.
     pub(super) fn find(&mut self, line: Line) -> Option<&mut Miss> {
         let register = self.lines.iter().position(|held| *held == line)?;
         self.misses[register].as_mut()
     }
 
-    /// Puts a miss into a free register; its number.
+    /// Puts a miss into a free register and returns the register's number.
     pub(super) fn begin(&mut self, miss: Miss) -> u32 {
         let register = self.free.pop().unwrap_or_else(|| {
             self.lines.push(FREE);
@@ -61,12 +61,12 @@ impl Misses {
         register
     }
 
-    /// What a register holds.
+    /// Returns the miss in a register.
     pub(super) fn get(&self, register: u32) -> Option<&Miss> {
         self.misses.get(register as usize)?.as_ref()
     }
 
-    /// Empties a register.
+    /// Frees a register and returns its miss.
     pub(super) fn end(&mut self, register: u32) -> Option<Miss> {
         let miss = self.misses.get_mut(register as usize)?.take()?;
         self.lines[register as usize] = FREE;
@@ -74,7 +74,7 @@ impl Misses {
         Some(miss)
     }
 
-    /// How many lines are under way.
+    /// Returns the number of lines in flight.
     pub(super) fn len(&self) -> usize {
         self.lines.len() - self.free.len()
     }

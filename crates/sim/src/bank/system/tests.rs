@@ -1,4 +1,4 @@
-//! The machine before a memory of fixed latency, computed by hand.
+//! Tests of the machine on a memory of fixed latency, against results computed by hand.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::bank::machine::{CacheLevel, CoreConfig};
 use crate::bank::os::{FaultCosts, OsConfig, Palette, Start, ZoneConfig};
 use crate::bank::stream::{Access, AccessKind, Level, Stream};
 
-/// A memory that answers everything after `latency` cycles and has room for `room` requests.
+/// A memory that answers every request after `latency` cycles and has room for `room` requests.
 #[derive(Debug)]
 struct Fixed {
     latency: u64,
@@ -54,7 +54,7 @@ impl Memory for Fixed {
     }
 }
 
-/// Accesses around and around.
+/// A stream that repeats its accesses.
 #[derive(Debug)]
 struct Around(Vec<Access>, usize);
 
@@ -78,7 +78,7 @@ fn core() -> CoreConfig {
     CoreConfig { width: 4, window: 128, mshrs: 16, l1: None, l2: None }
 }
 
-/// Cores of 1 GHz before a memory of 500 MHz.
+/// Returns cores of 1 GHz; the memory runs at 500 MHz.
 fn machine(cores: Vec<CoreConfig>) -> MachineConfig {
     MachineConfig { clock: Clock::gigahertz(1.0), cores, llc: None }
 }
@@ -118,7 +118,8 @@ fn program(threads: Vec<Vec<Access>>, instructions: u64, os: &mut Os) -> Program
     }
 }
 
-/// Nanoseconds, which are core cycles, of one core with these accesses, and its tally.
+/// Runs one core with these accesses. Returns the time in nanoseconds, which are core cycles, and
+/// the tally.
 fn alone(
     accesses: Vec<Access>,
     instructions: u64,
@@ -173,8 +174,8 @@ fn a_second_access_to_a_line_waits_with_the_first() {
 fn caches_answer_in_their_time_and_write_back_what_is_dirty() {
     let llc = CacheLevel { geometry: CacheGeometry::new(Bytes(128), 1), latency: 10 };
     let with_llc = |machine: &mut MachineConfig| machine.llc = Some(llc);
-    // A miss in cycle 2 that is at memory in 12 and back in 112; a hit in cycle 200 that is answered
-    // in 210, slot 840; and the rest.
+    // A miss in cycle 2 that reaches memory in 12 and returns in 112; a hit in cycle 200 that is
+    // answered in 210, slot 840; and the rest.
     let far = |address| load(99_999, address, 0);
     let (nanos, tally) = alone(vec![load(8, 0, 0), load(1_000, 0, 0), far(64)], 1_008, with_llc);
     // Instruction 1008 follows 1000 slots behind the eighth, which retired in slot 448: it may
@@ -201,7 +202,7 @@ fn registers_bound_what_is_under_way() {
 
 #[test]
 fn who_waits_for_room_gets_it_before_who_comes_later() {
-    // Room for one: a chain of reads asks again in the moment in which it is answered.
+    // Room for one request: a chain of reads asks again at the moment of its answer.
     let mut os = os();
     let chain = program(vec![vec![load(4, 0, 1)]], 400, &mut os);
     let other = program(vec![vec![load(4, 4096, 1)]], 400, &mut os);
@@ -209,7 +210,7 @@ fn who_waits_for_room_gets_it_before_who_comes_later() {
     let bays = vec![bay(Fixed::new(50, 1))];
     let mut system = System::new(&machine, bays, vec![chain, other], &mut os).expect("a system");
     let run = system.run().expect("a run");
-    // A hundred reads of 50 memory cycles each, in turn with those of the other, and a cycle between.
+    // A hundred reads of 50 memory cycles each, alternating with the other's, and a cycle between.
     for thread in &run.threads {
         let nanos = thread.finished.as_nanos_f64();
         assert!((19_900.0..20_900.0).contains(&nanos), "{nanos}");
@@ -236,7 +237,7 @@ fn threads_wait_for_each_other() {
     let mut system = System::new(&machine, bays, vec![program], &mut os).expect("a system");
     let run = system.run().expect("a run");
     let [slow, fast] = [0, 1].map(|thread| run.threads[thread].finished.as_nanos_f64());
-    // Ten phases of four reads one after the other, and the fast one is never a phase ahead.
+    // Ten phases of four reads one after the other; the fast thread is never a phase ahead.
     assert!((4_000.0..4_500.0).contains(&slow), "{slow}");
     assert!(fast > slow - 450.0 && fast < slow + 450.0, "{fast} {slow}");
 }

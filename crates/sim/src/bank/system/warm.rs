@@ -1,4 +1,4 @@
-//! Warming the shared cache: programs that have long been running when they are looked at.
+//! Warming of the shared cache, as if the programs had been running for long.
 
 use memweir_core::input::Refusal;
 use memweir_core::units::LINE_BYTES;
@@ -7,14 +7,15 @@ use super::System;
 use crate::bank::machine::Memory;
 use crate::bank::stream::AccessKind;
 
-/// Instructions that a core executes before the next one's turn.
+/// Instructions that a core executes before the next core's turn.
 const TURN: u64 = 1_000;
-/// Accesses per line of the cache after which it is as warm as it gets.
+/// Accesses per line of the cache after which warming ends.
 const MOST: usize = 4;
 
 impl<M: Memory> System<'_, M> {
-    /// Fills the shared cache with what the programs have in it when all run at the same speed,
-    /// without letting time pass or asking memory. Recorded programs are left out.
+    /// Fills the shared cache with the lines that the programs would have in it if all ran at the
+    /// same speed. Takes no simulated time and makes no memory request. Leaves out recorded
+    /// programs.
     ///
     /// # Errors
     /// If the operating system has no memory left.
@@ -23,7 +24,7 @@ impl<M: Memory> System<'_, M> {
         let warming: Vec<usize> =
             (0..self.cores.len()).filter(|core| self.cores[*core].warms()).collect();
         let (mut filled, mut accesses) = (0, 0);
-        // Instructions that each is ahead of its turn: gaps may be longer than a turn.
+        // Instructions by which each core is ahead of its turn: a gap may be longer than a turn.
         let mut ahead = vec![0; warming.len()];
         while !warming.is_empty() && filled < lines + lines / 4 && accesses < MOST * lines {
             for (core, ahead) in warming.iter().zip(&mut ahead) {
@@ -39,7 +40,7 @@ impl<M: Memory> System<'_, M> {
         Ok(())
     }
 
-    /// Whether the line was not there.
+    /// Touches one line. Returns true if it was missing.
     fn warm_one(&mut self, core: usize, address: u64, kind: AccessKind) -> Result<bool, Refusal> {
         let (address, _) = self.translate(core, address)?;
         let Some(llc) = &mut self.llc else { return Ok(false) };

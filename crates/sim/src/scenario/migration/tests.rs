@@ -11,7 +11,7 @@ use super::super::sweep::Grid;
 use super::super::{Recordings, ScenarioText};
 use super::*;
 
-/// Half of the memory fits into DRAM; a program that is not in the catalog.
+/// Half of the memory fits into DRAM; the program is not in the catalog.
 const SCENARIO: &str = r#"
 machine = "hmmsched"
 policies = "os"
@@ -56,7 +56,7 @@ fn dram_holds_what_fits_and_the_placement_follows() {
     assert!((placement.reads[0] + placement.reads[1] - 1.0).abs() < 1e-9, "{placement:?}");
     let hot = SCENARIO.replace("hotness = 1", "hotness = 1\nstart = \"hot\"");
     let hot = self::study(&hot).expect("correct").points()[0].prepare(0).expect("no mix");
-    // The harmonic numbers of half of 32,768 pages and of all.
+    // Harmonic numbers of half of the 32,768 pages and of all.
     let expected = 10.281 / 10.974;
     let share = hot.tasks[0].placement.reads[0];
     assert!((share - expected).abs() < 1e-3, "{share} and not {expected}");
@@ -121,7 +121,7 @@ fn decisions_come_once_per_interval() {
     let migrations = pager.migrate(elapsed, &[quantum(10_000_000)]);
     assert_eq!(migrations.len(), 1, "all moves of a task are one migration");
     let copies = &migrations[0].copies;
-    // DRAM is full: whatever comes, something leaves.
+    // DRAM is full, so each page that comes in displaces another.
     let to = |memory: usize| copies.iter().filter(|copy| copy.to == memory).count();
     assert!(to(0) > 0 && to(0) == to(1), "{copies:?}");
     assert_eq!(migrations[0].placement, pager.pages[0].placement());

@@ -46,7 +46,7 @@ fn gains_and_shares_by_hand() {
     assert_eq!((os.share_of_possible, os.optimum_is), (Some(0.0), Some(Certainty::Bound)));
     // 10/8 - 1 = 0.25 and 12/10 - 1 = 0.2.
     assert!((ours.gain - 0.225).abs() < 1e-12, "{}", ours.gain);
-    // 2 + 2 seconds of 2 + 4.
+    // It saves 2 + 2 of 2 + 4 seconds.
     assert!(ours.share_of_possible.is_some_and(|share| (share - 4.0 / 6.0).abs() < 1e-12));
     assert_eq!(ours.difference.map(|difference| difference.mean_s), Some(-2.0));
     assert_eq!(ours.verdict, Verdict::Faster);

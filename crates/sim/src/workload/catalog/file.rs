@@ -1,4 +1,4 @@
-//! Catalog files: what they may say and what is refused.
+//! Catalog files: their format and its checks.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use super::{Entry, Figure, Suite};
 /// Keys of a whole file.
 const KEYS: [&str; 3] = ["sources", "defaults", "programs"];
 
-/// A figure's key, its least and its largest value. A year in seconds and a terabyte bound what
-/// would be a mistake of unit.
+/// Each figure's key with its least and its largest value. A year in seconds and a terabyte catch
+/// mistakes of unit.
 const FIGURES: [(&str, f64, f64); 15] = [
     ("mpki", 0.0, 1000.0),
     ("write_share", 0.0, 0.9),
@@ -66,7 +66,7 @@ fn sources(value: &Value<'_>) -> Result<BTreeMap<String, String>, InputError> {
     value.entries()?.into_iter().map(entry).collect()
 }
 
-/// The figures that a table gives.
+/// Reads the figures in a table.
 fn figures(
     section: &mut Section<'_>,
     sources: &BTreeMap<String, String>,
@@ -80,7 +80,7 @@ fn figures(
     Ok(figures)
 }
 
-/// A pair of a value and the name of its source.
+/// Reads a pair of a value and the name of its source.
 fn figure(
     value: &Value<'_>,
     from: f64,

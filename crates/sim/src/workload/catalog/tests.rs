@@ -54,7 +54,7 @@ fn run_times_span_what_iabw_says() {
         catalog.suite(Suite::Cfp2006).map(|entry| entry.run_time_s.value).collect();
     assert_eq!(times.iter().copied().fold(f64::MAX, f64::min), 13.6);
     assert_eq!(times.iter().copied().fold(0.0, f64::max), 116.0);
-    // Two of the three longest of NPB are the two of the highest bandwidth (section 5.5).
+    // Two of the three longest programs of NPB are the two of the highest bandwidth (section 5.5).
     let hardware = Hardware::shipped("iabw").unwrap();
     let top = |key: &dyn Fn(&Entry) -> f64, count: usize| {
         let mut entries: Vec<&Entry> = catalog.suite(Suite::Npb).collect();
@@ -99,7 +99,8 @@ fn programs_demand_what_their_figures_say() {
 #[test]
 fn the_mean_demand_of_the_spec_programs_is_of_the_order_that_table_1_implies() {
     // With equal times the IABW of any number of jobs is four times their mean demand; the 25 SPEC
-    // workloads of iabw Table 1 have a mean of 39.1 trans./us, so their programs one of 9.8.
+    // workloads of iabw Table 1 have a mean of 39.1 trans./us, so their programs have a mean of
+    // 9.8.
     let hardware = Hardware::shipped("iabw").unwrap();
     let catalog = Catalog::shipped();
     let rates: Vec<f64> = catalog

@@ -2,9 +2,9 @@
 //! their pages in NVM.
 //!
 //! The text names 429.mcf and 471.omnetpp in mix #1, 433.milc in mix #2, and 444.namd as the
-//! CPU-intensive program of Fig. 2. The other choices, marked below, are ours, and so is where the
-//! pages are: the paper says that frequently accessed data are in DRAM, not how much of it there
-//! is.
+//! CPU-intensive program of Fig. 2. The other choices, marked below, are ours, and so is the
+//! placement of the pages: the paper says that frequently accessed data are in DRAM, but not the
+//! size of that DRAM.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::workload::requirement;
 /// Instances of each application.
 pub const INSTANCES: u32 = 2;
 
-/// Place of the NVM among the memories of the shipped machine.
+/// Index of the NVM among the memories of the shipped machine.
 pub const NVM: usize = 1;
 
 /// An application of a mix.
@@ -31,13 +31,13 @@ pub const NVM: usize = 1;
 pub struct Application {
     /// Its name in the catalog.
     pub name: &'static str,
-    /// Whether the paper calls it memory-intensive or CPU-intensive.
+    /// Intensity according to the paper.
     pub intensity: Intensity,
-    /// Whether the text names it for this mix, or it is our choice.
+    /// Origin of the choice: the text for this mix, or ours.
     pub choice: Choice,
 }
 
-/// What an application mostly does.
+/// Main activity of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intensity {
     /// It waits for memory.
@@ -46,12 +46,12 @@ pub enum Intensity {
     Cpu,
 }
 
-/// Who chose an application.
+/// Origin of the choice of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The text names it in this mix.
     Paper,
-    /// We did: the text does not say.
+    /// Our choice: the text does not say.
     Ours,
 }
 
@@ -75,10 +75,10 @@ pub const MIX_2: [Application; 4] = [
     application("444.namd", Intensity::Cpu, Choice::Ours),
 ];
 
-/// How a mix is made.
+/// Parameters of a mix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recipe {
-    /// How long each task works.
+    /// Work of each task.
     pub weight: Weight,
     /// Share of each program's memory that fits into its part of the DRAM, from 0 to 1: the pages
     /// with the most sampled accesses go there.
@@ -88,17 +88,18 @@ pub struct Recipe {
 }
 
 impl Default for Recipe {
-    /// Two minutes each, a quarter of every program's memory in DRAM, 100,000 samples: all ours.
+    /// Two minutes each, a quarter of every program's memory in DRAM, 100,000 samples: all our
+    /// choices.
     fn default() -> Self {
         Self { weight: super::TWO_MINUTES, dram_share: 0.25, samples: 100_000 }
     }
 }
 
-/// Makes a mix, [`MIX_1`] or [`MIX_2`] or one's own, for a machine whose memory [`NVM`] is the
-/// second kind.
+/// Makes a mix, such as [`MIX_1`] or [`MIX_2`], for a machine whose memory [`NVM`] is the second
+/// kind.
 ///
 /// # Errors
-/// If the catalog has not all of the applications, or the machine has no second memory.
+/// If an application is missing from the catalog, or the machine has no second memory.
 pub fn mix(
     name: impl Into<String>,
     applications: &[Application],

@@ -1,8 +1,9 @@
 //! iabw Table 1: 35 workloads by their ideal average bandwidth, and counterparts of the same
 //! demand.
 //!
-//! Which programs the workloads had is not printed. A counterpart is drawn from the same suite by
-//! the same rules until its ideal average bandwidth is the printed one, within a tolerance.
+//! The paper does not list the programs of the workloads. A counterpart is drawn from the same
+//! suite by the same rules until its ideal average bandwidth is the printed one, within a
+//! tolerance.
 
 use memweir_core::input::Refusal;
 use memweir_core::{BytesPerSec, LINE_BYTES, TransPerMicro};
@@ -14,17 +15,17 @@ use crate::workload::catalog::{Catalog, Suite};
 /// Bytes of one transaction of the paper's bus (section 2.1).
 pub const TRANSACTION_BYTES: u64 = 128;
 
-/// How far the demand of a counterpart may be from the printed one, over it.
+/// Largest deviation of a counterpart's demand from the printed one, as a share of the latter.
 pub const TOLERANCE: f64 = 0.02;
 
 /// A set of workloads of Table 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Set {
-    /// SPEC programs, with which the target was tuned.
+    /// SPEC workloads with which the target was tuned.
     SpecTraining,
-    /// Other SPEC workloads, on which it was tried.
+    /// Other SPEC workloads, for evaluation.
     Spec,
-    /// NPB workloads, on which it was tried.
+    /// NPB workloads, for evaluation.
     Npb,
 }
 
@@ -32,7 +33,7 @@ impl Set {
     /// All of them, in the order of the table.
     pub const ALL: [Self; 3] = [Self::SpecTraining, Self::Spec, Self::Npb];
 
-    /// How files call it.
+    /// Returns the name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,7 +43,8 @@ impl Set {
         }
     }
 
-    /// Where its programs come from: SPEC stands for its floating-point programs (section 5.1).
+    /// Returns the suite of its programs: SPEC stands for its floating-point programs (section
+    /// 5.1).
     #[must_use]
     pub fn suite(self) -> Suite {
         match self {
@@ -109,27 +111,27 @@ pub const TABLE_1: [Workload; 35] = {
 };
 
 impl Workload {
-    /// How files call it: `spec-training-06`.
+    /// Returns the name in files, such as `spec-training-06`.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}-{:02}", self.set.name(), self.index)
     }
 
-    /// Its ideal average bandwidth.
+    /// Returns its ideal average bandwidth.
     #[must_use]
     pub fn bandwidth(&self) -> BytesPerSec {
         from_paper(self.iabw)
     }
 
-    /// A workload of the same demand from `pool`, which is [`pool`] of its set. Equal seeds give
-    /// equal workloads.
+    /// Draws a workload of the same demand from `pool`, which is the [`pool`] of its set. Equal
+    /// seeds give equal workloads.
     ///
     /// # Errors
     /// If the pool has none.
     pub fn counterpart(&self, pool: &[Ingredient], cores: u32, seed: u64) -> Result<Mix, Refusal> {
         let wanted = Wanted { iabw: self.bandwidth(), tolerance: TOLERANCE };
         let recipe = Recipe { wanted: Some(wanted), ..Recipe::iabw(cores) };
-        // One stream of random numbers per workload: sets are numbered alike.
+        // One stream of random numbers per workload, because the sets use the same numbers.
         let seed = seed.wrapping_mul(1_000).wrapping_add(
             100 * Set::ALL.iter().position(|set| *set == self.set).unwrap_or(0) as u64
                 + u64::from(self.index),
@@ -138,20 +140,20 @@ impl Workload {
     }
 }
 
-/// A rate in the paper's transactions of 128 bytes per microsecond.
+/// Converts a rate from the paper's transactions of 128 bytes per microsecond.
 #[must_use]
 pub fn from_paper(transactions_per_micro: f64) -> BytesPerSec {
     let lines = TRANSACTION_BYTES as f64 / LINE_BYTES as f64;
     TransPerMicro(transactions_per_micro * lines).into()
 }
 
-/// A rate as the paper would print it.
+/// Converts a rate to the paper's transactions per microsecond.
 #[must_use]
 pub fn to_paper(rate: BytesPerSec) -> f64 {
     TransPerMicro::from(rate).0 * LINE_BYTES as f64 / TRANSACTION_BYTES as f64
 }
 
-/// The programs from which the workloads of a set are drawn, for this machine.
+/// Returns the programs from which the workloads of a set are drawn, for this machine.
 #[must_use]
 pub fn pool(set: Set, catalog: &Catalog, hardware: &Hardware, seed: u64) -> Vec<Ingredient> {
     catalog.suite(set.suite()).map(|entry| Ingredient::of(entry, hardware, seed)).collect()

@@ -1,9 +1,9 @@
-//! Which ideal average bandwidths the mixes of a recipe can have at all: a wanted one beyond them is
-//! refused, and not looked for.
+//! The range of ideal average bandwidths that the mixes of a recipe can have; a target outside of
+//! it is refused without a search.
 //!
-//! The bounds are of iabw eq. (10) over everything that may be drawn. With equal weights they are
-//! what the heaviest and the lightest programs make of it, each from where in its round it moves most
-//! or least. With weights of their own they are a little wider than what can be had.
+//! The bounds are those of iabw eq. (10) over everything that may be drawn. With equal weights they
+//! result from the heaviest and the lightest programs, each from the offset at which it moves most
+//! or least. With normal weights they are a little wider than the real range.
 
 use memweir_core::{BytesPerSec, Nanos};
 
@@ -11,19 +11,19 @@ use super::{Ingredient, Recipe, Wanted, Weight};
 use crate::program::Program;
 use crate::workload::requirement::{mean_bandwidth, rate};
 
-/// From the least to the most.
+/// A range of ideal average bandwidths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reach {
     pub(super) least: BytesPerSec,
     pub(super) most: BytesPerSec,
 }
 
-/// Share by which sums in another order may differ.
+/// Relative difference that sums in another order may have.
 const ROUNDING: f64 = 1e-9;
 
 impl Reach {
-    /// That of the mixes of a recipe, in which each program of the pool has so many instances at
-    /// most.
+    /// Returns the range of the mixes of a recipe, with at most `instances` of each program of the
+    /// pool.
     pub(super) fn of(pool: &[Ingredient], recipe: &Recipe, instances: u32) -> Self {
         let each = pool.iter().map(|part| match recipe.weight {
             Weight::Equal(work) => Self::of_program(&part.program, work),
@@ -53,16 +53,16 @@ impl Reach {
         Self { least: BytesPerSec(least), most: BytesPerSec(most) }
     }
 
-    /// Whether there may be something as near as wanted.
+    /// Returns true if the range includes a bandwidth within the target's tolerance.
     pub(super) fn holds(&self, wanted: Wanted) -> bool {
         let slack = (wanted.tolerance + ROUNDING) * wanted.iabw.0;
         wanted.iabw.0 + slack >= self.least.0 && wanted.iabw.0 - slack <= self.most.0
     }
 
-    /// The mean bandwidths of a program over so much work, from anywhere in its round.
+    /// Returns the range of mean bandwidths of a program over `work`, from any offset.
     ///
-    /// What is moved from an offset on is linear between the offsets at which the work begins or
-    /// ends with a span: the extremes are at one of those.
+    /// The bytes moved from an offset on are linear between the offsets at which the work begins or
+    /// ends with a span, so the extremes are at one of those.
     fn of_program(program: &Program, work: Nanos) -> Self {
         let round = program.length();
         let starts = starts(program);
@@ -77,7 +77,7 @@ impl Reach {
         };
         let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
         for (start, _) in &starts {
-            // Begins with the span; or ends with it, a round or more later.
+            // The work begins with the span, or ends with it a round or more later.
             let back = Nanos(round.0 - work.0 % round.0);
             for offset in [*start, *start + back] {
                 let bytes = bytes_to(offset + work) - bytes_to(offset);
@@ -89,7 +89,7 @@ impl Reach {
     }
 }
 
-/// When each span of a program starts and what was moved until then; last of all its end.
+/// Returns the start of each span and the bytes moved until then; the last entry is the end.
 fn starts(program: &Program) -> Vec<(Nanos, f64)> {
     let (mut time, mut bytes) = (Nanos::ZERO, 0.0);
     let mut starts = vec![(time, bytes)];
@@ -101,8 +101,8 @@ fn starts(program: &Program) -> Vec<(Nanos, f64)> {
     starts
 }
 
-/// The ideal average bandwidth of the first tasks of an order, for each number of tasks of a recipe:
-/// of equal weights, as many cores as are used times their mean.
+/// Returns the ideal average bandwidth of the first tasks of an order, for each number of tasks of
+/// a recipe: with equal weights, the number of cores in use times the tasks' mean.
 fn extremes(order: &[f64], recipe: &Recipe, instances: u32) -> impl Iterator<Item = f64> {
     let drawn = order.iter().flat_map(move |rate| std::iter::repeat_n(*rate, instances as usize));
     let sums = drawn.scan(0.0, |sum, rate| {

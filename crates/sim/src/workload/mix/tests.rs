@@ -34,7 +34,7 @@ fn all_thirty_five_workloads_of_table_1_have_counterparts() {
             let error = (to_paper(mix.iabw) / workload.iabw - 1.0).abs();
             assert!(error <= TOLERANCE, "{}: {}", mix.name, to_paper(mix.iabw));
             assert!((8..=16).contains(&mix.tasks.len()));
-            // The figure is that of the policy crate over the tasks themselves.
+            // The figure is the policy crate's, over the tasks themselves.
             let requirements: Vec<_> = mix.tasks.iter().map(requirement::of).collect();
             assert_eq!(mix.iabw, ideal_average_bandwidth(&requirements, 4));
             assert!(mix.tasks.iter().all(|task| task.work == Nanos::from_millis(120_000)));
@@ -93,7 +93,7 @@ fn a_wanted_bandwidth_between_the_mixes_is_refused_with_the_nearest() {
     let recipe = Recipe { jobs: 2..=2, wanted, ..Recipe::iabw(2) };
     let refusal = draw("m", &pool, &recipe, 1).unwrap_err();
     assert_eq!(refusal.reason, "the pool has no mix of 8.0 GB/s");
-    // Once each or twice one of them.
+    // The possible mixes have each program once, or one of them twice.
     assert_eq!(refusal.help.unwrap(), "the nearest that was found has 10.0 GB/s");
 }
 
@@ -127,7 +127,8 @@ fn the_mixes_of_hmmsched_are_four_and_four_and_six_and_two() {
         assert_eq!(mix.tasks.len(), 8);
         let intense = applications.iter().filter(|a| a.intensity == Intensity::Memory).count();
         assert_eq!(2 * intense, memory);
-        // bpm section 4.2 calls programs of more than one miss in 1,000 instructions so.
+        // bpm section 4.2 calls programs with more than one miss in 1,000 instructions
+        // memory-intensive.
         for application in applications {
             let mpki = catalog.find(application.name).unwrap().mpki.value;
             assert_eq!(application.intensity == Intensity::Memory, mpki > 1.0);

@@ -5,7 +5,7 @@ use memweir_core::{BytesPerSec, MAX_MEDIA, Nanos};
 
 use super::{Fluctuation, LONGEST, Phases, Stall, Synthetic};
 
-/// Length of the cycle where the file does not say.
+/// Length of the cycle if the file gives none.
 const DEFAULT_LENGTH: Nanos = Nanos::from_millis(20_000);
 
 impl Synthetic {
@@ -27,12 +27,11 @@ impl Synthetic {
         "seed",
     ];
 
-    /// Takes [`Synthetic::KEYS`] from a table; what it does not say is as in
-    /// [`Synthetic::steady`], but for the cycle, which is 20 s long. Keys that remain are the
-    /// caller's.
+    /// Takes [`Synthetic::KEYS`] from a table; the defaults are those of [`Synthetic::steady`],
+    /// except for the cycle, which is 20 s long. The caller handles the other keys.
     ///
     /// # Errors
-    /// If one is missing, of the wrong type or out of its range: with line and reason.
+    /// If a key is missing, of the wrong type or out of its range: with line and reason.
     pub fn take_from(section: &mut Section<'_>, ceiling: BytesPerSec) -> Result<Self, InputError> {
         let place = section.refuse("");
         let name = section.require("name")?.string()?.to_owned();
@@ -86,7 +85,7 @@ fn share(section: &mut Section<'_>, key: &str) -> Result<Option<f64>, InputError
     section.map(key, |v| v.number_in(0.0..=1.0, "share"))
 }
 
-/// A span of `nanos` nanoseconds per unit, from a millisecond to [`LONGEST`].
+/// Reads a time in units of `nanos` nanoseconds, from a millisecond to [`LONGEST`].
 fn span(value: &Value<'_>, nanos: f64, what: &str) -> Result<Nanos, InputError> {
     let number = value.number_in(1e6 / nanos..=LONGEST.as_f64() / nanos, what)?;
     Ok(Nanos((number * nanos).round() as u64))
@@ -97,7 +96,7 @@ fn seed(value: &Value<'_>) -> Result<u64, InputError> {
     u64::try_from(seed).map_err(|_| value.refuse(format!("a seed of {seed} is negative")))
 }
 
-/// Shares of the memories in the machine's order; what is missing gets nothing.
+/// Reads shares of the memories in the machine's order; missing ones are zero.
 fn memories(value: &Value<'_>) -> Result<[f64; MAX_MEDIA], InputError> {
     let given = value.array("an array of shares, one per memory")?;
     if given.len() > MAX_MEDIA {

@@ -9,19 +9,19 @@ use super::{FINE, Fluctuation, Synthetic};
 /// A stretch of one rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    /// How long it is.
+    /// Length of the step.
     pub(super) length: Nanos,
-    /// What is demanded throughout.
+    /// Bandwidth, constant over the step.
     pub(super) rate: BytesPerSec,
     /// Number of the phase's kind.
     pub(super) kind: u32,
 }
 
-/// Least part of the mean that a step demands, so that a mean near the ceiling can be had by
-/// raising the lower steps.
+/// Least rate of a step before scaling, over the mean, so that raising the lower steps can reach a
+/// mean near the ceiling.
 const FLOOR: f64 = 1e-3;
 
-/// The steps of the whole cycle, in order, with the mean that is asked for.
+/// Draws the steps of the whole cycle, in order, scaled to the program's mean.
 pub(super) fn steps(program: &Synthetic) -> Vec<Step> {
     let mut random = ChaCha8Rng::seed_from_u64(program.seed);
     let levels = levels(program.phases.kinds, program.phases.spread);
@@ -31,7 +31,7 @@ pub(super) fn steps(program: &Synthetic) -> Vec<Step> {
     let mut left = program.length;
     let mut kind = 0;
     while left > Nanos::ZERO {
-        // Phases return with about the length that they had: what phase prediction lives on.
+        // A phase returns with about the same length, on which phase prediction depends.
         let length = around(lengths[kind], 0.1, &mut random).min(left);
         fluctuate(&program.fluctuation, length, &mut random, |length, swing| {
             let rate = BytesPerSec((levels[kind] * (1.0 + swing)).max(FLOOR));
@@ -44,8 +44,8 @@ pub(super) fn steps(program: &Synthetic) -> Vec<Step> {
     steps
 }
 
-/// Bandwidths of the kinds of phases over their mean: evenly spaced, with the wanted standard
-/// deviation.
+/// Returns the bandwidths of the kinds of phases over their mean: evenly spaced, with the given
+/// standard deviation.
 fn levels(kinds: u32, spread: f64) -> Vec<f64> {
     if kinds < 2 {
         return vec![1.0];
@@ -58,18 +58,18 @@ fn levels(kinds: u32, spread: f64) -> Vec<f64> {
         .collect()
 }
 
-/// A length from `1 - range` to `1 + range` times `mean`, in whole fine intervals.
+/// Draws a length from `1 - range` to `1 + range` times `mean`, in whole fine intervals.
 fn around(mean: Nanos, range: f64, random: &mut ChaCha8Rng) -> Nanos {
     whole(mean.as_f64() * random.random_range(1.0 - range..=1.0 + range))
 }
 
-/// The whole number of fine intervals next to `length` nanoseconds; at least one.
+/// Rounds `length` nanoseconds to a whole number of fine intervals; at least one.
 fn whole(length: f64) -> Nanos {
     Nanos(FINE.0 * ((length / FINE.as_f64()).round().max(1.0) as u64))
 }
 
-/// Runs above and below the mean in turn: calls `each` with the length of a run and how far it is
-/// from the mean, over the mean.
+/// Draws runs above and below the mean in turn: calls `each` with the length of a run and its
+/// distance from the mean, over the mean.
 fn fluctuate(
     fluctuation: &Fluctuation,
     length: Nanos,
@@ -97,20 +97,20 @@ fn fluctuate(
     }
 }
 
-/// Scales the rates so that their mean is `mean`. What would be above `ceiling` is cut there, and
-/// the rest raised for it.
+/// Scales the rates so that their mean is `mean`. Rates above `ceiling` are cut there, and the
+/// others raised to compensate.
 fn scale_to_mean(steps: &mut [Step], mean: BytesPerSec, ceiling: BytesPerSec) {
     let total: f64 = steps.iter().map(|step| step.length.as_f64()).sum();
     let cut_mean = |steps: &[Step], factor: f64| {
         let cut = |step: &Step| step.length.as_f64() * (step.rate.0 * factor).min(ceiling.0);
         steps.iter().map(cut).sum::<f64>() / total
     };
-    // The cut mean grows with the factor, up to the ceiling: no rate is below the floor.
+    // The mean after the cut grows with the factor, up to the ceiling: no rate is below the floor.
     let (mut low, mut high) = (0.0, mean.0);
     while cut_mean(steps, high) < mean.0 && high < ceiling.0 / FLOOR {
         high *= 2.0;
     }
-    // As often as a float has bits to decide.
+    // One step for each bit of a float.
     for _ in 0..64 {
         let middle = (low + high) / 2.0;
         if cut_mean(steps, middle) < mean.0 {

@@ -28,7 +28,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Standard deviation over the mean.
+/// Returns the standard deviation over the mean.
 fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
     (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt() / mean
@@ -41,7 +41,7 @@ fn a_steady_program_is_one_span_of_the_rate() {
     let demand = steady.spans[0].demand;
     assert!((demand.flows[0].reads.0 - 3e9).abs() < 1.0);
     assert_eq!(demand.flows[0].writes, BytesPerSec::ZERO);
-    // It draws a quarter of what a core can: it waits for a quarter of its time.
+    // It draws a quarter of a core's peak, so it waits for a quarter of its time.
     assert!((demand.stall - 0.25).abs() < 1e-9);
 }
 
@@ -58,7 +58,7 @@ fn it_fluctuates_at_a_millisecond_and_differs_between_quanta() {
     let program = bursty().program().unwrap();
     let fine = rates(&program);
     let quanta: Vec<f64> = fine.chunks(100).map(mean).collect();
-    // Both of iabw Fig. 2: the coarse phases, and the fluctuation that 100 ms hide.
+    // Both aspects of iabw Fig. 2: the coarse phases, and the fluctuation that 100 ms hide.
     assert!(deviation(&quanta) > 0.15, "{}", deviation(&quanta));
     assert!(deviation(&fine) > 2.0 * deviation(&quanta), "{}", deviation(&fine));
     let codes: Vec<u32> = program.spans.iter().map(|span| span.demand.code).collect();
@@ -100,7 +100,7 @@ fn a_stall_share_is_the_mean_of_the_stalls() {
         program.spans.iter().map(weighted).sum::<f64>() / program.length().as_f64()
     };
     assert!((mean(|demand| demand.stall) - 0.3).abs() < 1e-6);
-    // Instructions execute in the rest of the time.
+    // Instructions execute only while the program does not wait.
     assert!((mean(|demand| demand.instructions) - 0.7 * 2e9).abs() < 1e4);
 }
 

@@ -1,5 +1,5 @@
-//! A batch of victims on its way out of DRAM: each step of the protocol that
-//! [`page`](crate::page) argues for is done to all of them before the next one.
+//! A batch of victims on its way out of DRAM. Each step of the protocol that [`page`](crate::page)
+//! argues for is performed on all of them before the next one.
 
 use memweir_core::preload::page::PageCounter;
 use memweir_policy::paging::{Entry, VictimPolicy};
@@ -23,7 +23,7 @@ impl Batch {
     pub(super) const EMPTY: Self =
         Self { runs: [Span { start: 0, end: 0 }; MOST_AT_ONCE], used: 0 };
 
-    /// Adds the page at `address`. There is room for [`MOST_AT_ONCE`] of them.
+    /// Adds the page at `address`. There is room for [`MOST_AT_ONCE`] pages.
     pub(super) fn add(&mut self, address: usize) {
         let page = Span::of(address, PAGE);
         match self.runs[..self.used].last_mut() {
@@ -48,7 +48,7 @@ impl Batch {
         self.runs().iter().map(|run| run.length() / PAGE).sum()
     }
 
-    /// Leaves out the runs for which `stays` is false.
+    /// Removes the runs for which `stays` is false.
     fn retain(&mut self, mut stays: impl FnMut(Span) -> bool) {
         let mut used = 0;
         for at in 0..self.used {
@@ -61,10 +61,11 @@ impl Batch {
     }
 }
 
-/// This process as one whose pages [`drop_together`](Pager::drop_together) can drop: before Linux
-/// 6.13 no process's can be, not even its own. `empty` is a page that nobody has touched.
+/// Returns a descriptor of this process, if [`drop_together`](Pager::drop_together) can drop its
+/// pages: before Linux 6.13, that is impossible for any process, even for itself. `empty` is a page
+/// that was never touched.
 pub(super) fn itself(empty: usize) -> Option<i32> {
-    // SAFETY: makes a descriptor; and drops a page that is not there.
+    // SAFETY: creates a descriptor, and drops a page that was never touched.
     unsafe {
         let process = sys!(libc::SYS_pidfd_open, sys::process_id(), 0).ok()? as i32;
         let (vector, advice) = ([empty, PAGE], libc::MADV_DONTNEED);
@@ -74,8 +75,8 @@ pub(super) fn itself(empty: usize) -> Option<i32> {
 }
 
 impl Pager<'_> {
-    /// Steps 2 to 4 of the protocol, for pages that are protected. Those that cannot leave are left
-    /// out of the batch.
+    /// Performs steps 2 to 4 of the protocol on pages that are protected. Those that cannot leave
+    /// are removed from the batch.
     pub(super) fn move_out(&mut self, batch: &mut Batch) {
         let waits = batch.runs().iter().any(|run| self.keeps_slots(*run));
         let settled = !waits || self.await_faults(batch.runs());
@@ -96,8 +97,8 @@ impl Pager<'_> {
         }
     }
 
-    /// Step 2 where slots do not stay, unless it was done to all pages of the run since they came to
-    /// DRAM.
+    /// Performs step 2 where slots do not stay, unless it was performed on all pages of the run
+    /// since they came to DRAM.
     fn free_slots_of(&mut self, run: Span) -> bool {
         let mut slots =
             super::scan::range_pages(run).filter_map(|page| self.tables.slots.slot(page));
@@ -112,7 +113,7 @@ impl Pager<'_> {
                 dropped -= run.length();
                 return true;
             }
-            // A part of the run may be gone already; that does no harm.
+            // A part of the run may be gone already, which does no harm.
             dropped = 0;
             let advised = sys::advise(run.start, run.length(), libc::MADV_DONTNEED);
             let gone = self.check(advised).is_some();
@@ -124,8 +125,8 @@ impl Pager<'_> {
         });
     }
 
-    /// The same for all of them by one call, where the kernel takes it; returns how many bytes are
-    /// gone, of the first runs.
+    /// Does the same for all runs by one call, if the kernel supports it; returns the bytes that
+    /// are gone, of the first runs.
     fn drop_together(&self, runs: &[Span]) -> usize {
         let Some(process) = self.itself.filter(|_| runs.len() > 1) else { return 0 };
         let mut vector = [[0usize; 2]; MOST_AT_ONCE];
@@ -133,12 +134,12 @@ impl Pager<'_> {
             *part = [run.start, run.length()];
         }
         let (parts, advice) = (runs.len(), libc::MADV_DONTNEED);
-        // SAFETY: the content of the runs is in their slots, and no write to them is under way.
+        // SAFETY: the content of the runs is in their slots, and no write to them is in progress.
         unsafe { sys!(libc::SYS_process_madvise, process, vector.as_ptr(), parts, advice, 0) }
             .unwrap_or(0)
     }
 
-    /// The pages stay where they are.
+    /// Keeps all pages of a run in DRAM.
     pub(super) fn keep_all(&mut self, run: Span) {
         for page in super::scan::range_pages(run) {
             if let Some(slot) = self.tables.slots.slot(page) {
@@ -155,7 +156,7 @@ impl Pager<'_> {
         }
     }
 
-    /// The victim stays where it is.
+    /// Keeps a victim in DRAM.
     pub(super) fn keep(&mut self, slot: u32) {
         self.start.tally.add(PageCounter::Skipped, 1);
         self.victims.enter(slot, Entry::Kept);

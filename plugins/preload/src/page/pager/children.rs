@@ -1,5 +1,5 @@
-//! Forks: a child maps the slots that its parent mapped, so nothing that was evicted may change
-//! until its memory is gone. And waiting, for forks as for everything else that the kernel tells.
+//! Forks: a child maps the slots that its parent mapped, so no evicted page may change until the
+//! child's memory is gone. This module also waits for forks and all other messages of the kernel.
 
 use memweir_core::preload::page::PageCounter;
 
@@ -8,14 +8,14 @@ use crate::page::spans::Span;
 use crate::sys::{self, Errno, sys};
 use crate::uffd::{Message, PAGE, Uffd, WRITES};
 
-/// Children that can be told apart. With more, eviction stops for good.
+/// Children that are tracked. With more, eviction stops for good.
 const CHILDREN: usize = 1024;
 
-/// The userfaultfds of the children's memory. All zero: none.
+/// The userfaultfds of the children's memory. All zero means that there are none.
 #[repr(C)]
 pub(super) struct Children {
     used: usize,
-    /// How many of them, from the first, were let go of already.
+    /// Number of them, from the first, whose memory was released already.
     settled: usize,
     files: [i32; CHILDREN],
     too_many: bool,
@@ -45,8 +45,8 @@ impl Children {
 }
 
 impl Pager<'_> {
-    /// Waits that many microseconds, or until something is to be answered. True when the program
-    /// has ended.
+    /// Waits that many microseconds, or until a message arrives. Returns true if the program has
+    /// ended.
     pub(super) fn wait(&self, micros: usize) -> bool {
         const FEW: usize = 30;
         let mut files = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; FEW + 2];
@@ -60,7 +60,7 @@ impl Pager<'_> {
             tv_nsec: (micros % 1_000_000 * 1000) as i64,
         };
         let begun = sys::nanos();
-        // SAFETY: the kernel writes the answers into the array.
+        // SAFETY: the kernel writes the results into the array.
         let ready = unsafe {
             sys!(libc::SYS_ppoll, files.as_mut_ptr(), files.len(), &raw const time, 0, 8)
         };
@@ -71,7 +71,7 @@ impl Pager<'_> {
         files[0].revents != 0
     }
 
-    /// Reads what the kernel tells. Forks are answered by that; faults wait for
+    /// Reads the messages of the kernel. Reading answers forks; faults wait for
     /// [`answer`](Self::answer).
     pub(super) fn drain(&mut self) {
         let mut messages = [Message::default(); 16];
@@ -97,27 +97,28 @@ impl Pager<'_> {
         }
     }
 
-    /// Wakes who began to wait for a page when its protection was taken off already: the kernel looks
-    /// at the entry of the page table once more, but lets wait whoever finds it empty or read-only.
+    /// Wakes a thread that began to wait for a page when its protection was removed already: the
+    /// kernel checks the page-table entry once more, but lets every thread wait that finds it empty
+    /// or read-only.
     fn wake_late(&self, page: usize) {
         if self.tables.protected.at(page).is_none() && self.tables.held.at(page).is_none() {
             self.uffd.wake(page);
         }
     }
 
-    /// Whether a child maps what is in the file. What was found in DRAM before this was asked, and is
-    /// false, is in DRAM in any child that is made later, too; so its slots may be taken.
+    /// Returns true if a child maps pages of the file. Pages that were found in DRAM before a call
+    /// that returns false are in DRAM in any later child, too, so their slots may be removed.
     pub(super) fn is_shared(&mut self) -> bool {
         let bells = self.start.control.doorbells.load(std::sync::atomic::Ordering::Relaxed);
-        // From before the first page is copied for a child until its message is read, every such
-        // request is put off; this one does nothing else.
+        // From before the first page is copied for a child until the message of the fork is read,
+        // the kernel refuses every such request for now; this one does nothing else.
         while self.uffd.unprotect(bells, PAGE) == Err(Errno(libc::EAGAIN)) {
             self.await_fork();
         }
         self.tables.children.any()
     }
 
-    /// Reads the message of a fork that is under way. Who forks must be able to run meanwhile.
+    /// Reads the message of a fork in progress. The forking thread must be able to run meanwhile.
     pub(super) fn await_fork(&mut self) {
         self.drain();
         sys::sleep_micros(20);
@@ -129,7 +130,7 @@ impl Pager<'_> {
         self.paused_since.get_or_insert(sys::micros());
     }
 
-    /// Lets go of new children, and finds those that have ended or started another program.
+    /// Releases new children, and finds those that have ended or started another program.
     pub(super) fn look_after_children(&mut self) {
         while self.tables.children.settled < self.tables.children.used {
             let child = Uffd(self.tables.children.files[self.tables.children.settled]);
@@ -156,8 +157,8 @@ impl Pager<'_> {
         }
     }
 
-    /// A child's memory is its own: nobody waits in it for this process. What is in the file stays
-    /// watched, so that forks of the child are told.
+    /// Makes a child's memory independent, so that no thread in it waits for this process. Mappings
+    /// of the file stay watched, so that forks of the child are reported.
     fn settle_child(&mut self, child: Uffd) {
         let mut at = 0;
         while let Some(known) = self.ranges(|ranges| ranges.known.next(at)) {
@@ -197,7 +198,7 @@ impl Pager<'_> {
                 if message.event == Message::FORK {
                     self.adopt(message);
                 } else {
-                    // It waits for nobody: the kernel gives it the page.
+                    // The access waits for no helper: the kernel provides the page.
                     let page = message.address as usize & !(PAGE - 1);
                     let _ = child.unregister(page, PAGE);
                     child.wake(page);

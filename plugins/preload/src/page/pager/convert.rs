@@ -1,6 +1,6 @@
-//! Making plain memory of the program evictable: what is populated is written to the file, and
-//! private mappings of the file take its place. Oldest memory first, as far as addresses tell: the
-//! heap grows upwards, mappings are placed downwards.
+//! Makes plain memory of the program evictable: populated pages are written to the file, and
+//! private mappings of the file replace the memory. Memory is searched oldest first, as far as
+//! addresses tell: the heap grows upwards, and mappings are placed downwards.
 
 use std::sync::atomic::Ordering;
 
@@ -19,29 +19,29 @@ use crate::pagemap::Pagemap;
 use crate::sys::{self, sys};
 use crate::uffd::{MINOR, MISSING, PAGE, WRITES};
 
-/// What lies below is heap.
+/// Memory below this address is heap.
 const HEAP_BELOW: usize = 0x6000_0000_0000;
-/// What is searched from its start, in the part that grows downwards.
+/// Bytes that are searched from their start, in the part that grows downwards.
 const BLOCK: usize = 64 << 20;
 /// Microseconds after which all memory is searched again.
 const AGAIN: u64 = 100_000;
-/// Chunks that are tried before something else is done.
+/// Chunks to try before other work is done.
 const TRIES: usize = 64;
 
-/// How far the search is. All zero: at its beginning.
+/// Progress of the search. All zero means that it is at its beginning.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hand {
     heap: usize,
     block: Span,
-    /// The search goes on below; zero: at the top.
+    /// The search continues below this address; zero: at the top.
     below: usize,
-    /// Everything was searched; again from then on.
+    /// After a complete search, the time at which the next one begins.
     rests_until: u64,
     pace: Pace,
 }
 
 impl Hand {
-    /// The search goes on at `address`.
+    /// Continues the search at `address`.
     fn resume_at(&mut self, address: usize) {
         if address <= HEAP_BELOW {
             self.heap = address;
@@ -51,16 +51,17 @@ impl Hand {
     }
 }
 
-/// What became of the first mapping in a chunk.
+/// Result for the first mapping in a chunk.
 pub(super) struct Tried {
     /// Pages that left DRAM.
     pub(super) pages: usize,
-    /// Where the mapping or the chunk ends. Behind it there may be other mappings of the chunk.
+    /// End of the mapping or of the chunk. After it there may be other mappings of the chunk.
     up_to: usize,
 }
 
 impl Pager<'_> {
-    /// Converts the next chunk that has something, and returns how many pages left DRAM by that.
+    /// Converts the next chunk with content, and returns the number of pages that left DRAM by
+    /// that.
     pub(super) fn convert_next(&mut self) -> usize {
         if sys::micros() < self.converting.rests_until {
             return 0;
@@ -105,7 +106,7 @@ impl Pager<'_> {
         }
     }
 
-    /// The chunk of the first page with content that can be converted.
+    /// Returns the chunk of the first page with content that can be converted.
     fn populated_in(&mut self, range: Span) -> Option<Span> {
         let mut rest = range;
         while !rest.is_empty() {
@@ -123,14 +124,14 @@ impl Pager<'_> {
         None
     }
 
-    /// Converts what can be converted of the first mapping in a chunk: all of it, or what lies between
-    /// the first and the last page with content that fits into NVM.
+    /// Converts the convertible part of the first mapping in a chunk: all of it, or the part
+    /// between the first and the last page with content that fits into NVM.
     pub(super) fn convert(&mut self, chunk: Span, all: bool) -> Tried {
         let vain = Tried { pages: 0, up_to: chunk.end };
         if !self.close_gate() {
             return vain;
         }
-        // Slots that are to be given back might be those of the chunk.
+        // Slots that wait to be released might be those of the chunk.
         let clean = self.ranges(|ranges| ranges.given_back.is_empty());
         let tried = if clean && !self.start.space.is_locked() {
             self.convert_closed(chunk, all)
@@ -161,8 +162,8 @@ impl Pager<'_> {
             let huge = full && self.converting.pace.prefers_huge(self.start.budget);
             self.choose_file(chunk.start, huge);
         }
-        // First, so that whatever happens then, nobody takes the mapping for plain memory; and not
-        // while anything is protected: who looks at the ranges may have its stack there.
+        // First, so that whatever happens later, no code takes the mapping for plain memory; and
+        // not while anything is protected: the lock holder of the ranges may have its stack there.
         if !self.ranges(|ranges| ranges.converted.insert(range)) {
             return None;
         }
@@ -173,7 +174,7 @@ impl Pager<'_> {
         pages
     }
 
-    /// Puts a mapping of the file in place of plain memory; returns how many pages left DRAM.
+    /// Replaces plain memory by a mapping of the file; returns the number of pages that left DRAM.
     fn replace_by_file(&mut self, range: Span, before: &Pages, like: Mapping) -> Option<usize> {
         self.check(self.uffd.register_for(range.start, range.length(), MISSING | WRITES))?;
         if !self.protect(range) {
@@ -195,9 +196,9 @@ impl Pager<'_> {
         pages
     }
 
-    /// Says of new mappings in the range that forked children do not get them, where the program
-    /// said so of what was there before. It looks at the ranges, so nothing may be protected. A
-    /// child that is forked just before has mappings of which its program does not know.
+    /// Excludes new mappings in the range from forked children, where the program excluded the old
+    /// ones. This locks the ranges, so nothing may be protected. A child that is forked just before
+    /// has mappings that its program does not know.
     pub(super) fn keep_from_children(&mut self, range: Span) {
         let mut rest = range;
         loop {
@@ -210,8 +211,9 @@ impl Pager<'_> {
         }
     }
 
-    /// The part of the range that is converted, and its pages with content: all, if they fit into
-    /// NVM, or those that do. What does not stays plain, or the NVM would never be called full.
+    /// Returns the part of the range to convert and its pages with content: all of them if they fit
+    /// into NVM, otherwise those that fit. The rest stays plain; otherwise NVM would never count as
+    /// full.
     fn what_fits(&mut self, range: Span, all: bool) -> Option<(Span, Pages)> {
         let populated = self.populated(range)?;
         let room = self.nvm_room() / PAGE;
@@ -226,8 +228,8 @@ impl Pager<'_> {
         Some((part, populated))
     }
 
-    /// Writes what is populated to the slots; the range is protected. What was not there before
-    /// may have come until then.
+    /// Writes the populated pages to the slots; the range is protected. Further pages may have been
+    /// populated before that.
     fn copy_out(&mut self, range: Span, before: &Pages) -> Option<usize> {
         let mut pages = before.clone();
         self.add_found(range, &mut pages, Pagemap::scan_present)?;
@@ -262,7 +264,7 @@ impl Pager<'_> {
         true
     }
 
-    /// Maps the slots of the range in place of what is there. It is among the converted ranges.
+    /// Maps the slots of the range in place of its memory. The range is among the converted ones.
     pub(super) fn map_file(&mut self, range: Span, like: Mapping) -> Option<()> {
         let how = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
         let protection = vmas::protection(like);
@@ -271,7 +273,7 @@ impl Pager<'_> {
             let (part, slots) = self.slots_of(rest);
             let (file, offset) = slots?;
             self.start.space.filed.store(true, Ordering::Release);
-            // SAFETY: the content of the range is in the slots, and no write to it is under way.
+            // SAFETY: the content of the range is in the slots, and no write to it is in progress.
             let mapped = unsafe {
                 sys!(libc::SYS_mmap, part.start, part.length(), protection, how, file, offset)
             };
@@ -289,14 +291,14 @@ impl Pager<'_> {
         self.check(self.uffd.register_for(range.start, range.length(), modes));
     }
 
-    /// The part of the window around `address` that is one chunk and has slots side by side.
+    /// Returns the part of the window around `address` that is in one chunk and has adjacent slots.
     pub(super) fn window_of(&self, address: usize, bytes: usize) -> Span {
         let bytes = bytes.min(CHUNK);
         let start = address / bytes * bytes;
         Span::new(start, (start + bytes).min(Slots::window_end(start)))
     }
 
-    /// Takes slots out of the file whose pages the program gave back.
+    /// Removes the slots of memory that the program released from the file.
     pub(super) fn give_back(&mut self) {
         if self.tables.children.any() {
             return;

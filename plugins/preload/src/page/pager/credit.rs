@@ -1,5 +1,5 @@
-//! Answering accesses that wait: to new memory, which is given by credit as long as memory is
-//! short, and in copying mode to every page that is not in DRAM.
+//! Answers accesses that wait: to new memory, which is given by credit while memory is short, and
+//! in copying mode to every page that is not in DRAM.
 
 use memweir_core::preload::page::{PageCounter, Timed};
 use memweir_policy::paging::{Entry, VictimPolicy};
@@ -17,7 +17,7 @@ use crate::uffd::{MISSING, Message, PAGE};
 const PATIENCE: u64 = 20_000;
 
 impl Pager<'_> {
-    /// Answers what can be answered now.
+    /// Answers the accesses that can be answered now.
     pub(super) fn answer(&mut self) {
         let mut kept = 0;
         let mut at = 0;
@@ -32,7 +32,7 @@ impl Pager<'_> {
         self.tables.pending_used = kept;
     }
 
-    /// False if the access has to wait on.
+    /// Answers one access; returns false if it has to wait longer.
     fn answer_one(&mut self, message: &Message) -> bool {
         let page = message.address as usize & !(PAGE - 1);
         if self.is_bell(page) {
@@ -63,7 +63,7 @@ impl Pager<'_> {
         self.give_window(self.window_of(page, least * PAGE), page, least)
     }
 
-    /// Gives a window of the file, if there is room in DRAM or can be made.
+    /// Gives a window of the file, if there is room in DRAM or room can be made.
     fn give_window(&mut self, window: Span, page: usize, pages: usize) -> bool {
         let most = self.start.budget.hold_above();
         if self.total.resident + pages > most && !self.is_idle() && self.can_keep_budget() {
@@ -73,7 +73,7 @@ impl Pager<'_> {
         if self.total.resident + pages > most && !stuck {
             return false;
         }
-        // What is there of the window leaves, so that all of it is in one state.
+        // Existing pages of the window leave, so that all of it is in one state.
         let before = self.start.tally;
         let gone = if stuck { 0 } else { self.convert(window, true).pages };
         before.add(PageCounter::Evictions, gone);
@@ -84,7 +84,7 @@ impl Pager<'_> {
         true
     }
 
-    /// Lets the kernel give new pages in the window, or at least this one.
+    /// Lets the kernel provide new pages in the window, or at least this one.
     fn allow(&mut self, window: Span, page: usize) {
         self.credit += window.length() / PAGE;
         let mapping = vmas::at(self.maps, &mut self.tables.maps, page);
@@ -102,7 +102,7 @@ impl Pager<'_> {
         self.uffd.wake(page);
     }
 
-    /// Copies the page to DRAM, as every access asks for in copying mode.
+    /// Copies the page to DRAM, as every access requires in copying mode.
     fn copy_in(&mut self, page: usize) -> bool {
         let crowded = self.total.resident > self.start.budget.hold_above();
         if self.start.copies && crowded && !self.cannot_evict() && self.can_keep_budget() {
@@ -152,7 +152,7 @@ impl Pager<'_> {
         }
     }
 
-    /// Makes accesses to new memory wait, everywhere.
+    /// Makes accesses to all new memory wait.
     pub(super) fn watch_all(&mut self) {
         self.credit = 0;
         self.ranges(|ranges| ranges.fresh.clear());
@@ -163,7 +163,7 @@ impl Pager<'_> {
         }
     }
 
-    /// The same for what has become known since.
+    /// Does the same for memory that became known since.
     pub(super) fn watch_fresh(&mut self) {
         while let Some(span) = self.ranges(|ranges| ranges.fresh.pop()) {
             self.watch(span);
@@ -173,7 +173,7 @@ impl Pager<'_> {
         }
     }
 
-    /// What has become known since is not watched: it is as if it had been given.
+    /// Counts memory that became known since as if it had been given, because it is not watched.
     pub(super) fn credit_fresh(&mut self) {
         while let Some(span) = self.ranges(|ranges| ranges.fresh.pop()) {
             self.credit += span.length() / PAGE;
@@ -190,7 +190,7 @@ impl Pager<'_> {
             if plain.is_empty() {
                 return;
             }
-            // Mappings that are gone already, or that another handler has, are no matter.
+            // Mappings that are gone already, or that have another handler, do not matter.
             let _ = self.uffd.register_for(plain.start, plain.length(), MISSING);
             rest.start = plain.end;
         }

@@ -1,4 +1,4 @@
-//! When pages leave DRAM, which do, and protecting them. How they leave is in [`batch`](super::batch).
+//! Decides when to evict which pages, and protects them. [`batch`](super::batch) moves them out.
 
 use memweir_core::preload::page::{PageCounter, Timed};
 use memweir_policy::paging::VictimPolicy;
@@ -15,30 +15,31 @@ use crate::page::vmas;
 use crate::sys::{self, Errno};
 use crate::uffd::PAGE;
 
-/// Pages between two victims that are protected with them, rather than the two one after the
-/// other.
+/// Largest distance in pages between two victims that are protected together, rather than one after
+/// the other.
 const GAP: u32 = 8;
-/// Batches in vain, one after the other, after which nothing can be evicted.
+/// Futile batches in a row after which nothing can be evicted.
 const VAIN: usize = 8;
-/// Microseconds to rest when nothing can be evicted.
+/// Microseconds to rest if nothing can be evicted.
 const REST: u64 = 2_000;
-/// Rests in a row after which the next waits for no more than that one did.
+/// Rests in a row after which the growth that ends a rest no longer doubles.
 const MOST_RESTS: u32 = 16;
-/// One batch in so many is followed by timing how a page of it is read, and written.
+/// One batch in this many is followed by timing a read and a write of one of its pages.
 const PROBES: usize = 32;
 
-/// What may happen to victims.
+/// Outcome for victims.
 #[derive(Clone, Copy)]
 enum Fate {
     Leaves,
-    /// Some of them are locked, or must not be in the file for another reason.
+    /// Some of them are locked, or must stay out of the file for another reason.
     Stays,
-    /// Some of them were given back.
+    /// Some of them were released by the program.
     Gone,
 }
 
 impl Pager<'_> {
-    /// Evicts about that many pages, and no more than may pass between two looks at everything else.
+    /// Evicts about `pages` pages, and no more than may leave between two checks of everything
+    /// else.
     pub(super) fn evict(&mut self, pages: usize) {
         let mut left = pages.min(MOST_AT_ONCE);
         let mut vain = 0;
@@ -46,7 +47,7 @@ impl Pager<'_> {
         while left > 0 && !self.tables.children.any() {
             if self.nvm_is_full() && !self.free_kept() {
                 self.start.tally.add(PageCounter::NvmFull, 1);
-                // What finds no room takes as little of the time as a scan.
+                // Futile attempts take no more of the time than scans.
                 return self.rest((sys::micros() - started) * SHARE);
             }
             let begun = sys::nanos();
@@ -57,7 +58,7 @@ impl Pager<'_> {
             let nanos = sys::nanos() - begun;
             self.start.tally.add(PageCounter::EvictionNanos, nanos as usize);
             if done == 0 {
-                // Victims that left by themselves, or mappings that change just now.
+                // The victims left on their own, or mappings are changing at the moment.
                 vain += 1;
                 if vain == VAIN || self.victims.resident() == 0 {
                     return self.rest(0);
@@ -70,13 +71,13 @@ impl Pager<'_> {
             self.start.tally.time(Timed::Eviction, nanos / done as u64);
             left = left.saturating_sub(done);
             self.measure();
-            // Whoever fills memory faster than it is emptied waits.
+            // Holds writers that fill memory faster than it is emptied.
             self.hold_or_release();
             self.drain();
         }
     }
 
-    /// Takes slots out of the file whose pages are in DRAM; true if there is room then.
+    /// Removes slots of resident pages from the file; returns true if there is room then.
     fn free_kept(&mut self) -> bool {
         if self.kept > 0 {
             self.scan();
@@ -91,7 +92,7 @@ impl Pager<'_> {
         self.rests = (self.rests + 1).min(MOST_RESTS);
     }
 
-    /// Keeps the program from changing its mappings; false if it is about to.
+    /// Keeps the program from changing its mappings; returns false if it is about to.
     pub(super) fn close_gate(&mut self) -> bool {
         self.start.control.close_gate()
     }
@@ -100,7 +101,7 @@ impl Pager<'_> {
         self.start.control.open_gate();
     }
 
-    /// Evicts up to that many victims of the policy.
+    /// Evicts up to `pages` victims of the policy, and returns their number.
     fn evict_batch(&mut self, pages: usize) -> usize {
         if self.victims.resident() < pages as u32 * 2 {
             self.scan();
@@ -114,7 +115,7 @@ impl Pager<'_> {
         let count = self.sort_out(chosen, &mut clusters);
         let mut batch = Batch::EMPTY;
         clusters[..count].iter().for_each(|cluster| self.gather(cluster, &mut batch));
-        // Once for all of them, now that it is known which are in DRAM.
+        // Checked once for all of them, now that it is known which are in DRAM.
         if batch.pages() > 0 && self.is_shared() {
             batch.runs().iter().for_each(|run| self.keep_all(*run));
             batch = Batch::EMPTY;
@@ -133,7 +134,7 @@ impl Pager<'_> {
         batch.pages()
     }
 
-    /// The policy's next victims, in the order of their slots.
+    /// Returns the policy's next victims, in the order of their slots.
     fn choose<'b>(&mut self, room: &'b mut [u32]) -> &'b [u32] {
         let mut count = 0;
         while let Some(free) = room.get_mut(count)
@@ -146,9 +147,9 @@ impl Pager<'_> {
         &room[..count]
     }
 
-    /// Finds which victims can be protected together, and how many such clusters there are. Those
-    /// that must stay are kept. Before anything is protected: who looks at the ranges may have its stack
-    /// there.
+    /// Groups the victims that can be protected together, and returns the number of such clusters.
+    /// Victims that must stay are kept. To be called before anything is protected: the lock holder
+    /// of the ranges may have its stack there.
     fn sort_out<'b>(
         &mut self,
         chosen: &'b [u32],
@@ -157,7 +158,7 @@ impl Pager<'_> {
         let locked = self.start.space.is_locked();
         let (mut left, mut count) = (chosen, 0);
         while !left.is_empty() {
-            // All of a cluster, or its first alone.
+            // Either a whole cluster, or its first page alone.
             let whole = &left[..cluster_of(left)];
             let (cluster, fate) = match self.fate(whole) {
                 Fate::Leaves => (whole, Fate::Leaves),
@@ -179,7 +180,7 @@ impl Pager<'_> {
         count
     }
 
-    /// What may happen to victims that lie close to each other, and all that lies between.
+    /// Returns the outcome for victims that lie close to each other, and all pages between them.
     fn fate(&mut self, cluster: &[u32]) -> Fate {
         let range = self.range_of(cluster);
         self.ranges(|ranges| match ranges.converted.at(range.start) {
@@ -199,7 +200,7 @@ impl Pager<'_> {
         Span::new(address(cluster.first()), address(cluster.last()) + PAGE)
     }
 
-    /// Protects a cluster, and adds those of it that are in DRAM then.
+    /// Protects a cluster, and adds those of its pages that are in DRAM then.
     fn gather(&mut self, cluster: &[u32], batch: &mut Batch) {
         let range = self.range_of(cluster);
         let in_dram = if self.protect(range) { self.in_dram(range) } else { None };
@@ -215,7 +216,7 @@ impl Pager<'_> {
         }
     }
 
-    /// Makes writes to the range wait. False if the kernel does not do that here.
+    /// Makes writes to the range wait. Returns false if the kernel cannot do that here.
     pub(super) fn protect(&mut self, range: Span) -> bool {
         if !self.tables.protected.insert(range) {
             return false;
@@ -234,7 +235,7 @@ impl Pager<'_> {
         }
     }
 
-    /// Lets writes to the range go on, except where writers are held.
+    /// Lets writes to the range continue, except where writers are held.
     pub(super) fn unprotect(&mut self, range: Span) {
         let mut rest = range;
         while !rest.is_empty() {
@@ -254,7 +255,7 @@ impl Pager<'_> {
         }
     }
 
-    /// Times an access to a page that has just been evicted: a read, and a write then.
+    /// Times accesses to a page that was just evicted: a read, and then a write.
     fn probe(&mut self, address: usize) {
         if self.start.copies || self.tables.held.at(address).is_some() {
             return;
@@ -263,24 +264,24 @@ impl Pager<'_> {
             .is_some_and(|mapping| mapping.readable && mapping.writable);
         let Some(slot) = self.tables.slots.slot(address).filter(|_| writable) else { return };
         let (read, begun) = (sys::nanos(), sys::nanos());
-        // SAFETY: the page is mapped, readable and writable, and the gate is closed. Adding nothing
-        // changes nothing, whoever else writes to it.
+        // SAFETY: the page is mapped, readable and writable, and the gate is closed. Adding zero
+        // changes nothing, whichever thread also writes to it.
         let (between, end) = unsafe {
             std::ptr::read_volatile(address as *const u8);
             let between = sys::nanos();
-            // Not an atomic addition of the language, which may become a load.
+            // An atomic addition of the language may be compiled to a load.
             std::arch::asm!("lock add byte ptr [{}], 0", in(reg) address);
             (between, sys::nanos())
         };
-        // The clock's own time is taken off.
+        // The time of reading the clock itself is subtracted.
         let clock = begun - read;
         self.start.tally.time(Timed::DirectRead, (between - begun).saturating_sub(clock));
         self.start.tally.time(Timed::Upgrade, (end - between).saturating_sub(clock));
-        // The next scan finds it in DRAM, and is not to count that.
+        // The next scan finds the page in DRAM, and must not count that.
         self.set_marks(slot, self.marks(slot) | PROBED);
     }
 
-    /// The page is in NVM no longer, nor in DRAM.
+    /// Records that the page is no longer in NVM or in DRAM.
     pub(super) fn drop_page(&mut self, page: usize) {
         let Some(slot) = self.tables.slots.slot(page) else { return };
         if self.set_marks(slot, 0) & IN_DRAM != 0 {
@@ -289,8 +290,8 @@ impl Pager<'_> {
     }
 }
 
-/// How many of the victims, from the first, are protected together: they lie close to each other, in
-/// one part of the address space.
+/// Returns the number of victims, from the first, that are protected together: they lie close to
+/// each other, in one window of the address space.
 fn cluster_of(victims: &[u32]) -> usize {
     let apart = |pair: &[u32]| {
         let long = (pair[1] - victims[0]) as usize >= CLUSTER;

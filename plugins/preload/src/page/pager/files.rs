@@ -1,5 +1,5 @@
 //! The files whose pages are the slots: one of single pages, and one of huge pages for chunks that
-//! were full when they were converted. A slot is at the same place in both.
+//! were full when they were converted. A slot has the same offset in both.
 
 use super::Place;
 use crate::page::slots::FILE_BYTES;
@@ -10,33 +10,33 @@ use crate::uffd::PAGE;
 #[derive(Clone, Copy)]
 pub(super) struct Files {
     pub(super) single: i32,
-    /// Whether the file system makes larger pages of what should be single ones. The kernel takes no
-    /// part of one out while somebody holds it.
+    /// True if the file system makes larger pages of what should be single ones. The kernel does
+    /// not remove a part of such a page while it is referenced.
     pub(super) may_be_large: bool,
-    /// Where the kernel makes such a file.
+    /// The file of huge pages, if the kernel can create it.
     pub(super) huge: Option<i32>,
 }
 
 impl Files {
-    /// Makes the files: they have no names, so nothing is left of them however the processes end.
+    /// Creates the files: they have no names, so nothing is left of them however the processes end.
     pub(super) fn create(place: Place) -> Result<Self, Errno> {
         let huge = match place {
             Place::Memfd | Place::Node(_) => huge_file().ok(),
-            // Where the user says, and as that file system is mounted.
+            // The file lies where the user wants it, with the mount options of that file system.
             Place::File(_) => None,
         };
         let single = create(place)?;
-        // A tmpfs proposes blocks of the size of its pages.
+        // A tmpfs reports its page size as the preferred block size.
         let may_be_large = status(single).is_none_or(|status| status.st_blksize as usize > PAGE);
         Ok(Self { single, may_be_large, huge })
     }
 
-    /// All that there are.
+    /// Iterates over all files.
     pub(super) fn each(self) -> impl Iterator<Item = i32> {
         std::iter::once(self.single).chain(self.huge)
     }
 
-    /// Bytes that they have.
+    /// Returns the bytes that the files occupy.
     pub(super) fn used(self) -> usize {
         self.each().map(used).sum()
     }
@@ -45,26 +45,27 @@ impl Files {
 fn create(place: Place) -> Result<i32, Errno> {
     let fd = match place {
         Place::Memfd | Place::Node(_) => {
-            // SAFETY: makes a descriptor.
+            // SAFETY: creates a descriptor.
             unsafe { sys!(libc::SYS_memfd_create, c"memweir-nvm".as_ptr(), libc::MFD_CLOEXEC) }?
                 as i32
         }
         Place::File(path) => nameless(path.to_bytes())?,
     };
-    // SAFETY: the file is new and nobody else's.
+    // SAFETY: the file is new, and no other code uses it.
     unsafe { sys!(libc::SYS_ftruncate, fd, FILE_BYTES) }?;
     Ok(fd)
 }
 
-/// A file in a file system of its own, which takes huge pages whatever the machine's setting is.
+/// Creates a file in a private file system, which takes huge pages whatever the machine's setting
+/// is.
 fn huge_file() -> Result<i32, Errno> {
     const SET_STRING: usize = 1;
     const CREATE: usize = 6;
     const CLOSE_ON_EXEC: usize = 1;
-    // SAFETY: makes a file system that nobody sees; all names end with a zero byte.
+    // SAFETY: creates a file system that no other process sees; all names end with a zero byte.
     let mount = unsafe {
         let context = sys!(libc::SYS_fsopen, c"tmpfs".as_ptr(), CLOSE_ON_EXEC)?;
-        // No size is no limit: how much may be in it is seen to elsewhere.
+        // Without a size there is no limit; the amount of data is limited elsewhere.
         let made = [(c"huge", c"always"), (c"size", c"0")]
             .iter()
             .try_for_each(|(key, value)| {
@@ -77,7 +78,7 @@ fn huge_file() -> Result<i32, Errno> {
         made?
     };
     let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
-    // SAFETY: the name ends with a zero byte; the file is new and nobody else's.
+    // SAFETY: the name ends with a zero byte; the file is new, and no other code uses it.
     let file = unsafe {
         sys!(libc::SYS_openat, mount, c".".as_ptr(), flags, 0o600).and_then(|file| {
             sys!(libc::SYS_ftruncate, file, FILE_BYTES)
@@ -89,7 +90,7 @@ fn huge_file() -> Result<i32, Errno> {
     file
 }
 
-/// A nameless file in the directory, or in that of the file.
+/// Creates a nameless file in the directory, or in that of the file.
 fn nameless(path: &[u8]) -> Result<i32, Errno> {
     let mut name = [0u8; libc::PATH_MAX as usize];
     let room = name.get_mut(..path.len()).ok_or(Errno(libc::ENAMETOOLONG))?;
@@ -113,7 +114,7 @@ fn nameless(path: &[u8]) -> Result<i32, Errno> {
     }
 }
 
-/// Bytes that the file has.
+/// Returns the bytes that the file occupies.
 fn used(fd: i32) -> usize {
     status(fd).map_or(0, |status| status.st_blocks as usize * 512)
 }

@@ -1,4 +1,4 @@
-//! Holding writers back when they bring pages to DRAM faster than others leave it: what they are
+//! Holds writers if they bring pages to DRAM faster than others leave: the memory that they are
 //! about to write is protected until there is room.
 
 use memweir_core::preload::page::PageCounter;
@@ -7,9 +7,9 @@ use super::Pager;
 use crate::sys;
 use crate::uffd::PAGE;
 
-/// What is protected at a time.
+/// Bytes that are protected at a time.
 const STEP: usize = 2 << 20;
-/// Steps between two looks.
+/// Steps between two checks.
 const STEPS: usize = 256;
 
 impl Pager<'_> {
@@ -26,14 +26,14 @@ impl Pager<'_> {
         }
     }
 
-    /// Returns true if so much can leave that the budget would be kept. Where NVM is too small for
-    /// that, writers would wait for nothing.
+    /// Returns true if enough pages can leave to keep the budget. If NVM is too small for that,
+    /// holding writers would be useless.
     pub(super) fn can_keep_budget(&self) -> bool {
         let excess = self.total.resident.saturating_sub(self.start.budget.release_below());
         excess * PAGE <= self.nvm_room() + self.total.kept
     }
 
-    /// Protects all that can be written, beginning where a page came to DRAM last.
+    /// Protects all writable memory, starting where a page last came to DRAM.
     pub(super) fn hold(&mut self) {
         if self.tables.held.count() == 0 {
             self.held_since = sys::nanos();
@@ -63,27 +63,27 @@ impl Pager<'_> {
         }
     }
 
-    /// Lets all writers go on.
+    /// Lets all writers continue.
     pub(super) fn release(&mut self) {
         while self.release_next() {}
     }
 
-    /// Lets writers go on until those who do have filled memory again: that takes them less time than it
-    /// takes to let all of them go.
+    /// Lets writers continue until they have filled memory again, which takes them less time than
+    /// it takes to release all of them.
     fn release_some(&mut self) {
         let first = self.release_from;
         while self.release_next() {
             self.measure();
             if self.total.resident > self.start.budget.hold_above() {
-                // They are the first to be held again.
+                // The ranges released here are the first to be held again.
                 self.hold_from = first;
                 return;
             }
         }
     }
 
-    /// Lets go on who writes to the next range; false if there is none. It goes on where it ended last,
-    /// so that nobody waits for ever.
+    /// Lets the writers of the next range continue; returns false if there is none. It resumes
+    /// where it ended last, so that no writer waits forever.
     fn release_next(&mut self) -> bool {
         let Some(step) = self.tables.held.part_behind(self.release_from, STEP) else {
             return false;

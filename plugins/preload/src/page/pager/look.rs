@@ -1,5 +1,5 @@
-//! Looking how much memory there is, how short that makes it, and whether to look again soon. What it
-//! all means in numbers is in [`budget`](crate::page::budget).
+//! Measures memory, the shortage that follows, and whether to check again soon. The thresholds are
+//! in [`budget`](crate::page::budget).
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use crate::sys::{self, sys};
 use crate::uffd::PAGE;
 
 impl Pager<'_> {
-    /// Looks how much there is, and says so.
+    /// Measures the memory in use, and publishes it.
     pub(super) fn measure(&mut self) {
         let mut text = [0u8; 128];
         let length = sys::read_at(self.statm, &mut text, 0).unwrap_or(0);
@@ -20,7 +20,7 @@ impl Pager<'_> {
         self.own.resident = resident;
         self.own.reach = match self.stage {
             Stage::Ample | Stage::Small => writable,
-            // There cannot be more than there is address space for, whatever was given.
+            // There cannot be more pages than address space, whatever was given.
             _ => (resident + self.credit + space.unwatched() / PAGE)
                 .min(writable + space.was_shut() / PAGE),
         };
@@ -37,7 +37,7 @@ impl Pager<'_> {
         self.total = self.start.tally.publish(Some(self.entry), self.own, self.state);
     }
 
-    /// Looks how much there is, what that means, and when to look again.
+    /// Measures memory, adapts the stage of shortage, and decides when to check again.
     pub(super) fn look(&mut self) {
         let space = self.start.space;
         let grown = space.grown();
@@ -49,8 +49,8 @@ impl Pager<'_> {
         self.change_stage();
         let (least, much) = (self.start.budget.least_room(), self.start.budget.window() * 4);
         let mut room = self.room();
-        // What was not used of it is asked for again: at once where it counts as what may come, or when
-        // there is no other way.
+        // Unused credit is withdrawn: at once if it counts towards the pages that may come,
+        // otherwise only if there is no other way.
         let counts = self.own.reach >= self.own.resident + self.credit;
         let wanted = if counts { self.credit } else { least };
         let short = room.is_some_and(|room| room < wanted);
@@ -69,9 +69,9 @@ impl Pager<'_> {
         }
     }
 
-    /// Pages of address space that the program may add without a word: as long as all that can come to
-    /// DRAM would not make memory short, nobody has to look how much does. None if more can come than
-    /// is known.
+    /// Returns the pages of address space that the program may add without notice: as long as
+    /// memory would not become short even if all of it came to DRAM, no check is needed. `None` if
+    /// more pages can come than are known.
     fn room(&mut self) -> Option<usize> {
         let unseen = self.stage >= Stage::Pressed
             && self.ranges(|ranges| ranges.excluded.count() + ranges.converted.count() > 0);
@@ -80,7 +80,7 @@ impl Pager<'_> {
         known.then(|| room / self.total.processes.max(1))
     }
 
-    /// What memory being so short asks for, if it was not so short before.
+    /// Enters the next stage if memory has become shorter, and takes its measures.
     fn change_stage(&mut self) {
         let budget = self.start.budget;
         let mut stage = budget.stage(self.total.resident).max(self.stage);
@@ -95,14 +95,15 @@ impl Pager<'_> {
         if stage == self.stage {
             return;
         }
-        // Huge pages come too fast to be counted. Once memory was short it may be again.
-        // SAFETY: changes a setting of the memory, which is ours and the program's.
+        // Huge pages come too fast to be counted. Memory that was short once may become short
+        // again.
+        // SAFETY: changes a setting of the memory, which belongs to this process and the program.
         let _ = unsafe { sys!(libc::SYS_prctl, libc::PR_SET_THP_DISABLE, 1) };
         self.stage = stage;
         if stage >= Stage::Pressed {
             let window = self.start.budget.window() * PAGE;
             self.start.space.tell_from.store(window, Ordering::Release);
-            // All that there is address space for may come: it is as if it had been given.
+            // All address space may be populated: it counts as if it had been given.
             self.credit = self.own.reach;
             self.measure();
             if self.room().is_none_or(|room| room < budget.least_room()) {

@@ -1,4 +1,4 @@
-//! What is known of each slot and of its page.
+//! Flags of each slot and of its page.
 
 use super::Pager;
 
@@ -6,13 +6,13 @@ use super::Pager;
 pub(super) const IN_DRAM: u8 = 1;
 /// The slot has the page's content, or had it until a write brought it back.
 pub(super) const IN_NVM: u8 = 2;
-/// The page was seen mapped in place since it was evicted.
+/// The page was found mapped in place since it was evicted.
 pub(super) const READ: u8 = 4;
-/// The kernel mapped the page along with one beside it that was read: it may have been read, too.
+/// The kernel mapped the page along with a neighbor that was read: it may have been read, too.
 pub(super) const AROUND: u8 = 32;
-/// The helper itself has read and written the page since, to see how long that takes.
+/// The helper itself has read and written the page since, to time these accesses.
 pub(super) const PROBED: u8 = 8;
-/// The page has a copy in DRAM, and its slot was left in the file, to be written over.
+/// The page has a copy in DRAM, and its slot was left in the file, to be overwritten.
 pub(super) const KEPT: u8 = 16;
 
 impl Pager<'_> {
@@ -20,7 +20,7 @@ impl Pager<'_> {
         self.tables.marks[slot as usize]
     }
 
-    /// Sets what is known of a slot; returns what was.
+    /// Sets the flags of a slot; returns the previous ones.
     pub(super) fn set_marks(&mut self, slot: u32, marks: u8) -> u8 {
         let before = std::mem::replace(&mut self.tables.marks[slot as usize], marks);
         self.kept += usize::from(marks & KEPT != 0);

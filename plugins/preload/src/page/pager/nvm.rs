@@ -1,5 +1,5 @@
-//! Slots in the files: which file has them, writing to them and taking them out. Which slot is whose is
-//! not decided here.
+//! Slots in the files: finds the file of a slot, writes to slots and removes them. Slots are
+//! assigned to pages elsewhere.
 
 use super::{Pager, Place};
 use crate::maps::FileId;
@@ -13,7 +13,7 @@ use crate::uffd::PAGE;
 pub(super) const CHUNK: usize = super::pages::CLUSTER * PAGE;
 const CHUNKS: usize = SLOTS * PAGE / CHUNK;
 
-/// Chunks of slots that are special. All zero: none.
+/// A set of chunks of slots. All zero means empty.
 #[repr(C)]
 pub(super) struct Chunks([u64; CHUNKS / 64]);
 
@@ -33,71 +33,72 @@ const fn chunk_of(slot: u32) -> usize {
     slot as usize / super::pages::CLUSTER
 }
 
-/// Where new pages come from.
+/// Origin of new pages.
 pub(super) enum Source {
-    /// The node of slow memory, if the file is to lie there.
+    /// The node of slow memory, if the file should lie there.
     Nvm,
     Anywhere,
 }
 
 impl Pager<'_> {
-    /// Gives slots to the window of `address`; false if none are left.
+    /// Assigns slots to the window of `address`; returns false if none are left.
     pub(super) fn make_slots(&mut self, address: usize) -> bool {
         self.tables.slots.make(address).is_some()
     }
 
-    /// How the kernel tells of the file where it is mapped.
+    /// Returns the identity that the kernel reports for mappings of the file.
     pub(super) fn identify(&mut self, file: i32) -> Result<FileId, Errno> {
         let (nothing, private) = (libc::PROT_NONE, libc::MAP_PRIVATE);
-        // SAFETY: a new mapping, which nobody else knows of.
+        // SAFETY: creates a new mapping, which no other code knows.
         let start = unsafe { sys!(libc::SYS_mmap, 0, PAGE, nothing, private, file, 0) }?;
         let mapping = vmas::at(self.maps, &mut self.tables.maps, start);
         sys::unmap(start, PAGE);
         mapping.map(|mapping| mapping.file).ok_or(Errno(libc::ENOENT))
     }
 
-    /// The file of the page that has the slot.
+    /// Returns the file that holds the slot.
     pub(super) fn file(&self, slot: u32) -> i32 {
         let huge = self.nvm.huge.filter(|_| self.tables.huge.has(chunk_of(slot)));
         huge.unwrap_or(self.nvm.single)
     }
 
-    /// Whether slots of the chunk can be a huge page, as far as the files go.
+    /// Returns true if the slots of the chunk can be a huge page, as far as the files are
+    /// concerned.
     pub(super) fn takes_huge(&self, chunk: Span) -> bool {
         let aligned = chunk.length() == CHUNK && chunk.start.is_multiple_of(CHUNK);
         self.nvm.huge.is_some() && aligned && !self.start.copies
     }
 
-    /// Whether the chunk of `address` has a huge page.
+    /// Returns true if the chunk of `address` has a huge page.
     pub(super) fn is_huge(&self, address: usize) -> bool {
         self.tables.slots.slot(address).is_some_and(|slot| self.tables.huge.has(chunk_of(slot)))
     }
 
-    /// Whether slots of the range, of one chunk or two, may be parts of larger pages, which the kernel
-    /// may not split just when they are to be taken out of the file.
+    /// Returns true if slots of the range, of one chunk or two, may be parts of larger pages, which
+    /// the kernel may refuse to split at the moment when the slots should be removed from the file.
     pub(super) fn may_be_large(&self, range: Span) -> bool {
         self.nvm.may_be_large || self.is_huge(range.start) || self.is_huge(range.end - PAGE)
     }
 
-    /// Says in which file the chunk of `address` is. Nothing of it is mapped there yet.
+    /// Chooses the file for the chunk of `address`, of which nothing is mapped there yet.
     pub(super) fn choose_file(&mut self, address: usize, huge: bool) {
         let Some(slot) = self.tables.slots.make(address / CHUNK * CHUNK) else { return };
         if self.is_huge(address) && !huge {
-            // Pages that could not be taken out one by one.
+            // Removes pages that could not be removed one by one.
             self.punch(Span::of(address / CHUNK * CHUNK, CHUNK));
         }
         self.tables.huge.set(chunk_of(slot), huge);
         self.tables.unwatched.set(chunk_of(slot), huge);
     }
 
-    /// Whether writes to the chunk of `address` cannot be made to wait yet. Then the kernel maps
-    /// neighbors along with a page that is read.
+    /// Returns true if writes to the chunk of `address` cannot be made to wait yet. Then the kernel
+    /// maps neighbors along with a page that is read.
     pub(super) fn is_unwatched(&self, address: usize) -> bool {
         let slot = self.tables.slots.slot(address);
         slot.is_some_and(|slot| self.tables.unwatched.has(chunk_of(slot)))
     }
 
-    /// Makes it possible to protect the range. It looks at the ranges, so nothing may be protected.
+    /// Makes it possible to protect the range. This locks the ranges, so nothing may be protected.
     pub(super) fn watch_chunks(&mut self, range: Span) {
         let mut at = range.start / CHUNK * CHUNK;
         while at < range.end {
@@ -116,7 +117,8 @@ impl Pager<'_> {
         }
     }
 
-    /// The first part of the range whose slots are side by side in one file, and where.
+    /// Returns the first part of the range whose slots are adjacent in one file, and the file and
+    /// offset.
     pub(super) fn slots_of(&self, range: Span) -> (Span, Option<(i32, usize)>) {
         let window = Slots::window_end(range.start).min(range.end);
         let Some(slot) = self.tables.slots.slot(range.start) else {
@@ -129,14 +131,14 @@ impl Pager<'_> {
         (Span::new(range.start, end.min(window)), Some((self.file(slot), slots::offset(slot))))
     }
 
-    /// Takes the slots of the range out of their files; false if the kernel did not do it.
+    /// Removes the slots of the range from their files; returns false if the kernel did not do it.
     pub(super) fn punch(&mut self, range: Span) -> bool {
         let (mut rest, mut all) = (range, true);
         while !rest.is_empty() {
             let (part, slots) = self.slots_of(rest);
             if let Some((file, offset)) = slots {
                 let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                // SAFETY: callers name slots whose content nobody needs.
+                // SAFETY: callers name slots whose content is no longer needed.
                 let done = unsafe { sys!(libc::SYS_fallocate, file, how, offset, part.length()) };
                 all &= self.check(done).is_some();
             }
@@ -145,15 +147,15 @@ impl Pager<'_> {
         all
     }
 
-    /// Writes the content of the range to the slots of the memory at `place`. Pages that are new come
-    /// from wherever [`bind`](Self::bind) says.
+    /// Writes the content of the range to the slots of the memory at `place`. New pages come from
+    /// the source that [`bind`](Self::bind) set.
     pub(super) fn write_out(&mut self, range: Span, place: usize) -> bool {
         let mut done = 0;
         while done < range.length() {
             let from = range.start + done;
             let (part, slots) = self.slots_of(Span::of(place + done, range.length() - done));
             let Some((file, offset)) = slots else { break };
-            // SAFETY: the kernel reads the program's memory, and says so if it cannot.
+            // SAFETY: the kernel reads the program's memory, and reports an error if it cannot.
             let written = unsafe { sys!(libc::SYS_pwrite64, file, from, part.length(), offset) };
             match self.check(written) {
                 Some(bytes @ 1..) => done += bytes,
@@ -166,8 +168,8 @@ impl Pager<'_> {
         done == range.length()
     }
 
-    /// Says where pages come from that this process adds to the file. What the program touches comes
-    /// from where its own policy says.
+    /// Sets the source of pages that this process adds to the file. Pages that the program touches
+    /// come from the source that its own policy sets.
     pub(super) fn bind(&self, source: Source) {
         let Place::Node(node) = self.start.place else { return };
         let mut mask = [0u64; 16];
@@ -183,8 +185,8 @@ impl Pager<'_> {
         self.check(set);
     }
 
-    /// Takes as long as a slower medium would beyond DRAM (drswap section IV-A): what the factor of
-    /// the pages' copy asks for.
+    /// Spins for as long as a slower medium would take beyond DRAM (drswap section IV-A): `factor -
+    /// 1` times the copy time of the pages.
     pub(super) fn delay(
         &self,
         pages: usize,
@@ -199,7 +201,7 @@ impl Pager<'_> {
         self.start.tally.add(memweir_core::preload::page::PageCounter::DelayNanos, wait as usize);
     }
 
-    /// Finds out how long a page takes to be copied in DRAM, if that matters.
+    /// Measures the time to copy a page in DRAM, if it is needed.
     pub(super) fn calibrate(&mut self) {
         const PAGES: usize = 4096;
         if self.start.delay.is_none() {
@@ -208,17 +210,17 @@ impl Pager<'_> {
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let Ok(memory) = sys::map(2 * PAGES * PAGE, both, libc::MAP_SHARED) else { return };
         let copy = |page: usize| {
-            // SAFETY: both pages are in memory that was just made.
+            // SAFETY: both pages are in memory that was just allocated.
             unsafe {
                 crate::uffd::copy_page(memory + page * PAGE, memory + (PAGES + page) * PAGE);
             }
         };
-        // Once so that the pages are there; they are more than caches hold.
+        // The first pass populates the pages; they are more than caches hold.
         (0..PAGES).for_each(copy);
         let begun = sys::nanos();
         (0..PAGES).for_each(copy);
         self.copy_nanos = (sys::nanos() - begun) as f64 / PAGES as f64;
-        // SAFETY: nobody refers to the memory.
+        // SAFETY: no reference to the memory exists.
         let _ = unsafe { sys!(libc::SYS_munmap, memory, 2 * PAGES * PAGE) };
     }
 }

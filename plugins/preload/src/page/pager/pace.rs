@@ -1,10 +1,11 @@
-//! Whether chunks go to huge pages or to single ones.
+//! Decides whether a chunk goes to a huge page or to single pages.
 
 use crate::page::budget::Budget;
 
-/// Nanoseconds for a page, as the last full chunk took. Huge pages take a fifth of the time that
-/// single ones do, or five times as much in a virtual machine whose host has yet to provide them:
-/// free memory is taken away from there in such pieces. While it does, nobody looks who fills memory.
+/// Nanoseconds per page for the last full chunk of each kind. Huge pages take a fifth of the time
+/// of single ones, or five times as much in a virtual machine whose host has yet to provide them:
+/// the host takes free memory away in pieces of that size. Meanwhile, nothing checks whether memory
+/// fills up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     chunks: usize,
@@ -13,18 +14,18 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// One chunk in so many is tried in the other way.
+    /// One chunk in this many tries the other kind.
     const TRIAL: usize = 64;
 
-    /// Whether the next chunk is to be a huge page. Once they were slow they are not tried again where
-    /// the budget would be passed by much meanwhile.
+    /// Returns true if the next chunk should be a huge page. After slow huge pages, they are not
+    /// tried again if the budget would be exceeded by much meanwhile.
     pub(super) fn prefers_huge(&mut self, budget: Budget) -> bool {
         self.chunks += 1;
         let again = budget.bears_stalls() && self.chunks.is_multiple_of(Self::TRIAL);
         self.huge <= self.single || again
     }
 
-    /// So long did a page of a full chunk take.
+    /// Records the time per page of a full chunk.
     pub(super) fn took(&mut self, huge: bool, nanos: u64) {
         *(if huge { &mut self.huge } else { &mut self.single }) = nanos;
     }

@@ -1,4 +1,5 @@
-//! Sets of pages that lie close to each other, as scans of the page table find them.
+//! Sets of pages that lie close to each other, in the form in which scans of the page table find
+//! them.
 
 use super::Pager;
 use super::scan::range_pages;
@@ -7,10 +8,11 @@ use crate::pagemap::{Found, Pagemap};
 use crate::sys::Errno;
 use crate::uffd::PAGE;
 
-/// Pages that a set can tell apart: what a huge page has.
+/// Pages in a set: as many as in a huge page.
 pub(super) const CLUSTER: usize = 512;
 
-/// A scan from one address to another: how many ranges it found, and where it ended.
+/// A scan between two addresses; returns the number of ranges found, and the address where it
+/// ended.
 type Scan = fn(Pagemap, usize, usize, &mut [Found]) -> Result<(usize, usize), Errno>;
 
 /// Some of up to [`CLUSTER`] pages.
@@ -32,14 +34,14 @@ impl Pages {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The first run of pages at or behind `page`.
+    /// Returns the first run of pages at or after `page`.
     pub(super) fn run(&self, page: usize) -> Option<(usize, usize)> {
         let start = self.next(page, 0)?;
         Some((start, self.next(start, !0).unwrap_or(CLUSTER)))
     }
 
-    /// The first page at or behind `page` that is in the set, where `flipped` is zero; where it is all
-    /// ones, that is not.
+    /// Returns the first page at or after `page` that is in the set (`flipped` zero) or not in it
+    /// (`flipped` all ones).
     fn next(&self, page: usize, flipped: u64) -> Option<usize> {
         let mut word = page / 64;
         let mut bits = (self.0.get(word)? ^ flipped) & (!0 << (page % 64));
@@ -52,14 +54,14 @@ impl Pages {
 }
 
 impl Pager<'_> {
-    /// Pages of the range with content of the program's own, present or in the kernel's swap.
+    /// Returns the pages of the range with content of the program, present or in the kernel's swap.
     pub(super) fn populated(&self, range: Span) -> Option<Pages> {
         let mut pages = Pages::NONE;
         self.add_found(range, &mut pages, Pagemap::scan_populated)?;
         Some(pages)
     }
 
-    /// Pages of the range that are present and not the file's.
+    /// Returns the pages of the range that are present and do not belong to the file.
     pub(super) fn in_dram(&self, range: Span) -> Option<Pages> {
         let mut pages = Pages::NONE;
         self.add_found(range, &mut pages, Pagemap::scan_present)?;

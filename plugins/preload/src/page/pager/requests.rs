@@ -1,4 +1,4 @@
-//! What the program's threads ask for, by touching a page that only the helper can provide.
+//! Requests of the program's threads, made by touching a page that only the helper can provide.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ impl Pager<'_> {
         Span::of(bells, REQUESTS * PAGE).contains(page)
     }
 
-    /// Does what is asked, and lets the thread go on.
+    /// Serves a request, and lets the thread continue.
     pub(super) fn serve_request(&mut self, bell: usize) {
         let control = self.start.control;
         let slot = (bell - control.doorbells.load(Ordering::Relaxed)) / PAGE;
@@ -31,7 +31,7 @@ impl Pager<'_> {
             ask if ask == Ask::Restore as u32 => self.restore(range).map(|()| 0),
             ask if ask == Ask::Settle as u32 => self.settle(range).map(|()| 0),
             ask if ask == Ask::Move as u32 => self.relocate(range, more),
-            // Which is done in any case when somebody asks for something.
+            // The helper performs a check after every request anyway.
             ask if ask == Ask::Look as u32 => Ok(0),
             _ => Err(Errno(libc::EINVAL)),
         };

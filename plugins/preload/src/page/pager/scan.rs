@@ -1,4 +1,4 @@
-//! Finding out, from the page table, which pages writes have brought back to DRAM and which are
+//! Finds, from the page table, the pages that writes have brought back to DRAM and those that are
 //! read in place.
 
 use memweir_core::preload::page::PageCounter;
@@ -12,14 +12,14 @@ use crate::pagemap::Found;
 use crate::sys;
 use crate::uffd::PAGE;
 
-/// A scan takes at most one part in so many of the time, unless pages are needed.
+/// A scan takes at most one part in this many of the time, unless pages are needed.
 pub(super) const SHARE: u64 = 50;
-/// Ranges that are looked at without looking at how much memory there is: the slots of each may have to
-/// be taken out of the file, which takes 7 us.
+/// Ranges per step between measurements of memory: the slots of each range may have to be removed
+/// from the file, which takes 7 us.
 const AT_ONCE: usize = 16;
 
 impl Pager<'_> {
-    /// Scans from time to time, so that the counters tell what happens.
+    /// Scans from time to time, so that the counters are up to date.
     pub(super) fn scan_sometimes(&mut self) {
         let begun = sys::micros();
         if begun < self.scan_due || self.tables.children.any() {
@@ -32,7 +32,7 @@ impl Pager<'_> {
         self.scan_due = now + ((now - begun) * SHARE).max(50_000);
     }
 
-    /// Looks at all pages that are in the file, or were before they were written.
+    /// Checks all pages that are in the file, or were before they were written.
     pub(super) fn scan(&mut self) {
         if self.tables.children.any() {
             return;
@@ -58,7 +58,7 @@ impl Pager<'_> {
         while at < span.end {
             let found = self.pagemap.scan_present(at, span.end, &mut self.tables.found[..most]);
             let Some((count, end)) = self.check(found) else { return };
-            // A child may need what would be punched.
+            // A child may need slots that would be punched.
             if self.is_shared() {
                 return;
             }
@@ -66,7 +66,7 @@ impl Pager<'_> {
                 let found = self.tables.found[i];
                 self.saw(found);
             }
-            // Who fills memory does not wait for the scan.
+            // Writers that fill memory do not wait for the scan to end.
             self.measure();
             self.hold_or_release();
             if end <= at {
@@ -81,8 +81,8 @@ impl Pager<'_> {
         if found.is_file() {
             return self.saw_mapped(range);
         }
-        // From the first to the last whose slot is in the file: what lies between is in DRAM, too, so
-        // nobody needs its slots either.
+        // From the first to the last page whose slot is in the file: the pages in between are in
+        // DRAM, too, so their slots are not needed either.
         let mut kept = Span::default();
         for page in range_pages(range) {
             self.saw_in_dram(page);
@@ -94,8 +94,8 @@ impl Pager<'_> {
         self.free_slots(kept);
     }
 
-    /// Counts the pages that are newly mapped in place. In a chunk that is not watched one read maps
-    /// many, and nobody knows how many more there were.
+    /// Counts the pages that are newly mapped in place. In a chunk that is not watched, one read
+    /// maps many pages, and the number of further reads is unknown.
     fn saw_mapped(&mut self, range: Span) {
         let (mut read, mut around, mut chunk) = (0, 0, usize::MAX);
         for page in range_pages(range) {
@@ -110,8 +110,8 @@ impl Pager<'_> {
         self.start.tally.add(PageCounter::MappedAround, around);
     }
 
-    /// Takes the slots of pages that are in DRAM out of the file, where they do not stay. The first of a
-    /// huge page stays, or the next page that leaves would bring all of it back.
+    /// Removes the slots of resident pages from the file, unless they stay. The first slot of a
+    /// huge page stays; otherwise the next page that leaves would bring back all of it.
     pub(super) fn free_slots(&mut self, range: Span) {
         let mut rest = range;
         while !rest.is_empty() {
@@ -134,7 +134,7 @@ impl Pager<'_> {
         }
     }
 
-    /// Whether the page was evicted and is newly mapped in place since; marks it so.
+    /// Marks a page that was evicted and is newly mapped in place since; returns true if it is one.
     fn saw_read(&mut self, page: usize, mark: u8) -> bool {
         let Some(slot) = self.tables.slots.slot(page) else { return false };
         let marks = self.marks(slot);
@@ -145,13 +145,13 @@ impl Pager<'_> {
         new
     }
 
-    /// Notes that the page is in DRAM.
+    /// Records that the page is in DRAM.
     fn saw_in_dram(&mut self, page: usize) {
         let Some(slot) = self.tables.slots.slot(page) else { return };
         if self.marks(slot) & IN_DRAM != 0 {
             return;
         }
-        // A page that is new has a slot, too, except in copying mode: the kernel made it from that.
+        // A new page has a slot, too, except in copying mode: the kernel made the page from it.
         let (counter, why) = match self.set_marks(slot, IN_DRAM | KEPT) {
             before if before & PROBED != 0 => (None, Entry::Kept),
             before if before & IN_NVM == 0 => (Some(PageCounter::FirstTouches), Entry::New),
@@ -166,7 +166,7 @@ impl Pager<'_> {
     }
 }
 
-/// The addresses of the pages of a range.
+/// Iterates over the addresses of the pages of a range.
 pub(super) fn range_pages(range: Span) -> impl Iterator<Item = usize> + use<> {
     (range.start..range.end).step_by(PAGE)
 }

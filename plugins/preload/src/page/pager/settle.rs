@@ -1,4 +1,4 @@
-//! Waiting for page faults that are under way.
+//! Waits for page faults in progress.
 
 use super::Pager;
 use crate::page::spans::Span;
@@ -6,15 +6,15 @@ use crate::page::vmas;
 use crate::sys;
 
 impl Pager<'_> {
-    /// Whether slots of the range stay in the file while their pages are in DRAM: those that are parts
-    /// of larger pages, and all where the budget bears that the wait takes long. Who holds a lock may
-    /// have to wait for a processor, and other threads fill memory meanwhile.
+    /// Returns true if slots of the range stay in the file while their pages are in DRAM. Slots
+    /// that are parts of larger pages do; others do only if the budget can absorb a long wait. The
+    /// holder of a lock may have to wait for a processor, while other threads fill memory.
     pub(super) fn keeps_slots(&self, range: Span) -> bool {
         self.start.budget.bears_waits() || self.may_be_large(range)
     }
 
-    /// Step 2 of the protocol that [`page`](crate::page) argues for: when this returns true, no fault
-    /// is under way that began before, in any mapping that one of the runs is part of.
+    /// Performs step 2 of the protocol that [`page`](crate::page) argues for: when this returns
+    /// true, no fault that began before is in progress in any mapping that contains part of a run.
     pub(super) fn await_faults(&mut self, runs: &[Span]) -> bool {
         let mut waited = Span::default();
         runs.iter().all(|run| {
@@ -33,9 +33,9 @@ impl Pager<'_> {
         })
     }
 
-    /// The same for a whole mapping. Advice that changes a mapping's flags locks it, and
-    /// a fault holds that lock from its first look at the page table until the entry is set. Advice
-    /// about the order of accesses changes nothing else for memory of a file in memory.
+    /// Does the same for a whole mapping. Advice that changes a mapping's flags locks the mapping,
+    /// and a fault holds that lock from its first look at the page table until the entry is set.
+    /// Advice about the order of accesses changes nothing else for a file in memory.
     fn await_faults_of(&self, mapping: Span) -> Result<(), sys::Errno> {
         let (start, length) = (mapping.start, mapping.length());
         sys::advise(start, length, libc::MADV_SEQUENTIAL)?;

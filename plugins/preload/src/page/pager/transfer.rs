@@ -1,5 +1,5 @@
-//! Calls of the program that mean something else for mappings of a file than for plain memory:
-//! dropping content, moving, and what only plain memory has.
+//! Calls of the program that have another meaning for mappings of a file than for plain memory:
+//! dropping content, moving, and operations that only plain memory supports.
 
 use memweir_core::preload::page::PageCounter;
 
@@ -14,7 +14,7 @@ use crate::uffd::PAGE;
 
 /// Bytes that are copied at a time.
 const PIECE: usize = 512 * PAGE;
-/// Times that the gate is tried to be closed.
+/// Attempts to close the gate.
 const TRIES: usize = 100_000;
 
 impl Pager<'_> {
@@ -24,13 +24,13 @@ impl Pager<'_> {
             if self.close_gate() {
                 return Ok(());
             }
-            // Who changes a mapping may be waiting for a fork.
+            // A thread that changes a mapping may be waiting for a fork.
             self.drain();
         }
         Err(Errno(libc::EAGAIN))
     }
 
-    /// Does `work` to every part of the range that is in the file, piece by piece.
+    /// Calls `work` for every part of the range that is in the file, piece by piece.
     pub(super) fn each_in_file(
         &mut self,
         range: Span,
@@ -49,7 +49,7 @@ impl Pager<'_> {
         }
     }
 
-    /// The program dropped the content: it is to read zeros.
+    /// Discards content that the program dropped: later reads return zeros.
     pub(super) fn discard(&mut self, range: Span) -> Result<(), Errno> {
         self.shut()?;
         let shared = self.is_shared();
@@ -67,8 +67,8 @@ impl Pager<'_> {
         result
     }
 
-    /// Fills the piece with zeros, whether or not the kernel takes its slots out of the file, as the
-    /// protocol that [`page`](crate::page) argues for fills slots.
+    /// Fills the piece with zeros, whether or not the kernel removes its slots from the file, in
+    /// the way in which the protocol that [`page`](crate::page) argues for fills slots.
     fn empty(&mut self, piece: Span) -> Result<(), Errno> {
         self.watch_chunks(piece);
         if !self.protect(piece) {
@@ -83,7 +83,7 @@ impl Pager<'_> {
         if settled { dropped } else { self.replace(piece, None) }
     }
 
-    /// Makes plain memory of the range, with its content.
+    /// Turns the range into plain memory with the same content.
     pub(super) fn restore(&mut self, range: Span) -> Result<(), Errno> {
         self.shut()?;
         let result = self
@@ -118,7 +118,7 @@ impl Pager<'_> {
             let target = to + (page - piece.start);
             let slot = self.tables.slots.slot(page);
             if present.has((page - piece.start) / PAGE) {
-                // Not by a load: the program may have taken the right to read away.
+                // A load might fail, because the program may have removed the right to read.
                 let local = [target, PAGE];
                 let remote = [page, PAGE];
                 // SAFETY: the target is new memory.
@@ -145,15 +145,15 @@ impl Pager<'_> {
         Ok(())
     }
 
-    /// Puts plain memory in place of a piece: that at `content`, or new.
+    /// Replaces a piece by plain memory: that at `content`, or new memory.
     fn replace(&mut self, piece: Span, content: Option<usize>) -> Result<(), Errno> {
         let mapping = vmas::at(self.maps, &mut self.tables.maps, piece.start);
         let protection = vmas::protection(mapping.ok_or(Errno(libc::EFAULT))?);
         let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         let own = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE | libc::MAP_ANONYMOUS;
         let (start, length) = (piece.start, piece.length());
-        // SAFETY: the content is that of the piece, or the program dropped it; no write is under
-        // way.
+        // SAFETY: the content is that of the piece, or the program dropped it; no write is in
+        // progress.
         unsafe {
             match content {
                 Some(content) => {
@@ -173,12 +173,12 @@ impl Pager<'_> {
         Ok(())
     }
 
-    /// Makes one mapping of the plain memory in the range again, as the program made it.
+    /// Merges the mappings of plain memory in the range again, as the program made them.
     pub(super) fn settle(&mut self, range: Span) -> Result<(), Errno> {
         self.uffd.unregister(range.start, range.length())
     }
 
-    /// What `mremap` does; see [`Ask::Move`](crate::control::Ask::Move).
+    /// Performs `mremap`; see [`Ask::Move`](crate::control::Ask::Move).
     pub(super) fn relocate(&mut self, old: Span, more: [usize; 3]) -> Result<usize, Errno> {
         let [length, flags, to] = more;
         let length = length.next_multiple_of(PAGE);
@@ -229,7 +229,7 @@ impl Pager<'_> {
         if range.is_empty() {
             return Ok(());
         }
-        // SAFETY: the program gives it up.
+        // SAFETY: the program releases it.
         unsafe { sys!(libc::SYS_munmap, range.start, range.length()) }?;
         self.tables.protected.remove(range);
         self.uffd.wake_range(range.start, range.length());
@@ -237,7 +237,7 @@ impl Pager<'_> {
         Ok(())
     }
 
-    /// Moves what is plain memory, mapping by mapping.
+    /// Moves plain memory, mapping by mapping.
     fn move_plain(&mut self, range: Span, by: usize) -> Result<(), Errno> {
         let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         let mut at = range.start;
@@ -247,7 +247,7 @@ impl Pager<'_> {
             if mapping.anonymous && !part.is_empty() {
                 let (from, length) = (part.start, part.length());
                 let _ = self.uffd.unregister(from, length);
-                // SAFETY: the target is memory that was just made for it.
+                // SAFETY: the target is memory that was just created for it.
                 unsafe {
                     sys!(libc::SYS_mremap, from, length, length, fixed, from.wrapping_add(by))
                 }?;
@@ -257,13 +257,13 @@ impl Pager<'_> {
         Ok(())
     }
 
-    /// Moves a piece that is in the file: to slots of its new place, or to plain memory where a
-    /// forked child needs what those slots have.
+    /// Moves a piece that is in the file to the slots of its new address, or to plain memory if a
+    /// forked child needs the content of those slots.
     fn move_piece(&mut self, piece: Span, by: usize) -> Result<(), Errno> {
         let mapping = vmas::at(self.maps, &mut self.tables.maps, piece.start);
         let mapping = mapping.ok_or(Errno(libc::EFAULT))?;
         let target = Span::of(piece.start.wrapping_add(by), piece.length());
-        // In one mapping of one file.
+        // The target lies in one mapping of one file.
         let within = self.make_slots(target.start) && self.slots_of(target).0 == target;
         let clean = self.ranges(|ranges| ranges.given_back.is_empty());
         let room = self.nvm_room() >= piece.length();
@@ -271,7 +271,7 @@ impl Pager<'_> {
             self.restore_piece(piece)?;
             let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
             let (from, length) = (piece.start, piece.length());
-            // SAFETY: the target is memory that was just made for it.
+            // SAFETY: the target is memory that was just created for it.
             unsafe { sys!(libc::SYS_mremap, from, length, length, fixed, target.start) }?;
             return Ok(());
         }
@@ -290,7 +290,8 @@ impl Pager<'_> {
         moved
     }
 
-    /// Fills the slots of a piece's new place and maps them there. The old place stays protected.
+    /// Fills the slots of a piece's new address and maps them there. The old address stays
+    /// protected.
     fn move_content(&mut self, piece: Span, target: Span, like: Mapping) -> Result<(), Errno> {
         if !self.protect(piece) {
             return Err(Errno(libc::EAGAIN));
@@ -302,7 +303,7 @@ impl Pager<'_> {
         self.map_file(target, like).ok_or(Errno(libc::ENOMEM))
     }
 
-    /// Writes what a piece has to the slots of its new place.
+    /// Writes the content of a piece to the slots of its new address.
     fn write_elsewhere(&mut self, piece: Span, target: Span) -> Result<(), Errno> {
         for page in super::scan::range_pages(piece) {
             let slot = self.tables.slots.slot(page);
@@ -329,7 +330,7 @@ impl Pager<'_> {
     }
 }
 
-/// New memory of the program.
+/// Maps new memory for the program.
 fn plain_at(range: Span, protection: i32, how: i32) -> Result<usize, Errno> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | how;
     // SAFETY: nothing is mapped there, or the program wants it replaced.

@@ -1,24 +1,25 @@
-//! Running before others: who fills the memory must not do so while the helper waits for a processor.
-//! The kernel stops processes that run before others when they have used 95 % of a second
-//! (`sched_rt_runtime_us`), and then for the rest of it, even if the processor has nothing else to do. So
-//! the helper, when it has that much to do, sleeps often enough itself: while all writers are held.
+//! Runs the helper before other threads, so that none of them fills memory while the helper waits
+//! for a processor. The kernel throttles a process of real-time priority that has used 95 % of a
+//! second (`sched_rt_runtime_us`), for the rest of that second, even if the processor is otherwise
+//! idle. So a helper with that much work sleeps often enough on its own, while all writers are
+//! held.
 
 use super::Pager;
 use crate::sys::{self, sys};
 
-/// Microseconds in which the helper looks how much of a processor it has used.
+/// Microseconds between measurements of the helper's own CPU time.
 const WINDOW: u64 = 100_000;
-/// What of a hundred it may use.
+/// Percentage of a processor that it may use.
 const MOST: u64 = 92;
 
-/// What the helper has used of its processor, in microseconds.
+/// Start of the measurement and CPU time used until then, in microseconds.
 pub(super) struct Urgency {
     since: u64,
     used: u64,
 }
 
 impl Urgency {
-    /// Runs before others from now on. Where that is not allowed the budget is kept less well.
+    /// Switches to real-time priority. Where that is not allowed, the budget is kept less well.
     pub(super) fn claim() -> Self {
         let parameter = 1i32;
         // SAFETY: changes this process alone.
@@ -34,13 +35,13 @@ impl Urgency {
     }
 }
 
-/// How long to sleep after so much work in so much time.
+/// Returns the time to sleep after `work` in `time`.
 fn owed(time: u64, work: u64) -> u64 {
     (work * 100 / MOST).saturating_sub(time)
 }
 
 impl Pager<'_> {
-    /// Sleeps, if the kernel would stop the helper otherwise.
+    /// Sleeps if the kernel would throttle the helper otherwise.
     pub(super) fn sleep_in_time(&mut self) {
         let Urgency { since, used } = self.urgency;
         let time = sys::micros() - since;
