@@ -42,12 +42,12 @@ fn expect(words: &[u64], expected: &[(u64, C)]) {
 }
 
 #[test]
-fn opening_a_row_and_reading_it() {
+fn act_to_rd_respects_trcd() {
     expect(&[0], &[(0, C::Activate), (17, C::Read)]);
 }
 
 #[test]
-fn columns_of_one_group_and_of_two() {
+fn rd_to_rd_respects_tccd_l_and_tccd_s() {
     // tCCD_L = 6.
     expect(&[0, 64], &[(0, C::Activate), (17, C::Read), (23, C::Read)]);
     expect(&[WRITE, 64 | WRITE], &[(0, C::Activate), (17, C::Write), (23, C::Write)]);
@@ -57,7 +57,7 @@ fn columns_of_one_group_and_of_two() {
 }
 
 #[test]
-fn rows_of_one_group_and_of_four() {
+fn act_to_act_respects_trrd_and_tfaw() {
     // tRRD_L = 6.
     let two = [(0, C::Activate), (6, C::Activate), (17, C::Read), (23, C::Read)];
     expect(&[0, BANK], &two);
@@ -70,7 +70,7 @@ fn rows_of_one_group_and_of_four() {
 }
 
 #[test]
-fn closing_a_row_after_reads() {
+fn rd_to_pre_respects_trtp() {
     // tRAS = 39 after the first, tRP = 17 after that.
     let one =
         [(0, C::Activate), (17, C::Read), (39, C::Precharge), (56, C::Activate), (73, C::Read)];
@@ -81,7 +81,7 @@ fn closing_a_row_after_reads() {
 }
 
 #[test]
-fn closing_a_row_after_a_write() {
+fn wr_to_pre_respects_twr() {
     // CWL + BL/2 + tWR = 34 after the write at 17.
     let two =
         [(0, C::Activate), (17, C::Write), (51, C::Precharge), (68, C::Activate), (85, C::Write)];
@@ -89,7 +89,7 @@ fn closing_a_row_after_a_write() {
 }
 
 #[test]
-fn turning_the_bus_around() {
+fn bus_turnaround_respects_twtr() {
     // Read to write: CL + BL/2 + 2 - CWL = 11.
     expect(&[0, 64 | WRITE], &[(0, C::Activate), (17, C::Read), (28, C::Write)]);
     // Write to read: CWL + BL/2 + tWTR_L = 25 in the group, + tWTR_S = 19 in another.
@@ -99,7 +99,7 @@ fn turning_the_bus_around() {
 }
 
 #[test]
-fn changing_ranks() {
+fn rank_switch_respects_trtrs() {
     let spec = MemorySpec::shipped("ddr4-2400").unwrap();
     let config = MemoryConfig::of_ranks(vec![spec.clone().into(), spec.into()], 1);
     let config = config.with_layout(MapLayout::Plain);
@@ -116,7 +116,7 @@ fn changing_ranks() {
 }
 
 #[test]
-fn closed_pages_close_themselves() {
+fn closed_page_policy_auto_precharges() {
     let mut config = machine_h();
     config.page = PagePolicy::Closed { accesses: 1 };
     // The bank is free again when tRAS and tRP are over: tRC.
@@ -136,7 +136,7 @@ fn closed_pages_close_themselves() {
 }
 
 #[test]
-fn refresh_closes_the_banks_and_keeps_them_closed() {
+fn refresh_precharges_banks_and_respects_trfc() {
     let mut memory = MemorySystem::new(&machine_h()).unwrap();
     let mut seen = Commands::default();
     memory.enqueue(Cycles(9000), read(0)).unwrap();
@@ -158,7 +158,7 @@ fn refresh_closes_the_banks_and_keeps_them_closed() {
 }
 
 #[test]
-fn idle_ranks_sleep_and_wake() {
+fn idle_ranks_power_down_and_respect_txp() {
     let mut config = machine_h();
     config.power.power_down_after = Some(Cycles(100));
     let mut memory = MemorySystem::new(&config).unwrap();
@@ -178,7 +178,7 @@ fn idle_ranks_sleep_and_wake() {
 }
 
 #[test]
-fn self_refresh_takes_the_place_of_refresh() {
+fn self_refresh_replaces_refresh() {
     let mut config = machine_h();
     config.power.self_refresh_after = Some(Cycles(1000));
     let mut memory = MemorySystem::new(&config).unwrap();
@@ -194,7 +194,7 @@ fn self_refresh_takes_the_place_of_refresh() {
 }
 
 #[test]
-fn adaptive_pages_close_when_nobody_comes() {
+fn adaptive_pages_close_without_further_requests() {
     let mut config = machine_h();
     config.page = PagePolicy::Adaptive { timeout: Cycles(100) };
     let mut memory = MemorySystem::new(&config).unwrap();

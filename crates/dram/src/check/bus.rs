@@ -66,7 +66,7 @@ impl Buses {
             let gap = if changes_driver { limits.rank_switch } else { 0 };
             if burst.start < earlier.end + gap && earlier.start < burst.end + gap {
                 let overlap = burst.start < earlier.end && earlier.start < burst.end;
-                let rule = if overlap { Rule::DataBus } else { Rule::RankSwitch };
+                let rule = if overlap { Rule::DataBus } else { Rule::TRtrs };
                 let required =
                     (earlier.end + gap + command.at.0 - start).saturating_sub(earlier.command.at.0);
                 report.distance(rule, Some(&earlier.command), required, command);

@@ -139,7 +139,7 @@ impl Rank {
                 if command.kind != K::PowerDownEnter
                     && let Some(limits) = &self.limits.refresh
                 {
-                    report.distance(Rule::Refresh, self.refresh.as_ref(), limits.all, command);
+                    report.distance(Rule::TRfc, self.refresh.as_ref(), limits.all, command);
                 }
             }
         }
@@ -151,12 +151,12 @@ impl Rank {
                 let Some(limits) = &self.limits.sleep else { return };
                 if from == CommandKind::SelfRefreshEnter {
                     let least = limits.self_refresh;
-                    report.distance(Rule::SelfRefresh, Some(&sleep), least, command);
+                    report.distance(Rule::TCkesr, Some(&sleep), least, command);
                     for bank in &mut self.banks {
                         bank.covered.slept(sleep.at.0, command.at.0);
                     }
                 } else {
-                    report.distance(Rule::PowerDown, Some(&sleep), limits.least, command);
+                    report.distance(Rule::TCke, Some(&sleep), limits.least, command);
                 }
             }
             other => report.state(Rule::Awake, other.as_ref(), command),
@@ -169,11 +169,11 @@ impl Rank {
         let Some(woken) = &self.woken else { return };
         if woken.kind == CommandKind::SelfRefreshExit {
             let wait = limits.self_refresh_exit;
-            report.distance(Rule::SelfRefreshExit, Some(woken), wait, command);
+            report.distance(Rule::TXs, Some(woken), wait, command);
         } else if command.kind == CommandKind::PowerDownEnter {
-            report.distance(Rule::PowerDown, Some(woken), limits.least, command);
+            report.distance(Rule::TCke, Some(woken), limits.least, command);
         } else {
-            report.distance(Rule::PowerUp, Some(woken), limits.exit, command);
+            report.distance(Rule::TXp, Some(woken), limits.exit, command);
         }
     }
 
@@ -183,18 +183,18 @@ impl Rank {
         if bank.row.is_some() {
             report.state(Rule::OpenBank, bank.last.activate.as_ref(), command);
         }
-        report.distance(Rule::RowCycle, bank.last.activate.as_ref(), limits.row_cycle, command);
+        report.distance(Rule::TRc, bank.last.activate.as_ref(), limits.row_cycle, command);
         bank.check_precharged(report, limits, command);
         let group = &mut self.groups[usize::from(command.to.group)];
         if let Some(last) = self.last.activate.filter(|last| last.to.group != command.to.group) {
-            report.distance(Rule::Row, Some(&last), limits.row_to_row, command);
+            report.distance(Rule::TRrdS, Some(&last), limits.row_to_row, command);
         }
         let in_group = limits.row_to_row_in_group;
-        report.distance(Rule::RowInGroup, group.activate.as_ref(), in_group, command);
+        report.distance(Rule::TRrdL, group.activate.as_ref(), in_group, command);
         if let Some(bank_limits) = limits.bank_limits() {
-            report.distance(Rule::BankRefresh, bank.refresh.as_ref(), bank_limits.busy, command);
+            report.distance(Rule::TRfcPb, bank.refresh.as_ref(), bank_limits.busy, command);
             let any = self.bank_refresh.as_ref();
-            report.distance(Rule::BankRefreshToRow, any, bank_limits.to_row, command);
+            report.distance(Rule::TRefsbrd, any, bank_limits.to_row, command);
         }
         bank.row = Some(command.row);
         bank.last = Last { activate: Some(*command), ..Last::default() };
@@ -207,7 +207,7 @@ impl Rank {
     /// one by one).
     fn check_window(&mut self, report: &mut Report, command: &Command) {
         let fourth = self.activates[self.oldest].as_ref();
-        report.distance(Rule::FourActivates, fourth, self.limits.four_activates, command);
+        report.distance(Rule::TFaw, fourth, self.limits.four_activates, command);
         self.activates[self.oldest] = Some(*command);
         self.oldest = (self.oldest + 1) % self.activates.len();
     }
@@ -215,7 +215,7 @@ impl Rank {
     fn check_precharges(&mut self, report: &mut Report, command: &Command) {
         let wait = self.limits.precharge_to_precharge;
         let last = self.precharge.replace(*command);
-        report.distance(Rule::PrechargeToPrecharge, last.as_ref(), wait, command);
+        report.distance(Rule::TPpd, last.as_ref(), wait, command);
     }
 
     /// Precharges a bank; a closed bank ignores this.
@@ -225,11 +225,11 @@ impl Rank {
             return;
         }
         let last = &bank.last;
-        report.distance(Rule::RowActive, last.activate.as_ref(), limits.row_active, command);
+        report.distance(Rule::TRas, last.activate.as_ref(), limits.row_active, command);
         let wait = limits.read_to_precharge;
-        report.distance(Rule::ReadToPrecharge, last.read.as_ref(), wait, command);
+        report.distance(Rule::TRtp, last.read.as_ref(), wait, command);
         let wait = limits.write_to_precharge;
-        report.distance(Rule::WriteRecovery, last.write.as_ref(), wait, command);
+        report.distance(Rule::TWr, last.write.as_ref(), wait, command);
         bank.closed = Some((*command, command.at.0));
     }
 
@@ -240,13 +240,13 @@ impl Rank {
         bank.check_column(report, limits, command);
         let other_group = |last: &&Command| last.to.group != command.to.group;
         let last = self.last.read.as_ref().filter(other_group);
-        report.distance(Rule::Column, last, limits.read_to_read, command);
+        report.distance(Rule::TCcdS, last, limits.read_to_read, command);
         let wait = limits.read_to_read_in_group;
-        report.distance(Rule::ColumnInGroup, group.read.as_ref(), wait, command);
+        report.distance(Rule::TCcdL, group.read.as_ref(), wait, command);
         let last = self.last.write.as_ref().filter(other_group);
-        report.distance(Rule::WriteToRead, last, limits.write_to_read, command);
+        report.distance(Rule::TWtrS, last, limits.write_to_read, command);
         let wait = limits.write_to_read_in_group;
-        report.distance(Rule::WriteToReadInGroup, group.write.as_ref(), wait, command);
+        report.distance(Rule::TWtrL, group.write.as_ref(), wait, command);
         for part in [&mut bank.last, group, &mut self.last] {
             part.read = Some(*command);
         }
@@ -262,9 +262,9 @@ impl Rank {
         bank.check_column(report, limits, command);
         let other_group = |last: &&Command| last.to.group != command.to.group;
         let last = self.last.write.as_ref().filter(other_group);
-        report.distance(Rule::Column, last, limits.write_to_write, command);
+        report.distance(Rule::TCcdS, last, limits.write_to_write, command);
         let wait = limits.write_to_write_in_group;
-        report.distance(Rule::ColumnInGroup, group.write.as_ref(), wait, command);
+        report.distance(Rule::TCcdL, group.write.as_ref(), wait, command);
         let last = self.last.read.as_ref();
         report.distance(Rule::ReadToWrite, last, limits.read_to_write, command);
         for part in [&mut bank.last, group, &mut self.last] {
@@ -282,7 +282,7 @@ impl Rank {
         self.banks.iter().for_each(|bank| bank.check_idle(report, &self.limits, command));
         if let Some(bank_limits) = &limits.bank {
             let last = self.bank_refresh.as_ref();
-            report.distance(Rule::BankRefresh, last, bank_limits.busy, command);
+            report.distance(Rule::TRfcPb, last, bank_limits.busy, command);
         }
         let interval = limits.interval.unwrap_or(0);
         for bank in &mut self.banks {
@@ -297,9 +297,9 @@ impl Rank {
             return report.state(Rule::NoSuchCommand, None, command);
         };
         let last = self.bank_refresh.as_ref();
-        report.distance(Rule::BankRefresh, last, of_bank.busy, command);
+        report.distance(Rule::TRfcPb, last, of_bank.busy, command);
         let last = self.last.activate.as_ref();
-        report.distance(Rule::BankRefreshToRow, last, of_bank.from_row, command);
+        report.distance(Rule::TRefsbrd, last, of_bank.from_row, command);
         let taken = Taken::by(command, of_bank, &self.limits);
         let counts = of_bank.counts_as_activate;
         if self.turn & taken.mask() != 0 {
@@ -338,7 +338,7 @@ impl Rank {
         self.banks.iter().for_each(|bank| bank.check_idle(report, &self.limits, command));
         if let Some(bank_limits) = self.limits.bank_limits() {
             let last = self.bank_refresh.as_ref();
-            report.distance(Rule::BankRefresh, last, bank_limits.busy, command);
+            report.distance(Rule::TRfcPb, last, bank_limits.busy, command);
         }
         self.turn = 0;
         self.sleep = Some(*command);
@@ -366,7 +366,7 @@ impl Bank {
             Some(_) => {}
         }
         let wait = limits.activate_to_column;
-        report.distance(Rule::ActivateToColumn, self.last.activate.as_ref(), wait, command);
+        report.distance(Rule::TRcd, self.last.activate.as_ref(), wait, command);
     }
 
     /// Closes the bank by automatic precharge, which begins when a precharge command could have
@@ -383,7 +383,7 @@ impl Bank {
             CommandKind::PrechargeAll => limits.precharge_all,
             _ => limits.precharge,
         };
-        report.distance(Rule::Precharge, Some(closed), since + precharge - closed.at.0, command);
+        report.distance(Rule::TRp, Some(closed), since + precharge - closed.at.0, command);
     }
 
     fn check_idle(&self, report: &mut Report, limits: &Limits, command: &Command) {

@@ -61,7 +61,7 @@ impl Covered {
         let longest = (limits.postponed + 1) * interval;
         if now > self.until + longest || now > self.since + longest {
             report.add(Violation {
-                rule: Rule::RefreshInterval,
+                rule: Rule::TRefi,
                 place,
                 first: self.last,
                 second: second.copied(),

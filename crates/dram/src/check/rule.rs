@@ -11,54 +11,54 @@ use crate::command::{BankAddress, Command, CommandKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// tRCD: from an activate to a read or write of the bank.
-    ActivateToColumn,
+    TRcd,
     /// tRAS: from an activate to the precharge of the bank.
-    RowActive,
+    TRas,
     /// tRC: from an activate to the next of the bank.
-    RowCycle,
+    TRc,
     /// tRP: from a precharge to an activate, a refresh or self-refresh.
-    Precharge,
+    TRp,
     /// tPPD: between precharges of a rank.
-    PrechargeToPrecharge,
+    TPpd,
     /// tRTP: from a read to the precharge of the bank.
-    ReadToPrecharge,
+    TRtp,
     /// tWR: from the last data of a write to the precharge of the bank.
-    WriteRecovery,
+    TWr,
     /// tCCD_S: between reads, or between writes, of a rank.
-    Column,
+    TCcdS,
     /// tCCD_L: the same in one bank group.
-    ColumnInGroup,
+    TCcdL,
     /// tRRD_S: between activates of a rank.
-    Row,
+    TRrdS,
     /// tRRD_L: the same in one bank group.
-    RowInGroup,
+    TRrdL,
     /// tFAW: from the first to the fifth of any five activates of a rank.
-    FourActivates,
+    TFaw,
     /// tWTR_S: from the last data of a write to a read of the rank.
-    WriteToRead,
+    TWtrS,
     /// tWTR_L: the same in one bank group.
-    WriteToReadInGroup,
+    TWtrL,
     /// From a read to a write of the rank: the data bus changes its direction.
     ReadToWrite,
     /// tRTRS (tCS): between data of different ranks, unless both are written.
-    RankSwitch,
+    TRtrs,
     /// tRFC: from a refresh of all banks to the next command but power-down.
-    Refresh,
+    TRfc,
     /// tRFCpb, tRFCsb: from a refresh of banks to the next command for these banks, or the next
     /// refresh.
-    BankRefresh,
+    TRfcPb,
     /// tREFSBRD, tpbR2act, tRRD: from a refresh of banks to an activate of other banks, and back.
-    BankRefreshToRow,
+    TRefsbrd,
     /// tCKE, tPD: duration of power-down, and from its end to the next.
-    PowerDown,
+    TCke,
     /// tXP: from the end of power-down to the next command.
-    PowerUp,
+    TXp,
     /// Power-down while data is read or written, or in the cycle of another command.
     PowerDownEntry,
     /// tCKESR: duration of self-refresh.
-    SelfRefresh,
+    TCkesr,
     /// tXS, tXSR: from the end of self-refresh to the next command.
-    SelfRefreshExit,
+    TXs,
     /// One command at a time on the command bus.
     CommandBus,
     /// One burst at a time on the data bus.
@@ -80,7 +80,7 @@ pub enum Rule {
     /// A channel, rank, bank, row or column that does not exist.
     Address,
     /// tREFI: a bank went without refresh for longer than postponing allows.
-    RefreshInterval,
+    TRefi,
     /// A bank is refreshed a second time before all others were.
     RefreshTurn,
     /// A command of a channel that is earlier than the one before it.
@@ -92,30 +92,30 @@ impl Rule {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::ActivateToColumn => "tRCD",
-            Self::RowActive => "tRAS",
-            Self::RowCycle => "tRC",
-            Self::Precharge => "tRP",
-            Self::PrechargeToPrecharge => "tPPD",
-            Self::ReadToPrecharge => "tRTP",
-            Self::WriteRecovery => "tWR",
-            Self::Column => "tCCD_S",
-            Self::ColumnInGroup => "tCCD_L",
-            Self::Row => "tRRD_S",
-            Self::RowInGroup => "tRRD_L",
-            Self::FourActivates => "tFAW",
-            Self::WriteToRead => "tWTR_S",
-            Self::WriteToReadInGroup => "tWTR_L",
+            Self::TRcd => "tRCD",
+            Self::TRas => "tRAS",
+            Self::TRc => "tRC",
+            Self::TRp => "tRP",
+            Self::TPpd => "tPPD",
+            Self::TRtp => "tRTP",
+            Self::TWr => "tWR",
+            Self::TCcdS => "tCCD_S",
+            Self::TCcdL => "tCCD_L",
+            Self::TRrdS => "tRRD_S",
+            Self::TRrdL => "tRRD_L",
+            Self::TFaw => "tFAW",
+            Self::TWtrS => "tWTR_S",
+            Self::TWtrL => "tWTR_L",
             Self::ReadToWrite => "read to write",
-            Self::RankSwitch => "tRTRS",
-            Self::Refresh => "tRFC",
-            Self::BankRefresh => "tRFCpb",
-            Self::BankRefreshToRow => "tREFSBRD",
-            Self::PowerDown => "tCKE",
-            Self::PowerUp => "tXP",
+            Self::TRtrs => "tRTRS",
+            Self::TRfc => "tRFC",
+            Self::TRfcPb => "tRFCpb",
+            Self::TRefsbrd => "tREFSBRD",
+            Self::TCke => "tCKE",
+            Self::TXp => "tXP",
             Self::PowerDownEntry => "power-down entry",
-            Self::SelfRefresh => "tCKESR",
-            Self::SelfRefreshExit => "tXS",
+            Self::TCkesr => "tCKESR",
+            Self::TXs => "tXS",
             Self::CommandBus => "command bus",
             Self::DataBus => "data bus",
             Self::ClosedBank => "bank is closed",
@@ -126,7 +126,7 @@ impl Rule {
             Self::Awake => "rank is awake",
             Self::NoSuchCommand => "no such command",
             Self::Address => "no such place",
-            Self::RefreshInterval => "tREFI",
+            Self::TRefi => "tREFI",
             Self::RefreshTurn => "turn of refresh",
             Self::Order => "order of time",
         }
@@ -145,7 +145,7 @@ pub struct Violation {
     pub first: Option<Command>,
     /// The command that breaks the rule; `None` for a refresh that never came.
     pub second: Option<Command>,
-    /// The smallest number of cycles between both (for [`Rule::RefreshInterval`] the largest); zero
+    /// The smallest number of cycles between both (for [`Rule::TRefi`] the largest); zero
     /// for rules that are not about distances.
     pub required: Cycles,
     /// The cycles between both.
@@ -176,7 +176,7 @@ impl fmt::Display for Violation {
                 None => Ok(()),
             };
         }
-        let bound = if self.rule == Rule::RefreshInterval { "allowed" } else { "required" };
+        let bound = if self.rule == Rule::TRefi { "allowed" } else { "required" };
         write!(f, ": {} cycles after ", self.actual.0)?;
         match first {
             Some(first) => write!(f, "{} at {}", Named(first), first.at.0)?,

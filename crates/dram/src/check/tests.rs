@@ -68,49 +68,49 @@ fn h() -> MemoryConfig {
 const ACT: Line = (0, K::Activate, 0, 0, 0);
 
 #[test]
-fn rows() {
-    exact(&h(), Rule::ActivateToColumn, &[ACT, (17, K::Read, 0, 0, 0)]);
-    exact(&h(), Rule::ActivateToColumn, &[ACT, (17, K::WriteAutoPrecharge, 0, 0, 0)]);
-    exact(&h(), Rule::RowActive, &[ACT, (39, K::Precharge, 0, 0, 0)]);
-    exact(&h(), Rule::RowActive, &[ACT, (39, K::PrechargeAll, 0, 0, 0)]);
+fn activates_respect_trcd_tras_trc_trp_trrd_and_tfaw() {
+    exact(&h(), Rule::TRcd, &[ACT, (17, K::Read, 0, 0, 0)]);
+    exact(&h(), Rule::TRcd, &[ACT, (17, K::WriteAutoPrecharge, 0, 0, 0)]);
+    exact(&h(), Rule::TRas, &[ACT, (39, K::Precharge, 0, 0, 0)]);
+    exact(&h(), Rule::TRas, &[ACT, (39, K::PrechargeAll, 0, 0, 0)]);
     let long_cycle = memory("ddr4-2400", &[("tRC = 56", "tRC = 60")]);
     let trace = [ACT, (39, K::Precharge, 0, 0, 0), (60, K::Activate, 0, 0, 0)];
-    exact(&long_cycle, Rule::RowCycle, &trace);
+    exact(&long_cycle, Rule::TRc, &trace);
     let trace = [ACT, (45, K::Precharge, 0, 0, 0), (62, K::Activate, 0, 0, 0)];
-    exact(&h(), Rule::Precharge, &trace);
-    exact(&h(), Rule::Row, &[ACT, (4, K::Activate, 0, 1, 0)]);
-    exact(&h(), Rule::RowInGroup, &[ACT, (6, K::Activate, 0, 0, 1)]);
+    exact(&h(), Rule::TRp, &trace);
+    exact(&h(), Rule::TRrdS, &[ACT, (4, K::Activate, 0, 1, 0)]);
+    exact(&h(), Rule::TRrdL, &[ACT, (6, K::Activate, 0, 0, 1)]);
     let window: Vec<Line> = (0..4).map(|i| (i * 4, K::Activate, 0, i as u16, 0)).collect();
     let fifth = [(26, K::Activate, 0, 0, 1)];
-    exact(&h(), Rule::FourActivates, &[window.as_slice(), &fifth].concat());
+    exact(&h(), Rule::TFaw, &[window.as_slice(), &fifth].concat());
     let elsewhere = [(16, K::Activate, 1, 0, 1)];
     assert_eq!(violations(&h(), &[window.as_slice(), &elsewhere].concat()), []);
 }
 
 #[test]
-fn precharges() {
+fn precharges_respect_trtp_twr_trp_and_tppd() {
     let read = [ACT, (35, K::Read, 0, 0, 0), (44, K::Precharge, 0, 0, 0)];
-    exact(&h(), Rule::ReadToPrecharge, &read);
+    exact(&h(), Rule::TRtp, &read);
     let write = [ACT, (17, K::Write, 0, 0, 0), (51, K::Precharge, 0, 0, 0)];
-    exact(&h(), Rule::WriteRecovery, &write);
+    exact(&h(), Rule::TWr, &write);
     // Automatic precharge waits for tRAS, tRTP and tWR itself.
     let early = [ACT, (17, K::ReadAutoPrecharge, 0, 0, 0), (56, K::Activate, 0, 0, 0)];
     let long = memory("ddr4-2400", &[("tRC = 56", "tRC = 50")]);
-    exact(&long, Rule::Precharge, &early);
+    exact(&long, Rule::TRp, &early);
     let late = [ACT, (35, K::ReadAutoPrecharge, 0, 0, 0), (61, K::Activate, 0, 0, 0)];
-    exact(&h(), Rule::Precharge, &late);
+    exact(&h(), Rule::TRp, &late);
     let write = [ACT, (17, K::WriteAutoPrecharge, 0, 0, 0), (68, K::Activate, 0, 0, 0)];
-    exact(&h(), Rule::Precharge, &write);
+    exact(&h(), Rule::TRp, &write);
     let ddr5 = memory("ddr5-4800", &[]);
     let both = [ACT, (20, K::Activate, 0, 1, 0)];
     let closing = [(200, K::Precharge, 0, 0, 0), (202, K::Precharge, 0, 1, 0)];
-    exact(&ddr5, Rule::PrechargeToPrecharge, &[both.as_slice(), &closing].concat());
+    exact(&ddr5, Rule::TPpd, &[both.as_slice(), &closing].concat());
     // All banks of LPDDR take longer.
     let lpddr2 = memory("lpddr2-1066", &[]);
     let one = [ACT, (40, K::Precharge, 0, 0, 0), (50, K::Activate, 0, 0, 0)];
-    exact(&lpddr2, Rule::Precharge, &one);
+    exact(&lpddr2, Rule::TRp, &one);
     let all = [ACT, (40, K::PrechargeAll, 0, 0, 0), (52, K::Activate, 0, 0, 0)];
-    exact(&lpddr2, Rule::Precharge, &all);
+    exact(&lpddr2, Rule::TRp, &all);
 }
 
 /// Returns commands that open two banks of two groups, a third of the first group, and one of the
@@ -124,19 +124,19 @@ fn then(lines: &[Line]) -> Vec<Line> {
 }
 
 #[test]
-fn columns() {
+fn reads_and_writes_respect_tccd_and_twtr() {
     let slow = memory("ddr4-2400", &[("tCCD_S = 4", "tCCD_S = 5")]);
     for kind in [K::Read, K::Write] {
-        exact(&slow, Rule::Column, &then(&[(50, kind, 0, 0, 0), (55, kind, 0, 1, 0)]));
-        exact(&h(), Rule::ColumnInGroup, &then(&[(50, kind, 0, 0, 0), (56, kind, 0, 0, 1)]));
+        exact(&slow, Rule::TCcdS, &then(&[(50, kind, 0, 0, 0), (55, kind, 0, 1, 0)]));
+        exact(&h(), Rule::TCcdL, &then(&[(50, kind, 0, 0, 0), (56, kind, 0, 0, 1)]));
     }
     let ddr5 = memory("ddr5-4800", &[]);
     let writes = then(&[(100, K::Write, 0, 0, 0), (124, K::Write, 0, 0, 1)]);
-    exact(&ddr5, Rule::ColumnInGroup, &writes);
+    exact(&ddr5, Rule::TCcdL, &writes);
     let to_read = then(&[(50, K::Write, 0, 0, 0), (69, K::Read, 0, 1, 0)]);
-    exact(&h(), Rule::WriteToRead, &to_read);
+    exact(&h(), Rule::TWtrS, &to_read);
     let to_read = then(&[(50, K::Write, 0, 0, 0), (75, K::Read, 0, 0, 1)]);
-    exact(&h(), Rule::WriteToReadInGroup, &to_read);
+    exact(&h(), Rule::TWtrL, &to_read);
     let to_write = then(&[(50, K::Read, 0, 0, 0), (61, K::Write, 0, 1, 0)]);
     exact(&h(), Rule::ReadToWrite, &to_write);
     // LPDDR2: RL 8, tDQSCK 3, WL 4, a burst of 8 cycles.
@@ -144,15 +144,15 @@ fn columns() {
     let lines = [ACT, (10, K::Activate, 0, 0, 1), (40, K::Read, 0, 0, 0), (56, K::Write, 0, 0, 1)];
     exact(&lpddr2, Rule::ReadToWrite, &lines);
     let lines = [ACT, (10, K::Activate, 0, 0, 1), (40, K::Write, 0, 0, 0), (57, K::Read, 0, 0, 1)];
-    exact(&lpddr2, Rule::WriteToReadInGroup, &lines);
+    exact(&lpddr2, Rule::TWtrL, &lines);
 }
 
 #[test]
-fn buses() {
+fn buses_respect_trtrs_and_bursts() {
     let switch = then(&[(50, K::Read, 0, 0, 0), (56, K::Read, 1, 0, 0)]);
-    exact(&h(), Rule::RankSwitch, &switch);
+    exact(&h(), Rule::TRtrs, &switch);
     let switch = then(&[(50, K::Read, 0, 0, 0), (61, K::Write, 1, 0, 0)]);
-    exact(&h(), Rule::RankSwitch, &switch);
+    exact(&h(), Rule::TRtrs, &switch);
     let writes = then(&[(50, K::Write, 0, 0, 0), (54, K::Write, 1, 0, 0)]);
     exact(&h(), Rule::DataBus, &writes);
     let close = memory("ddr4-2400", &[("tRTRS = 2", "tRTRS = 0")]);
@@ -173,20 +173,20 @@ fn buses() {
 }
 
 #[test]
-fn refreshes() {
-    exact(&h(), Rule::Refresh, &[(100, K::Refresh, 0, 0, 0), (520, K::Activate, 0, 3, 3)]);
-    exact(&h(), Rule::Refresh, &[(100, K::Refresh, 0, 0, 0), (520, K::Refresh, 0, 0, 0)]);
+fn refreshes_respect_trfc_trfcpb_and_trefsbrd() {
+    exact(&h(), Rule::TRfc, &[(100, K::Refresh, 0, 0, 0), (520, K::Activate, 0, 3, 3)]);
+    exact(&h(), Rule::TRfc, &[(100, K::Refresh, 0, 0, 0), (520, K::Refresh, 0, 0, 0)]);
     let trace = [ACT, (39, K::Precharge, 0, 0, 0), (56, K::Refresh, 0, 0, 0)];
-    exact(&h(), Rule::Precharge, &trace);
+    exact(&h(), Rule::TRp, &trace);
     forbidden(&h(), Rule::RefreshOfOpenBank, &[ACT, (500, K::Refresh, 0, 0, 0)]);
     forbidden(&h(), Rule::NoSuchCommand, &[(500, K::RefreshBank, 0, 0, 0)]);
     let lpddr4 = memory("lpddr4-3200", &[]);
     let first = (100, K::RefreshBank, 0, 0, 0);
-    exact(&lpddr4, Rule::BankRefresh, &[first, (324, K::RefreshBank, 0, 0, 1)]);
-    exact(&lpddr4, Rule::BankRefresh, &[first, (324, K::Activate, 0, 0, 0)]);
-    exact(&lpddr4, Rule::BankRefresh, &[first, (324, K::Refresh, 0, 0, 0)]);
-    exact(&lpddr4, Rule::BankRefreshToRow, &[first, (116, K::Activate, 0, 0, 1)]);
-    exact(&lpddr4, Rule::BankRefreshToRow, &[ACT, (16, K::RefreshBank, 0, 0, 1)]);
+    exact(&lpddr4, Rule::TRfcPb, &[first, (324, K::RefreshBank, 0, 0, 1)]);
+    exact(&lpddr4, Rule::TRfcPb, &[first, (324, K::Activate, 0, 0, 0)]);
+    exact(&lpddr4, Rule::TRfcPb, &[first, (324, K::Refresh, 0, 0, 0)]);
+    exact(&lpddr4, Rule::TRefsbrd, &[first, (116, K::Activate, 0, 0, 1)]);
+    exact(&lpddr4, Rule::TRefsbrd, &[ACT, (16, K::RefreshBank, 0, 0, 1)]);
     forbidden(&lpddr4, Rule::RefreshTurn, &[first, (500, K::RefreshBank, 0, 0, 0)]);
     forbidden(&lpddr4, Rule::RefreshOfOpenBank, &[ACT, (500, K::RefreshBank, 0, 0, 0)]);
     // In LPDDR, four activates are activates and refreshes of banks.
@@ -196,14 +196,14 @@ fn refreshes() {
     };
     let refreshed = [&[(100, K::RefreshBank, 0, 0, 0)], rows(106, 1).as_slice()].concat();
     let fifth = (127, K::Activate, 0, 0, 4);
-    exact(&lpddr2, Rule::FourActivates, &[refreshed.as_slice(), &[fifth]].concat());
+    exact(&lpddr2, Rule::TFaw, &[refreshed.as_slice(), &[fifth]].concat());
     let opened = [&[ACT], rows(6, 1).as_slice(), &[(27, K::RefreshBank, 0, 0, 4)]].concat();
-    exact(&lpddr2, Rule::FourActivates, &opened);
+    exact(&lpddr2, Rule::TFaw, &opened);
     // DDR5 takes the banks of one number in all groups: 130 ns, 30 ns for others.
     let ddr5 = memory("ddr5-4800", &[]);
     let same = (100, K::RefreshBank, 0, 0, 2);
-    exact(&ddr5, Rule::BankRefresh, &[same, (412, K::Activate, 0, 7, 2)]);
-    exact(&ddr5, Rule::BankRefreshToRow, &[same, (172, K::Activate, 0, 7, 1)]);
+    exact(&ddr5, Rule::TRfcPb, &[same, (412, K::Activate, 0, 7, 2)]);
+    exact(&ddr5, Rule::TRefsbrd, &[same, (172, K::Activate, 0, 7, 1)]);
     let open = [(0, K::Activate, 0, 5, 2), (500, K::RefreshBank, 0, 0, 2)];
     forbidden(&ddr5, Rule::RefreshOfOpenBank, &open);
     let turns: Vec<Line> =
@@ -213,30 +213,30 @@ fn refreshes() {
 
 /// Nine intervals of 9360 cycles may pass, then one, if eight were postponed.
 #[test]
-fn refresh_intervals() {
+fn refresh_intervals_respect_trefi() {
     let h = h();
     let one = |at| (at, K::Refresh, 0, 0, 0);
     let rules = |trace: &[Line]| -> Vec<Rule> {
         violations(&h, trace).iter().map(|violation| violation.rule).collect()
     };
     assert_eq!(rules(&[one(9 * 9360)]), []);
-    assert_eq!(rules(&[one(9 * 9360 + 1)]), [Rule::RefreshInterval; 16], "each bank of the rank");
+    assert_eq!(rules(&[one(9 * 9360 + 1)]), [Rule::TRefi; 16], "each bank of the rank");
     assert_eq!(rules(&[one(9 * 9360), one(10 * 9360)]), []);
-    assert_eq!(rules(&[one(9 * 9360), one(10 * 9360 + 1)]), [Rule::RefreshInterval; 16]);
+    assert_eq!(rules(&[one(9 * 9360), one(10 * 9360 + 1)]), [Rule::TRefi; 16]);
     // Eight were pulled in, a ninth is for nothing.
     let early: Vec<Line> = (0..9).map(|i| one(1000 + i * 420)).collect();
     assert_eq!(rules(&[early.as_slice(), &[one(4360 + 9 * 9360)]].concat()), []);
     let late = [early.as_slice(), &[one(4361 + 9 * 9360)]].concat();
-    assert_eq!(rules(&late), [Rule::RefreshInterval; 16]);
+    assert_eq!(rules(&late), [Rule::TRefi; 16]);
     // While a rank refreshes itself, nothing falls due.
     let asleep = [(1000, K::SelfRefreshEnter, 0, 0, 0), (1_001_000, K::SelfRefreshExit, 0, 0, 0)];
     let due = 1_000_000 + 9 * 9360;
     assert_eq!(rules(&[asleep.as_slice(), &[one(due)]].concat()), []);
-    assert_eq!(rules(&[asleep.as_slice(), &[one(due + 1)]].concat()), [Rule::RefreshInterval; 16]);
+    assert_eq!(rules(&[asleep.as_slice(), &[one(due + 1)]].concat()), [Rule::TRefi; 16]);
 }
 
 #[test]
-fn refreshes_that_never_come_are_missed_at_the_end() {
+fn missing_refreshes_violate_trefi_at_the_end() {
     let mut config = h();
     let at_end = |config: &MemoryConfig, end: u64| {
         let mut checker = Checker::new(config).unwrap();
@@ -261,32 +261,32 @@ fn refreshes_that_never_come_are_missed_at_the_end() {
     let first = checker.violations().first().unwrap();
     assert_eq!(first.rule, Rule::RefreshTurn, "{first}");
     checker.finish(Cycles(100 * 780));
-    let late = checker.violations().iter().filter(|late| late.rule == Rule::RefreshInterval);
+    let late = checker.violations().iter().filter(|late| late.rule == Rule::TRefi);
     let late: Vec<u16> =
         late.filter(|late| late.place.rank == 0).map(|late| late.place.bank).collect();
     assert_eq!(late, [7]);
 }
 
 #[test]
-fn sleep() {
+fn power_down_and_self_refresh_respect_tcke_txp_tckesr_and_txs() {
     let down = (100, K::PowerDownEnter, 0, 0, 0);
-    exact(&h(), Rule::PowerDown, &[down, (106, K::PowerDownExit, 0, 0, 0)]);
+    exact(&h(), Rule::TCke, &[down, (106, K::PowerDownExit, 0, 0, 0)]);
     let up = (130, K::PowerDownExit, 0, 0, 0);
-    exact(&h(), Rule::PowerUp, &[down, up, (138, K::Activate, 0, 0, 0)]);
-    exact(&h(), Rule::PowerDown, &[down, up, (136, K::PowerDownEnter, 0, 0, 0)]);
+    exact(&h(), Rule::TXp, &[down, up, (138, K::Activate, 0, 0, 0)]);
+    exact(&h(), Rule::TCke, &[down, up, (136, K::PowerDownEnter, 0, 0, 0)]);
     let read = [ACT, (30, K::Read, 0, 0, 0), (52, K::PowerDownEnter, 0, 0, 0)];
     exact(&h(), Rule::PowerDownEntry, &read);
     let write = [ACT, (30, K::Write, 0, 0, 0), (64, K::PowerDownEnter, 0, 0, 0)];
     exact(&h(), Rule::PowerDownEntry, &write);
     exact(&h(), Rule::PowerDownEntry, &[ACT, (1, K::PowerDownEnter, 0, 0, 0)]);
     let asleep = (100, K::SelfRefreshEnter, 0, 0, 0);
-    exact(&h(), Rule::SelfRefresh, &[asleep, (107, K::SelfRefreshExit, 0, 0, 0)]);
+    exact(&h(), Rule::TCkesr, &[asleep, (107, K::SelfRefreshExit, 0, 0, 0)]);
     let awake = (200, K::SelfRefreshExit, 0, 0, 0);
     let exit = h().spec().timing.get("tXS").unwrap().0;
     let woken = [asleep, awake, (200 + exit, K::Activate, 0, 0, 0)];
-    exact(&h(), Rule::SelfRefreshExit, &woken);
+    exact(&h(), Rule::TXs, &woken);
     let closed = [ACT, (40, K::Precharge, 0, 0, 0), (57, K::SelfRefreshEnter, 0, 0, 0)];
-    exact(&h(), Rule::Precharge, &closed);
+    exact(&h(), Rule::TRp, &closed);
     forbidden(&h(), Rule::RefreshOfOpenBank, &[ACT, (900, K::SelfRefreshEnter, 0, 0, 0)]);
     forbidden(&h(), Rule::Asleep, &[down, (500, K::Activate, 0, 0, 0)]);
     forbidden(&h(), Rule::Asleep, &[asleep, (500, K::Refresh, 0, 0, 0)]);
@@ -296,7 +296,7 @@ fn sleep() {
 }
 
 #[test]
-fn states_of_banks() {
+fn commands_respect_bank_states() {
     forbidden(&h(), Rule::ClosedBank, &[(500, K::Read, 0, 0, 0)]);
     let closed = [ACT, (60, K::ReadAutoPrecharge, 0, 0, 0), (500, K::Write, 0, 0, 0)];
     forbidden(&h(), Rule::ClosedBank, &closed);
@@ -310,7 +310,7 @@ fn states_of_banks() {
 }
 
 #[test]
-fn places() {
+fn addresses_exist() {
     forbidden(&h(), Rule::Address, &[(10, K::Activate, 2, 0, 0)]);
     forbidden(&h(), Rule::Address, &[(10, K::Activate, 0, 4, 0)]);
     forbidden(&h(), Rule::Address, &[(10, K::Activate, 0, 0, 4)]);
@@ -325,7 +325,7 @@ fn places() {
 }
 
 #[test]
-fn says_what_is_wrong() {
+fn violations_name_rule_commands_and_cycles() {
     let found = violations(&h(), &[ACT, (16, K::Read, 0, 0, 0)]);
     assert_eq!(
         found[0].to_string(),
@@ -341,7 +341,7 @@ fn says_what_is_wrong() {
 }
 
 #[test]
-fn keeps_the_first_and_counts_all() {
+fn the_first_violations_are_kept_and_all_are_counted() {
     let mut checker = Checker::new(&h()).unwrap();
     for i in 0..1000 {
         checker.check(&command((i * 10, K::Read, 0, 0, 0)));
@@ -351,7 +351,7 @@ fn keeps_the_first_and_counts_all() {
 }
 
 #[test]
-fn knows_every_shipped_memory() {
+fn every_shipped_memory_can_be_checked() {
     for (name, _) in SHIPPED {
         assert!(Checker::new(&memory(name, &[])).is_ok(), "{name}");
     }
