@@ -87,6 +87,17 @@ pub(crate) fn quantum(text: &str) -> Result<Nanos, String> {
     memweir_run::options::quantum(span.as_millis_f64()).map_err(refused)
 }
 
+/// The file of a plot. A name without an ending, such as a device's, is taken as it is.
+pub(crate) fn svg(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension() {
+        Some(ending) if !ending.eq_ignore_ascii_case("svg") => {
+            Err(format!("plots are SVG, not {}; end the name in .svg", ending.display()))
+        }
+        _ => Ok(path),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,16 +138,5 @@ mod tests {
         assert_eq!(quantum("50ms"), Ok(Nanos::from_millis(50)));
         assert!(quantum("5ms").unwrap_err().contains("shortest is 10 ms"));
         assert!(quantum("11s").unwrap_err().contains("longest"));
-    }
-}
-
-/// The file of a plot. A name without an ending, such as a device's, is taken as it is.
-pub(crate) fn svg(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    match path.extension() {
-        Some(ending) if !ending.eq_ignore_ascii_case("svg") => {
-            Err(format!("plots are SVG, not {}; end the name in .svg", ending.display()))
-        }
-        _ => Ok(path),
     }
 }
