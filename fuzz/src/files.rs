@@ -15,7 +15,6 @@ use memweir_dram::spec::MemorySpec;
 use memweir_linux::meter::perf::events::EventFile;
 use memweir_map::import::{self, Format};
 use memweir_map::published;
-use memweir_page::energy;
 use memweir_policy::record::{Record, replay};
 use memweir_run::hog::Plan;
 use memweir_run::jobs::{Batch, JobsFile, Limits};
@@ -167,8 +166,8 @@ pub(crate) static MEDIUM: Target = Target::new(
 
 pub(crate) static ENERGY_MEDIUM: Target = Target::new(
     "energy-medium",
-    |data| text(data, |text| drop(energy::Medium::parse("fuzz", text))),
-    &[Files("crates/page/data/*.toml")],
+    |data| text(data, |text| drop(memweir_energy::Medium::parse("fuzz", text))),
+    &[Files("crates/energy/data/*.toml")],
 );
 
 pub(crate) static SWAP_AREA: Target = Target::new(
@@ -273,7 +272,7 @@ fn recording(data: &[u8]) {
     let _ = Recording::from_bytes(data.to_vec(), "fuzz");
 }
 
-/// What memweir reads of programs that it does not trust: the line of `/proc/PID/stat` with a name
+/// Input from programs that memweir does not trust: the line of `/proc/PID/stat` with a name
 /// that the program chose, the head of its file, and the counters that it may write to.
 pub(crate) static PROCESS: Target = Target::new(
     "process",

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 /// Mutations of a target's seeds together, unless the environment says how many.
 const MUTATIONS: usize = 500;
 
-/// What parsers stumble over: ends of number ranges, separators, and characters of several bytes.
+/// Tokens on which parsers fail: ends of number ranges, separators, characters of several bytes.
 const TOKENS: [&str; 16] = [
     "0",
     "-1",

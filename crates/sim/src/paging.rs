@@ -33,7 +33,7 @@ mod tests;
 use memweir_core::Bytes;
 
 /// Bytes of a page.
-pub const PAGE: Bytes = memweir_page::energy::PAGE;
+pub const PAGE: Bytes = memweir_energy::PAGE;
 
 /// Returns the pages that `size` occupies, rounded up.
 #[must_use]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
 use memweir_core::{Bytes, Nanos, Seconds};
-use memweir_page::energy::{
+use memweir_energy::{
     Activity, BusMemory, Energy, Flash, Medium, POINTS, READINGS, Reading, TABLE_IV, average,
     break_even,
 };
@@ -326,7 +326,7 @@ fn render(report: &Report) -> String {
     };
     let points = table(&columns, report.points.iter().map(row).collect());
     let lines = report.break_even_lines;
-    let passes = lines / (memweir_page::energy::PAGE.as_f64() / memweir_core::LINE_BYTES as f64);
+    let passes = lines / (memweir_energy::PAGE.as_f64() / memweir_core::LINE_BYTES as f64);
     let told = writeln!(
         text,
         "\nHow much less the NVM uses where one point is read otherwise:\n\n{points}\n\n\

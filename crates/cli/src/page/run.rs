@@ -10,8 +10,8 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use memweir_core::preload::page::WhenFull;
+use memweir_energy::Estimate;
 use memweir_linux::preload::{NotStarted, check_program};
-use memweir_page::energy::Estimate;
 use memweir_page::live::{self, Here, Look, Nvm, Paged, Report, Timeline};
 
 pub(super) use args::Args;

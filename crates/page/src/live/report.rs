@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use memweir_core::preload::page::{DirectRead, PageCounter, PageCounters, WhenFull};
 use memweir_core::{Bytes, Seconds};
+use memweir_energy::{Estimate, Paging};
 use serde::Serialize;
 
 use super::outside::UnpagedProgram;
 use super::overshoot::{Cause, Run};
 use super::session::{Look, Paged};
 use super::times::Histogram;
-use crate::energy::{Estimate, Paging};
 
 /// The place of evicted pages.
 #[derive(Clone, Debug, PartialEq, Serialize)]

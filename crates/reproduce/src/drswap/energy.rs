@@ -1,6 +1,6 @@
 //! Fig. 7: the energy models with the counts of the sessions.
 
-use memweir_page::energy::{Medium, Reading};
+use memweir_energy::{Medium, Reading};
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 
 use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less, mean};

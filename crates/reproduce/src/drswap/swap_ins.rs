@@ -1,7 +1,7 @@
 //! Table IV: swap-ins with and without direct read, and the parameter that decides their
 //! difference.
 
-use memweir_page::energy::{CATEGORIES, SwapIns, TABLE_IV};
+use memweir_energy::{CATEGORIES, SwapIns, TABLE_IV};
 use memweir_plot::{BarSet, Bars, Chart, Level, PALETTE, Panel, Series, Style};
 use memweir_sim::paging::memory::Counts;
 use memweir_sim::paging::phone::Phone;

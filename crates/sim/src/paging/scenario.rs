@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use memweir_core::input::{InputError, Refusal, Replacement, Section, Value};
 use memweir_core::{Bytes, Nanos};
-use memweir_page::energy::{READINGS, Reading};
+use memweir_energy::{READINGS, Reading};
 use memweir_policy::paging;
 
 use super::PAGE;

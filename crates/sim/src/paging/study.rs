@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use memweir_core::input::{InputError, Replacement};
 use memweir_core::{Bytes, Nanos};
-use memweir_page::energy::{BusMemory, Medium};
+use memweir_energy::{BusMemory, Medium};
 
 use super::PAGE;
 use super::report::{AppResult, PagePoint, PageReport, Run, Session, SwapResult};

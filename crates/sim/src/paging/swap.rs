@@ -4,7 +4,7 @@ use std::path::Path;
 
 use memweir_core::input::{Document, InputError, Section, Value, shipped};
 use memweir_core::{Bytes, Nanos, Seconds};
-use memweir_page::energy::{Activity, BusMemory, Energy, Medium, Reading};
+use memweir_energy::{Activity, BusMemory, Energy, Medium, Reading};
 
 use super::PAGE;
 use super::memory::{Counts, Reads};

@@ -7,7 +7,7 @@ use memweir_core::Seconds;
 use memweir_core::{Bytes, Nanos};
 use memweir_dram::request::Direction;
 use memweir_dram::trace::{Access as Recorded, Format, Header, ThreadId, Trace, Writer};
-use memweir_page::energy::Medium;
+use memweir_energy::Medium;
 use memweir_policy::paging::{Page, find};
 use proptest::prelude::*;
 
@@ -421,7 +421,7 @@ fn an_area_of_no_size_uses_no_energy() {
         Ok(Medium::Memory(memory)) => memory,
         other => panic!("{other:?}"),
     };
-    let (_, reading) = &memweir_page::energy::READINGS[0];
+    let (_, reading) = &memweir_energy::READINGS[0];
     for (name, text) in SWAPS {
         let kind = SwapKind::parse(name, text).expect("a shipped area");
         let energy = |size| {

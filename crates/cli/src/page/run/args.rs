@@ -9,7 +9,7 @@ use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
 use memweir_core::preload::page::{DirectRead, Slowdown, UnpagedPrograms, WhenFull};
 use memweir_core::{Bytes, Nanos};
-use memweir_page::energy::{BusMemory, Reading};
+use memweir_energy::{BusMemory, Reading};
 use memweir_page::kernel::KernelWish;
 use memweir_page::live::{Format, Nvm, Wish};
 use memweir_policy::paging::{LearnsBy, VICTIM_POLICIES, VictimEntry, find};
@@ -31,12 +31,12 @@ pub(in crate::page) struct Args {
     /// the memory can be paged; a run that exceeds it says by how much and why
     #[arg(long, value_name = "SIZE", value_parser = size)]
     dram: Bytes,
-    /// Where evicted pages live: `memfd:SIZE` (DRAM that stands in), `node:N[:SIZE]` (a NUMA node of
-    /// slow memory) or `file:PATH[:SIZE]` (the tmpfs of a directory or file)
+    /// Where evicted pages live: `memfd:SIZE` (DRAM that stands in), `node:N[:SIZE]` (a NUMA node
+    /// of slow memory) or `file:PATH[:SIZE]` (the tmpfs of a directory or file)
     #[arg(long, value_name = "SPEC", value_parser = nvm)]
     pub(super) nvm: Option<Nvm>,
-    /// Let the kernel page it, if it can (the patches in kernel/direct-read-swap), to the swap areas
-    /// in use or to --swap; --dram then counts files, too
+    /// Let the kernel page it, if it can (the patches in kernel/direct-read-swap), to the swap
+    /// areas in use or to --swap; --dram then counts files, too
     #[arg(long, conflicts_with_all = ["victims", "delay", "when_full", "unpaged", "timeline",
         "times", "energy"])]
     pub(super) kernel: bool,
@@ -50,8 +50,8 @@ pub(in crate::page) struct Args {
     #[arg(long, value_name = "POLICY", default_value = "fifo")]
     #[arg(value_parser = |name: &str| find(name).map_err(refused))]
     victims: &'static VictimEntry,
-    /// A medium so many times slower than DRAM: each page that is read from it or written to it takes
-    /// that many times as long (drswap: read=2x,write=12x)
+    /// A medium so many times slower than DRAM: each page that is read from it or written to it
+    /// takes that many times as long (drswap: read=2x,write=12x)
     #[arg(long, value_name = "read=Rx,write=Wx", value_parser = delay)]
     delay: Option<Slowdown>,
     /// Action when there is no room for more pages

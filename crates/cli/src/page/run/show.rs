@@ -152,7 +152,7 @@ pub(super) fn times(report: &Report) -> String {
 
 fn rows(report: &Report) -> Vec<Vec<String>> {
     let row = |name: &str, value: String, more: String| vec![name.to_owned(), value, more];
-    let pages = |pages: u64| Bytes(pages * memweir_page::energy::PAGE.0).to_string();
+    let pages = |pages: u64| Bytes(pages * memweir_energy::PAGE.0).to_string();
     let over = report.dram_overshoot_bytes;
     let overshoot = match over.0 {
         0 if report.unpaged.processes > 0 => "within the budget, where paged".to_owned(),

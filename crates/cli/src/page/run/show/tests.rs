@@ -1,5 +1,5 @@
 use memweir_core::preload::page::PagedState;
-use memweir_page::energy::Estimate;
+use memweir_energy::Estimate;
 use memweir_page::live::{Bucket, NvmReport, Outcome, UnpagedProgram, UnpagedReport};
 
 use super::*;

@@ -7,9 +7,9 @@ use super::{BackgroundPower, BusMemory, Flash, OperatingPower};
 
 /// Media that come with memweir: their names and the texts of their files.
 pub const MEDIA: [(&str, &str); 3] = [
-    ("lpddr2-dram", include_str!("../../data/lpddr2-dram.toml")),
-    ("lpddr2-pcm", include_str!("../../data/lpddr2-pcm.toml")),
-    ("emmc-flash", include_str!("../../data/emmc-flash.toml")),
+    ("lpddr2-dram", include_str!("../data/lpddr2-dram.toml")),
+    ("lpddr2-pcm", include_str!("../data/lpddr2-pcm.toml")),
+    ("emmc-flash", include_str!("../data/emmc-flash.toml")),
 ];
 
 const MEMORY_KEYS: [&str; 20] = [

@@ -6,6 +6,8 @@
 //! (misprints corrected: it reproduces the paper's claims) and [`Reading::PHYSICAL`] (the energy
 //! that such an area would really use).
 
+#![forbid(unsafe_code)]
+
 mod data;
 mod estimate;
 mod flash;

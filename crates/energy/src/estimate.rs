@@ -80,7 +80,7 @@ impl Estimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::energy::Medium;
+    use crate::Medium;
 
     fn memory(name: &str) -> BusMemory {
         match Medium::shipped(name) {
