@@ -105,7 +105,7 @@ pub struct RunOptions {
     pub timeline: Option<PathBuf>,
     /// Seed of everything random.
     pub seed: u64,
-    /// The calibration of this machine; the one in the XDG configuration directory if absent.
+    /// The calibration of this machine; the one in the XDG data directory if absent.
     pub platform: Option<PathBuf>,
     /// The profile store; the one in the XDG data directory if absent.
     pub store: Option<PathBuf>,

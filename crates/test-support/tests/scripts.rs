@@ -78,28 +78,6 @@ fn the_list_of_allowed_skips_is_well_formed() {
     }
 }
 
-/// The Rust sources below a directory.
-fn sources(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let below = |path: PathBuf| match path.is_dir() {
-        true => sources(&path),
-        false => vec![path],
-    };
-    entries.flat_map(below).filter(|path| path.extension().is_some_and(|e| e == "rs")).collect()
-}
-
-#[test]
-fn every_test_skips_through_the_macro() {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for directory in ["crates", "plugins", "fuzz"] {
-        for file in sources(&root().join(directory)) {
-            let text = std::fs::read_to_string(&file).unwrap();
-            let prints = text.contains("\"SKIPPED") && !file.starts_with(own);
-            assert!(!prints, "{}: use `memweir_test_support::skip!`", file.display());
-        }
-    }
-}
-
 /// The budgets of a suite, judged as `kernel/test/run.sh` does it.
 fn within_budgets(suite: &str, stock: &Path, series: &Path) -> (Option<i32>, String) {
     let script = "baseline='' budgets=''; . ./suites/$0.suite; . ./lib/costs.sh; \
@@ -144,7 +122,7 @@ fn costs_of_the_kernel_series_are_held_against_their_budgets() {
     assert_eq!(code, Some(0));
 }
 
-/// What Criterion leaves of a benchmark that was compared: the change of its mean, 95 %.
+/// Criterion's record of a benchmark that was compared: the change of its mean, 95 %.
 fn change(directory: &Path, name: &str, low: f64, high: f64) {
     let directory = directory.join("criterion").join(name).join("change");
     std::fs::create_dir_all(&directory).unwrap();
