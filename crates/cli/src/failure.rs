@@ -96,7 +96,7 @@ impl Failure {
 impl From<NotStarted> for Failure {
     fn from(error: NotStarted) -> Self {
         match error {
-            NotStarted::Wish(refusal) => Self::Input(refusal.written_in("command line")),
+            NotStarted::Request(refusal) => Self::Input(refusal.written_in("command line")),
             NotStarted::Machine(lack) => Self::Machine(lack.to_string()),
         }
     }

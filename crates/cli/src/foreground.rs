@@ -57,7 +57,7 @@ pub(crate) fn run(
     command.args(&program.command[1..]);
     command.envs(program.environment.iter().map(|(name, value)| (name, value)));
     if let Some(group) = program.group {
-        group.bear(&mut command).map_err(|e| machine("its control group", &e))?;
+        group.spawn(&mut command).map_err(|e| machine("its control group", &e))?;
     }
     let mut child = spawn(command, before).map_err(|e| machine(&name, &e))?;
     let process = Pid::from_raw(child.id() as i32);

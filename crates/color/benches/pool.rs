@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
-use memweir_color::{Colored, Totals, Wish};
+use memweir_color::{Colored, Request, Totals};
 use memweir_core::address_map::AddressMap;
 use memweir_core::metrics::{Interval, hodges_lehmann};
 use memweir_core::preload::{Counter, Delivery, Shortage};
@@ -117,7 +117,7 @@ fn run_colored(
     mib: usize,
     passes: usize,
 ) -> Result<(Told, Totals), String> {
-    let wish = Wish {
+    let request = Request {
         map: AddressMap::parse("bench", MAP).map_err(|e| e.to_string())?,
         colors: colors.parse().map_err(|e: memweir_core::input::Refusal| e.to_string())?,
         cache: None,
@@ -126,7 +126,7 @@ fn run_colored(
         pool_pages: (pool_mib * MIB / PAGE) as u64,
         limit_pages: 0,
     };
-    let colored = Colored::prepare(&wish, None).map_err(|e| e.to_string())?;
+    let colored = Colored::prepare(&request, None).map_err(|e| e.to_string())?;
     let told = run(mib, passes, Some(&colored))?;
     let totals = colored.totals();
     if totals.get(Counter::Processes) == 0 || totals.get(Counter::Spilled) > 0 {

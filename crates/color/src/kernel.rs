@@ -17,7 +17,7 @@ use crate::plan::{CacheColors, together};
 use crate::{ColorError, machine};
 
 /// Tries to restore the previous map, and the pause after each: half a second in all.
-const PATIENCE: u32 = 50;
+const RESTORE_TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Reaction of the kernel if no page of the colors is free.
@@ -43,7 +43,7 @@ impl KernelShortage {
 
 /// Request to the kernel.
 #[derive(Clone, Debug)]
-pub struct KernelWish {
+pub struct KernelRequest {
     /// The map of the machine.
     pub map: AddressMap,
     /// The bank colors.
@@ -54,7 +54,7 @@ pub struct KernelWish {
     pub shortage: KernelShortage,
 }
 
-impl KernelWish {
+impl KernelRequest {
     /// Returns the form that the kernel must have loaded.
     fn form(&self) -> Result<KernelForm, Refusal> {
         let (banks, cache) = together(&self.map, &self.colors, self.cache.as_ref())?;
@@ -93,11 +93,11 @@ impl KernelColored {
     ///
     /// # Errors
     /// Refuses invalid requests, and kernels that cannot serve them.
-    pub fn prepare(wish: &KernelWish) -> Result<Self, ColorError> {
-        let form = wish.form()?;
+    pub fn prepare(request: &KernelRequest) -> Result<Self, ColorError> {
+        let form = request.form()?;
         let map = Loaded::load(KernelMap::here()?, &form)?;
         let group = MemoryGroup::create("color")?;
-        group.set("memory.colors", &wish.setting()).map_err(|error| {
+        group.set("memory.colors", &request.setting()).map_err(|error| {
             machine(format!("memory.colors: {error}"), "choose colors that the group's parent has")
         })?;
         Ok(Self { group, _map: map })
@@ -149,7 +149,7 @@ impl Drop for Loaded {
         let Some(before) = &self.before else { return };
         // The kernel releases a removed group some time later. If another program uses the map by
         // now, the map stays.
-        for _ in 0..PATIENCE {
+        for _ in 0..RESTORE_TRIES {
             if self.map.load(before.trim()).is_ok() {
                 return;
             }
@@ -165,9 +165,9 @@ mod tests {
 
     use super::*;
 
-    fn wish(colors: &str) -> KernelWish {
+    fn request(colors: &str) -> KernelRequest {
         let text = include_str!("../../core/data/maps/i7-860.toml");
-        KernelWish {
+        KernelRequest {
             map: AddressMap::parse("i7-860.toml", text).unwrap(),
             colors: colors.parse().unwrap(),
             cache: None,
@@ -177,19 +177,19 @@ mod tests {
 
     #[test]
     fn a_group_is_told_its_colors() {
-        assert_eq!(wish("0-3,8").setting(), "bank=0-3,8 shortage=reclaim");
+        assert_eq!(request("0-3,8").setting(), "bank=0-3,8 shortage=reclaim");
         let cache = CacheGeometry::new(Bytes(8 << 20), 16);
-        let cached = KernelWish {
+        let cached = KernelRequest {
             cache: Some(CacheColors { cache, colors: "0,1".parse().unwrap() }),
             shortage: KernelShortage::Strict,
-            ..wish("0-31")
+            ..request("0-31")
         };
         assert_eq!(cached.setting(), "bank=0-31 cache=0-1 shortage=strict");
     }
 
     #[test]
     fn colors_outside_the_map_are_refused() {
-        let refusal = wish("0-32").form().unwrap_err();
+        let refusal = request("0-32").form().unwrap_err();
         assert!(refusal.reason.contains("color 32 is outside the map"), "{refusal:?}");
     }
 
@@ -200,7 +200,7 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let text = || std::fs::read_to_string(&file).unwrap();
         let map = || KernelMap::at(file.clone()).unwrap();
-        let form = wish("0").form().unwrap();
+        let form = request("0").form().unwrap();
         let first = Loaded::load(map(), &form).unwrap();
         assert_eq!(text(), form.to_string());
         let second = Loaded::load(map(), &form).unwrap();

@@ -15,14 +15,14 @@ mod processes;
 mod run;
 
 pub use counters::Totals;
-pub use plan::{CacheColors, Wish};
+pub use plan::{CacheColors, Request};
 pub use run::Colored;
 
 /// Error that kept a program from being started colored, or from being audited.
 pub use memweir_linux::preload::NotStarted as ColorError;
 
-use memweir_linux::preload::Lack;
+use memweir_linux::preload::MissingFeature;
 
 pub(crate) fn machine(reason: impl Into<String>, remedy: impl Into<String>) -> ColorError {
-    Lack::new(reason, remedy).into()
+    MissingFeature::new(reason, remedy).into()
 }

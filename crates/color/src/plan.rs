@@ -16,7 +16,7 @@ pub struct CacheColors {
 
 /// Request for colors.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct Request {
     /// The map of the machine.
     pub map: AddressMap,
     /// The bank colors.
@@ -33,7 +33,7 @@ pub struct Wish {
     pub limit_pages: u64,
 }
 
-impl Wish {
+impl Request {
     /// Returns the order for the preload library. Without a requested delivery it says to move
     /// pages, whatever the kernel can do.
     ///
@@ -161,9 +161,9 @@ mod tests {
 
     use super::*;
 
-    fn wish(colors: &str) -> Wish {
+    fn request(colors: &str) -> Request {
         let text = include_str!("../../core/data/maps/i7-860.toml");
-        Wish {
+        Request {
             map: AddressMap::parse("i7-860.toml", text).unwrap(),
             colors: colors.parse().unwrap(),
             cache: None,
@@ -176,13 +176,13 @@ mod tests {
 
     #[test]
     fn refuses_what_the_map_does_not_have() {
-        assert_eq!(wish("0-31").order(String::new()).unwrap().coloring.colors(), 32);
-        let refusal = wish("32").order(String::new()).unwrap_err();
+        assert_eq!(request("0-31").order(String::new()).unwrap().coloring.colors(), 32);
+        let refusal = request("32").order(String::new()).unwrap_err();
         assert_eq!(refusal.reason, "color 32 is outside the map");
-        let mut one = wish("0");
+        let mut one = request("0");
         one.map.functions.clear();
         assert!(one.order(String::new()).unwrap_err().reason.contains("allows one color only"));
-        let mut twice = wish("0");
+        let mut twice = request("0");
         twice.map.functions.push(twice.map.functions[0]);
         assert!(twice.order(String::new()).is_err());
     }
@@ -194,8 +194,9 @@ mod tests {
             Some(CacheColors { cache, colors: colors.parse().unwrap() })
         };
         // Bank color 0 has zeros in bits 13 to 15, which are bits 1 to 3 of the cache color.
-        let fits =
-            |colors: &str| Wish { cache: cache(colors), ..wish("0") }.order(String::new()).is_ok();
+        let fits = |colors: &str| {
+            Request { cache: cache(colors), ..request("0") }.order(String::new()).is_ok()
+        };
         assert!(fits("0"));
         assert!(fits("16"));
         assert!(!fits("2"));

@@ -7,7 +7,7 @@ use memweir_linux::{guardian, preload};
 
 use crate::compaction::Quiet;
 use crate::counters::{CountersFile, Totals};
-use crate::plan::Wish;
+use crate::plan::Request;
 use crate::{ColorError, machine};
 
 /// The remedy where the run-time directory cannot be used.
@@ -27,18 +27,21 @@ pub struct Colored {
 }
 
 impl Colored {
-    /// Prepares the request `wish`. [`check_program`](preload::check_program) checks the program
+    /// Prepares `request`. [`check_program`](preload::check_program) checks the program
     /// itself. `guardian` starts the process that restores the kernel's setting if this process is
     /// killed; without one the setting is not changed.
     ///
     /// # Errors
     /// Refuses invalid requests, and machines that lack a requirement.
-    pub fn prepare(wish: &Wish, guardian: Option<&guardian::Command>) -> Result<Self, ColorError> {
+    pub fn prepare(
+        request: &Request,
+        guardian: Option<&guardian::Command>,
+    ) -> Result<Self, ColorError> {
         let mut counters = CountersFile::create()
             .map_err(|e| machine(format!("no place for counters: {e}"), RUNTIME_DIRECTORY))?;
-        let order = wish.order(counters.path().display().to_string())?;
+        let order = request.order(counters.path().display().to_string())?;
         privileged()?;
-        let order = Order { delivery: delivery(wish.delivery, &kernel_release())?, ..order };
+        let order = Order { delivery: delivery(request.delivery, &kernel_release())?, ..order };
         let preload = preload::variable()?;
         counters
             .begin(&order)
@@ -94,8 +97,8 @@ fn kernel_release() -> String {
 }
 
 /// Returns the requested delivery, or else the best one, if a kernel of this release supports it.
-fn delivery(wish: Option<Delivery>, release: &str) -> Result<Delivery, ColorError> {
-    if let Some(delivery) = wish.or_else(|| Delivery::best_on(release))
+fn delivery(request: Option<Delivery>, release: &str) -> Result<Delivery, ColorError> {
+    if let Some(delivery) = request.or_else(|| Delivery::best_on(release))
         && delivery.works_on(release)
     {
         return Ok(delivery);
@@ -105,7 +108,7 @@ fn delivery(wish: Option<Delivery>, release: &str) -> Result<Delivery, ColorErro
         format!("Linux {major}.{minor} or later is needed")
     };
     let reason = format!("Linux {release} cannot move pages into a program (UFFDIO_MOVE)");
-    Err(match wish {
+    Err(match request {
         Some(Delivery::Move) if Delivery::Recycle.works_on(release) => {
             machine(reason, format!("{}, or `--delivery recycle`", needed(Delivery::Move)))
         }
@@ -123,15 +126,15 @@ mod tests {
 
     #[test]
     fn a_kernel_that_cannot_do_it_is_refused_with_what_can() {
-        let said = |wish, release| delivery(wish, release).map_err(|error| error.to_string());
+        let said = |request, release| delivery(request, release).map_err(|error| error.to_string());
         assert_eq!(said(None, "6.18.4"), Ok(Delivery::Move));
         assert_eq!(said(None, "6.1.0-56-amd64"), Ok(Delivery::Recycle));
         assert_eq!(said(Some(Delivery::Recycle), "6.18.4"), Ok(Delivery::Recycle));
         let refused = said(Some(Delivery::Move), "6.1.0-56-amd64").unwrap_err();
         assert!(refused.contains("UFFDIO_MOVE") && refused.contains("Linux 6.8"), "{refused}");
         assert!(refused.contains("--delivery recycle"), "{refused}");
-        for wish in [None, Some(Delivery::Recycle)] {
-            let refused = said(wish, "5.15.0").unwrap_err();
+        for request in [None, Some(Delivery::Recycle)] {
+            let refused = said(request, "5.15.0").unwrap_err();
             assert!(refused.contains("5.15.0") && refused.contains("Linux 6.1"), "{refused}");
         }
         assert!(!said(Some(Delivery::Move), "5.15.0").unwrap_err().contains("--delivery"));

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use memweir_core::{JobId, Nanos};
-use memweir_linux::blocker::Birthplace;
+use memweir_linux::blocker::SpawnTarget;
 use memweir_linux::launch::LaunchError;
 use memweir_linux::{
     BlockError, Blocker, Capabilities, Launch, Mechanism, Meter, MeterError, MeterKind, Reading,
@@ -82,7 +82,7 @@ impl EmulatedWorld {
 
     /// Waits until the kernel has reported the end of every first process that has left the
     /// machine, at most for [`BURIAL`].
-    fn bury(&mut self) -> io::Result<()> {
+    fn reap(&mut self) -> io::Result<()> {
         let began = Instant::now();
         loop {
             self.poll()?;
@@ -109,19 +109,19 @@ impl World for EmulatedWorld {
             }
             let ended = self.machine.machine().advance(until);
             if ended {
-                self.bury()?;
+                self.reap()?;
                 return Ok(self.pending.drain(..).collect());
             }
         }
     }
 
-    fn bear(
+    fn spawn(
         &mut self,
         job: JobId,
         launch: &Launch,
-        birthplace: &Birthplace,
+        target: &SpawnTarget,
     ) -> Result<i32, LaunchError> {
-        let pid = self.live.bear(job, launch, birthplace)?;
+        let pid = self.live.spawn(job, launch, target)?;
         self.pids.insert(job, pid as u32);
         Ok(pid)
     }
@@ -174,13 +174,13 @@ impl Blocker for EmulatedBlocker {
     }
 
     /// Admits the job: new processes are not blocked.
-    fn prepare(&mut self, job: JobId) -> Result<Birthplace, BlockError> {
+    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, BlockError> {
         self.machine.machine().admit(job);
         self.holder.prepare(job)
     }
 
-    fn born(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
-        self.holder.born(job, pid)
+    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+        self.holder.spawned(job, pid)
     }
 
     fn block_all(&mut self) -> Result<(), BlockError> {

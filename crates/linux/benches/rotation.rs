@@ -144,7 +144,7 @@ impl Batch {
             .map_err(|e| e.to_string())?;
         let place = self.blocker.prepare(id).map_err(|e| e.to_string())?;
         let newborn = launch(&description, &place).map_err(|e| e.to_string())?;
-        self.blocker.born(id, newborn.pid()).map_err(|e| e.to_string())?;
+        self.blocker.spawned(id, newborn.pid()).map_err(|e| e.to_string())?;
         self.processes.push(newborn.exec().map_err(|e| e.to_string())?);
         Ok(())
     }

@@ -180,7 +180,7 @@ fn start(blocker: &mut dyn Blocker, processes: &mut Vec<Process>) -> Result<(), 
         let place = blocker.prepare(job).map_err(|error| error.to_string())?;
         let description = spin().map_err(|error| error.to_string())?;
         let newborn = launch(&description, &place).map_err(|error| error.to_string())?;
-        blocker.born(job, newborn.pid()).map_err(|error| error.to_string())?;
+        blocker.spawned(job, newborn.pid()).map_err(|error| error.to_string())?;
         processes.push(newborn.exec().map_err(|error| error.to_string())?);
         // The next job must not compete with all earlier ones while it starts.
         blocker.run_only(&[]).map_err(|error| error.to_string())?;

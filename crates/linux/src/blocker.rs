@@ -55,7 +55,7 @@ impl fmt::Display for Mechanism {
 
 /// The place where a job's first process is spawned.
 #[derive(Debug)]
-pub enum Birthplace {
+pub enum SpawnTarget {
     /// In this cgroup v2 directory, by `clone3` with `CLONE_INTO_CGROUP`.
     CgroupV2(OwnedFd),
     /// Moved into this cgroup v1 directory before exec.
@@ -99,10 +99,10 @@ pub trait Blocker: Send {
     /// Creates the place in which `job` will be spawned, not blocked. Fails with `EBUSY` between
     /// [`block_all`](Blocker::block_all) and the next `run_*`: a process spawned then could not
     /// even set itself up.
-    fn prepare(&mut self, job: JobId) -> Result<Birthplace, BlockError>;
+    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, BlockError>;
 
     /// Registers `pid` as the first process of `job`.
-    fn born(&mut self, job: JobId, pid: i32) -> Result<(), BlockError>;
+    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), BlockError>;
 
     /// Stops every job at once (step 1 of iabw section 4.1). Returns without waiting for the
     /// kernel's confirmation, which can take tens of milliseconds while no user code runs.

@@ -1,7 +1,7 @@
 //! A [`Blocker`] over nothing, for tests of use cases.
 //!
 //! It obeys the contract of [`Blocker`], records every call, fails where the test plants a fault,
-//! and reports the CPU times that the test sets. It starts and stops no process; its birthplace is
+//! and reports the CPU times that the test sets. It starts and stops no process; its target is
 //! a session.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use memweir_core::{JobId, Nanos};
 
-use crate::blocker::{Birthplace, BlockError, Blocker, Demand, Mechanism};
+use crate::blocker::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
 
 /// One call of a [`Blocker`] method, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,7 +216,7 @@ impl Blocker for FakeBlocker {
         self.mechanism
     }
 
-    fn prepare(&mut self, job: JobId) -> Result<Birthplace, BlockError> {
+    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, BlockError> {
         let mut state = self.call(Call::Prepare(job))?;
         if state.all_blocked {
             return Err(error(&format!("preparing job {job} while all are blocked"), libc::EBUSY));
@@ -225,10 +225,10 @@ impl Blocker for FakeBlocker {
             return Err(error(&format!("preparing job {job} twice"), libc::EEXIST));
         }
         state.jobs.insert(job, FakeJob::default());
-        Ok(Birthplace::Session)
+        Ok(SpawnTarget::Session)
     }
 
-    fn born(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
         let mut state = self.call(Call::Born(job, pid))?;
         let job = state.job(job)?;
         (job.pid, job.populated) = (Some(pid), true);
@@ -300,7 +300,7 @@ mod tests {
         let (a, b) = (JobId(0), JobId(1));
         for (job, pid) in [(a, 10), (b, 11)] {
             blocker.prepare(job).unwrap();
-            blocker.born(job, pid).unwrap();
+            blocker.spawned(job, pid).unwrap();
         }
         blocker.block_all().unwrap();
         assert!(control.running().is_empty());

@@ -36,13 +36,13 @@ use home::Homes;
 pub(crate) use message::Message;
 pub use watch::main;
 
-use crate::blocker::Birthplace;
+use crate::blocker::SpawnTarget;
 use crate::launch::{Launch, LaunchError, Process, launch};
 
 /// Line that the guardian writes to its standard output once it watches.
 const READY: &[u8] = b"watching\n";
 /// Longest time that a guardian may take to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const GUARDIAN_START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Command that starts a guardian: a program and arguments with which it calls [`main`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,7 +182,7 @@ impl Watcher {
             cpus: Vec::new(),
             private: None,
         };
-        let process = launch(&description, &Birthplace::Session)?.exec()?;
+        let process = launch(&description, &SpawnTarget::Session)?.exec()?;
         // Closes our copies of its ends: with these open its death would go unnoticed.
         drop(description);
         let mut watcher = Self { process, pipe: pipe.into() };
@@ -208,7 +208,7 @@ impl Watcher {
 
 /// Waits for the guardian's message that it watches.
 fn read_ready(mut output: File) -> io::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + GUARDIAN_START_TIMEOUT;
     let mut got = Vec::new();
     while got.len() < READY.len() {
         let left = deadline.saturating_duration_since(Instant::now());

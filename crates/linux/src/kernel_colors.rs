@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::preload::Lack;
+use crate::preload::MissingFeature;
 
 /// File through which the kernel takes its map.
 const MAP: &str = "/sys/kernel/mm/page_color/map";
@@ -20,7 +20,7 @@ impl KernelMap {
     ///
     /// # Errors
     /// If it has none, or keeps it from this process.
-    pub fn here() -> Result<Self, Lack> {
+    pub fn here() -> Result<Self, MissingFeature> {
         Self::at(MAP.into())
     }
 
@@ -28,15 +28,15 @@ impl KernelMap {
     ///
     /// # Errors
     /// If there is no such file, or it cannot be read.
-    pub fn at(file: PathBuf) -> Result<Self, Lack> {
+    pub fn at(file: PathBuf) -> Result<Self, MissingFeature> {
         let map = Self { file };
         match map.text() {
             Ok(_) => Ok(map),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Lack::new(
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(MissingFeature::new(
                 "this kernel does not color pages",
                 "build one with the patches in kernel/bank-color",
             )),
-            Err(error) => Err(Lack::new(
+            Err(error) => Err(MissingFeature::new(
                 format!("{}: {error}", map.file.display()),
                 "run as root, who alone may see the map",
             )),
@@ -56,18 +56,18 @@ impl KernelMap {
     /// # Errors
     /// If a control group or a thread is colored by the map in use, or the kernel refuses the new
     /// one, for which its log has the reason.
-    pub fn load(&self, text: &str) -> Result<(), Lack> {
+    pub fn load(&self, text: &str) -> Result<(), MissingFeature> {
         // The kernel takes one write as one map, so removal needs a write of at least one byte.
         let text = if text.is_empty() { "\n" } else { text };
         std::fs::write(&self.file, text).map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY) => Lack::new(
+            Some(libc::EBUSY) => MissingFeature::new(
                 "the kernel colors pages by another map, which a control group or a thread uses",
                 "end the programs that it colors, or use the same map",
             ),
             Some(libc::EINVAL) => {
-                Lack::new("the kernel refuses the map", "its log says why: dmesg | tail")
+                MissingFeature::new("the kernel refuses the map", "its log says why: dmesg | tail")
             }
-            _ => Lack::new(format!("{}: {error}", self.file.display()), "run as root"),
+            _ => MissingFeature::new(format!("{}: {error}", self.file.display()), "run as root"),
         })
     }
 }
@@ -80,8 +80,8 @@ mod tests {
     fn maps_are_read_and_replaced_whole() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("map");
-        let lack = KernelMap::at(file.clone()).unwrap_err();
-        assert!(lack.reason.contains("does not color"), "{lack}");
+        let missing = KernelMap::at(file.clone()).unwrap_err();
+        assert!(missing.reason.contains("does not color"), "{missing}");
         std::fs::write(&file, "bank 0x2000\n").unwrap();
         let map = KernelMap::at(file).unwrap();
         assert_eq!(map.text().unwrap(), "bank 0x2000\n");

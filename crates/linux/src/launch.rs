@@ -1,6 +1,6 @@
 //! Starting a job: its command and the initial state of its process.
 //!
-//! A start has two steps. [`launch`] makes the process in its [`Birthplace`] and leaves it waiting
+//! A start has two steps. [`launch`] makes the process in its [`SpawnTarget`] and leaves it waiting
 //! at a gate, with its files, directory, session and CPUs set up, so that meters can be attached
 //! before the program's first instruction. [`Newborn::exec`] opens the gate. If memweir dies in
 //! between, no half-made process stays: a newborn whose gate is closed exits.
@@ -29,7 +29,7 @@ pub use process::{Ending, Exit, Process};
 pub use program::{ProgramError, resolve_program};
 pub use signals::Signals;
 
-use crate::blocker::Birthplace;
+use crate::blocker::SpawnTarget;
 use child::{Report, Step};
 use prepare::Prepared;
 
@@ -93,22 +93,22 @@ impl LaunchError {
     }
 }
 
-/// Makes the process of `launch` in `birthplace` and leaves it waiting before exec.
+/// Makes the process of `launch` in `target` and leaves it waiting before exec.
 ///
 /// The process leads a session of its own, has default signal handling and no files but its three
 /// standard ones. Returns when it is at the gate; this takes until it has been given a CPU, so
-/// the birthplace must not be blocked.
+/// the target must not be blocked.
 ///
-/// A job born in a [`Birthplace::Session`] gets SIGCONT when the *thread* that calls this ends, so
+/// A job born in a [`SpawnTarget::Session`] gets SIGCONT when the *thread* that calls this ends, so
 /// that must be the scheduling thread.
 ///
 /// # Errors
 ///
-/// Refusals of the kernel to make the process, to move it to its birthplace, or to give it its
+/// Refusals of the kernel to make the process, to move it to its target, or to give it its
 /// directory or CPUs. Nothing is left behind then.
-pub fn launch(launch: &Launch, birthplace: &Birthplace) -> Result<Newborn, LaunchError> {
-    let prepared = Prepared::new(launch, birthplace)?;
-    let (process, gate, reports) = prepared.bear()?;
+pub fn launch(launch: &Launch, target: &SpawnTarget) -> Result<Newborn, LaunchError> {
+    let prepared = Prepared::new(launch, target)?;
+    let (process, gate, reports) = prepared.spawn()?;
     let mut newborn =
         Newborn { process: Some(process), gate, reports, program: launch.program.clone() };
     match newborn.next_report()? {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::cgroup::{self, Files, HierarchyKind, KernelFiles, locate, names};
 use crate::leftovers;
 use crate::owner::Owner;
-use crate::preload::Lack;
+use crate::preload::MissingFeature;
 
 /// The group. Removed when it is dropped, if no process is left in it; otherwise the next memweir
 /// that starts removes it.
@@ -28,22 +28,32 @@ impl MemoryGroup {
     ///
     /// # Errors
     /// If there is no unified hierarchy, or no place in it where a group may be made.
-    pub fn create(name: &str) -> Result<Self, Lack> {
+    pub fn create(name: &str) -> Result<Self, MissingFeature> {
         let hierarchy = locate(HierarchyKind::Unified).ok().flatten().ok_or_else(|| {
-            Lack::new("no unified hierarchy of control groups is mounted", "mount cgroup2")
+            MissingFeature::new(
+                "no unified hierarchy of control groups is mounted",
+                "mount cgroup2",
+            )
         })?;
         // `memweir run`, which is about groups, reports those that could not be removed.
         let _ = leftovers::clean();
         Self::create_below(Arc::new(KernelFiles), &hierarchy.candidates(), name)
     }
 
-    fn create_below(files: Arc<dyn Files>, places: &[PathBuf], name: &str) -> Result<Self, Lack> {
+    fn create_below(
+        files: Arc<dyn Files>,
+        places: &[PathBuf],
+        name: &str,
+    ) -> Result<Self, MissingFeature> {
         let remedy =
             "run as root, or in a group that is delegated to you with its memory controller";
-        let lack = |error: io::Error| {
-            Lack::new(format!("no control group for its memory can be made: {error}"), remedy)
+        let missing = |error: io::Error| {
+            MissingFeature::new(
+                format!("no control group for its memory can be made: {error}"),
+                remedy,
+            )
         };
-        let owner = Owner::current().map_err(lack)?;
+        let owner = Owner::current().map_err(missing)?;
         let mut failure = io::Error::from_raw_os_error(libc::ENOENT);
         for place in places {
             match Self::create_in(&*files, place, &names::new_group(&owner, name)) {
@@ -51,7 +61,7 @@ impl MemoryGroup {
                 Err(error) => failure = error,
             }
         }
-        Err(lack(failure))
+        Err(missing(failure))
     }
 
     fn create_in(files: &dyn Files, place: &Path, name: &str) -> io::Result<PathBuf> {
@@ -94,7 +104,7 @@ impl MemoryGroup {
     ///
     /// # Errors
     /// If members cannot be added to the group.
-    pub fn bear(&self, command: &mut Command) -> io::Result<()> {
+    pub fn spawn(&self, command: &mut Command) -> io::Result<()> {
         let members = OpenOptions::new().write(true).open(self.path.join("cgroup.procs"))?;
         let enter = move || {
             // SAFETY: the descriptor is open as long as this closure lives, and the byte is static.
@@ -148,9 +158,9 @@ mod tests {
         let tree = FakeTree::new();
         let places = [place(&tree, "top", "memory\n")];
         tree.fail("create", "", libc::EROFS, usize::MAX);
-        let lack = MemoryGroup::create_below(Arc::new(tree), &places, "job").err().unwrap();
-        assert!(lack.reason.contains("Read-only file system"), "{lack}");
-        assert!(lack.remedy.contains("root"), "{lack}");
+        let missing = MemoryGroup::create_below(Arc::new(tree), &places, "job").err().unwrap();
+        assert!(missing.reason.contains("Read-only file system"), "{missing}");
+        assert!(missing.remedy.contains("root"), "{missing}");
     }
 
     #[test]
@@ -165,7 +175,7 @@ mod tests {
         assert_eq!(group.read("cgroup.freeze").unwrap().trim(), "1");
 
         let mut command = Command::new("true");
-        group.bear(&mut command).unwrap();
+        group.spawn(&mut command).unwrap();
         assert!(command.status().unwrap().success());
         // An ordinary file keeps the text that was written to it.
         assert_eq!(group.read("cgroup.procs").unwrap(), "0");

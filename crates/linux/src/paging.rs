@@ -13,7 +13,7 @@ use memweir_core::Bytes;
 use memweir_core::preload::page::{PAGE_COUNTERS_BYTES, PageCounters};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use crate::preload::Lack;
+use crate::preload::MissingFeature;
 use crate::softpmu::SharedFile;
 
 /// Size of the page that is tried.
@@ -73,11 +73,11 @@ pub struct Obstacle {
 impl Obstacle {
     /// Returns the feature that the machine lacks to page to `what`, and the remedy.
     #[must_use]
-    pub fn lack(&self, what: &str) -> Lack {
+    pub fn missing(&self, what: &str) -> MissingFeature {
         let error = &self.error;
         let denied = error.kind() == io::ErrorKind::PermissionDenied;
         match self.step {
-            Step::Open | Step::Features if denied => Lack::new(
+            Step::Open | Step::Features if denied => MissingFeature::new(
                 format!(
                     "userfaultfd that sees faults inside system calls, and forks, is for CAP_SYS_PTRACE \
                      only: {error}"
@@ -85,16 +85,16 @@ impl Obstacle {
                 "run as root, or give that capability (`sysctl vm.unprivileged_userfaultfd=1` gives only \
                  a part of it)",
             ),
-            Step::Open => Lack::new(
+            Step::Open => MissingFeature::new(
                 format!("this kernel has no userfaultfd: {error}"),
                 "a kernel with CONFIG_USERFAULTFD is needed",
             ),
-            Step::Features => Lack::new(
+            Step::Features => MissingFeature::new(
                 "this kernel's userfaultfd does not protect shared memory, or pages that are not \
                  there, from writes",
                 "Linux 6.4 or later is needed",
             ),
-            Step::Map | Step::Protect => Lack::new(
+            Step::Map | Step::Protect => MissingFeature::new(
                 format!("{what} cannot be protected from writes by userfaultfd: {error}"),
                 "a kernel with CONFIG_PTE_MARKER_UFFD_WP is needed",
             ),

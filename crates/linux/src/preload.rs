@@ -20,14 +20,14 @@ const LIBRARY_VARIABLE: &str = "MEMWEIR_PRELOAD";
 /// Something that this machine lacks, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}; {remedy}")]
-pub struct Lack {
+pub struct MissingFeature {
     /// The missing feature.
     pub reason: String,
     /// The remedy.
     pub remedy: String,
 }
 
-impl Lack {
+impl MissingFeature {
     /// Names what is missing, and the remedy.
     pub fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { reason: reason.into(), remedy: remedy.into() }
@@ -39,10 +39,10 @@ impl Lack {
 pub enum NotStarted {
     /// The request makes no sense.
     #[error(transparent)]
-    Wish(#[from] Refusal),
+    Request(#[from] Refusal),
     /// This machine cannot do it.
     #[error(transparent)]
-    Machine(#[from] Lack),
+    Machine(#[from] MissingFeature),
 }
 
 /// Returns the variable that makes the loader load the library, and its value, in which the library
@@ -50,7 +50,7 @@ pub enum NotStarted {
 ///
 /// # Errors
 /// If the library is not found; the message has the places searched and the way to name it.
-pub fn variable() -> Result<(OsString, OsString), Lack> {
+pub fn variable() -> Result<(OsString, OsString), MissingFeature> {
     let mut value = library()?.into_os_string();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         value.push(":");
@@ -63,11 +63,14 @@ pub fn variable() -> Result<(OsString, OsString), Lack> {
 ///
 /// # Errors
 /// If it is not found; the message has the places searched and the way to name it.
-pub fn library() -> Result<PathBuf, Lack> {
+pub fn library() -> Result<PathBuf, MissingFeature> {
     let found = |path: PathBuf| path.canonicalize();
     if let Some(named) = std::env::var_os(LIBRARY_VARIABLE) {
         return found(named.clone().into()).map_err(|error| {
-            Lack::new(format!("{}: {error}", named.display()), "name the file of the library")
+            MissingFeature::new(
+                format!("{}: {error}", named.display()),
+                "name the file of the library",
+            )
         });
     }
     let executable = std::env::current_exe().unwrap_or_default();
@@ -76,7 +79,7 @@ pub fn library() -> Result<PathBuf, Lack> {
     let places = ["", "../lib/memweir", "deps", ".."];
     let candidates = places.iter().map(|place| directory.join(place).join(LIBRARY));
     candidates.into_iter().find_map(|candidate| found(candidate).ok()).ok_or_else(|| {
-        Lack::new(
+        MissingFeature::new(
             format!("{LIBRARY} was not found beside {} or in ../lib/memweir", executable.display()),
             format!("build it with `cargo build -p memweir-preload` or set {LIBRARY_VARIABLE}"),
         )

@@ -16,7 +16,7 @@ pub use memweir_core::softpmu::Sampling;
 use memweir_core::softpmu::totals::Unfinished;
 use memweir_core::{Counts, Nanos};
 
-use crate::blocker::Birthplace;
+use crate::blocker::SpawnTarget;
 use crate::launch::{Exit, Launch, LaunchError, Process, Signals, launch as start};
 pub use crate::qemu::QemuError;
 use crate::qemu::{Qemu, QemuPaths};
@@ -243,7 +243,7 @@ fn run(
         .map_err(os_error("cannot make the last-level cache"))?;
     qemu.emulate(&mut launch, &counters.path(), &last_level.path(), None)?;
     let signals = Signals::caught().map_err(os_error("cannot catch signals"))?;
-    let mut process = start(&launch, &Birthplace::Session)?.exec()?;
+    let mut process = start(&launch, &SpawnTarget::Session)?.exec()?;
     let mut course = Course::new(options.sampling, options.cost);
     let status = follow(&mut process, &signals, &counters, &mut course, progress, &mut sink)?;
     Ok(course.finish(status, options.caches, &counters))

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::preload::Lack;
+use crate::preload::MissingFeature;
 
 /// `SWAP_FLAG_DIRECT_READ` of the patches.
 const DIRECT_READ: libc::c_int = 0x80000;
@@ -31,9 +31,9 @@ impl SwapArea {
     ///
     /// # Errors
     /// If the kernel refuses, with the remedy.
-    pub fn begin(path: &Path, reads: SwapReads) -> Result<Self, Lack> {
+    pub fn begin(path: &Path, reads: SwapReads) -> Result<Self, MissingFeature> {
         let name = CString::new(path.as_os_str().as_bytes())
-            .map_err(|_| Lack::new("a path with a zero in it", "name a block device"))?;
+            .map_err(|_| MissingFeature::new("a path with a zero in it", "name a block device"))?;
         let flags = match reads {
             SwapReads::InPlace => DIRECT_READ,
             SwapReads::Copied => 0,
@@ -41,7 +41,7 @@ impl SwapArea {
         // SAFETY: the path ends with a zero, and outlives the call.
         match unsafe { libc::swapon(name.as_ptr(), flags) } {
             0 => Ok(Self { path: name }),
-            _ => Err(lack(path, &io::Error::last_os_error(), reads)),
+            _ => Err(missing(path, &io::Error::last_os_error(), reads)),
         }
     }
 }
@@ -53,15 +53,15 @@ impl Drop for SwapArea {
     }
 }
 
-fn lack(path: &Path, error: &io::Error, reads: SwapReads) -> Lack {
+fn missing(path: &Path, error: &io::Error, reads: SwapReads) -> MissingFeature {
     let shown = path.display();
-    let told = |remedy: String| Lack::new(format!("{shown}: {error}"), remedy);
+    let told = |remedy: String| MissingFeature::new(format!("{shown}: {error}"), remedy);
     match error.raw_os_error() {
         Some(libc::EPERM) => told("run as root".to_owned()),
         Some(libc::EBUSY) => {
             told("it is a swap area in use: leave --nvm out, or swapoff first".into())
         }
-        Some(libc::EOPNOTSUPP) if reads == SwapReads::InPlace => Lack::new(
+        Some(libc::EOPNOTSUPP) if reads == SwapReads::InPlace => MissingFeature::new(
             format!("{shown} cannot be read in place"),
             "name a block device of byte-addressable memory, as /dev/pmem0 in fsdax mode",
         ),
@@ -83,12 +83,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let absent = SwapArea::begin(&directory.path().join("absent"), SwapReads::Copied);
         // A user who may not swap gets that error first.
-        let lack = absent.unwrap_err();
-        assert!(lack.reason.contains("absent"), "{lack}");
+        let missing = absent.unwrap_err();
+        assert!(missing.reason.contains("absent"), "{missing}");
 
         let error = |number| io::Error::from_raw_os_error(number);
         let device = Path::new("/dev/sda2");
-        let told = |number, reads| super::lack(device, &error(number), reads);
+        let told = |number, reads| super::missing(device, &error(number), reads);
         assert!(told(libc::EINVAL, SwapReads::InPlace).remedy.contains("kernel/direct-read-swap"));
         assert!(!told(libc::EINVAL, SwapReads::Copied).remedy.contains("direct-read"));
         assert!(told(libc::EOPNOTSUPP, SwapReads::InPlace).reason.contains("read in place"));

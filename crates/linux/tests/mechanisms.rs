@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use memweir_core::{JobId, Nanos};
-use memweir_linux::blocker::{self, Birthplace, Blocker, Mechanism};
+use memweir_linux::blocker::{self, Blocker, Mechanism, SpawnTarget};
 use memweir_linux::launch::{Ending, launch};
 use support::*;
 
@@ -345,11 +345,11 @@ fn what_is_no_guardian_is_refused() {
 
 fn a_job_moves_itself_where_the_kernel_refuses() {
     with(&[Mechanism::CgroupV1], |blocker| {
-        let Birthplace::CgroupV1(group) = blocker.prepare(JobId(0)).unwrap() else {
-            panic!("the v1 freezer's birthplace")
+        let SpawnTarget::CgroupV1(group) = blocker.prepare(JobId(0)).unwrap() else {
+            panic!("the v1 freezer's target")
         };
         // clone3 takes no v1 group, so this is what a kernel without CLONE_INTO_CGROUP does.
-        let place = Birthplace::CgroupV2(fs::File::open(&group).unwrap().into());
+        let place = SpawnTarget::CgroupV2(fs::File::open(&group).unwrap().into());
         let newborn = launch(&job(&["nap", "1000000"]), &place).unwrap();
         let procs = fs::read_to_string(group.join("cgroup.procs")).unwrap();
         assert_eq!(procs.trim(), newborn.pid().to_string());
@@ -471,7 +471,7 @@ fn use_a_delegated_group() {
             let place = blocker.prepare(JobId(0)).unwrap();
             let at = counters.path().to_str().unwrap();
             let newborn = launch(&job(&["spin", at, "0", "1"]), &place).unwrap();
-            blocker.born(JobId(0), newborn.pid()).unwrap();
+            blocker.spawned(JobId(0), newborn.pid()).unwrap();
             let process = newborn.exec().unwrap();
             counters.assert_runs(0);
             blocker.block_all().unwrap();

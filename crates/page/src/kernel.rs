@@ -8,17 +8,17 @@ use std::thread::available_parallelism;
 use memweir_core::Bytes;
 use memweir_core::input::Refusal;
 use memweir_core::preload::page::DirectRead;
+use memweir_energy::PAGE;
 use memweir_linux::memory_group::MemoryGroup;
-use memweir_linux::preload::{Lack, NotStarted};
+use memweir_linux::preload::{MissingFeature, NotStarted};
 use memweir_linux::swap::{SwapArea, SwapReads};
 use serde::Serialize;
 
-use crate::energy::PAGE;
 use crate::live::SMALLEST_DRAM;
 
 /// A request for paging by the kernel.
 #[derive(Clone, Debug)]
-pub struct KernelWish {
+pub struct KernelRequest {
     /// Memory that the program and all that it starts may have together, files included.
     pub dram: Bytes,
     /// The device or file with a swap area to use for the run; the areas in use if absent.
@@ -58,30 +58,34 @@ impl KernelPaged {
     ///
     /// # Errors
     /// Refuses limits that no program can keep, and kernels and devices that cannot do it.
-    pub fn prepare(wish: &KernelWish) -> Result<Self, NotStarted> {
-        if wish.dram < SMALLEST_DRAM {
+    pub fn prepare(request: &KernelRequest) -> Result<Self, NotStarted> {
+        if request.dram < SMALLEST_DRAM {
             let help = format!("`--dram {}M` is the least", SMALLEST_DRAM.0 >> 20);
-            return Err(Refusal::new(format!("no program runs in {}", wish.dram), help).into());
+            return Err(Refusal::new(format!("no program runs in {}", request.dram), help).into());
         }
         let vmstat = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
         let counted = vmstat.lines().any(|line| line.starts_with("swpin_direct "));
-        if wish.direct_read == DirectRead::InPlace && !counted {
-            return Err(Lack::new(
+        if request.direct_read == DirectRead::InPlace && !counted {
+            return Err(MissingFeature::new(
                 "this kernel copies every page that it brings back from swap",
                 "build one with the patches in kernel/direct-read-swap, or leave --kernel out",
             )
             .into());
         }
-        let reads = match wish.direct_read {
+        let reads = match request.direct_read {
             DirectRead::InPlace => SwapReads::InPlace,
             DirectRead::Copy => SwapReads::Copied,
         };
-        let area = wish.device.as_deref().map(|path| SwapArea::begin(path, reads)).transpose()?;
+        let area =
+            request.device.as_deref().map(|path| SwapArea::begin(path, reads)).transpose()?;
         let group = MemoryGroup::create("page")?;
         let processors = available_parallelism().map_or(1, usize::from) as u64;
-        for (file, limit) in limits(wish.dram, processors) {
+        for (file, limit) in limits(request.dram, processors) {
             group.set(file, &limit.0.to_string()).map_err(|error| {
-                Lack::new(format!("{file}: {error}"), "run as root, or in a delegated group")
+                MissingFeature::new(
+                    format!("{file}: {error}"),
+                    "run as root, or in a delegated group",
+                )
             })?;
         }
         Ok(Self { group, _area: area })
@@ -183,13 +187,14 @@ mod tests {
 
     #[test]
     fn wishes_that_cannot_be_met_are_refused() {
-        let wish = |dram, direct_read| KernelWish { dram, device: None, direct_read };
-        let refused = KernelPaged::prepare(&wish(Bytes(1000), DirectRead::Copy)).err().unwrap();
+        let request = |dram, direct_read| KernelRequest { dram, device: None, direct_read };
+        let refused = KernelPaged::prepare(&request(Bytes(1000), DirectRead::Copy)).err().unwrap();
         assert!(refused.to_string().contains("no program runs in"), "{refused}");
         let vmstat = std::fs::read_to_string("/proc/vmstat").unwrap();
         if !vmstat.contains("swpin_direct") {
-            let lack = KernelPaged::prepare(&wish(Bytes(64 << 20), DirectRead::InPlace)).err();
-            assert!(lack.unwrap().to_string().contains("kernel/direct-read-swap"));
+            let missing =
+                KernelPaged::prepare(&request(Bytes(64 << 20), DirectRead::InPlace)).err();
+            assert!(missing.unwrap().to_string().contains("kernel/direct-read-swap"));
         }
     }
 }

@@ -20,6 +20,6 @@ pub use outside::{Outside, UnpagedProgram};
 pub use overshoot::Cause;
 pub use place::{Nvm, SMALLEST_NVM};
 pub use report::{Delay, NvmReport, Outcome, Report, UnpagedReport};
-pub use session::{Look, Paged, SMALLEST_DRAM, Wish};
+pub use session::{Look, Paged, Request, SMALLEST_DRAM};
 pub use timeline::{Format, Row, Timeline};
 pub use times::{Bucket, Histogram};

@@ -4,10 +4,10 @@
 //! observations; step 3 is in `scheduler/selection.rs`. A [`Policy`] chooses the jobs that run
 //! beside the head of the queue.
 
-mod hindrance;
 mod job;
 mod occupancy;
 mod selection;
+mod slowdown_model;
 mod survey;
 mod table;
 mod types;
@@ -142,15 +142,15 @@ impl QuantumScheduler {
             self.highest_observed = self.highest_observed.max(bandwidth);
         }
         let shortest = Nanos(self.config.quantum.0 / SAMPLE_ABOVE_ONE_IN);
-        let lesson = self.occupancy.lesson(bandwidth, saturated).filter(|_| whole);
-        let conditions = Conditions { elapsed, whole, shortest, saturated, lesson };
+        let sample = self.occupancy.sample(bandwidth, saturated).filter(|_| whole);
+        let conditions = Conditions { elapsed, whole, shortest, saturated, sample };
         for observation in observations {
             if let Some(slot) = self.jobs.slot_of(observation.job) {
                 self.observe_job(slot, observation, &conditions);
             }
         }
         if let [alone] = self.chosen[..] {
-            self.occupancy.surveyed(&self.jobs[alone].hindrance);
+            self.occupancy.surveyed(&self.jobs[alone].slowdown_model);
         }
         for slot in &self.chosen {
             let placement = &mut self.jobs[*slot].placement;

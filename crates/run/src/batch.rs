@@ -36,7 +36,7 @@ use crate::platform::PlatformError;
 use crate::report::{Band, BatchReport, JobReport, MediumReport};
 use crate::store::{MediumLines, StoreError};
 use crate::timeline::Timeline;
-use engine::{Books, Engine, Parts, Rules, Starter};
+use engine::{BatchResult, Engine, Parts, Rules, Starter};
 use ledger::Ledger;
 use meters::Chosen;
 use pinning::CoreMap;
@@ -326,7 +326,7 @@ impl Plan<'_> {
     }
 
     /// Traffic of all jobs by medium; empty if the media were not told apart.
-    fn media(&self, books: &Books) -> Vec<MediumReport> {
+    fn media(&self, books: &BatchResult) -> Vec<MediumReport> {
         let media = &self.options.media;
         if media.len() == 1 || !books.sees.as_ref().is_some_and(|sees| sees.media) {
             return Vec::new();
@@ -354,7 +354,7 @@ impl Plan<'_> {
     }
 
     /// Builds the report, except for what only the run knows.
-    fn report(&self, books: &Books, logs: &Logs) -> BatchReport {
+    fn report(&self, books: &BatchResult, logs: &Logs) -> BatchReport {
         let bandwidths = books.ledger.bandwidths();
         let highest = bandwidths.iter().copied().fold(BytesPerSec::ZERO, BytesPerSec::max);
         let rates: Vec<f64> = bandwidths.iter().map(|rate| rate.0).collect();

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
-use memweir_color::{ColorError, Colored, Wish};
+use memweir_color::{ColorError, Colored, Request};
 use memweir_color_api::{ColoredMemory, Error, colors, set_thread_colors};
 use memweir_core::address_map::{AddressMap, ColorSet};
 use memweir_core::preload::Shortage;
@@ -31,7 +31,7 @@ fn without_the_library_it_says_so() {
 
 #[test]
 fn data_is_where_the_program_wants_it() {
-    let wish = Wish {
+    let request = Request {
         map: map(),
         colors: set("0-7"),
         cache: None,
@@ -40,7 +40,7 @@ fn data_is_where_the_program_wants_it() {
         pool_pages: 256,
         limit_pages: 0,
     };
-    let colored = match Colored::prepare(&wish, None) {
+    let colored = match Colored::prepare(&request, None) {
         Ok(colored) => colored,
         Err(error @ ColorError::Machine { .. }) => {
             return memweir_test_support::skip!(Privilege, "{error}");

@@ -146,10 +146,10 @@ impl Helper {
             Delivery::Recycle => recycle::stay_on_node(),
         }
         self.exchange.prepare(Pagemap(self.pagemap))?;
-        let bells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
-        sys::advise(bells, REQUESTS * PAGE, libc::MADV_DONTFORK)?;
-        uffd.register(bells, REQUESTS * PAGE)?;
-        start.control.doorbells.store(bells, Ordering::Release);
+        let doorbells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
+        sys::advise(doorbells, REQUESTS * PAGE, libc::MADV_DONTFORK)?;
+        uffd.register(doorbells, REQUESTS * PAGE)?;
+        start.control.doorbells.store(doorbells, Ordering::Release);
         let most = MOST.max(start.pool_pages + LEAST);
         self.pool.prepare(start.delivery, uffd, &Pagemap(self.pagemap), most)?;
         let frame =

@@ -106,7 +106,7 @@ fn library() -> PathBuf {
 }
 
 /// Seconds after which a program that hangs is ended.
-const PATIENCE: u32 = 600;
+const PROGRAM_TIMEOUT: u32 = 600;
 
 /// Returns true if programs can be paged here; otherwise prints the reason.
 fn possible() -> bool {
@@ -150,7 +150,7 @@ fn the_program() {
     if let Ok(work) = std::env::var(WORK) {
         let (_, work) = WORKS.iter().find(|(name, _)| *name == work).expect("a known work");
         // SAFETY: asks for a signal, which ends the program.
-        unsafe { libc::alarm(PATIENCE) };
+        unsafe { libc::alarm(PROGRAM_TIMEOUT) };
         work();
     }
 }

@@ -110,7 +110,7 @@ impl Gate {
                 Turn { record: Some(record), start, ..Turn::default() }
             }
             None => {
-                let turn = self.bear();
+                let turn = self.claim();
                 if let Some(record) = turn.record {
                     record.slot.store(slot as u32, Relaxed);
                     record.pid.store(pid, Relaxed);
@@ -124,7 +124,7 @@ impl Gate {
 
     /// Creates the turn of a further thread of this process, in the thread that starts it.
     pub(crate) fn further(&self, slot: u64) -> Turn {
-        let turn = self.bear();
+        let turn = self.claim();
         if let Some(record) = turn.record {
             record.slot.store(slot as u32, Relaxed);
             record.pid.store(std::process::id(), Relaxed);
@@ -132,8 +132,8 @@ impl Gate {
         turn
     }
 
-    fn bear(&self) -> Turn {
-        let number = self.page.bear(self.job);
+    fn claim(&self) -> Turn {
+        let number = self.page.claim(self.job);
         self.newborn.store(number.unwrap_or(NOBODY), Relaxed);
         if number.is_none() {
             self.header().unruled.fetch_add(1, Relaxed);
@@ -143,7 +143,7 @@ impl Gate {
 
     /// Creates the child's record before a fork, in the parent and thus in the order of the turns.
     pub(crate) fn before_fork(&self) {
-        self.bear();
+        self.claim();
     }
 
     /// Returns the turn of the child's only thread after a fork.

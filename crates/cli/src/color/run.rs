@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 use std::time::Instant;
 
 use clap::ValueEnum;
-use memweir_color::{CacheColors, Colored, Totals, Wish};
+use memweir_color::{CacheColors, Colored, Request, Totals};
 use memweir_core::Bytes;
 use memweir_core::address_map::ColorSet;
 use memweir_core::cache::CacheGeometry;
@@ -103,7 +103,7 @@ enum DeliveryChoice {
 }
 
 impl DeliveryChoice {
-    fn wish(self) -> Option<Delivery> {
+    fn request(self) -> Option<Delivery> {
         match self {
             Self::Auto => None,
             Self::Move => Some(Delivery::Move),
@@ -180,17 +180,17 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if args.kernel {
         return kernel::execute(args, map, cache);
     }
-    check_program(&args.command[0]).map_err(NotStarted::Wish)?;
-    let wish = Wish {
+    check_program(&args.command[0]).map_err(NotStarted::Request)?;
+    let request = Request {
         map,
         colors: args.colors.clone(),
         cache,
         shortage: args.on_shortage.preload()?,
-        delivery: args.delivery.wish(),
+        delivery: args.delivery.request(),
         pool_pages: args.pool.0.div_ceil(4096),
         limit_pages: args.limit.map_or(0, |limit| limit.0.div_ceil(4096)),
     };
-    let colored = Colored::prepare(&wish, Some(&guardian::command()))?;
+    let colored = Colored::prepare(&request, Some(&guardian::command()))?;
     let warning = warn();
     let begun = Instant::now();
     let program =

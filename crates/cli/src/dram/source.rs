@@ -126,7 +126,7 @@ impl Requests {
 /// Requests between two checks of the clock.
 pub(super) const LOOK_EVERY: u64 = 1 << 14;
 /// Work that is over sooner shows no progress.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PROGRESS_DELAY: Duration = Duration::from_secs(2);
 /// Time between two updates.
 const UPDATE: Duration = Duration::from_millis(200);
 
@@ -150,7 +150,7 @@ impl Progress {
     /// Shows that `taken` bytes are done.
     pub(super) fn show(&mut self, taken: u64) {
         let now = Instant::now();
-        if now - self.start < PATIENCE || now - self.shown < UPDATE {
+        if now - self.start < PROGRESS_DELAY || now - self.shown < UPDATE {
             return;
         }
         if self.bar.is_hidden() {

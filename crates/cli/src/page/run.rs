@@ -34,8 +34,8 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let Some(nvm) = &args.nvm else { return kernel::execute(args) };
     let media = args.media()?;
     let timeline = args.timeline()?;
-    check_program(&args.command[0]).map_err(NotStarted::Wish)?;
-    let mut paged = Paged::prepare(&args.wish(nvm), &Here)?;
+    check_program(&args.command[0]).map_err(NotStarted::Request)?;
+    let mut paged = Paged::prepare(&args.request(nvm), &Here)?;
     let timeline = match timeline {
         Some((path, format)) => {
             Some(Timeline::create(path, format).map_err(|error| Failure::write(path, error))?)

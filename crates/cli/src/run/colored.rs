@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use memweir_color::{Colored, Wish};
+use memweir_color::{Colored, Request};
 use memweir_core::input::InputError;
 use memweir_core::preload::Shortage;
 use memweir_linux::meter::{MeterChoice, MeterKind};
@@ -49,7 +49,7 @@ pub(super) fn prepare(
             let program = options::program(&argv[0], directory).map_err(wrong)?;
             memweir_linux::preload::check_program(program.as_os_str()).map_err(wrong)?;
         }
-        let wish = Wish {
+        let request = Request {
             map: map.clone(),
             colors,
             cache: None,
@@ -58,7 +58,7 @@ pub(super) fn prepare(
             pool_pages: POOL_PAGES,
             limit_pages: 0,
         };
-        let prepared = Colored::prepare(&wish, Some(&choices.guardian))?;
+        let prepared = Colored::prepare(&request, Some(&choices.guardian))?;
         for (name, value) in prepared.environment() {
             if job.env.insert(name.clone(), value.clone()).is_some() {
                 let name = name.to_string_lossy();

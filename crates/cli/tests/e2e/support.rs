@@ -17,7 +17,7 @@ pub(crate) const MEMWEIR: &str = env!("CARGO_BIN_EXE_memweir");
 pub(crate) const SPIN: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
 
 /// Timeout for events that must happen soon. Only a broken memweir makes a test wait so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The variable by which processes of a test are found, whatever became of their parents.
 pub(crate) const MARK: &str = "MEMWEIR_E2E_WORLD";
@@ -55,7 +55,7 @@ impl World {
     /// memweir, run inside this world.
     pub(crate) fn memweir(&self) -> Command {
         let mut command = Command::from_std(self.plain());
-        command.timeout(PATIENCE);
+        command.timeout(COMMAND_TIMEOUT);
         command
     }
 
@@ -122,7 +122,7 @@ fn all_processes() -> Vec<i32> {
 pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !so() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(start.elapsed() < COMMAND_TIMEOUT, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

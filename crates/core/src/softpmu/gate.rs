@@ -275,7 +275,7 @@ impl ThreadRecord {
 impl GatePage {
     /// Takes a free record for a thread of `job` that is about to be created. `None` if all are in
     /// use.
-    pub fn bear(&self, job: u32) -> Option<usize> {
+    pub fn claim(&self, job: u32) -> Option<usize> {
         let number =
             self.threads.iter().position(|t| t.change(ThreadState::Free, ThreadState::Born))?;
         let thread = &self.threads[number];

@@ -120,7 +120,7 @@ pub(crate) struct Outcome {
 }
 
 /// Events within which a full queue must get room, and a system must become idle.
-const PATIENCE: u64 = 100_000;
+const MOST_EVENTS: u64 = 100_000;
 
 /// A cycle that no trial reaches.
 const FAR: u64 = 1 << 50;
@@ -138,7 +138,7 @@ pub(crate) fn run(config: &MemoryConfig, requests: u64, random: &mut Random) -> 
         let mut offers = load.offers(random);
         while offers > 0 && sent < requests {
             let request = load.request(sent as u32, random);
-            let mut patience = PATIENCE;
+            let mut patience = MOST_EVENTS;
             while system.enqueue(Cycles(now), request).is_err() {
                 patience -= 1;
                 assert!(patience > 0, "no room for {request:?} until {now}: {:?}", watch.last);
@@ -158,7 +158,7 @@ pub(crate) fn run(config: &MemoryConfig, requests: u64, random: &mut Random) -> 
         now += 1 + load.gap(random);
         system.advance(Cycles(now - 1), &mut watch);
     }
-    let mut patience = PATIENCE;
+    let mut patience = MOST_EVENTS;
     while let Some(event) = system.next_event() {
         patience -= 1;
         assert!(patience > 0, "no end of {} requests until {now}: {:?}", requests, watch.last);

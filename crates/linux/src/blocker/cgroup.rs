@@ -14,7 +14,7 @@ use memweir_core::{JobId, Nanos};
 
 use super::processes::{self, Members};
 use super::share::Share;
-use super::{Birthplace, BlockError, Blocker, Demand, Mechanism};
+use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
 use crate::cgroup::{self, Files, Version};
 use crate::guardian::{Guard, Message};
 
@@ -211,7 +211,7 @@ impl Blocker for CgroupBlocker {
         }
     }
 
-    fn prepare(&mut self, job: JobId) -> Result<Birthplace, BlockError> {
+    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, BlockError> {
         if self.parent_frozen {
             return Err(BlockError::birth_while_blocked(job));
         }
@@ -219,11 +219,11 @@ impl Blocker for CgroupBlocker {
         let failed =
             |source| BlockError::new(format!("making the group {}", path.display()), source);
         self.files.create(&path).map_err(failed)?;
-        let birthplace = match self.version {
-            Version::V2 => self.files.birthplace(&path).map(Birthplace::CgroupV2),
-            Version::V1 => Ok(Birthplace::CgroupV1(path.clone())),
+        let target = match self.version {
+            Version::V2 => self.files.target(&path).map(SpawnTarget::CgroupV2),
+            Version::V1 => Ok(SpawnTarget::CgroupV1(path.clone())),
         };
-        let birthplace = birthplace.map_err(|source| {
+        let target = target.map_err(|source| {
             let _ = self.files.remove(&path);
             failed(source)
         })?;
@@ -235,10 +235,10 @@ impl Blocker for CgroupBlocker {
         let members = Members::default();
         let leaf = Leaf { path, switch, frozen: false, dying: false, raise: 0, members };
         self.leaves.insert(job, leaf);
-        Ok(birthplace)
+        Ok(target)
     }
 
-    fn born(&mut self, job: JobId, _pid: i32) -> Result<(), BlockError> {
+    fn spawned(&mut self, job: JobId, _pid: i32) -> Result<(), BlockError> {
         let leaf = self.leaves.get_mut(&job).ok_or_else(|| BlockError::unknown(job))?;
         let raise = self.share.raise();
         Self::raise(&*self.files, &mut self.share, leaf, raise);
@@ -372,7 +372,7 @@ mod tests {
         let jobs: Vec<JobId> = (0..count).map(JobId).collect();
         for job in &jobs {
             blocker.prepare(*job).unwrap();
-            blocker.born(*job, 1).unwrap();
+            blocker.spawned(*job, 1).unwrap();
         }
         jobs
     }
@@ -456,7 +456,7 @@ mod tests {
             blocker.prepare(JobId(0)).unwrap_err().source.raw_os_error(),
             Some(libc::ENOSPC)
         );
-        tree.fail("birthplace", "job-0", libc::EACCES, 1);
+        tree.fail("target", "job-0", libc::EACCES, 1);
         assert!(blocker.prepare(JobId(0)).is_err());
         assert!(!tree.root().join("p/job-0").exists());
         // A switch that cannot be kept open, as when files run out, is opened when needed.

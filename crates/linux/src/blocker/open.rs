@@ -10,7 +10,7 @@ use memweir_core::JobId;
 use super::cgroup::CgroupBlocker;
 use super::processes;
 use super::sigstop::SigstopBlocker;
-use super::{Birthplace, Blocker, Mechanism};
+use super::{Blocker, Mechanism, SpawnTarget};
 use crate::cgroup::{self, Files, HierarchyKind, KernelFiles, Version, locate, names};
 use crate::guardian::{self, Guard};
 use crate::launch::{Launch, Newborn, launch, limits};
@@ -19,7 +19,7 @@ use crate::probe::Probe;
 
 /// Longest wait of a trial for the kernel to confirm that a process stopped. On a busy machine this
 /// can take a second.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A blocker, ready for jobs.
 pub struct Opened {
@@ -201,17 +201,17 @@ fn probe_group(version: Version) -> Result<String, Failure> {
         let parent = &place.join(&name);
         files.create(parent).map_err(|error| format!("making {}: {error}", parent.display()))?;
         let leaf = parent.join("trial");
-        let birthplace = || {
+        let target = || {
             files.create(&leaf).map_err(|error| error.to_string())?;
             match version {
                 Version::V2 => files
-                    .birthplace(&leaf)
-                    .map(Birthplace::CgroupV2)
+                    .target(&leaf)
+                    .map(SpawnTarget::CgroupV2)
                     .map_err(|error| error.to_string()),
-                Version::V1 => Ok(Birthplace::CgroupV1(leaf.clone())),
+                Version::V1 => Ok(SpawnTarget::CgroupV1(leaf.clone())),
             }
         };
-        let tried = try_group(&files, version, parent, birthplace);
+        let tried = try_group(&files, version, parent, target);
         let removed = cgroup::remove_tree_patiently(&files, parent)
             .map_err(|error| format!("removing {}: {error}", parent.display()));
         tried.and(removed)
@@ -278,9 +278,9 @@ fn try_group(
     files: &dyn Files,
     version: Version,
     parent: &Path,
-    birthplace: impl FnOnce() -> Result<Birthplace, String>,
+    target: impl FnOnce() -> Result<SpawnTarget, String>,
 ) -> Result<(), String> {
-    let newborn = trial_process(&birthplace()?)?;
+    let newborn = trial_process(&target()?)?;
     let switch = parent.join(version.switch());
     let says = |error: io::Error| format!("{}: {error}", switch.display());
     files.write(&switch, version.frozen()).map_err(says)?;
@@ -297,7 +297,7 @@ fn try_group(
 }
 
 fn try_sigstop() -> Result<(), Failure> {
-    let newborn = trial_process(&Birthplace::Session).map_err(Failure::new)?;
+    let newborn = trial_process(&SpawnTarget::Session).map_err(Failure::new)?;
     let pid = newborn.pid();
     let send = |signal| KernelFiles.signal(pid, signal);
     let is_stopped = || processes::stat(pid).is_ok_and(|stat| stat.is_stopped());
@@ -313,14 +313,14 @@ fn try_sigstop() -> Result<(), Failure> {
 }
 
 /// Spawns a process that waits at its gate forever.
-fn trial_process(birthplace: &Birthplace) -> Result<Newborn, String> {
+fn trial_process(target: &SpawnTarget) -> Result<Newborn, String> {
     let description = Launch::silent(PathBuf::from("/proc/self/exe"), vec!["trial".into()])
         .map_err(|error| format!("opening /dev/null: {error}"))?;
-    launch(&description, birthplace).map_err(|error| error.to_string())
+    launch(&description, target).map_err(|error| error.to_string())
 }
 
 fn wait_until(condition: impl Fn() -> bool) -> bool {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + STOP_TIMEOUT;
     let mut pause = Duration::from_micros(200);
     while !condition() {
         if Instant::now() > deadline {

@@ -42,7 +42,7 @@ impl Demand {
 
 /// The means by which the share is kept.
 #[derive(Debug)]
-enum Way {
+enum Means {
     /// By `cpu.weight` of this group.
     Weight(PathBuf),
     /// By nice values.
@@ -54,7 +54,7 @@ enum Way {
 /// Keeps a batch's share.
 #[derive(Debug)]
 pub(super) struct Share {
-    way: Way,
+    means: Means,
     /// The group below which the cpu controller was enabled for this batch.
     enabled: Option<PathBuf>,
     /// Nice value of jobs without a change.
@@ -71,7 +71,7 @@ impl Share {
     /// Keeps the share by nice values.
     pub(super) fn by_nice() -> Self {
         Self {
-            way: Way::Nice,
+            means: Means::Nice,
             enabled: None,
             base: nice::own(),
             raise: 0,
@@ -93,7 +93,7 @@ impl Share {
         let is_weighed = || files.read(&group.join("cpu.weight")).is_ok();
         if own != Some(place) {
             if is_weighed() {
-                share.way = Way::Nothing;
+                share.means = Means::Nothing;
             }
             return share;
         }
@@ -104,7 +104,7 @@ impl Share {
             share.enabled = enabled.is_ok().then(|| place.to_owned());
         }
         if is_weighed() {
-            share.way = Way::Weight(group.to_owned());
+            share.means = Means::Weight(group.to_owned());
         }
         share
     }
@@ -114,12 +114,12 @@ impl Share {
         if self.demand.replace(demand) == Some(demand) {
             return;
         }
-        match &self.way {
-            Way::Weight(group) => {
+        match &self.means {
+            Means::Weight(group) => {
                 let weighed = cgroup::weigh(files, group, demand.total);
                 self.judge(cgroup::unless_gone(weighed));
             }
-            Way::Nice => {
+            Means::Nice => {
                 let raise = demand.raise();
                 let told = match self.raises.insert(raise) {
                     true => guard.watch(Message::Raise(raise)),
@@ -128,7 +128,7 @@ impl Share {
                 // A change that the guardian could not undo must not be made.
                 self.raise = if told.is_ok() { raise } else { 0 };
             }
-            Way::Nothing => {}
+            Means::Nothing => {}
         }
     }
 
@@ -152,7 +152,7 @@ impl Share {
         if error.kind() == io::ErrorKind::WouldBlock {
             return;
         }
-        (self.way, self.raise) = (Way::Nothing, 0);
+        (self.means, self.raise) = (Means::Nothing, 0);
         self.notice = Some(format!(
             "other programs take CPU time from the batch while jobs are blocked, because neither \
              a cgroup's weight nor nice values can be raised here: {error}"

@@ -17,7 +17,7 @@ use memweir_core::{JobId, Nanos};
 
 use super::processes::{self, Identity, Members, Stat};
 use super::share::Share;
-use super::{Birthplace, BlockError, Blocker, Demand, Mechanism};
+use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
 use crate::cgroup::KernelFiles;
 use crate::guardian::{Guard, Message};
 
@@ -219,7 +219,7 @@ impl Blocker for SigstopBlocker {
         Mechanism::Sigstop
     }
 
-    fn prepare(&mut self, job: JobId) -> Result<Birthplace, BlockError> {
+    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, BlockError> {
         if self.all_blocked {
             return Err(BlockError::birth_while_blocked(job));
         }
@@ -228,10 +228,10 @@ impl Blocker for SigstopBlocker {
             return Err(BlockError::new(format!("preparing job {job} twice"), source));
         }
         self.jobs.insert(job, Job::default());
-        Ok(Birthplace::Session)
+        Ok(SpawnTarget::Session)
     }
 
-    fn born(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
         let start = processes::start_time(pid)
             .map_err(|source| BlockError::new(format!("finding job {job}"), source))?;
         let leader = Identity { pid, start };

@@ -23,7 +23,7 @@ pub(crate) trait Files: Send + Sync {
     /// Writes a value to `handle`, which [`Files::open`] gave for `file`.
     fn write_open(&self, handle: &File, file: &Path, value: &str) -> io::Result<()>;
     /// Opens a group in which a process will be spawned.
-    fn birthplace(&self, group: &Path) -> io::Result<OwnedFd>;
+    fn target(&self, group: &Path) -> io::Result<OwnedFd>;
     /// Sends a signal to a process.
     fn signal(&self, pid: i32, signal: i32) -> io::Result<()>;
 }
@@ -70,7 +70,7 @@ impl Files for KernelFiles {
         handle.write_all_at(value.as_bytes(), 0)
     }
 
-    fn birthplace(&self, group: &Path) -> io::Result<OwnedFd> {
+    fn target(&self, group: &Path) -> io::Result<OwnedFd> {
         Ok(File::open(group)?.into())
     }
 

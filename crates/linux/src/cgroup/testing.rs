@@ -173,9 +173,9 @@ impl Files for FakeTree {
         Ok(())
     }
 
-    fn birthplace(&self, group: &Path) -> io::Result<OwnedFd> {
-        self.check("birthplace", group)?;
-        KernelFiles.birthplace(group)
+    fn target(&self, group: &Path) -> io::Result<OwnedFd> {
+        self.check("target", group)?;
+        KernelFiles.target(group)
     }
 
     fn signal(&self, pid: i32, signal: i32) -> io::Result<()> {

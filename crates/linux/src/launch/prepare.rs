@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
 use super::{Launch, LaunchError, PrivateDirectories, Process, limits, pipe};
-use crate::blocker::Birthplace;
+use crate::blocker::SpawnTarget;
 
 /// Files that the child needs are moved here and above first, out of the way of 0 to 4.
 const ABOVE: RawFd = 10;
@@ -48,7 +48,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub(super) fn new(launch: &Launch, birthplace: &Birthplace) -> Result<Self, LaunchError> {
+    pub(super) fn new(launch: &Launch, target: &SpawnTarget) -> Result<Self, LaunchError> {
         let at = |what: &str| format!("{what} {}", launch.program.display());
         let files = |error| LaunchError::new(at("setting up the files of"), error);
         let text = |bytes: &OsStr| {
@@ -61,17 +61,17 @@ impl Prepared {
             })
         };
         let (mut group, mut freezer) = (None, None);
-        match birthplace {
-            Birthplace::CgroupV2(directory) => {
+        match target {
+            SpawnTarget::CgroupV2(directory) => {
                 group = Some(out_of_the_way(directory.as_fd()).map_err(files)?)
             }
-            Birthplace::CgroupV1(path) => {
+            SpawnTarget::CgroupV1(path) => {
                 let directory = File::open(path).map_err(|error| {
                     LaunchError::new(format!("opening {}", path.display()), error)
                 })?;
                 freezer = Some(out_of_the_way(directory.as_fd()).map_err(files)?);
             }
-            Birthplace::Session => {}
+            SpawnTarget::Session => {}
         }
         let env = launch.env.iter().map(|(key, value)| {
             let mut pair = key.clone();
@@ -97,13 +97,13 @@ impl Prepared {
             cpus: cpu_mask(&launch.cpus),
             group,
             freezer,
-            resume_at_death: matches!(birthplace, Birthplace::Session),
+            resume_at_death: matches!(target, SpawnTarget::Session),
             open_files: limits::of_jobs(),
         })
     }
 
     /// Creates the process. Returns it with the parent's ends of its gate and of its reports.
-    pub(super) fn bear(mut self) -> Result<(Process, File, File), LaunchError> {
+    pub(super) fn spawn(mut self) -> Result<(Process, File, File), LaunchError> {
         let name = self.program.to_string_lossy().into_owned();
         let failed = |error| LaunchError::new(format!("making a process for {name}"), error);
         let ends = || -> io::Result<_> {

@@ -17,7 +17,7 @@ use std::ptr;
 use memweir_core::Bytes;
 
 use super::{Launch, launch};
-use crate::blocker::Birthplace;
+use crate::blocker::SpawnTarget;
 use crate::cgroup::unescape;
 
 /// Descriptors of the covered directory and of the tmpfs while the child mounts the overlay.
@@ -102,7 +102,7 @@ impl PrivateDirectories {
         let mut trial = Launch::silent("/bin/true".into(), vec!["true".into()])?;
         trial.private = Some(self.clone());
         // Dropping the newborn ends it before it executes anything.
-        launch(&trial, &Birthplace::Session).map(drop).map_err(|error| error.source)
+        launch(&trial, &SpawnTarget::Session).map(drop).map_err(|error| error.source)
     }
 
     /// Moves the calling process into namespaces of its own and covers the directories. Returns -1
@@ -324,7 +324,7 @@ mod tests {
         let mut shell = Launch::silent("/bin/sh".into(), argv).unwrap();
         shell.directory = Some(directory.to_owned());
         shell.private = Some(private.clone());
-        let newborn = launch(&shell, &Birthplace::Session).unwrap();
+        let newborn = launch(&shell, &SpawnTarget::Session).unwrap();
         let view = PrivateView::open(newborn.pid(), &private).unwrap();
         Some((newborn.exec().unwrap().wait().unwrap(), view))
     }

@@ -30,7 +30,7 @@ fn text(mut file: File) -> String {
 }
 
 fn run(job: &Launch) -> Exit {
-    launch(job, &Birthplace::Session).unwrap().exec().unwrap().wait().unwrap()
+    launch(job, &SpawnTarget::Session).unwrap().exec().unwrap().wait().unwrap()
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_job_starts_with_default_signals_whatever_memweir_has() {
 #[test]
 fn nothing_of_the_program_runs_before_the_gate_opens() {
     let (job, output) = shell("echo ran");
-    let newborn = launch(&job, &Birthplace::Session).unwrap();
+    let newborn = launch(&job, &SpawnTarget::Session).unwrap();
     let comm = fs::read_to_string(format!("/proc/{}/comm", newborn.pid())).unwrap();
     assert_ne!(comm.trim(), "sh");
     assert_eq!(text(output.try_clone().unwrap()), "");
@@ -94,7 +94,7 @@ fn nothing_of_the_program_runs_before_the_gate_opens() {
 #[test]
 fn a_newborn_that_is_given_up_is_gone_and_reaped() {
     let (job, output) = shell("echo ran");
-    let newborn = launch(&job, &Birthplace::Session).unwrap();
+    let newborn = launch(&job, &SpawnTarget::Session).unwrap();
     let pid = newborn.pid();
     drop(newborn);
     assert!(!PathBuf::from(format!("/proc/{pid}")).exists());
@@ -104,10 +104,10 @@ fn a_newborn_that_is_given_up_is_gone_and_reaped() {
 #[test]
 fn a_newborn_whose_gate_closes_exits_by_itself() {
     let (job, output) = shell("echo ran");
-    let mut newborn = launch(&job, &Birthplace::Session).unwrap();
+    let mut newborn = launch(&job, &SpawnTarget::Session).unwrap();
     let mut process = newborn.process.take().unwrap();
     // Drops the newborn, as memweir's death does, while a sibling that was born later is alive.
-    let sibling = launch(&job, &Birthplace::Session).unwrap();
+    let sibling = launch(&job, &SpawnTarget::Session).unwrap();
     drop(newborn);
     assert_eq!(process.wait().unwrap().ending, Ending::Code(0));
     drop(sibling);
@@ -137,7 +137,7 @@ fn exec_failures_come_back_with_errno_and_help() {
     for (program, errno, hint) in cases {
         let (mut job, _) = shell("");
         job.program = program.clone();
-        let error = launch(&job, &Birthplace::Session).unwrap().exec().unwrap_err();
+        let error = launch(&job, &SpawnTarget::Session).unwrap().exec().unwrap_err();
         assert_eq!(error.source.raw_os_error(), Some(errno), "{error}");
         assert!(error.help.as_deref().unwrap_or("").contains(hint), "{error}: {:?}", error.help);
         assert!(error.to_string().contains(program.to_str().unwrap()), "{error}");
@@ -148,13 +148,13 @@ fn exec_failures_come_back_with_errno_and_help() {
 fn a_bad_directory_or_cpu_is_reported_before_exec() {
     let (mut job, _) = shell("");
     job.directory = Some("/no/such/directory".into());
-    let error = launch(&job, &Birthplace::Session).unwrap_err();
+    let error = launch(&job, &SpawnTarget::Session).unwrap_err();
     assert_eq!(error.source.raw_os_error(), Some(libc::ENOENT));
     assert!(error.what.contains("/no/such/directory"));
 
     let (mut job, _) = shell("");
     job.cpus = vec![100_000];
-    let error = launch(&job, &Birthplace::Session).unwrap_err();
+    let error = launch(&job, &SpawnTarget::Session).unwrap_err();
     assert!(error.what.contains("100000"), "{error}");
 }
 
@@ -163,8 +163,8 @@ fn a_group_that_is_none_is_reported_before_exec() {
     // Neither the kernel nor the child itself can put a process into an ordinary directory.
     let directory = tempfile::tempdir().unwrap();
     let (job, output) = shell("echo ran");
-    let v2 = Birthplace::CgroupV2(File::open(directory.path()).unwrap().into());
-    for place in [v2, Birthplace::CgroupV1(directory.path().to_owned())] {
+    let v2 = SpawnTarget::CgroupV2(File::open(directory.path()).unwrap().into());
+    for place in [v2, SpawnTarget::CgroupV1(directory.path().to_owned())] {
         let error = launch(&job, &place).unwrap_err();
         assert_eq!(error.source.raw_os_error(), Some(libc::ENOENT), "{error}");
         assert!(error.what.contains("into its cgroup"), "{error}");
@@ -186,13 +186,13 @@ fn a_job_runs_on_its_cpus() {
 fn a_nul_byte_is_refused() {
     let (mut job, _) = shell("");
     job.argv.push("a\0b".into());
-    assert!(launch(&job, &Birthplace::Session).unwrap_err().to_string().contains("NUL"));
+    assert!(launch(&job, &SpawnTarget::Session).unwrap_err().to_string().contains("NUL"));
 }
 
 #[test]
 fn the_end_is_visible_through_poll_and_remembered() {
     let (job, _) = shell("exit 3");
-    let mut process = launch(&job, &Birthplace::Session).unwrap().exec().unwrap();
+    let mut process = launch(&job, &SpawnTarget::Session).unwrap().exec().unwrap();
     let mut fds = [nix::poll::PollFd::new(process.as_fd(), nix::poll::PollFlags::POLLIN)];
     nix::poll::poll(&mut fds, nix::poll::PollTimeout::NONE).unwrap();
     let first = process.try_wait().unwrap().unwrap();

@@ -21,7 +21,7 @@ use memweir_linux::{blocker, guardian, leftovers};
 /// Room in a counter file.
 pub const COUNTERS: usize = 1024;
 /// Longest time that anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Counters that jobs in other processes increase.
 pub struct Counters {
@@ -84,7 +84,7 @@ fn counter(map: &MmapRaw, index: usize) -> &AtomicU64 {
 
 /// Returns true if `condition` comes true in time.
 pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EVENT_TIMEOUT;
     while !condition() {
         if Instant::now() > deadline {
             return false;
@@ -130,7 +130,7 @@ pub fn open(mechanism: Mechanism) -> Option<Box<dyn Blocker>> {
 pub fn start(blocker: &mut dyn Blocker, id: JobId, what: &Launch) -> Process {
     let place = blocker.prepare(id).unwrap();
     let newborn = launch(what, &place).unwrap();
-    blocker.born(id, newborn.pid()).unwrap();
+    blocker.spawned(id, newborn.pid()).unwrap();
     newborn.exec().unwrap()
 }
 

@@ -7,7 +7,7 @@ use memweir_core::Bytes;
 use memweir_core::input::Refusal;
 use memweir_core::preload::page::NvmPlace;
 use memweir_linux::paging::{Obstacle, Step};
-use memweir_linux::preload::{Lack, NotStarted};
+use memweir_linux::preload::{MissingFeature, NotStarted};
 
 use super::machine::Surroundings;
 
@@ -199,8 +199,8 @@ fn device(path: &Path, here: &impl Surroundings) -> NotStarted {
 }
 
 /// Turns an obstacle to protecting pages into the feature that the machine lacks.
-fn protection(tried: Result<(), Obstacle>, what: &str) -> Result<(), Lack> {
-    tried.map_err(|obstacle| obstacle.lack(what))
+fn protection(tried: Result<(), Obstacle>, what: &str) -> Result<(), MissingFeature> {
+    tried.map_err(|obstacle| obstacle.missing(what))
 }
 
 #[cfg(test)]

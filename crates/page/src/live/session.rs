@@ -12,7 +12,7 @@ use memweir_core::preload::page::{
 };
 use memweir_core::{Bytes, Seconds};
 use memweir_linux::paging::CountersFile;
-use memweir_linux::preload::{self, Lack, NotStarted};
+use memweir_linux::preload::{self, MissingFeature, NotStarted};
 use memweir_linux::unpaged::Unpaged;
 use memweir_policy::paging::{LearnsBy, VICTIM_POLICIES, VictimEntry};
 use nix::sys::signal::{Signal, kill};
@@ -28,11 +28,11 @@ use super::timeline::Row;
 pub const SMALLEST_DRAM: Bytes = Bytes(1 << 20);
 
 /// Longest wait for a process that has ended to be counted.
-const PATIENCE: Duration = Duration::from_secs(5);
+const EXIT_COUNT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request for paging.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct Request {
     /// Anonymous memory in DRAM that the program and all that it starts may have together.
     pub dram: Bytes,
     /// The place for evicted pages.
@@ -49,7 +49,7 @@ pub struct Wish {
     pub unpaged: UnpagedPrograms,
 }
 
-impl Wish {
+impl Request {
     /// Returns the order for the library, whose counters are at the path `counters`.
     ///
     /// # Errors
@@ -138,12 +138,12 @@ pub struct Look {
 }
 
 impl Paged {
-    /// Prepares the request `wish`. The program itself is checked by
+    /// Prepares `request`. The program itself is checked by
     /// [`check_program`](preload::check_program).
     ///
     /// # Errors
     /// Refuses wrong requests, and machines that lack something needed.
-    pub fn prepare(wish: &Wish, here: &impl Surroundings) -> Result<Self, NotStarted> {
+    pub fn prepare(request: &Request, here: &impl Surroundings) -> Result<Self, NotStarted> {
         if std::env::var_os(ORDER_VARIABLE).is_some() {
             return Err(Refusal::new(
                 "a colored program cannot be paged: both would answer its page faults",
@@ -151,15 +151,17 @@ impl Paged {
             )
             .into());
         }
-        let counters = CountersFile::new()
-            .map_err(|e| Lack::new(format!("no memory for counters: {e}"), "free memory"))?;
-        let order = wish.order(here, counters.path().display().to_string())?;
+        let counters = CountersFile::new().map_err(|e| {
+            MissingFeature::new(format!("no memory for counters: {e}"), "free memory")
+        })?;
+        let order = request.order(here, counters.path().display().to_string())?;
         let environment =
             vec![preload::variable()?, (PAGE_ORDER_VARIABLE.into(), order.to_string().into())];
-        let processes = Unpaged::descendants(&preload::library()?)
-            .map_err(|e| Lack::new(format!("/proc: {e}"), "mount the proc file system"))?;
+        let processes = Unpaged::descendants(&preload::library()?).map_err(|e| {
+            MissingFeature::new(format!("/proc: {e}"), "mount the proc file system")
+        })?;
         let (killer, seen) = (Killer::default(), Seen::default());
-        let outside = Outside::new(processes, wish.unpaged);
+        let outside = Outside::new(processes, request.unpaged);
         Ok(Self { order, environment, counters, begun: Instant::now(), killer, outside, seen })
     }
 
@@ -234,7 +236,7 @@ impl Paged {
             !std::fs::exists(entry).unwrap_or(false)
         };
         while self.counters.read()?.processes().any(|process| is_gone(&process))
-            && begun.elapsed() < PATIENCE
+            && begun.elapsed() < EXIT_COUNT_TIMEOUT
         {
             std::thread::sleep(Duration::from_millis(2));
         }

@@ -2,8 +2,8 @@
 
 use memweir_core::{BytesPerSec, JobId, Lines, Nanos};
 
-use super::hindrance::{Hindrance, Lesson, Seen, Verdict};
 use super::occupancy::Member;
+use super::slowdown_model::{Seen, SlowdownModel, SlowdownSample, Verdict};
 use super::types::{JobSpec, Observation};
 use crate::ebw::TrafficRates;
 use crate::policy::Candidate;
@@ -48,7 +48,7 @@ pub(super) struct Conditions {
     /// True if the bus was saturated.
     pub(super) saturated: bool,
     /// Evidence about overload, if there is any.
-    pub(super) lesson: Option<Lesson>,
+    pub(super) sample: Option<SlowdownSample>,
 }
 
 /// One job.
@@ -56,7 +56,7 @@ pub(super) struct Job {
     pub(super) spec: JobSpec,
     pub(super) placement: Placement,
     /// Model of its slowdown under overload.
-    pub(super) hindrance: Hindrance,
+    pub(super) slowdown_model: SlowdownModel,
     /// Reason why it last got cores.
     pub(super) reason: Option<&'static str>,
     predictor: Box<dyn Predictor>,
@@ -83,7 +83,7 @@ impl Job {
         Self {
             spec: JobSpec { cores: spec.cores.max(1), expected_bandwidth, ..spec },
             placement: Placement::Waiting,
-            hindrance: Hindrance::default(),
+            slowdown_model: SlowdownModel::default(),
             reason: None,
             predictor: predictor.build(),
             prediction: None,
@@ -148,7 +148,7 @@ impl Job {
 
     /// Updates the slowdown model, before its demand is predicted anew.
     fn learn_hindrance(&mut self, observation: &Observation, conditions: &Conditions) -> Verdict {
-        let (Some(lesson), Some(counts)) = (&conditions.lesson, &observation.counts) else {
+        let (Some(sample), Some(counts)) = (&conditions.sample, &observation.counts) else {
             return Verdict::Plain;
         };
         if self.placement != Placement::Running {
@@ -158,7 +158,7 @@ impl Job {
         let known = self.prediction.is_some() || self.spec.expected_bandwidth.is_some();
         let demand = self.demand().filter(|_| known);
         let seen = Seen::new(counts, conditions.elapsed, observation.cpu_time);
-        self.hindrance.learn(lesson, demand, &seen)
+        self.slowdown_model.learn(sample, demand, &seen)
     }
 
     /// Advances its progress. Time asleep counts, because the job would have slept as long if it
@@ -208,7 +208,7 @@ impl Job {
         Member {
             demand: self.demand().unwrap_or(unknown),
             cores: self.spec.cores,
-            sensitivity: self.hindrance.sensitivity(),
+            sensitivity: self.slowdown_model.sensitivity(),
         }
     }
 

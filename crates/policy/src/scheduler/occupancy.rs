@@ -16,12 +16,12 @@
 //!
 //! Below the peak every job is assumed to run at full speed, so that every core is filled. Above
 //! it, at a demand of `r` times the peak, a job's slowdown is assumed to be `1 + s (r - 1)`, with a
-//! sensitivity `s` of the job that is learned in `hindrance`. A job is assumed not to slow down
+//! sensitivity `s` of the job that is learned in `slowdown_model`. A job is assumed not to slow down
 //! until a slowdown has been observed.
 
 use memweir_core::BytesPerSec;
 
-use super::hindrance::{Hindrance, Lesson};
+use super::slowdown_model::{SlowdownModel, SlowdownSample};
 use super::types::{CoreUse, SchedulerConfig};
 
 /// A job waits if it reduces throughput by more than this share. The estimates are no more precise
@@ -152,7 +152,7 @@ impl Occupancy {
     }
 
     /// Schedules the next quantum alone sooner if this one showed that `job` had been slowed down.
-    pub(super) fn surveyed(&mut self, job: &Hindrance) {
+    pub(super) fn surveyed(&mut self, job: &SlowdownModel) {
         if self.mode == Mode::HeadAlone && job.was_squeezed() {
             self.survey_in = SURVEY_SOON;
         }
@@ -169,9 +169,9 @@ impl Occupancy {
 
     /// Returns the evidence from a whole quantum with an unchanged set of jobs and this measured
     /// bandwidth.
-    pub(super) fn lesson(&self, bandwidth: BytesPerSec, saturated: bool) -> Option<Lesson> {
+    pub(super) fn sample(&self, bandwidth: BytesPerSec, saturated: bool) -> Option<SlowdownSample> {
         let (peak, _) = self.machine?;
-        Some(Lesson {
+        Some(SlowdownSample {
             overload: self.overload?,
             peak,
             bandwidth,

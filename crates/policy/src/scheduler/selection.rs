@@ -86,7 +86,7 @@ impl QuantumScheduler {
     fn begin_quantum(&mut self) {
         let (jobs, queue) = (&self.jobs, &mut self.queue);
         self.occupancy.begin_quantum(|| {
-            let wants = |slot: &Slot| jobs[*slot].hindrance.wants_to_be_seen();
+            let wants = |slot: &Slot| jobs[*slot].slowdown_model.wants_to_be_seen();
             let place = queue.iter().position(wants);
             if let Some(place) = place {
                 queue[..=place].rotate_right(1);

@@ -13,7 +13,7 @@ use memweir_dram::energy::EnergyMeter;
 use memweir_dram::request::{Completion, Request};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
 use memweir_sim::bank::clock::{Clock, Time};
-use memweir_sim::bank::machine::{Bay, Memory};
+use memweir_sim::bank::machine::{Memory, MemorySlot};
 
 use super::machine::MEMORY;
 use super::rig::{Conditions, Page, Refresh};
@@ -85,7 +85,7 @@ impl Memory for Metered {
 ///
 /// # Errors
 /// If there is no such device, or the map does not fit a memory of the paper's size made of it.
-pub(super) fn bay(on: &Conditions, map: &AddressMap) -> Result<Bay<Metered>, Refusal> {
+pub(super) fn bay(on: &Conditions, map: &AddressMap) -> Result<MemorySlot<Metered>, Refusal> {
     let spec = Arc::new(MemorySpec::shipped(&on.memory)?);
     let clock = Clock::with_period(Time::from(spec.clock));
     let page = match on.page {
@@ -104,11 +104,11 @@ pub(super) fn bay(on: &Conditions, map: &AddressMap) -> Result<Bay<Metered>, Ref
     let meter = EnergyMeter::new(&config);
     let memory = Metered { system: MemorySystem::new(&config)?, meter };
     let (base, size) = (PhysAddr(0), MEMORY);
-    Ok(Bay { name: "dram".to_owned(), memory, base, size, clock, map })
+    Ok(MemorySlot { name: "dram".to_owned(), memory, base, size, clock, map })
 }
 
 /// Energy of a memory until all requests were answered, at `drained`.
-pub(super) fn energy(bay: &Bay<Metered>, drained: Time) -> Energy {
+pub(super) fn energy(bay: &MemorySlot<Metered>, drained: Time) -> Energy {
     let report = bay.memory.meter.report(bay.clock.first_from(drained));
     Energy {
         joules: report.total() * 1e-12,

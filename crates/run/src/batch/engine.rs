@@ -66,7 +66,7 @@ pub(super) struct Parts<'a> {
 }
 
 /// Results of a batch that is over.
-pub(super) struct Books {
+pub(super) struct BatchResult {
     pub(super) outcome: Outcome,
     pub(super) ended: Nanos,
     pub(super) ledger: Ledger,
@@ -165,7 +165,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Runs the batch to its end. No job stays blocked, whatever goes wrong.
-    pub(super) fn run(mut self) -> Result<Books, RunError> {
+    pub(super) fn run(mut self) -> Result<BatchResult, RunError> {
         let driven = self.drive();
         self.write_decisions();
         if let Err(error) = driven {
@@ -174,7 +174,7 @@ impl<'a> Engine<'a> {
         }
         self.finish_timeline();
         let outcome = driven?;
-        Ok(Books {
+        Ok(BatchResult {
             outcome,
             ended: self.parts.world.now(),
             sees: self.parts.meter.as_ref().map(|meter| meter.capabilities()),
@@ -218,7 +218,7 @@ impl<'a> Engine<'a> {
                     }
                 }
             }
-            self.bury();
+            self.reap();
             if self.parts.world.now() >= self.deadline && !self.everything_over() {
                 self.turn();
             }

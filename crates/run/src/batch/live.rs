@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use memweir_core::{JobId, Nanos};
 use memweir_linux::Launch;
-use memweir_linux::blocker::Birthplace;
+use memweir_linux::blocker::SpawnTarget;
 use memweir_linux::launch::{LaunchError, Newborn, Process, launch};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -132,13 +132,13 @@ impl World for Live {
         }
     }
 
-    fn bear(
+    fn spawn(
         &mut self,
         job: JobId,
         command: &Launch,
-        birthplace: &Birthplace,
+        target: &SpawnTarget,
     ) -> Result<i32, LaunchError> {
-        let newborn = launch(command, birthplace)?;
+        let newborn = launch(command, target)?;
         let pid = newborn.pid();
         self.newborns.insert(job, newborn);
         Ok(pid)

@@ -6,7 +6,7 @@ use std::io;
 
 use memweir_core::{JobId, Nanos};
 use memweir_linux::Launch;
-use memweir_linux::blocker::Birthplace;
+use memweir_linux::blocker::SpawnTarget;
 use memweir_linux::launch::LaunchError;
 
 /// Event from outside the loop.
@@ -28,11 +28,11 @@ pub trait World {
     fn wait(&mut self, until: Nanos) -> io::Result<Vec<Occurrence>>;
 
     /// Creates the job's first process, which waits before exec, and returns its process id.
-    fn bear(
+    fn spawn(
         &mut self,
         job: JobId,
         launch: &Launch,
-        birthplace: &Birthplace,
+        target: &SpawnTarget,
     ) -> Result<i32, LaunchError>;
 
     /// Lets a waiting process run its program.

@@ -19,8 +19,8 @@ pub(super) fn paging(
     let userfaultfd = match &protection {
         Ok(()) => Probe::available("pages can be protected from writes while they leave DRAM"),
         Err(obstacle) => {
-            let lack = obstacle.lack("shared memory");
-            Probe::missing(lack.reason).remedy(lack.remedy)
+            let missing = obstacle.missing("shared memory");
+            Probe::missing(missing.reason).remedy(missing.remedy)
         }
     };
     let scan = match scan {

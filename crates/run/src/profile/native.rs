@@ -5,7 +5,7 @@ use std::io;
 use std::time::Instant;
 
 use memweir_core::{Counts, JobId, Nanos};
-use memweir_linux::blocker::Birthplace;
+use memweir_linux::blocker::SpawnTarget;
 use memweir_linux::launch::{Exit, Launch, PrivateView, Signals, launch};
 use memweir_linux::{Meter, MeterError};
 
@@ -42,7 +42,7 @@ pub(super) fn run(
     let mut ticker = Ticker::new(meter, interval);
     ticker.prepare(&mut command)?;
     let signals = Signals::caught().map_err(os("catching signals"))?;
-    let newborn = launch(&command, &Birthplace::Session)?;
+    let newborn = launch(&command, &SpawnTarget::Session)?;
     ticker.attach(newborn.pid())?;
     let view = command.private.as_ref().map(|private| PrivateView::open(newborn.pid(), private));
     let view = view.transpose().map_err(os("looking into the private directories"))?;

@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 pub(crate) const SPIN: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
 
 /// Timeout for events that must happen, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Options with which tests run: 20 ms, round robin, files below `directory`.
 pub(crate) fn options(directory: &Path) -> RunOptions {
@@ -74,7 +74,7 @@ fn from(arguments: &[&str]) -> Batch {
 
 /// Waits until `happened`.
 pub(crate) fn until(what: &str, happened: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EVENT_TIMEOUT;
     while !happened() {
         assert!(Instant::now() < deadline, "in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));

@@ -11,7 +11,9 @@ use memweir_dram::{MemorySystem, Observer};
 
 use super::clock::Clock;
 use super::instructions::{InstructionStream, InstructionTrace};
-use super::machine::{Addressing, Bay, CacheLevel, CoreConfig, MachineConfig, Memory, Program};
+use super::machine::{
+    Addressing, CacheLevel, CoreConfig, MachineConfig, Memory, MemorySlot, Program,
+};
 use super::misses::{MissStream, MissTrace};
 use super::observed::Observed;
 use super::os::{
@@ -199,11 +201,11 @@ impl Machine {
     fn bays<M>(
         &self,
         mut memory: impl FnMut(usize, MemorySystem) -> M,
-    ) -> Result<Vec<Bay<M>>, Refusal> {
+    ) -> Result<Vec<MemorySlot<M>>, Refusal> {
         let mut bays = Vec::new();
         for (place, (unit, base)) in self.memories.iter().zip(self.bases()).enumerate() {
             let system = MemorySystem::new(&unit.config)?;
-            bays.push(Bay {
+            bays.push(MemorySlot {
                 name: unit.name.clone(),
                 memory: memory(place, system),
                 base,
@@ -250,8 +252,8 @@ impl Machine {
         let bays =
             self.bays(|_, system| next.next().map(|observer| Observed { system, observer }))?;
         let bays = bays.into_iter().filter_map(|bay| {
-            let Bay { name, memory, base, size, clock, map } = bay;
-            memory.map(|memory| Bay { name, memory, base, size, clock, map })
+            let MemorySlot { name, memory, base, size, clock, map } = bay;
+            memory.map(|memory| MemorySlot { name, memory, base, size, clock, map })
         });
         let (mut execution, bays) = self.run(bays.collect(), programs, conditions)?;
         let memories = bays.iter().zip(&execution.memories);
@@ -262,10 +264,10 @@ impl Machine {
 
     fn run<M: Memory>(
         &self,
-        bays: Vec<Bay<M>>,
+        bays: Vec<MemorySlot<M>>,
         specs: &[ProgramSpec],
         conditions: Conditions,
-    ) -> Result<(Execution, Vec<Bay<M>>), Refusal> {
+    ) -> Result<(Execution, Vec<MemorySlot<M>>), Refusal> {
         let colored =
             specs.iter().any(|spec| spec.colors.is_some() || !spec.thread_colors.is_empty());
         let mut os = self.boot(colored)?;
@@ -288,7 +290,7 @@ impl Machine {
         }
         let run = system.run()?;
         let bays = system.into_bays();
-        let cycles = |bay: &Bay<M>| (bay.clock.first_from(run.drained), Stats::default());
+        let cycles = |bay: &MemorySlot<M>| (bay.clock.first_from(run.drained), Stats::default());
         let memories = bays.iter().map(cycles).collect();
         Ok((Execution { run, memories, os: os.stats() }, bays))
     }

@@ -87,7 +87,7 @@ pub trait Memory {
 
 /// A memory system and its place in the address space of the machine.
 #[derive(Clone, Debug)]
-pub struct Bay<M> {
+pub struct MemorySlot<M> {
     /// Its name: `dram`.
     pub name: String,
     /// The memory system. Its addresses start at zero.

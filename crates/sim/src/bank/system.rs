@@ -26,7 +26,7 @@ use self::mshr::Misses;
 use super::banks::Banks;
 use super::cache::Line;
 use super::clock::{Clock, Time};
-use super::machine::{Addressing, Bay, MachineConfig, Memory, Program};
+use super::machine::{Addressing, MachineConfig, Memory, MemorySlot, Program};
 use super::os::{Os, ProcessId, ThreadId};
 use super::tally::Tally;
 
@@ -75,7 +75,7 @@ struct State {
 /// A memory system, and the time of its next event.
 #[derive(Debug)]
 struct Port<M> {
-    bay: Bay<M>,
+    bay: MemorySlot<M>,
     next: Time,
     /// Offers before this time are refused: the room belongs to requests that already waited for
     /// it.
@@ -155,7 +155,7 @@ impl<'a, M: Memory> System<'a, M> {
     /// If there are fewer cores than threads, no memory, or a program has nothing to execute.
     pub fn new(
         config: &MachineConfig,
-        bays: Vec<Bay<M>>,
+        bays: Vec<MemorySlot<M>>,
         programs: Vec<Program>,
         os: &'a mut Os,
     ) -> Result<Self, Refusal> {
@@ -229,7 +229,7 @@ impl<'a, M: Memory> System<'a, M> {
 
     /// Returns the memory systems.
     #[must_use]
-    pub fn into_bays(self) -> Vec<Bay<M>> {
+    pub fn into_bays(self) -> Vec<MemorySlot<M>> {
         self.bays.into_iter().map(|port| port.bay).collect()
     }
 
@@ -298,9 +298,9 @@ impl<'a, M: Memory> System<'a, M> {
     }
 }
 
-fn ports<M>(bays: Vec<Bay<M>>) -> Vec<Port<M>> {
+fn ports<M>(bays: Vec<MemorySlot<M>>) -> Vec<Port<M>> {
     let mut first = 0;
-    let port = |bay: Bay<M>| {
+    let port = |bay: MemorySlot<M>| {
         let banks = Banks::new(&bay.map, first);
         first += banks.count();
         Port { bay, next: Time::NEVER, kept_until: Time::default(), banks }
@@ -308,7 +308,11 @@ fn ports<M>(bays: Vec<Bay<M>>) -> Vec<Port<M>> {
     bays.into_iter().map(port).collect()
 }
 
-fn check<M>(config: &MachineConfig, bays: &[Bay<M>], programs: &[Program]) -> Result<(), Refusal> {
+fn check<M>(
+    config: &MachineConfig,
+    bays: &[MemorySlot<M>],
+    programs: &[Program],
+) -> Result<(), Refusal> {
     let threads: usize = programs.iter().map(|program| program.threads.len()).sum();
     if threads > config.cores.len() {
         return Err(Refusal::new(

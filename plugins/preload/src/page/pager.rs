@@ -225,12 +225,12 @@ impl<'a> Pager<'a> {
         let features = FEATURE_FORK | FEATURE_WRITES_SHMEM | FEATURE_WRITES_UNPOPULATED | minor;
         let uffd = Uffd::open_with(features)?;
         // Forks are reported if the child inherits any watched range; this one always exists.
-        let herald = sys::map(PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
-        uffd.register_for(herald, PAGE, uffd::WRITES)?;
-        let bells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
-        sys::advise(bells, REQUESTS * PAGE, libc::MADV_DONTFORK)?;
-        uffd.register_for(bells, REQUESTS * PAGE, uffd::MISSING)?;
-        start.control.doorbells.store(bells, std::sync::atomic::Ordering::Release);
+        let sentinel = sys::map(PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
+        uffd.register_for(sentinel, PAGE, uffd::WRITES)?;
+        let doorbells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
+        sys::advise(doorbells, REQUESTS * PAGE, libc::MADV_DONTFORK)?;
+        uffd.register_for(doorbells, REQUESTS * PAGE, uffd::MISSING)?;
+        start.control.doorbells.store(doorbells, std::sync::atomic::Ordering::Release);
         // SAFETY: makes a descriptor.
         let main = unsafe { sys!(libc::SYS_pidfd_open, start.main, 0) }? as i32;
         let mut pager = Self {
@@ -243,7 +243,7 @@ impl<'a> Pager<'a> {
             maps: sys::open(c"/proc/self/maps", libc::O_RDONLY)?,
             nvm: files::Files::create(start.place)?,
             main,
-            itself: batch::itself(bells),
+            itself: batch::itself(doorbells),
             entry: start.tally.claim(start.main).ok_or(Errno(libc::EAGAIN))?,
             own: Total::default(),
             total: Total::default(),

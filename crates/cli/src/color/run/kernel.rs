@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use memweir_color::CacheColors;
-use memweir_color::kernel::{KernelColored, KernelCounts, KernelShortage, KernelWish};
+use memweir_color::kernel::{KernelColored, KernelCounts, KernelRequest, KernelShortage};
 use memweir_core::address_map::AddressMap;
 use memweir_core::input::InputError;
 use serde::Serialize;
@@ -43,8 +43,8 @@ pub(super) fn execute(
     cache: Option<CacheColors>,
 ) -> Result<Outcome, Failure> {
     let shortage = shortage(args.on_shortage)?;
-    let wish = KernelWish { map, colors: args.colors.clone(), cache, shortage };
-    let colored = KernelColored::prepare(&wish)?;
+    let request = KernelRequest { map, colors: args.colors.clone(), cache, shortage };
+    let colored = KernelColored::prepare(&request)?;
     let warning = super::warn();
     let begun = Instant::now();
     let program =

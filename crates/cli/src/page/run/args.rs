@@ -10,8 +10,8 @@ use memweir_core::names::suggestion;
 use memweir_core::preload::page::{DirectRead, Slowdown, UnpagedPrograms, WhenFull};
 use memweir_core::{Bytes, Nanos};
 use memweir_energy::{BusMemory, Reading};
-use memweir_page::kernel::KernelWish;
-use memweir_page::live::{Format, Nvm, Wish};
+use memweir_page::kernel::KernelRequest;
+use memweir_page::live::{Format, Nvm, Request};
 use memweir_policy::paging::{LearnsBy, VICTIM_POLICIES, VictimEntry, find};
 
 use crate::failure::PROGRAM_EXIT_CODES;
@@ -131,8 +131,8 @@ fn after() -> String {
 
 impl Args {
     /// Returns the request to the preload library.
-    pub(super) fn wish(&self, nvm: &Nvm) -> Wish {
-        Wish {
+    pub(super) fn request(&self, nvm: &Nvm) -> Request {
+        Request {
             dram: self.dram,
             nvm: nvm.clone(),
             direct_read: self.direct_read(),
@@ -147,8 +147,12 @@ impl Args {
     }
 
     /// Returns the request to the kernel.
-    pub(super) fn kernel_wish(&self) -> KernelWish {
-        KernelWish { dram: self.dram, device: self.swap.clone(), direct_read: self.direct_read() }
+    pub(super) fn kernel_wish(&self) -> KernelRequest {
+        KernelRequest {
+            dram: self.dram,
+            device: self.swap.clone(),
+            direct_read: self.direct_read(),
+        }
     }
 
     fn direct_read(&self) -> DirectRead {

@@ -27,15 +27,15 @@ struct Report {
 
 /// Runs the program.
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    let wish = args.kernel_wish();
-    let paged = KernelPaged::prepare(&wish)?;
+    let request = args.kernel_wish();
+    let paged = KernelPaged::prepare(&request)?;
     let begun = Instant::now();
     let program = Program { command: &args.command, environment: &[], group: Some(paged.group()) };
     let status = foreground::run(&program, foreground::NEVER, || ())?;
     let report = Report {
         command: foreground::words(&args.command),
-        dram_bytes: wish.dram,
-        swap: wish.device.as_ref().map(|path| path.display().to_string()),
+        dram_bytes: request.dram,
+        swap: request.device.as_ref().map(|path| path.display().to_string()),
         seconds: begun.elapsed().as_secs_f64(),
         exit_code: status.code(),
         signal: status.signal(),

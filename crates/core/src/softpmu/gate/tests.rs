@@ -14,12 +14,12 @@ fn with_page(test: impl FnOnce(&GatePage) + Send + 'static) {
 #[test]
 fn a_record_is_given_out_once_and_again_when_it_is_free() {
     with_page(|page| {
-        assert_eq!((page.bear(0), page.bear(1)), (Some(0), Some(1)));
+        assert_eq!((page.claim(0), page.claim(1)), (Some(0), Some(1)));
         assert_eq!(page.used().len(), 2);
         assert_eq!(page.threads[1].job.load(Relaxed), 1);
         page.threads[0].used.store(7, Relaxed);
         page.threads[0].state.store(ThreadState::Free as u32, Relaxed);
-        assert_eq!(page.bear(2), Some(0));
+        assert_eq!(page.claim(2), Some(0));
         assert_eq!(page.threads[0].used.load(Relaxed), 0);
         assert_eq!(page.threads[0].birth.load(Relaxed), 2, "younger than the second");
     });
@@ -28,8 +28,8 @@ fn a_record_is_given_out_once_and_again_when_it_is_free() {
 #[test]
 fn no_more_threads_than_there_are_records() {
     with_page(|page| {
-        assert_eq!((0..THREADS).filter_map(|_| page.bear(0)).count(), THREADS);
-        assert_eq!(page.bear(0), None);
+        assert_eq!((0..THREADS).filter_map(|_| page.claim(0)).count(), THREADS);
+        assert_eq!(page.claim(0), None);
     });
 }
 

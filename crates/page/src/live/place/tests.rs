@@ -80,10 +80,10 @@ fn node(number: u32, size: Option<u64>) -> Nvm {
 /// Reason and help of a refusal.
 fn said(nvm: &Nvm, here: &Fake) -> String {
     match nvm.check(here).expect_err("it is refused") {
-        NotStarted::Wish(refusal) => {
+        NotStarted::Request(refusal) => {
             format!("input: {}; {}", refusal.reason, refusal.help.expect("help"))
         }
-        NotStarted::Machine(lack) => format!("machine: {lack}"),
+        NotStarted::Machine(missing) => format!("machine: {missing}"),
     }
 }
 

@@ -4,7 +4,7 @@ use memweir_core::{Counts, Nanos};
 
 use super::*;
 use crate::scheduler::Bus;
-use crate::scheduler::hindrance::Seen;
+use crate::scheduler::slowdown_model::Seen;
 
 const CORES: u32 = 4;
 
@@ -111,9 +111,9 @@ fn a_job_that_is_to_be_seen_gets_no_company() {
         occupancy.begin_choice([member(9.0, 0.0)].into_iter());
         assert_eq!(occupancy.lets_in(member(0.0, 0.0)), !asked);
         occupancy.settle();
-        let lesson = occupancy.lesson(gb(9.0), true).expect("the same jobs all the time");
-        assert_eq!(lesson.alone, asked);
-        occupancy.surveyed(&Hindrance::default());
+        let sample = occupancy.sample(gb(9.0), true).expect("the same jobs all the time");
+        assert_eq!(sample.alone, asked);
+        occupancy.surveyed(&SlowdownModel::default());
     }
     assert_eq!(surveys, [0, 64, 128]);
 }
@@ -126,7 +126,7 @@ fn a_job_that_ends_while_it_is_seen_leaves_its_company_the_rest_of_the_quantum()
     assert!(!occupancy.lets_in(member(1.0, 0.0)));
     occupancy.settle();
     occupancy.disturb();
-    assert!(occupancy.lesson(gb(1.0), false).is_none() && !occupancy.head_is_alone());
+    assert!(occupancy.sample(gb(1.0), false).is_none() && !occupancy.head_is_alone());
     occupancy.begin_choice([member(1.0, 0.0)].into_iter());
     assert!(occupancy.lets_in(member(1.0, 0.0)));
 }
@@ -134,14 +134,19 @@ fn a_job_that_ends_while_it_is_seen_leaves_its_company_the_rest_of_the_quantum()
 #[test]
 fn after_one_was_found_squeezed_the_next_is_seen_soon() {
     let mut occupancy = occupancy();
-    let mut job = Hindrance::default();
+    let mut job = SlowdownModel::default();
     let second = Nanos::from_millis(1_000);
-    let see = |job: &mut Hindrance, alone: bool, instructions: u64| {
+    let see = |job: &mut SlowdownModel, alone: bool, instructions: u64| {
         let lines = memweir_core::Lines(instructions / 10);
         let counts = Counts::new(instructions, lines, memweir_core::Lines::ZERO);
-        let lesson =
-            Lesson { overload: 0.9, peak: gb(10.0), bandwidth: gb(8.0), saturated: false, alone };
-        job.learn(&lesson, None, &Seen::new(&counts, second, second));
+        let sample = SlowdownSample {
+            overload: 0.9,
+            peak: gb(10.0),
+            bandwidth: gb(8.0),
+            saturated: false,
+            alone,
+        };
+        job.learn(&sample, None, &Seen::new(&counts, second, second));
     };
     see(&mut job, false, 500);
     see(&mut job, true, 1_000);

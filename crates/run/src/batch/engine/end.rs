@@ -12,7 +12,7 @@ use crate::observer::Event;
 const GRACE: Nanos = Nanos::from_millis(2_000);
 /// Time after SIGKILL after which the remaining jobs are left to the guardian: a process that waits
 /// for a dead disk cannot be killed.
-const PATIENCE: Nanos = Nanos::from_millis(10_000);
+const KILL_TIMEOUT: Nanos = Nanos::from_millis(10_000);
 
 impl Engine<'_> {
     /// Notes that the first process of a job has ended. The job is over once it has no children
@@ -28,7 +28,7 @@ impl Engine<'_> {
     }
 
     /// Ends the jobs that have no process left, and fills their cores.
-    pub(super) fn bury(&mut self) {
+    pub(super) fn reap(&mut self) {
         if self.bury_the_dead() {
             self.fill_free_cores();
         }
@@ -121,7 +121,7 @@ impl Engine<'_> {
         if self.everything_over() {
             return Ok(());
         }
-        let patience = self.parts.world.now() + PATIENCE;
+        let patience = self.parts.world.now() + KILL_TIMEOUT;
         while !self.everything_over() && self.parts.world.now() < patience {
             // Repeatedly, because a job may be forking.
             self.signal(Signal::SIGKILL);

@@ -86,7 +86,7 @@ impl Engine<'_> {
     pub(super) fn start(&mut self, jobs: &[JobId]) {
         let mut born = Vec::new();
         for job in jobs {
-            match self.bear(*job) {
+            match self.spawn(*job) {
                 Ok(()) => born.push(*job),
                 Err(failure) => self.never_started(*job, &failure),
             }
@@ -109,23 +109,20 @@ impl Engine<'_> {
     }
 
     /// Creates the job's process, metered and waiting before exec.
-    fn bear(&mut self, job: JobId) -> Result<(), Failure> {
+    fn spawn(&mut self, job: JobId) -> Result<(), Failure> {
         let spec = &self.parts.batch.jobs[job.index()];
         let (mut launch, trouble) =
             self.parts.starter.command(job, spec).map_err(|error| Failure::new(&error))?;
         if let Some(error) = trouble {
             self.notice(format!("the output of {} is not kept: {error}", spec.name));
         }
-        let birthplace = self.parts.blocker.prepare(job).map_err(|error| Failure::new(&error))?;
+        let target = self.parts.blocker.prepare(job).map_err(|error| Failure::new(&error))?;
         if let Some(meter) = &mut self.parts.meter {
             meter.prepare(job, &mut launch).map_err(|error| Failure::new(&error))?;
         }
-        let pid = self
-            .parts
-            .world
-            .bear(job, &launch, &birthplace)
-            .map_err(|error| Failure::new(&error))?;
-        self.parts.blocker.born(job, pid).map_err(|error| Failure::new(&error))?;
+        let pid =
+            self.parts.world.spawn(job, &launch, &target).map_err(|error| Failure::new(&error))?;
+        self.parts.blocker.spawned(job, pid).map_err(|error| Failure::new(&error))?;
         let attached = self.parts.meter.as_mut().map(|meter| meter.attach(job, pid));
         if let Some(Err(error)) = attached {
             self.lose_meter(job, &error.to_string());

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use memweir_core::Lines;
-use memweir_linux::blocker::{Birthplace, Mechanism};
+use memweir_linux::blocker::{Mechanism, SpawnTarget};
 use memweir_linux::fake::{Call, CallKind, FakeBlocker, FakeControl};
 use memweir_linux::launch::LaunchError;
 use memweir_linux::{Launch, MeterError, MeterKind, Reading};
@@ -147,7 +147,7 @@ impl World for Machine {
         Ok(occurrences)
     }
 
-    fn bear(&mut self, job: JobId, _: &Launch, _: &Birthplace) -> Result<i32, LaunchError> {
+    fn spawn(&mut self, job: JobId, _: &Launch, _: &SpawnTarget) -> Result<i32, LaunchError> {
         // A new process waits before exec and uses no CPU time.
         self.now += self.labor;
         Ok(1000 + job.0 as i32)
@@ -249,7 +249,7 @@ impl Case {
         }
     }
 
-    fn run(self) -> (Result<Books, RunError>, FakeControl, Diary) {
+    fn run(self) -> (Result<BatchResult, RunError>, FakeControl, Diary) {
         let directory = tempfile::tempdir().expect("a directory");
         let (blocker, control) = FakeBlocker::new(Mechanism::CgroupV2);
         for (kind, nth) in &self.faults {

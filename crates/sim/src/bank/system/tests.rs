@@ -83,10 +83,10 @@ fn machine(cores: Vec<CoreConfig>) -> MachineConfig {
     MachineConfig { clock: Clock::gigahertz(1.0), cores, llc: None }
 }
 
-fn bay(memory: Fixed) -> Bay<Fixed> {
+fn bay(memory: Fixed) -> MemorySlot<Fixed> {
     let map = AddressMap::parse("map.toml", MAP).expect("a map");
     let (base, size) = (PhysAddr(0), Bytes(1 << 30));
-    Bay { name: "m".to_owned(), memory, base, size, clock: Clock::gigahertz(0.5), map }
+    MemorySlot { name: "m".to_owned(), memory, base, size, clock: Clock::gigahertz(0.5), map }
 }
 
 const MAP: &str =

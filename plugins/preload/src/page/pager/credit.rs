@@ -14,7 +14,7 @@ use crate::sys::{self, Errno};
 use crate::uffd::{MISSING, Message, PAGE};
 
 /// Microseconds that new memory waits for a forked child to end.
-const PATIENCE: u64 = 20_000;
+const CHILD_TIMEOUT: u64 = 20_000;
 
 impl Pager<'_> {
     /// Answers the accesses that can be answered now.
@@ -42,7 +42,7 @@ impl Pager<'_> {
         if self.ranges(|ranges| ranges.converted.at(page)).is_some() {
             return self.copy_in(page);
         }
-        if self.paused_since.is_some_and(|since| sys::micros() < since + PATIENCE) {
+        if self.paused_since.is_some_and(|since| sys::micros() < since + CHILD_TIMEOUT) {
             return false;
         }
         let least = self.start.budget.window();

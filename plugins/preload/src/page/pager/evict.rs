@@ -29,7 +29,7 @@ const PROBES: usize = 32;
 
 /// Outcome for victims.
 #[derive(Clone, Copy)]
-enum Fate {
+enum Eviction {
     Leaves,
     /// Some of them are locked, or must stay out of the file for another reason.
     Stays,
@@ -161,18 +161,20 @@ impl Pager<'_> {
             // Either a whole cluster, or its first page alone.
             let whole = &left[..cluster_of(left)];
             let (cluster, fate) = match self.fate(whole) {
-                Fate::Leaves => (whole, Fate::Leaves),
+                Eviction::Leaves => (whole, Eviction::Leaves),
                 _ => (&left[..1], self.fate(&left[..1])),
             };
             left = &left[cluster.len()..];
             match fate {
-                Fate::Leaves if !locked => {
+                Eviction::Leaves if !locked => {
                     self.watch_chunks(self.range_of(cluster));
                     clusters[count] = cluster;
                     count += 1;
                 }
-                Fate::Leaves | Fate::Stays => cluster.iter().for_each(|slot| self.keep(*slot)),
-                Fate::Gone => {
+                Eviction::Leaves | Eviction::Stays => {
+                    cluster.iter().for_each(|slot| self.keep(*slot))
+                }
+                Eviction::Gone => {
                     self.set_marks(cluster[0], 0);
                 }
             }
@@ -181,17 +183,17 @@ impl Pager<'_> {
     }
 
     /// Returns the outcome for victims that lie close to each other, and all pages between them.
-    fn fate(&mut self, cluster: &[u32]) -> Fate {
+    fn fate(&mut self, cluster: &[u32]) -> Eviction {
         let range = self.range_of(cluster);
         self.ranges(|ranges| match ranges.converted.at(range.start) {
             Some(span) if span.end >= range.end => {
                 if ranges.excluded.touches(range) {
-                    Fate::Stays
+                    Eviction::Stays
                 } else {
-                    Fate::Leaves
+                    Eviction::Leaves
                 }
             }
-            _ => Fate::Gone,
+            _ => Eviction::Gone,
         })
     }
 

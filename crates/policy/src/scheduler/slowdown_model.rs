@@ -35,14 +35,14 @@ const TELLING_SHARE: f64 = 0.01;
 const TOLERANCE: f64 = 0.1;
 
 /// Initial number of quanta without a calm one after which a job asks to run alone.
-const PATIENCE: u32 = 64;
+const QUANTA_BEFORE_ALONE: u32 = 64;
 
 /// Upper limit of the doubled intervals.
 const MOST_PATIENT: u32 = 1 << 16;
 
 /// Conditions under which a quantum's jobs were observed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lesson {
+pub(super) struct SlowdownSample {
     /// Predicted demand of all jobs over the peak.
     pub(super) overload: f64,
     pub(super) peak: BytesPerSec,
@@ -54,7 +54,7 @@ pub(super) struct Lesson {
     pub(super) alone: bool,
 }
 
-impl Lesson {
+impl SlowdownSample {
     /// Returns true if no job was slowed down.
     fn is_calm(&self) -> bool {
         self.alone || (self.overload <= 1.0 && self.bandwidth.0 < CALM_SHARE * self.peak.0)
@@ -74,7 +74,7 @@ pub(super) enum Verdict {
 
 /// Knowledge of one job's slowdown under overload.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hindrance {
+pub(super) struct SlowdownModel {
     sensitivity: f64,
     /// Last measurement on a calm bus.
     calm: Option<Seen>,
@@ -88,20 +88,20 @@ pub(super) struct Hindrance {
     was_squeezed: bool,
 }
 
-impl Default for Hindrance {
+impl Default for SlowdownModel {
     fn default() -> Self {
         Self {
             sensitivity: 0.0,
             calm: None,
             unconfirmed: 0,
-            patience: PATIENCE,
+            patience: QUANTA_BEFORE_ALONE,
             in_company: None,
             was_squeezed: false,
         }
     }
 }
 
-impl Hindrance {
+impl SlowdownModel {
     /// Returns the job's slowdown less one when demand is twice the peak.
     pub(super) fn sensitivity(&self) -> f64 {
         self.sensitivity
@@ -121,32 +121,32 @@ impl Hindrance {
     /// known.
     pub(super) fn learn(
         &mut self,
-        lesson: &Lesson,
+        sample: &SlowdownSample,
         demand: Option<BytesPerSec>,
         seen: &Seen,
     ) -> Verdict {
-        if lesson.is_calm() {
-            self.confirm(lesson, demand, seen);
-            return if lesson.alone { Verdict::Required } else { Verdict::Plain };
+        if sample.is_calm() {
+            self.confirm(sample, demand, seen);
+            return if sample.alone { Verdict::Required } else { Verdict::Plain };
         }
         self.unconfirmed = self.unconfirmed.saturating_add(1);
         self.in_company = Some(*seen);
-        let Some((speed, verdict)) = self.speed(lesson, demand, seen) else {
+        let Some((speed, verdict)) = self.speed(sample, demand, seen) else {
             return Verdict::Plain;
         };
-        if lesson.overload >= LEAST_OVERLOAD {
-            let sensitivity = (1.0 / speed - 1.0) / (lesson.overload - 1.0);
-            let sample = sensitivity.clamp(0.0, MOST_SENSITIVE);
-            self.sensitivity += LEARNING * (sample - self.sensitivity);
+        if sample.overload >= LEAST_OVERLOAD {
+            let sensitivity = (1.0 / speed - 1.0) / (sample.overload - 1.0);
+            let latest = sensitivity.clamp(0.0, MOST_SENSITIVE);
+            self.sensitivity += LEARNING * (latest - self.sensitivity);
         }
         if speed < 1.0 - TOLERANCE { verdict } else { Verdict::Plain }
     }
 
     /// Learns the job's behavior without slowdown.
-    fn confirm(&mut self, lesson: &Lesson, demand: Option<BytesPerSec>, seen: &Seen) {
+    fn confirm(&mut self, sample: &SlowdownSample, demand: Option<BytesPerSec>, seen: &Seen) {
         self.calm = Some(*seen);
         self.unconfirmed = 0;
-        if lesson.alone {
+        if sample.alone {
             self.was_squeezed = self.in_company.take().is_some_and(|before| {
                 let speed = before.speed_over(seen).unwrap_or(1.0);
                 before.same_phase(seen) && speed < 1.0 - TOLERANCE
@@ -154,7 +154,7 @@ impl Hindrance {
             let expected = demand.is_some_and(|demand| same(demand.0, seen.bandwidth.0));
             self.patience = match expected {
                 true => (self.patience * 2).min(MOST_PATIENT),
-                false => PATIENCE,
+                false => QUANTA_BEFORE_ALONE,
             };
         }
     }
@@ -163,21 +163,21 @@ impl Hindrance {
     /// bandwidth if it was slow; `None` without evidence.
     fn speed(
         &self,
-        lesson: &Lesson,
+        sample: &SlowdownSample,
         demand: Option<BytesPerSec>,
         seen: &Seen,
     ) -> Option<(f64, Verdict)> {
         let ratio = self.calm.and_then(|calm| seen.speed_over(&calm));
-        let telling = demand.filter(|demand| demand.0 >= TELLING_SHARE * lesson.peak.0);
+        let telling = demand.filter(|demand| demand.0 >= TELLING_SHARE * sample.peak.0);
         match (ratio, telling) {
             (Some(ratio), _) if self.calm.is_some_and(|calm| calm.same_phase(seen)) => {
                 Some((ratio, Verdict::Squeezed))
             }
             // With so little traffic, transactions per instruction are noise.
-            (Some(ratio), None) if lesson.saturated => Some((ratio, Verdict::Plain)),
+            (Some(ratio), None) if sample.saturated => Some((ratio, Verdict::Plain)),
             // The job is known to be in another phase.
             (Some(_), _) => None,
-            (None, Some(demand)) if lesson.saturated => {
+            (None, Some(demand)) if sample.saturated => {
                 Some((seen.bandwidth.0 / demand.0, Verdict::Plain))
             }
             (None, _) => None,
