@@ -17,7 +17,7 @@ use crate::blocker::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
 pub enum Call {
     /// [`Blocker::prepare`].
     Prepare(JobId),
-    /// [`Blocker::born`], with the process id.
+    /// [`Blocker::spawned`], with the process id.
     Born(JobId, i32),
     /// [`Blocker::block_all`].
     BlockAll,
@@ -40,7 +40,7 @@ pub enum Call {
 pub enum CallKind {
     /// [`Blocker::prepare`].
     Prepare,
-    /// [`Blocker::born`].
+    /// [`Blocker::spawned`].
     Born,
     /// [`Blocker::block_all`].
     BlockAll,
