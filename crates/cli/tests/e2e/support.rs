@@ -80,7 +80,7 @@ impl World {
             .expect("memweir starts")
     }
 
-    fn plain(&self) -> std::process::Command {
+    pub(crate) fn plain(&self) -> std::process::Command {
         self.surrounded(std::process::Command::new(MEMWEIR))
     }
 
