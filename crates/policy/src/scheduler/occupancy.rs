@@ -16,8 +16,8 @@
 //!
 //! Below the peak every job is assumed to run at full speed, so that every core is filled. Above
 //! it, at a demand of `r` times the peak, a job's slowdown is assumed to be `1 + s (r - 1)`, with a
-//! sensitivity `s` of the job that is learned in `slowdown_model`. A job is assumed not to slow down
-//! until a slowdown has been observed.
+//! sensitivity `s` of the job that is learned in `slowdown_model`. A job is assumed not to slow
+//! down until a slowdown has been observed.
 
 use memweir_core::BytesPerSec;
 
