@@ -1,30 +1,7 @@
 //! Rules of the source tree: layers, system calls, `unsafe`, skips, and the width of lines.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-
-/// The workspace's crates, and the crates of the workspace that each uses. The same table stands in
-/// `docs/architecture.md`.
-const LAYERS: &[(&str, &str)] = &[
-    ("core", ""),
-    ("plot", ""),
-    ("test-support", ""),
-    ("policy", "core"),
-    ("dram", "core"),
-    ("energy", "core"),
-    ("linux", "core"),
-    ("sim", "core policy dram energy"),
-    ("map", "core linux"),
-    ("color", "core linux"),
-    ("page", "core policy energy linux"),
-    ("run", "core policy dram linux"),
-    ("emulate", "core policy linux run sim"),
-    ("reproduce", "core policy dram energy plot sim"),
-    ("cli", "core policy dram energy linux sim map color page run emulate reproduce plot"),
-    ("qemu-pmu", "core"),
-    ("preload", "core policy"),
-    ("color-api", "core"),
-];
 
 /// Files outside of `linux` and the plugins that call the kernel themselves. The list only gets
 /// shorter.
@@ -86,19 +63,31 @@ fn dependencies_of_a_manifest_are_found() {
     assert_eq!(dependencies(manifest), BTreeSet::from(["core", "sim"]));
 }
 
+/// The words of a table's cell that are set as code.
+fn in_backticks(cell: &str) -> BTreeSet<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
 #[test]
-fn crates_use_only_the_layers_below_them() {
-    let manifests = files("crates", "toml").into_iter().chain(files("plugins", "toml"));
-    let mut seen = BTreeSet::new();
-    for (path, manifest) in manifests.filter(|(path, _)| path.ends_with("/Cargo.toml")) {
-        let name = path.split('/').nth(1).expect("a folder per crate").to_owned();
-        let allowed = LAYERS.iter().find(|(layer, _)| *layer == name);
-        let (_, allowed) = allowed.unwrap_or_else(|| panic!("{name}: not among the layers"));
-        let used = dependencies(&manifest);
-        assert_eq!(used, allowed.split_whitespace().collect(), "{name}");
-        seen.insert(name);
+fn crates_use_what_the_architecture_says() {
+    let text = std::fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let (_, table) = text.split_once("| crate | uses |\n|---|---|\n").expect("a table of layers");
+    let mut layers = BTreeMap::new();
+    for row in table.lines().take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').collect();
+        let names = in_backticks(cells[1]);
+        layers.extend(names.into_iter().map(|name| (name, in_backticks(cells[2]))));
     }
-    assert_eq!(seen.len(), LAYERS.len());
+    let manifests: Vec<_> = files("crates", "toml")
+        .into_iter()
+        .chain(files("plugins", "toml"))
+        .filter(|(path, _)| path.ends_with("/Cargo.toml"))
+        .collect();
+    let used: BTreeMap<&str, BTreeSet<&str>> = manifests
+        .iter()
+        .map(|(path, text)| (path.split('/').nth(1).expect("a folder"), dependencies(text)))
+        .collect();
+    assert_eq!(used, layers);
 }
 
 /// Returns true for code that comes with the crate, rather than with its tests and benchmarks.
@@ -144,7 +133,9 @@ fn comments_and_the_manual_end_at_100_columns() {
         let mut comments = text.lines().filter(|line| line.trim_start().starts_with("//"));
         assert_eq!(comments.find(is_long), None, "{path}");
     }
-    for (path, text) in files("docs", "md") {
+    let at_root = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+        .map(|name| (name.to_owned(), std::fs::read_to_string(root().join(name)).unwrap()));
+    for (path, text) in files("docs", "md").into_iter().chain(at_root) {
         let prose = text.split("```").step_by(2).flat_map(str::lines);
         let mut prose = prose.filter(|line| !line.starts_with('|'));
         assert_eq!(prose.find(is_long), None, "{path}");
@@ -154,11 +145,10 @@ fn comments_and_the_manual_end_at_100_columns() {
 #[test]
 fn comments_name_their_subject() {
     for (path, text) in sources() {
-        let comments = text.lines().map(|line| line.trim_start().trim_start_matches(['/', '!']));
-        let commented = text.lines().map(|line| line.trim_start().starts_with("//"));
-        for (line, _) in comments.zip(commented).filter(|(_, is_comment)| *is_comment) {
-            let opening = line.split_whitespace().next().unwrap_or_default();
-            let clause = ["Whether", "Who"].contains(&opening);
+        for line in text.lines().filter_map(|line| line.trim_start().strip_prefix("//")) {
+            let words = line.trim_start_matches(['/', '!']);
+            let opening = words.split_whitespace().next().unwrap_or_default();
+            let clause = ["What", "Whether", "Who", "How"].contains(&opening);
             assert!(!clause, "{path}: name the subject of `{line}`");
         }
     }
