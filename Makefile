@@ -19,7 +19,8 @@ plugin := target/release/libmemweir_qemu_pmu.so
 preload := target/release/libmemweir_preload.so
 header := plugins/preload/include/memweir_color.h
 
-.PHONY: help build demo test bench docs man install install-built uninstall clean kernel-test kernel-soak fuzz nightly
+.PHONY: help build demo test bench docs man install install-built uninstall clean
+.PHONY: kernel-test kernel-soak fuzz nightly
 
 help:
 	@echo 'make build      release build: $(memweir), the plugin of the software meter, the preload library'
@@ -57,8 +58,7 @@ test:
 	$(CARGO) test --workspace --locked --no-fail-fast </dev/null; tested=$$?; \
 		scripts/skips.sh $(MEMWEIR_SKIPS) && exit $$tested
 
-# Where QEMU or the kernel's source cannot be had, they fail in CI (CI=true), and say SKIPPED and why
-# elsewhere.
+# Without QEMU or the kernel's source they fail in CI (CI=true); elsewhere they say SKIPPED and why.
 kernel-test:
 	-scripts/setup.sh kernel
 	kernel/test/run.sh test

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the benchmarks. Fails if one is slower than on the first night, by more than NIGHTLY_SLOWER
-# percent (default 10) even at the fast end of Criterion's confidence interval of the mean, or if one
-# exceeds its budget.
+# Runs the benchmarks. Fails if one exceeds its budget, or is slower than on the first night by more
+# than NIGHTLY_SLOWER percent (default 10) even at the fast end of Criterion's confidence interval of
+# the mean.
 #
 #   scripts/slower.sh [judge DIRECTORY]    `judge` looks only at what Criterion left in DIRECTORY
 #
@@ -12,8 +12,8 @@ set -eu
 cd "$(dirname "$0")/.."
 results=${CARGO_TARGET_DIR:-target}/criterion
 
-# judge DIRECTORY [FIND-CONDITION...]: the changes that Criterion found; fails if one is too large, or
-# if there is none.
+# judge DIRECTORY [FIND-CONDITION...]: prints the changes that Criterion found; fails if one is too
+# large, or if there is none.
 judge() {
     directory=$1
     shift
@@ -46,7 +46,8 @@ fi
 
 mkdir -p "$results"
 baseline=--save-baseline
-[ -z "$(find "$results" -path '*/nightly/estimates.json' | head -n 1)" ] || baseline=--baseline-lenient
+first=$(find "$results" -path '*/nightly/estimates.json' | head -n 1)
+[ -z "$first" ] || baseline=--baseline-lenient
 : >"$results/started"
 status=0
 cargo=scripts/cargo.sh

@@ -39,7 +39,8 @@ die() {
     exit 1
 }
 
-# Without tools or source nothing runs: a failure in CI, whose machines are made for it, and a skip elsewhere.
+# Ends a run that lacks tools or source: a failure in CI, whose machines are made for it, and a skip
+# elsewhere.
 skip() {
     [ "${CI-}" != true ] || die "CI must run these tests: $*"
     echo "SKIPPED: kernel-test: $*"

@@ -61,10 +61,9 @@ pub fn main() -> ExitCode {
 /// Advises dashes in front of the command that an unknown option belongs to, where clap advises
 /// them in front of the option.
 fn advised(mut error: clap::Error) -> clap::Error {
-    let takes_command = matches!(error.get(ContextKind::Usage),
-        Some(ContextValue::StyledStr(usage)) if usage.to_string().contains("-- CMD"));
     if let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
-        && takes_command
+        && let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage)
+        && usage.to_string().contains("-- CMD")
         && error.get(ContextKind::Suggested).is_some()
     {
         let advice = format!("if '{option}' is an option of the command, use '-- CMD {option}'");

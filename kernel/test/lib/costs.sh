@@ -1,6 +1,6 @@
-# Budgets of page faults: instructions for each page that is touched first, against the stock kernel.
-# A suite with `baseline` and `budgets` has them, a line each: the cost, that of the baseline, and by
-# how many percent it may be higher. Sourced by run.sh; needs queue.sh.
+# Budgets of page faults: instructions per page that is touched first, against the stock kernel. A
+# suite with `baseline` and `budgets` has a line per budget: the cost, the cost of the baseline, and
+# the percentage by which the former may exceed the latter. Sourced by run.sh; needs queue.sh.
 
 # compare_costs: for the suites with budgets that passed in this run. $scratch/costs lists them with
 # their logs.
@@ -15,8 +15,8 @@ compare_costs() {
     done <"$scratch/costs"
 }
 
-# within_budgets BASELINE_LOG LOG <BUDGETS: a line for each budget; fails if one is exceeded, or a cost
-# is missing.
+# within_budgets BASELINE_LOG LOG <BUDGETS: prints a line per budget; fails if one is exceeded, or a
+# cost is missing.
 within_budgets() {
     awk -v baseline_log="$1" -v log_file="$2" '
         function read_costs(file, costs, line, name, status) {

@@ -21,7 +21,7 @@ suites() {
     done
 }
 
-# with_baselines SUITE...: sets $wanted: these, and before them the suites whose costs theirs are compared with.
+# with_baselines SUITE...: sets $wanted to these suites, each behind the one that is its baseline.
 with_baselines() {
     wanted=
     for named; do
