@@ -45,7 +45,7 @@ echo "== profiling each program once, then the batch under each policy, $rounds 
 cd "$work"
 "$memweir" run jobs.toml \
     --profile-first --sample 10% \
-    --compare os,peak-bandwidth,ideal-average --repeat "$rounds" \
+    --compare os,ideal-average,max-weight --repeat "$rounds" \
     --logs "$work/logs" \
     --json "$out/comparison.json" --plot "$out/timeline.svg" | tee "$out/comparison.txt"
 "$memweir" store list >"$out/profiles.txt"

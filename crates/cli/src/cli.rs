@@ -28,7 +28,7 @@ const AFTER: &str = "\
 Examples:
   memweir doctor                                    what this machine offers
   memweir run -- gzip -k a ::: xz -k b ::: sort c   three jobs, one batch
-  memweir run --compare os,ideal-average --repeat 5 --profile-first jobs.toml
+  memweir run --compare os,max-weight --repeat 5 --profile-first jobs.toml
   memweir profile --svg gzip.svg -- gzip -c big     memory behavior of one program
   memweir sim --example > s.toml; memweir sim s.toml    the policies on another machine
   memweir map detect -o map.toml                    which address bits choose a DRAM bank

@@ -22,6 +22,7 @@
 //! | [`migration`] | which pages belong into DRAM |
 //! | [`paging`] | which page leaves DRAM next, drswap section III |
 //! | [`record`] | records of decisions, and their replay |
+//! | [`speed`] | the speed of a job beside others |
 //!
 //! # A policy of your own
 //!
@@ -99,6 +100,7 @@ pub mod predictor;
 pub mod record;
 mod scan;
 pub mod scheduler;
+pub mod speed;
 pub mod target;
 
 pub use ebw::{EffectiveBandwidth, TrafficRate, TrafficRates, Translation};
@@ -109,4 +111,5 @@ pub use scheduler::{
     Bus, CoreUse, Decision, JobSpec, Observation, QuantumScheduler, QuantumSummary, Running,
     SchedulerConfig,
 };
+pub use speed::{Contention, Load, SpeedModel};
 pub use target::{FitError, TargetCurve};

@@ -7,6 +7,7 @@ pub mod available_bandwidth;
 pub mod hmmsched;
 pub mod ideal_average;
 pub mod long_job_first;
+pub mod max_weight;
 pub mod options;
 pub mod os;
 pub mod peak_bandwidth;
@@ -22,6 +23,7 @@ pub use available_bandwidth::AvailableBandwidth;
 pub use hmmsched::Hmmsched;
 pub use ideal_average::IdealAverage;
 pub use long_job_first::LongJobFirst;
+pub use max_weight::{MaxWeight, Objective};
 pub use options::{Options, PolicyOption};
 pub use os::Os;
 pub use peak_bandwidth::PeakBandwidth;
@@ -129,6 +131,14 @@ pub const POLICIES: &[PolicyEntry] = &[
         options: hmmsched::OPTIONS,
         build: |config, options| Box::new(Hmmsched::new(config, options)),
     },
+    PolicyEntry {
+        name: "max-weight",
+        summary: "the jobs whose speeds beside each other, weighted by the work ahead, sum to the most",
+        reference: "Tassiulas and Ephremides 1992; docs/policies.md",
+        decides_by: DecidesBy::Bandwidth,
+        options: max_weight::OPTIONS,
+        build: |config, options| Box::new(MaxWeight::new(config, options)),
+    },
 ];
 
 /// Returns the names of all policies, in the order of the table.
@@ -216,6 +226,29 @@ pub fn with_core_use(policy: String, core_use: CoreUse) -> String {
     }
 }
 
+/// Adds the option for `objective` to a policy that has one. A policy without objectives, and one
+/// whose objective is written behind its name, stay as they are.
+#[must_use]
+pub fn with_objective(policy: String, objective: Objective) -> String {
+    let written = |choice: &Choice| {
+        Objective::ALL.iter().any(|(_, other)| {
+            other.option().is_some_and(|option| choice.options.has(&option))
+        })
+    };
+    match (objective.option(), find(&policy)) {
+        (Some(option), Ok(choice)) if has_objectives(&policy) && !written(&choice) => {
+            format!("{policy}:{}", option.name)
+        }
+        _ => policy,
+    }
+}
+
+/// Returns true if a policy can follow another objective than the turnaround.
+#[must_use]
+pub fn has_objectives(policy: &str) -> bool {
+    find(policy).is_ok_and(|choice| choice.entry.options.contains(&max_weight::COMPLETION))
+}
+
 /// Chooses, in this order, every job that still fits the free cores.
 pub(crate) fn take_what_fits(
     view: &QuantumView<'_>,
@@ -246,5 +279,16 @@ mod tests {
         assert_eq!(auto("random:auto-cores"), "random:auto-cores");
         assert_eq!(auto("os"), "os");
         assert_eq!(with_core_use("random".to_owned(), CoreUse::All), "random");
+    }
+
+    #[test]
+    fn an_objective_is_an_option_of_the_policies_that_have_one() {
+        let completion = |policy: &str| with_objective(policy.to_owned(), Objective::Completion);
+        assert_eq!(completion("max-weight"), "max-weight:completion");
+        assert_eq!(completion("max-weight:auto-cores"), "max-weight:auto-cores:completion");
+        assert_eq!(completion("max-weight:slowdown"), "max-weight:slowdown");
+        assert_eq!(completion("ideal-average"), "ideal-average");
+        let turnaround = with_objective("max-weight".to_owned(), Objective::Turnaround);
+        assert_eq!(turnaround, "max-weight");
     }
 }

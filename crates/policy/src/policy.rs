@@ -4,6 +4,7 @@ use memweir_core::{BytesPerSec, JobId, Nanos};
 
 use crate::ebw::TrafficRates;
 use crate::scheduler::Bus;
+use crate::speed::SpeedModel;
 
 /// A job that may run in the next quantum.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,6 +23,11 @@ pub struct Candidate {
     pub traffic: TrafficRates,
     /// CPU time that it has used so far, on all of its cores.
     pub executed: Nanos,
+    /// Completed work, as the time that it would have taken alone: the time in which it had cores,
+    /// each quantum times the speed that the [`SpeedModel`] gave the job in it.
+    pub progress: Nanos,
+    /// Time since it was submitted.
+    pub age: Nanos,
 }
 
 impl Candidate {
@@ -63,6 +69,8 @@ pub struct QuantumView<'a> {
     /// Ideal average bandwidth of the jobs of the batch, iabw eq. (10); `None` as long as no job's
     /// bandwidth is known.
     pub ideal_average: Option<BytesPerSec>,
+    /// Speeds of jobs beside each other on this machine.
+    pub speeds: &'a SpeedModel,
 }
 
 /// Treatment of the jobs that a policy does not choose.
@@ -96,6 +104,12 @@ pub trait Policy: Send {
     fn reason(&self, nth: usize) -> Option<&'static str> {
         let _ = nth;
         None
+    }
+
+    /// Returns true if the policy decides itself, with [`AUTO_CORES`](crate::policies::AUTO_CORES),
+    /// which cores stay idle, so that the scheduler does not overrule it.
+    fn weighs_idle_cores(&self) -> bool {
+        false
     }
 
     /// Returns the treatment of jobs that are not chosen.

@@ -16,9 +16,10 @@ use memweir_core::{BytesPerSec, JobId, Nanos};
 
 use crate::policies::{self, AUTO_CORES, UnknownPolicy};
 use crate::policy::Policy;
+use crate::speed::{Load, SpeedModel};
 use job::{Conditions, Job, Placement};
 use occupancy::Occupancy;
-use survey::Survey;
+use survey::{Moment, Survey};
 use table::{JobTable, Slot};
 
 pub use types::{
@@ -66,6 +67,9 @@ pub struct QuantumScheduler {
     quantum: u64,
     highest_observed: BytesPerSec,
     occupancy: Occupancy,
+    speeds: SpeedModel,
+    /// Time of all observations, from the first quantum.
+    clock: Nanos,
     scratch: Scratch,
 }
 
@@ -75,6 +79,7 @@ struct Scratch {
     moved: Vec<Slot>,
     survey: Survey,
     picks: Vec<usize>,
+    loads: Vec<Load>,
 }
 
 impl QuantumScheduler {
@@ -88,16 +93,23 @@ impl QuantumScheduler {
             true => CoreUse::Auto,
             false => config.core_use,
         };
+        let config = SchedulerConfig { core_use, ..config };
         let policy = choice.build(&config);
-        Ok(Self::with_policy(SchedulerConfig { core_use, ..config }, policy))
+        Ok(Self::with_policy(config, policy))
     }
 
     /// Creates a scheduler with a policy from outside the table; `config.policy` is ignored.
     #[must_use]
     pub fn with_policy(config: SchedulerConfig, policy: Box<dyn Policy>) -> Self {
-        let config = SchedulerConfig { cores: config.cores.max(1), ..config };
+        let core_use = match policy.weighs_idle_cores() {
+            true => CoreUse::All,
+            false => config.core_use,
+        };
+        let config = SchedulerConfig { cores: config.cores.max(1), core_use, ..config };
         Self {
             occupancy: Occupancy::new(&config),
+            speeds: SpeedModel::new(&config),
+            clock: Nanos::ZERO,
             config,
             policy,
             jobs: JobTable::default(),
@@ -113,7 +125,7 @@ impl QuantumScheduler {
     /// Puts a job at the tail of the run queue, where it waits for the next decision. A job that is
     /// already in the batch is left unchanged.
     pub fn admit(&mut self, spec: JobSpec) {
-        if let Some(slot) = self.jobs.insert(Job::new(spec, self.config.predictor)) {
+        if let Some(slot) = self.jobs.insert(Job::new(spec, self.config.predictor, self.clock)) {
             self.queue.push(slot);
         }
     }
@@ -133,6 +145,7 @@ impl QuantumScheduler {
     /// `observations` must cover every job that could run, chosen or sleeping. An observation of a
     /// job that has been retired meanwhile counts only towards the system's bandwidth.
     pub fn observe(&mut self, elapsed: Nanos, observations: &[Observation]) -> QuantumSummary {
+        self.clock = Nanos(self.clock.0.saturating_add(elapsed.0));
         let bandwidth: BytesPerSec =
             observations.iter().flat_map(|seen| seen.counts).map(|c| c.bandwidth(elapsed)).sum();
         let threshold = self.config.bus.saturation_threshold();
@@ -140,6 +153,7 @@ impl QuantumScheduler {
         let whole = elapsed >= Nanos(self.config.quantum.0 / WHOLE_ABOVE_ONE_IN);
         if whole {
             self.highest_observed = self.highest_observed.max(bandwidth);
+            self.speeds.observe(self.highest_observed);
         }
         let shortest = Nanos(self.config.quantum.0 / SAMPLE_ABOVE_ONE_IN);
         let sample = self.occupancy.sample(bandwidth, saturated).filter(|_| whole);
@@ -195,8 +209,12 @@ impl QuantumScheduler {
     #[must_use]
     pub fn ideal_average_bandwidth(&self) -> Option<BytesPerSec> {
         let mut survey = Survey::default();
-        survey.take(&self.jobs, &self.queue, &self.asleep, self.config.cores);
+        survey.take(&self.jobs, &self.queue, &self.asleep, self.moment());
         survey.ideal_average
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { now: self.clock, cores: self.config.cores }
     }
 
     /// Returns the predicted demand of a job in the next quantum in which it runs; `None` if

@@ -17,7 +17,7 @@ use memweir_linux::Mechanism;
 use memweir_linux::guardian;
 use memweir_linux::launch::resolve_program;
 use memweir_linux::meter::{MeterChoice, UnknownMeter};
-use memweir_policy::policies::{self, DecidesBy};
+use memweir_policy::policies::{self, DecidesBy, Objective};
 use memweir_policy::{CoreUse, PredictorKind, UnknownPredictor};
 
 pub use cores::{Cores, cores_or_auto};
@@ -76,11 +76,16 @@ pub struct SoftwareMeterOptions {
     pub caches: Option<PathBuf>,
 }
 
+/// The policy of a run that names none.
+pub const DEFAULT_POLICY: &str = "max-weight";
+
 /// Options of a run: everything that determines it but the jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunOptions {
     /// A name of [`policy_names`].
     pub policy: String,
+    /// Objective of a policy that can follow several.
+    pub objective: Objective,
     /// The predictor; the default of `memweir-policy` if absent.
     pub predictor: Option<PredictorKind>,
     /// The meter, or the rule to choose one.
@@ -128,7 +133,8 @@ pub struct RunOptions {
 impl Default for RunOptions {
     fn default() -> Self {
         Self {
-            policy: "ideal-average".to_owned(),
+            policy: DEFAULT_POLICY.to_owned(),
+            objective: Objective::default(),
             predictor: None,
             meter: MeterChoice::Auto,
             mechanism: None,
@@ -153,11 +159,27 @@ impl Default for RunOptions {
     }
 }
 
+impl RunOptions {
+    /// Checks that the policy can follow the objective. In a comparison, an objective holds for
+    /// those policies that have one.
+    pub fn check_objective(&self) -> Result<(), InputError> {
+        let chosen = self.objective != Objective::default();
+        if !chosen || policies::has_objectives(&self.policy) {
+            return Ok(());
+        }
+        let reason = format!("`{}` has no objective to choose", self.policy);
+        let help = format!("the policy `{DEFAULT_POLICY}` has");
+        Err(Refusal::new(reason, help).written_in("run").key("objective"))
+    }
+}
+
 /// Options that a jobs file sets for the whole batch. The command line overrides them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BatchOptions {
     /// See [`RunOptions::policy`].
     pub policy: Option<String>,
+    /// See [`RunOptions::objective`].
+    pub objective: Option<Objective>,
     /// See [`RunOptions::predictor`].
     pub predictor: Option<PredictorKind>,
     /// See [`RunOptions::meter`].
@@ -190,6 +212,7 @@ impl BatchOptions {
     pub fn over(self, options: RunOptions) -> RunOptions {
         RunOptions {
             policy: self.policy.unwrap_or(options.policy),
+            objective: self.objective.unwrap_or(options.objective),
             predictor: self.predictor.or(options.predictor),
             meter: self.meter.unwrap_or(options.meter),
             mechanism: self.mechanism.or(options.mechanism),
@@ -238,6 +261,14 @@ pub fn policy(given: &str) -> Result<String, Refusal> {
         Ok(_) => Ok(given.to_owned()),
         Err(error) => Err(Refusal::new(error.reason, error.help)),
     }
+}
+
+/// Checks the name of an objective.
+pub fn objective(name: &str) -> Result<Objective, Refusal> {
+    let names = Objective::ALL.map(|(name, _)| name);
+    let known = choose("objective", name, &names)?;
+    let found = Objective::ALL.iter().find(|(name, _)| *name == known);
+    Ok(found.map(|(_, objective)| *objective).unwrap_or_default())
 }
 
 /// Checks the name of a predictor.

@@ -9,6 +9,7 @@ use memweir_emulate::EmulateOptions;
 use memweir_emulate::machine::Grain;
 use memweir_linux::Mechanism;
 use memweir_policy::PredictorKind;
+use memweir_policy::policies::Objective;
 use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions};
@@ -48,10 +49,15 @@ pub(crate) struct Args {
     #[arg(value_parser = step)]
     step: Nanos,
 
-    /// Policy that selects the jobs of each quantum [default: ideal-average]
+    /// Policy that selects the jobs of each quantum [default: max-weight]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
     policy: Option<String>,
+    /// What max-weight minimizes: the turnaround, the mean completion time, or the largest slowdown
+    /// [default: turnaround]
+    #[arg(long, value_name = "turnaround|completion|slowdown", help_heading = "Scheduling")]
+    #[arg(value_parser = |name: &str| options::objective(name).map_err(refused))]
+    objective: Option<Objective>,
     /// Predictor of a job's bandwidth in the next quantum
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     #[arg(value_parser = |name: &str| options::predictor(name).map_err(refused))]
@@ -169,6 +175,9 @@ impl Args {
             ..RunOptions::default()
         };
         let run = self.choices().over(of_file.over(base));
+        if self.compare.is_empty() {
+            run.check_objective()?;
+        }
         let grain = Grain { epoch: self.epoch, step: self.step.min(self.epoch) };
         let compare = (!self.compare.is_empty()).then(|| CompareOptions {
             variants: self.compare.clone(),
@@ -191,6 +200,7 @@ impl Args {
     fn choices(&self) -> BatchOptions {
         BatchOptions {
             policy: self.policy.clone(),
+            objective: self.objective,
             predictor: self.predictor,
             mechanism: self.mechanism,
             quantum: self.quantum,

@@ -10,6 +10,7 @@ use memweir_core::softpmu::Sampling;
 use memweir_linux::Mechanism;
 use memweir_linux::meter::MeterChoice;
 use memweir_policy::PredictorKind;
+use memweir_policy::policies::Objective;
 use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, SoftwareMeterOptions};
@@ -28,10 +29,15 @@ pub(crate) struct Args {
     #[command(flatten)]
     jobs: JobSource,
 
-    /// Policy that selects the jobs of each quantum [default: ideal-average]
+    /// Policy that selects the jobs of each quantum [default: max-weight]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
     policy: Option<String>,
+    /// What max-weight minimizes: the turnaround, the mean completion time, or the largest slowdown
+    /// [default: turnaround]
+    #[arg(long, value_name = "turnaround|completion|slowdown", help_heading = "Scheduling")]
+    #[arg(value_parser = |name: &str| options::objective(name).map_err(refused))]
+    objective: Option<Objective>,
     /// Predictor of a job's bandwidth in the next quantum
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     #[arg(value_parser = |name: &str| options::predictor(name).map_err(refused))]
@@ -179,6 +185,9 @@ impl Args {
             ..RunOptions::default()
         };
         let options = self.choices()?.over(of_file.over(base));
+        if self.compare.is_empty() {
+            options.check_objective()?;
+        }
         let compare = (!self.compare.is_empty()).then(|| CompareOptions {
             variants: self.compare.clone(),
             rounds: self.repeat.unwrap_or(3),
@@ -192,6 +201,7 @@ impl Args {
         let media = self.media.as_deref().map(|list| options::media(list, Path::new(".")));
         Ok(BatchOptions {
             policy: self.policy.clone(),
+            objective: self.objective,
             predictor: self.predictor,
             meter: self.meter,
             mechanism: self.mechanism,

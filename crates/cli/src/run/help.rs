@@ -9,12 +9,12 @@ use crate::failure::EXIT_CODES;
 const EXAMPLES: &str = "\
 Examples:
   memweir run jobs.toml
-      the jobs of a file, under ideal-average
+      the jobs of a file, under max-weight
   memweir run --policy round-robin --each 2 -- gzip -k a ::: sort b
       two instances of each command; `:::` stands between commands
   memweir run --profile-first jobs.toml
       profiles unknown programs once with the software meter, then runs them at native speed
-  memweir run --compare os,peak-bandwidth,ideal-average --repeat 5 jobs.toml
+  memweir run --compare os,ideal-average,max-weight --repeat 5 jobs.toml
       each policy five times, interleaved; prints whether the difference can be told from noise
   memweir run --compare hmmsched,hmmsched:counts,hmmsched:no-classes:alpha=0.2 jobs.toml
       what each rule of a policy brings

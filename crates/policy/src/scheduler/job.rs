@@ -75,10 +75,15 @@ pub(super) struct Job {
     executed: Nanos,
     /// Completed part of `expected_time`.
     progress: Nanos,
+    /// Speed beside the jobs that it runs with, over its speed alone.
+    pub(super) speed: f64,
+    /// Completed work: time with cores, times the speed.
+    work: Nanos,
+    submitted: Nanos,
 }
 
 impl Job {
-    pub(super) fn new(spec: JobSpec, predictor: PredictorKind) -> Self {
+    pub(super) fn new(spec: JobSpec, predictor: PredictorKind, submitted: Nanos) -> Self {
         let expected_bandwidth = spec.expected_bandwidth.filter(is_a_rate);
         Self {
             spec: JobSpec { cores: spec.cores.max(1), expected_bandwidth, ..spec },
@@ -93,6 +98,9 @@ impl Job {
             traffic: TrafficRates::local_reads(expected_bandwidth.unwrap_or_default()),
             executed: Nanos::ZERO,
             progress: Nanos::ZERO,
+            speed: 1.0,
+            work: Nanos::ZERO,
+            submitted,
         }
     }
 
@@ -165,6 +173,7 @@ impl Job {
     /// ran alone.
     pub(super) fn advance(&mut self, span: Nanos) {
         self.progress = Nanos(self.progress.0.saturating_add(span.0));
+        self.work = Nanos(self.work.0.saturating_add((span.as_f64() * self.speed) as u64));
     }
 
     /// Returns the span to which the job's counts belong. With cores of its own it is the whole
@@ -212,8 +221,8 @@ impl Job {
         }
     }
 
-    /// Returns the job as a policy sees it, with demand zero if not known.
-    pub(super) fn candidate(&self) -> Candidate {
+    /// Returns the job as a policy sees it at this time, with demand zero if not known.
+    pub(super) fn candidate(&self, now: Nanos) -> Candidate {
         Candidate {
             job: self.spec.job,
             cores: self.spec.cores,
@@ -221,6 +230,8 @@ impl Job {
             expected_time: self.spec.expected_time,
             traffic: self.traffic,
             executed: self.executed,
+            progress: self.work,
+            age: now.saturating_sub(self.submitted),
         }
     }
 }

@@ -98,8 +98,9 @@ impl QuantumScheduler {
     /// Lets every job compete for the cores. Returns the cores wanted, and the demand scaled to the
     /// jobs' share of the cores.
     fn share(&mut self) -> Load {
+        let moment = self.moment();
         let survey = &mut self.scratch.survey;
-        survey.take(&self.jobs, &self.queue, &self.asleep, self.config.cores);
+        survey.take(&self.jobs, &self.queue, &self.asleep, moment);
         let mut load = Load::default();
         for slot in &self.queue {
             let job = &mut self.jobs[*slot];
@@ -115,8 +116,8 @@ impl QuantumScheduler {
     /// then to the jobs that the policy chooses. Returns the load of all chosen jobs.
     fn fill(&mut self, placement: Placement) -> Load {
         // Moved out, so that jobs can be chosen while the survey is read.
-        let Scratch { moved, mut survey, mut picks } = std::mem::take(&mut self.scratch);
-        survey.take(&self.jobs, &self.queue, &self.asleep, self.config.cores);
+        let Scratch { moved, mut survey, mut picks, loads } = std::mem::take(&mut self.scratch);
+        survey.take(&self.jobs, &self.queue, &self.asleep, self.moment());
         let unknown = survey.unknown_demand;
         let mut rest = 0..survey.waiting.len();
         if self.chosen.is_empty() && !rest.is_empty() {
@@ -128,7 +129,7 @@ impl QuantumScheduler {
         for slot in &self.chosen {
             let job = &self.jobs[*slot];
             load = load.with(job, unknown);
-            survey.run(job);
+            survey.run(job, self.clock);
         }
         let running = self.chosen.iter().map(|slot| self.jobs[*slot].member(unknown));
         self.occupancy.begin_choice(running);
@@ -141,6 +142,7 @@ impl QuantumScheduler {
             bus: self.config.bus,
             highest_observed: self.highest_observed,
             ideal_average: survey.ideal_average,
+            speeds: &self.speeds,
         };
         picks.clear();
         self.policy.select(&view, &mut picks);
@@ -155,8 +157,26 @@ impl QuantumScheduler {
                 load = load.with(self.choose(slot, placement, reason), unknown);
             }
         }
-        self.scratch = Scratch { moved, survey, picks };
+        self.scratch = Scratch { moved, survey, picks, loads };
+        self.note_speeds(unknown);
         load
+    }
+
+    /// Notes the speed of each running job beside the others, by which its progress counts.
+    fn note_speeds(&mut self, unknown: BytesPerSec) {
+        let loads = &mut self.scratch.loads;
+        loads.clear();
+        loads.extend(self.chosen.iter().map(|slot| {
+            let mut candidate = self.jobs[*slot].candidate(self.clock);
+            if self.jobs[*slot].demand().is_none() {
+                candidate.assume(unknown);
+            }
+            self.speeds.load(&candidate)
+        }));
+        let contention = self.speeds.contention(loads.iter());
+        for (slot, load) in self.chosen.iter().zip(loads) {
+            self.jobs[*slot].speed = load.speed(&contention);
+        }
     }
 
     /// Gives cores to a job.

@@ -12,6 +12,15 @@ use crate::policy::Candidate;
 /// matters to the ideal average bandwidth, and here all are equal.
 const UNKNOWN_TIME: Nanos = Nanos::from_millis(1000);
 
+/// Circumstances of a pass.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    /// Time since the first quantum.
+    pub(super) now: Nanos,
+    /// Cores of the machine.
+    pub(super) cores: u32,
+}
+
 /// Result of one pass over the jobs. Kept between decisions for its buffers.
 #[derive(Default)]
 pub(super) struct Survey {
@@ -41,7 +50,7 @@ struct Unknown {
 impl Survey {
     /// Surveys all jobs: those awake, and those asleep, which are no candidates but will require
     /// memory again.
-    pub(super) fn take(&mut self, jobs: &JobTable, awake: &[Slot], asleep: &[Slot], cores: u32) {
+    pub(super) fn take(&mut self, jobs: &JobTable, awake: &[Slot], asleep: &[Slot], at: Moment) {
         self.clear();
         let (mut demands, mut times, mut bandwidths) = <(Mean, Mean, Mean)>::default();
         for slot in awake.iter().chain(asleep) {
@@ -51,7 +60,7 @@ impl Survey {
             if job.placement == Placement::Waiting {
                 note_unknown(&mut self.unknown.demands, demand, self.candidates.len());
                 self.waiting.push(*slot);
-                self.candidates.push(job.candidate());
+                self.candidates.push(job.candidate(at.now));
             }
             let (time, bandwidth) = (job.remaining_time(), job.mean_bandwidth());
             times.add(time.map(Nanos::as_f64));
@@ -71,12 +80,12 @@ impl Survey {
         let time = times.value().map_or(UNKNOWN_TIME, |nanos| Nanos(nanos as u64));
         self.ideal_average = bandwidths
             .value()
-            .map(|bandwidth| self.ideal_average(time, BytesPerSec(bandwidth), cores));
+            .map(|bandwidth| self.ideal_average(time, BytesPerSec(bandwidth), at.cores));
     }
 
     /// Adds a job to the running ones.
-    pub(super) fn run(&mut self, job: &Job) {
-        let mut candidate = job.candidate();
+    pub(super) fn run(&mut self, job: &Job, now: Nanos) {
+        let mut candidate = job.candidate(now);
         if job.demand().is_none() {
             candidate.assume(self.unknown_demand);
         }

@@ -11,6 +11,7 @@ use memweir_policy::{
 };
 use proptest::prelude::*;
 
+use crate::machine::SPEEDS;
 use crate::machine::{QUANTUM, config, ids, spec};
 
 fn gb(value: f64) -> BytesPerSec {
@@ -56,6 +57,8 @@ fn of_traffic(job: u32, traffic: TrafficRates) -> Candidate {
         expected_time: None,
         traffic,
         executed: Nanos::ZERO,
+        progress: Nanos::ZERO,
+        age: Nanos::ZERO,
     }
 }
 
@@ -78,6 +81,7 @@ fn view<'a>(running: &'a [Candidate], queue: &'a [Candidate], cores: u32) -> Qua
         bus: Bus::default(),
         highest_observed: BytesPerSec::ZERO,
         ideal_average: None,
+        speeds: &SPEEDS,
     }
 }
 

@@ -4,12 +4,20 @@
 //! mid-quantum, counters read once per quantum. An overloaded bus gives every job the same share of
 //! its demand, and may carry less than its peak.
 
+use std::sync::LazyLock;
+
 use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
-use memweir_policy::{Decision, JobSpec, Observation, QuantumScheduler, Running, SchedulerConfig};
+use memweir_policy::{
+    Decision, JobSpec, Observation, QuantumScheduler, Running, SchedulerConfig, SpeedModel,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 pub(crate) const QUANTUM: Nanos = Nanos::from_millis(100);
+
+/// Speeds on a machine of one core whose peak is not known.
+pub(crate) static SPEEDS: LazyLock<SpeedModel> =
+    LazyLock::new(|| SpeedModel::new(&SchedulerConfig::default()));
 
 pub(crate) fn config(policy: &str, cores: u32) -> SchedulerConfig {
     SchedulerConfig {

@@ -6,6 +6,7 @@ use memweir_policy::policies::{self, POLICIES};
 use memweir_policy::{Bus, Candidate, QuantumScheduler, QuantumView, TargetCurve, TrafficRates};
 use proptest::prelude::*;
 
+use crate::machine::SPEEDS;
 use crate::machine::config;
 
 fn gb(value: f64) -> BytesPerSec {
@@ -28,6 +29,8 @@ fn wide_queue(jobs: &[(f64, u32)]) -> Vec<Candidate> {
             expected_time: None,
             traffic: TrafficRates::local_reads(gb(*demand)),
             executed: Nanos::ZERO,
+            progress: Nanos::ZERO,
+            age: Nanos::ZERO,
         })
         .collect()
 }
@@ -43,6 +46,7 @@ fn view(queue: &[Candidate], cores: u32, committed: f64) -> QuantumView<'_> {
         bus: Bus::default(),
         highest_observed: BytesPerSec::ZERO,
         ideal_average: None,
+        speeds: &SPEEDS,
     }
 }
 
@@ -217,6 +221,7 @@ fn the_table_names_every_policy_once_and_helps_with_wrong_names() {
         "ideal-average",
         "available-bandwidth",
         "hmmsched",
+        "max-weight",
     ];
     assert_eq!(names, expected);
     assert!(POLICIES.iter().all(|entry| !entry.summary.contains('\n')));
@@ -224,7 +229,8 @@ fn the_table_names_every_policy_once_and_helps_with_wrong_names() {
     assert_eq!(
         refused.to_string(),
         "unknown policy `ideal-avg`: did you mean `ideal-average`? valid: os, round-robin, \
-         random, long-job-first, peak-bandwidth, ideal-average, available-bandwidth, hmmsched"
+         random, long-job-first, peak-bandwidth, ideal-average, available-bandwidth, hmmsched, \
+         max-weight"
     );
 }
 

@@ -107,7 +107,10 @@ impl<'a> Plan<'a> {
         let name = options::policy(&options.policy).map_err(|error| refuse("policy", error))?;
         let (policy, pinning) = match name.as_str() {
             PINNED => ("os".to_owned(), Pinning::ByHand),
-            _ => (policies::with_core_use(name, options.core_use), options.pinning),
+            _ => {
+                let name = policies::with_objective(name, options.objective);
+                (policies::with_core_use(name, options.core_use), options.pinning)
+            }
         };
         options::quantum(options.quantum.as_millis_f64())
             .map_err(|error| refuse("quantum", error))?;

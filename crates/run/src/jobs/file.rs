@@ -16,8 +16,9 @@ use super::{Batch, Command, Job};
 use crate::options::{self, BatchOptions, Cores};
 
 /// Keys of a whole file.
-const BATCH_KEYS: [&str; 13] = [
+const BATCH_KEYS: [&str; 14] = [
     "policy",
+    "objective",
     "predictor",
     "meter",
     "mechanism",
@@ -125,6 +126,7 @@ fn batch_options(
     let cores = root.map("cores", |v| batch_cores(&v, limits))?;
     Ok(BatchOptions {
         policy: root.map("policy", |v| v.checked(options::policy(v.string()?)))?,
+        objective: root.map("objective", |v| v.checked(options::objective(v.string()?)))?,
         predictor: root.map("predictor", |v| v.checked(options::predictor(v.string()?)))?,
         meter: root.map("meter", |v| v.checked(options::meter(v.string()?)))?,
         mechanism: root.map("mechanism", |v| v.checked(options::mechanism(v.string()?)))?,

@@ -94,7 +94,7 @@ fn what_a_file_says_goes_over_the_defaults() {
     let file = parse(&format!("quantum_ms = 50\n{MINIMAL}")).expect("a correct file");
     let options = file.options.over(crate::options::RunOptions::default());
     assert_eq!(options.quantum, Nanos::from_millis(50));
-    assert_eq!(options.policy, "ideal-average");
+    assert_eq!(options.policy, "max-weight");
 }
 
 #[test]

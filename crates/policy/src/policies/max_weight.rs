@@ -1,0 +1,87 @@
+//! `max-weight`: the set of jobs whose weighted speeds sum to the most.
+
+mod choice;
+mod price;
+#[cfg(test)]
+mod tests;
+
+use super::{AUTO_CORES, Options, PolicyOption};
+use crate::policy::{Policy, QuantumView};
+use crate::scheduler::{CoreUse, SchedulerConfig};
+use choice::{Chooser, Member, Problem};
+use price::Prices;
+
+pub use price::{COMPLETION, Objective, SLOWDOWN};
+
+/// Options that may follow `max-weight`. Of two objectives the first of this list counts.
+pub const OPTIONS: &[PolicyOption] = &[COMPLETION, SLOWDOWN, AUTO_CORES];
+
+/// Runs the set `S` of jobs that maximizes the sum over `S` of `w_j r_j(S)`: `w_j` is the weight of
+/// a second of job j's progress, `r_j(S)` its speed beside the others by the
+/// [`SpeedModel`](crate::speed::SpeedModel).
+///
+/// This is max-weight scheduling (Tassiulas and Ephremides, "Stability properties of constrained
+/// queueing systems", IEEE Transactions on Automatic Control 37(12), 1992): the weights fall as work
+/// is done, so that the schedule balances by itself whatever would end the batch late.
+///
+/// The weights derive from the objective, see [`Objective`]. The search is approximate, see
+/// [`Chooser`]. With [`AUTO_CORES`], a set may leave cores idle: an empty core is one more choice.
+#[derive(Clone, Debug)]
+pub struct MaxWeight {
+    prices: Prices,
+    core_use: CoreUse,
+    /// The running jobs, then the waiting ones.
+    members: Vec<Member>,
+    chooser: Chooser,
+}
+
+impl MaxWeight {
+    /// Creates the policy for the machine of `config`.
+    #[must_use]
+    pub fn new(config: &SchedulerConfig, options: &Options) -> Self {
+        let objective = match (options.has(&COMPLETION), options.has(&SLOWDOWN)) {
+            (true, _) => Objective::Completion,
+            (false, true) => Objective::Slowdown,
+            (false, false) => Objective::Turnaround,
+        };
+        let core_use = match options.has(&AUTO_CORES) {
+            true => CoreUse::Auto,
+            false => config.core_use,
+        };
+        Self {
+            prices: Prices::new(objective, config),
+            core_use,
+            members: Vec::new(),
+            chooser: Chooser::default(),
+        }
+    }
+}
+
+impl Policy for MaxWeight {
+    fn select(&mut self, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
+        if view.cores == 0 || view.queue.is_empty() {
+            return;
+        }
+        self.members.clear();
+        let jobs = view.running.iter().chain(view.queue);
+        self.members.extend(jobs.map(|job| Member::new(job, view.speeds)));
+        self.prices.set(view, &mut self.members);
+        let (running, waiting) = self.members.split_at(view.running.len());
+        let problem = Problem {
+            speeds: view.speeds,
+            running,
+            waiting,
+            cores: view.cores,
+            core_use: self.core_use,
+        };
+        chosen.extend(self.chooser.choose(&problem));
+    }
+
+    fn reason(&self, _: usize) -> Option<&'static str> {
+        Some("adds most to the weighted speed of the set")
+    }
+
+    fn weighs_idle_cores(&self) -> bool {
+        true
+    }
+}

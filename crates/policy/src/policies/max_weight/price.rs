@@ -1,0 +1,162 @@
+//! Weights of jobs: what a second of a job's progress is worth to the objective.
+
+use memweir_core::{MAX_MEDIA, Nanos};
+
+use super::choice::Member;
+use crate::policies::PolicyOption;
+use crate::policy::{Candidate, QuantumView};
+use crate::scheduler::SchedulerConfig;
+
+/// A job close to its expected time, or beyond it, has one part in this many of that time ahead.
+const LEAST_REMAINING_ONE_IN: f64 = 50.0;
+
+/// Quanta of work that jobs of unknown length have ahead of them beyond the mean progress of all.
+const LAG_QUANTA: f64 = 20.0;
+
+/// Objective of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Objective {
+    /// The turnaround: the end of the last job.
+    ///
+    /// Three lower bounds limit the turnaround from below: the longest remaining time `l_j` of a
+    /// job; the remaining core time over the cores, `K = sum l_j c_j / C`; and the remaining traffic
+    /// of each medium over its peak, `B_m = sum l_j u_jm`. Their 4-norm is a smooth estimate of the
+    /// largest, and a job's weight is its derivative by `l_j`, but for a common factor:
+    ///
+    /// ```text
+    /// w_j = l_j^3 + K^3 c_j / C + sum over media m of  B_m^3 u_jm
+    /// ```
+    ///
+    /// Without contention and with a dominating job this is longest-remaining-first; where the bus
+    /// limits the batch, a second of a heavy job is worth more, because it cannot be made up for
+    /// later.
+    #[default]
+    Turnaround,
+    /// The mean completion time: `w_j = 1 / l_j`, Smith's rule.
+    Completion,
+    /// The largest slowdown: with the time `t_j` alone, and the slowdown `s_j = (age + l_j) / t_j`
+    /// that the job ends with if it runs alone from now on, `w_j = s_j^3 / t_j`, the derivative of
+    /// the 4-norm of all slowdowns.
+    Slowdown,
+}
+
+impl Objective {
+    /// Every objective, by the name that users write.
+    pub const ALL: [(&str, Self); 3] = [
+        ("turnaround", Self::Turnaround),
+        ("completion", Self::Completion),
+        ("slowdown", Self::Slowdown),
+    ];
+
+    /// Returns the option by which a policy is given this objective; `None` for the default one.
+    #[must_use]
+    pub fn option(self) -> Option<PolicyOption> {
+        match self {
+            Self::Turnaround => None,
+            Self::Completion => Some(COMPLETION),
+            Self::Slowdown => Some(SLOWDOWN),
+        }
+    }
+}
+
+/// Minimizes the mean completion time instead of the turnaround.
+pub const COMPLETION: PolicyOption =
+    PolicyOption::flag("completion", "minimize the mean completion time of the jobs");
+
+/// Minimizes the largest slowdown instead of the turnaround.
+pub const SLOWDOWN: PolicyOption =
+    PolicyOption::flag("slowdown", "minimize the largest slowdown of a job");
+
+/// Computes weights; kept between decisions for its buffers.
+#[derive(Clone, Debug)]
+pub(super) struct Prices {
+    objective: Objective,
+    cores: f64,
+    lag: f64,
+    remaining: Vec<f64>,
+}
+
+impl Prices {
+    pub(super) fn new(objective: Objective, config: &SchedulerConfig) -> Self {
+        Self {
+            objective,
+            cores: f64::from(config.cores.max(1)),
+            lag: LAG_QUANTA * config.quantum.as_secs_f64(),
+            remaining: Vec::new(),
+        }
+    }
+
+    /// Sets the weights of the running jobs, then of the waiting ones.
+    pub(super) fn set(&mut self, view: &QuantumView<'_>, members: &mut [Member]) {
+        let jobs = view.running.iter().chain(view.queue);
+        self.estimate_remaining(jobs.clone());
+        match self.objective {
+            Objective::Turnaround => self.price_turnaround(members),
+            Objective::Completion => {
+                for (member, ahead) in members.iter_mut().zip(&self.remaining) {
+                    member.price = 1.0 / ahead;
+                }
+            }
+            Objective::Slowdown => {
+                for ((member, job), ahead) in members.iter_mut().zip(jobs).zip(&self.remaining) {
+                    let alone = job.progress.as_secs_f64() + ahead;
+                    member.price = cubed((job.age.as_secs_f64() + ahead) / alone) / alone;
+                }
+            }
+        }
+    }
+
+    /// Estimates the remaining seconds of each job alone; each is positive.
+    ///
+    /// A job of unknown length has, for the turnaround, the mean length of the known ones; at least
+    /// what it lags behind the mean progress, and a little more: so all of them advance alike. For
+    /// the other objectives it has as much ahead as behind it.
+    fn estimate_remaining<'a>(&mut self, jobs: impl Iterator<Item = &'a Candidate> + Clone) {
+        let mean = |total: f64, count: f64| if count > 0.0 { total / count } else { 0.0 };
+        let seconds = Nanos::as_secs_f64;
+        let (mut length, mut known, mut progress, mut count) = (0.0, 0.0, 0.0, 0.0);
+        for job in jobs.clone() {
+            if let Some(expected) = job.expected_time {
+                (length, known) = (length + seconds(expected), known + 1.0);
+            } else {
+                (progress, count) = (progress + seconds(job.progress), count + 1.0);
+            }
+        }
+        let (length, progress) = (mean(length, known), mean(progress, count));
+        let turnaround = self.objective == Objective::Turnaround;
+        self.remaining.clear();
+        self.remaining.extend(jobs.map(|job| {
+            let done = seconds(job.progress);
+            match job.expected_time.map(seconds) {
+                Some(expected) => (expected - done).max(expected / LEAST_REMAINING_ONE_IN),
+                None if turnaround => (length.max(progress + self.lag) - done).max(0.0),
+                None => done + self.lag,
+            }
+            .max(1e-9)
+        }));
+    }
+
+    fn price_turnaround(&self, members: &mut [Member]) {
+        let (mut longest, mut core_time, mut traffic) = (0.0f64, 0.0, [0.0; MAX_MEDIA]);
+        for (member, ahead) in members.iter().zip(&self.remaining) {
+            longest = longest.max(*ahead);
+            core_time += ahead * f64::from(member.cores) / self.cores;
+            for (sum, utilization) in traffic.iter_mut().zip(member.load.utilization) {
+                *sum += ahead * utilization;
+            }
+        }
+        // In units of the largest bound, so that no cube leaves the range of numbers.
+        let unit = traffic.iter().fold(longest.max(core_time), |most, bound| most.max(*bound));
+        let core_price = cubed(core_time / unit) / self.cores;
+        let bus_prices = traffic.map(|bound| cubed(bound / unit));
+        for (member, ahead) in members.iter_mut().zip(&self.remaining) {
+            let bus = bus_prices.iter().zip(member.load.utilization).map(|(p, u)| p * u);
+            let core = core_price * f64::from(member.cores);
+            member.price = cubed(ahead / unit) + core + bus.sum::<f64>();
+        }
+    }
+}
+
+fn cubed(value: f64) -> f64 {
+    value * value * value
+}

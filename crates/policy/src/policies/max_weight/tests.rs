@@ -1,0 +1,239 @@
+use memweir_core::{BytesPerSec, JobId, Nanos};
+use proptest::prelude::*;
+
+use super::choice::Ranked;
+use super::*;
+use crate::ebw::TrafficRates;
+use crate::policies::find;
+use crate::policy::Candidate;
+use crate::scheduler::Bus;
+use crate::speed::SpeedModel;
+
+fn gb(value: f64) -> BytesPerSec {
+    BytesPerSec::from_gb(value)
+}
+
+fn seconds(value: f64) -> Nanos {
+    Nanos::from_secs_f64(value)
+}
+
+/// A bus of 10 GB/s.
+fn machine(cores: u32) -> SchedulerConfig {
+    SchedulerConfig {
+        cores,
+        bus: Bus { peak: Some(gb(10.0)), saturation: None },
+        ..SchedulerConfig::default()
+    }
+}
+
+/// A job that requires this many GB/s on one core and takes this many seconds.
+fn job(demand: f64, length: f64) -> Candidate {
+    Candidate {
+        job: JobId(0),
+        cores: 1,
+        demand: gb(demand),
+        expected_time: Some(seconds(length)),
+        traffic: TrafficRates::local_reads(gb(demand)),
+        executed: Nanos::ZERO,
+        progress: Nanos::ZERO,
+        age: Nanos::ZERO,
+    }
+}
+
+fn choose(
+    policy: &str,
+    config: &SchedulerConfig,
+    running: &[Candidate],
+    queue: &[Candidate],
+) -> Vec<usize> {
+    let speeds = SpeedModel::new(config);
+    let view = QuantumView {
+        quantum: 0,
+        cores: config.cores - running.iter().map(|job| job.cores).sum::<u32>(),
+        committed: running.iter().map(|job| job.demand).sum(),
+        running,
+        queue,
+        bus: config.bus,
+        highest_observed: BytesPerSec::ZERO,
+        ideal_average: None,
+        speeds: &speeds,
+    };
+    let mut chosen = Vec::new();
+    find(policy).expect("a policy").build(config).select(&view, &mut chosen);
+    chosen
+}
+
+fn sorted(mut chosen: Vec<usize>) -> Vec<usize> {
+    chosen.sort_unstable();
+    chosen
+}
+
+#[test]
+fn without_contention_the_longest_run_first() {
+    let queue: Vec<_> = [3.0, 9.0, 1.0, 7.0].map(|length| job(0.0, length)).into();
+    assert_eq!(sorted(choose("max-weight", &machine(2), &[], &queue)), [1, 3]);
+    let progress = Candidate { progress: seconds(8.5), ..queue[1] };
+    let queue = [queue[0], progress, queue[2], queue[3]];
+    assert_eq!(sorted(choose("max-weight", &machine(2), &[], &queue)), [0, 3]);
+}
+
+#[test]
+fn a_heavy_job_runs_beside_a_light_one_of_equal_length() {
+    // Two jobs of 9 GB/s beside each other: each must draw 5, x = 0.25 + 0.8 / (9/11) = 1.228, speed
+    // 0.499. Beside a light one: x = 0.25 * 0.9^4 = 0.164, speeds 0.882 and 1.
+    let queue: Vec<_> = [9.0, 9.0, 0.0].map(|demand| job(demand, 10.0)).into();
+    let chosen = choose("max-weight", &machine(2), &[job(9.0, 10.0)], &queue);
+    assert_eq!(chosen, [2]);
+    let chosen = choose("max-weight", &machine(2), &[job(0.0, 10.0)], &queue);
+    assert_eq!(chosen, [0]);
+}
+
+#[test]
+fn a_long_job_runs_beside_another_heavy_one_if_the_rest_is_short() {
+    // The lengths are the bound: 100 s, against 71 core seconds and 19 s of traffic.
+    let queue = [job(9.0, 100.0), job(0.0, 20.0), job(0.0, 20.0)];
+    assert_eq!(choose("max-weight", &machine(2), &[job(9.0, 1.0)], &queue), [0]);
+}
+
+#[test]
+fn jobs_of_unknown_length_advance_alike() {
+    let unknown = |demand: f64, progress: f64| Candidate {
+        expected_time: None,
+        progress: seconds(progress),
+        ..job(demand, 0.0)
+    };
+    // The second is far behind, although it is the heavier one.
+    let queue = [unknown(1.0, 60.0), unknown(5.0, 2.0), unknown(1.0, 58.0)];
+    assert_eq!(choose("max-weight", &machine(2), &[unknown(5.0, 59.0)], &queue), [1]);
+}
+
+#[test]
+fn the_mean_completion_time_wants_the_shortest_first() {
+    let queue: Vec<_> = [3.0, 9.0, 1.0, 7.0].map(|length| job(0.0, length)).into();
+    assert_eq!(sorted(choose("max-weight:completion", &machine(2), &[], &queue)), [0, 2]);
+}
+
+#[test]
+fn the_largest_slowdown_wants_those_first_that_waited_longest_for_their_length() {
+    let waited = |length, age| Candidate { age: seconds(age), ..job(0.0, length) };
+    // Slowdowns (20 + 10) / 10 = 3, (2 + 1) / 1 = 3, (20 + 100) / 100 = 1.2: of equal slowdowns the
+    // shorter job gains more by a second.
+    let queue = [waited(10.0, 20.0), waited(1.0, 2.0), waited(100.0, 20.0)];
+    assert_eq!(choose("max-weight:slowdown", &machine(1), &[], &queue), [1]);
+    assert_eq!(sorted(choose("max-weight:slowdown", &machine(2), &[], &queue)), [0, 1]);
+}
+
+#[test]
+fn wide_jobs_count_by_what_they_add_per_core() {
+    let wide = Candidate { cores: 2, ..job(0.0, 10.0) };
+    // The wide job is one of the longest and has as much core time ahead as both others.
+    let chosen = choose("max-weight", &machine(2), &[], &[job(0.0, 5.0), wide, job(0.0, 5.0)]);
+    assert_eq!(chosen, [1]);
+    // It does not fit beside the running job.
+    let running = [job(0.0, 5.0)];
+    let chosen = choose("max-weight", &machine(2), &running, &[wide, job(0.0, 1.0)]);
+    assert_eq!(chosen, [1]);
+}
+
+#[test]
+fn a_core_stays_idle_only_where_that_is_asked_for_and_pays() {
+    // Beside one job that fills the bus by itself, and is far behind, another one only takes.
+    let config = machine(2);
+    let (running, queue) = ([job(10.0, 1000.0)], [job(9.5, 1.0)]);
+    assert_eq!(choose("max-weight", &config, &running, &queue), [0]);
+    assert!(choose("max-weight:auto-cores", &config, &running, &queue).is_empty());
+    let light = [job(0.1, 1.0)];
+    assert_eq!(choose("max-weight:auto-cores", &config, &running, &light), [0]);
+    // With no other job, one runs in any case.
+    assert_eq!(choose("max-weight:auto-cores", &config, &[], &queue), [0]);
+}
+
+#[test]
+fn media_of_their_own_do_not_contend() {
+    let media = memweir_core::Media::new(vec![
+        medium("dram", memweir_core::medium::MediumKind::Dram),
+        medium("nvm", memweir_core::medium::MediumKind::Nvm),
+    ]);
+    let config = SchedulerConfig {
+        media: media.expect("two media"),
+        medium_peaks: [Some(gb(10.0)), Some(gb(10.0)), None, None],
+        ..machine(2)
+    };
+    let on = |medium: usize| {
+        let mut traffic = TrafficRates::default();
+        traffic.0[medium].reads = gb(9.0);
+        Candidate { traffic, ..job(9.0, 10.0) }
+    };
+    assert_eq!(choose("max-weight", &config, &[on(0)], &[on(0), on(1)]), [1]);
+    assert_eq!(choose("max-weight", &config, &[on(1)], &[on(0), on(1)]), [0]);
+}
+
+fn medium(name: &str, kind: memweir_core::medium::MediumKind) -> memweir_core::medium::Medium {
+    memweir_core::medium::Medium {
+        name: name.to_owned(),
+        kind,
+        distance: memweir_core::medium::Distance::Local,
+        read_latency: memweir_core::Picos::from_nanos(25),
+        write_latency: memweir_core::Picos::from_nanos(25),
+    }
+}
+
+prop_compose! {
+    fn members(most: usize)(
+        jobs in prop::collection::vec((0.0f64..1.2, 0.01f64..1.0), 1..most),
+    ) -> Vec<Member> {
+        jobs.into_iter().map(|(utilization, price)| {
+            let job = job(10.0 * utilization, 1.0);
+            let mut member = Member::new(&job, &SpeedModel::new(&machine(2)));
+            member.price = price;
+            member
+        }).collect()
+    }
+}
+
+/// Returns the highest weighted speed of all sets of so many jobs.
+fn exhaustive(speeds: &SpeedModel, running: &[Member], waiting: &[Member], cores: usize) -> f64 {
+    let size = cores.min(waiting.len()) as u32;
+    (0u32..1 << waiting.len())
+        .filter(|set| set.count_ones() == size)
+        .map(|set| {
+            let chosen = (0..waiting.len()).filter(|place| set >> place & 1 == 1);
+            let all: Vec<Member> =
+                running.iter().copied().chain(chosen.map(|place| waiting[place])).collect();
+            choice::value(speeds, &all)
+        })
+        .fold(0.0, f64::max)
+}
+
+#[test]
+fn ranks_follow_falling_scores_then_places() {
+    let scores = [f64::INFINITY, 2.5, 1.0, 1e-30, 0.0, -1e-30, -3.0, f64::NEG_INFINITY];
+    let ranked: Vec<Ranked> = scores.iter().map(|score| Ranked::new(*score, 7)).collect();
+    assert!(ranked.is_sorted_by(|higher, lower| higher < lower), "{ranked:?}");
+    assert!(ranked.iter().zip(scores).all(|(ranked, score)| ranked.adds() == (score > 0.0)));
+    assert!(Ranked::new(1.0, 3) < Ranked::new(1.0, 4));
+    assert_eq!(Ranked::new(-2.0, 1000).place(), 1000);
+}
+
+proptest! {
+    #[test]
+    fn the_search_comes_within_two_percent_of_the_best_set(
+        running in members(3), waiting in members(10), cores in 1usize..5,
+    ) {
+        let speeds = SpeedModel::new(&machine(4));
+        let problem = Problem {
+            speeds: &speeds,
+            running: &running,
+            waiting: &waiting,
+            cores: cores as u32,
+            core_use: CoreUse::All,
+        };
+        let chosen: Vec<usize> = Chooser::default().choose(&problem).collect();
+        prop_assert_eq!(chosen.len(), cores.min(waiting.len()));
+        let all: Vec<Member> =
+            running.iter().copied().chain(chosen.iter().map(|place| waiting[*place])).collect();
+        let (found, best) =
+            (choice::value(&speeds, &all), exhaustive(&speeds, &running, &waiting, cores));
+        prop_assert!(found >= 0.98 * best, "{found} of {best}");
+    }
+}

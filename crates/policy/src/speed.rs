@@ -1,0 +1,213 @@
+//! The speed of a job beside the other jobs of a quantum.
+//!
+//! A job at full speed draws its demand from each medium and waits for memory during a part of its
+//! time, its *memory-bound share* of that medium. Jobs that run together stretch the accesses to a
+//! medium by one factor for all of them, and only the memory-bound part of a job's time stretches:
+//!
+//! ```text
+//! speed of job j     r_j = 1 / (1 + sum over media m of  share_jm x_m)
+//! excess latency     x_m = s_m + LOSS u_m^4
+//! queueing           s_m >= 0, zero below the peak; above it such that the jobs draw the peak:
+//!                          sum over jobs j of  d_jm / (1 + sum over m of  share_jm s_m) = peak_m
+//! utilization        u_m = min(1, sum over jobs j of  d_jm / peak_m)
+//! ```
+//!
+//! The term with [`LOSS`] is what bursts cost that collide before the medium is full. Both constants
+//! were chosen once, on training mixes that `docs/policies.md` names.
+
+use memweir_core::{BytesPerSec, MAX_MEDIA};
+
+use crate::policy::Candidate;
+use crate::scheduler::SchedulerConfig;
+
+/// Latency that a full medium adds to an access by bursts that collide, over the idle latency.
+const LOSS: f64 = 0.25;
+
+/// Mean demand per core, over the peak divided by the cores, at which a job waits for memory all of
+/// the time. A single core of the machines at hand draws about twice its equal part of the peak.
+const FULL_DRAW: f64 = 2.2;
+
+/// Sweeps over the media in the solution for `s_m`; with one medium one suffices.
+const SWEEPS: usize = 3;
+
+/// Newton steps for one `s_m`. They solve for the reciprocal of the traffic, which is concave in
+/// `s_m`, so that steps from below never overshoot; for equal jobs it is linear and one suffices.
+const STEPS: usize = 4;
+
+/// Traffic over the peak at which the solution is good enough.
+const CLOSE_ENOUGH: f64 = 1.0001;
+
+/// Requirements of one job at full speed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Demand on each medium over its peak.
+    pub utilization: [f64; MAX_MEDIA],
+    /// Part of the job's time that it waits for each medium; together at most 1.
+    pub share: [f64; MAX_MEDIA],
+}
+
+impl Load {
+    /// Returns the job's speed at this contention, over its speed alone: in (0, 1].
+    #[must_use]
+    pub fn speed(&self, contention: &Contention) -> f64 {
+        speed_at(self, &contention.excess)
+    }
+}
+
+/// Contention among the jobs of a quantum.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Contention {
+    /// Excess latency `x_m` of each medium, over its idle latency.
+    pub excess: [f64; MAX_MEDIA],
+    /// Queueing `s_m`, the part of it that keeps the traffic at the peak.
+    pub queueing: [f64; MAX_MEDIA],
+    /// Total demand on each medium over its peak; above 1 on a saturated medium.
+    pub utilization: [f64; MAX_MEDIA],
+}
+
+/// Speeds of jobs that share the memory of one machine.
+#[derive(Clone, Debug)]
+pub struct SpeedModel {
+    /// Peak of each medium in bytes per second; infinite where none is known.
+    peaks: [f64; MAX_MEDIA],
+    /// Media that are told apart: with one, a job's demand counts as a whole.
+    media: usize,
+    cores: f64,
+    /// True if the only peak is the highest bandwidth seen so far.
+    observed: bool,
+}
+
+impl SpeedModel {
+    /// Creates the model of a machine from its calibrated peaks.
+    #[must_use]
+    pub fn new(config: &SchedulerConfig) -> Self {
+        let known = |peak: Option<BytesPerSec>| {
+            peak.map(|peak| peak.0).filter(|peak| *peak > 0.0).unwrap_or(f64::INFINITY)
+        };
+        let told_apart = config.media.len() > 1 && config.medium_peaks.iter().any(Option::is_some);
+        let (peaks, media) = if told_apart {
+            (config.medium_peaks.map(known), config.media.len())
+        } else {
+            let mut peaks = [f64::INFINITY; MAX_MEDIA];
+            peaks[0] = known(config.bus.peak);
+            (peaks, 1)
+        };
+        let observed = media == 1 && peaks[0].is_infinite();
+        Self { peaks, media, cores: f64::from(config.cores.max(1)), observed }
+    }
+
+    /// Takes the highest bandwidth of the system so far for the peak, where none is calibrated.
+    pub(crate) fn observe(&mut self, highest: BytesPerSec) {
+        if self.observed && highest.0 > 0.0 {
+            self.peaks[0] = highest.0;
+        }
+    }
+
+    /// Returns the requirements of a job.
+    #[must_use]
+    pub fn load(&self, job: &Candidate) -> Load {
+        let mut load = Load::default();
+        let of_medium = |medium: usize| match self.media {
+            1 => job.demand.0,
+            _ => job.traffic.0[medium].reads.0 + job.traffic.0[medium].writes.0,
+        };
+        for medium in 0..self.media {
+            load.utilization[medium] = of_medium(medium) / self.peaks[medium];
+            let per_core = load.utilization[medium] / f64::from(job.cores);
+            load.share[medium] = (per_core * (self.cores / FULL_DRAW)).min(1.0);
+        }
+        if self.media > 1 {
+            let total: f64 = load.share.iter().sum();
+            load.share = load.share.map(|share| share / total.max(1.0));
+        }
+        load
+    }
+
+    /// Returns the contention among jobs with these requirements.
+    #[must_use]
+    pub fn contention<'a>(&self, jobs: impl Iterator<Item = &'a Load> + Clone) -> Contention {
+        let mut found = Contention::default();
+        for load in jobs.clone() {
+            for medium in 0..self.media {
+                found.utilization[medium] += load.utilization[medium];
+            }
+        }
+        let sweeps = if self.media > 1 { SWEEPS } else { 1 };
+        for _ in 0..sweeps {
+            for medium in 0..self.media {
+                if found.utilization[medium] > 1.0 {
+                    found.queueing[medium] = queueing(medium, found.queueing, jobs.clone());
+                }
+            }
+        }
+        for medium in 0..self.media {
+            let lost = LOSS * found.utilization[medium].min(1.0).powi(4);
+            found.excess[medium] = found.queueing[medium] + lost;
+        }
+        found
+    }
+
+    /// Returns, for each medium, the weighted speed that jobs lose per unit of further utilization:
+    /// the derivative of `sum w_j r_j`, with its sign changed. The traffic of a medium that is at its
+    /// peak can only take the place of other traffic.
+    #[must_use]
+    pub fn damage<'a>(
+        &self,
+        jobs: impl Iterator<Item = (&'a Load, f64)> + Clone,
+        contention: &Contention,
+    ) -> [f64; MAX_MEDIA] {
+        let mut damage = [0.0; MAX_MEDIA];
+        for (medium, damage) in damage.iter_mut().enumerate().take(self.media) {
+            // Weighted speed and traffic that are lost per unit of excess latency. The traffic at the
+            // peak is that of the queueing alone.
+            let (mut value, mut traffic) = (0.0, 0.0);
+            for (load, weight) in jobs.clone() {
+                let share = load.share[medium];
+                let speed = load.speed(contention);
+                let queued = speed_at(load, &contention.queueing);
+                value += weight * share * speed * speed;
+                traffic += load.utilization[medium] * share * queued * queued;
+            }
+            let utilization = contention.utilization[medium];
+            *damage = if utilization >= 1.0 && traffic > 0.0 {
+                value / traffic
+            } else {
+                4.0 * LOSS * utilization.min(1.0).powi(3) * value
+            };
+        }
+        damage
+    }
+}
+
+/// Solves for the queueing of one medium, with that of the others given.
+fn queueing<'a>(
+    medium: usize,
+    mut at: [f64; MAX_MEDIA],
+    jobs: impl Iterator<Item = &'a Load> + Clone,
+) -> f64 {
+    at[medium] = 0.0;
+    for _ in 0..STEPS {
+        // Traffic over the peak, and its derivative.
+        let (mut drawn, mut slope) = (0.0, 0.0);
+        for load in jobs.clone() {
+            let speed = speed_at(load, &at);
+            let traffic = load.utilization[medium] * speed;
+            drawn += traffic;
+            slope += traffic * speed * load.share[medium];
+        }
+        if drawn <= CLOSE_ENOUGH || slope <= 0.0 {
+            break;
+        }
+        at[medium] += (drawn - 1.0) * drawn / slope;
+    }
+    at[medium]
+}
+
+/// Returns a job's speed at this latency of each medium beyond its idle latency.
+fn speed_at(load: &Load, latency: &[f64; MAX_MEDIA]) -> f64 {
+    let waiting: f64 = load.share.iter().zip(latency).map(|(share, more)| share * more).sum();
+    1.0 / (1.0 + waiting)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+use memweir_core::{JobId, Nanos};
+use proptest::prelude::*;
+
+use super::*;
+use crate::ebw::TrafficRates;
+use crate::scheduler::Bus;
+
+fn gb(value: f64) -> BytesPerSec {
+    BytesPerSec::from_gb(value)
+}
+
+/// A machine of two cores with a bus of 10 GB/s: a job waits all of the time at 11 GB/s.
+fn machine() -> SpeedModel {
+    SpeedModel::new(&SchedulerConfig {
+        cores: 2,
+        bus: Bus { peak: Some(gb(10.0)), saturation: None },
+        ..SchedulerConfig::default()
+    })
+}
+
+fn job(demand: f64, cores: u32) -> Candidate {
+    Candidate {
+        job: JobId(0),
+        cores,
+        demand: gb(demand),
+        expected_time: None,
+        traffic: TrafficRates::local_reads(gb(demand)),
+        executed: Nanos::ZERO,
+        progress: Nanos::ZERO,
+        age: Nanos::ZERO,
+    }
+}
+
+fn speeds(model: &SpeedModel, demands: &[f64]) -> Vec<f64> {
+    let loads: Vec<Load> = demands.iter().map(|demand| model.load(&job(*demand, 1))).collect();
+    let contention = model.contention(loads.iter());
+    loads.iter().map(|load| load.speed(&contention)).collect()
+}
+
+fn close(found: &[f64], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() < 1e-6, "{found} against {expected}");
+    }
+}
+
+#[test]
+fn below_the_peak_only_bursts_cost() {
+    // Half full: 0.25 / 16 more latency, for 5 / 11 of the time.
+    let excess = 0.25 / 16.0;
+    close(&speeds(&machine(), &[5.0]), &[1.0 / (1.0 + 5.0 / 11.0 * excess)]);
+    close(&speeds(&machine(), &[0.0, 0.0]), &[1.0, 1.0]);
+}
+
+#[test]
+fn two_equal_jobs_above_the_peak_share_it() {
+    // Each is to draw 5 of its 8 GB/s: 1 + 8/11 s = 8/5, s = 0.825; with the loss x = 1.075.
+    close(&speeds(&machine(), &[8.0, 8.0]), &[1.0 / (1.0 + 8.0 / 11.0 * 1.075); 2]);
+}
+
+#[test]
+fn the_same_latency_slows_the_heavier_job_down_more() {
+    let found = speeds(&machine(), &[9.0, 3.0, 0.0]);
+    assert!(found[0] < found[1] && found[1] < found[2] && found[2] == 1.0, "{found:?}");
+}
+
+#[test]
+fn the_demand_of_a_wide_job_divides_over_its_cores() {
+    let (narrow, wide) = (machine().load(&job(5.0, 1)), machine().load(&job(5.0, 2)));
+    assert!((narrow.share[0] - 5.0 / 11.0).abs() < 1e-12);
+    assert!((wide.share[0] - 2.5 / 11.0).abs() < 1e-12);
+    assert_eq!(narrow.utilization, wide.utilization);
+}
+
+#[test]
+fn without_a_calibrated_peak_the_highest_bandwidth_stands_for_it() {
+    let mut model = SpeedModel::new(&SchedulerConfig { cores: 2, ..SchedulerConfig::default() });
+    close(&speeds(&model, &[50.0, 50.0]), &[1.0, 1.0]);
+    model.observe(gb(10.0));
+    close(&speeds(&model, &[8.0, 8.0]), &speeds(&machine(), &[8.0, 8.0]));
+    let mut calibrated = machine();
+    calibrated.observe(gb(20.0));
+    close(&speeds(&calibrated, &[8.0, 8.0]), &speeds(&machine(), &[8.0, 8.0]));
+}
+
+prop_compose! {
+    fn loads()(jobs in prop::collection::vec(prop::array::uniform4(0.0f64..1.5), 1..12)) -> Vec<Load> {
+        jobs.into_iter().map(|utilization| {
+            let total: f64 = utilization.iter().sum::<f64>().max(1.0);
+            Load { utilization, share: utilization.map(|part| part / total) }
+        }).collect()
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_medium_carries_more_than_its_peak(loads in loads(), media in 1usize..=4) {
+        let model = SpeedModel { peaks: [1.0; 4], media, cores: 4.0, observed: false };
+        let contention = model.contention(loads.iter());
+        for medium in 0..media {
+            let drawn: f64 =
+                loads.iter().map(|load| load.utilization[medium] * load.speed(&contention)).sum();
+            prop_assert!(drawn <= 1.0 + 0.02, "{drawn} on {medium}");
+        }
+    }
+
+    #[test]
+    fn one_more_job_speeds_no_other_up(loads in loads()) {
+        let model = SpeedModel { peaks: [1.0; 4], media: 1, cores: 4.0, observed: false };
+        let (all, fewer) = (model.contention(loads.iter()), model.contention(loads[1..].iter()));
+        for load in &loads {
+            prop_assert!(load.speed(&all) <= load.speed(&fewer) + 1e-9);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn damage_is_the_derivative_of_the_weighted_speed(
+        loads in loads(), weights in prop::collection::vec(0.1f64..1.0, 12),
+    ) {
+        let model = SpeedModel { peaks: [1.0; 4], media: 1, cores: 4.0, observed: false };
+        let jobs = || loads.iter().zip(weights.iter().copied());
+        // A stranger whose own speed does not suffer.
+        let value = |stranger: f64| {
+            let mut load = Load::default();
+            load.utilization[0] = stranger;
+            let all: Vec<Load> = loads.iter().copied().chain([load]).collect();
+            let contention = model.contention(all.iter());
+            jobs().map(|(load, weight)| weight * load.speed(&contention)).sum::<f64>()
+        };
+        let contention = model.contention(loads.iter());
+        // The derivative jumps where the medium becomes full.
+        prop_assume!((contention.utilization[0] - 1.0).abs() > 0.1);
+        let step = 0.02;
+        let numeric = (value(0.0) - value(step)) / step;
+        let damage = model.damage(jobs(), &contention)[0];
+        prop_assert!((numeric - damage).abs() < 0.02 + 0.1 * damage, "{numeric} for {damage}");
+    }
+}
