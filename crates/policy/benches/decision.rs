@@ -127,13 +127,13 @@ fn policies_by_name(criterion: &mut Criterion) {
 }
 
 fn hybrid_memory(criterion: &mut Criterion) {
-    for policy in ["available-bandwidth", "hmmsched", "hmmsched:no-classes"] {
+    for policy in ["available-bandwidth", "hmmsched", "hmmsched:no-classes", "max-weight"] {
         decide(criterion, &format!("decision/hybrid/{policy}"), hybrid(policy));
     }
 }
 
 fn idle_cores(criterion: &mut Criterion) {
-    for policy in ["ideal-average:auto-cores", "hmmsched:auto-cores"] {
+    for policy in ["ideal-average:auto-cores", "hmmsched:auto-cores", "max-weight:auto-cores"] {
         let config = config(policy, PredictorKind::Last);
         decide(criterion, &format!("decision/idle/{policy}"), config);
     }

@@ -231,9 +231,9 @@ pub fn with_core_use(policy: String, core_use: CoreUse) -> String {
 #[must_use]
 pub fn with_objective(policy: String, objective: Objective) -> String {
     let written = |choice: &Choice| {
-        Objective::ALL.iter().any(|(_, other)| {
-            other.option().is_some_and(|option| choice.options.has(&option))
-        })
+        Objective::ALL
+            .iter()
+            .any(|(_, other)| other.option().is_some_and(|option| choice.options.has(&option)))
     };
     match (objective.option(), find(&policy)) {
         (Some(option), Ok(choice)) if has_objectives(&policy) && !written(&choice) => {

@@ -19,7 +19,7 @@ use crate::scheduler::CoreUse;
 use crate::speed::{Contention, Load, SpeedModel};
 
 /// Rounds of scores.
-const ROUNDS: u32 = 4;
+const ROUNDS: u32 = 3;
 
 /// Effort that exchanges may cost, in jobs of evaluated sets. Together with the scores of 1,000
 /// waiting jobs this is about 50 microseconds on one core.

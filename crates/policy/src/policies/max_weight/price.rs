@@ -81,7 +81,7 @@ impl Prices {
         Self {
             objective,
             cores: f64::from(config.cores.max(1)),
-            lag: LAG_QUANTA * config.quantum.as_secs_f64(),
+            lag: LAG_QUANTA * config.quantum.as_f64(),
             remaining: Vec::new(),
         }
     }
@@ -99,40 +99,40 @@ impl Prices {
             }
             Objective::Slowdown => {
                 for ((member, job), ahead) in members.iter_mut().zip(jobs).zip(&self.remaining) {
-                    let alone = job.progress.as_secs_f64() + ahead;
-                    member.price = cubed((job.age.as_secs_f64() + ahead) / alone) / alone;
+                    let alone = job.progress.as_f64() + ahead;
+                    member.price = cubed((job.age.as_f64() + ahead) / alone) / alone;
                 }
             }
         }
     }
 
-    /// Estimates the remaining seconds of each job alone; each is positive.
+    /// Estimates the remaining nanoseconds of each job alone; at least one.
     ///
     /// A job of unknown length has, for the turnaround, the mean length of the known ones; at least
     /// what it lags behind the mean progress, and a little more: so all of them advance alike. For
     /// the other objectives it has as much ahead as behind it.
     fn estimate_remaining<'a>(&mut self, jobs: impl Iterator<Item = &'a Candidate> + Clone) {
         let mean = |total: f64, count: f64| if count > 0.0 { total / count } else { 0.0 };
-        let seconds = Nanos::as_secs_f64;
+        let nanos = Nanos::as_f64;
         let (mut length, mut known, mut progress, mut count) = (0.0, 0.0, 0.0, 0.0);
         for job in jobs.clone() {
             if let Some(expected) = job.expected_time {
-                (length, known) = (length + seconds(expected), known + 1.0);
+                (length, known) = (length + nanos(expected), known + 1.0);
             } else {
-                (progress, count) = (progress + seconds(job.progress), count + 1.0);
+                (progress, count) = (progress + nanos(job.progress), count + 1.0);
             }
         }
         let (length, progress) = (mean(length, known), mean(progress, count));
         let turnaround = self.objective == Objective::Turnaround;
         self.remaining.clear();
         self.remaining.extend(jobs.map(|job| {
-            let done = seconds(job.progress);
-            match job.expected_time.map(seconds) {
+            let done = nanos(job.progress);
+            match job.expected_time.map(nanos) {
                 Some(expected) => (expected - done).max(expected / LEAST_REMAINING_ONE_IN),
                 None if turnaround => (length.max(progress + self.lag) - done).max(0.0),
                 None => done + self.lag,
             }
-            .max(1e-9)
+            .max(1.0)
         }));
     }
 
