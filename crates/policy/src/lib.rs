@@ -6,7 +6,8 @@
 //!
 //! | module | part of iabw |
 //! |---|---|
-//! | [`scheduler`] | the quantum loop, section 4.1, steps 2 and 3 |
+//! | [`quantum_loop`] | the quantum loop, section 4.1, over any machine |
+//! | [`scheduler`] | its decisions: section 4.1, steps 2 and 3 |
 //! | [`policies`] | the table of policies, sections 3.1 and 5 |
 //! | [`fitness`] | the selection of eq. (2) |
 //! | [`iabw`] | the ideal average bandwidth, eq. (8)-(10) |
@@ -97,6 +98,7 @@ pub mod paging;
 pub mod policies;
 pub mod policy;
 pub mod predictor;
+pub mod quantum_loop;
 pub mod record;
 mod scan;
 pub mod scheduler;
@@ -107,6 +109,7 @@ pub use ebw::{EffectiveBandwidth, TrafficRate, TrafficRates, Translation};
 pub use policies::UnknownPolicy;
 pub use policy::{Blocking, Candidate, Policy, QuantumView};
 pub use predictor::{Predictor, PredictorKind, UnknownPredictor};
+pub use quantum_loop::{Backend, Conclusion, QuantumLoop};
 pub use scheduler::{
     Bus, CoreUse, Decision, JobSpec, Observation, QuantumScheduler, QuantumSummary, Running,
     SchedulerConfig,

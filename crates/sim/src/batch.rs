@@ -1,25 +1,21 @@
-//! Simulates a batch: the quantum loop of iabw section 4.1 over the simulated machine.
+//! Simulates a batch: the simulated machine as a backend of the [`QuantumLoop`], which is the loop
+//! that also runs live. The [`kernel`](crate::kernel) executes the tasks that the loop resumes.
 //!
-//! The loop does the same as memweir does live: admit, block, observe, select, resume, backfill,
-//! retire. The same [`QuantumScheduler`] as live selects the tasks; the [`kernel`](crate::kernel)
-//! executes those that are resumed.
-//!
-//! As live, all tasks are blocked between two quanta while the scheduler reads and decides; ends of
-//! quanta lie on a fixed grid; a core that falls idle in the middle of a quantum is filled at once.
-//! Where the operating system schedules, no task is ever blocked, and the quanta only set the times
-//! of readings.
+//! All tasks are blocked between two quanta while the scheduler reads and decides, for as long as
+//! [`Overheads`](crate::Overheads) says.
 
-mod driver;
+mod backend;
 mod observe;
 mod phases;
 
-use memweir_policy::{Policy, QuantumScheduler, SchedulerConfig};
+use memweir_policy::record::{Call, RecordingScheduler};
+use memweir_policy::{Policy, QuantumLoop, QuantumScheduler, SchedulerConfig};
 
 use crate::engine::execution;
 use crate::experiment::{Experiment, SimError};
 use crate::outcome::Outcome;
 use crate::record::{Migrator, Recorder};
-use driver::Driver;
+use backend::SimulatedBatch;
 
 /// Simulates an experiment.
 ///
@@ -61,13 +57,14 @@ pub struct Simulation<'a> {
     policy: Option<Box<dyn Policy>>,
     recorder: Option<&'a mut dyn Recorder>,
     migrator: Option<&'a mut dyn Migrator>,
+    calls: Option<&'a mut Vec<Call>>,
 }
 
 impl<'a> Simulation<'a> {
     /// Creates a simulation of the experiment without hooks.
     #[must_use]
     pub fn new(experiment: &'a Experiment) -> Self {
-        Self { experiment, policy: None, recorder: None, migrator: None }
+        Self { experiment, policy: None, recorder: None, migrator: None, calls: None }
     }
 
     /// Uses a policy from outside the table; the one that the experiment names is ignored.
@@ -88,6 +85,12 @@ impl<'a> Simulation<'a> {
         Self { migrator: Some(migrator), ..self }
     }
 
+    /// Appends every call to the scheduler to `calls`, in the form of a live batch's record.
+    #[must_use]
+    pub fn calls(self, calls: &'a mut Vec<Call>) -> Self {
+        Self { calls: Some(calls), ..self }
+    }
+
     /// Runs the simulation.
     ///
     /// # Errors
@@ -100,10 +103,18 @@ impl<'a> Simulation<'a> {
             Some(policy) => QuantumScheduler::with_policy(config, policy),
             None => QuantumScheduler::new(config)?,
         };
+        let scheduler = match &self.calls {
+            Some(_) => RecordingScheduler::recording(scheduler),
+            None => RecordingScheduler::silent(scheduler),
+        };
         let execution = execution(&experiment.machine, &experiment.tasks);
-        let mut driver = Driver::new(experiment, scheduler, execution);
-        (driver.recorder, driver.migrator) = (self.recorder, self.migrator);
-        driver.drive();
-        Ok(driver.outcome())
+        let mut batch = SimulatedBatch::new(experiment, execution);
+        (batch.recorder, batch.migrator, batch.calls) = (self.recorder, self.migrator, self.calls);
+        let mut quanta = QuantumLoop::new(scheduler, experiment.scheduler.quantum);
+        let Ok(_) = quanta.run(&mut batch);
+        if let Some(calls) = &mut batch.calls {
+            calls.extend(quanta.take_calls());
+        }
+        Ok(batch.outcome(quanta.ideal_average_bandwidth()))
     }
 }

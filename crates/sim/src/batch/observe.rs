@@ -1,91 +1,38 @@
 //! Step 2: reading the tasks' counts of the quantum that ends, and migrating their pages.
 
 use memweir_core::{BytesPerSec, JobId, LINE_BYTES, Nanos};
-use memweir_policy::{Observation, PredictorKind, Running};
+use memweir_policy::quantum_loop::{JobQuantum, Quantum};
+use memweir_policy::{Observation, PredictorKind};
 
-use super::driver::Driver;
+use super::backend::{SimulatedBatch, Slot};
 use super::phases::instruction_pointers;
 use crate::engine::Reading;
-use crate::outcome::QuantumOutcome;
 use crate::record::TaskQuantum;
 
-impl Driver<'_> {
-    /// Step 2: reads every task that could run and reports the readings to the scheduler.
-    pub(super) fn observe(&mut self) -> Vec<TaskQuantum> {
-        let now = self.now();
-        let elapsed = now - self.quantum_start;
-        let (mut tasks, mut observations): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.ended).into_iter().unzip();
-        let mut resumed = self.present.clone();
-        resumed.retain(|task| self.slots[*task].resumed.is_some());
-        for (task, reading) in resumed.iter().zip(self.kernel.execution().read_all(&resumed)) {
-            let (seen, observation) = self.note(*task, now, reading);
-            tasks.push(seen);
-            observations.push(observation);
-        }
-        tasks.sort_by_key(|seen| seen.task);
-        observations.sort_by_key(|observation| observation.job);
-        let summary = self.scheduler.observe(elapsed, &observations);
-        let everything = self.decision.running == Running::Everything;
-        let chosen = tasks.iter().filter(|seen| seen.chosen && !everything);
-        let quantum = QuantumOutcome {
-            start: self.quantum_start - self.started(),
-            elapsed,
-            bandwidth: summary.bandwidth,
-            memories: std::mem::take(&mut self.served).map(|moved| moved.lines().over(elapsed)),
-            chosen: chosen.map(|seen| seen.task).collect(),
-            predicted: self.decision.predicted,
-            target: self.decision.target,
-        };
-        if let Some(recorder) = &mut self.recorder {
-            recorder.quantum(&quantum, &tasks);
-        }
-        self.quanta.push(quantum);
-        tasks
-    }
-
-    fn started(&self) -> Nanos {
+impl SimulatedBatch<'_> {
+    /// Returns the time of the first arrival.
+    pub(super) fn started(&self) -> Nanos {
         self.experiment.tasks.iter().map(|task| task.arrival).min().unwrap_or_default()
     }
 
-    /// Returns the record and the observation of a task since its last reading.
-    pub(super) fn read(&mut self, task: usize, now: Nanos) -> (TaskQuantum, Observation) {
-        let reading = self.kernel.execution().read(task);
-        self.note(task, now, reading)
-    }
-
-    /// Returns the record and the observation of a task since its last reading, given the new one.
-    fn note(&mut self, task: usize, now: Nanos, reading: Reading) -> (TaskQuantum, Observation) {
+    /// Returns the observation of a task since its last reading, given the new one.
+    pub(super) fn note(&mut self, task: usize, reading: Reading) -> Observation {
         let execution = self.kernel.execution();
         let slot = &mut self.slots[task];
+        (slot.placement, slot.node) = (*execution.placement(task), execution.node(task));
         let before = std::mem::replace(&mut slot.before, reading);
-        let counts = reading.counts.since(&before.counts);
-        let cpu_time = Nanos((reading.cpu_time - before.cpu_time).round() as u64);
-        slot.quanta += u64::from(slot.chosen);
-        let job = JobId(task as u32);
-        let seen = TaskQuantum {
-            task: job,
-            chosen: std::mem::take(&mut slot.chosen),
-            running: now - slot.resumed.take().unwrap_or(now),
-            cpu_time,
-            counts,
-            predicted: slot.predicted,
-            placement: *execution.placement(task),
-            node: execution.node(task),
-        };
         for (sum, (after, before)) in
             self.served.iter_mut().zip(reading.moved.iter().zip(before.moved))
         {
             *sum += after.since(&before);
         }
-        let observation = Observation {
-            job,
-            cpu_time,
-            counts: Some(counts),
+        Observation {
+            job: JobId(task as u32),
+            cpu_time: Nanos((reading.cpu_time - before.cpu_time).round() as u64),
+            counts: Some(reading.counts.since(&before.counts)),
             instruction_pointers: self.sample(task, &before, &reading),
             forecast: self.forecast(task, &reading),
-        };
-        (seen, observation)
+        }
     }
 
     /// Returns samples of the instruction pointer if the predictor uses them.
@@ -110,21 +57,11 @@ impl Driver<'_> {
         (nanos > 0.0).then(|| BytesPerSec(lines * LINE_BYTES as f64 / (nanos / 1e9)))
     }
 
-    /// Stores the predicted demands for the current quantum if a hook needs them.
-    pub(super) fn note_predictions(&mut self) {
-        if self.recorder.is_none() && self.migrator.is_none() {
-            return;
-        }
-        for task in &self.present {
-            self.slots[*task].predicted = self.scheduler.demand(JobId(*task as u32));
-        }
-    }
-
     /// Moves pages if a migrator is hooked in.
-    pub(super) fn migrate(&mut self, tasks: &[TaskQuantum]) {
+    pub(super) fn migrate(&mut self, ended: &Quantum) {
         let Some(migrator) = &mut self.migrator else { return };
-        let elapsed = self.quanta.last().map_or(Nanos::ZERO, |quantum| quantum.elapsed);
-        for migration in migrator.migrate(elapsed, tasks) {
+        let tasks = tasks_of(ended, &self.slots);
+        for migration in migrator.migrate(ended.summary.elapsed, &tasks) {
             let task = migration.task.index();
             if self.slots.get(task).is_none_or(|slot| slot.over) {
                 continue;
@@ -134,4 +71,22 @@ impl Driver<'_> {
             self.kernel.execution().migrate(task, migration.placement, &migration.copies);
         }
     }
+}
+
+/// Returns the records of the tasks of a quantum that is over.
+pub(super) fn tasks_of(quantum: &Quantum, slots: &[Slot]) -> Vec<TaskQuantum> {
+    let task = |entry: &JobQuantum| {
+        let slot = &slots[entry.job.index()];
+        TaskQuantum {
+            task: entry.job,
+            chosen: entry.chosen,
+            running: entry.running,
+            cpu_time: entry.cpu_time,
+            counts: entry.counts.unwrap_or_default(),
+            predicted: slot.predicted,
+            placement: slot.placement,
+            node: slot.node,
+        }
+    };
+    quantum.jobs.iter().map(task).collect()
 }
