@@ -11,7 +11,7 @@ use memweir_linux::leftovers;
 use memweir_linux::meter::software::SoftwareMeter;
 use memweir_linux::qemu::{Program, QemuPaths};
 use memweir_policy::Bus;
-use memweir_run::batch::{Frame, Prepared, RunError, Surroundings};
+use memweir_run::batch::{Frame, Mechanisms, Plan, RunError};
 use memweir_run::compare::{CompareOptions, Comparison, compare_with};
 use memweir_run::jobs::Batch;
 use memweir_run::observer::Observer;
@@ -68,7 +68,7 @@ impl EmulateOptions {
             *peak += memory.service.capacity;
         }
         let bus = Bus { peak: Some(machine.memories[0].service.capacity), saturation: None };
-        Ok(Frame { cores: self.cores()?, bus, medium_peaks })
+        Ok(Frame::elsewhere(self.cores()?, bus, medium_peaks))
     }
 }
 
@@ -181,20 +181,20 @@ pub fn check(batch: &Batch, options: &EmulateOptions) -> Result<(), RunError> {
     prepare(batch, options).map(|_| ())
 }
 
-fn prepare<'a>(batch: &'a Batch, options: &'a EmulateOptions) -> Result<Prepared<'a>, RunError> {
+fn prepare<'a>(batch: &'a Batch, options: &'a EmulateOptions) -> Result<Plan<'a>, RunError> {
     options
         .hardware
         .machine
         .check()
         .map_err(|error| InputError::new("machine", error.to_string()))?;
-    let prepared = Prepared::new(batch, &options.run, &options.frame()?)?;
-    for (job, program) in batch.jobs.iter().zip(prepared.programs()) {
+    let plan = Plan::elsewhere(batch, &options.run, options.frame()?)?;
+    for (job, program) in batch.jobs.iter().zip(plan.programs()) {
         let argv: Vec<Vec<u8>> =
             job.command.argv().iter().map(|word| word.as_encoded_bytes().to_vec()).collect();
         Program::inspect(program, &argv)
             .map_err(|error| InputError::new("job", error.to_string()).key(&job.name))?;
     }
-    Ok(prepared)
+    Ok(plan)
 }
 
 /// Runs the jobs of `batch` on the machine of `options` until all are complete or a signal ends the
@@ -267,7 +267,7 @@ fn run(
         let what = what.to_owned();
         move |source| RunError::Os { what, source }
     };
-    let prepared = prepare(batch, options)?;
+    let plan = prepare(batch, options)?;
     let run = &options.run;
     let gate = Gate::new(costs(&options.hardware), run.seed, EPOCH)
         .map_err(os("making the gate of the emulation"))?;
@@ -275,15 +275,14 @@ fn run(
     let paths =
         QemuPaths { emulator: run.software.qemu.clone(), plugin: run.software.plugin.clone() };
     let meter = SoftwareMeter::new(options.hardware.caches, &paths)?
-        .with_placements(prepared.placements())
+        .with_placements(plan.placements())
         .behind(gate.clone());
     let threads = RealThreads::new(gate, Arc::new(Mutex::new(meter)));
     let shape = &options.hardware.machine;
     let machine = Machine::new(shape, options.cores()?, options.grain, run.seed, threads);
     let machine = SharedMachine::new(machine);
     let mut notices = leftovers::clean();
-    let mut world =
-        EmulatedWorld::new(machine.clone()).map_err(os("preparing to wait for events"))?;
+    let world = EmulatedWorld::new(machine.clone()).map_err(os("preparing to wait for events"))?;
     let Opened { blocker: holder, notices: of_holder } =
         blocker::open(run.mechanism, "emulate", &run.guardian)?;
     notices.extend(of_holder);
@@ -293,12 +292,12 @@ fn run(
     let variables =
         |job: &memweir_run::jobs::Job| -> BTreeSet<_> { job.env.keys().cloned().collect() };
     let meter = EmulatedMeter::new(machine.clone(), batch.jobs.iter().map(variables).collect());
-    let surroundings = Surroundings {
-        world: &mut world,
+    let mechanisms = Mechanisms {
         blocker: Box::new(EmulatedBlocker::new(machine, holder)),
-        meter: Box::new(meter),
+        meter: Some(Box::new(meter)),
+        world: Box::new(world),
         mechanism: "virtual time".to_owned(),
         notices,
     };
-    prepared.run(surroundings, observer)
+    plan.run(mechanisms, observer)
 }

@@ -2,48 +2,42 @@
 //! `memweir-linux`. The jobs come from [`crate::jobs`], the choices from [`crate::options`]; events
 //! go to an [`Observer`], and the result is a [`BatchReport`].
 
-mod engine;
+mod backend;
 mod known;
 mod ledger;
 mod live;
 mod meters;
 mod pinning;
 mod plan;
+mod report;
 mod world;
 
 pub use known::{Knowledge, Known, invocation, unknown_jobs};
 pub use live::Live;
+pub use plan::{Frame, Plan};
 pub use world::{Occurrence, World};
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use memweir_core::Nanos;
 use memweir_core::input::InputError;
-use memweir_core::placement::Placement;
-use memweir_core::{BytesPerSec, Counts, JobId, MAX_MEDIA, Medium, MediumId, Nanos, metrics};
 use memweir_linux::blocker::{self, OpenError, Opened};
-use memweir_linux::{Blocker, Meter, MeterError, MeterKind, leftovers};
+use memweir_linux::{Blocker, Meter, MeterError, leftovers};
 use memweir_policy::record::{Header, RecordingScheduler};
-use memweir_policy::{Bus, CoreUse, QuantumScheduler, SchedulerConfig};
+use memweir_policy::{CoreUse, QuantumLoop, QuantumScheduler, SchedulerConfig};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::decisions::DecisionLog;
 use crate::jobs::Batch;
 use crate::logs::Logs;
 use crate::observer::{Event, Observer};
-use crate::options::{Pinning, RunOptions};
+use crate::options::RunOptions;
 use crate::platform::PlatformError;
-use crate::report::{Band, BatchReport, JobReport, MediumReport};
-use crate::store::{MediumLines, StoreError};
+use crate::report::BatchReport;
+use crate::store::StoreError;
 use crate::timeline::Timeline;
-use engine::{BatchResult, Engine, Parts, Rules, Starter};
-use ledger::Ledger;
+use backend::ProcessBackend;
 use meters::Chosen;
-use pinning::CoreMap;
-use plan::Plan;
-
-/// Bands of equal width below the peak in the breakdown of bandwidth, as in iabw Fig. 10.
-const BANDS: usize = 10;
 
 /// Error that kept a batch from running, or ended it early.
 #[derive(Debug, thiserror::Error)]
@@ -101,86 +95,59 @@ pub fn run_batch(
     options: &RunOptions,
     observer: &mut dyn Observer,
 ) -> Result<BatchReport, RunError> {
-    Plan::new(batch, options)?.run(observer)
+    let plan = Plan::new(batch, options)?;
+    let Chosen { meter, reason, notices: of_meter } = plan.meter()?;
+    let mut told = leftovers::clean();
+    // From here on a signal must end the jobs in an orderly way.
+    let world = Live::new().map_err(|source| RunError::Os {
+        what: "preparing to wait for events".to_owned(),
+        source,
+    })?;
+    let Opened { blocker, notices } = blocker::open(options.mechanism, "run", &options.guardian)?;
+    let mechanism = blocker.mechanism();
+    match &meter {
+        Some(meter) => observer.event(Event::MeterChosen { kind: meter.kind(), reason: &reason }),
+        None => told.push(reason),
+    }
+    let why = match options.mechanism {
+        Some(_) => "it was asked for",
+        None => "it is the first that works here",
+    };
+    observer.event(Event::MechanismChosen { mechanism, reason: why });
+    told.extend(meter.as_ref().map(|meter| meter.capabilities().caveats).unwrap_or_default());
+    told.extend(of_meter);
+    told.extend(notices);
+    let mechanism = mechanism.to_string();
+    let world = Box::new(world);
+    plan.run(Mechanisms { blocker, meter, world, mechanism, notices: told }, observer)
 }
 
-/// Another machine than this one, with its mechanisms.
-pub struct Surroundings<'a> {
-    /// Time, processes and signals.
-    pub world: &'a mut dyn World,
-    /// Blocks jobs there.
+/// The mechanisms that a batch runs by: those of this machine, or of another one.
+///
+/// They are dropped in this order, so that signals reach the caller only once no job is blocked.
+pub struct Mechanisms {
+    /// Blocks jobs.
     pub blocker: Box<dyn Blocker>,
-    /// Counts their traffic there.
-    pub meter: Box<dyn Meter>,
+    /// Counts their traffic; absent if the policy can do without.
+    pub meter: Option<Box<dyn Meter>>,
+    /// Time, processes and signals.
+    pub world: Box<dyn World>,
     /// Name of the blocking mechanism in reports.
     pub mechanism: String,
-    /// Notices for the user about that machine.
+    /// Notices for the user about the above.
     pub notices: Vec<String>,
 }
 
-/// Properties of another machine that a scheduler needs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Frame {
-    /// Number of cores.
-    pub cores: u32,
-    /// Peak and saturation of its memories together.
-    pub bus: Bus,
-    /// Peak bandwidth of each of its media, in the order of [`RunOptions::media`].
-    pub medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
-}
-
-/// A batch that was checked for another machine and has not started.
-pub struct Prepared<'a>(Plan<'a>);
-
-impl<'a> Prepared<'a> {
-    /// Checks a batch that will run on another machine. Only options that do not concern a machine
-    /// count; [`RunOptions::media`] must be the media of the other machine.
-    ///
-    /// # Errors
-    /// As those of [`check`].
-    pub fn new(batch: &'a Batch, options: &'a RunOptions, frame: &Frame) -> Result<Self, RunError> {
-        Plan::elsewhere(batch, options, frame).map(Self)
-    }
-
-    /// The jobs' programs, as absolute paths in the order of the batch.
-    #[must_use]
-    pub fn programs(&self) -> &[std::path::PathBuf] {
-        &self.0.programs
-    }
-
-    /// Placements of the jobs' pages, for the jobs that have one.
-    #[must_use]
-    pub fn placements(&self) -> HashMap<JobId, Placement> {
-        self.0.placed()
-    }
-
-    /// Runs the batch with the loop, the decisions and the report of [`run_batch`].
-    ///
-    /// # Errors
-    /// As those of [`run_batch`].
-    pub fn run(
-        self,
-        surroundings: Surroundings<'_>,
-        observer: &mut dyn Observer,
-    ) -> Result<BatchReport, RunError> {
-        let output = Output::create(&self.0)?;
-        let Surroundings { world, blocker, meter, mechanism, notices } = surroundings;
-        self.0.drive(
-            Equipment { world, blocker, meter: Some(meter), mechanism, notices },
-            output,
-            observer,
-        )
-    }
-}
-
 /// Output files of a batch.
-struct Output {
+struct Outputs {
     logs: Logs,
     timeline: Option<Timeline>,
+    /// Log of the decisions.
+    decisions: Option<DecisionLog>,
 }
 
-impl Output {
-    fn create(plan: &Plan<'_>) -> Result<Self, RunError> {
+impl Outputs {
+    fn create(plan: &Plan<'_>, config: &SchedulerConfig) -> Result<Self, RunError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| RunError::Output { path, source }
@@ -188,104 +155,53 @@ impl Output {
         let directory = &plan.options.logs;
         let timeline =
             |(path, format): &(PathBuf, _)| Timeline::create(path, *format).map_err(failed(path));
+        let names = plan.batch.jobs.iter().map(|job| job.name.clone()).collect();
+        let header = Header::new(config.clone(), names);
+        let decisions = |path: &PathBuf| DecisionLog::create(path, &header).map_err(failed(path));
         Ok(Self {
             logs: Logs::create(directory).map_err(failed(directory))?,
             timeline: plan.timeline.as_ref().map(timeline).transpose()?,
+            decisions: plan.options.record.as_ref().map(decisions).transpose()?,
         })
     }
-}
-
-/// The mechanisms that drive a batch.
-struct Equipment<'a> {
-    world: &'a mut dyn World,
-    blocker: Box<dyn Blocker>,
-    meter: Option<Box<dyn Meter>>,
-    mechanism: String,
-    /// Notices for the user about the above.
-    notices: Vec<String>,
 }
 
 impl Plan<'_> {
-    /// Runs the batch on this machine.
-    fn run(self, observer: &mut dyn Observer) -> Result<BatchReport, RunError> {
-        let Chosen { meter, reason, notices: of_meter } = self.meter()?;
-        let output = Output::create(&self)?;
-        let mut told = leftovers::clean();
-        // From here on a signal must end the jobs in an orderly way.
-        let mut world = Live::new().map_err(|source| RunError::Os {
-            what: "preparing to wait for events".to_owned(),
-            source,
-        })?;
-        let Opened { blocker, notices } =
-            blocker::open(self.options.mechanism, "run", &self.options.guardian)?;
-        let mechanism = blocker.mechanism();
-        match &meter {
-            Some(meter) => {
-                observer.event(Event::MeterChosen { kind: meter.kind(), reason: &reason });
-            }
-            None => told.push(reason),
-        }
-        let why = match self.options.mechanism {
-            Some(_) => "it was asked for",
-            None => "it is the first that works here",
-        };
-        observer.event(Event::MechanismChosen { mechanism, reason: why });
-        told.extend(meter.as_ref().map(|meter| meter.capabilities().caveats).unwrap_or_default());
-        told.extend(of_meter);
-        told.extend(notices);
-        let mechanism = mechanism.to_string();
-        let world = &mut world;
-        self.drive(Equipment { world, blocker, meter, mechanism, notices: told }, output, observer)
-    }
-
-    fn drive(
-        self,
-        equipment: Equipment<'_>,
-        Output { logs, timeline }: Output,
+    /// Runs the batch by these mechanisms until all jobs are over or a signal ends the batch.
+    ///
+    /// # Errors
+    /// As those of [`run_batch`].
+    pub fn run(
+        &self,
+        mechanisms: Mechanisms,
         observer: &mut dyn Observer,
     ) -> Result<BatchReport, RunError> {
-        let Equipment { world, blocker, meter, mechanism, notices } = equipment;
-        let mut told = self.notices.clone();
-        told.extend(notices);
-        for notice in &told {
-            observer.event(Event::Notice(notice));
-        }
-        let kind = meter.as_ref().map(|meter| meter.kind());
-        let config = self.scheduler_config(meter.as_deref());
+        let config = self.scheduler_config(mechanisms.meter.as_deref());
         let predictor = config.predictor.to_string();
-        let expected: Vec<_> = self.knowledge.jobs.iter().map(|known| known.time).collect();
+        let outputs = Outputs::create(self, &config)?;
+        let scheduler = QuantumScheduler::new(config)
+            .map_err(|error| InputError::new("run", error.to_string()).key("policy"))?;
+        let scheduler = match outputs.decisions {
+            Some(_) => RecordingScheduler::recording(scheduler),
+            None => RecordingScheduler::silent(scheduler),
+        };
         let used_before = own_cpu_time();
-        let (scheduler, decisions) = self.scheduler(config)?;
-        let books = Engine::new(Parts {
-            batch: self.batch,
-            rules: Rules {
-                quantum: self.options.quantum,
-                on_exit: self.options.on_exit,
-                on_failure: self.options.on_failure,
-            },
-            specs: self.knowledge.specs(self.batch),
-            scheduler,
-            blocker,
-            meter,
-            world,
-            starter: self.starter(logs.clone()),
-            cores: (self.pinning == Pinning::OneJobPerCore)
-                .then(|| CoreMap::new(self.cpus.clone())),
-            ledger: Ledger::new(self.batch, &expected, self.cores(), self.options.quantum),
-            timeline,
-            decisions,
-            media: self.options.media.clone(),
-            observer,
-        })
-        .run()?;
-        told.extend(books.notices.iter().cloned());
+        let mut backend = ProcessBackend::new(self, mechanisms, outputs, observer);
+        let mut quanta = QuantumLoop::new(scheduler, self.options.quantum);
+        let driven = quanta.run(&mut backend);
+        backend.write_decisions(&quanta.take_calls());
+        if let Err(error) = driven {
+            // No job stays blocked, whatever goes wrong.
+            let _ = backend.mechanisms.blocker.run_all();
+            return Err(error);
+        }
+        backend.finish_timeline();
+        let ideal_average = quanta.ideal_average_bandwidth();
         Ok(BatchReport {
             predictor,
-            meter: kind.map_or("none", MeterKind::name).to_owned(),
-            mechanism,
             scheduler_s: (own_cpu_time().saturating_sub(used_before)).as_secs_f64(),
-            notices: told,
-            ..self.report(&books, &logs)
+            ideal_average_bandwidth: ideal_average.map(|rate| rate.0),
+            ..backend.report()
         })
     }
 
@@ -299,110 +215,13 @@ impl Plan<'_> {
             predictor: self.options.predictor.unwrap_or(meters::default_predictor(meter)),
             cores: self.cores(),
             quantum: self.options.quantum,
-            bus: self.bus,
-            target: self.target.clone(),
+            bus: self.frame.bus,
+            target: self.frame.target.clone(),
             media: self.options.media.clone(),
-            medium_peaks: self.medium_peaks,
+            medium_peaks: self.frame.medium_peaks,
             // Part of the policy's name by now.
             core_use: CoreUse::All,
             seed: self.options.seed,
-        }
-    }
-
-    /// Creates the scheduler, and the log of its decisions if one was requested.
-    fn scheduler(
-        &self,
-        config: SchedulerConfig,
-    ) -> Result<(RecordingScheduler, Option<DecisionLog>), RunError> {
-        let scheduler = QuantumScheduler::new(config.clone())
-            .map_err(|error| InputError::new("run", error.to_string()).key("policy"))?;
-        let Some(path) = &self.options.record else {
-            return Ok((RecordingScheduler::silent(scheduler), None));
-        };
-        let names = self.batch.jobs.iter().map(|job| job.name.clone()).collect();
-        let log = DecisionLog::create(path, &Header::new(config, names))
-            .map_err(|source| RunError::Output { path: path.clone(), source })?;
-        Ok((RecordingScheduler::recording(scheduler), Some(log)))
-    }
-
-    /// Traffic of all jobs by medium; empty if the media were not told apart.
-    fn media(&self, books: &BatchResult) -> Vec<MediumReport> {
-        let media = &self.options.media;
-        if media.len() == 1 || !books.sees.as_ref().is_some_and(|sees| sees.media) {
-            return Vec::new();
-        }
-        let jobs = (0..self.batch.jobs.len() as u32).map(JobId);
-        let total = jobs.fold(Counts::default(), |sum, job| sum + books.ledger.counts(job));
-        let medium = |(id, medium): (MediumId, &Medium)| MediumReport {
-            name: medium.name.clone(),
-            kind: medium.kind,
-            gamma: media.gamma(id),
-            delta: media.delta(id),
-            memory_reads: total.traffic(id).reads.0,
-            memory_writes: total.traffic(id).writes.0,
-        };
-        media.iter().map(medium).collect()
-    }
-
-    fn starter(&self, logs: Logs) -> Starter {
-        Starter {
-            programs: self.programs.clone(),
-            cpus: self.batch.jobs.iter().map(|job| self.cpus_of(job)).collect(),
-            bound: HashMap::new(),
-            logs,
-        }
-    }
-
-    /// Builds the report, except for what only the run knows.
-    fn report(&self, books: &BatchResult, logs: &Logs) -> BatchReport {
-        let bandwidths = books.ledger.bandwidths();
-        let highest = bandwidths.iter().copied().fold(BytesPerSec::ZERO, BytesPerSec::max);
-        let rates: Vec<f64> = bandwidths.iter().map(|rate| rate.0).collect();
-        let media = self.media(books);
-        let job = |(index, job): (usize, &crate::jobs::Job)| JobReport {
-            name: job.name.clone(),
-            command: job
-                .command
-                .argv()
-                .iter()
-                .map(|argument| argument.to_string_lossy().into_owned())
-                .collect(),
-            profile: self.knowledge.jobs[index].source.clone(),
-            stdout: Some(logs.stdout_path(&job.name)),
-            stderr: Some(logs.stderr_path(&job.name)),
-            media: match media.is_empty() {
-                true => Vec::new(),
-                false => {
-                    let counts = books.ledger.counts(JobId(index as u32));
-                    MediumLines::of(&counts, &self.options.media)
-                }
-            },
-            ..books.ledger.job_report(JobId(index as u32), books.sees.as_ref())
-        };
-        BatchReport {
-            policy: match self.pinning {
-                Pinning::ByHand => self.options.policy.clone(),
-                _ => self.policy.clone(),
-            },
-            predictor: String::new(),
-            meter: String::new(),
-            mechanism: String::new(),
-            cores: self.cores(),
-            quantum_ms: self.options.quantum.0 / 1_000_000,
-            turnaround_s: books.ledger.turnaround(books.outcome, books.ended).as_secs_f64(),
-            scheduler_s: 0.0,
-            bandwidth_mean: metrics::mean(&rates),
-            bandwidth_std: metrics::std_deviation(&rates),
-            quanta: books.ledger.quanta(),
-            bandwidth_breakdown: breakdown(bandwidths, self.bus.peak.unwrap_or(highest)),
-            ideal_average_bandwidth: books.ideal_average.map(|rate| rate.0),
-            target: books.target.map(|rate| rate.0),
-            peak_bandwidth: self.bus.peak.map(|rate| rate.0),
-            outcome: books.outcome,
-            notices: Vec::new(),
-            lost: books.lost.clone(),
-            jobs: self.batch.jobs.iter().enumerate().map(job).collect(),
-            media,
         }
     }
 }
@@ -412,15 +231,4 @@ fn own_cpu_time() -> Nanos {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Nanos::ZERO, |time| {
         Nanos(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
     })
-}
-
-/// Shares of the quanta per band of bandwidth; empty where nothing was counted.
-fn breakdown(bandwidths: &[BytesPerSec], peak: BytesPerSec) -> Vec<Band> {
-    if bandwidths.is_empty() || peak <= BytesPerSec::ZERO {
-        return Vec::new();
-    }
-    metrics::bandwidth_breakdown(bandwidths, peak, BANDS)
-        .into_iter()
-        .map(|band| Band { from: band.from.0, to: band.to.map(|to| to.0), share: band.share })
-        .collect()
 }

@@ -57,6 +57,11 @@ pub enum Event<'a> {
         /// Its name.
         name: &'a str,
     },
+    /// The jobs were switched between two quanta.
+    Switched {
+        /// Time from blocking the jobs of one quantum to the resumption of those of the next.
+        took: Nanos,
+    },
     /// A quantum ended.
     QuantumEnded(&'a Progress),
     /// Rows of the quantum that ended, one for each job; only for observers that [want

@@ -14,7 +14,7 @@ const KERNEL_CALLERS: &[&str] = &[
     "crates/color/src/counters.rs",
     "crates/page/src/live/session.rs",
     "crates/run/src/batch.rs",
-    "crates/run/src/batch/engine/end.rs",
+    "crates/run/src/batch/backend/end.rs",
     "crates/run/src/batch/live.rs",
     "crates/run/src/batch/pinning.rs",
     "crates/run/src/hog/team.rs",

@@ -2,49 +2,20 @@
 
 use memweir_core::{BytesPerSec, Counts, JobId, Nanos};
 use memweir_linux::Capabilities;
+use memweir_policy::quantum_loop::Quantum;
 
 use crate::jobs::Batch;
 use crate::observer::Progress;
 use crate::report::{JobReport, Outcome};
 
-/// Record of one job in one quantum.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct JobQuantum {
-    pub(super) job: JobId,
-    /// True if it occupied a core; a sleeping job runs without one.
-    pub(super) chosen: bool,
-    /// Reason for its selection, where that is known.
-    pub(super) reason: Option<&'static str>,
-    /// Time for which it was not blocked.
-    pub(super) running: Nanos,
-    pub(super) cpu_time: Nanos,
-    /// Absent where nothing was counted.
-    pub(super) counts: Option<Counts>,
-}
-
-/// One quantum of the batch.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Quantum {
-    pub(super) number: u64,
-    /// Since the first exec.
-    pub(super) start: Nanos,
-    pub(super) span: Nanos,
-    /// The jobs that were not blocked.
-    pub(super) jobs: Vec<JobQuantum>,
-    /// Bandwidth target of the policy.
-    pub(super) target: Option<BytesPerSec>,
-}
-
-impl Quantum {
-    /// Bandwidth of all jobs together; absent if nothing was counted for any of them.
-    pub(super) fn bandwidth(&self) -> Option<BytesPerSec> {
-        let counted: Vec<Counts> = self.jobs.iter().filter_map(|job| job.counts).collect();
-        if counted.is_empty() {
-            return None;
-        }
-        let total = counted.into_iter().fold(Counts::default(), |sum, counts| sum + counts);
-        Some(total.bandwidth(self.span))
+/// Bandwidth of all jobs of a quantum together; absent if nothing was counted for any of them.
+pub(super) fn bandwidth(quantum: &Quantum) -> Option<BytesPerSec> {
+    let counted: Vec<Counts> = quantum.jobs.iter().filter_map(|job| job.counts).collect();
+    if counted.is_empty() {
+        return None;
     }
+    let total = counted.into_iter().fold(Counts::default(), |sum, counts| sum + counts);
+    Some(total.bandwidth(quantum.summary.elapsed))
 }
 
 /// State of a job.
@@ -117,11 +88,6 @@ impl Ledger {
         self.accounts[job.index()].stage = Stage::Started(now);
     }
 
-    /// Time at which the first program started.
-    pub(super) fn first_exec(&self) -> Option<Nanos> {
-        self.first_exec
-    }
-
     /// Time since the first exec.
     pub(super) fn elapsed(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.first_exec.unwrap_or(now))
@@ -157,12 +123,12 @@ impl Ledger {
             }
         }
         self.quanta += 1;
-        let bandwidth = quantum.bandwidth();
+        let (bandwidth, elapsed) = (bandwidth(quantum), quantum.summary.elapsed);
         // The batch's last quantum is cut short; a bandwidth over next to no time says nothing.
-        if quantum.span.0 >= self.quantum.0 / 2 || self.bandwidths.is_empty() {
+        if elapsed.0 >= self.quantum.0 / 2 || self.bandwidths.is_empty() {
             self.bandwidths.extend(bandwidth);
         }
-        self.last = Some((quantum.start + quantum.span, bandwidth));
+        self.last = Some((self.elapsed(quantum.start) + elapsed, bandwidth));
     }
 
     /// Returns the progress of the batch.

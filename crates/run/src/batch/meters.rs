@@ -134,7 +134,7 @@ fn software(plan: &Plan<'_>) -> Result<Chosen, RunError> {
         emulator: options.software.qemu.clone(),
         plugin: options.software.plugin.clone(),
     };
-    let placements = plan.placed();
+    let placements = plan.placements();
     let unplaced = options.media.len() > 1 && placements.values().all(Placement::is_local);
     let meter = SoftwareMeter::new(caches, &paths)?.with_placements(placements);
     let notices = unplaced.then(|| {

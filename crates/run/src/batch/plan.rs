@@ -11,51 +11,54 @@ use memweir_linux::topology::allowed_cpus;
 use memweir_policy::policies::{self, AUTO_CORES};
 use memweir_policy::{Bus, TargetCurve};
 
+use super::RunError;
 use super::known::{Knowledge, find_programs};
-use super::{Frame, RunError};
 use crate::jobs::{Batch, Job};
 use crate::options::{self, PINNED, Pinning, RunOptions};
 use crate::platform::{Machine, Platform, PlatformError};
 use crate::store::Store;
 use crate::timeline::Format;
 
-/// A batch that may be started.
-pub(super) struct Plan<'a> {
+/// A batch that was checked and has not started.
+pub struct Plan<'a> {
     pub(super) batch: &'a Batch,
     pub(super) options: &'a RunOptions,
     /// Name in the table of policies.
     pub(super) policy: String,
     pub(super) pinning: Pinning,
     pub(super) programs: Vec<PathBuf>,
-    /// CPUs that the batch may use.
-    pub(super) cpus: Vec<usize>,
-    /// True if these are fewer than memweir itself may use.
-    pub(super) restricted: bool,
+    pub(super) frame: Frame,
     pub(super) knowledge: Knowledge,
     /// Placement of each job's pages, where one was given.
     pub(super) placements: Vec<Option<Placement>>,
-    pub(super) bus: Bus,
-    pub(super) medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
-    pub(super) target: Option<TargetCurve>,
     pub(super) timeline: Option<(PathBuf, Format)>,
     pub(super) notices: Vec<String>,
 }
 
 /// Properties of the machine that a batch runs on.
-struct Setting {
-    cpus: Vec<usize>,
-    restricted: bool,
-    bus: Bus,
-    medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
-    target: Option<TargetCurve>,
-    notices: Vec<String>,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    /// CPUs that the batch may use.
+    pub(super) cpus: Vec<usize>,
+    /// True if these are fewer than memweir itself may use.
+    pub(super) restricted: bool,
+    pub(super) bus: Bus,
+    pub(super) medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
+    pub(super) target: Option<TargetCurve>,
 }
 
-impl Setting {
-    fn here(options: &RunOptions) -> Result<Self, RunError> {
-        let mut notices = Vec::new();
+impl Frame {
+    /// Describes another machine: its cores, peak and saturation of its memories together, and the
+    /// peak bandwidth of each of its media, in the order of [`RunOptions::media`].
+    #[must_use]
+    pub fn elsewhere(cores: u32, bus: Bus, medium_peaks: [Option<BytesPerSec>; MAX_MEDIA]) -> Self {
+        let cpus = (0..cores as usize).collect();
+        Self { cpus, restricted: false, bus, medium_peaks, target: None }
+    }
+
+    fn here(options: &RunOptions, notices: &mut Vec<String>) -> Result<Self, RunError> {
         let (cpus, restricted) = cpus(options)?;
-        let platform = load_platform(options, &mut notices)?;
+        let platform = load_platform(options, notices)?;
         Ok(Self {
             cpus,
             restricted,
@@ -65,7 +68,6 @@ impl Setting {
             },
             medium_peaks: [None; MAX_MEDIA],
             target: platform.as_ref().and_then(Platform::target_curve),
-            notices,
         })
     }
 }
@@ -73,14 +75,20 @@ impl Setting {
 impl<'a> Plan<'a> {
     /// Checks a batch that runs here and its options, and gathers what is known of them.
     pub(super) fn new(batch: &'a Batch, options: &'a RunOptions) -> Result<Self, RunError> {
-        Self::on(Setting::here(options)?, batch, options)
+        let mut notices = Vec::new();
+        let frame = Frame::here(options, &mut notices)?;
+        Self::on(frame, batch, options, notices)
     }
 
-    /// The same for a batch that runs on another machine.
-    pub(super) fn elsewhere(
+    /// Checks a batch that will run on another machine. Only options that do not concern a machine
+    /// count; [`RunOptions::media`] must be the media of the other machine.
+    ///
+    /// # Errors
+    /// As those of [`check`](super::check).
+    pub fn elsewhere(
         batch: &'a Batch,
         options: &'a RunOptions,
-        frame: &Frame,
+        frame: Frame,
     ) -> Result<Self, RunError> {
         if options.policy == PINNED || options.pinning != Pinning::Free {
             return Err(InputError::new("run", "jobs cannot be bound to CPUs of another machine")
@@ -88,20 +96,15 @@ impl<'a> Plan<'a> {
                 .help("leave it out")
                 .into());
         }
-        let Frame { cores, bus, medium_peaks } = *frame;
-        let setting = Setting {
-            cpus: (0..cores as usize).collect(),
-            restricted: false,
-            bus,
-            medium_peaks,
-            target: None,
-            notices: Vec::new(),
-        };
-        Self::on(setting, batch, options)
+        Self::on(frame, batch, options, Vec::new())
     }
 
-    fn on(setting: Setting, batch: &'a Batch, options: &'a RunOptions) -> Result<Self, RunError> {
-        let Setting { cpus, restricted, bus, medium_peaks, target, mut notices } = setting;
+    fn on(
+        frame: Frame,
+        batch: &'a Batch,
+        options: &'a RunOptions,
+        mut notices: Vec<String>,
+    ) -> Result<Self, RunError> {
         let refuse = |key: &str, refusal: options::Refusal| refusal.written_in("run").key(key);
         check_names(batch)?;
         let name = options::policy(&options.policy).map_err(|error| refuse("policy", error))?;
@@ -121,13 +124,13 @@ impl<'a> Plan<'a> {
             .transpose()
             .map_err(|error| refuse("timeline", error))?;
         let placements = placements(batch, options)?;
-        check_pinning(batch, pinning, &cpus)?;
+        check_pinning(batch, pinning, &frame.cpus)?;
         let programs = find_programs(batch)?;
         let store = open_store(options, &mut notices)?;
         let mut knowledge = Knowledge::gather(batch, &programs, store.as_ref())?;
         knowledge.place(&options.media, &placements);
         notices.append(&mut knowledge.notices);
-        if bus.peak.is_none() && leaves_cores_idle(&policy) {
+        if frame.bus.peak.is_none() && leaves_cores_idle(&policy) {
             notices.push(
                 "every core is filled: without a calibrated peak nobody can say what is too much \
                  (`memweir calibrate` finds it)"
@@ -140,34 +143,37 @@ impl<'a> Plan<'a> {
             policy,
             pinning,
             programs,
-            cpus,
-            restricted,
+            frame,
             knowledge,
             placements,
-            bus,
-            medium_peaks,
-            target,
             timeline,
             notices,
         })
     }
 
-    /// Placements of the jobs that have one.
-    pub(super) fn placed(&self) -> HashMap<JobId, Placement> {
+    /// The jobs' programs, as absolute paths in the order of the batch.
+    #[must_use]
+    pub fn programs(&self) -> &[PathBuf] {
+        &self.programs
+    }
+
+    /// Placements of the jobs' pages, for the jobs that have one.
+    #[must_use]
+    pub fn placements(&self) -> HashMap<JobId, Placement> {
         let jobs = (0..).map(JobId).zip(&self.placements);
         jobs.filter_map(|(job, placement)| Some((job, placement.clone()?))).collect()
     }
 
     /// Number of cores that the batch may use.
     pub(super) fn cores(&self) -> u32 {
-        self.cpus.len() as u32
+        self.frame.cpus.len() as u32
     }
 
     /// CPUs to start a job on, all if empty.
     pub(super) fn cpus_of(&self, job: &Job) -> Vec<usize> {
         match self.pinning {
             Pinning::ByHand if !job.cpus.is_empty() => job.cpus.clone(),
-            _ if self.restricted => self.cpus.clone(),
+            _ if self.frame.restricted => self.frame.cpus.clone(),
             _ => Vec::new(),
         }
     }

@@ -1,4 +1,6 @@
 use memweir_core::Lines;
+use memweir_policy::quantum_loop::JobQuantum;
+use memweir_policy::{Decision, QuantumSummary, Running};
 
 use super::*;
 use crate::jobs::{Command, Job};
@@ -23,7 +25,23 @@ fn quantum(number: u64, running: Nanos, lines: Option<u64>) -> Quantum {
         cpu_time: ms(50),
         counts: lines.map(|lines| Counts { reads: Lines(lines), ..Counts::default() }),
     };
-    Quantum { number, start: ms(100 * number), span: ms(100), jobs: vec![entry], target: None }
+    Quantum {
+        start: ms(100 * number),
+        summary: QuantumSummary {
+            elapsed: ms(100),
+            bandwidth: BytesPerSec::ZERO,
+            saturated: false,
+        },
+        jobs: vec![entry],
+        decision: Decision {
+            running: Running::Everything,
+            chosen: vec![JobId(0)],
+            predicted: BytesPerSec::ZERO,
+            target: None,
+        },
+        switch: None,
+        calls: Vec::new(),
+    }
 }
 
 #[test]
@@ -70,7 +88,8 @@ fn a_quantum_without_a_meter_has_no_bandwidth() {
 fn a_last_quantum_that_is_cut_short_says_nothing_of_bandwidth() {
     let mut ledger = ledger(&[None]);
     ledger.quantum_ended(&quantum(0, ms(100), Some(1_000)));
-    let cut = Quantum { span: ms(1), ..quantum(1, ms(1), Some(1_000)) };
+    let mut cut = quantum(1, ms(1), Some(1_000));
+    cut.summary.elapsed = ms(1);
     ledger.quantum_ended(&cut);
     assert_eq!(ledger.bandwidths().len(), 1);
     assert_eq!(ledger.quanta(), 2);

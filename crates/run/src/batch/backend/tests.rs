@@ -5,17 +5,21 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use memweir_core::Lines;
+use memweir_core::{Lines, MAX_MEDIA};
 use memweir_linux::blocker::{Mechanism, SpawnTarget};
 use memweir_linux::fake::{Call, CallKind, FakeBlocker, FakeControl};
 use memweir_linux::launch::LaunchError;
-use memweir_linux::{Launch, MeterError, MeterKind, Reading};
-use memweir_policy::{QuantumScheduler, SchedulerConfig};
+use memweir_linux::{Capabilities, Launch, Meter, MeterError, MeterKind, Reading};
+use memweir_policy::Bus;
 use proptest::prelude::*;
 
 use super::*;
-use crate::jobs::{Command, Job};
-use crate::logs::Logs;
+use crate::batch::known::{Knowledge, Known};
+use crate::batch::plan::Frame;
+use crate::batch::world::{Occurrence, World};
+use crate::jobs::{Batch, Command};
+use crate::options::{OnExit, RunOptions};
+use crate::report::BatchReport;
 
 const QUANTUM: Nanos = Nanos::from_millis(100);
 
@@ -217,9 +221,8 @@ impl Observer for Diary {
 
 /// A batch on the simulated machine.
 struct Case {
-    policy: &'static str,
     cores: u32,
-    rules: Rules,
+    options: RunOptions,
     scripts: Vec<Script>,
     meter: Option<Ruler>,
     faults: Vec<(CallKind, usize)>,
@@ -232,12 +235,11 @@ struct Case {
 impl Case {
     fn new(policy: &'static str, cores: u32, work_ms: &[u64]) -> Self {
         Self {
-            policy,
             cores,
-            rules: Rules {
+            options: RunOptions {
+                policy: policy.to_owned(),
                 quantum: QUANTUM,
-                on_exit: OnExit::Kill,
-                on_failure: OnFailure::Continue,
+                ..RunOptions::default()
             },
             scripts: work_ms.iter().map(|work| Script::of(ms(*work))).collect(),
             meter: Some(Ruler { reads: 0, fail_from: u32::MAX }),
@@ -249,8 +251,9 @@ impl Case {
         }
     }
 
-    fn run(self) -> (Result<BatchResult, RunError>, FakeControl, Diary) {
+    fn run(mut self) -> (Result<BatchReport, RunError>, FakeControl, Diary) {
         let directory = tempfile::tempdir().expect("a directory");
+        self.options.logs = directory.path().to_owned();
         let (blocker, control) = FakeBlocker::new(Mechanism::CgroupV2);
         for (kind, nth) in &self.faults {
             control.fail(*kind, *nth, 5);
@@ -258,46 +261,31 @@ impl Case {
         let count = self.scripts.len();
         let job = |index| Job::new(format!("job-{index}"), Command::Exec(vec!["true".into()]));
         let batch = Batch { jobs: (0..count).map(job).collect() };
-        let specs = (0..count as u32).map(|index| JobSpec {
-            job: JobId(index),
-            cores: 1,
-            expected_time: None,
-            expected_bandwidth: None,
-        });
-        let config = SchedulerConfig {
-            policy: self.policy.to_owned(),
-            cores: self.cores,
-            quantum: QUANTUM,
-            seed: 1,
-            ..SchedulerConfig::default()
+        let plan = Plan {
+            batch: &batch,
+            policy: self.options.policy.clone(),
+            pinning: Pinning::Free,
+            programs: vec!["/bin/true".into(); count],
+            frame: Frame::elsewhere(self.cores, Bus::default(), [None; MAX_MEDIA]),
+            knowledge: Knowledge { jobs: vec![Known::default(); count], notices: Vec::new() },
+            placements: vec![None; count],
+            timeline: None,
+            notices: Vec::new(),
+            options: &self.options,
         };
         let mut world = Machine::new(self.scripts, control.clone());
         (world.stops, world.late) = (self.stops, self.late);
         (world.fail_wait_at, world.labor) = (self.fail_wait_at, self.labor);
-        let diary = Diary::default();
-        let books = Engine::new(Parts {
-            batch: &batch,
-            rules: self.rules,
-            specs: specs.collect(),
-            scheduler: RecordingScheduler::silent(QuantumScheduler::new(config).expect("a policy")),
+        let mechanisms = Mechanisms {
             blocker: Box::new(blocker),
             meter: self.meter.map(|meter| Box::new(meter) as Box<dyn Meter>),
-            world: &mut world,
-            starter: Starter {
-                programs: vec!["/bin/true".into(); count],
-                cpus: vec![Vec::new(); count],
-                bound: HashMap::new(),
-                logs: Logs::create(directory.path()).expect("made"),
-            },
-            cores: None,
-            ledger: Ledger::new(&batch, &vec![None; count], self.cores, QUANTUM),
-            timeline: None,
-            decisions: None,
-            media: Media::dram_only(),
-            observer: &mut diary.clone(),
-        })
-        .run();
-        (books, control, diary)
+            world: Box::new(world),
+            mechanism: "fake".to_owned(),
+            notices: Vec::new(),
+        };
+        let diary = Diary::default();
+        let report = plan.run(mechanisms, &mut diary.clone());
+        (report, control, diary)
     }
 }
 
@@ -307,12 +295,12 @@ fn calls_of(control: &FakeControl, kind: CallKind) -> usize {
 
 #[test]
 fn two_jobs_on_one_core_take_turns_quantum_by_quantum() {
-    let (books, control, _) = Case::new("round-robin", 1, &[250, 250]).run();
-    let books = books.expect("nothing fails");
-    assert_eq!(books.outcome, Outcome::Finished);
+    let (report, control, _) = Case::new("round-robin", 1, &[250, 250]).run();
+    let report = report.expect("nothing fails");
+    assert_eq!(report.outcome, Outcome::Finished);
     // 0-100 A, -200 B, -300 A, -400 B, -450 A ends, backfill B until 500.
-    let first = books.ledger.job_report(JobId(0), books.sees.as_ref());
-    let second = books.ledger.job_report(JobId(1), books.sees.as_ref());
+    let first = &report.jobs[0];
+    let second = &report.jobs[1];
     assert_eq!((first.wall_s, second.wall_s), (0.45, 0.4));
     assert_eq!((first.quanta, second.quanta), (3, 3));
     assert_eq!((first.running_s, second.running_s), (0.25, 0.25));
@@ -320,7 +308,7 @@ fn two_jobs_on_one_core_take_turns_quantum_by_quantum() {
     assert_eq!(first.memory_reads, Some(250_000));
     assert_eq!(first.memory_writes, None, "this meter sees no writes");
     assert_eq!(first.bandwidth_mean, Some(64e6));
-    assert_eq!(books.ended, ms(5_500));
+    assert_eq!(report.turnaround_s, 0.5);
     assert_eq!(calls_of(&control, CallKind::BlockAll), 4);
     assert_eq!(control.known().len(), 0, "every place was given back");
 }
@@ -355,28 +343,28 @@ fn the_second_job_is_born_when_it_is_first_chosen() {
 
 #[test]
 fn the_operating_system_is_never_held_up_but_still_measured() {
-    let (books, control, _) = Case::new("os", 2, &[250, 150, 350]).run();
-    let books = books.expect("nothing fails");
+    let (report, control, _) = Case::new("os", 2, &[250, 150, 350]).run();
+    let report = report.expect("nothing fails");
     assert_eq!(calls_of(&control, CallKind::BlockAll), 0);
     assert_eq!(calls_of(&control, CallKind::RunOnly), 0);
-    let report = books.ledger.job_report(JobId(2), books.sees.as_ref());
+    let report = &report.jobs[2];
     assert_eq!((report.wall_s, report.quanta, report.memory_reads), (0.35, 4, Some(350_000)));
 }
 
 #[test]
 fn a_core_that_falls_free_is_filled_at_once() {
-    let (books, ..) = Case::new("round-robin", 1, &[30, 30, 30]).run();
-    let books = books.expect("nothing fails");
-    assert_eq!(books.ended, ms(5_090), "three jobs fit into one quantum");
+    let (report, ..) = Case::new("round-robin", 1, &[30, 30, 30]).run();
+    let report = report.expect("nothing fails");
+    assert_eq!(report.turnaround_s, 0.09, "three jobs fit into one quantum");
 }
 
 #[test]
 fn children_that_outlive_the_first_process_belong_to_the_job() {
     let mut case = Case::new("round-robin", 1, &[30, 30]);
     case.scripts[0].children = ms(40);
-    let (books, ..) = case.run();
-    let books = books.expect("nothing fails");
-    let report = books.ledger.job_report(JobId(0), None);
+    let (report, ..) = case.run();
+    let report = report.expect("nothing fails");
+    let report = &report.jobs[0];
     assert!((0.07..=0.075).contains(&report.wall_s), "{}", report.wall_s);
     assert_eq!(report.exit_code, Some(0));
 }
@@ -385,17 +373,17 @@ fn children_that_outlive_the_first_process_belong_to_the_job() {
 fn a_failing_job_ends_the_batch_only_if_wanted() {
     let mut case = Case::new("round-robin", 1, &[30, 500]);
     case.scripts[0].code = 3;
-    let (books, ..) = case.run();
-    let books = books.expect("a failing job is no failing batch");
-    assert_eq!(books.outcome, Outcome::Finished);
-    assert_eq!(books.ledger.job_report(JobId(0), None).exit_code, Some(3));
+    let (report, ..) = case.run();
+    let report = report.expect("a failing job is no failing batch");
+    assert_eq!(report.outcome, Outcome::Finished);
+    assert_eq!(report.jobs[0].exit_code, Some(3));
 
     let mut case = Case::new("round-robin", 1, &[30, 500]);
     case.scripts[0].code = 3;
-    case.rules.on_failure = OnFailure::FailFast;
-    let (books, control, _) = case.run();
-    let books = books.expect("a failing job is no failing batch");
-    assert_eq!(books.outcome, Outcome::FailedFast);
+    case.options.on_failure = OnFailure::FailFast;
+    let (report, control, _) = case.run();
+    let report = report.expect("a failing job is no failing batch");
+    assert_eq!(report.outcome, Outcome::FailedFast);
     assert!(control.calls().contains(&Call::Signal(JobId(1), 15)));
 }
 
@@ -403,11 +391,11 @@ fn a_failing_job_ends_the_batch_only_if_wanted() {
 fn a_program_that_vanished_is_a_failed_job() {
     let mut case = Case::new("round-robin", 1, &[30, 30]);
     case.scripts[0].exec_error = Some(2);
-    let (books, control, _) = case.run();
-    let books = books.expect("the other job runs");
-    assert_eq!(books.ledger.job_report(JobId(0), None).exit_code, Some(127));
-    assert_eq!(books.ledger.job_report(JobId(1), None).exit_code, Some(0));
-    assert!(books.notices[0].contains("job-0 could not be started"), "{:?}", books.notices);
+    let (report, control, _) = case.run();
+    let report = report.expect("the other job runs");
+    assert_eq!(report.jobs[0].exit_code, Some(127));
+    assert_eq!(report.jobs[1].exit_code, Some(0));
+    assert!(report.notices[0].contains("job-0 could not be started"), "{:?}", report.notices);
     assert_eq!(control.known().len(), 0);
 }
 
@@ -415,48 +403,48 @@ fn a_program_that_vanished_is_a_failed_job() {
 fn one_signal_asks_and_kills_later_two_kill_at_once() {
     let mut case = Case::new("round-robin", 1, &[60_000, 60_000]);
     case.stops = vec![ms(5_150)];
-    let (books, control, _) = case.run();
-    let books = books.expect("an orderly end");
-    assert_eq!(books.outcome, Outcome::Interrupted);
+    let (report, control, _) = case.run();
+    let report = report.expect("an orderly end");
+    assert_eq!(report.outcome, Outcome::Interrupted);
     let calls = control.calls();
     let at = |call: Call| calls.iter().position(|c| *c == call).expect("called");
     assert!(at(Call::RunAll) < at(Call::Signal(JobId(0), 15)), "SIGTERM needs a thawed job");
     assert!(at(Call::Signal(JobId(0), 15)) < at(Call::Signal(JobId(0), 9)));
-    assert!((ms(7_150)..ms(7_300)).contains(&books.ended), "{:?}", books.ended);
-    assert_eq!(books.ledger.job_report(JobId(0), None).exit_code, Some(137));
+    assert!((2.15..2.3).contains(&report.turnaround_s), "{}", report.turnaround_s);
+    assert_eq!(report.jobs[0].exit_code, Some(137));
 
     let mut case = Case::new("round-robin", 1, &[60_000, 60_000]);
     case.stops = vec![ms(5_150), ms(5_250)];
-    let (books, ..) = case.run();
-    let ended = books.expect("an orderly end").ended;
-    assert!((ms(5_250)..ms(5_400)).contains(&ended), "{ended:?}");
+    let (report, ..) = case.run();
+    let turnaround = report.expect("an orderly end").turnaround_s;
+    assert!((0.25..0.4).contains(&turnaround), "{turnaround}");
 }
 
 #[test]
 fn release_leaves_the_jobs_running() {
     let mut case = Case::new("round-robin", 1, &[60_000, 60_000, 60_000]);
     case.stops = vec![ms(5_150)];
-    case.rules.on_exit = OnExit::Release;
-    let (books, control, _) = case.run();
-    let books = books.expect("an orderly end");
+    case.options.on_exit = OnExit::Release;
+    let (report, control, _) = case.run();
+    let report = report.expect("an orderly end");
     assert_eq!(control.running().len(), 2, "both that were started");
     assert_eq!(calls_of(&control, CallKind::Signal), 0);
-    assert_eq!(books.ledger.job_report(JobId(0), None).exit_code, None);
-    assert_eq!(books.notices.len(), 2);
+    assert_eq!(report.jobs[0].exit_code, None);
+    assert_eq!(report.notices.len(), 2);
 }
 
 #[test]
 fn a_meter_that_fails_costs_its_figures_and_nothing_else() {
     let mut case = Case::new("round-robin", 1, &[250, 250]);
     case.meter = Some(Ruler { reads: 0, fail_from: 2 });
-    let (books, ..) = case.run();
-    let books = books.expect("the batch goes on");
-    assert_eq!(books.outcome, Outcome::Finished);
+    let (report, ..) = case.run();
+    let report = report.expect("the batch goes on");
+    assert_eq!(report.outcome, Outcome::Finished);
     for job in [JobId(0), JobId(1)] {
-        let report = books.ledger.job_report(job, books.sees.as_ref());
+        let report = &report.jobs[job.index()];
         assert_eq!((report.exit_code, report.memory_reads), (Some(0), None));
     }
-    assert_eq!(books.notices.len(), 2, "one per job: {:?}", books.notices);
+    assert_eq!(report.notices.len(), 2, "one per job: {:?}", report.notices);
 }
 
 #[test]
@@ -464,13 +452,13 @@ fn a_blocker_that_fails_lets_everything_run() {
     for kind in [CallKind::BlockAll, CallKind::RunOnly] {
         let mut case = Case::new("round-robin", 1, &[250, 250, 250]);
         case.faults = vec![(kind, 2)];
-        let (books, control, _) = case.run();
-        let books = books.expect("the batch goes on");
-        assert_eq!(books.outcome, Outcome::Finished);
-        assert!(books.notices[0].contains("can no longer be blocked"), "{:?}", books.notices);
+        let (report, control, _) = case.run();
+        let report = report.expect("the batch goes on");
+        assert_eq!(report.outcome, Outcome::Finished);
+        assert!(report.notices[0].contains("can no longer be blocked"), "{:?}", report.notices);
         assert_eq!(calls_of(&control, CallKind::RunAll), 1);
         // The machine has a core for every job, so all end within the time of one job and a turn.
-        assert!(books.ended <= ms(5_600), "{:?}", books.ended);
+        assert!(report.turnaround_s <= 0.6, "{}", report.turnaround_s);
     }
 }
 
@@ -478,8 +466,8 @@ fn a_blocker_that_fails_lets_everything_run() {
 fn a_loop_that_cannot_go_on_leaves_nothing_blocked() {
     let mut case = Case::new("round-robin", 1, &[1_000, 1_000]);
     case.fail_wait_at = Some(ms(5_300));
-    let (books, control, _) = case.run();
-    assert!(matches!(books, Err(RunError::Os { .. })));
+    let (report, control, _) = case.run();
+    assert!(matches!(report, Err(RunError::Os { .. })));
     assert_eq!(control.running().len(), 2);
 }
 
@@ -489,28 +477,17 @@ fn every_event_is_told() {
     let told = diary.0.lock().expect("one thread");
     assert!(told[0].starts_with("JobStarted"), "{told:?}");
     assert!(told.iter().any(|event| event.starts_with("QuantumEnded")), "{told:?}");
+    assert!(told.iter().any(|event| event.starts_with("Switched")), "{told:?}");
     assert!(told.iter().any(|event| event.contains("JobEnded") && event.contains("Some(0)")));
-}
-
-#[test]
-fn lateness_does_not_add_up() {
-    let quantum = ms(100);
-    assert_eq!(next_deadline(ms(1_000), ms(1_001), quantum), ms(1_100));
-    assert_eq!(next_deadline(ms(1_000), ms(1_049), quantum), ms(1_100));
-    // Less than half of the quantum would be left.
-    assert_eq!(next_deadline(ms(1_000), ms(1_060), quantum), ms(1_200));
-    // Whole quanta were missed; the grid stays.
-    assert_eq!(next_deadline(ms(1_000), ms(1_330), quantum), ms(1_400));
-    assert_eq!(next_deadline(ms(1_000), ms(1_380), quantum), ms(1_500));
 }
 
 #[test]
 fn a_late_wake_up_is_measured_as_it_was() {
     let mut case = Case::new("round-robin", 1, &[1_000]);
     case.late = ms(30);
-    let (books, ..) = case.run();
-    let books = books.expect("nothing fails");
-    let report = books.ledger.job_report(JobId(0), books.sees.as_ref());
+    let (report, ..) = case.run();
+    let report = report.expect("nothing fails");
+    let report = &report.jobs[0];
     assert_eq!((report.bandwidth_mean, report.bandwidth_peak), (Some(64e6), Some(64e6)));
     assert_eq!(report.memory_reads, Some(1_000_000));
 }
@@ -519,12 +496,11 @@ fn a_late_wake_up_is_measured_as_it_was() {
 fn starting_the_first_jobs_is_no_part_of_the_first_quantum() {
     let mut case = Case::new("round-robin", 2, &[200, 200]);
     case.labor = ms(40);
-    let (books, ..) = case.run();
-    let books = books.expect("nothing fails");
+    let (report, ..) = case.run();
+    let report = report.expect("nothing fails");
     // The second birth ends 80 ms after the start, both programs start then.
-    assert_eq!(books.ended, ms(5_280));
-    assert_eq!(books.ledger.turnaround(Outcome::Finished, books.ended), ms(200));
-    assert_eq!(books.ledger.bandwidths(), [BytesPerSec(128e6); 2]);
+    assert_eq!((report.turnaround_s, report.quanta), (0.2, 2));
+    assert_eq!((report.bandwidth_mean, report.bandwidth_std), (Some(128e6), Some(0.0)));
 }
 
 proptest! {
@@ -545,20 +521,20 @@ proptest! {
         let longest = work.iter().max().copied().unwrap_or(0);
         let mut case = Case::new(policy, cores, &work);
         case.late = ms(late);
-        let (books, control, _) = case.run();
-        let books = books.expect("nothing fails");
-        prop_assert_eq!(books.outcome, Outcome::Finished);
+        let (report, control, _) = case.run();
+        let report = report.expect("nothing fails");
+        prop_assert_eq!(report.outcome, Outcome::Finished);
         prop_assert_eq!(control.known().len(), 0);
         let mut seconds = 0.0;
         for (index, work) in work.iter().enumerate() {
-            let report = books.ledger.job_report(JobId(index as u32), books.sees.as_ref());
+            let report = &report.jobs[index];
             prop_assert_eq!(report.exit_code, Some(0));
             prop_assert_eq!(report.memory_reads, Some(work * 1_000));
             prop_assert!(report.quanta > 0);
             seconds += report.running_s;
         }
         prop_assert!((seconds - total as f64 / 1e3).abs() < 1e-6);
-        let took = books.ended - ms(5_000);
+        let took = Nanos::from_secs_f64(report.turnaround_s);
         if policy != "os" {
             // Graham's bound for a list schedule: no core idles while a job waits.
             let bound = total / u64::from(cores) + longest + 1;

@@ -1,0 +1,106 @@
+//! The report of a batch that is over.
+
+use memweir_core::{BytesPerSec, Counts, JobId, Medium, MediumId, metrics};
+use memweir_linux::{Capabilities, Meter, MeterKind};
+
+use super::backend::ProcessBackend;
+use crate::jobs::Job;
+use crate::options::Pinning;
+use crate::report::{Band, BatchReport, JobReport, MediumReport};
+use crate::store::MediumLines;
+
+/// Bands of equal width below the peak in the breakdown of bandwidth, as in iabw Fig. 10.
+const BANDS: usize = 10;
+
+impl ProcessBackend<'_> {
+    /// Builds the report, except for what the scheduler alone knows.
+    pub(super) fn report(&self) -> BatchReport {
+        let (plan, ledger) = (self.plan, &self.ledger);
+        let bandwidths = ledger.bandwidths();
+        let highest = bandwidths.iter().copied().fold(BytesPerSec::ZERO, BytesPerSec::max);
+        let rates: Vec<f64> = bandwidths.iter().map(|rate| rate.0).collect();
+        let peak = plan.frame.bus.peak;
+        let meter = self.mechanisms.meter.as_deref();
+        let sees = meter.map(Meter::capabilities);
+        let media = self.media(sees.as_ref());
+        let jobs = plan.batch.jobs.iter().zip((0..).map(JobId));
+        BatchReport {
+            policy: match plan.pinning {
+                Pinning::ByHand => plan.options.policy.clone(),
+                _ => plan.policy.clone(),
+            },
+            predictor: String::new(),
+            meter: meter.map_or("none", |meter| MeterKind::name(meter.kind())).to_owned(),
+            mechanism: self.mechanisms.mechanism.clone(),
+            cores: plan.cores(),
+            quantum_ms: plan.options.quantum.0 / 1_000_000,
+            turnaround_s: ledger
+                .turnaround(self.outcome, self.mechanisms.world.now())
+                .as_secs_f64(),
+            scheduler_s: 0.0,
+            bandwidth_mean: metrics::mean(&rates),
+            bandwidth_std: metrics::std_deviation(&rates),
+            quanta: ledger.quanta(),
+            bandwidth_breakdown: breakdown(bandwidths, peak.unwrap_or(highest)),
+            ideal_average_bandwidth: None,
+            target: self.target.map(|rate| rate.0),
+            peak_bandwidth: peak.map(|rate| rate.0),
+            outcome: self.outcome,
+            notices: self.notices.clone(),
+            lost: self.lost.clone(),
+            jobs: jobs.map(|(job, id)| self.job_report(id, job, sees.as_ref())).collect(),
+            media,
+        }
+    }
+
+    fn job_report(&self, id: JobId, job: &Job, sees: Option<&Capabilities>) -> JobReport {
+        let arguments = job.command.argv();
+        let logs = &self.outputs.logs;
+        JobReport {
+            name: job.name.clone(),
+            command: arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            profile: self.plan.knowledge.jobs[id.index()].source.clone(),
+            stdout: Some(logs.stdout_path(&job.name)),
+            stderr: Some(logs.stderr_path(&job.name)),
+            media: match self.tells_media(sees) {
+                true => MediumLines::of(&self.ledger.counts(id), &self.plan.options.media),
+                false => Vec::new(),
+            },
+            ..self.ledger.job_report(id, sees)
+        }
+    }
+
+    fn tells_media(&self, sees: Option<&Capabilities>) -> bool {
+        self.plan.options.media.len() > 1 && sees.is_some_and(|sees| sees.media)
+    }
+
+    /// Traffic of all jobs by medium; empty if the media were not told apart.
+    fn media(&self, sees: Option<&Capabilities>) -> Vec<MediumReport> {
+        if !self.tells_media(sees) {
+            return Vec::new();
+        }
+        let media = &self.plan.options.media;
+        let jobs = (0..self.plan.batch.jobs.len() as u32).map(JobId);
+        let total = jobs.fold(Counts::default(), |sum, job| sum + self.ledger.counts(job));
+        let medium = |(id, medium): (MediumId, &Medium)| MediumReport {
+            name: medium.name.clone(),
+            kind: medium.kind,
+            gamma: media.gamma(id),
+            delta: media.delta(id),
+            memory_reads: total.traffic(id).reads.0,
+            memory_writes: total.traffic(id).writes.0,
+        };
+        media.iter().map(medium).collect()
+    }
+}
+
+/// Shares of the quanta per band of bandwidth; empty where nothing was counted.
+fn breakdown(bandwidths: &[BytesPerSec], peak: BytesPerSec) -> Vec<Band> {
+    if bandwidths.is_empty() || peak <= BytesPerSec::ZERO {
+        return Vec::new();
+    }
+    metrics::bandwidth_breakdown(bandwidths, peak, BANDS)
+        .into_iter()
+        .map(|band| Band { from: band.from.0, to: band.to.map(|to| to.0), share: band.share })
+        .collect()
+}
