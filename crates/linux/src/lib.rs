@@ -7,6 +7,7 @@
 pub mod arena;
 pub mod blocker;
 mod cgroup;
+pub mod cgroup_tree;
 pub mod fake;
 pub mod gate;
 pub mod guardian;

@@ -4,6 +4,7 @@
 //! has a file of its own; the `declared` meter needs no operating system and lives in
 //! `memweir-run`.
 
+pub mod cgroup;
 pub mod cpu;
 pub mod fake;
 pub mod kind;

@@ -39,6 +39,17 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     Ok((0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
 }
 
+/// Returns the CPUs that are online, in ascending order.
+///
+/// # Errors
+///
+/// The kernel's list cannot be read.
+pub(crate) fn online_cpus() -> io::Result<Vec<usize>> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
+    parse_cpu_list(&text)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "odd list of online CPUs"))
+}
+
 /// Returns the caches between memory and the first CPU that this process may use.
 #[must_use]
 pub fn caches() -> Caches {

@@ -17,6 +17,7 @@
 
 mod counters;
 pub mod events;
+mod groups;
 mod media;
 mod probe;
 mod records;
@@ -26,12 +27,13 @@ mod scaling;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 
 use memweir_core::input::InputError;
 use memweir_core::{JobId, Media, Nanos};
 
-use self::counters::{JobCounter, Scope};
+use self::counters::{EventCounter, Scope};
 use self::events::{CpuEvents, EventFile, EventSpec, Quantity, Source};
 use self::media::{ByMedium, Sorted};
 use self::probe::Privileges;
@@ -40,6 +42,7 @@ use super::cpu::CpuModel;
 use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
 use crate::probe::Probe;
 
+pub use self::groups::PerfGroupMeter;
 pub use self::probe::probe_perf;
 pub use self::sampling::SampleIps;
 
@@ -57,7 +60,7 @@ pub enum PerfOpenError {
 /// The events of one job.
 #[derive(Debug, Default)]
 struct JobCounters {
-    counters: Vec<JobCounter>,
+    counters: Vec<EventCounter>,
     so_far: ByMedium,
 }
 
@@ -133,16 +136,7 @@ impl PerfMeter {
     /// Describes the quantities and the events that count them, as one sentence for people.
     #[must_use]
     pub fn describe(&self) -> String {
-        let names = |quantity| {
-            let events = self.events().filter(|(counts, _)| *counts == quantity);
-            events.map(|(_, event)| event.name.as_str()).collect::<Vec<_>>().join(" + ")
-        };
-        let writes = if self.counts(Quantity::Writes) {
-            format!("writes by {}", names(Quantity::Writes))
-        } else {
-            "writes are not seen".to_owned()
-        };
-        format!("{}: reads by {}, {writes}", self.cpu_name, names(Quantity::Reads))
+        describe(&self.cpu_name, &self.sources)
     }
 
     fn counts(&self, quantity: Quantity) -> bool {
@@ -168,6 +162,20 @@ impl PerfMeter {
             self.told.insert(text);
         }
     }
+}
+
+/// Describes the sources of one CPU's counts, as one sentence for people.
+fn describe(cpu_name: &str, sources: &[Source]) -> String {
+    let names = |quantity| {
+        let sources = sources.iter().filter(|source| source.counts == quantity);
+        let events = sources.flat_map(|source| &source.events);
+        events.map(|event| event.name.as_str()).collect::<Vec<_>>().join(" + ")
+    };
+    let writes = match names(Quantity::Writes) {
+        none if none.is_empty() => "writes are not seen".to_owned(),
+        events => format!("writes by {events}"),
+    };
+    format!("{cpu_name}: reads by {}, {writes}", names(Quantity::Reads))
 }
 
 /// Starts sampling if possible, and adds the caveats of the samples.
@@ -214,6 +222,22 @@ fn choose_sources(
     media: &Media,
     privileges: &Privileges,
 ) -> Result<(Scope, Vec<Source>), PerfOpenError> {
+    first_sources(
+        entry,
+        media,
+        |source, scope| counters::try_events(&source.events, scope),
+        |event, error| probe::refused(event, error, privileges),
+    )
+}
+
+/// Chooses the first source of each quantity for which `try_source` succeeds; `refused` makes the
+/// answer from an event that reads need and its error.
+fn first_sources(
+    entry: &CpuEvents,
+    media: &Media,
+    try_source: impl Fn(&Source, Scope) -> Result<(), (String, io::Error)>,
+    refused: impl Fn(&str, &io::Error) -> Probe,
+) -> Result<(Scope, Vec<Source>), PerfOpenError> {
     let mut refusal = None;
     for scope in [Scope::UserAndKernel, Scope::UserOnly] {
         let mut chosen: Vec<Source> = Vec::new();
@@ -221,10 +245,10 @@ fn choose_sources(
             if chosen.iter().any(|other| other.counts == source.counts) {
                 continue;
             }
-            match counters::try_events(&source.events, scope) {
+            match try_source(source, scope) {
                 Ok(()) => chosen.push(source.clone()),
                 Err((event, error)) if source.counts == Quantity::Reads => {
-                    refusal = Some(probe::refused(&event, &error, privileges));
+                    refusal = Some(refused(&event, &error));
                 }
                 Err(_) => {}
             }
@@ -257,7 +281,8 @@ impl Meter for PerfMeter {
         for source in &self.sources {
             for event in &source.events {
                 let sorted = Sorted::of(source.counts, event, &self.media);
-                counters.push(JobCounter::open(sorted, event, self.scope, job, pid)?);
+                let counter = EventCounter::of_job(sorted, event, self.scope, pid);
+                counters.push(counter.map_err(|e| counters::open_error(e, &event.name, job))?);
             }
         }
         self.jobs.insert(job, JobCounters { counters, so_far: ByMedium::default() });
@@ -276,7 +301,11 @@ impl Meter for PerfMeter {
         let mut sums = media::Sums::default();
         let mut troubles = Vec::new();
         for counter in counters {
-            sums.add(counter.sorted(), counter.read(job)?);
+            let count = counter.read().map_err(|source| MeterError::Os {
+                what: format!("reading event {} of job {job}", counter.name()),
+                source,
+            })?;
+            sums.add(counter.sorted(), count);
             if let Some(trouble) = counter.trouble() {
                 troubles.push(format!("event {} {trouble}", counter.name()));
             }

@@ -6,6 +6,7 @@
 //! Nothing is mounted or reconfigured here; in particular AMD's event configuration (BMEC), which
 //! is one setting for the whole machine, stays as it is.
 
+mod control;
 mod files;
 mod groups;
 mod probe;
@@ -26,6 +27,7 @@ use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
 use crate::owner::Owner;
 use crate::probe::Probe;
 
+pub use self::control::ResctrlGroupMeter;
 pub use self::files::{Files, KernelFiles};
 pub use self::probe::probe_resctrl;
 
@@ -113,7 +115,7 @@ impl<F: Files> ResctrlMeter<F> {
         let data = directory.join("mon_data");
         let mut domains = Vec::new();
         for name in self.files.list(&data)?.iter().filter(|name| name.starts_with("mon_L3_")) {
-            let file = data.join(name).join(self.offer.event.name());
+            let file = data.join(name).join(self.offer.event().name());
             let tally = Tally::starting_at(MbmValue::parse(&self.files.read(&file)?));
             domains.push(Domain { file, tally });
         }
@@ -129,6 +131,28 @@ impl<F: Files> ResctrlMeter<F> {
         self.files.write(&directory.join("tasks"), &pid.to_string())?;
         Ok(domains)
     }
+}
+
+/// Returns the caveats about the counts of `event`.
+fn caveats(event: MbmEvent) -> Vec<String> {
+    let mut caveats = vec![
+        "Reads and writes are counted together and reported as reads.".to_owned(),
+        "Instructions are not counted.".to_owned(),
+    ];
+    if event == MbmEvent::Local {
+        caveats.push(
+            "This CPU counts traffic with the memory of the own socket alone; accesses to other \
+             sockets are missing."
+                .to_owned(),
+        );
+    }
+    caveats
+}
+
+/// Removes a monitoring group; returns a message if it stays.
+fn remove_group(files: &impl Files, directory: &Path) -> Option<String> {
+    let error = files.remove_dir(directory).err()?;
+    Some(format!("{} stays behind: {error}", directory.display()))
 }
 
 /// Reads every domain of a group; returns the sum of bytes and the messages for the user.
@@ -155,18 +179,7 @@ impl<F: Files> Meter for ResctrlMeter<F> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut caveats = vec![
-            "Reads and writes are counted together and reported as reads.".to_owned(),
-            "Instructions are not counted.".to_owned(),
-        ];
-        if self.offer.event == MbmEvent::Local {
-            caveats.push(
-                "This CPU counts traffic with the memory of the own socket alone; accesses to \
-                 other sockets are missing."
-                    .to_owned(),
-            );
-        }
-        Capabilities { caveats, ..Capabilities::default() }
+        Capabilities { caveats: caveats(self.offer.event()), ..Capabilities::default() }
     }
 
     fn attach(&mut self, job: JobId, pid: i32) -> Result<(), MeterError> {
@@ -194,7 +207,7 @@ impl<F: Files> Meter for ResctrlMeter<F> {
         })?;
         for text in told {
             if !self.told.contains(&text) {
-                self.notices.push(format!("job {job}: {} {text}", self.offer.event.name()));
+                self.notices.push(format!("job {job}: {} {text}", self.offer.event().name()));
                 self.told.push(text);
             }
         }
@@ -217,9 +230,7 @@ impl<F: Files> Meter for ResctrlMeter<F> {
 impl<F: Files> ResctrlMeter<F> {
     /// Removes a group. A group that cannot be removed now is removed at the next start.
     fn remove(&mut self, directory: &Path) {
-        if let Err(error) = self.files.remove_dir(directory) {
-            self.notices.push(format!("{} stays behind: {error}", directory.display()));
-        }
+        self.notices.extend(remove_group(&self.files, directory));
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod child;
 mod counting;
+mod groups;
 mod sampling;
 
 #[test]

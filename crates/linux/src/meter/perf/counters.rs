@@ -1,5 +1,6 @@
 //! Opening and reading single events of the kernel.
 
+use std::fs::File;
 use std::io;
 
 use memweir_core::JobId;
@@ -31,7 +32,7 @@ fn software(event: SoftwareEvent) -> Software {
     }
 }
 
-fn builder(encoding: Encoding, scope: Scope) -> Builder<'static> {
+fn builder<'a>(encoding: Encoding, scope: Scope) -> Builder<'a> {
     let mut builder = match encoding {
         Encoding::Raw { config, config1 } => Builder::new(Raw::new(config).config1(config1)),
         Encoding::Instructions => Builder::new(Hardware::INSTRUCTIONS),
@@ -40,6 +41,12 @@ fn builder(encoding: Encoding, scope: Scope) -> Builder<'static> {
     builder.exclude_kernel(scope == Scope::UserOnly);
     // A job that is a hypervisor itself is charged for its guest.
     builder.exclude_hv(false);
+    builder
+}
+
+fn group_builder(encoding: Encoding, scope: Scope, group: &File, cpu: usize) -> Builder<'_> {
+    let mut builder = builder(encoding, scope);
+    builder.observe_cgroup(group).one_cpu(cpu).enabled(true);
     builder
 }
 
@@ -54,14 +61,30 @@ pub(super) fn try_events(events: &[EventSpec], scope: Scope) -> Result<(), (Stri
     Ok(())
 }
 
+/// Opens each event on one CPU for a control group for a moment. Returns the first that is refused,
+/// and the error.
+pub(super) fn try_group_events(
+    events: &[EventSpec],
+    scope: Scope,
+    group: &File,
+    cpu: usize,
+) -> Result<(), (String, io::Error)> {
+    let mut open = Vec::with_capacity(events.len());
+    for event in events {
+        let counter = group_builder(event.encoding, scope, group, cpu).build();
+        open.push(counter.map_err(|error| (event.name.clone(), error))?);
+    }
+    Ok(())
+}
+
 /// Opens one generic event on this process for a moment, to learn whether there is a PMU.
 pub(super) fn try_encoding(encoding: Encoding) -> io::Result<()> {
     builder(encoding, Scope::UserOnly).build().map(drop)
 }
 
-/// One event of one job.
+/// One event of one job, or of one control group on one CPU.
 #[derive(Debug)]
-pub(super) struct JobCounter {
+pub(super) struct EventCounter {
     sorted: Sorted,
     name: String,
     weight: f64,
@@ -69,25 +92,35 @@ pub(super) struct JobCounter {
     scaled: Scaled,
 }
 
-impl JobCounter {
+impl EventCounter {
     /// Starts to count `event` for process `pid`, which has not called exec yet, and for all of
     /// its future threads and children. Counting begins at its exec.
-    pub(super) fn open(
+    pub(super) fn of_job(
         sorted: Sorted,
         event: &EventSpec,
         scope: Scope,
-        job: JobId,
         pid: i32,
-    ) -> Result<Self, MeterError> {
-        let counter = builder(event.encoding, scope)
-            .observe_pid(pid)
-            .any_cpu()
-            .inherit(true)
-            .enable_on_exec(true)
-            .build()
-            .map_err(|source| open_error(source, &event.name, job))?;
+    ) -> io::Result<Self> {
+        let mut builder = builder(event.encoding, scope);
+        builder.observe_pid(pid).any_cpu().inherit(true).enable_on_exec(true);
+        Ok(Self::new(sorted, event, builder.build()?))
+    }
+
+    /// Starts to count `event` on `cpu` for the control group of this directory.
+    pub(super) fn of_group(
+        sorted: Sorted,
+        event: &EventSpec,
+        scope: Scope,
+        group: &File,
+        cpu: usize,
+    ) -> io::Result<Self> {
+        let counter = group_builder(event.encoding, scope, group, cpu).build()?;
+        Ok(Self::new(sorted, event, counter))
+    }
+
+    fn new(sorted: Sorted, event: &EventSpec, counter: Counter) -> Self {
         let (name, weight) = (event.name.clone(), event.weight);
-        Ok(Self { sorted, name, weight, counter, scaled: Scaled::default() })
+        Self { sorted, name, weight, counter, scaled: Scaled::default() }
     }
 
     /// Returns the quantity and the medium that the event adds to.
@@ -100,12 +133,9 @@ impl JobCounter {
         &self.name
     }
 
-    /// Returns its count since exec, times its weight.
-    pub(super) fn read(&mut self, job: JobId) -> Result<f64, MeterError> {
-        let raw = self.counter.read_count_and_time().map_err(|source| MeterError::Os {
-            what: format!("reading event {} of job {job}", self.name),
-            source,
-        })?;
+    /// Returns its count since the start, times its weight.
+    pub(super) fn read(&mut self) -> io::Result<f64> {
+        let raw = self.counter.read_count_and_time()?;
         let raw =
             RawCount { count: raw.count, enabled: raw.time_enabled, running: raw.time_running };
         Ok(self.scaled.update(raw) as f64 * self.weight)

@@ -99,6 +99,23 @@ pub(super) fn refused(event: &str, error: &io::Error, privileges: &Privileges) -
     }
 }
 
+/// Returns the answer where the kernel refused `event` for a control group.
+pub(super) fn refused_for_groups(event: &str, error: &io::Error, privileges: &Privileges) -> Probe {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) if !privileges.capable => {
+            Probe::missing(format!("counting control groups needs CAP_PERFMON, and {privileges}"))
+                .remedy("sysctl kernel.perf_event_paranoid=0, or run as root")
+        }
+        Some(libc::EBADF | libc::EINVAL) => {
+            Probe::missing(format!("the kernel refuses event {event} for control groups: {error}"))
+                .remedy(
+                    "a kernel with CONFIG_CGROUP_PERF, and no cgroup v1 hierarchy of perf_event",
+                )
+        }
+        _ => refused(event, error, privileges),
+    }
+}
+
 fn no_pmu(event: &str) -> Probe {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     if is_virtual(&cpuinfo) {

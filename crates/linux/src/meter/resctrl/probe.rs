@@ -34,19 +34,24 @@ pub(super) struct Offer {
     /// Directory in which monitoring groups are made: that of the control group that this process
     /// belongs to, for tasks cannot be monitored from another one.
     pub(super) mon_groups: PathBuf,
-    /// The counter to read.
-    pub(super) event: MbmEvent,
+    /// The counters of the CPU, the widest first; at least one.
+    pub(super) events: Vec<MbmEvent>,
     /// Number of groups that the hardware can tell apart, if known.
     pub(super) rmids: Option<u32>,
 }
 
 impl Offer {
+    /// Returns the counter with the most traffic.
+    pub(super) fn event(&self) -> MbmEvent {
+        self.events.first().copied().unwrap_or(MbmEvent::Total)
+    }
+
     /// Describes the counter and its place, as one sentence for people.
     pub(super) fn describe(&self) -> String {
         let rmids = self.rmids.map_or("an unknown number of".to_owned(), |n| n.to_string());
         format!(
             "{} per job under {}, for up to {rmids} groups; reads and writes together",
-            self.event.name(),
+            self.event().name(),
             self.mon_groups.display(),
         )
     }
@@ -68,20 +73,21 @@ pub(super) fn find_offer(files: &impl Files, proc: &Path) -> Result<Offer, Probe
     let monitoring = mount.join("info/L3_MON");
     let features = files.read(&monitoring.join("mon_features")).unwrap_or_default();
     let has = |event: &MbmEvent| features.lines().any(|line| line.trim() == event.name());
-    let event = [MbmEvent::Total, MbmEvent::Local].into_iter().find(has).ok_or_else(|| {
+    let events: Vec<_> = [MbmEvent::Total, MbmEvent::Local].into_iter().filter(has).collect();
+    if events.is_empty() {
         let offered = features.split_whitespace().collect::<Vec<_>>().join(", ");
         let offered = if offered.is_empty() { "nothing".to_owned() } else { offered };
-        Probe::missing(format!(
+        return Err(Probe::missing(format!(
             "resctrl is mounted, but this CPU does not monitor memory bandwidth (it monitors: \
              {offered})"
-        ))
-    })?;
+        )));
+    }
     let own_group = files.read(&proc.join("self/cpu_resctrl_groups")).unwrap_or_default();
     let mon_groups = mount.join(control_group(&own_group)).join("mon_groups");
     files.writable(&mon_groups).map_err(|error| not_writable(&mon_groups, &error))?;
     let rmids = files.read(&monitoring.join("num_rmids")).ok();
     let rmids = rmids.and_then(|text| text.trim().parse().ok());
-    Ok(Offer { mon_groups, event, rmids })
+    Ok(Offer { mon_groups, events, rmids })
 }
 
 fn not_writable(mon_groups: &Path, error: &io::Error) -> Probe {

@@ -1,5 +1,7 @@
 //! The meter on a tree of ordinary files that behaves as the kernel's, with faults on demand.
 
+mod control;
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;

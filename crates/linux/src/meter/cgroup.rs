@@ -1,0 +1,227 @@
+//! Counting the memory traffic of control groups that others made.
+//!
+//! A [`Meter`](super::Meter) counts a job from before its exec on. A [`GroupMeter`] counts what the
+//! processes of a control group do from [`attach`](GroupMeter::attach) on, whoever started them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use memweir_core::input::InputError;
+use memweir_core::{Bytes, Counts};
+
+use super::perf::{PerfGroupMeter, PerfOpenError};
+use super::resctrl::ResctrlGroupMeter;
+use super::{Capabilities, MeterChoice, MeterKind, PassedOver};
+use crate::cgroup_tree::CgroupTree;
+
+/// Identity of a control group for a meter: the inode of its directory.
+pub type GroupId = u64;
+
+/// One reading of a meter for a control group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupReading {
+    /// Cumulative counts since the group was attached.
+    pub counts: Counts,
+    /// Bytes by L3 domain since the group was attached; empty for meters that know no domains.
+    pub domains: Vec<DomainBytes>,
+}
+
+/// Bytes between one L3 domain and memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DomainBytes {
+    /// Number of the domain.
+    pub domain: u32,
+    /// The memory that is counted.
+    pub scope: Scope,
+    /// Bytes in both directions.
+    pub bytes: Bytes,
+}
+
+/// The memory whose traffic an L3 domain counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// All memory of the machine.
+    Total,
+    /// The domain's own memory.
+    Local,
+}
+
+impl Scope {
+    /// Returns the name in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::Local => "local",
+        }
+    }
+}
+
+/// Kinds of failures, few enough for a label of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// No monitoring group or file descriptor is left.
+    Limit,
+    /// This process may not count the group.
+    Permission,
+    /// The group has ended.
+    Gone,
+    /// Everything else.
+    Other,
+}
+
+impl Reason {
+    /// Returns the name in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Limit => "limit",
+            Self::Permission => "permission",
+            Self::Gone => "gone",
+            Self::Other => "other",
+        }
+    }
+
+    /// Returns the kind of an error of the operating system.
+    pub(crate) fn of(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOSPC | libc::EBUSY) => Self::Limit,
+            Some(libc::EACCES | libc::EPERM) => Self::Permission,
+            Some(libc::ENOENT | libc::ENODEV | libc::ESRCH) => Self::Gone,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A control group that could not be counted; the others are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct GroupMeterError {
+    /// Kind of the failure.
+    pub reason: Reason,
+    /// The failure, for people.
+    pub text: String,
+}
+
+impl GroupMeterError {
+    /// Returns the error of an operation.
+    pub(crate) fn os(what: &str, error: &io::Error) -> Self {
+        Self { reason: Reason::of(error), text: format!("{what}: {error}") }
+    }
+
+    /// Returns the error of reading a group that is not attached.
+    pub(crate) fn not_attached(group: GroupId) -> Self {
+        Self { reason: Reason::Other, text: format!("group {group} is not attached") }
+    }
+}
+
+/// A source of counts for control groups.
+pub trait GroupMeter: Send {
+    /// Returns the kind of this meter.
+    fn kind(&self) -> MeterKind;
+
+    /// Returns its capabilities and blind spots, which stay the same.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Starts counting the group of this directory.
+    ///
+    /// # Errors
+    /// The group cannot be counted; a later try may succeed.
+    fn attach(&mut self, group: GroupId, directory: &Path) -> Result<(), GroupMeterError>;
+
+    /// Reads the counts of an attached group. Works on groups that have just ended.
+    ///
+    /// # Errors
+    /// The counts cannot be read this time.
+    fn read(&mut self, group: GroupId) -> Result<GroupReading, GroupMeterError>;
+
+    /// Stops counting a group and returns whatever was opened for it.
+    fn detach(&mut self, group: GroupId);
+
+    /// Takes the messages for users since the last call, one sentence each.
+    fn take_notices(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Options of group meters.
+#[derive(Clone, Debug, Default)]
+pub struct GroupMeterOptions {
+    /// The meter, or the first that works.
+    pub choice: MeterChoice,
+    /// An event file in the place of the shipped ones.
+    pub event_file: Option<PathBuf>,
+    /// Most monitoring groups to take at once; half of what the CPU has if absent.
+    pub monitoring_groups: Option<usize>,
+}
+
+/// The group meter that works here, and those that do not.
+#[derive(Default)]
+pub struct OpenedGroupMeter {
+    /// The meter; absent where only CPU time can be read.
+    pub meter: Option<Box<dyn GroupMeter>>,
+    /// The counted quantities and their sources, as one sentence for people.
+    pub description: Option<String>,
+    /// Meters that were tried before it, and why they do not serve.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// Opens the first of `perf` and `resctrl` that the choice allows and that works on this tree.
+///
+/// # Errors
+/// The event file was refused.
+pub fn open_group_meter(
+    tree: &CgroupTree,
+    options: &GroupMeterOptions,
+) -> Result<OpenedGroupMeter, InputError> {
+    let mut opened = OpenedGroupMeter::default();
+    if options.choice.allows(MeterKind::Perf) {
+        match PerfGroupMeter::open(tree, options.event_file.as_deref()) {
+            Ok(meter) => {
+                opened.description = Some(meter.describe());
+                opened.meter = Some(Box::new(meter));
+                return Ok(opened);
+            }
+            Err(PerfOpenError::Input(error)) => return Err(error),
+            Err(PerfOpenError::Unavailable(probe)) => {
+                opened.passed_over.push(PassedOver { kind: MeterKind::Perf, probe });
+            }
+        }
+    }
+    if options.choice.allows(MeterKind::Resctrl) {
+        match ResctrlGroupMeter::open(options.monitoring_groups) {
+            Ok(meter) => {
+                opened.description = Some(meter.describe());
+                opened.meter = Some(Box::new(meter));
+            }
+            Err(probe) => {
+                opened.passed_over.push(PassedOver { kind: MeterKind::Resctrl, probe });
+            }
+        }
+    }
+    Ok(opened)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_have_a_kind() {
+        let reason = |errno| Reason::of(&io::Error::from_raw_os_error(errno));
+        assert_eq!(reason(libc::ENOSPC), Reason::Limit);
+        assert_eq!(reason(libc::EPERM), Reason::Permission);
+        assert_eq!(reason(libc::ENODEV), Reason::Gone);
+        assert_eq!(reason(libc::EIO), Reason::Other);
+    }
+
+    #[test]
+    fn every_meter_is_opened_or_passed_over_with_a_reason() {
+        let Ok(tree) = CgroupTree::open() else {
+            return memweir_test_support::skip!(Kernel, "no cgroup v2 tree is mounted");
+        };
+        let opened = open_group_meter(&tree, &GroupMeterOptions::default()).unwrap();
+        assert_eq!(opened.meter.is_some(), opened.description.is_some());
+        assert!(opened.meter.is_some() || opened.passed_over.len() == 2);
+    }
+}

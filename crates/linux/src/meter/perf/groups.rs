@@ -1,0 +1,172 @@
+//! Hardware events per control group.
+//!
+//! The kernel counts a control group on one CPU at a time, so each group takes one file descriptor
+//! per event and CPU. An event covers the groups below, and all processes that ever enter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use memweir_core::Media;
+
+use super::counters::{self, EventCounter, Scope};
+use super::events::{EventFile, Quantity, Source};
+use super::media::{self, ByMedium, Sorted};
+use super::probe::{self, Privileges};
+use super::{PerfOpenError, describe, entry_for_this_cpu, first_sources};
+use crate::cgroup_tree::CgroupTree;
+use crate::launch::limits;
+use crate::meter::cgroup::{GroupId, GroupMeter, GroupMeterError, GroupReading, Reason};
+use crate::meter::{Capabilities, MeterKind};
+use crate::topology::online_cpus;
+
+/// Counts the hardware events of control groups.
+pub struct PerfGroupMeter {
+    cpu_name: String,
+    sources: Vec<Source>,
+    scope: Scope,
+    caveats: Vec<String>,
+    groups: BTreeMap<GroupId, Counters>,
+    notices: Vec<String>,
+    /// Messages given already: the same trouble in 500 groups is reported once.
+    told: BTreeSet<String>,
+}
+
+/// The events of one group on every CPU.
+#[derive(Default)]
+struct Counters {
+    counters: Vec<EventCounter>,
+    so_far: ByMedium,
+}
+
+impl PerfGroupMeter {
+    /// Chooses the events of this machine from `event_file`, or from the shipped files, and tries
+    /// each of them on the top of `tree`.
+    ///
+    /// # Errors
+    /// The event file is refused, or the machine does not count control groups.
+    pub fn open(tree: &CgroupTree, event_file: Option<&Path>) -> Result<Self, PerfOpenError> {
+        let files = match event_file {
+            Some(path) => vec![EventFile::read(path)?],
+            None => EventFile::shipped()?,
+        };
+        let privileges = Privileges::of_this_process();
+        let entry = entry_for_this_cpu(&files, &privileges)?;
+        let unavailable = |what: &str, error: io::Error| {
+            PerfOpenError::Unavailable(probe::refused_for_groups(what, &error, &privileges))
+        };
+        let top = tree.top().display().to_string();
+        let group = File::open(tree.top()).map_err(|error| unavailable(&top, error))?;
+        let cpus = online_cpus().map_err(|error| unavailable("on each CPU", error))?;
+        let cpu = cpus.first().copied().unwrap_or(0);
+        let (scope, sources) = first_sources(
+            entry,
+            &Media::dram_only(),
+            |source, scope| counters::try_group_events(&source.events, scope, &group, cpu),
+            |event, error| probe::refused_for_groups(event, error, &privileges),
+        )?;
+        limits::raise_open_files();
+        let mut caveats = entry.caveats.clone();
+        caveats.extend(sources.iter().flat_map(|source| source.caveats.iter().cloned()));
+        if scope == Scope::UserOnly {
+            caveats.push(format!("The kernel's own accesses are not counted: {privileges}."));
+        }
+        Ok(Self {
+            cpu_name: entry.name.clone(),
+            sources,
+            scope,
+            caveats,
+            groups: BTreeMap::new(),
+            notices: Vec::new(),
+            told: BTreeSet::new(),
+        })
+    }
+
+    /// Describes the quantities and the events that count them, as one sentence for people.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        describe(&self.cpu_name, &self.sources)
+    }
+
+    fn counts(&self, quantity: Quantity) -> bool {
+        self.sources.iter().any(|source| source.counts == quantity)
+    }
+
+    fn open_counters(&self, directory: &Path) -> Result<Vec<EventCounter>, (String, io::Error)> {
+        let name = directory.display().to_string();
+        let group = File::open(directory).map_err(|error| (name.clone(), error))?;
+        let cpus = online_cpus().map_err(|error| (name, error))?;
+        let mut counters = Vec::new();
+        for source in &self.sources {
+            for event in &source.events {
+                let sorted = Sorted::of(source.counts, event, &Media::dram_only());
+                for cpu in &cpus {
+                    let counter = EventCounter::of_group(sorted, event, self.scope, &group, *cpu);
+                    counters.push(counter.map_err(|error| (event.name.clone(), error))?);
+                }
+            }
+        }
+        Ok(counters)
+    }
+}
+
+impl GroupMeter for PerfGroupMeter {
+    fn kind(&self) -> MeterKind {
+        MeterKind::Perf
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            instructions: self.counts(Quantity::Instructions),
+            writes: self.counts(Quantity::Writes),
+            instruction_pointers: false,
+            media: false,
+            caveats: self.caveats.clone(),
+        }
+    }
+
+    fn attach(&mut self, group: GroupId, directory: &Path) -> Result<(), GroupMeterError> {
+        let counters =
+            self.open_counters(directory).map_err(|(what, error)| match Reason::of(&error) {
+                Reason::Limit => GroupMeterError {
+                    reason: Reason::Limit,
+                    text: format!(
+                        "{} is not counted: the limit of open files is reached; each group takes \
+                         one per event and CPU (raise it with `ulimit -Hn`)",
+                        directory.display()
+                    ),
+                },
+                _ => GroupMeterError::os(&format!("opening {what}"), &error),
+            })?;
+        self.groups.insert(group, Counters { counters, so_far: ByMedium::default() });
+        Ok(())
+    }
+
+    fn read(&mut self, group: GroupId) -> Result<GroupReading, GroupMeterError> {
+        let Counters { counters, so_far } =
+            self.groups.get_mut(&group).ok_or_else(|| GroupMeterError::not_attached(group))?;
+        let mut sums = media::Sums::default();
+        for counter in counters {
+            let count = counter.read().map_err(|error| {
+                GroupMeterError::os(&format!("reading event {}", counter.name()), &error)
+            })?;
+            sums.add(counter.sorted(), count);
+            if let Some(trouble) = counter.trouble() {
+                let text = format!("event {} {trouble}", counter.name());
+                if self.told.insert(text.clone()) {
+                    self.notices.push(text);
+                }
+            }
+        }
+        Ok(GroupReading { counts: so_far.update(&sums), domains: Vec::new() })
+    }
+
+    fn detach(&mut self, group: GroupId) {
+        self.groups.remove(&group);
+    }
+
+    fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+}
