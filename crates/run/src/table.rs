@@ -22,6 +22,9 @@ use crate::timeline::{Format, with_ending};
 /// Rows per row group of a Parquet file.
 const ROWS_PER_GROUP: usize = 1 << 16;
 
+/// Rows of cells.
+type Rows = Vec<Vec<Cell>>;
+
 /// Kind of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -31,6 +34,20 @@ pub enum Kind {
     Whole,
     /// Measurements.
     Number,
+}
+
+impl Kind {
+    /// Reads a cell that [`Cell::written`] wrote. An empty name reads as an empty cell.
+    fn read(self, text: &str) -> Cell {
+        if text.is_empty() {
+            return Cell::Empty;
+        }
+        match self {
+            Self::Text => Cell::Text(text.to_owned()),
+            Self::Whole => text.parse().map_or(Cell::Empty, Cell::Whole),
+            Self::Number => text.parse().map_or(Cell::Empty, Cell::Number),
+        }
+    }
 }
 
 /// One column. Any of its cells may be empty.
@@ -118,11 +135,42 @@ impl Table {
     /// stay in the journal, whose path the error names.
     pub fn finish(self, rows: &[Vec<Cell>]) -> io::Result<()> {
         let partial = with_ending(&self.path, ".partial");
+        let groups = rows.chunks(ROWS_PER_GROUP).map(|rows| Ok(rows.to_vec()));
         let written = match self.format {
             Format::Csv => csv_file(&partial, &self.columns, rows).map_err(Into::into),
-            Format::Parquet => parquet_file(&partial, &self.columns, rows),
+            Format::Parquet => parquet_file(&partial, &self.columns, groups),
         };
-        written.and_then(|()| fs::rename(&partial, &self.path).map_err(Into::into)).map_err(
+        self.replace(&partial, written)
+    }
+
+    /// Writes the table with the rows as they were appended, however many. On failure they stay in
+    /// the journal, whose path the error names.
+    pub fn finish_as_appended(self) -> io::Result<()> {
+        if self.format == Format::Csv {
+            return fs::rename(&self.journal_path, &self.path);
+        }
+        let partial = with_ending(&self.path, ".partial");
+        let written = csv::Reader::from_path(&self.journal_path)
+            .map_err(Into::into)
+            .and_then(|rows| parquet_file(&partial, &self.columns, self.appended(rows)));
+        self.replace(&partial, written)
+    }
+
+    /// Returns the rows of the journal in groups.
+    fn appended(&self, rows: csv::Reader<File>) -> impl Iterator<Item = Result<Rows, csv::Error>> {
+        let kinds: Vec<Kind> = self.columns.iter().map(|column| column.kind).collect();
+        let mut rows = rows.into_records().map(move |row| {
+            row.map(|row| row.iter().zip(&kinds).map(|(text, kind)| kind.read(text)).collect())
+        });
+        std::iter::from_fn(move || {
+            let group: Result<Rows, _> = rows.by_ref().take(ROWS_PER_GROUP).collect();
+            group.map(|group| (!group.is_empty()).then_some(group)).transpose()
+        })
+    }
+
+    /// Gives the complete file its name and removes the journal.
+    fn replace(self, partial: &Path, written: Result<(), Box<dyn Error>>) -> io::Result<()> {
+        written.and_then(|()| fs::rename(partial, &self.path).map_err(Into::into)).map_err(
             |error| {
                 let journal = self.journal_path.display();
                 io::Error::other(format!("{error}; the rows are in {journal}"))
@@ -147,14 +195,19 @@ fn csv_file(path: &Path, columns: &[Column], rows: &[Vec<Cell>]) -> io::Result<(
     writer.flush()
 }
 
-fn parquet_file(path: &Path, columns: &[Column], rows: &[Vec<Cell>]) -> Result<(), Box<dyn Error>> {
+fn parquet_file(
+    path: &Path,
+    columns: &[Column],
+    groups: impl Iterator<Item = Result<Rows, csv::Error>>,
+) -> Result<(), Box<dyn Error>> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .build();
     let schema = Arc::new(schema(columns)?);
     let mut writer =
         SerializedFileWriter::new(private::create(path)?, schema, Arc::new(properties))?;
-    for rows in rows.chunks(ROWS_PER_GROUP) {
+    for rows in groups {
+        let rows = rows?;
         let mut group = writer.next_row_group()?;
         for (index, column) in columns.iter().enumerate() {
             write_column(&mut group, column.kind, rows.iter().map(|row| &row[index]))?;
@@ -266,6 +319,33 @@ mod tests {
         let read: Vec<_> =
             reader.get_row_iter(None).expect("rows").collect::<Result<_, _>>().expect("whole");
         assert_eq!(read[0].get_string(0).ok().map(String::as_str), Some("os"));
+        assert_eq!((read[0].get_long(1).ok(), read[0].get_double(2).ok()), (Some(7), Some(1.5)));
+        assert_eq!(read[1].get_string(0).ok().map(String::as_str), Some("a,b"));
+        assert!(read[1].get_long(1).is_err() && read[1].get_double(2).is_err());
+    }
+
+    fn finished_as_appended(name: &str, format: Format) -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join(name);
+        let mut table = Table::create(&path, format, columns()).expect("a file");
+        for row in rows() {
+            table.append(&row).expect("space");
+        }
+        table.finish_as_appended().expect("space");
+        let names = fs::read_dir(directory.path()).expect("a directory");
+        assert_eq!(names.count(), 1, "the journal is gone");
+        (directory, path)
+    }
+
+    #[test]
+    fn appended_rows_become_the_table() {
+        let (_directory, path) = finished_as_appended("t.csv", Format::Csv);
+        let whole = fs::read_to_string(path).expect("the table");
+        assert_eq!(whole, "policy,seed,turnaround_s\nos,7,1.5\n\"a,b\",,\n");
+        let (_directory, path) = finished_as_appended("t.parquet", Format::Parquet);
+        let reader = SerializedFileReader::new(File::open(&path).expect("a file")).expect("whole");
+        let read: Vec<_> =
+            reader.get_row_iter(None).expect("rows").collect::<Result<_, _>>().expect("whole");
         assert_eq!((read[0].get_long(1).ok(), read[0].get_double(2).ok()), (Some(7), Some(1.5)));
         assert_eq!(read[1].get_string(0).ok().map(String::as_str), Some("a,b"));
         assert!(read[1].get_long(1).is_err() && read[1].get_double(2).is_err());
