@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::failure::{EXIT_CODES, PROGRAM_EXIT_CODES};
 use crate::{
     calibrate, color, completions, doctor, dram, emulate, hog, hogsim, man, map, page, profile,
-    replay, reproduce, run, sim, store,
+    replay, reproduce, run, sim, store, watch,
 };
 
 /// memweir's command line.
@@ -29,6 +29,7 @@ Examples:
   memweir doctor                                    what this machine offers
   memweir run -- gzip -k a ::: xz -k b ::: sort c   three jobs, one batch
   memweir run --compare os,max-weight --repeat 5 --profile-first jobs.toml
+  memweir watch --top 10                            who moves how much over the memory bus
   memweir profile --svg gzip.svg -- gzip -c big     memory behavior of one program
   memweir sim --example > s.toml; memweir sim s.toml    the policies on another machine
   memweir map detect -o map.toml                    which address bits choose a DRAM bank
@@ -42,6 +43,8 @@ The manual: `memweir help COMMAND`, and docs/ in the sources.";
 pub(crate) enum Command {
     /// Run a batch of jobs under a bandwidth-aware scheduler
     Run(Box<run::Args>),
+    /// Show the memory traffic of cgroups, systemd units, Slurm steps and containers
+    Watch(watch::Args),
     /// Try policies on a machine that you do not have
     Sim(Box<sim::Args>),
     /// Run real programs on a machine that you do not have, in virtual time

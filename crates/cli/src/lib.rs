@@ -27,6 +27,7 @@ mod run;
 mod sim;
 mod store;
 mod value;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -92,5 +93,6 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Page(args) => page::execute(&args),
         Command::Map(args) => map::execute(&args),
         Command::Man(args) => man::execute(&args),
+        Command::Watch(args) => watch::execute(&args),
     }
 }

@@ -14,3 +14,4 @@ pub(crate) mod progress;
 pub(crate) mod replay;
 pub(crate) mod sim;
 pub(crate) mod text;
+pub(crate) mod watch;

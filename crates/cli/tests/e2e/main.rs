@@ -25,3 +25,4 @@ mod signals;
 mod sim;
 mod support;
 mod usage;
+mod watch;

@@ -1,0 +1,78 @@
+//! The table of a watch.
+
+use memweir_watch::Row;
+
+use super::text::{Align, counted, known, rate, shortened, table as drawn};
+
+/// Longest name in the table.
+const NAME_ROOM: usize = 40;
+
+/// Draws the rows of one interval, under the number of `subjects` that are watched.
+pub(crate) fn table(rows: &[Row], subjects: usize) -> String {
+    let columns = [
+        ("name", Align::Left),
+        ("kind", Align::Left),
+        ("state", Align::Left),
+        ("cores", Align::Right),
+        ("read", Align::Right),
+        ("written", Align::Right),
+        ("memory traffic", Align::Right),
+    ];
+    let cells = rows.iter().map(cells).collect();
+    format!("{}\n\n{}\n", counted(subjects as u64, "subject"), drawn(&columns, cells))
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let per_second = |amount: f64| amount / row.span_s;
+    let bytes =
+        |bytes: Option<u64>| known(bytes.map(|bytes| bytes as f64), |b| rate(per_second(b)));
+    vec![
+        shortened(&row.name, NAME_ROOM),
+        row.kind.to_string(),
+        row.state.name().to_owned(),
+        known(row.cpu_s, |seconds| format!("{:.2}", per_second(seconds))),
+        bytes(row.read_bytes),
+        bytes(row.write_bytes),
+        known(row.bandwidth, rate),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_watch::{Kind, State};
+
+    use super::*;
+
+    fn row(name: &str) -> Row {
+        Row {
+            t_s: 4.0,
+            span_s: 2.0,
+            jobid: format!("/{name}"),
+            name: name.to_owned(),
+            kind: Kind::Unit,
+            slurm_jobid: None,
+            state: State::Running,
+            cpu_s: Some(3.0),
+            instructions: None,
+            read_bytes: Some(4_000_000_000),
+            write_bytes: None,
+            bandwidth: Some(2e9),
+            cpu_total_s: None,
+            total: None,
+            domains: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn figures_are_per_second_and_dashes_stand_for_what_is_not_measured() {
+        let idle = Row { cpu_s: None, read_bytes: None, bandwidth: None, ..row("b.service") };
+        let text = table(&[row("a.service"), idle], 2);
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[0], ["2", "subjects"]);
+        let expected =
+            ["a.service", "unit", "running", "1.50", "2.00", "GB/s", "-", "2.00", "GB/s"];
+        assert_eq!(lines[4], expected);
+        assert_eq!(lines[5], ["b.service", "unit", "running", "-", "-", "-", "-"]);
+    }
+}

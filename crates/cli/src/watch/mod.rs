@@ -1,0 +1,138 @@
+//! `memweir watch`: the memory traffic and CPU time of what others run.
+
+mod args;
+mod record;
+mod screen;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use memweir_core::Nanos;
+use memweir_linux::cgroup_tree::CgroupTree;
+use memweir_linux::meter::cgroup::{OpenedGroupMeter, open_group_meter};
+use memweir_watch::{Row, Watch};
+
+pub(crate) use args::Args;
+
+use crate::failure::{Failure, Outcome};
+use crate::interrupt;
+use record::Record;
+use screen::Screen;
+
+/// Longest sleep before a signal is noticed.
+const ATTENTION: Duration = Duration::from_millis(50);
+
+/// Watches until the time is up, a signal comes, or the reader of standard output is gone.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    let stop = interrupt::catch()?;
+    let tree = CgroupTree::open().map_err(|probe| Failure::Machine(said(&probe)))?;
+    let selection = args.selection(tree.top())?;
+    let opened = open_group_meter(&tree, &args.meter_options())?;
+    let mut screen = Screen::new(args.top);
+    screen.note(&meter(&opened));
+    let mut record = args.record.as_deref().map(Record::create).transpose()?;
+    let watch = Watch::new(tree, selection, opened.meter);
+    let ended = rounds(args, watch, stop, &mut screen, record.as_mut());
+    let written = record.map_or(Ok(()), Record::finish);
+    ended.and_then(|outcome| written.map(|()| outcome))
+}
+
+fn said(probe: &memweir_linux::Probe) -> String {
+    match &probe.remedy {
+        Some(remedy) => format!("{} (remedy: {remedy})", probe.reason),
+        None => probe.reason.clone(),
+    }
+}
+
+/// Describes the meter, or why there is none.
+fn meter(opened: &OpenedGroupMeter) -> String {
+    let passed: Vec<String> = opened.passed_over.iter().map(ToString::to_string).collect();
+    match (&opened.meter, &opened.description) {
+        (Some(meter), Some(description)) => format!("meter {}: {description}", meter.kind()),
+        _ => format!("CPU time alone is measured: {}", passed.join("; ")),
+    }
+}
+
+/// Ticks once per interval.
+fn rounds(
+    args: &Args,
+    mut watch: Watch,
+    stop: &AtomicBool,
+    screen: &mut Screen,
+    mut record: Option<&mut Record>,
+) -> Result<Outcome, Failure> {
+    let start = Instant::now();
+    let limit = args.time.map(Duration::from);
+    let mut next = Duration::ZERO;
+    loop {
+        let now = start.elapsed();
+        let rows = watch.tick(Nanos::from(now)).map_err(|error| {
+            Failure::Machine(format!("the cgroup tree cannot be read: {error}"))
+        })?;
+        for failure in watch.take_failures() {
+            screen.note(&format!("{}: {}", failure.jobid, failure.error));
+        }
+        watch.take_notices().iter().for_each(|notice| screen.note(notice));
+        let unix_s = unix_seconds();
+        if let Some(record) = &mut record {
+            record.append(unix_s, &rows)?;
+        }
+        if screen.show(unix_s, rows, watch.subjects())? == screen::Reader::Gone {
+            return Ok(Outcome::Success);
+        }
+        if limit.is_some_and(|limit| now >= limit) {
+            return Ok(Outcome::Success);
+        }
+        next = following(next + Duration::from(args.interval), start.elapsed(), limit);
+        if !sleep_until(start, next, stop) {
+            // A watch without a limit has no other end.
+            return Ok(if limit.is_some() { Outcome::Interrupted } else { Outcome::Success });
+        }
+    }
+}
+
+/// Returns the time of the next tick: `planned`, or now if that has passed, or the end.
+fn following(planned: Duration, now: Duration, limit: Option<Duration>) -> Duration {
+    let next = planned.max(now);
+    limit.map_or(next, |limit| next.min(limit.max(now)))
+}
+
+/// Sleeps; false if a signal came.
+fn sleep_until(start: Instant, until: Duration, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        match until.checked_sub(start.elapsed()) {
+            None | Some(Duration::ZERO) => return true,
+            Some(rest) => std::thread::sleep(rest.min(ATTENTION)),
+        }
+    }
+}
+
+fn unix_seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+}
+
+/// Puts the rows with the most traffic first; CPU time decides where none was measured.
+pub(crate) fn busiest_first(rows: &mut [Row]) {
+    let weight = |row: &Row| (row.bandwidth.unwrap_or(-1.0), row.cpu_s.unwrap_or(-1.0));
+    rows.sort_by(|a, b| {
+        let ((a_rate, a_cpu), (b_rate, b_cpu)) = (weight(a), weight(b));
+        b_rate.total_cmp(&a_rate).then(b_cpu.total_cmp(&a_cpu))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_tick_does_not_bring_a_burst_of_them() {
+        let ms = Duration::from_millis;
+        assert_eq!(following(ms(200), ms(110), None), ms(200));
+        assert_eq!(following(ms(200), ms(950), None), ms(950));
+        assert_eq!(following(ms(200), ms(110), Some(ms(150))), ms(150));
+        assert_eq!(following(ms(200), ms(160), Some(ms(150))), ms(160));
+    }
+}

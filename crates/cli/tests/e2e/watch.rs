@@ -1,0 +1,194 @@
+//! `memweir watch` on real control groups.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::support::{SPIN, World, refusal, root, send, wait_until};
+
+/// Events that exist on every machine: page faults in the place of reads.
+const SOFTWARE_EVENTS: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../linux/tests/data/software-events.toml");
+
+/// A control group of one test, with the processes that a test puts there.
+pub(crate) struct Group(PathBuf);
+
+impl Group {
+    /// The directory where the cgroup v2 tree is mounted.
+    fn top() -> PathBuf {
+        let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
+        let mount = mounts.lines().find(|line| line.contains(" cgroup2 ")).expect("a v2 tree");
+        PathBuf::from(mount.split(' ').nth(1).expect("a mount point"))
+    }
+
+    /// Makes a group whose name ends with `name`.
+    pub(crate) fn new(name: &str) -> Self {
+        let path = Self::top().join(format!("memweir-e2e-{}-{name}", std::process::id()));
+        fs::create_dir(&path).expect("root makes groups");
+        Self(path)
+    }
+
+    /// The path for `--cgroup`.
+    pub(crate) fn path(&self) -> &str {
+        self.0.to_str().expect("a path of ASCII")
+    }
+
+    /// The path in the tree.
+    fn jobid(&self) -> String {
+        format!("/{}", self.0.file_name().expect("a name").to_string_lossy())
+    }
+
+    /// A shell that runs `script` in the group.
+    pub(crate) fn start(&self, script: &str) -> Child {
+        let script = format!("echo $$ > {}/cgroup.procs; {script}", self.0.display());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).stdin(Stdio::null()).spawn().expect("a shell")
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("cgroup.kill"), "1");
+        wait_until("the group is empty", || {
+            let gone = fs::remove_dir(&self.0).is_ok();
+            gone || !self.0.exists()
+        });
+    }
+}
+
+/// Objects of the lines that are complete.
+fn lines(text: &str) -> Vec<Value> {
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn a_group_is_found_measured_and_missed() {
+    if !root("making a control group") {
+        return;
+    }
+    let world = World::new();
+    let pattern = format!("memweir-e2e-{}-comes*", std::process::id());
+    let mut watch = world.start(&["watch", "--cgroup", &pattern, "--interval", "100ms"]);
+    wait_until("the watch runs", || world.read("stderr").contains("memweir: "));
+    let group = Group::new("comes");
+    let jobid = group.jobid();
+    let mut busy = group.start(&format!("while :; do {SPIN}; done"));
+    let seen = |state: &str| lines(&world.read("stdout")).iter().any(|line| line["state"] == state);
+    wait_until("its CPU time is seen", || {
+        let lines = lines(&world.read("stdout"));
+        lines.iter().any(|line| line["cpu_s"].as_f64().is_some_and(|cpu| cpu > 0.0))
+    });
+    assert!(seen("running"));
+    fs::write(Path::new(group.path()).join("cgroup.freeze"), "1").expect("a v2 group");
+    wait_until("it is frozen", || seen("blocked"));
+    busy.kill().expect("a child");
+    busy.wait().expect("a child");
+    drop(group);
+    wait_until("its end is seen", || seen("ended"));
+    send(&watch, Signal::SIGINT);
+    assert_eq!(watch.wait().expect("a child").code(), Some(0));
+    let lines = lines(&world.read("stdout"));
+    let first = &lines[0];
+    assert_eq!((&first["jobid"], &first["kind"]), (&jobid.into(), &"cgroup".into()));
+    assert!(first["unix_s"].as_f64().is_some_and(|time| time > 1.7e9));
+}
+
+#[test]
+fn traffic_is_counted_where_there_are_events() {
+    if !root("making a control group") {
+        return;
+    }
+    let world = World::new();
+    let group = Group::new("events");
+    let mut busy =
+        group.start("while :; do head -c 1000000 /dev/zero | tail -c 1 > /dev/null; done");
+    let mut watch = world.start(&[
+        "watch",
+        "--cgroup",
+        group.path(),
+        "--interval",
+        "100ms",
+        "--events",
+        SOFTWARE_EVENTS,
+        "--record",
+        "watch.parquet",
+    ]);
+    let counted = |line: &Value| line["read_bytes"].as_u64().is_some_and(|bytes| bytes > 0);
+    wait_until("page faults are counted or refused", || {
+        world.read("stderr").contains("CPU time alone")
+            || lines(&world.read("stdout")).iter().any(counted)
+    });
+    if world.read("stderr").contains("CPU time alone") {
+        memweir_test_support::skip!(Kernel, "{}", world.read("stderr"));
+    }
+    // The rows so far are on disk.
+    assert!(world.read("watch.parquet.partial.csv").lines().count() > 1);
+    send(&watch, Signal::SIGTERM);
+    assert_eq!(watch.wait().expect("a child").code(), Some(0));
+    assert!(world.has("watch.parquet") && !world.has("watch.parquet.partial.csv"));
+    let start = fs::read(world.path().join("watch.parquet")).expect("a file");
+    assert_eq!(&start[..4], b"PAR1");
+    busy.kill().expect("a child");
+    busy.wait().expect("a child");
+}
+
+#[test]
+fn a_killed_watch_keeps_its_rows() {
+    if !root("making a control group") {
+        return;
+    }
+    let world = World::new();
+    let group = Group::new("killed");
+    let mut watch = world.start(&[
+        "watch",
+        "--cgroup",
+        group.path(),
+        "--interval",
+        "100ms",
+        "--record",
+        "w.parquet",
+    ]);
+    wait_until("there are rows", || {
+        world.has("w.parquet.partial.csv")
+            && world.read("w.parquet.partial.csv").lines().count() > 2
+    });
+    watch.kill().expect("a child");
+    watch.wait().expect("a child");
+    let rows = world.read("w.parquet.partial.csv");
+    assert!(rows.starts_with("unix_s,t_s,span_s,jobid,"), "{rows}");
+    let fields: Vec<&str> = rows.lines().nth(1).expect("a row").split(',').collect();
+    assert_eq!((fields[3], fields[5], fields[7]), (&*group.jobid(), "cgroup", "empty"));
+}
+
+#[test]
+fn the_watch_ends_with_its_reader() {
+    let world = World::new();
+    let group = root("making a control group").then(|| Group::new("reader"));
+    let Some(group) = group else { return };
+    let mut command = world.plain();
+    command.args(["watch", "--cgroup", group.path(), "--interval", "100ms"]);
+    let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("memweir");
+    drop(watch.stdout.take());
+    assert_eq!(watch.wait().expect("a child").code(), Some(0));
+}
+
+#[test]
+fn wrong_options_are_refused_before_anything_is_watched() {
+    let world = World::new();
+    for (arguments, expected) in [
+        (&["--cgroup", "a["][..], "--cgroup"),
+        (&["--unit", "a***"], "--unit"),
+        (&["--interval", "1ms"], "100 ms"),
+        (&["--meter", "software"], "perf or resctrl"),
+        (&["--top", "0"], "--top"),
+        (&["--record", "x.txt", "--for", "1s"], "csv"),
+        (&["--events", "none.toml"], "none.toml"),
+    ] {
+        let error = refusal(world.memweir().arg("watch").args(arguments), 2);
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
+}
