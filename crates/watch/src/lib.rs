@@ -2,7 +2,9 @@
 //! they come and go, with their CPU time and their memory traffic.
 //!
 //! * [`Selection`] chooses [`Subject`]s among the groups of the cgroup v2 tree;
-//! * [`Watch`] measures them: each [`Watch::tick`] returns one [`Row`] per subject.
+//! * [`Watch`] measures them: each [`Watch::tick`] returns one [`Row`] per subject;
+//! * [`Metrics`] keeps series for Prometheus, of a watch or of a batch, and [`MetricsServer`] serves
+//!   them.
 //!
 //! ```
 //! use memweir_core::Nanos;
@@ -22,10 +24,12 @@
 
 mod metrics;
 mod selection;
+mod server;
 mod subject;
 mod watch;
 
-pub use metrics::State;
+pub use metrics::{Direction, KEEP_ENDED, MeterFacts, Metrics, Series, State};
 pub use selection::{Selection, WrongPattern};
+pub use server::MetricsServer;
 pub use subject::{Kind, Subject};
 pub use watch::{MeterFailure, Row, Watch};

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use memweir_core::{Counts, LINE_BYTES, Nanos};
-use memweir_linux::MeterKind;
 use memweir_linux::cgroup_tree::{CgroupTree, Group, GroupState};
 use memweir_linux::meter::cgroup::{
     DomainBytes, GroupId, GroupMeter, GroupMeterError, GroupReading, Reason,
 };
+use memweir_linux::{Capabilities, MeterKind};
 use serde::Serialize;
 
-use crate::metrics::State;
+use crate::metrics::{MeterFacts, State};
 use crate::selection::Selection;
 use crate::subject::{Kind, Subject};
 
@@ -132,6 +132,14 @@ impl Watch {
         self.watched.len()
     }
 
+    /// Returns the meter and its blind spots, if there is one.
+    #[must_use]
+    pub fn meter(&self) -> Option<MeterFacts> {
+        let meter = self.meter.as_ref()?;
+        let Capabilities { instructions, writes, media, .. } = meter.capabilities();
+        Some(MeterFacts { kind: meter.kind(), instructions, writes, media })
+    }
+
     /// Takes the failures of the meter since the last call. A subject that cannot be taken counts
     /// once, a reading that fails each time.
     pub fn take_failures(&mut self) -> Vec<MeterFailure> {
@@ -205,11 +213,12 @@ impl Watch {
         Some(watched.row(now, None, reading))
     }
 
-    fn read(&mut self, id: GroupId) -> Option<(GroupReading, Visible)> {
+    fn read(&mut self, id: GroupId) -> Option<(GroupReading, MeterFacts)> {
+        let facts = self.meter()?;
         let meter = self.meter.as_mut()?;
         let watched = self.watched.get(&id).filter(|watched| watched.attached)?;
         match meter.read(id) {
-            Ok(reading) => Some((reading, Visible::of(meter.as_ref()))),
+            Ok(reading) => Some((reading, facts)),
             Err(error) => {
                 if error.reason != Reason::Gone {
                     let jobid = watched.subject.jobid.clone();
@@ -221,33 +230,19 @@ impl Watch {
     }
 }
 
-/// The counts of a meter that mean something.
-#[derive(Clone, Copy)]
-struct Visible {
-    instructions: bool,
-    writes: bool,
-}
-
-impl Visible {
-    fn of(meter: &dyn GroupMeter) -> Self {
-        let capabilities = meter.capabilities();
-        Self { instructions: capabilities.instructions, writes: capabilities.writes }
-    }
-}
-
 impl Watched {
     /// Returns the row of the interval that ends now, and starts the next one.
     fn row(
         &mut self,
         now: Nanos,
         state: Option<GroupState>,
-        reading: Option<(GroupReading, Visible)>,
+        reading: Option<(GroupReading, MeterFacts)>,
     ) -> Row {
         let span = now.saturating_sub(self.last);
         let cpu_time = state.map(|state| state.cpu_time);
         let cpu = cpu_time.zip(self.cpu_time).map(|(now, last)| now.saturating_sub(last));
         let news = reading.as_ref().zip(self.counts).map(|((r, _), last)| r.counts.since(&last));
-        let sees = reading.as_ref().map(|(_, visible)| *visible);
+        let sees = reading.as_ref().map(|(_, meter)| *meter);
         let bytes = |lines: u64| lines.saturating_mul(LINE_BYTES);
         let total = reading.as_ref().map(|(reading, _)| reading.counts);
         let row = Row {

@@ -1,0 +1,170 @@
+//! The text of known values.
+
+use memweir_core::{Bytes, Counts, Lines};
+use memweir_linux::meter::cgroup::{DomainBytes, GroupMeterError, Reason};
+
+use super::*;
+use crate::subject::Kind;
+
+const PERF: MeterFacts =
+    MeterFacts { kind: MeterKind::Perf, instructions: true, writes: true, media: false };
+
+fn row(jobid: &str) -> Row {
+    Row {
+        t_s: 1.0,
+        span_s: 1.0,
+        jobid: jobid.to_owned(),
+        name: "a.service".to_owned(),
+        kind: Kind::Unit,
+        slurm_jobid: None,
+        state: State::Running,
+        cpu_s: Some(0.5),
+        instructions: None,
+        read_bytes: None,
+        write_bytes: None,
+        bandwidth: None,
+        cpu_total_s: Some(2.5),
+        total: Some(Counts::new(0, Lines(10), Lines(2))),
+        domains: Vec::new(),
+    }
+}
+
+/// Lines of samples whose names begin with `name`.
+fn samples(metrics: &Metrics, name: &str) -> Vec<String> {
+    let text = metrics.openmetrics();
+    text.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_watched_subject_has_series_of_what_was_measured() {
+    let metrics = Metrics::default();
+    metrics.set_meter(PERF);
+    metrics.watched(&[row("/a")], &[], Nanos::ZERO);
+    let labels = "jobid=\"/a\",name=\"a.service\"";
+    assert_eq!(
+        samples(&metrics, "memweir_job_"),
+        [
+            format!(
+                "memweir_job_memory_bytes_total{{{labels},direction=\"read\",medium=\"dram\",meter=\"perf\"}} 640.0"
+            ),
+            format!(
+                "memweir_job_memory_bytes_total{{{labels},direction=\"write\",medium=\"dram\",meter=\"perf\"}} 128.0"
+            ),
+            format!("memweir_job_cpu_seconds_total{{{labels}}} 2.5"),
+        ]
+    );
+    assert_eq!(
+        samples(&metrics, "memweir_jobs{state=\"running\"}"),
+        ["memweir_jobs{state=\"running\"} 1.0"]
+    );
+    assert_eq!(
+        samples(&metrics, "memweir_meter_info"),
+        ["memweir_meter_info{meter=\"perf\",blind_to=\"media\"} 1.0"]
+    );
+    // A reading that failed leaves a gap instead of a rate of zero.
+    let gap = Row { total: None, cpu_total_s: None, ..row("/a") };
+    let error = GroupMeterError { reason: Reason::Limit, text: String::new() };
+    let failure = MeterFailure { meter: MeterKind::Perf, jobid: "/a".to_owned(), error };
+    metrics.watched(&[gap], &[failure.clone(), failure], Nanos::ZERO);
+    assert_eq!(samples(&metrics, "memweir_job_"), [] as [String; 0]);
+    assert_eq!(
+        samples(&metrics, "memweir_meter_errors"),
+        ["memweir_meter_errors_total{meter=\"perf\",reason=\"limit\"} 2.0"]
+    );
+}
+
+#[test]
+fn bytes_by_domain_have_the_labels_of_node_exporters() {
+    let metrics = Metrics::default();
+    let kind = MeterKind::Resctrl;
+    metrics.set_meter(MeterFacts { kind, instructions: false, writes: false, media: false });
+    let bytes = |scope, bytes| DomainBytes { domain: 1, scope, bytes: Bytes(bytes) };
+    let domains = vec![bytes(Scope::Total, 100), bytes(Scope::Local, 64)];
+    let step = Row { slurm_jobid: Some("7".to_owned()), domains, ..row("/s") };
+    metrics.watched(&[step], &[], Nanos::ZERO);
+    assert_eq!(
+        samples(&metrics, "memweir_job_resctrl"),
+        [
+            "memweir_job_resctrl_bytes_total{jobid=\"/s\",domain=\"1\",scope=\"total\"} 100.0",
+            "memweir_job_resctrl_bytes_total{jobid=\"/s\",domain=\"1\",scope=\"local\"} 64.0",
+        ]
+    );
+    let memory = samples(&metrics, "memweir_job_memory");
+    assert!(memory[0].contains("slurm_jobid=\"7\",direction=\"both\""), "{memory:?}");
+    assert_eq!(memory.len(), 1, "no writes that were not counted");
+    let info = samples(&metrics, "memweir_meter_info");
+    assert!(info[0].contains("blind_to=\"instructions,media,direction\""), "{info:?}");
+}
+
+#[test]
+fn series_of_ended_jobs_stay_for_a_while_and_then_go() {
+    let metrics = Metrics::default();
+    metrics.set_meter(PERF);
+    metrics.watched(&[row("/a")], &[], Nanos::ZERO);
+    let ended = Row { state: State::Ended, cpu_total_s: None, total: None, ..row("/a") };
+    metrics.watched(&[ended], &[], Nanos::MILLI);
+    assert_eq!(samples(&metrics, "memweir_job_").len(), 3, "the last values");
+    assert_eq!(samples(&metrics, "memweir_jobs{state=\"ended\"}")[0].chars().last(), Some('0'));
+    let before = KEEP_ENDED;
+    metrics.expire(before);
+    assert_eq!(samples(&metrics, "memweir_job_").len(), 3);
+    metrics.expire(before + Nanos::MILLI);
+    assert!(samples(&metrics, "memweir_job_").is_empty());
+    // A subject that comes again before that lives on.
+    metrics.watched(&[row("/b")], &[], Nanos::ZERO);
+    metrics.end("/b", Nanos::ZERO);
+    metrics.watched(&[row("/b")], &[], Nanos::MILLI);
+    metrics.expire(KEEP_ENDED + KEEP_ENDED);
+    assert_eq!(samples(&metrics, "memweir_job_cpu").len(), 1);
+}
+
+#[test]
+fn a_batch_has_series_of_its_quanta() {
+    let metrics = Metrics::default();
+    assert!(samples(&metrics, "memweir_quanta").is_empty());
+    metrics.quantum_ended(true);
+    metrics.quantum_ended(true);
+    metrics.quantum_ended(false);
+    metrics.set_target(Some(BytesPerSec(5e9)));
+    metrics.set_peak(BytesPerSec(8e9));
+    metrics.update("0", |series| {
+        series.name = "gzip".to_owned();
+        (series.selected_s, series.blocked_s) = (Some(1.5), Some(0.5));
+    });
+    assert_eq!(
+        samples(&metrics, "memweir_quanta"),
+        [
+            "memweir_quanta_total{saturated=\"false\"} 1.0",
+            "memweir_quanta_total{saturated=\"true\"} 2.0"
+        ]
+    );
+    assert_eq!(
+        samples(&metrics, "memweir_target"),
+        ["memweir_target_bytes_per_second 5000000000.0"]
+    );
+    let blocked = "memweir_job_blocked_seconds_total{jobid=\"0\",name=\"gzip\"} 0.5";
+    assert_eq!(samples(&metrics, "memweir_job_blocked"), [blocked]);
+    metrics.set_target(None);
+    assert!(samples(&metrics, "memweir_target").is_empty());
+}
+
+#[test]
+fn names_of_others_cannot_break_the_text() {
+    let metrics = Metrics::default();
+    let odd = Row { name: "a\"} 1\n\\".to_owned(), ..row("/x") };
+    metrics.watched(&[odd], &[], Nanos::ZERO);
+    let cpu = samples(&metrics, "memweir_job_cpu");
+    assert_eq!(cpu, ["memweir_job_cpu_seconds_total{jobid=\"/x\",name=\"a\\\"} 1\\n\\\\\"} 2.5"]);
+}
+
+#[test]
+fn the_textfile_names_counters_as_their_samples() {
+    let metrics = Metrics::default();
+    metrics.watched(&[row("/a")], &[], Nanos::ZERO);
+    let text = metrics.prometheus_text();
+    let cpu: Vec<&str> = text.lines().filter(|line| line.contains("job_cpu")).collect();
+    assert_eq!(cpu[0], "# HELP memweir_job_cpu_seconds_total CPU time of all processes of the job");
+    assert_eq!(cpu[1], "# TYPE memweir_job_cpu_seconds_total counter");
+    assert!(!text.contains("# UNIT") && !text.contains("# EOF"));
+    assert!(text.contains("# TYPE memweir_build_info gauge\n"));
+}
