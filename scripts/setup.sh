@@ -35,6 +35,11 @@ programs() {
     need redis-server redis-server redis-tools
 }
 
+# A server and its checker, for the tests of metrics.
+monitoring() {
+    need prometheus prometheus
+}
+
 linters() {
     case "$packages" in
     *cargo-web*) packages="$packages rust-web-clippy rustfmt-web" ;;
@@ -74,7 +79,7 @@ fuzz) compiler && need c++ g++ ;;
 bench) compiler && programs ;;
 kernel) compiler && kernels ;;
 soak) compiler && kernels && need stress-ng stress-ng ;;
-test) compiler && programs && need setpriv util-linux && linters ;;
+test) compiler && programs && monitoring && need setpriv util-linux && linters ;;
 *)
     echo "usage: $0 build|demo|test|bench|docs|fuzz|kernel|soak" >&2
     exit 2

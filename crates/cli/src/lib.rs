@@ -9,6 +9,7 @@ mod completions;
 mod doctor;
 mod dram;
 mod emulate;
+mod export;
 mod failure;
 mod foreground;
 mod guardian;

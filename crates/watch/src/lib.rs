@@ -3,8 +3,8 @@
 //!
 //! * [`Selection`] chooses [`Subject`]s among the groups of the cgroup v2 tree;
 //! * [`Watch`] measures them: each [`Watch::tick`] returns one [`Row`] per subject;
-//! * [`Metrics`] keeps series for Prometheus, of a watch or of a batch, and [`MetricsServer`] serves
-//!   them.
+//! * [`Metrics`] keeps series for Prometheus, of a watch or of a batch, and [`MetricsServer`]
+//!   serves them.
 //!
 //! ```
 //! use memweir_core::Nanos;

@@ -189,7 +189,10 @@ impl Metrics {
 
     /// Counts a quantum that ended with the bus saturated or not.
     pub fn quantum_ended(&self, saturated: bool) {
-        *self.values().quanta.entry(saturated).or_default() += 1;
+        let mut values = self.values();
+        // A share of saturated quanta needs both series from the start.
+        values.quanta.entry(!saturated).or_default();
+        *values.quanta.entry(saturated).or_default() += 1;
     }
 
     /// Counts a failure of a meter, for a reason out of few.

@@ -70,8 +70,7 @@ mod tests {
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[0], ["2", "subjects"]);
-        let expected =
-            ["a.service", "unit", "running", "1.50", "2.00", "GB/s", "-", "2.00", "GB/s"];
+        let expected = ["a.service", "unit", "running", "1.50", "2.0", "GB/s", "-", "2.0", "GB/s"];
         assert_eq!(lines[4], expected);
         assert_eq!(lines[5], ["b.service", "unit", "running", "-", "-", "-", "-"]);
     }

@@ -16,6 +16,7 @@ use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, SoftwareMeterOptions};
 
 use super::groups::{Ending, JobSource};
+use crate::export::ExportArgs;
 use crate::value::{quantum, refused};
 
 const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
@@ -134,6 +135,8 @@ pub(crate) struct Args {
     /// Draw bandwidth and who ran when
     #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg, help_heading = "Output")]
     pub(super) plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) export: ExportArgs,
     /// Directory for the jobs' output
     #[arg(long, value_name = "DIR", help_heading = "Output", default_value = "memweir-logs")]
     logs: PathBuf,

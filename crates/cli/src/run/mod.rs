@@ -5,6 +5,7 @@ mod colored;
 mod first;
 pub(crate) mod groups;
 pub(crate) mod help;
+mod metrics;
 pub(crate) mod names;
 pub(crate) mod watcher;
 
@@ -14,14 +15,16 @@ use std::path::Path;
 use memweir_run::batch::run_batch;
 use memweir_run::compare::{CompareOptions, Comparison, compare};
 use memweir_run::report::{BatchReport, Outcome as BatchOutcome};
+use memweir_watch::Metrics;
 
 use args::Plan;
 pub(crate) use args::{Args, confidence};
 
 use crate::failure::{Failure, Outcome};
-use crate::output;
 use crate::render::{batch as render, comparison as render_comparison, plot};
+use crate::{export, output};
 use memweir_run::timeline::Row;
+use metrics::BatchMetrics;
 use watcher::Watcher;
 
 /// Runs the batch and shows the result.
@@ -36,18 +39,39 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     };
     let colored = colored::prepare(&mut plan.batch, args.map.as_deref(), &plan.options)?;
     block_signals()?;
+    let metrics = Metrics::default();
+    let export = args.export.start(&metrics)?;
+    let metrics = args.export.is_wanted().then(|| batch_metrics(metrics, &plan));
+    let watcher = Watcher::new(args.plot.is_some()).with_metrics(metrics);
     let outcome = match &plan.compare {
-        None => once(&args, &plan, notes),
-        Some(compare) => several(&args, &plan, compare, notes),
+        None => once(&args, &plan, watcher, notes),
+        Some(compare) => several(&args, &plan, compare, watcher, notes),
+    };
+    let exported = match &outcome {
+        Err(Failure::Input(_) | Failure::Machine(_)) => {
+            export.withdraw();
+            Ok(())
+        }
+        _ => export.finish(),
     };
     for notice in colored::notices(&colored) {
         eprintln!("memweir: {notice}");
     }
-    outcome
+    outcome.and_then(|outcome| ended(outcome, exported))
 }
 
-fn once(args: &Args, plan: &Plan, mut notes: Vec<String>) -> Result<Outcome, Failure> {
-    let mut watcher = Watcher::new(args.plot.is_some());
+fn batch_metrics(metrics: Metrics, plan: &Plan) -> BatchMetrics {
+    let jobs = plan.batch.jobs.iter().map(|job| job.name.as_str());
+    let platform = export::calibration(plan.options.platform.as_deref());
+    BatchMetrics::new(metrics, jobs, &plan.options.media, platform.as_ref())
+}
+
+fn once(
+    args: &Args,
+    plan: &Plan,
+    mut watcher: Watcher,
+    mut notes: Vec<String>,
+) -> Result<Outcome, Failure> {
     let report = run_batch(&plan.batch, &plan.options, &mut watcher);
     let (told, mut timelines) = watcher.finish();
     let report = report?;
@@ -67,9 +91,9 @@ fn several(
     args: &Args,
     plan: &Plan,
     options: &CompareOptions,
+    mut watcher: Watcher,
     mut notes: Vec<String>,
 ) -> Result<Outcome, Failure> {
-    let mut watcher = Watcher::new(args.plot.is_some());
     let comparison = compare(&plan.batch, &plan.options, options, &mut watcher);
     let (told, timelines) = watcher.finish();
     let comparison = comparison?;

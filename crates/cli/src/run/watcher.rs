@@ -1,21 +1,28 @@
-//! Watches a batch for the terminal and, where a plot was requested, for its timeline.
+//! Watches a batch for the terminal and, where requested, for its timeline and its metrics.
 
 use memweir_run::observer::{Event, Observer};
 use memweir_run::timeline::Row;
 
+use super::metrics::BatchMetrics;
 use crate::render::progress::Screen;
 
-/// Shows progress and keeps the rows of each run.
+/// Shows progress, keeps the rows of each run, and updates metrics.
 pub(crate) struct Watcher {
     screen: Screen,
     keep_rows: bool,
     timelines: Vec<Vec<Row>>,
+    metrics: Option<BatchMetrics>,
 }
 
 impl Watcher {
     /// A watcher that keeps rows if `keep_rows` says so.
     pub(crate) fn new(keep_rows: bool) -> Self {
-        Self { screen: Screen::new(), keep_rows, timelines: Vec::new() }
+        Self { screen: Screen::new(), keep_rows, timelines: Vec::new(), metrics: None }
+    }
+
+    /// Adds metrics to update, if there are any.
+    pub(super) fn with_metrics(self, metrics: Option<BatchMetrics>) -> Self {
+        Self { metrics, ..self }
     }
 
     /// The notes that have not been shown yet, and the rows of each run.
@@ -28,7 +35,7 @@ impl Observer for Watcher {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::RunStarted { .. } => self.timelines.push(Vec::new()),
-            Event::QuantumRecorded(rows) => {
+            Event::QuantumRecorded(rows) if self.keep_rows => {
                 if self.timelines.is_empty() {
                     self.timelines.push(Vec::new());
                 }
@@ -38,10 +45,13 @@ impl Observer for Watcher {
             }
             _ => {}
         }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.event(event);
+        }
         self.screen.event(event);
     }
 
     fn wants_rows(&self) -> bool {
-        self.keep_rows
+        self.keep_rows || self.metrics.is_some()
     }
 }

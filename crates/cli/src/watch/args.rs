@@ -8,6 +8,7 @@ use memweir_linux::meter::cgroup::GroupMeterOptions;
 use memweir_linux::{MeterChoice, MeterKind};
 use memweir_watch::{Selection, WrongPattern};
 
+use crate::export::ExportArgs;
 use crate::value::duration;
 
 /// Options of `memweir watch`.
@@ -48,6 +49,8 @@ pub(crate) struct Args {
     /// Write one row per subject and interval, as Parquet or CSV by the ending
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) record: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) export: ExportArgs,
 }
 
 /// An interval; a shorter one would measure the watch itself.

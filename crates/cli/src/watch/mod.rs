@@ -10,14 +10,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use memweir_core::Nanos;
 use memweir_linux::cgroup_tree::CgroupTree;
 use memweir_linux::meter::cgroup::{OpenedGroupMeter, open_group_meter};
-use memweir_watch::{Row, Watch};
+use memweir_watch::{Metrics, Row, Watch};
 
 pub(crate) use args::Args;
 
 use crate::failure::{Failure, Outcome};
-use crate::interrupt;
+use crate::{export, interrupt, output};
 use record::Record;
-use screen::Screen;
+use screen::{Reader, Screen};
 
 /// Longest sleep before a signal is noticed.
 const ATTENTION: Duration = Duration::from_millis(50);
@@ -30,11 +30,49 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let opened = open_group_meter(&tree, &args.meter_options())?;
     let mut screen = Screen::new(args.top);
     screen.note(&meter(&opened));
-    let mut record = args.record.as_deref().map(Record::create).transpose()?;
     let watch = Watch::new(tree, selection, opened.meter);
-    let ended = rounds(args, watch, stop, &mut screen, record.as_mut());
-    let written = record.map_or(Ok(()), Record::finish);
+    let metrics = metrics(&watch);
+    let mut record = args.record.as_deref().map(Record::create).transpose()?;
+    let export = args.export.start(&metrics)?;
+    let ended = rounds(args, watch, stop, &mut Sinks { screen, record: record.as_mut(), metrics });
+    let written = output::each([record.map_or(Ok(()), Record::finish), export.finish()]);
     ended.and_then(|outcome| written.map(|()| outcome))
+}
+
+/// The places that rows go to.
+struct Sinks<'a> {
+    screen: Screen,
+    record: Option<&'a mut Record>,
+    metrics: Metrics,
+}
+
+impl Sinks<'_> {
+    /// Takes the rows of a tick at `now`.
+    fn take(&mut self, watch: &mut Watch, rows: Vec<Row>, now: Nanos) -> Result<Reader, Failure> {
+        let failures = watch.take_failures();
+        self.metrics.watched(&rows, &failures, now);
+        for failure in failures {
+            self.screen.note(&format!("{}: {}", failure.jobid, failure.error));
+        }
+        watch.take_notices().iter().for_each(|notice| self.screen.note(notice));
+        let unix_s = unix_seconds();
+        if let Some(record) = &mut self.record {
+            record.append(unix_s, &rows)?;
+        }
+        self.screen.show(unix_s, rows, watch.subjects())
+    }
+}
+
+/// Begins the metrics of a watch with what is known before its first row.
+fn metrics(watch: &Watch) -> Metrics {
+    let metrics = Metrics::default();
+    if let Some(meter) = watch.meter() {
+        metrics.set_meter(meter);
+    }
+    if let Some(peak) = export::calibration(None).and_then(|platform| platform.peak()) {
+        metrics.set_peak(peak);
+    }
+    metrics
 }
 
 fn said(probe: &memweir_linux::Probe) -> String {
@@ -58,8 +96,7 @@ fn rounds(
     args: &Args,
     mut watch: Watch,
     stop: &AtomicBool,
-    screen: &mut Screen,
-    mut record: Option<&mut Record>,
+    sinks: &mut Sinks<'_>,
 ) -> Result<Outcome, Failure> {
     let start = Instant::now();
     let limit = args.time.map(Duration::from);
@@ -69,15 +106,7 @@ fn rounds(
         let rows = watch.tick(Nanos::from(now)).map_err(|error| {
             Failure::Machine(format!("the cgroup tree cannot be read: {error}"))
         })?;
-        for failure in watch.take_failures() {
-            screen.note(&format!("{}: {}", failure.jobid, failure.error));
-        }
-        watch.take_notices().iter().for_each(|notice| screen.note(notice));
-        let unix_s = unix_seconds();
-        if let Some(record) = &mut record {
-            record.append(unix_s, &rows)?;
-        }
-        if screen.show(unix_s, rows, watch.subjects())? == screen::Reader::Gone {
+        if sinks.take(&mut watch, rows, Nanos::from(now))? == Reader::Gone {
             return Ok(Outcome::Success);
         }
         if limit.is_some_and(|limit| now >= limit) {

@@ -20,6 +20,7 @@ mod outputs;
 mod paged;
 mod paging;
 mod profiles;
+mod prometheus;
 mod reproduce;
 mod signals;
 mod sim;

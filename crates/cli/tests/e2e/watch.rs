@@ -10,11 +10,11 @@ use serde_json::Value;
 use crate::support::{SPIN, World, refusal, root, send, wait_until};
 
 /// Events that exist on every machine: page faults in the place of reads.
-const SOFTWARE_EVENTS: &str =
+pub(crate) const SOFTWARE_EVENTS: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../linux/tests/data/software-events.toml");
 
 /// A control group of one test, with the processes that a test puts there.
-pub(crate) struct Group(PathBuf);
+struct Group(PathBuf);
 
 impl Group {
     /// The directory where the cgroup v2 tree is mounted.
@@ -25,14 +25,14 @@ impl Group {
     }
 
     /// Makes a group whose name ends with `name`.
-    pub(crate) fn new(name: &str) -> Self {
+    fn new(name: &str) -> Self {
         let path = Self::top().join(format!("memweir-e2e-{}-{name}", std::process::id()));
         fs::create_dir(&path).expect("root makes groups");
         Self(path)
     }
 
     /// The path for `--cgroup`.
-    pub(crate) fn path(&self) -> &str {
+    fn path(&self) -> &str {
         self.0.to_str().expect("a path of ASCII")
     }
 
@@ -42,7 +42,7 @@ impl Group {
     }
 
     /// A shell that runs `script` in the group.
-    pub(crate) fn start(&self, script: &str) -> Child {
+    fn start(&self, script: &str) -> Child {
         let script = format!("echo $$ > {}/cgroup.procs; {script}", self.0.display());
         let mut shell = Command::new("sh");
         shell.args(["-c", &script]).stdin(Stdio::null()).spawn().expect("a shell")
