@@ -12,6 +12,7 @@ use memweir_core::softpmu::program::Image;
 use memweir_dram::config::MemoryConfig;
 use memweir_dram::curve::Fit;
 use memweir_dram::spec::MemorySpec;
+use memweir_linux::cgroup_tree::{Group, GroupState, parse_threads};
 use memweir_linux::meter::perf::events::EventFile;
 use memweir_map::import::{self, Format};
 use memweir_map::published;
@@ -24,6 +25,7 @@ use memweir_run::{options, segment};
 use memweir_sim::Hardware;
 use memweir_sim::paging::swap::SwapKind;
 use memweir_sim::workload::catalog::Catalog;
+use memweir_watch::{Metrics, Selection};
 
 use crate::Seeds::{Files, Made, Texts};
 use crate::{Target, made, text};
@@ -274,6 +276,44 @@ fn recording(data: &[u8]) {
 
 /// Input from programs that memweir does not trust: the line of `/proc/PID/stat` with a name
 /// that the program chose, the head of its file, and the counters that it may write to.
+pub(crate) static CGROUPS: Target = Target::new(
+    "cgroups",
+    cgroups,
+    &[Texts(&[
+        "usage_usec 1500\nuser_usec 9\n---\npopulated 1\nfrozen 0\n---\n12\n0\n---\nnginx\n---\n\
+         system.slice\nsystem.slice/nginx.service\nslurmstepd.scope/job_1/step_0\ndocker/a\"b",
+    ])],
+);
+
+/// The files of a group, a pattern, and the paths of groups.
+fn cgroups(data: &[u8]) {
+    text(data, |text| {
+        let parts: Vec<&str> = text.splitn(5, "---\n").collect();
+        let [stat, events, threads, pattern, paths] = parts.as_slice() else { return };
+        let _ = GroupState::parse(stat, events);
+        assert!(parse_threads(threads).all(|thread| thread > 0), "{threads}");
+        let mut groups: Vec<Group> =
+            paths.lines().zip(0..).map(|(path, id)| Group { path: path.into(), id }).collect();
+        groups.sort();
+        let metrics = Metrics::default();
+        for (_, subject) in Selection::default().choose(&groups) {
+            metrics.update(&subject.jobid, |series| {
+                series.name = subject.name;
+                series.cpu_s = Some(1.0);
+            });
+        }
+        let samples = |line: &&str| line.starts_with("memweir_job_cpu_seconds_total{");
+        let exported = metrics.prometheus_text();
+        let all = exported.lines().filter(samples).all(|line| line.ends_with("\"} 1.0"));
+        assert!(all, "a name breaks its line: {exported}");
+        let top = Path::new("/sys/fs/cgroup");
+        let cgroup = Selection::default().cgroup(pattern, top);
+        for selection in [cgroup, Selection::default().unit(pattern)].into_iter().flatten() {
+            assert!(selection.choose(&groups).len() <= groups.len());
+        }
+    });
+}
+
 pub(crate) static PROCESS: Target = Target::new(
     "process",
     process,

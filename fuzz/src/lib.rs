@@ -87,6 +87,7 @@ pub static TARGETS: &[&Target] = &[
     &files::HOGSIM,
     &files::DECISIONS,
     &files::RECORDING,
+    &files::CGROUPS,
     &files::PROCESS,
     &traces::MEMWEIR,
     &traces::BINARY,

@@ -7,6 +7,9 @@ use super::text::{Align, counted, known, rate, shortened, table as drawn};
 /// Longest name in the table.
 const NAME_ROOM: usize = 40;
 
+/// Lines above the rows.
+pub(crate) const HEAD_LINES: usize = 4;
+
 /// Draws the rows of one interval, under the number of `subjects` that are watched.
 pub(crate) fn table(rows: &[Row], subjects: usize) -> String {
     let columns = [
@@ -71,7 +74,7 @@ mod tests {
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[0], ["2", "subjects"]);
         let expected = ["a.service", "unit", "running", "1.50", "2.0", "GB/s", "-", "2.0", "GB/s"];
-        assert_eq!(lines[4], expected);
-        assert_eq!(lines[5], ["b.service", "unit", "running", "-", "-", "-", "-"]);
+        assert_eq!(lines[HEAD_LINES], expected);
+        assert_eq!(lines[HEAD_LINES + 1], ["b.service", "unit", "running", "-", "-", "-", "-"]);
     }
 }

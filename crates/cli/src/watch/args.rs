@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Meter that counts memory traffic: auto, perf or resctrl
     #[arg(long, value_name = "NAME", value_parser = meter, default_value = "auto")]
     #[arg(help_heading = "Measuring")]
-    meter: MeterChoice,
+    pub(super) meter: MeterChoice,
     /// Perf events, instead of the built-in table
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     events: Option<PathBuf>,

@@ -4,13 +4,15 @@ mod args;
 mod record;
 mod screen;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memweir_core::Nanos;
+use memweir_linux::MeterChoice;
 use memweir_linux::cgroup_tree::CgroupTree;
-use memweir_linux::meter::cgroup::{OpenedGroupMeter, open_group_meter};
-use memweir_watch::{Metrics, Row, Watch};
+use memweir_linux::meter::cgroup::{OpenedGroupMeter, Reason, open_group_meter};
+use memweir_watch::{MeterFailure, Metrics, Row, Watch};
 
 pub(crate) use args::Args;
 
@@ -29,12 +31,14 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let selection = args.selection(tree.top())?;
     let opened = open_group_meter(&tree, &args.meter_options())?;
     let mut screen = Screen::new(args.top);
-    screen.note(&meter(&opened));
+    screen.note(&meter(&opened, args)?);
     let watch = Watch::new(tree, selection, opened.meter);
     let metrics = metrics(&watch);
     let mut record = args.record.as_deref().map(Record::create).transpose()?;
     let export = args.export.start(&metrics)?;
-    let ended = rounds(args, watch, stop, &mut Sinks { screen, record: record.as_mut(), metrics });
+    let (record_of_rows, told) = (record.as_mut(), BTreeSet::new());
+    let mut sinks = Sinks { screen, record: record_of_rows, metrics, told };
+    let ended = rounds(args, watch, stop, &mut sinks);
     let written = output::each([record.map_or(Ok(()), Record::finish), export.finish()]);
     ended.and_then(|outcome| written.map(|()| outcome))
 }
@@ -44,6 +48,8 @@ struct Sinks<'a> {
     screen: Screen,
     record: Option<&'a mut Record>,
     metrics: Metrics,
+    /// Kinds of failures of which the user was told.
+    told: BTreeSet<Reason>,
 }
 
 impl Sinks<'_> {
@@ -51,8 +57,10 @@ impl Sinks<'_> {
     fn take(&mut self, watch: &mut Watch, rows: Vec<Row>, now: Nanos) -> Result<Reader, Failure> {
         let failures = watch.take_failures();
         self.metrics.watched(&rows, &failures, now);
-        for failure in failures {
-            self.screen.note(&format!("{}: {}", failure.jobid, failure.error));
+        for MeterFailure { jobid, error, .. } in failures {
+            if self.told.insert(error.reason) {
+                self.screen.note(&format!("{jobid}: {error} (further failures are only counted)"));
+            }
         }
         watch.take_notices().iter().for_each(|notice| self.screen.note(notice));
         let unix_s = unix_seconds();
@@ -82,12 +90,15 @@ fn said(probe: &memweir_linux::Probe) -> String {
     }
 }
 
-/// Describes the meter, or why there is none.
-fn meter(opened: &OpenedGroupMeter) -> String {
+/// Describes the meter, or why there is none. A meter that was named must serve.
+fn meter(opened: &OpenedGroupMeter, args: &Args) -> Result<String, Failure> {
     let passed: Vec<String> = opened.passed_over.iter().map(ToString::to_string).collect();
     match (&opened.meter, &opened.description) {
-        (Some(meter), Some(description)) => format!("meter {}: {description}", meter.kind()),
-        _ => format!("CPU time alone is measured: {}", passed.join("; ")),
+        (Some(meter), Some(description)) => Ok(format!("meter {}: {description}", meter.kind())),
+        _ if args.meter == MeterChoice::Auto => {
+            Ok(format!("CPU time alone is measured: {}", passed.join("; ")))
+        }
+        _ => Err(Failure::Machine(passed.join("; "))),
     }
 }
 

@@ -5,10 +5,11 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use memweir_watch::Row;
 use serde::Serialize;
+use terminal_size::terminal_size;
 
 use super::busiest_first;
 use crate::failure::Failure;
-use crate::render::watch::table;
+use crate::render::watch::{HEAD_LINES, table};
 
 /// Moves the cursor to the first line and clears what follows.
 const REDRAW: &str = "\x1b[H\x1b[J";
@@ -81,9 +82,16 @@ impl Screen {
         }
     }
 
+    /// Draws as many rows as the terminal has room for: one that scrolls cannot be redrawn.
     fn drawn(&self, rows: &[Row], subjects: usize) -> String {
         let notes: Vec<&str> = self.notes.iter().map(String::as_str).collect();
-        format!("{REDRAW}{}\n{}\n", table(rows, subjects), notes.join("\n"))
+        let (width, height) = terminal_size()
+            .map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
+        let lines_of = |note: &&str| note.chars().count() / width.max(1) + 1;
+        let around = HEAD_LINES + notes.iter().map(lines_of).sum::<usize>() + 2;
+        let room = height.saturating_sub(around).max(1);
+        let shown = &rows[..rows.len().min(room)];
+        format!("{REDRAW}{}\n{}\n", table(shown, subjects), notes.join("\n"))
     }
 }
 

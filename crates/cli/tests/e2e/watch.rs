@@ -53,10 +53,20 @@ impl Drop for Group {
     fn drop(&mut self) {
         let _ = fs::write(self.0.join("cgroup.kill"), "1");
         wait_until("the group is empty", || {
-            let gone = fs::remove_dir(&self.0).is_ok();
-            gone || !self.0.exists()
+            remove(&self.0);
+            !self.0.exists()
         });
     }
+}
+
+/// Removes a group and those below it, as far as they are empty.
+fn remove(group: &Path) {
+    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path());
+        }
+    }
+    let _ = fs::remove_dir(group);
 }
 
 /// Objects of the lines that are complete.
@@ -137,6 +147,42 @@ fn traffic_is_counted_where_there_are_events() {
 }
 
 #[test]
+fn units_steps_and_containers_are_named() {
+    if !root("making a control group") {
+        return;
+    }
+    let world = World::new();
+    let group = Group::new("slurm.slice");
+    let container = format!("docker-{}.scope", "0123456789abcdef".repeat(4));
+    for below in ["job_4711/step_batch", "a.service", &container] {
+        fs::create_dir_all(Path::new(group.path()).join(below)).expect("root makes groups");
+    }
+    let watched = |options: &[&str]| {
+        let mut watch = world.memweir();
+        watch.args(["watch", "--interval", "100ms", "--for", "100ms"]).args(options);
+        let output = watch.assert().success().get_output().clone();
+        let mut found: Vec<(String, Value, Value)> =
+            lines(&String::from_utf8_lossy(&output.stdout))
+                .into_iter()
+                .filter(|line| {
+                    line["jobid"].as_str().is_some_and(|id| id.starts_with(&group.jobid()))
+                })
+                .map(|line| {
+                    (line["name"].to_string(), line["kind"].clone(), line["slurm_jobid"].clone())
+                })
+                .collect();
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        found
+    };
+    let step = ("\"4711.batch\"".to_owned(), "slurm".into(), "4711".into());
+    let unit = ("\"a.service\"".to_owned(), "unit".into(), Value::Null);
+    let container = ("\"docker-0123456789ab\"".to_owned(), "container".into(), Value::Null);
+    assert_eq!(watched(&["--slurm"]), [step.clone()]);
+    assert_eq!(watched(&["--unit", "a"]), [unit.clone()]);
+    assert_eq!(watched(&[]), [step, unit, container]);
+}
+
+#[test]
 fn a_killed_watch_keeps_its_rows() {
     if !root("making a control group") {
         return;
@@ -191,4 +237,15 @@ fn wrong_options_are_refused_before_anything_is_watched() {
         let error = refusal(world.memweir().arg("watch").args(arguments), 2);
         assert!(error.contains(expected), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn a_meter_that_was_named_must_serve() {
+    if Path::new("/sys/fs/resctrl/mon_groups").exists() {
+        return memweir_test_support::skip!(Present, "resctrl is mounted");
+    }
+    let world = World::new();
+    let mut watch = world.memweir();
+    let error = refusal(watch.args(["watch", "--for", "1s", "--meter", "resctrl"]), 3);
+    assert!(error.contains("resctrl: "), "{error}");
 }
