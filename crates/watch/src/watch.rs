@@ -71,7 +71,7 @@ struct Watched {
     subject: Subject,
     last: Nanos,
     cpu_time: Option<Nanos>,
-    /// Absent until the meter has taken the group, and after it failed to read it.
+    /// Counts at the last tick. Where they were not read, the next interval has none.
     counts: Option<Counts>,
     attached: bool,
     /// CPU time of the last interval; the busiest get a meter first.
@@ -269,7 +269,7 @@ impl Watched {
         self.last = now;
         self.busy = cpu.unwrap_or_default();
         self.cpu_time = cpu_time.or(self.cpu_time);
-        self.counts = total.or(self.counts);
+        self.counts = total;
         row
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::slice::from_ref;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -177,8 +178,8 @@ fn units_steps_and_containers_are_named() {
     let step = ("\"4711.batch\"".to_owned(), "slurm".into(), "4711".into());
     let unit = ("\"a.service\"".to_owned(), "unit".into(), Value::Null);
     let container = ("\"docker-0123456789ab\"".to_owned(), "container".into(), Value::Null);
-    assert_eq!(watched(&["--slurm"]), [step.clone()]);
-    assert_eq!(watched(&["--unit", "a"]), [unit.clone()]);
+    assert_eq!(watched(&["--slurm"]), from_ref(&step));
+    assert_eq!(watched(&["--unit", "a"]), from_ref(&unit));
     assert_eq!(watched(&[]), [step, unit, container]);
 }
 

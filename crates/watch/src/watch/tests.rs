@@ -188,7 +188,11 @@ fn a_meter_that_fails_leaves_cpu_time_and_a_gap() {
     assert_eq!(watch.take_failures().len(), 1);
     world.meter.0.lock().unwrap().broken = false;
     world.count("a.service", 10, 0);
-    assert_eq!(watch.tick(seconds(2)).unwrap()[0].read_bytes, Some(640));
+    let row = &watch.tick(seconds(2)).unwrap()[0];
+    assert_eq!(row.read_bytes, None, "these belong to two intervals");
+    assert_eq!(row.total.map(|total| total.reads), Some(Lines(10)));
+    world.count("a.service", 15, 0);
+    assert_eq!(watch.tick(seconds(3)).unwrap()[0].bandwidth, Some(320.0));
     assert!(watch.take_failures().is_empty());
 }
 
