@@ -15,12 +15,18 @@ use memweir_core::{BytesPerSec, LINE_BYTES, Nanos};
 use memweir_linux::MeterKind;
 use memweir_linux::cgroup_tree::GroupState;
 use memweir_linux::meter::cgroup::Scope;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use serde::Serialize;
 
 use crate::watch::{MeterFailure, Row};
 
 /// Time for which the series of an ended job stay.
 pub const KEEP_ENDED: Nanos = Nanos(300_000_000_000);
+
+/// First bound of the histogram of switches in seconds; each further bound is twice as long. The
+/// last is 0.16 s, longer than a default quantum.
+const SHORTEST_SWITCH_S: f64 = 10e-6;
+const SWITCH_BUCKETS: u16 = 15;
 
 /// Medium of traffic that a meter does not tell apart.
 const UNTOLD_MEDIUM: &str = "dram";
@@ -154,6 +160,8 @@ struct Values {
     /// Quanta by whether the bus was saturated.
     quanta: BTreeMap<bool, u64>,
     errors: BTreeMap<(MeterKind, &'static str), u64>,
+    /// Lengths of switches, from the first one on.
+    switches: Option<Histogram>,
 }
 
 #[derive(Debug, Default)]
@@ -193,6 +201,14 @@ impl Metrics {
         // A share of saturated quanta needs both series from the start.
         values.quanta.entry(!saturated).or_default();
         *values.quanta.entry(saturated).or_default() += 1;
+    }
+
+    /// Counts a switch between two quanta, from blocking the jobs of one to resuming those of the
+    /// next.
+    pub fn switched(&self, took: Nanos) {
+        let buckets =
+            || Histogram::new(exponential_buckets(SHORTEST_SWITCH_S, 2.0, SWITCH_BUCKETS));
+        self.values().switches.get_or_insert_with(buckets).observe(took.as_secs_f64());
     }
 
     /// Counts a failure of a meter, for a reason out of few.

@@ -70,6 +70,7 @@ impl BatchMetrics {
                 self.metrics.end(&job.to_string(), self.now());
             }
             Event::QuantumEnded(_) => self.metrics.expire(self.now()),
+            Event::Switched { took } => self.metrics.switched(took),
             Event::MechanismChosen { .. } | Event::Notice(_) => {}
         }
     }

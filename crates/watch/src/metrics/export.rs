@@ -6,9 +6,10 @@ use std::fmt;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
-use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Job, Metrics, Series, State, Values};
@@ -45,8 +46,13 @@ impl Metrics {
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let families = self.values().families();
-        families.iter().try_for_each(|family| family.encode(&mut encoder))
+        let values = self.values();
+        values.families().iter().try_for_each(|family| family.encode(&mut encoder))?;
+        let Some(switches) = &values.switches else { return Ok(()) };
+        let help = "Time from blocking the jobs of a quantum to resuming those of the next";
+        let (name, unit) = ("memweir_switch_duration", Some(&Unit::Seconds));
+        let descriptor = encoder.encode_descriptor(name, help, unit, Histogram::TYPE)?;
+        switches.encode(descriptor)
     }
 }
 

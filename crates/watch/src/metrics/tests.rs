@@ -168,3 +168,24 @@ fn the_textfile_names_counters_as_their_samples() {
     assert!(!text.contains("# UNIT") && !text.contains("# EOF"));
     assert!(text.contains("# TYPE memweir_build_info gauge\n"));
 }
+
+#[test]
+fn switches_make_a_histogram_from_the_first_one_on() {
+    let metrics = Metrics::default();
+    assert!(!metrics.openmetrics().contains("memweir_switch"));
+    metrics.switched(Nanos(150_000));
+    metrics.switched(Nanos(15_000));
+    for text in [metrics.openmetrics(), metrics.prometheus_text()] {
+        // 10 us times 2 to the fourth is the first bound above 150 us.
+        for line in [
+            "# TYPE memweir_switch_duration_seconds histogram",
+            "memweir_switch_duration_seconds_count 2",
+            "memweir_switch_duration_seconds_bucket{le=\"0.00002\"} 1",
+            "memweir_switch_duration_seconds_bucket{le=\"0.00008\"} 1",
+            "memweir_switch_duration_seconds_bucket{le=\"0.00016\"} 2",
+            "memweir_switch_duration_seconds_bucket{le=\"+Inf\"} 2",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    }
+}
