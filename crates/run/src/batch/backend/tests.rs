@@ -122,7 +122,10 @@ impl World for Machine {
             .filter(|(job, left)| **left == Nanos::ZERO || killed(job))
             .map(|(job, _)| *job)
             .collect();
-        let mut occurrences = Vec::new();
+        let now = self.now;
+        let pending = self.stops.len();
+        self.stops.retain(|stop| *stop > now);
+        let mut occurrences = vec![Occurrence::Stop; pending - self.stops.len()];
         for job in over {
             let left = self.left.remove(&job);
             let script = &self.scripts[job.index()];
@@ -144,10 +147,6 @@ impl World for Machine {
             }
             *left > Nanos::ZERO
         });
-        let now = self.now;
-        let pending = self.stops.len();
-        self.stops.retain(|stop| *stop > now);
-        occurrences.extend(std::iter::repeat_n(Occurrence::Stop, pending - self.stops.len()));
         Ok(occurrences)
     }
 
@@ -418,6 +417,15 @@ fn one_signal_asks_and_kills_later_two_kill_at_once() {
     let (report, ..) = case.run();
     let turnaround = report.expect("an orderly end").turnaround_s;
     assert!((0.25..0.4).contains(&turnaround), "{turnaround}");
+}
+
+#[test]
+fn a_job_that_ends_with_the_signal_is_not_waited_for() {
+    let mut case = Case::new("round-robin", 2, &[150, 60_000]);
+    case.stops = vec![ms(5_150)];
+    let report = case.run().0.expect("an orderly end");
+    assert_eq!((report.jobs[0].exit_code, report.jobs[0].wall_s), (Some(0), 0.15));
+    assert_eq!(report.jobs[1].exit_code, Some(137));
 }
 
 #[test]
