@@ -1,8 +1,8 @@
 //! Series for Prometheus: of the subjects of a watch, or of the jobs of a batch.
 //!
 //! [`Metrics`] is a handle that a measuring loop updates and that an exporter reads, from another
-//! thread. What was never measured has no series. The series of a job that has ended stay for
-//! [`KEEP_ENDED`], so that a scrape still finds their last values.
+//! thread. A value that was never measured has no series. The series of a job that has ended stay
+//! for [`KEEP_ENDED`], so that a scrape still finds their last values.
 
 mod export;
 #[cfg(test)]
@@ -129,7 +129,7 @@ impl MeterFacts {
     }
 }
 
-/// Values of one job. What is absent or empty was not measured and has no series.
+/// Values of one job. Absent and empty ones were not measured and have no series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     /// Name for people.

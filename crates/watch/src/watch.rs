@@ -15,7 +15,7 @@ use crate::metrics::{MeterFacts, State};
 use crate::selection::Selection;
 use crate::subject::{Kind, Subject};
 
-/// A subject between two ticks. What was not measured is absent.
+/// A subject between two ticks. Values that were not measured are absent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// End of the interval, in seconds since the first tick.
