@@ -34,25 +34,30 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     screen.note(&meter(&opened, args)?);
     let watch = Watch::new(tree, selection, opened.meter);
     let metrics = metrics(&watch);
-    let mut record = args.record.as_deref().map(Record::create).transpose()?;
     let export = args.export.start(&metrics)?;
-    let (record_of_rows, told) = (record.as_mut(), BTreeSet::new());
-    let mut sinks = Sinks { screen, record: record_of_rows, metrics, told };
+    let record = match args.record.as_deref().map(Record::create).transpose() {
+        Ok(record) => record,
+        Err(failure) => {
+            export.withdraw();
+            return Err(failure);
+        }
+    };
+    let mut sinks = Sinks { screen, record, metrics, told: BTreeSet::new() };
     let ended = rounds(args, watch, stop, &mut sinks);
-    let written = output::each([record.map_or(Ok(()), Record::finish), export.finish()]);
+    let written = output::each([sinks.record.map_or(Ok(()), Record::finish), export.finish()]);
     ended.and_then(|outcome| written.map(|()| outcome))
 }
 
 /// The places that rows go to.
-struct Sinks<'a> {
+struct Sinks {
     screen: Screen,
-    record: Option<&'a mut Record>,
+    record: Option<Record>,
     metrics: Metrics,
     /// Kinds of failures of which the user was told.
     told: BTreeSet<Reason>,
 }
 
-impl Sinks<'_> {
+impl Sinks {
     /// Takes the rows of a tick at `now`.
     fn take(&mut self, watch: &mut Watch, rows: Vec<Row>, now: Nanos) -> Result<Reader, Failure> {
         let failures = watch.take_failures();
@@ -107,7 +112,7 @@ fn rounds(
     args: &Args,
     mut watch: Watch,
     stop: &AtomicBool,
-    sinks: &mut Sinks<'_>,
+    sinks: &mut Sinks,
 ) -> Result<Outcome, Failure> {
     let start = Instant::now();
     let limit = args.time.map(Duration::from);

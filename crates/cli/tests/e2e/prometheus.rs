@@ -240,7 +240,12 @@ fn exports_that_cannot_be_are_refused() {
     let watch = |arguments: &[&str], code| {
         refusal(world.memweir().args(["watch", "--for", "1s"]).args(arguments), code)
     };
-    assert!(watch(&["--metrics-listen", &address], 3).contains(&address));
+    let both = ["--metrics-listen", &address, "--record", "x.parquet"];
+    assert!(watch(&both, 3).contains(&address));
+    assert!(!world.has("x.parquet.partial.csv"));
+    let both = ["--metrics-textfile", "x.prom", "--record", "/proc/x.parquet"];
+    assert!(watch(&both, 4).contains("/proc/x.parquet"));
+    assert!(!world.has("x.prom"));
     assert!(watch(&["--metrics-listen", "9900"], 2).contains("--metrics-listen"));
     assert!(watch(&["--metrics-textfile", "x.txt"], 2).contains(".prom"));
     assert!(watch(&["--metrics-textfile", "/proc/x.prom"], 4).contains("/proc/x.prom"));
