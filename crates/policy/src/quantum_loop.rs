@@ -150,7 +150,8 @@ impl QuantumLoop {
     fn retire(&mut self, observation: Observation, at: Nanos) {
         let job = observation.job;
         let Some(mut slot) = self.jobs.remove(&job) else { return };
-        self.ended.push((slot.close(&observation, at), observation));
+        let speed = self.scheduler.speed(job);
+        self.ended.push((slot.close(&observation, at, speed), observation));
         self.scheduler.retire(job);
     }
 
@@ -221,7 +222,8 @@ impl QuantumLoop {
         let mut readings = std::mem::take(&mut self.ended);
         for observation in backend.read(&resumed) {
             if let Some(slot) = self.jobs.get_mut(&observation.job) {
-                readings.push((slot.close(&observation, now), observation));
+                let speed = self.scheduler.speed(observation.job);
+                readings.push((slot.close(&observation, now, speed), observation));
             }
         }
         readings.sort_by_key(|(entry, _)| entry.job);
@@ -296,13 +298,14 @@ impl QuantumLoop {
 
 impl Slot {
     /// Ends the job's part in a quantum, at the time of its reading.
-    fn close(&mut self, observation: &Observation, now: Nanos) -> JobQuantum {
+    fn close(&mut self, observation: &Observation, now: Nanos, speed: Option<f64>) -> JobQuantum {
         let Self { resumed, chosen, reason } = std::mem::take(self);
         JobQuantum {
             job: observation.job,
             chosen,
             reason,
             running: now.saturating_sub(resumed.unwrap_or(now)),
+            speed,
             cpu_time: observation.cpu_time,
             counts: observation.counts,
         }

@@ -224,6 +224,14 @@ impl QuantumScheduler {
         self.jobs.slot_of(job).and_then(|slot| self.jobs[slot].demand())
     }
 
+    /// Returns the speed of a job beside the jobs that it has cores with, over its speed alone, by
+    /// the [`SpeedModel`]; `None` if it has none of its own.
+    #[must_use]
+    pub fn speed(&self, job: JobId) -> Option<f64> {
+        let job = &self.jobs[self.jobs.slot_of(job)?];
+        job.has_cores().then_some(job.speed)
+    }
+
     /// Returns the reason why a job has cores of its own now, as a clause for people; `None` if it
     /// has none, or the policy gives no reason.
     #[must_use]

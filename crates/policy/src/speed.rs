@@ -12,7 +12,7 @@
 //! utilization        u_m = min(1, sum over jobs j of  d_jm / peak_m)
 //! ```
 //!
-//! The term with [`LOSS`] is what bursts cost that collide before the medium is full. Both constants
+//! The term with `LOSS` is the cost of bursts that collide before the medium is full. Both constants
 //! were chosen once, on training mixes that `docs/policies.md` names.
 
 use memweir_core::{BytesPerSec, MAX_MEDIA};

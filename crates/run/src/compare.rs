@@ -437,6 +437,8 @@ mod tests {
             memory_writes: None,
             bandwidth_mean: None,
             bandwidth_peak: None,
+            predicted_speed: None,
+            measured_speed: None,
             media: Vec::new(),
             profile: None,
             stdout: None,

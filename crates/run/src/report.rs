@@ -134,6 +134,14 @@ pub struct JobReport {
     pub bandwidth_mean: Option<f64>,
     /// Highest bandwidth of a quantum, in bytes per second.
     pub bandwidth_peak: Option<f64>,
+    /// Mean speed beside the others that was predicted, over its speed alone; absent where nothing
+    /// was blocked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_speed: Option<f64>,
+    /// The same as measured: its expected time over the time that it had cores; absent also where
+    /// its length was not known or it failed. Includes the error of the expected time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_speed: Option<f64>,
     /// Lines by medium, the local DRAM first; absent where media were not told apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<MediumLines>,

@@ -45,6 +45,8 @@ fn jobs(jobs: &[JobReport], text: &mut String) {
         ("running", Align::Right),
         ("bandwidth", Align::Right),
         ("peak", Align::Right),
+        ("speed", Align::Right),
+        ("predicted", Align::Right),
         ("quanta", Align::Right),
         ("exit", Align::Right),
     ];
@@ -63,9 +65,16 @@ fn job_row(job: &JobReport) -> Vec<String> {
         seconds(job.running_s),
         known(job.bandwidth_mean, rate),
         known(job.bandwidth_peak, rate),
+        known(job.measured_speed, speed),
+        known(job.predicted_speed, speed),
         count(job.quanta),
         exit(job.exit_code),
     ]
+}
+
+/// A speed over that of the job alone.
+fn speed(speed: f64) -> String {
+    format!("{speed:.2}")
 }
 
 /// An exit code in words where a number says little.
@@ -212,6 +221,8 @@ mod tests {
             memory_writes: None,
             bandwidth_mean: Some(1.5e9),
             bandwidth_peak: Some(2.5e9),
+            predicted_speed: Some(0.82),
+            measured_speed: Some(0.8),
             media: Vec::new(),
             profile: None,
             stdout: None,

@@ -34,8 +34,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
     policy: Option<String>,
-    /// What max-weight minimizes: the turnaround, the mean completion time, or the largest slowdown
-    /// [default: turnaround]
+    /// Quantity that max-weight minimizes: the turnaround, the mean completion time, or the largest
+    /// slowdown [default: turnaround]
     #[arg(long, value_name = "turnaround|completion|slowdown", help_heading = "Scheduling")]
     #[arg(value_parser = |name: &str| options::objective(name).map_err(refused))]
     objective: Option<Objective>,

@@ -115,6 +115,9 @@ pub struct JobQuantum {
     pub reason: Option<&'static str>,
     /// Time for which it was not blocked.
     pub running: Nanos,
+    /// Its predicted speed beside the others, over its speed alone; absent where it had no core of
+    /// its own.
+    pub speed: Option<f64>,
     /// CPU time that it used.
     pub cpu_time: Nanos,
     /// Its counts; absent where nothing was counted.

@@ -81,6 +81,12 @@ impl RecordingScheduler {
         self.scheduler.demand(job)
     }
 
+    /// See [`QuantumScheduler::speed`].
+    #[must_use]
+    pub fn speed(&self, job: JobId) -> Option<f64> {
+        self.scheduler.speed(job)
+    }
+
     /// See [`QuantumScheduler::reason`].
     #[must_use]
     pub fn reason(&self, job: JobId) -> Option<&'static str> {

@@ -39,8 +39,26 @@ struct Account {
     counts: Counts,
     counting_failed: bool,
     peak: BytesPerSec,
+    /// Time with cores of its own.
+    with_cores: Nanos,
+    /// The work of that time by the predicted speeds, in seconds alone.
+    predicted_s: f64,
     expected: Option<Nanos>,
     cores: u32,
+}
+
+impl Account {
+    /// Returns the time alone of a job that did all of its work.
+    fn expected_s(&self) -> Option<f64> {
+        self.expected.filter(|_| self.exit_code == Some(0)).map(Nanos::as_secs_f64)
+    }
+
+    /// Returns the mean speed at which it did `work_s` seconds of work with cores of its own.
+    fn speed(&self, work_s: Option<f64>) -> Option<f64> {
+        work_s
+            .filter(|_| self.with_cores > Nanos::ZERO)
+            .map(|work| work / self.with_cores.as_secs_f64())
+    }
 }
 
 /// Accounts of one batch.
@@ -117,6 +135,10 @@ impl Ledger {
             account.cpu_time += entry.cpu_time;
             account.running += entry.running;
             account.quanta += u64::from(entry.chosen);
+            if let Some(speed) = entry.speed {
+                account.with_cores += entry.running;
+                account.predicted_s += entry.running.as_secs_f64() * speed;
+            }
             if let Some(counts) = entry.counts {
                 account.counts += counts;
                 account.peak = account.peak.max(counts.bandwidth(entry.running));
@@ -204,6 +226,8 @@ impl Ledger {
             memory_writes: counted.filter(|sees| sees.writes).map(|_| account.counts.writes.0),
             bandwidth_mean: counted.map(|_| account.counts.bandwidth(account.running).0),
             bandwidth_peak: counted.map(|_| account.peak.0),
+            predicted_speed: account.speed(Some(account.predicted_s)),
+            measured_speed: account.speed(account.expected_s()),
             media: Vec::new(),
             profile: None,
             stdout: None,

@@ -22,6 +22,7 @@ fn quantum(number: u64, running: Nanos, lines: Option<u64>) -> Quantum {
         chosen: true,
         reason: None,
         running,
+        speed: Some(0.5),
         cpu_time: ms(50),
         counts: lines.map(|lines| Counts { reads: Lines(lines), ..Counts::default() }),
     };
@@ -129,4 +130,34 @@ fn turnaround_ends_with_the_last_job_or_with_the_interruption() {
     assert_eq!(ledger.ended(JobId(0), Some(0), ms(1_300)), ms(300));
     assert_eq!(ledger.turnaround(Outcome::Finished, ms(9_000)), ms(500));
     assert_eq!(ledger.turnaround(Outcome::Interrupted, ms(2_000)), ms(1_000));
+}
+
+#[test]
+fn speeds_are_those_of_the_time_with_cores() {
+    let mut ledger = ledger(&[Some(ms(90)), Some(ms(90))]);
+    ledger.quantum_ended(&quantum(0, ms(50), None));
+    let fast = quantum(1, ms(100), None);
+    ledger.quantum_ended(&Quantum {
+        jobs: vec![JobQuantum { speed: Some(0.8), ..fast.jobs[0] }],
+        ..fast
+    });
+    // Asleep: unblocked, but without a core of its own.
+    let asleep = quantum(2, ms(100), None);
+    ledger.quantum_ended(&Quantum {
+        jobs: vec![JobQuantum { speed: None, ..asleep.jobs[0] }],
+        ..asleep
+    });
+    let speeds = |ledger: &Ledger, job| {
+        let report = ledger.job_report(JobId(job), None);
+        (report.predicted_speed, report.measured_speed)
+    };
+    let (predicted, measured) = speeds(&ledger, 0);
+    // 0.5 * 50 ms and 0.8 * 100 ms of 150 ms; it has not ended.
+    assert!((predicted.unwrap() - 0.105 / 0.15).abs() < 1e-9);
+    assert_eq!(measured, None);
+    ledger.ended(JobId(0), Some(0), ms(300));
+    assert!((speeds(&ledger, 0).1.unwrap() - 0.09 / 0.15).abs() < 1e-9);
+    ledger.ended(JobId(0), Some(1), ms(300));
+    assert_eq!(speeds(&ledger, 0).1, None, "it failed");
+    assert_eq!(speeds(&ledger, 1), (None, None), "it never had a core");
 }
