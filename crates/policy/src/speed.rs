@@ -12,8 +12,8 @@
 //! utilization        u_m = min(1, sum over jobs j of  d_jm / peak_m)
 //! ```
 //!
-//! The term with `LOSS` is the cost of bursts that collide before the medium is full. Both constants
-//! were chosen once, on training mixes that `docs/policies.md` names.
+//! The term with `LOSS` is the cost of bursts that collide before the medium is full. Both
+//! constants were chosen once, on training mixes that `docs/policies.md` names.
 
 use memweir_core::{BytesPerSec, MAX_MEDIA};
 
@@ -148,8 +148,8 @@ impl SpeedModel {
     }
 
     /// Returns, for each medium, the weighted speed that jobs lose per unit of further utilization:
-    /// the derivative of `sum w_j r_j`, with its sign changed. The traffic of a medium that is at its
-    /// peak can only take the place of other traffic.
+    /// the derivative of `sum w_j r_j`, with its sign changed. The traffic of a medium that is at
+    /// its peak can only take the place of other traffic.
     #[must_use]
     pub fn damage<'a>(
         &self,
@@ -158,8 +158,8 @@ impl SpeedModel {
     ) -> [f64; MAX_MEDIA] {
         let mut damage = [0.0; MAX_MEDIA];
         for (medium, damage) in damage.iter_mut().enumerate().take(self.media) {
-            // Weighted speed and traffic that are lost per unit of excess latency. The traffic at the
-            // peak is that of the queueing alone.
+            // Weighted speed and traffic that are lost per unit of excess latency. The traffic at
+            // the peak is that of the queueing alone.
             let (mut value, mut traffic) = (0.0, 0.0);
             for (load, weight) in jobs.clone() {
                 let share = load.share[medium];

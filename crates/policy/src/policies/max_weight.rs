@@ -21,8 +21,8 @@ pub const OPTIONS: &[PolicyOption] = &[COMPLETION, SLOWDOWN, AUTO_CORES];
 /// [`SpeedModel`](crate::speed::SpeedModel).
 ///
 /// This is max-weight scheduling (Tassiulas and Ephremides, "Stability properties of constrained
-/// queueing systems", IEEE Transactions on Automatic Control 37(12), 1992): the weights fall as work
-/// is done, so that the schedule balances by itself whatever would end the batch late.
+/// queueing systems", IEEE Transactions on Automatic Control 37(12), 1992): the weights fall as
+/// work is done, so that the schedule balances by itself whatever would end the batch late.
 ///
 /// The weights derive from the [`Objective`]. The search is approximate: at least 98 % of the best
 /// sum on random cases. With [`AUTO_CORES`], a set may leave cores idle: an empty core is one more

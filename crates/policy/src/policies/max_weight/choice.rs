@@ -5,10 +5,10 @@
 //!
 //! 1. *Scores.* At a given contention each job has a score of its own: its weighted speed less the
 //!    damage that its traffic does to the others. The jobs with the highest scores per core form a
-//!    set, that set has a contention and a damage per traffic, and so on for a few rounds. This is a
-//!    subgradient method on the Lagrangian dual, in which each medium has one multiplier.
-//! 2. *Exchanges.* From the best of these sets, single jobs are exchanged for waiting ones while the
-//!    exact value rises and effort is left.
+//!    set, that set has a contention and a damage per traffic, and so on for a few rounds. This is
+//!    a subgradient method on the Lagrangian dual, in which each medium has one multiplier.
+//! 2. *Exchanges.* From the best of these sets, single jobs are exchanged for waiting ones while
+//!    the exact value rises and effort is left.
 
 use std::ops::Range;
 

@@ -19,9 +19,10 @@ pub enum Objective {
     /// The turnaround: the end of the last job.
     ///
     /// Three lower bounds limit the turnaround from below: the longest remaining time `l_j` of a
-    /// job; the remaining core time over the cores, `K = sum l_j c_j / C`; and the remaining traffic
-    /// of each medium over its peak, `B_m = sum l_j u_jm`. Their 4-norm is a smooth estimate of the
-    /// largest, and a job's weight is its derivative by `l_j`, but for a common factor:
+    /// job; the remaining core time over the cores, `K = sum l_j c_j / C`; and the remaining
+    /// traffic of each medium over its peak, `B_m = sum l_j u_jm`. Their 4-norm is a smooth
+    /// estimate of the largest, and a job's weight is its derivative by `l_j`, but for a common
+    /// factor:
     ///
     /// ```text
     /// w_j = l_j^3 + K^3 c_j / C + sum over media m of  B_m^3 u_jm

@@ -79,8 +79,8 @@ fn without_contention_the_longest_run_first() {
 
 #[test]
 fn a_heavy_job_runs_beside_a_light_one_of_equal_length() {
-    // Two jobs of 9 GB/s beside each other: each must draw 5, x = 0.25 + 0.8 / (9/11) = 1.228, speed
-    // 0.499. Beside a light one: x = 0.25 * 0.9^4 = 0.164, speeds 0.882 and 1.
+    // Two jobs of 9 GB/s beside each other: each must draw 5, x = 0.25 + 0.8 / (9/11) = 1.228,
+    // speed 0.499. Beside a light one: x = 0.25 * 0.9^4 = 0.164, speeds 0.882 and 1.
     let queue: Vec<_> = [9.0, 9.0, 0.0].map(|demand| job(demand, 10.0)).into();
     let chosen = choose("max-weight", &machine(2), &[job(9.0, 10.0)], &queue);
     assert_eq!(chosen, [2]);
