@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::{EXIT_CODES, PROGRAM_EXIT_CODES};
 use crate::{
-    calibrate, color, completions, doctor, dram, emulate, hog, hogsim, man, map, page, profile,
-    replay, reproduce, run, sim, store, watch,
+    calibrate, color, completions, doctor, dram, emulate, fit, hog, hogsim, man, map, page,
+    profile, replay, reproduce, run, sim, store, watch,
 };
 
 /// memweir's command line.
@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Sim(Box<sim::Args>),
     /// Run real programs on a machine that you do not have, in virtual time
     Emulate(Box<emulate::Args>),
+    /// Find out how many copies of a command pay off on this machine
+    Fit(fit::Args),
     /// Re-run the recorded scheduling decisions of a batch, under its policy or another
     Replay(replay::Args),
     /// Record a program's memory traffic along its execution
@@ -84,6 +86,7 @@ pub(crate) enum Command {
 pub fn command() -> clap::Command {
     Cli::command().mut_subcommands(|sub| match sub.get_name() {
         "run" => sub.after_long_help(run::help::after()),
+        "fit" => sub.after_long_help(format!("{}\n{EXIT_CODES}", fit::AFTER)),
         "sim" => sub.after_long_help(sim::help::after()),
         "color" => sub
             .after_long_help(EXIT_CODES)

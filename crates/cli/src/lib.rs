@@ -11,6 +11,7 @@ mod dram;
 mod emulate;
 mod export;
 mod failure;
+mod fit;
 mod foreground;
 mod guardian;
 mod hog;
@@ -81,6 +82,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Sim(args) => sim::execute(&args),
         Command::Color(args) => color::execute(&args),
         Command::Emulate(args) => emulate::execute(&args),
+        Command::Fit(args) => fit::execute(&args),
         Command::Replay(args) => replay::execute(&args),
         Command::Store(args) => store::execute(args),
         Command::Hog(args) => hog::execute(&args),

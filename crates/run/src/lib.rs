@@ -13,6 +13,7 @@ pub mod decisions;
 pub mod declared;
 pub mod doctor;
 pub mod files;
+pub mod fit;
 pub mod hog;
 pub mod jobs;
 mod lines;

@@ -241,6 +241,34 @@ impl Platform {
         Ok(files::data_dir()?.join("platform.toml"))
     }
 
+    /// Finds the calibration of this machine: the file at `path`, or the user's if there is one.
+    /// Adds a notice if it is of another machine, or if the user's cannot be used.
+    ///
+    /// # Errors
+    /// If the file at `path` cannot be used.
+    pub fn find(
+        path: Option<&Path>,
+        notices: &mut Vec<String>,
+    ) -> Result<Option<Self>, PlatformError> {
+        let Some(file) = path.map(Path::to_owned).or_else(|| Self::default_path().ok()) else {
+            return Ok(None);
+        };
+        match Self::load(&file) {
+            Ok(platform) => {
+                notices.extend(platform.notice_for(&Machine::here()));
+                Ok(Some(platform))
+            }
+            Err(error) if path.is_some() => Err(error),
+            Err(PlatformError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            Err(error) => {
+                notices.push(format!("this machine's calibration is not used: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
     /// Reads `path`. At the [default path](Self::default_path), which no user names, the file has
     /// to be one of this user.
     ///

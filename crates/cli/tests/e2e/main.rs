@@ -9,6 +9,7 @@ mod dram_check;
 mod dram_side_by_side;
 mod emulated;
 mod faults;
+mod fit;
 mod hogs;
 mod install;
 mod kernels;

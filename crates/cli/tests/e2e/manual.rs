@@ -237,6 +237,7 @@ pages! {
     commands_of_color_md_run: "docs/color.md",
     commands_of_page_md_run: "docs/page.md",
     commands_of_sim_md_run: "docs/sim.md",
+    commands_of_fit_md_run: "docs/fit.md",
     commands_of_watch_md_run: "docs/watch.md",
 }
 

@@ -1,7 +1,6 @@
 //! Everything about a batch that is checked, found and read before anything starts.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
 use std::path::PathBuf;
 
 use memweir_core::input::InputError;
@@ -15,7 +14,7 @@ use super::RunError;
 use super::known::{Knowledge, find_programs};
 use crate::jobs::{Batch, Job};
 use crate::options::{self, PINNED, Pinning, RunOptions};
-use crate::platform::{Machine, Platform, PlatformError};
+use crate::platform::Platform;
 use crate::store::Store;
 use crate::timeline::Format;
 
@@ -58,7 +57,7 @@ impl Frame {
 
     fn here(options: &RunOptions, notices: &mut Vec<String>) -> Result<Self, RunError> {
         let (cpus, restricted) = cpus(options)?;
-        let platform = load_platform(options, notices)?;
+        let platform = Platform::find(options.platform.as_deref(), notices)?;
         Ok(Self {
             cpus,
             restricted,
@@ -249,36 +248,6 @@ fn open_store(options: &RunOptions, notices: &mut Vec<String>) -> Result<Option<
         Err(error) if options.store.is_some() => Err(error.into()),
         Err(error) => {
             notices.push(format!("no profile is taken from the store: {error}"));
-            Ok(None)
-        }
-    }
-}
-
-/// Loads the calibration of this machine, if there is one. A file that was named must be there.
-fn load_platform(
-    options: &RunOptions,
-    notices: &mut Vec<String>,
-) -> Result<Option<Platform>, RunError> {
-    let path = match &options.platform {
-        Some(path) => path.clone(),
-        None => match Platform::default_path() {
-            Ok(path) => path,
-            Err(_) => return Ok(None),
-        },
-    };
-    match Platform::load(&path) {
-        Ok(platform) => {
-            notices.extend(platform.notice_for(&Machine::here()));
-            Ok(Some(platform))
-        }
-        Err(PlatformError::Io { source, .. })
-            if options.platform.is_none() && source.kind() == io::ErrorKind::NotFound =>
-        {
-            Ok(None)
-        }
-        Err(error) if options.platform.is_some() => Err(error.into()),
-        Err(error) => {
-            notices.push(format!("this machine's calibration is not used: {error}"));
             Ok(None)
         }
     }

@@ -1,0 +1,226 @@
+//! `memweir fit`: how many copies of a command pay off on this machine.
+
+use std::fmt::Write;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use memweir_core::input::InputError;
+use memweir_core::{BytesPerSec, Nanos};
+use memweir_run::batch::Knowledge;
+use memweir_run::fit::{self, Kind, MeasureError, Point};
+use memweir_run::jobs::{Batch, Job};
+use memweir_run::platform::Platform;
+use memweir_run::store::Store;
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::progress::Counter;
+use crate::render::text::{Align, known, rate, seconds, table};
+use crate::run::groups::JobSource;
+
+const USAGE: &str = "memweir fit [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
+       memweir fit [OPTIONS] JOBS.toml";
+
+/// Examples and meaning of the result.
+pub(crate) const AFTER: &str = "\
+Prints the number of copies, or NAME=COPIES for each of several commands, which get done equally
+often. A copy pays off if it adds at least a tenth of the throughput that it has alone.
+
+Examples:
+  memweir profile -- ./solve small && parallel -j \"$(memweir fit -- ./solve small)\" ./solve ::: *
+      the bandwidth from a profile, the peak from `memweir calibrate`
+  memweir fit --measure -- ./solve small
+      runs 1, 2, 3, ... copies and takes their times; needs neither profile nor calibration
+  memweir fit -- ./solve small ::: ./render frame
+      how many of each, side by side
+";
+
+/// Options of `memweir fit`.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = USAGE)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    jobs: JobSource,
+    /// Cores that the copies may use [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    cores: Option<u32>,
+    /// Run the copies and take their times, instead of predicting them
+    #[arg(long)]
+    measure: bool,
+    /// The profile store, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+    /// The calibration, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE")]
+    platform: Option<PathBuf>,
+    /// Write the curve as JSON (`-`: to standard output instead of the numbers)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    cores: u32,
+    peak_bandwidth: Option<f64>,
+    jobs: Vec<JobFit<'a>>,
+    throughput: f64,
+    curve: &'a [Point],
+}
+
+/// One command of the result.
+#[derive(Serialize)]
+struct JobFit<'a> {
+    name: &'a str,
+    copies: u32,
+    cores: u32,
+    bandwidth: Option<f64>,
+    time_s: Option<f64>,
+}
+
+/// Computes or measures the curve and prints the recommended numbers of copies.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    let here = available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let cores = args.cores.unwrap_or(here);
+    let (batch, _) = args.jobs.read(cores, "memweir fit")?;
+    output::writable(args.json.as_deref())?;
+    let mut notices = Vec::new();
+    let platform = Platform::find(args.platform.as_deref(), &mut notices)?;
+    notices.iter().for_each(|notice| eprintln!("memweir: {notice}"));
+    let peak = platform.as_ref().and_then(Platform::peak);
+    let (mut kinds, mut points) = match args.measure {
+        true => {
+            let kinds: Vec<Kind> = batch.jobs.iter().map(unknown).collect();
+            let points = fit::steps(&kinds, cores);
+            (kinds, points)
+        }
+        false => predicted(args, &batch, cores, peak)?,
+    };
+    if points.is_empty() {
+        return Err(InputError::new("command line", "one copy of each command does not fit")
+            .help(format!("there are {cores} cores"))
+            .into());
+    }
+    if args.measure {
+        let counter = Counter::new("runs", (kinds.len() + points.len()) as u64);
+        fit::measure(&batch.jobs, &mut kinds, &mut points, || counter.one_more())?;
+        counter.finish();
+    }
+    let Some(best) = fit::recommended(&kinds, &points) else { return Ok(Outcome::Success) };
+    if let Some(path) = &args.json {
+        output::json(path, &report(&kinds, &points, best, cores, peak, args.measure))?;
+    }
+    if std::io::stderr().is_terminal() {
+        eprint!("{}", curve(&kinds, &points));
+    }
+    match output::is_stdout(args.json.as_deref()) {
+        true => Ok(Outcome::Success),
+        false => output::print(&numbers(&kinds, best)).map(|()| Outcome::Success),
+    }
+}
+
+/// Returns what profiles say of the commands, and the curve that follows.
+fn predicted(
+    args: &Args,
+    batch: &Batch,
+    cores: u32,
+    peak: Option<BytesPerSec>,
+) -> Result<(Vec<Kind>, Vec<Point>), Failure> {
+    let peak = peak.ok_or_else(|| {
+        InputError::new("memweir fit", "the peak bandwidth of this machine is not known")
+            .help("run `memweir calibrate` once, or add --measure")
+    })?;
+    let store = Store::open(args.store.as_deref()).ok();
+    let knowledge = Knowledge::of_batch(batch, store.as_ref())?;
+    for notice in &knowledge.notices {
+        eprintln!("memweir: {notice}");
+    }
+    let kind = |(job, known): (&Job, &memweir_run::batch::Known)| {
+        let figures = known.bandwidth.zip(known.time.or((batch.jobs.len() == 1).then_some(ONE)));
+        let (bandwidth, time) = figures.ok_or_else(|| {
+            InputError::new("memweir fit", format!("nothing is known of `{}`", job.name))
+                .help("record it by `memweir profile -- CMD`, or add --measure")
+        })?;
+        Ok(Kind { name: job.name.clone(), cores: job.cores, bandwidth, time })
+    };
+    let kinds: Result<Vec<Kind>, InputError> =
+        batch.jobs.iter().zip(&knowledge.jobs).map(kind).collect();
+    let kinds = kinds?;
+    let points = fit::curve(&kinds, cores, peak);
+    Ok((kinds, points))
+}
+
+/// Time of the only command, where it does not matter.
+const ONE: Nanos = Nanos::from_millis(1000);
+
+fn unknown(job: &Job) -> Kind {
+    Kind { name: job.name.clone(), cores: job.cores, bandwidth: BytesPerSec::ZERO, time: ONE }
+}
+
+impl From<MeasureError> for Failure {
+    fn from(error: MeasureError) -> Self {
+        Self::Machine(error.to_string())
+    }
+}
+
+fn report<'a>(
+    kinds: &'a [Kind],
+    points: &'a [Point],
+    best: &Point,
+    cores: u32,
+    peak: Option<BytesPerSec>,
+    measured: bool,
+) -> Report<'a> {
+    let job = |(kind, copies): (&'a Kind, &u32)| JobFit {
+        name: &kind.name,
+        copies: *copies,
+        cores: kind.cores,
+        bandwidth: (!measured).then_some(kind.bandwidth.0),
+        time_s: (measured || kinds.len() > 1).then(|| kind.time.as_secs_f64()),
+    };
+    Report {
+        cores,
+        peak_bandwidth: peak.map(|peak| peak.0),
+        jobs: kinds.iter().zip(&best.copies).map(job).collect(),
+        throughput: best.throughput(),
+        curve: points,
+    }
+}
+
+/// Returns the number of copies, or a line `NAME=COPIES` for each of several commands.
+fn numbers(kinds: &[Kind], best: &Point) -> String {
+    match best.copies.as_slice() {
+        [copies] => format!("{copies}\n"),
+        copies => kinds.iter().zip(copies).fold(String::new(), |mut text, (kind, copies)| {
+            let _ = writeln!(text, "{}={copies}", kind.name);
+            text
+        }),
+    }
+}
+
+/// Returns the curve as a table.
+fn curve(kinds: &[Kind], points: &[Point]) -> String {
+    let mut columns: Vec<(&str, Align)> =
+        kinds.iter().map(|kind| (kind.name.as_str(), Align::Right)).collect();
+    columns.extend([("predicted", Align::Right), ("measured", Align::Right)]);
+    let number = |throughput: f64| format!("{throughput:.2}");
+    let row = |point: &Point| {
+        let mut row: Vec<String> = point.copies.iter().map(u32::to_string).collect();
+        row.extend([known(point.predicted, number), known(point.measured, number)]);
+        row
+    };
+    let mut text = table(&columns, points.iter().map(row).collect());
+    text.push('\n');
+    for kind in kinds.iter().filter(|kind| kind.bandwidth > BytesPerSec::ZERO) {
+        let _ = writeln!(
+            text,
+            "{}: {} alone, {}",
+            kind.name,
+            rate(kind.bandwidth.0),
+            seconds(kind.time.as_secs_f64())
+        );
+    }
+    text
+}

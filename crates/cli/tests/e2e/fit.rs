@@ -1,0 +1,95 @@
+//! `memweir fit`: predictions by hand, measured copies, and what is refused.
+
+use crate::support::{World, json, refusal};
+
+/// A calibration with a peak of 10 GB/s.
+const PLATFORM: &str = r#"
+format = 1
+date = "2026-01-01T00:00:00Z"
+effort = "quick"
+kernel = "copy"
+[machine]
+cpu = "A Processor"
+cores = 8
+memory = 8589934592
+[peak]
+bandwidth = 1e10
+saturation = 8.75e9
+kernel = "copy"
+instances = 8
+[target]
+status = "not-measurable"
+reason = "a test"
+"#;
+
+/// A job that waits for memory all of its time on 8 cores: three copies pay off.
+const HEAVY: &str = "[[jobs]]\nname = \"heavy\"\ncommand = [\"true\"]\nread_bandwidth = 4e9\n\
+                     expected_time_s = 2\n";
+const LIGHT: &str = "[[jobs]]\nname = \"light\"\ncommand = [\"true\"]\nread_bandwidth = 0\n\
+                     expected_time_s = 1\n";
+
+fn world() -> World {
+    let world = World::new();
+    world.file("platform.toml", PLATFORM);
+    world.file("heavy.toml", HEAVY);
+    world.file("both.toml", &format!("{HEAVY}{LIGHT}"));
+    world
+}
+
+const CALIBRATED: [&str; 5] = ["fit", "--platform", "platform.toml", "--cores", "8"];
+
+#[test]
+fn one_number_for_one_command_and_a_line_for_each_of_several() {
+    let world = world();
+    let said = |file: &str| {
+        let output = world.memweir().args(CALIBRATED).arg(file).output().expect("runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert_eq!(said("heavy.toml"), "3\n");
+    let both = said("both.toml");
+    assert!(both.starts_with("heavy=") && both.contains("\nlight="), "{both}");
+}
+
+#[test]
+fn the_curve_is_in_the_json() {
+    let world = world();
+    let report = json(world.memweir().args(CALIBRATED).args(["--json", "-", "heavy.toml"]), 0);
+    assert_eq!(
+        (report["cores"].as_u64(), report["jobs"][0]["copies"].as_u64()),
+        (Some(8), Some(3))
+    );
+    let curve = report["curve"].as_array().expect("a curve");
+    assert_eq!(curve.len(), 8);
+    // 3 / 1.45, as computed by hand in the tests of `fit`.
+    let throughput = curve[2]["predicted"].as_f64().expect("a number");
+    assert!((throughput - 3.0 / 1.45).abs() < 1e-3, "{throughput}");
+}
+
+#[test]
+fn copies_are_measured_without_profile_and_calibration() {
+    let world = World::new();
+    let arguments = ["fit", "--measure", "--cores", "2", "--json", "-", "--", "sleep", "0.3"];
+    let report = json(world.memweir().args(arguments), 0);
+    assert!(report["jobs"][0]["time_s"].as_f64().is_some_and(|time| time >= 0.3), "{report}");
+    let measured = |nth: usize| report["curve"][nth]["measured"].as_f64().expect("measured");
+    assert!(measured(1) > measured(0), "sleeping copies do not contend: {report}");
+    let failed = ["fit", "--measure", "--", "false"];
+    let message = refusal(world.memweir().args(failed), 3);
+    assert!(message.contains("a copy of false failed: exit status: 1"), "{message}");
+}
+
+#[test]
+fn what_is_not_known_is_refused_with_what_to_do() {
+    let world = world();
+    let message = refusal(world.memweir().args(["fit", "--platform", "no.toml", "heavy.toml"]), 2);
+    assert!(message.contains("no.toml"), "{message}");
+    let message = refusal(world.memweir().args(["fit", "heavy.toml"]), 2);
+    assert!(message.contains("memweir calibrate") && message.contains("--measure"), "{message}");
+    let message = refusal(world.memweir().args(CALIBRATED).args(["--", "true"]), 2);
+    assert!(message.contains("nothing is known of `true`"), "{message}");
+    assert!(message.contains("memweir profile"), "{message}");
+    let one = ["fit", "--platform", "platform.toml", "--cores", "1", "both.toml"];
+    let message = refusal(world.memweir().args(one), 2);
+    assert!(message.contains("one copy of each command does not fit"), "{message}");
+}

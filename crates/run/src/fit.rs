@@ -1,0 +1,156 @@
+//! The number of copies of commands that pay off on a machine: `memweir fit`.
+//!
+//! Copies that share the memory bus slow each other down, so that from some number on one more copy
+//! adds nothing. This module computes the throughput of numbers of copies from the
+//! [`SpeedModel`], or takes it as measured, and recommends numbers of copies that each add enough.
+//! Starting the copies is the business of [`measure`].
+
+mod measure;
+
+use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_policy::{Bus, Candidate, SchedulerConfig, SpeedModel, TrafficRates};
+use serde::Serialize;
+
+pub use measure::{MeasureError, measure};
+
+/// Throughput that a core must add to pay off, over that of a core on an idle machine. Where the
+/// bus is full, further copies only take from each other what they add.
+pub const LEAST_GAIN: f64 = 0.1;
+
+/// Requirements of one copy of a command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kind {
+    /// Name for people.
+    pub name: String,
+    /// Cores that a copy occupies; at least one.
+    pub cores: u32,
+    /// Mean bandwidth of a copy alone.
+    pub bandwidth: BytesPerSec,
+    /// Time that a copy takes alone; only its ratio to those of the other kinds matters.
+    pub time: Nanos,
+}
+
+/// Numbers of copies that run at the same time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// Copies of each command.
+    pub copies: Vec<u32>,
+    /// Predicted speed of a copy of each command over its speed alone; empty without a prediction.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub speeds: Vec<f64>,
+    /// Predicted throughput: how many times as fast an equal number of each command gets done as
+    /// with one copy of one command at a time. Absent without a prediction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<f64>,
+    /// Measured throughput; absent where nothing was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<f64>,
+}
+
+impl Point {
+    /// Returns the throughput that decides: the measured one if there is one.
+    #[must_use]
+    pub fn throughput(&self) -> f64 {
+        self.measured.or(self.predicted).unwrap_or(0.0)
+    }
+}
+
+/// Returns numbers of copies that fill this many cores step by step: each step adds a copy of the
+/// command that gets done most slowly, if it fits. The first point has one copy of each command.
+///
+/// The result is empty if one copy of each does not fit.
+#[must_use]
+pub fn curve(kinds: &[Kind], cores: u32, peak: BytesPerSec) -> Vec<Point> {
+    let model = SpeedModel::new(&SchedulerConfig {
+        cores,
+        bus: Bus { peak: Some(peak), saturation: None },
+        ..SchedulerConfig::default()
+    });
+    fill(kinds, cores, |copies| {
+        let speeds = speeds(&model, kinds, copies);
+        let predicted = Some(throughput(kinds, copies, &speeds));
+        Point { copies: copies.to_vec(), speeds, predicted, measured: None }
+    })
+}
+
+/// Returns the same numbers of copies without a prediction: the commands take turns.
+#[must_use]
+pub fn steps(kinds: &[Kind], cores: u32) -> Vec<Point> {
+    fill(kinds, cores, |copies| Point {
+        copies: copies.to_vec(),
+        speeds: Vec::new(),
+        predicted: None,
+        measured: None,
+    })
+}
+
+fn fill(kinds: &[Kind], cores: u32, point: impl Fn(&[u32]) -> Point) -> Vec<Point> {
+    let mut copies = vec![1; kinds.len()];
+    let mut points = Vec::new();
+    while !kinds.is_empty() && cores_of(kinds, &copies) <= cores {
+        let now = point(&copies);
+        let slowest = (0..kinds.len())
+            .filter(|kind| cores_of(kinds, &copies) + kinds[*kind].cores <= cores)
+            .min_by(|a, b| rate(kinds, &now, *a).total_cmp(&rate(kinds, &now, *b)));
+        points.push(now);
+        let Some(slowest) = slowest else { break };
+        copies[slowest] += 1;
+    }
+    points
+}
+
+/// Returns how many copies of a kind get done per second.
+fn rate(kinds: &[Kind], point: &Point, kind: usize) -> f64 {
+    let speed = point.speeds.get(kind).copied().unwrap_or(1.0);
+    f64::from(point.copies[kind]) * speed / seconds(&kinds[kind])
+}
+
+/// Returns the time of a copy alone. Kinds of unknown length are taken as equally long.
+fn seconds(kind: &Kind) -> f64 {
+    kind.time.as_secs_f64().max(1e-3)
+}
+
+fn speeds(model: &SpeedModel, kinds: &[Kind], copies: &[u32]) -> Vec<f64> {
+    let load = |kind: &Kind| {
+        model.load(&Candidate {
+            job: JobId(0),
+            cores: kind.cores,
+            demand: kind.bandwidth,
+            expected_time: None,
+            traffic: TrafficRates::local_reads(kind.bandwidth),
+            executed: Nanos::ZERO,
+            progress: Nanos::ZERO,
+            age: Nanos::ZERO,
+        })
+    };
+    let loads: Vec<_> = kinds.iter().map(load).collect();
+    let all = loads.iter().zip(copies).flat_map(|(load, n)| std::iter::repeat_n(load, *n as usize));
+    let contention = model.contention(all);
+    loads.iter().map(|load| load.speed(&contention)).collect()
+}
+
+/// Returns the throughput of copies at these speeds. The slowest command limits it.
+pub(crate) fn throughput(kinds: &[Kind], copies: &[u32], speeds: &[f64]) -> f64 {
+    let one_by_one: f64 = kinds.iter().map(seconds).sum();
+    let sets = kinds.iter().zip(copies).zip(speeds);
+    let sets_per_second = sets.map(|((kind, n), speed)| f64::from(*n) * speed / seconds(kind));
+    one_by_one * sets_per_second.fold(f64::INFINITY, f64::min)
+}
+
+/// Returns the numbers of copies with the highest throughput, less [`LEAST_GAIN`] for each core
+/// that they occupy; `None` for no points.
+#[must_use]
+pub fn recommended<'a>(kinds: &[Kind], points: &'a [Point]) -> Option<&'a Point> {
+    let worth =
+        |point: &Point| point.throughput() - LEAST_GAIN * f64::from(cores_of(kinds, &point.copies));
+    // The first of equals.
+    points.iter().rev().max_by(|a, b| worth(a).total_cmp(&worth(b)))
+}
+
+/// Returns the cores that copies occupy.
+fn cores_of(kinds: &[Kind], copies: &[u32]) -> u32 {
+    kinds.iter().zip(copies).map(|(kind, copies)| kind.cores * copies).sum()
+}
+
+#[cfg(test)]
+mod tests;

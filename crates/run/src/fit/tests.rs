@@ -1,0 +1,88 @@
+use super::*;
+use crate::jobs::{Command, Job};
+
+fn kind(cores: u32, gb: f64, seconds: u64) -> Kind {
+    Kind {
+        name: "k".into(),
+        cores,
+        bandwidth: BytesPerSec::from_gb(gb),
+        time: Nanos::from_millis(1000 * seconds),
+    }
+}
+
+fn copies(points: &[Point]) -> Vec<Vec<u32>> {
+    points.iter().map(|point| point.copies.clone()).collect()
+}
+
+#[test]
+fn a_command_that_does_not_touch_memory_fills_the_cores() {
+    let kinds = [kind(1, 0.0, 1)];
+    let points = curve(&kinds, 4, BytesPerSec::from_gb(10.0));
+    assert_eq!(copies(&points), [[1], [2], [3], [4]]);
+    let throughputs: Vec<f64> = points.iter().map(Point::throughput).collect();
+    assert_eq!(throughputs, [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(recommended(&kinds, &points).unwrap().copies, [4]);
+}
+
+#[test]
+fn copies_beyond_the_peak_add_nothing() {
+    // Alone a copy waits for memory all of its time. Three copies share 10 of 12 GB/s and lose a
+    // quarter to bursts: 3 / 1.45. A fourth adds 4 / 1.85 - 3 / 1.45 = 0.09.
+    let kinds = [kind(1, 4.0, 1)];
+    let points = curve(&kinds, 8, BytesPerSec::from_gb(10.0));
+    let best = recommended(&kinds, &points).unwrap();
+    assert_eq!(best.copies, [3]);
+    // The traffic of a full bus is the limit: 10 of 4 GB/s.
+    assert!(points.iter().all(|point| point.throughput() <= 2.5 + 1e-3), "{points:?}");
+    assert!((best.throughput() - 3.0 / 1.45).abs() < 1e-3, "{best:?}");
+}
+
+#[test]
+fn several_commands_get_done_equally_often() {
+    // The second takes three times as long: of four cores it gets three.
+    let kinds = [kind(1, 0.0, 1), kind(1, 0.0, 3)];
+    let points = curve(&kinds, 4, BytesPerSec::from_gb(10.0));
+    assert_eq!(copies(&points), [[1, 1], [1, 2], [1, 3]]);
+    // A set takes 4 s one by one, and one gets done each second.
+    assert!((recommended(&kinds, &points).unwrap().throughput() - 4.0).abs() < 1e-9);
+}
+
+#[test]
+fn wide_commands_take_their_cores() {
+    let points = curve(&[kind(2, 0.0, 1), kind(1, 0.0, 1)], 6, BytesPerSec::from_gb(10.0));
+    assert_eq!(copies(&points), [[1, 1], [2, 1], [2, 2]]);
+    assert!(curve(&[kind(3, 0.0, 1)], 2, BytesPerSec::from_gb(10.0)).is_empty());
+    assert!(recommended(&[], &[]).is_none());
+}
+
+#[test]
+fn what_was_measured_decides() {
+    let kinds = [kind(1, 0.0, 1)];
+    let point = |n: u32, predicted: f64, measured: f64| Point {
+        copies: vec![n],
+        speeds: Vec::new(),
+        predicted: Some(predicted),
+        measured: Some(measured),
+    };
+    let points = [point(1, 1.0, 1.0), point(2, 2.0, 1.49), point(3, 3.0, 1.5), point(4, 4.0, 1.4)];
+    assert_eq!(recommended(&kinds, &points).unwrap().copies, [2]);
+}
+
+#[test]
+fn copies_are_run_side_by_side_and_failures_are_named() {
+    let shell = |line: &str| Job::new("job", Command::Shell(line.into()));
+    let mut kinds = [kind(1, 0.0, 9)];
+    let mut points = steps(&kinds, 2);
+    assert_eq!(copies(&points), [[1], [2]]);
+    let mut runs = 0;
+    measure(&[shell("sleep 0.2")], &mut kinds, &mut points, || runs += 1).unwrap();
+    assert_eq!(runs, 3);
+    assert!(kinds[0].time >= Nanos::from_millis(200) && kinds[0].time < Nanos::from_millis(9000));
+    // Sleeping copies do not contend, whatever the machine does meanwhile.
+    assert!(points.iter().all(|point| point.measured.is_some_and(|rate| rate > 0.0)));
+    let failed = measure(&[shell("exit 3")], &mut kinds, &mut points, || ()).unwrap_err();
+    assert_eq!(failed.to_string(), "a copy of job failed: exit status: 3");
+    let missing = Job::new("job", Command::Exec(vec!["/no/such/program".into()]));
+    let missing = measure(&[missing], &mut kinds, &mut points, || ()).unwrap_err();
+    assert!(missing.to_string().starts_with("job cannot be started"), "{missing}");
+}
