@@ -121,6 +121,5 @@ fn write(path: &Path, metrics: &Metrics) -> Result<(), Failure> {
 
 /// Returns the calibration at `path`, or the user's; `None` where it cannot be used.
 pub(crate) fn calibration(path: Option<&Path>) -> Option<Platform> {
-    let path = path.map(Path::to_owned).or_else(|| Platform::default_path().ok())?;
-    Platform::load(&path).ok()
+    Platform::find(path, &mut Vec::new()).ok().flatten()
 }

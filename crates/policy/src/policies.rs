@@ -176,10 +176,19 @@ impl Choice {
         }
     }
 
+    /// Returns the rule for filling the cores: that of [`AUTO_CORES`], or else the configured one.
+    pub(crate) fn core_use(&self, config: &SchedulerConfig) -> CoreUse {
+        match self.options.has(&AUTO_CORES) {
+            true => CoreUse::Auto,
+            false => config.core_use,
+        }
+    }
+
     /// Builds the policy.
     #[must_use]
     pub fn build(&self, config: &SchedulerConfig) -> Box<dyn Policy> {
-        (self.entry.build)(config, &self.options)
+        let config = SchedulerConfig { core_use: self.core_use(config), ..config.clone() };
+        (self.entry.build)(&config, &self.options)
     }
 }
 

@@ -14,7 +14,7 @@ mod types;
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 
-use crate::policies::{self, AUTO_CORES, UnknownPolicy};
+use crate::policies::{self, UnknownPolicy};
 use crate::policy::Policy;
 use crate::speed::{Load, SpeedModel};
 use job::{Conditions, Job, Placement};
@@ -89,13 +89,9 @@ impl QuantumScheduler {
     /// If there is no such policy, or it has no such option; the error names the nearest.
     pub fn new(config: SchedulerConfig) -> Result<Self, UnknownPolicy> {
         let choice = policies::find(&config.policy)?;
-        let core_use = match choice.options.has(&AUTO_CORES) {
-            true => CoreUse::Auto,
-            false => config.core_use,
-        };
-        let config = SchedulerConfig { core_use, ..config };
         let policy = choice.build(&config);
-        Ok(Self::with_policy(config, policy))
+        let core_use = choice.core_use(&config);
+        Ok(Self::with_policy(SchedulerConfig { core_use, ..config }, policy))
     }
 
     /// Creates a scheduler with a policy from outside the table; `config.policy` is ignored.

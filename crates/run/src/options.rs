@@ -265,10 +265,7 @@ pub fn policy(given: &str) -> Result<String, Refusal> {
 
 /// Checks the name of an objective.
 pub fn objective(name: &str) -> Result<Objective, Refusal> {
-    let names = Objective::ALL.map(|(name, _)| name);
-    let known = choose("objective", name, &names)?;
-    let found = Objective::ALL.iter().find(|(name, _)| *name == known);
-    Ok(found.map(|(_, objective)| *objective).unwrap_or_default())
+    choose_from("objective", name, &Objective::ALL)
 }
 
 /// Checks the name of a predictor.
@@ -290,9 +287,7 @@ pub fn mechanism(name: &str) -> Result<Mechanism, Refusal> {
         ("sigstop", Mechanism::Sigstop),
         ("cgroup-v1", Mechanism::CgroupV1),
     ];
-    let names = NAMES.map(|(name, _)| name);
-    let chosen = choose("mechanism", name, &names)?;
-    Ok(NAMES[names.iter().position(|n| *n == chosen).unwrap_or(0)].1)
+    choose_from("mechanism", name, &NAMES)
 }
 
 /// Finds a job's program as an absolute path: on `PATH`, or, if its name has a slash, from the
@@ -399,8 +394,15 @@ by_name!(OnExit, "on_exit");
 by_name!(OnFailure, "on_failure");
 
 /// Returns the choice called `name`, or a refusal with the nearest one.
-fn choose<'a>(what: &str, name: &str, names: &[&'a str]) -> Result<&'a str, Refusal> {
-    names.iter().copied().find(|candidate| *candidate == name).ok_or_else(|| {
-        Refusal::new(format!("unknown {what} `{name}`"), suggestion(name, names.iter().copied()))
+/// Returns the value of this name.
+fn choose_from<T: Copy>(what: &str, name: &str, values: &[(&str, T)]) -> Result<T, Refusal> {
+    values.iter().find(|(other, _)| *other == name).map(|(_, value)| *value).ok_or_else(|| {
+        let names = values.iter().map(|(name, _)| *name);
+        Refusal::new(format!("unknown {what} `{name}`"), suggestion(name, names))
     })
+}
+
+fn choose<'a>(what: &str, name: &str, names: &[&'a str]) -> Result<&'a str, Refusal> {
+    let names: Vec<(&str, &str)> = names.iter().map(|name| (*name, *name)).collect();
+    choose_from(what, name, &names)
 }

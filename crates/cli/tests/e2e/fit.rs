@@ -4,14 +4,6 @@ use crate::support::{World, json, refusal};
 
 /// A calibration with a peak of 10 GB/s.
 const PLATFORM: &str = r#"
-format = 1
-date = "2026-01-01T00:00:00Z"
-effort = "quick"
-kernel = "copy"
-[machine]
-cpu = "A Processor"
-cores = 8
-memory = 8589934592
 [peak]
 bandwidth = 1e10
 saturation = 8.75e9
@@ -30,7 +22,7 @@ const LIGHT: &str = "[[jobs]]\nname = \"light\"\ncommand = [\"true\"]\nread_band
 
 fn world() -> World {
     let world = World::new();
-    world.file("platform.toml", PLATFORM);
+    world.calibrated(PLATFORM);
     world.file("heavy.toml", HEAVY);
     world.file("both.toml", &format!("{HEAVY}{LIGHT}"));
     world

@@ -10,14 +10,6 @@ use crate::support::{World, json, refusal, send, wait_until};
 
 /// A calibration in which one core reaches 10 GB/s.
 const PLATFORM: &str = r#"
-format = 1
-date = "2026-01-01T00:00:00Z"
-effort = "quick"
-kernel = "copy"
-[machine]
-cpu = "A Processor"
-cores = 2
-memory = 8589934592
 [target]
 status = "not-measurable"
 reason = "a test"
@@ -115,7 +107,7 @@ fn a_busy_machine_is_not_calibrated() {
 #[test]
 fn wrong_options_are_refused_before_anything_is_measured() {
     let world = World::new();
-    world.file("platform.toml", PLATFORM);
+    world.calibrated(PLATFORM);
     let message = refusal(world.memweir().args(["hog", "--array", "1"]), 2);
     assert!(message.contains("holds no line") && message.contains("64"), "{message}");
     let platform = ["--platform", "platform.toml"];
@@ -133,7 +125,7 @@ fn wrong_options_are_refused_before_anything_is_measured() {
 #[test]
 fn hogsim_says_what_a_segment_asks_for_in_vain() {
     let world = World::new();
-    world.file("platform.toml", PLATFORM);
+    world.calibrated(PLATFORM);
     let rates: String = (0..100).map(|i| if i < 7 { "5e10\n" } else { "1e9\n" }).collect();
     world.file("segment", &format!("memweir-segment 1\ninterval_ns 1000000\n{rates}"));
     let options =

@@ -14,14 +14,6 @@ const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grafana
 
 /// A calibration with all that metrics show of one.
 const PLATFORM: &str = r#"
-format = 1
-date = "2026-01-01T00:00:00Z"
-effort = "quick"
-kernel = "copy"
-[machine]
-cpu = "A Processor"
-cores = 2
-memory = 8589934592
 [peak]
 bandwidth = 8e9
 saturation = 7e9
@@ -140,7 +132,7 @@ fn address(world: &World) -> String {
 }
 
 fn batch(world: &World) -> Child {
-    world.file("platform.toml", PLATFORM);
+    world.calibrated(PLATFORM);
     world.file("jobs.toml", JOBS);
     world.start(&[
         "run",

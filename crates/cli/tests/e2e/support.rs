@@ -16,6 +16,18 @@ pub(crate) const MEMWEIR: &str = env!("CARGO_BIN_EXE_memweir");
 /// A shell command that uses the CPU for some tenths of a second and does nothing else.
 pub(crate) const SPIN: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
 
+/// The beginning of a calibration, behind which a test puts the tables that it needs.
+const CALIBRATION: &str = r#"
+format = 1
+date = "2026-01-01T00:00:00Z"
+effort = "quick"
+kernel = "copy"
+[machine]
+cpu = "A Processor"
+cores = 2
+memory = 8589934592
+"#;
+
 /// Timeout for events that must happen soon. Only a broken memweir makes a test wait so long.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -41,6 +53,11 @@ impl World {
         let path = self.path().join(name);
         std::fs::write(&path, content).expect("a file in the temporary directory");
         path
+    }
+
+    /// Writes a calibration with these tables to `platform.toml`.
+    pub(crate) fn calibrated(&self, tables: &str) {
+        self.file("platform.toml", &format!("{CALIBRATION}{tables}"));
     }
 
     /// The content of a file.

@@ -42,6 +42,12 @@ impl Group {
         format!("/{}", self.0.file_name().expect("a name").to_string_lossy())
     }
 
+    /// A watch of the group every 100 ms.
+    fn watched(&self, world: &World, options: &[&str]) -> Child {
+        let watch = ["watch", "--cgroup", self.path(), "--interval", "100ms"];
+        world.start(&[&watch, options].concat())
+    }
+
     /// A shell that runs `script` in the group.
     fn start(&self, script: &str) -> Child {
         let script = format!("echo $$ > {}/cgroup.procs; {script}", self.0.display());
@@ -117,17 +123,8 @@ fn traffic_is_counted_where_there_are_events() {
     let group = Group::new("events");
     let mut busy =
         group.start("while :; do head -c 1000000 /dev/zero | tail -c 1 > /dev/null; done");
-    let mut watch = world.start(&[
-        "watch",
-        "--cgroup",
-        group.path(),
-        "--interval",
-        "100ms",
-        "--events",
-        SOFTWARE_EVENTS,
-        "--record",
-        "watch.parquet",
-    ]);
+    let options = ["--events", SOFTWARE_EVENTS, "--record", "watch.parquet"];
+    let mut watch = group.watched(&world, &options);
     let counted = |line: &Value| line["read_bytes"].as_u64().is_some_and(|bytes| bytes > 0);
     wait_until("page faults are counted or refused", || {
         world.read("stderr").contains("CPU time alone")
@@ -190,15 +187,7 @@ fn a_killed_watch_keeps_its_rows() {
     }
     let world = World::new();
     let group = Group::new("killed");
-    let mut watch = world.start(&[
-        "watch",
-        "--cgroup",
-        group.path(),
-        "--interval",
-        "100ms",
-        "--record",
-        "w.parquet",
-    ]);
+    let mut watch = group.watched(&world, &["--record", "w.parquet"]);
     wait_until("there are rows", || {
         world.has("w.parquet.partial.csv")
             && world.read("w.parquet.partial.csv").lines().count() > 2

@@ -139,10 +139,6 @@ impl PerfMeter {
         describe(&self.cpu_name, &self.sources)
     }
 
-    fn counts(&self, quantity: Quantity) -> bool {
-        self.sources.iter().any(|source| source.counts == quantity)
-    }
-
     fn take_samples(&mut self, job: JobId) -> Vec<u32> {
         let Some(sampling) = &mut self.sampling else { return Vec::new() };
         let samples = sampling.take(job);
@@ -261,6 +257,18 @@ fn first_sources(
     Err(PerfOpenError::Unavailable(refusal))
 }
 
+/// Returns what counters of these sources see, of a job or of a control group.
+fn seen(sources: &[Source], caveats: &[String]) -> Capabilities {
+    let counts = |quantity| sources.iter().any(|source| source.counts == quantity);
+    Capabilities {
+        instructions: counts(Quantity::Instructions),
+        writes: counts(Quantity::Writes),
+        instruction_pointers: false,
+        media: false,
+        caveats: caveats.to_vec(),
+    }
+}
+
 impl Meter for PerfMeter {
     fn kind(&self) -> MeterKind {
         MeterKind::Perf
@@ -268,11 +276,9 @@ impl Meter for PerfMeter {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            instructions: self.counts(Quantity::Instructions),
-            writes: self.counts(Quantity::Writes),
             instruction_pointers: self.sampling.is_some(),
             media: self.sources.iter().any(Source::separates),
-            caveats: self.caveats.clone(),
+            ..seen(&self.sources, &self.caveats)
         }
     }
 

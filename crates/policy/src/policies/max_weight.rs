@@ -45,13 +45,9 @@ impl MaxWeight {
             (false, true) => Objective::Slowdown,
             (false, false) => Objective::Turnaround,
         };
-        let core_use = match options.has(&AUTO_CORES) {
-            true => CoreUse::Auto,
-            false => config.core_use,
-        };
         Self {
             prices: Prices::new(objective, config),
-            core_use,
+            core_use: config.core_use,
             members: Vec::new(),
             chooser: Chooser::default(),
         }

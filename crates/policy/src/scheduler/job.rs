@@ -234,4 +234,13 @@ impl Job {
             age: now.saturating_sub(self.submitted),
         }
     }
+
+    /// Returns the job as a policy sees it at this time; its demand is `unknown` if not known.
+    pub(super) fn candidate_with(&self, now: Nanos, unknown: BytesPerSec) -> Candidate {
+        let mut candidate = self.candidate(now);
+        if self.demand().is_none() {
+            candidate.assume(unknown);
+        }
+        candidate
+    }
 }

@@ -166,13 +166,11 @@ impl QuantumScheduler {
     fn note_speeds(&mut self, unknown: BytesPerSec) {
         let loads = &mut self.scratch.loads;
         loads.clear();
-        loads.extend(self.chosen.iter().map(|slot| {
-            let mut candidate = self.jobs[*slot].candidate(self.clock);
-            if self.jobs[*slot].demand().is_none() {
-                candidate.assume(unknown);
-            }
-            self.speeds.load(&candidate)
-        }));
+        loads.extend(
+            self.chosen.iter().map(|slot| {
+                self.speeds.load(&self.jobs[*slot].candidate_with(self.clock, unknown))
+            }),
+        );
         let contention = self.speeds.contention(loads.iter());
         for (slot, load) in self.chosen.iter().zip(loads) {
             self.jobs[*slot].speed = load.speed(&contention);

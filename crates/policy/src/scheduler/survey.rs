@@ -85,11 +85,7 @@ impl Survey {
 
     /// Adds a job to the running ones.
     pub(super) fn run(&mut self, job: &Job, now: Nanos) {
-        let mut candidate = job.candidate(now);
-        if job.demand().is_none() {
-            candidate.assume(self.unknown_demand);
-        }
-        self.running.push(candidate);
+        self.running.push(job.candidate_with(now, self.unknown_demand));
     }
 
     fn clear(&mut self) {

@@ -11,10 +11,10 @@ use std::path::Path;
 use memweir_core::Media;
 
 use super::counters::{self, EventCounter, Scope};
-use super::events::{EventFile, Quantity, Source};
+use super::events::{EventFile, Source};
 use super::media::{self, ByMedium, Sorted};
 use super::probe::{self, Privileges};
-use super::{PerfOpenError, describe, entry_for_this_cpu, first_sources};
+use super::{PerfOpenError, describe, entry_for_this_cpu, first_sources, seen};
 use crate::cgroup_tree::CgroupTree;
 use crate::launch::limits;
 use crate::meter::cgroup::{GroupId, GroupMeter, GroupMeterError, GroupReading, Reason};
@@ -89,10 +89,6 @@ impl PerfGroupMeter {
         describe(&self.cpu_name, &self.sources)
     }
 
-    fn counts(&self, quantity: Quantity) -> bool {
-        self.sources.iter().any(|source| source.counts == quantity)
-    }
-
     fn open_counters(&self, directory: &Path) -> Result<Vec<EventCounter>, (String, io::Error)> {
         let name = directory.display().to_string();
         let group = File::open(directory).map_err(|error| (name.clone(), error))?;
@@ -117,13 +113,7 @@ impl GroupMeter for PerfGroupMeter {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            instructions: self.counts(Quantity::Instructions),
-            writes: self.counts(Quantity::Writes),
-            instruction_pointers: false,
-            media: false,
-            caveats: self.caveats.clone(),
-        }
+        seen(&self.sources, &self.caveats)
     }
 
     fn attach(&mut self, group: GroupId, directory: &Path) -> Result<(), GroupMeterError> {
