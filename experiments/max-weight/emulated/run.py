@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seventeen jobs of eleven real programs under the policies, on emulated machines of 4 and 8 cores.
+"""Seventeen jobs of ten real programs under the policies, on emulated machines of 4 and 8 cores.
 
     run.py MEMWEIR OUT
 
