@@ -210,7 +210,7 @@ struct Pager<'a> {
     hold_from: usize,
     /// Address of the next range in which to release writers.
     release_from: usize,
-    /// Address of the page that was last found in DRAM.
+    /// Address of the page that was last found in DRAM, or that a writer last waited for.
     arrived_at: usize,
     converting: convert::Hand,
     batches: usize,

@@ -82,7 +82,8 @@ impl Pager<'_> {
                     Message::FORK => self.adopt(message),
                     Message::FAULT if message.flags & Message::FLAG_PROTECTED != 0 => {
                         self.start.tally.add(PageCounter::Waits, 1);
-                        self.wake_late(message.address as usize & !(PAGE - 1));
+                        self.arrived_at = message.address as usize & !(PAGE - 1);
+                        self.wake_late(self.arrived_at);
                     }
                     Message::FAULT => {
                         self.tables.pending[self.tables.pending_used] = *message;

@@ -17,6 +17,8 @@ pub(super) const SHARE: u64 = 50;
 /// Ranges per step between measurements of memory: the slots of each range may have to be removed
 /// from the file, which takes 7 us.
 const AT_ONCE: usize = 16;
+/// Bytes per step: to remove many slots takes as long as many calls.
+const STEP: usize = CHUNK;
 
 impl Pager<'_> {
     /// Scans from time to time, so that the counters are up to date.
@@ -50,13 +52,14 @@ impl Pager<'_> {
     fn scan_span(&mut self, span: Span) {
         let budget = self.start.budget;
         let stay = budget.bears_waits() && !self.nvm_is_short();
-        let most = match stay || budget.bears_stalls() {
-            true => self.tables.found.len(),
-            false => AT_ONCE,
+        let (most, step) = match stay || budget.bears_stalls() {
+            true => (self.tables.found.len(), usize::MAX),
+            false => (AT_ONCE, STEP),
         };
         let mut at = span.start;
         while at < span.end {
-            let found = self.pagemap.scan_present(at, span.end, &mut self.tables.found[..most]);
+            let up_to = span.end.min(at.saturating_add(step));
+            let found = self.pagemap.scan_present(at, up_to, &mut self.tables.found[..most]);
             let Some((count, end)) = self.check(found) else { return };
             // A child may need slots that would be punched.
             if self.is_shared() {
