@@ -106,12 +106,6 @@ pub trait Policy: Send {
         None
     }
 
-    /// Returns true if the policy decides itself, with [`AUTO_CORES`](crate::policies::AUTO_CORES),
-    /// which cores stay idle, so that the scheduler does not overrule it.
-    fn weighs_idle_cores(&self) -> bool {
-        false
-    }
-
     /// Returns the treatment of jobs that are not chosen.
     fn blocking(&self) -> Blocking {
         Blocking::Unchosen

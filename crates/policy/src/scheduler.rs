@@ -97,11 +97,7 @@ impl QuantumScheduler {
     /// Creates a scheduler with a policy from outside the table; `config.policy` is ignored.
     #[must_use]
     pub fn with_policy(config: SchedulerConfig, policy: Box<dyn Policy>) -> Self {
-        let core_use = match policy.weighs_idle_cores() {
-            true => CoreUse::All,
-            false => config.core_use,
-        };
-        let config = SchedulerConfig { cores: config.cores.max(1), core_use, ..config };
+        let config = SchedulerConfig { cores: config.cores.max(1), ..config };
         Self {
             occupancy: Occupancy::new(&config),
             speeds: SpeedModel::new(&config),

@@ -7,7 +7,7 @@ mod tests;
 
 use super::{AUTO_CORES, Options, PolicyOption};
 use crate::policy::{Policy, QuantumView};
-use crate::scheduler::{CoreUse, SchedulerConfig};
+use crate::scheduler::SchedulerConfig;
 use choice::{Chooser, Member, Problem};
 use price::Prices;
 
@@ -25,12 +25,10 @@ pub const OPTIONS: &[PolicyOption] = &[COMPLETION, SLOWDOWN, AUTO_CORES];
 /// work is done, so that the schedule balances by itself whatever would end the batch late.
 ///
 /// The weights derive from the [`Objective`]. The search is approximate: at least 98 % of the best
-/// sum on random cases. With [`AUTO_CORES`], a set may leave cores idle: an empty core is one more
-/// choice.
+/// sum on random cases.
 #[derive(Clone, Debug)]
 pub struct MaxWeight {
     prices: Prices,
-    core_use: CoreUse,
     /// The running jobs, then the waiting ones.
     members: Vec<Member>,
     chooser: Chooser,
@@ -47,7 +45,6 @@ impl MaxWeight {
         };
         Self {
             prices: Prices::new(objective, config),
-            core_use: config.core_use,
             members: Vec::new(),
             chooser: Chooser::default(),
         }
@@ -64,21 +61,11 @@ impl Policy for MaxWeight {
         self.members.extend(jobs.map(|job| Member::new(job, view.speeds)));
         self.prices.set(view, &mut self.members);
         let (running, waiting) = self.members.split_at(view.running.len());
-        let problem = Problem {
-            speeds: view.speeds,
-            running,
-            waiting,
-            cores: view.cores,
-            core_use: self.core_use,
-        };
+        let problem = Problem { speeds: view.speeds, running, waiting, cores: view.cores };
         chosen.extend(self.chooser.choose(&problem));
     }
 
     fn reason(&self, _: usize) -> Option<&'static str> {
         Some("adds most to the weighted speed of the set")
-    }
-
-    fn weighs_idle_cores(&self) -> bool {
-        true
     }
 }

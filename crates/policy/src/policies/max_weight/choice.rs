@@ -15,7 +15,6 @@ use std::ops::Range;
 use memweir_core::MAX_MEDIA;
 
 use crate::policy::Candidate;
-use crate::scheduler::CoreUse;
 use crate::speed::{Contention, Load, SpeedModel};
 
 /// Rounds of scores.
@@ -59,7 +58,6 @@ pub(super) struct Problem<'a> {
     pub(super) waiting: &'a [Member],
     /// Free cores; at least one.
     pub(super) cores: u32,
-    pub(super) core_use: CoreUse,
 }
 
 /// Contention, and the damage that further traffic does at it.
@@ -129,8 +127,8 @@ impl Chooser {
         self.chosen.iter().copied()
     }
 
-    /// Fills the cores with the jobs of the highest scores. Only [`CoreUse::Auto`] leaves a core
-    /// idle, where a job would do more damage than it adds.
+    /// Fills the cores with the jobs of the highest scores, also where a job would do more damage
+    /// than it adds: the scheduler decides which cores stay idle, by speeds that it has learned.
     fn take_by_score(&mut self, problem: &Problem<'_>, at: &Conditions) {
         self.order.clear();
         self.order.extend(
@@ -156,9 +154,7 @@ impl Chooser {
         for ranked in &self.order[part] {
             let place = ranked.place();
             let job = problem.waiting[place];
-            let pays = problem.core_use == CoreUse::All || ranked.adds();
-            let wanted = pays || self.set.is_empty();
-            if job.cores <= free && wanted {
+            if job.cores <= free {
                 free -= job.cores;
                 self.chosen.push(place);
                 self.set.push(job);
@@ -169,8 +165,7 @@ impl Chooser {
 
     /// Improves the best set by exchanges, which leaves it in `chosen`.
     ///
-    /// The jobs of low score leave first and those of high score come first. With
-    /// [`CoreUse::Auto`], a job may also leave without another in its place.
+    /// The jobs of low score leave first and those of high score come first.
     fn exchange(&mut self, problem: &Problem<'_>, mut highest: f64) {
         let fixed = problem.running.len();
         self.chosen.clone_from(&self.best);
@@ -184,19 +179,6 @@ impl Chooser {
             improved = false;
             for nth in (0..self.chosen.len()).rev() {
                 let leaving = self.set[fixed + nth];
-                if problem.core_use == CoreUse::Auto && self.set.len() > 1 {
-                    effort = effort.saturating_sub(self.set.len());
-                    self.set.remove(fixed + nth);
-                    let value = value(problem.speeds, &self.set);
-                    if value > highest * (1.0 + LEAST_GAIN) {
-                        highest = value;
-                        free += leaving.cores;
-                        self.chosen.remove(nth);
-                        improved = true;
-                        continue;
-                    }
-                    self.set.insert(fixed + nth, leaving);
-                }
                 for place in self.order.iter().map(|ranked| ranked.place()) {
                     let coming = problem.waiting[place];
                     if coming.cores > leaving.cores + free || self.chosen.contains(&place) {
@@ -241,10 +223,5 @@ impl Ranked {
 
     pub(super) fn place(self) -> usize {
         self.0 as u32 as usize
-    }
-
-    /// Returns true if the score is positive.
-    pub(super) fn adds(self) -> bool {
-        ((self.0 >> 32) as u32) < !Self::SIGN
     }
 }

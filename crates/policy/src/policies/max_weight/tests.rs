@@ -136,19 +136,6 @@ fn wide_jobs_count_by_what_they_add_per_core() {
 }
 
 #[test]
-fn a_core_stays_idle_only_where_that_is_asked_for_and_pays() {
-    // Beside one job that fills the bus by itself, and is far behind, another one only takes.
-    let config = machine(2);
-    let (running, queue) = ([job(10.0, 1000.0)], [job(9.5, 1.0)]);
-    assert_eq!(choose("max-weight", &config, &running, &queue), [0]);
-    assert!(choose("max-weight:auto-cores", &config, &running, &queue).is_empty());
-    let light = [job(0.1, 1.0)];
-    assert_eq!(choose("max-weight:auto-cores", &config, &running, &light), [0]);
-    // With no other job, one runs in any case.
-    assert_eq!(choose("max-weight:auto-cores", &config, &[], &queue), [0]);
-}
-
-#[test]
 fn media_of_their_own_do_not_contend() {
     let media = memweir_core::Media::new(vec![
         medium("dram", memweir_core::medium::MediumKind::Dram),
@@ -210,7 +197,6 @@ fn ranks_follow_falling_scores_then_places() {
     let scores = [f64::INFINITY, 2.5, 1.0, 1e-30, 0.0, -1e-30, -3.0, f64::NEG_INFINITY];
     let ranked: Vec<Ranked> = scores.iter().map(|score| Ranked::new(*score, 7)).collect();
     assert!(ranked.is_sorted_by(|higher, lower| higher < lower), "{ranked:?}");
-    assert!(ranked.iter().zip(scores).all(|(ranked, score)| ranked.adds() == (score > 0.0)));
     assert!(Ranked::new(1.0, 3) < Ranked::new(1.0, 4));
     assert_eq!(Ranked::new(-2.0, 1000).place(), 1000);
 }
@@ -222,11 +208,7 @@ proptest! {
     ) {
         let speeds = SpeedModel::new(&machine(4));
         let problem = Problem {
-            speeds: &speeds,
-            running: &running,
-            waiting: &waiting,
-            cores: cores as u32,
-            core_use: CoreUse::All,
+            speeds: &speeds, running: &running, waiting: &waiting, cores: cores as u32,
         };
         let chosen: Vec<usize> = Chooser::default().choose(&problem).collect();
         prop_assert_eq!(chosen.len(), cores.min(waiting.len()));
