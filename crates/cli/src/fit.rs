@@ -90,24 +90,16 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let platform = Platform::find(args.platform.as_deref(), &mut notices)?;
     notices.iter().for_each(|notice| eprintln!("memweir: {notice}"));
     let peak = platform.as_ref().and_then(Platform::peak);
-    let (mut kinds, mut points) = match args.measure {
-        true => {
-            let kinds: Vec<Kind> = batch.jobs.iter().map(unknown).collect();
-            let points = fit::steps(&kinds, cores);
-            (kinds, points)
-        }
-        false => predicted(args, &batch, cores, peak)?,
-    };
-    if points.is_empty() {
+    let wanted: u32 = batch.jobs.iter().map(|job| job.cores).sum();
+    if wanted > cores {
         return Err(InputError::new("command line", "one copy of each command does not fit")
-            .help(format!("there are {cores} cores"))
+            .help(format!("they occupy {wanted} cores, and there are {cores}"))
             .into());
     }
-    if args.measure {
-        let counter = Counter::new("runs", (kinds.len() + points.len()) as u64);
-        fit::measure(&batch.jobs, &mut kinds, &mut points, || counter.one_more())?;
-        counter.finish();
-    }
+    let (kinds, points) = match args.measure {
+        true => measured(&batch, cores)?,
+        false => predicted(args, &batch, cores, peak)?,
+    };
     let Some(best) = fit::recommended(&kinds, &points) else { return Ok(Outcome::Success) };
     if let Some(path) = &args.json {
         output::json(path, &report(&kinds, &points, best, cores, peak, args.measure))?;
@@ -155,8 +147,22 @@ fn predicted(
 /// Time of the only command, where it does not matter.
 const ONE: Nanos = Nanos::from_millis(1000);
 
-fn unknown(job: &Job) -> Kind {
-    Kind { name: job.name.clone(), cores: job.cores, bandwidth: BytesPerSec::ZERO, time: ONE }
+/// Measures each command alone, so that the curve can follow their times, and then the curve.
+fn measured(batch: &Batch, cores: u32) -> Result<(Vec<Kind>, Vec<Point>), Failure> {
+    let counter = Counter::new("commands alone", batch.jobs.len() as u64);
+    let alone = |job: &Job| {
+        let time = fit::time_alone(job)?;
+        counter.one_more();
+        let name = job.name.clone();
+        Ok(Kind { name, cores: job.cores, bandwidth: BytesPerSec::ZERO, time })
+    };
+    let kinds: Vec<Kind> = batch.jobs.iter().map(alone).collect::<Result<_, MeasureError>>()?;
+    counter.finish();
+    let mut points = fit::steps(&kinds, cores);
+    let counter = Counter::new("runs", points.len() as u64);
+    fit::measure(&batch.jobs, &kinds, &mut points, || counter.one_more())?;
+    counter.finish();
+    Ok((kinds, points))
 }
 
 impl From<MeasureError> for Failure {

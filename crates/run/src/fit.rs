@@ -11,7 +11,7 @@ use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_policy::{Bus, Candidate, SchedulerConfig, SpeedModel, TrafficRates};
 use serde::Serialize;
 
-pub use measure::{MeasureError, measure};
+pub use measure::{MeasureError, measure, time_alone};
 
 /// Throughput that a core must add to pay off, over that of a core on an idle machine. Where the
 /// bus is full, further copies only take from each other what they add.
@@ -73,7 +73,7 @@ pub fn curve(kinds: &[Kind], cores: u32, peak: BytesPerSec) -> Vec<Point> {
     })
 }
 
-/// Returns the same numbers of copies without a prediction: the commands take turns.
+/// Returns numbers of copies without a prediction: no copy is taken to slow another one down.
 #[must_use]
 pub fn steps(kinds: &[Kind], cores: u32) -> Vec<Point> {
     fill(kinds, cores, |copies| Point {

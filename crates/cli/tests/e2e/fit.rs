@@ -66,6 +66,11 @@ fn copies_are_measured_without_profile_and_calibration() {
     assert!(report["jobs"][0]["time_s"].as_f64().is_some_and(|time| time >= 0.3), "{report}");
     let measured = |nth: usize| report["curve"][nth]["measured"].as_f64().expect("measured");
     assert!(measured(1) > measured(0), "sleeping copies do not contend: {report}");
+    let unlike = ["--", "sleep", "0.8", ":::", "sleep", "0.2"];
+    let arguments = ["fit", "--measure", "--cores", "4", "--json", "-"];
+    let report = json(world.memweir().args(arguments).args(unlike), 0);
+    // Three long sleeps get done about as often as a short one.
+    assert_eq!(report["curve"][2]["copies"], serde_json::json!([3, 1]), "{report}");
     let failed = ["fit", "--measure", "--", "false"];
     let message = refusal(world.memweir().args(failed), 3);
     assert!(message.contains("a copy of false failed: exit status: 1"), "{message}");

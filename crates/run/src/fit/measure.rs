@@ -31,8 +31,16 @@ pub enum MeasureError {
     },
 }
 
-/// Measures the throughput at each point, in the order of the points. Sets the times of `kinds` to
-/// those of one copy of each alone, which it measures first; `done` is called after each run.
+/// Runs one copy of a job alone, and returns its time.
+///
+/// # Errors
+/// If the command cannot be started or fails.
+pub fn time_alone(job: &Job) -> Result<Nanos, MeasureError> {
+    once(job).map(Nanos::from_secs_f64)
+}
+
+/// Measures the throughput at each point, in the order of the points, from the times alone that
+/// `kinds` have; `done` is called after each point.
 ///
 /// The copies run as they are, in the working directory of the job, without their output. Copies
 /// that end early leave the others alone, so that the measured throughput is a little too high.
@@ -41,14 +49,10 @@ pub enum MeasureError {
 /// If a command cannot be started or fails.
 pub fn measure(
     jobs: &[Job],
-    kinds: &mut [Kind],
+    kinds: &[Kind],
     points: &mut [Point],
     mut done: impl FnMut(),
 ) -> Result<(), MeasureError> {
-    for (job, kind) in jobs.iter().zip(&mut *kinds) {
-        kind.time = Nanos::from_secs_f64(mean(&together(&[(job, 1)])?[0]));
-        done();
-    }
     for point in points {
         let copies: Vec<(&Job, u32)> = jobs.iter().zip(point.copies.iter().copied()).collect();
         let times = together(&copies)?;
