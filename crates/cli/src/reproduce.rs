@@ -1,4 +1,5 @@
-//! `memweir reproduce`: repeats the figures of a paper in simulation, beside its values.
+//! `memweir reproduce`: repeats the figures of a paper in simulation, beside its values; and compares
+//! all policies on the mixes of all papers.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use crate::render::text::{Align, shortened, table};
 /// Options of `memweir reproduce`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The paper
+    /// The paper, or `beyond` for all policies on all mixes
     #[arg(value_enum)]
     paper: Paper,
     /// Only these figures, as `9`, `1b`, `table1` [default: all that can be simulated]
@@ -51,6 +52,7 @@ impl clap::ValueEnum for Paper {
             Self(PaperName::Hmmsched),
             Self(PaperName::Bpm),
             Self(PaperName::Drswap),
+            Self(PaperName::Beyond),
         ]
     }
 
@@ -59,6 +61,7 @@ impl clap::ValueEnum for Paper {
             PaperName::Iabw => "Xu, Wu, Yew: scheduling to the ideal average bandwidth, PACT 2010",
             PaperName::Hmmsched => "Hwang, Park: scheduling on hybrid main memory",
             PaperName::Bpm => "Liu et al.: bank-level partitioning by page coloring, PACT 2012",
+            PaperName::Beyond => "All policies on the mixes of all papers and on memweir's own",
             PaperName::Drswap => "Zhong et al.: in-memory paging with direct read, TCAD 2016",
         };
         Some(PossibleValue::new(self.0.name()).help(help))
@@ -183,13 +186,15 @@ impl Observer for Desk {
 
 /// The comparisons as a table.
 fn text(report: &Report) -> String {
+    let heading = report.paper.source.heading().to_lowercase();
+    let ratio = format!("here / {heading}");
     let columns = [
         ("figure", Align::Left),
         ("quantity", Align::Left),
-        ("paper", Align::Right),
+        (heading.as_str(), Align::Right),
         ("here", Align::Right),
         ("unit", Align::Left),
-        ("here / paper", Align::Right),
+        (ratio.as_str(), Align::Right),
         ("kind", Align::Left),
         ("verdict", Align::Left),
     ];

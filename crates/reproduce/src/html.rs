@@ -8,7 +8,7 @@ use memweir_plot::PlotError;
 
 use crate::report::{Comparison, Effort, Plot, Report, Section, Table};
 use crate::score::{Score, Verdict};
-use crate::source::{Kind, Value};
+use crate::source::{Kind, Paper, Source, Value};
 
 const STYLE: &str = include_str!("html/style.css");
 
@@ -31,7 +31,7 @@ pub fn page(report: &Report) -> Result<String, PlotError> {
     head(&mut html, report);
     contents(&mut html, report);
     for each in &report.sections {
-        section(&mut html, each)?;
+        section(&mut html, each, report.paper.source)?;
     }
     elsewhere(&mut html, report);
     html.push_str("</body>\n</html>\n");
@@ -87,9 +87,9 @@ fn head(html: &mut String, report: &Report) {
     write(
         html,
         format_args!(
-            "<header>\n<h1>{} reproduced</h1>\n<p>{}: <cite>{}</cite>, {}.</p>\n\
+            "<header>\n<h1>{}</h1>\n<p>{}: <cite>{}</cite>, {}.</p>\n\
              <p><strong>{lead}.</strong> {rest}</p>\n",
-            Text(&paper.name),
+            Text(&title(paper)),
             Text(&paper.authors),
             Text(&paper.title),
             Text(&paper.venue),
@@ -112,6 +112,14 @@ fn head(html: &mut String, report: &Report) {
         write(html, format_args!("<p class=\"unfinished\">Not done yet: {}</p>\n", Text(&missing)));
     }
     html.push_str("</header>\n");
+}
+
+/// Returns the heading of the page.
+fn title(paper: &Paper) -> String {
+    match paper.source {
+        Source::Paper => format!("{} reproduced", paper.name),
+        Source::Goals => paper.title.clone(),
+    }
 }
 
 /// Writes the kinds of comparisons, and the number of each verdict.
@@ -175,15 +183,16 @@ pub fn label(id: &str) -> String {
     }
 }
 
-fn section(html: &mut String, section: &Section) -> Result<(), PlotError> {
+fn section(html: &mut String, section: &Section, source: Source) -> Result<(), PlotError> {
     let data = &section.data;
     write(
         html,
         format_args!(
-            "<section id=\"figure-{}\">\n<h2>{}</h2>\n<dl>\n<dt>The paper says</dt><dd>{} \
+            "<section id=\"figure-{}\">\n<h2>{}</h2>\n<dl>\n<dt>{}</dt><dd>{} \
              <span class=\"soft\">({})</span></dd>\n<dt>Here</dt><dd>{}</dd>\n",
             Text(&data.id),
             Prose(&format!("{}: {}", label(&data.id), data.title)),
+            source.says(),
             Prose(&data.says),
             Text(&data.place),
             Prose(&data.method),
@@ -197,7 +206,7 @@ fn section(html: &mut String, section: &Section) -> Result<(), PlotError> {
         draw(html, plot)?;
     }
     let explanation = data.explanation.as_deref();
-    comparisons(html, &section.comparisons, explanation);
+    comparisons(html, &section.comparisons, explanation, source);
     explain(html, section, explanation);
     for remark in &section.found.remarks {
         write(html, format_args!("<p>{}</p>\n", Prose(remark)));
@@ -223,15 +232,25 @@ fn draw(html: &mut String, plot: &Plot) -> Result<(), PlotError> {
 
 /// Writes the table of a section. An explanation that the whole section shares stands below it,
 /// once.
-fn comparisons(html: &mut String, comparisons: &[Comparison], explanation: Option<&str>) {
+fn comparisons(
+    html: &mut String,
+    comparisons: &[Comparison],
+    explanation: Option<&str>,
+    source: Source,
+) {
     if comparisons.is_empty() {
         return;
     }
-    html.push_str(
-        "<div class=\"table\"><table>\n<thead><tr><th>Item</th><th>Quantity</th>\
-         <th class=\"number\">Paper</th><th class=\"number\">Here</th><th>Unit</th>\
-         <th class=\"number\">Here / paper</th><th>Kind</th><th>Verdict</th><th>Note</th>\
-         </tr></thead>\n<tbody>\n",
+    let heading = source.heading();
+    write(
+        html,
+        format_args!(
+            "<div class=\"table\"><table>\n<thead><tr><th>Item</th><th>Quantity</th>\
+             <th class=\"number\">{heading}</th><th class=\"number\">Here</th><th>Unit</th>\
+             <th class=\"number\">Here / {}</th><th>Kind</th><th>Verdict</th><th>Note</th>\
+             </tr></thead>\n<tbody>\n",
+            heading.to_lowercase()
+        ),
     );
     for line in comparisons {
         let paper = match &line.paper {
@@ -385,7 +404,7 @@ mod tests {
         let values = vec![("mean", -1.0)];
         let found = Section::new(&data, crate::report::Found { values, ..Default::default() });
         let mut page = String::new();
-        section(&mut page, &found).unwrap();
+        section(&mut page, &found, Source::Paper).unwrap();
         assert_eq!(page.matches("The bus is simulated.").count(), 1, "{page}");
         assert!(page.contains("<td class=\"note\">section 5.3</td>"), "{page}");
         assert!(found.comparisons[0].note.ends_with("The bus is simulated."));
@@ -397,7 +416,7 @@ mod tests {
         let values = vec![("mean", 1.0)];
         let found = Section::new(&data, crate::report::Found { values, ..Default::default() });
         let mut page = String::new();
-        section(&mut page, &found).unwrap();
+        section(&mut page, &found, Source::Paper).unwrap();
         assert!(page.contains("<dt>Made to match</dt><dd>433.milc fluctuates"), "{page}");
         assert!(
             page.contains("0.32</td><td>magnitude</td><td class=\"no\">✗ sign alone"),

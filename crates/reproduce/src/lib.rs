@@ -1,5 +1,5 @@
 //! The figures and tables of iabw, hmmsched, bpm and drswap, simulated and compared with the
-//! papers' values.
+//! papers' values; and, as `beyond`, all policies on the mixes of all papers.
 //!
 //! The statements of a paper and the parameters with which they are repeated are data ([`source`]);
 //! the code of a figure runs the simulators and returns their results ([`report::Found`]); the two
@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beyond;
 mod bpm;
 mod drswap;
 mod hmmsched;

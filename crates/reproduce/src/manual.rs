@@ -13,8 +13,9 @@ use crate::source::{Kind, Value};
 pub type Page = (&'static str, fn(&[Results], &str) -> Option<String>);
 
 /// The pages that contain generated tables.
-pub const PAGES: [Page; 4] = [
+pub const PAGES: [Page; 5] = [
     ("README.md", table),
+    ("docs/beyond.md", table),
     ("docs/reproduce.md", table),
     ("docs/bpm.md", table),
     ("docs/drswap.md", table),
@@ -24,11 +25,17 @@ pub const PAGES: [Page; 4] = [
 /// about bpm explains the causes in prose.
 const UNLISTED: [&str; 2] = ["table1 iabw", "causes bpm"];
 
-/// The text of this name: the table `score` and its short form `summary`, the table `PAPER`, or the
-/// sentences `PAPER-score`.
+/// Figure of `beyond` over all families.
+const SUMMARY: &str = "summary";
+
+/// The text of this name: the table `score` and its short form `summary`, the table `PAPER`, the
+/// sentences `PAPER-score`, or of `beyond` the tables `gains` and `goals` and the one by policy.
 fn table(results: &[Results], name: &str) -> Option<String> {
     let paper = |name: &str| results.iter().find(|results| results.paper == name);
     match (name, name.strip_suffix("-score")) {
+        ("gains", _) => paper("beyond").map(gains),
+        ("policies", _) => paper("beyond").map(policies),
+        ("goals", _) => paper("beyond").map(goals),
         ("score", _) => Some(scores(results)),
         ("summary", _) => Some(summary(results)),
         (_, Some(name)) => paper(name).map(|results| wrapped(&results.score.to_string())),
@@ -74,10 +81,11 @@ pub fn filled(page: Page, text: &str, results: &[Results]) -> Result<String, Str
 
 /// Number of the judged comparisons of each paper that agree.
 fn summary(results: &[Results]) -> String {
+    let papers = results.iter().filter(|results| results.paper != "beyond");
     let line = |Results { paper, score, .. }: &Results| {
         format!("{paper} {} of {}", score.agree(), score.judged())
     };
-    let lines: Vec<String> = results.iter().map(line).collect();
+    let lines: Vec<String> = papers.map(line).collect();
     format!("Judged comparisons that agree: {}.\n", lines.join(", "))
 }
 
@@ -88,7 +96,7 @@ fn scores(results: &[Results]) -> String {
                     | matches without evidence | repeated | unclaimed |\n\
                     |---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
             .to_owned();
-    for Results { paper, score, .. } in results {
+    for Results { paper, score, .. } in results.iter().filter(|of| of.paper != "beyond") {
         let [magnitude, direction] =
             [Kind::Magnitude, Kind::Direction].map(|kind| score.kind(kind));
         let of = |agree: usize, misses: usize| format!("{agree} of {}", agree + misses);
@@ -105,6 +113,81 @@ fn scores(results: &[Results]) -> String {
             score.kind(Kind::Repeated).all(),
             score.kind(Kind::Unclaimed).all(),
         );
+    }
+    text
+}
+
+/// The policy in the name of a mean gain, and the text before it.
+fn mean_gain(line: &Comparison) -> Option<(&str, &str)> {
+    let (before, policy) = line.quantity.split_once("mean gain of `")?;
+    Some((policy.strip_suffix('`')?, before.trim_end_matches([':', ' '])))
+}
+
+/// A value with one decimal; one that rounds to zero has no sign.
+fn tenths(line: &Comparison) -> String {
+    line.ours.map_or_else(
+        || "–".to_owned(),
+        |value| format!("{:.1}", (value * 10.0).round() / 10.0 + 0.0),
+    )
+}
+
+/// Mean gain and worst mix of each policy over all families.
+fn policies(results: &Results) -> String {
+    let mut text =
+        "| policy | mean gain over `os` (%) | on its worst mix (%) |\n|---|---:|---:|\n".to_owned();
+    let all: Vec<&Comparison> =
+        results.comparisons.iter().filter(|l| l.figure == SUMMARY).collect();
+    for line in &all {
+        let Some((policy, _)) = mean_gain(line) else { continue };
+        let worst = all
+            .iter()
+            .find(|other| other.quantity == format!("gain of `{policy}` on its worst mix"));
+        let (mean, worst) = (tenths(line), worst.map_or_else(String::new, |line| tenths(line)));
+        let _ = writeln!(text, "| `{policy}` | {mean} | {worst} |");
+    }
+    text
+}
+
+/// Mean gains of all policies by family and case.
+fn gains(results: &Results) -> String {
+    let lines = || {
+        let families = results.comparisons.iter().filter(|line| line.figure != SUMMARY);
+        families.filter_map(|line| Some((line, mean_gain(line)?)))
+    };
+    let mut columns: Vec<&str> = Vec::new();
+    let mut rows: Vec<(&str, &str, Vec<String>)> = Vec::new();
+    for (line, (policy, case)) in lines() {
+        if !columns.contains(&policy) {
+            columns.push(policy);
+        }
+        let cell = tenths(line);
+        match rows.last_mut() {
+            Some((figure, last, cells)) if (*figure, *last) == (&*line.figure, case) => {
+                cells.push(cell);
+            }
+            _ => rows.push((&line.figure, case, vec![cell])),
+        }
+    }
+    let head: Vec<String> = columns.iter().map(|policy| format!("`{policy}`")).collect();
+    let mut text = format!("| mixes | case | {} |\n|---|---|", head.join(" | "));
+    text.push_str(&"---:|".repeat(columns.len()));
+    text.push('\n');
+    for (figure, case, cells) in rows {
+        let _ = writeln!(text, "| {figure} | {case} | {} |", cells.join(" | "));
+    }
+    text
+}
+
+/// The judged goals.
+fn goals(results: &Results) -> String {
+    let mut text =
+        "| mixes | quantity | goal (%) | here (%) | verdict |\n|---|---|---|---:|---|\n".to_owned();
+    for line in results.comparisons.iter().filter(|line| line.verdict.is_some()) {
+        let Value::Words(goal) = &line.paper else { continue };
+        let ours = tenths(line);
+        let verdict = if line.verdict == Some(Verdict::Agrees) { "reached" } else { "**missed**" };
+        let _ =
+            writeln!(text, "| {} | {} | {goal} | {ours} | {verdict} |", line.figure, line.quantity);
     }
     text
 }

@@ -12,7 +12,7 @@ use crate::source::{FigureData, Item, Kind, Paper, Statement, Suite, Test, Value
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// The item, `X1` to `X15`, `H1` to `H12`, `B1` to `B13` or `D1` to `D10`.
+    /// The item, `X1` to `X15`, `H1` to `H12`, `B1` to `B13`, `D1` to `D10` or `M1` to `M4`.
     pub item: String,
     /// The figure, table or equation: `9`, `1b`, `table1`.
     pub figure: String,
@@ -285,7 +285,7 @@ impl Report {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::source::{Band, Rule, Scale};
+    use crate::source::{Band, Rule, Scale, Source};
 
     /// A figure with one statement, whose effect is 3.1.
     pub(crate) fn data() -> FigureData {
@@ -355,6 +355,7 @@ pub(crate) mod tests {
             title: String::new(),
             authors: String::new(),
             venue: String::new(),
+            source: Source::default(),
             items: Vec::new(),
         };
         let suite = Suite { paper, figures: vec![figure] };
@@ -391,6 +392,7 @@ pub(crate) mod tests {
             title: String::new(),
             authors: String::new(),
             venue: String::new(),
+            source: Source::default(),
             items: Vec::new(),
         };
         let suite = Suite { paper, figures: Vec::new() };

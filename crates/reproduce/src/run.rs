@@ -7,9 +7,9 @@ use memweir_sim::SimError;
 use crate::report::{Effort, Found, Report, Section};
 use crate::source::{FigureData, Suite};
 use crate::work::{Bench, Observer, Stop};
-use crate::{bpm, drswap, hmmsched, iabw};
+use crate::{beyond, bpm, drswap, hmmsched, iabw};
 
-/// A paper that can be reproduced.
+/// A paper that can be reproduced, or what goes beyond all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PaperName {
     /// Xu, Wu, Yew: bandwidth-aware scheduling.
@@ -20,6 +20,8 @@ pub enum PaperName {
     Bpm,
     /// Zhong et al.: in-memory paging with direct read.
     Drswap,
+    /// No paper: all policies on the mixes of the papers and on memweir's own.
+    Beyond,
 }
 
 /// Figures to reproduce, and the effort.
@@ -49,7 +51,7 @@ pub enum Failed {
 
 impl PaperName {
     /// Every paper, in the order of the manual.
-    pub const ALL: [Self; 4] = [Self::Iabw, Self::Hmmsched, Self::Bpm, Self::Drswap];
+    pub const ALL: [Self; 5] = [Self::Iabw, Self::Hmmsched, Self::Bpm, Self::Drswap, Self::Beyond];
 
     /// Name of the paper on the command line.
     #[must_use]
@@ -59,6 +61,7 @@ impl PaperName {
             Self::Hmmsched => "hmmsched",
             Self::Bpm => "bpm",
             Self::Drswap => "drswap",
+            Self::Beyond => "beyond",
         }
     }
 
@@ -72,6 +75,7 @@ impl PaperName {
             Self::Hmmsched => hmmsched::suite(),
             Self::Bpm => bpm::suite(),
             Self::Drswap => drswap::suite(),
+            Self::Beyond => beyond::suite(),
         }
     }
 }
@@ -104,6 +108,7 @@ pub fn reproduce(
         PaperName::Hmmsched => Box::new(hmmsched::Lab::new(options.effort)?),
         PaperName::Bpm => Box::new(bpm::Lab::new(options.effort)?),
         PaperName::Drswap => Box::new(drswap::Lab::new(options.effort)?),
+        PaperName::Beyond => Box::new(beyond::Lab::new(options.effort)?),
     };
     let bench = Bench::new(options.threads, observer, laboratory.work(&chosen));
     let ids: Vec<String> = chosen.iter().map(|figure| figure.id.clone()).collect();

@@ -152,7 +152,7 @@ impl fmt::Display for Score {
         let [magnitude, direction] = [Kind::Magnitude, Kind::Direction].map(|kind| self.kind(kind));
         write!(
             f,
-            "{} of {} judged comparisons agree with the paper: {} of {} magnitudes ({} more have the \
+            "{} of {} judged comparisons agree: {} of {} magnitudes ({} more have the \
              sign alone) and {} of {} directions.",
             self.agree(),
             self.judged(),
@@ -181,7 +181,7 @@ impl fmt::Display for Score {
         }
         write!(
             f,
-            " {} repeat a claim that is judged elsewhere, and for {} the paper claims nothing.",
+            " {} repeat a claim that is judged elsewhere, and for {} nothing is claimed.",
             self.kind(Kind::Repeated).all(),
             self.kind(Kind::Unclaimed).all(),
         )
@@ -280,10 +280,7 @@ mod tests {
         assert_eq!((score.agree(), score.judged()), (3, 6));
         assert_eq!((score.weak_misses(), score.no_evidence()), (1, 3));
         let text = score.to_string();
-        assert!(
-            text.starts_with("3 of 6 judged comparisons agree with the paper: 1 of 3 "),
-            "{text}"
-        );
+        assert!(text.starts_with("3 of 6 judged comparisons agree: 1 of 3 "), "{text}");
         assert!(text.contains("2 of 2 directions"), "{text}");
     }
 }

@@ -25,9 +25,43 @@ pub struct Paper {
     pub authors: String,
     /// Place of its publication.
     pub venue: String,
+    /// Origin of the statements.
+    #[serde(default)]
+    pub source: Source,
     /// Its items, in the order of their numbers.
     #[serde(rename = "item")]
     pub items: Vec<Item>,
+}
+
+/// Origin of the statements with which results are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// A paper prints them.
+    #[default]
+    Paper,
+    /// They are goals of memweir's own.
+    Goals,
+}
+
+impl Source {
+    /// Heading of a column of statements.
+    #[must_use]
+    pub const fn heading(self) -> &'static str {
+        match self {
+            Self::Paper => "Paper",
+            Self::Goals => "Goal",
+        }
+    }
+
+    /// Heading of the text of a figure.
+    #[must_use]
+    pub const fn says(self) -> &'static str {
+        match self {
+            Self::Paper => "The paper says",
+            Self::Goals => "The question",
+        }
+    }
 }
 
 /// One thing that the paper defines, measures or claims, under the number that it has everywhere in
@@ -35,7 +69,7 @@ pub struct Paper {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// `X1` to `X15`, `H1` to `H12`, `B1` to `B13`, `D1` to `D10`.
+    /// `X1` to `X15`, `H1` to `H12`, `B1` to `B13`, `D1` to `D10`; `M1` to `M4` of memweir's own.
     pub id: String,
     /// Description of the item.
     pub what: String,

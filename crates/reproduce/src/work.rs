@@ -1,5 +1,6 @@
 //! Runs many independent simulations on all cores, and reports their progress.
 
+use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -65,10 +66,21 @@ impl<'a> Bench<'a> {
     ) -> Vec<O> {
         on_all(self.threads, inputs, |input| {
             let output = run(input);
-            let done = self.done.fetch_add(work, Ordering::Relaxed) + work;
-            self.observer.advanced(done, self.total.max(done));
+            self.advance(work);
             output
         })
+    }
+
+    /// Threads for work that is not a list of inputs.
+    #[must_use]
+    pub fn threads(&self) -> NonZeroUsize {
+        NonZeroUsize::new(self.threads).unwrap_or(NonZeroUsize::MIN)
+    }
+
+    /// Reports further work as done.
+    pub fn advance(&self, work: u64) {
+        let done = self.done.fetch_add(work, Ordering::Relaxed) + work;
+        self.observer.advanced(done, self.total.max(done));
     }
 
     /// The same where each run may be refused: the first refusal in the order of the inputs.

@@ -26,6 +26,7 @@ fn every_item_of_the_papers_is_shown_or_said_to_be_elsewhere() {
         (PaperName::Hmmsched, 'H', 12),
         (PaperName::Bpm, 'B', 13),
         (PaperName::Drswap, 'D', 10),
+        (PaperName::Beyond, 'M', 4),
     ];
     for (paper, letter, count) in papers {
         let suite = paper.suite().unwrap();
@@ -156,6 +157,7 @@ fn a_quick_run_says_everything_and_explains_what_differs() {
         (PaperName::Hmmsched, &[][..]),
         (PaperName::Bpm, &bpm[..]),
         (PaperName::Drswap, &[][..]),
+        (PaperName::Beyond, &["hybrid"][..]),
     ] {
         let report = run(paper, figures);
         assert!(report.missing.is_empty());

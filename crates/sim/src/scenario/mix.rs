@@ -142,7 +142,7 @@ fn drawn(section: &mut Section<'_>, catalog: &Catalog) -> Result<Kind, InputErro
         .map(|iabw| Wanted { iabw: BytesPerSec(iabw), tolerance: tolerance.unwrap_or(TOLERANCE) });
     let recipe = DrawnRecipe {
         jobs: section.map("jobs", |v| range(&v))?,
-        instances: instances.unwrap_or(2),
+        instances: instances.unwrap_or(if once { 1 } else { 2 }),
         weight,
         wanted,
     };

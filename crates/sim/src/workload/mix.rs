@@ -48,8 +48,8 @@ pub enum Weight {
     /// Each task works for this long and restarts its program as often as that takes: the two
     /// minutes of iabw section 5.1.
     Equal(Nanos),
-    /// Each task executes its program once, and there is one instance of each: the *normal*
-    /// workloads of iabw section 5.5.
+    /// Each task executes its program once. With one instance of each program, these are the
+    /// *normal* workloads of iabw section 5.5.
     Normal,
 }
 
@@ -232,10 +232,7 @@ impl Dealer<'_> {
     }
 
     fn instances(&self) -> u32 {
-        match self.recipe.weight {
-            Weight::Equal(_) => self.recipe.instances.max(1),
-            Weight::Normal => 1,
-        }
+        self.recipe.instances.max(1)
     }
 
     fn hand(&mut self) -> Vec<Card> {

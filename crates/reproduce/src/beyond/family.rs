@@ -1,0 +1,298 @@
+//! One family of mixes under all policies: its runs, its plot, its rows.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use memweir_core::input::{InputError, Refusal, Replacement};
+use memweir_core::metrics;
+use memweir_core::profile::Profile;
+use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_sim::scenario::report::{Point, Run};
+use memweir_sim::scenario::study::Study;
+use memweir_sim::scenario::sweep::{Grid, Sweep};
+use memweir_sim::scenario::{Recordings, ScenarioText};
+use serde::Deserialize;
+
+use crate::report::{Effort, Found, Plot, Table, untitled};
+use crate::run::Failed;
+use crate::source::{FigureData, Kind, Rule, Statement, Test, Value};
+use crate::work::Bench;
+
+/// Policy that the others are compared with.
+const BASELINE: &str = "os";
+
+/// Policy that has to reach the goals.
+pub(super) const OURS: &str = "max-weight";
+
+/// Loss against another policy, in percent, that is within the noise of start times.
+pub(super) const TOLERATED: f64 = 0.5;
+
+/// Simulated core-seconds of a run, for the progress display.
+const WORK: u64 = 1;
+
+/// What counts as one mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum MixIs {
+    /// A point of the sweep; its repetitions are seeds.
+    Point,
+    /// A repetition, which draws programs of its own.
+    Repetition,
+}
+
+/// One machine and one state of knowledge in which the mixes run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    /// `KEY=VALUE` in place of the scenario's own values.
+    #[serde(default)]
+    set: Vec<String>,
+}
+
+/// Parameters of a family.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    scenario: String,
+    mix_is: MixIs,
+    /// `KEY=VALUE,VALUE,...` as of `memweir sim --sweep`.
+    #[serde(default)]
+    sweep: Vec<String>,
+    /// Repetitions of a quick run.
+    quick: u32,
+    case: Vec<Case>,
+}
+
+/// A family that is checked and ready to run.
+pub(super) struct Family {
+    title: String,
+    mix_is: MixIs,
+    /// Name of each case, and its study.
+    cases: Vec<(String, Study)>,
+}
+
+/// Gains of all policies on the mixes of a family.
+pub(super) struct Gains {
+    pub(super) title: String,
+    pub(super) cases: Vec<CaseGains>,
+}
+
+/// Gains in one case.
+pub(super) struct CaseGains {
+    pub(super) name: String,
+    /// Gain over the operating system in percent, of each policy but that, on each mix.
+    pub(super) policies: Vec<(String, Vec<f64>)>,
+    /// Share of the possible gain of each policy, where a bound is known.
+    shares: Vec<Option<f64>>,
+}
+
+struct NoRecordings;
+
+impl Recordings for NoRecordings {
+    fn profile(&self, _: &Path) -> Result<Arc<Profile>, Refusal> {
+        Err(Refusal::new("no recording is compiled in", "name a program of the catalog"))
+    }
+}
+
+impl Family {
+    /// Reads a family and checks its scenario in each case.
+    pub(super) fn read(data: &FigureData, effort: Effort) -> Result<Self, InputError> {
+        let parameters: Parameters = data.parameters()?;
+        let name = format!("experiments/beyond/{}.toml", data.id);
+        let text = ScenarioText::new(&name, &parameters.scenario, Path::new(""));
+        let sweeps: Vec<Sweep> = parameters
+            .sweep
+            .iter()
+            .map(|sweep| sweep.parse())
+            .collect::<Result<_, Refusal>>()
+            .map_err(|refusal| refusal.written_in(&name))?;
+        let quick = match effort {
+            Effort::Quick => Some(format!("repetitions={}", parameters.quick)),
+            Effort::Full => None,
+        };
+        let study = |case: &Case| {
+            let set = case.set.iter().chain(&quick);
+            let set = set.map(|set| replacement(&name, set)).collect::<Result<Vec<_>, _>>()?;
+            let grid = Grid::new(sweeps.clone()).map_err(|refusal| refusal.written_in(&name))?;
+            Ok((case.name.clone(), Study::read(&text, &set, grid, &NoRecordings)?))
+        };
+        let cases = parameters.case.iter().map(study).collect::<Result<_, InputError>>()?;
+        Ok(Self { title: data.title.clone(), mix_is: parameters.mix_is, cases })
+    }
+
+    pub(super) fn work(&self) -> u64 {
+        self.cases.iter().map(|(_, study)| WORK * study.runs() as u64).sum()
+    }
+
+    /// Runs every mix under every policy in every case.
+    pub(super) fn run(&self, bench: &Bench<'_>) -> Result<Gains, Failed> {
+        let case = |(name, study): &(String, Study)| {
+            let report = study.run(bench.threads(), |_| bench.advance(WORK))?;
+            Ok(CaseGains::of(name, self.mix_is, &report.points))
+        };
+        let cases = self.cases.iter().map(case).collect::<Result<_, Failed>>()?;
+        Ok(Gains { title: self.title.clone(), cases })
+    }
+}
+
+fn replacement(file: &str, set: &str) -> Result<Replacement, InputError> {
+    let (key, value) = set
+        .split_once('=')
+        .ok_or_else(|| InputError::new(file, format!("`{set}` is no KEY=VALUE")))?;
+    let key = key.parse().map_err(|refusal: Refusal| refusal.written_in(file))?;
+    Ok(Replacement::new(key, value, set.to_owned()))
+}
+
+impl CaseGains {
+    fn of(name: &str, mix_is: MixIs, points: &[Point]) -> Self {
+        let summaries = points.first().map_or(&[][..], |point| &point.policies);
+        let names =
+            summaries.iter().map(|summary| &summary.policy).filter(|name| *name != BASELINE);
+        let gains = |policy: &String| {
+            let on_point = |point: &Point| match mix_is {
+                MixIs::Point => vec![summary(point, policy, |summary| summary.gain)],
+                MixIs::Repetition => gains_by_repetition(&point.runs, policy),
+            };
+            points.iter().flat_map(on_point).map(|gain| 100.0 * gain).collect()
+        };
+        let policies: Vec<(String, Vec<f64>)> =
+            names.map(|policy| (policy.clone(), gains(policy))).collect();
+        let share = |(policy, _): &(String, Vec<f64>)| {
+            let shares = points.iter().map(|point| {
+                point.policies.iter().find(|s| s.policy == *policy)?.share_of_possible
+            });
+            metrics::mean(&shares.collect::<Option<Vec<f64>>>()?)
+        };
+        let shares = policies.iter().map(share).collect();
+        Self { name: name.to_owned(), policies, shares }
+    }
+
+    /// Gains of a policy on the mixes.
+    pub(super) fn gains(&self, policy: &str) -> &[f64] {
+        let found = self.policies.iter().find(|(name, _)| name == policy);
+        found.map_or(&[], |(_, gains)| gains)
+    }
+
+    /// Lowest difference between the gains of our policy and those of another on a mix.
+    pub(super) fn behind(&self, other: &str) -> f64 {
+        let pairs = self.gains(OURS).iter().zip(self.gains(other));
+        pairs.map(|(ours, theirs)| ours - theirs).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Lowest such difference over all policies, the operating system included, and the policy.
+    pub(super) fn furthest_behind(&self) -> (f64, &str) {
+        let others = self.policies.iter().map(|(name, _)| name.as_str()).filter(|n| *n != OURS);
+        let os = (lowest(self.gains(OURS)), BASELINE);
+        others
+            .map(|name| (self.behind(name), name))
+            .fold(os, |lowest, other| if other.0 < lowest.0 { other } else { lowest })
+    }
+}
+
+fn summary(
+    point: &Point,
+    policy: &str,
+    value: impl Fn(&memweir_sim::scenario::report::PolicySummary) -> f64,
+) -> f64 {
+    point.policies.iter().find(|summary| summary.policy == policy).map_or(f64::NAN, value)
+}
+
+fn gains_by_repetition(runs: &[Run], policy: &str) -> Vec<f64> {
+    let of = |name: &str| -> Vec<&Run> { runs.iter().filter(|run| run.policy == name).collect() };
+    let pairs = of(BASELINE).into_iter().zip(of(policy));
+    pairs.map(|(os, own)| os.turnaround_s / own.turnaround_s - 1.0).collect()
+}
+
+pub(super) fn lowest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+pub(super) fn mean(values: &[f64]) -> f64 {
+    metrics::mean(values).unwrap_or(f64::NAN)
+}
+
+/// Draws the gains of a family and judges the goals.
+pub(super) fn found(data: &FigureData, gains: &Gains) -> Found {
+    let names: Vec<&str> = gains.cases.first().map_or_else(Vec::new, |case| {
+        case.policies.iter().map(|(name, _)| name.as_str()).collect()
+    });
+    let sets = names.iter().zip(PALETTE.iter().cycle()).map(|(name, color)| BarSet {
+        name: (*name).to_owned(),
+        values: gains.cases.iter().map(|case| mean(case.gains(name))).collect(),
+        color: *color,
+    });
+    let bars = Bars {
+        title: "mean gain in throughput over os".to_owned(),
+        y_label: "gain (%)".to_owned(),
+        categories: gains.cases.iter().map(|case| case.name.clone()).collect(),
+        sets: sets.collect(),
+        ..Bars::default()
+    };
+    let caption = format!("{}: mean over the mixes of each policy's gain over `os`.", data.title);
+    Found {
+        plots: vec![Plot { caption, figure: untitled(vec![Panel::Bars(bars)]) }],
+        tables: gains.cases.iter().map(table).collect(),
+        rows: gains.cases.iter().flat_map(goals).collect(),
+        ..Found::default()
+    }
+}
+
+fn table(case: &CaseGains) -> Table {
+    let header = ["policy", "mean gain (%)", "worst", "best", "mixes slower", "of possible (%)"];
+    let row = |((name, gains), share): (&(String, Vec<f64>), &Option<f64>)| {
+        let best = gains.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let slower = gains.iter().filter(|gain| **gain < -TOLERATED).count();
+        let share = share.filter(|share| *share >= 0.0);
+        vec![
+            name.clone(),
+            format!("{:.2}", mean(gains)),
+            format!("{:.2}", lowest(gains)),
+            format!("{best:.2}"),
+            format!("{slower} of {}", gains.len()),
+            share.map_or_else(|| "–".to_owned(), |share| format!("{:.0}", 100.0 * share)),
+        ]
+    };
+    Table {
+        caption: format!("Gain over `os`, {}", case.name),
+        header: header.map(str::to_owned).to_vec(),
+        rows: case.policies.iter().zip(&case.shares).map(row).collect(),
+    }
+}
+
+/// Returns a value without a goal.
+pub(super) fn shown(quantity: String, place: &str, value: f64) -> (Statement, f64) {
+    (statement("M1", quantity, place, None), value)
+}
+
+fn statement(item: &str, quantity: String, place: &str, at_least: Option<f64>) -> Statement {
+    let words = at_least.map_or_else(|| "none".to_owned(), |low| format!("at least {low}"));
+    Statement {
+        id: String::new(),
+        item: item.to_owned(),
+        quantity,
+        paper: Value::Words(words),
+        unit: "%".to_owned(),
+        place: place.to_owned(),
+        kind: if at_least.is_some() { Kind::Direction } else { Kind::Unclaimed },
+        decided_by: None,
+        test: at_least.map(|low| Test::Range(Rule { at_least: Some(low), at_most: None })),
+        explanation: None,
+    }
+}
+
+/// Returns the goals of a case, and the values that are to reach them.
+fn goals(case: &CaseGains) -> Vec<(Statement, f64)> {
+    let name = &case.name;
+    let (behind, other) = case.furthest_behind();
+    let worst = format!("{name}: `{OURS}` over `os`, worst mix");
+    let lead = format!("{name}: `{OURS}` over the best other policy, worst mix (`{other}`)");
+    let goal = |item, quantity| statement(item, quantity, name, Some(-TOLERATED));
+    let means = case.policies.iter().map(|(policy, gains)| {
+        shown(format!("{name}: mean gain of `{policy}`"), name, mean(gains))
+    });
+    [(goal("M2", worst), lowest(case.gains(OURS))), (goal("M3", lead), behind)]
+        .into_iter()
+        .chain(means)
+        .collect()
+}
