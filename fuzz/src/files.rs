@@ -23,8 +23,8 @@ use memweir_run::platform::Platform;
 use memweir_run::recording::Recording;
 use memweir_run::{options, segment};
 use memweir_sim::Hardware;
-use memweir_sim::paging::swap::SwapKind;
 use memweir_sim::workload::catalog::Catalog;
+use memweir_swap::area::SwapKind;
 use memweir_watch::{Metrics, Selection};
 
 use crate::Seeds::{Files, Made, Texts};
@@ -175,7 +175,7 @@ pub(crate) static ENERGY_MEDIUM: Target = Target::new(
 pub(crate) static SWAP_AREA: Target = Target::new(
     "swap-area",
     |data| text(data, |text| drop(SwapKind::parse("fuzz", text))),
-    &[Files("crates/sim/data/swap/*.toml")],
+    &[Files("crates/swap/data/areas/*.toml")],
 );
 
 pub(crate) static CATALOG: Target = Target::new(

@@ -11,7 +11,7 @@ use memweir_dram::trace::{Format, Trace};
 use memweir_sim::bank::instructions::{InstructionStream, InstructionTrace};
 use memweir_sim::bank::misses::{MissStream, MissTrace};
 use memweir_sim::bank::stream::Stream;
-use memweir_sim::paging::trace::PageTrace;
+use memweir_swap::trace::PageTrace;
 
 use crate::Seeds::{Made, Texts};
 use crate::{Target, made, text};

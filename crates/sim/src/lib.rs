@@ -12,7 +12,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`bank`] | the other fidelity: every request through caches, controllers and banks |
-//! | [`paging`] | another question: pages of applications in turn, in DRAM and a swap area |
+//! | [`paging`] | scenarios of another question: applications in turn, in DRAM and a swap area |
 //! | [`machine`] | cores, nodes and memories |
 //! | [`hardware`] | machines and media as data files |
 //! | [`service`] | service curves of memories |

@@ -1,9 +1,9 @@
 //! Results of a scenario in the form in which they are written.
 
 use memweir_core::Bytes;
+use memweir_swap::memory::Counts;
 use serde::Serialize;
 
-use super::memory::Counts;
 use crate::scenario::report::as_object;
 
 /// Results of a study.

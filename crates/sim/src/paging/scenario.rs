@@ -10,14 +10,14 @@ use memweir_core::input::{InputError, Refusal, Replacement, Section, Value};
 use memweir_core::{Bytes, Nanos};
 use memweir_energy::{READINGS, Reading};
 use memweir_policy::paging;
+use memweir_swap::PAGE;
+use memweir_swap::app::AppModel;
+use memweir_swap::area::SwapKind;
+use memweir_swap::memory::Killer;
+use memweir_swap::phone::{self, Assumed, Phone, PhoneApp};
+use memweir_swap::session::{AppSpec, Behavior, SessionSpec};
+use memweir_swap::trace::{PageTrace, WINDOW};
 
-use super::PAGE;
-use super::app::AppModel;
-use super::memory::Killer;
-use super::phone::{Assumed, Phone, PhoneApp};
-use super::session::{AppSpec, Behavior, SessionSpec};
-use super::swap::SwapKind;
-use super::trace::{PageTrace, WINDOW};
 use crate::bank::scenario::{count, whole};
 use crate::scenario::ScenarioText;
 
@@ -236,7 +236,7 @@ impl Reader<'_> {
         let mut apps = Vec::new();
         if let Some(value) = root.take("group") {
             let group = value.checked(Phone::shipped().group(value.string()?))?;
-            apps.extend(group.into_iter().map(|app| self::app(app, &self.assumed)));
+            apps.extend(group.into_iter().map(|app| phone::app(app, &self.assumed)));
         }
         if let Some(value) = root.take("apps") {
             for section in value.sections()? {
@@ -270,7 +270,7 @@ impl Reader<'_> {
             name.or(named).or(file).unwrap_or_else(|| "application".to_owned()),
             size.or(known.map(|app| app.size_mb)).unwrap_or(0.0),
         );
-        let mut spec = app(&PhoneApp { name, size_mb }, &assumed);
+        let mut spec = phone::app(&PhoneApp { name, size_mb }, &assumed);
         match (&mut spec.behavior, trace, footprint) {
             (behavior, Some((_, trace)), None) => *behavior = Behavior::Recorded(trace),
             (_, Some(_), Some(_)) => {
@@ -298,22 +298,9 @@ fn check(model: &AppModel) -> Result<(), Refusal> {
         let reason = format!("a ring of {} leaves nothing of {}", model.ring, model.footprint);
         return Err(Refusal::new(reason, "a smaller `ring_mib`, or more memory"));
     }
-    if u64::from(super::pages(model.allocated)) > model.references {
+    if u64::from(memweir_swap::pages(model.allocated)) > model.references {
         let reason = "it allocates more pages than it makes references";
         return Err(Refusal::new(reason, "a smaller `allocated_mib`, or more `references`"));
     }
     Ok(())
-}
-
-/// Builds an application of the table with the assumed parameters.
-#[must_use]
-pub fn app(app: &PhoneApp, assumed: &Assumed) -> AppSpec {
-    AppSpec {
-        name: app.name.clone(),
-        behavior: Behavior::Model(assumed.model(app.size())),
-        size: app.size(),
-        resume: Nanos::from_secs_f64(assumed.resume_ms / 1e3),
-        launch: Nanos::from_secs_f64(assumed.launch_ms / 1e3),
-        lines_per_reference: assumed.lines_per_reference,
-    }
 }

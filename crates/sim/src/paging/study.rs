@@ -5,12 +5,12 @@ use std::num::NonZeroUsize;
 use memweir_core::input::{InputError, Replacement};
 use memweir_core::{Bytes, Nanos};
 use memweir_energy::{BusMemory, Medium};
+use memweir_swap::PAGE;
+use memweir_swap::area::SwapKind;
+use memweir_swap::session::{SessionOutcome, SessionSpec};
 
-use super::PAGE;
 use super::report::{AppResult, PagePoint, PageReport, Run, Session, SwapResult};
 use super::scenario::{PageScenario, Traces};
-use super::session::{SessionOutcome, SessionSpec};
-use super::swap::SwapKind;
 use crate::scenario::ScenarioText;
 use crate::scenario::parallel::for_each;
 use crate::scenario::sweep::Grid;

@@ -11,7 +11,7 @@ use memweir_policy::paging::{
 };
 use serde::Serialize;
 
-use super::Access;
+use crate::Access;
 
 /// Handling of reads of swapped pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

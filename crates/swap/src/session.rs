@@ -6,11 +6,11 @@ use std::sync::Arc;
 use memweir_core::{Bytes, Nanos, Seconds};
 use memweir_policy::paging::Page;
 
-use super::app::{App, AppModel};
-use super::memory::{Counts, Memory, MemoryConfig};
-use super::swap::SwapKind;
-use super::trace::{PageTrace, Player};
-use super::{Access, PAGE};
+use crate::app::{App, AppModel};
+use crate::area::SwapKind;
+use crate::memory::{Counts, Memory, MemoryConfig};
+use crate::trace::{PageTrace, Player};
+use crate::{Access, PAGE};
 
 /// Source of an application's references.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ pub struct SessionSpec {
     /// Victim policy.
     pub victims: &'static memweir_policy::paging::VictimEntry,
     /// Policy of the low-memory killer.
-    pub killer: super::memory::Killer,
+    pub killer: crate::memory::Killer,
 }
 
 /// A switch to an application.

@@ -6,15 +6,15 @@ use memweir_core::input::{Document, InputError, Section, Value, shipped};
 use memweir_core::{Bytes, Nanos, Seconds};
 use memweir_energy::{Activity, BusMemory, Energy, Medium, Reading};
 
-use super::PAGE;
-use super::memory::{Counts, Reads};
+use crate::PAGE;
+use crate::memory::{Counts, Reads};
 
 /// Shipped swap areas: names and texts of their files.
 pub const SWAPS: [(&str, &str); 4] = [
-    ("dram", include_str!("../../data/swap/dram.toml")),
-    ("flash", include_str!("../../data/swap/flash.toml")),
-    ("nvm-copy", include_str!("../../data/swap/nvm-copy.toml")),
-    ("nvm", include_str!("../../data/swap/nvm.toml")),
+    ("dram", include_str!("../data/areas/dram.toml")),
+    ("flash", include_str!("../data/areas/flash.toml")),
+    ("nvm-copy", include_str!("../data/areas/nvm-copy.toml")),
+    ("nvm", include_str!("../data/areas/nvm.toml")),
 ];
 
 const KEYS: [&str; 9] =

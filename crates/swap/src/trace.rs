@@ -22,7 +22,7 @@ use memweir_dram::trace::{
 };
 use memweir_policy::paging::Page;
 
-use super::{Access, PAGE};
+use crate::{Access, PAGE};
 
 /// Default length of a window in instructions.
 pub const WINDOW: u64 = 100_000;

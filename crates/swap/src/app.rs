@@ -1,5 +1,5 @@
 //! Model of an application's accesses to its anonymous pages, with few parameters. The shipped
-//! applications are in [`super::phone`].
+//! applications are in [`crate::phone`].
 //!
 //! At its *launch*, an application writes all of its pages once. When it comes back, it *resumes*:
 //! it goes once through a part of its pages, the same each time. Then it is *used*: most references
@@ -13,7 +13,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Access, pages};
+use crate::{Access, pages};
 
 /// Parameters of an application. Shares are from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]

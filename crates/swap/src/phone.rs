@@ -2,15 +2,16 @@
 
 use std::sync::LazyLock;
 
-use memweir_core::Bytes;
 use memweir_core::input::Refusal;
 use memweir_core::names::suggestion;
+use memweir_core::{Bytes, Nanos};
 use serde::Deserialize;
 
-use super::app::AppModel;
+use crate::app::AppModel;
+use crate::session::{AppSpec, Behavior};
 
 /// The data file, which states for each value if it is the paper's or an assumption.
-const TEXT: &str = include_str!("../../data/phone.toml");
+const TEXT: &str = include_str!("../data/phone.toml");
 
 /// The group of all applications of the six categories.
 pub const ALL: &str = "all";
@@ -152,5 +153,18 @@ impl PhoneApp {
     #[must_use]
     pub fn size(&self) -> Bytes {
         Bytes((self.size_mb * f64::from(1 << 20)) as u64)
+    }
+}
+
+/// Builds an application of the table with the assumed parameters.
+#[must_use]
+pub fn app(app: &PhoneApp, assumed: &Assumed) -> AppSpec {
+    AppSpec {
+        name: app.name.clone(),
+        behavior: Behavior::Model(assumed.model(app.size())),
+        size: app.size(),
+        resume: Nanos::from_secs_f64(assumed.resume_ms / 1e3),
+        launch: Nanos::from_secs_f64(assumed.launch_ms / 1e3),
+        lines_per_reference: assumed.lines_per_reference,
     }
 }
