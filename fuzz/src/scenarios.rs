@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memweir_core::input::Refusal;
 use memweir_core::profile::Profile;
 use memweir_core::{Counts, Lines, Nanos};
-use memweir_sim::bank::scenario::study::BankStudy;
+use memweir_sim::bank::study::BankStudy;
 use memweir_sim::paging::study::PageStudy;
 use memweir_sim::scenario::study::Study;
 use memweir_sim::scenario::sweep::Grid;

@@ -9,12 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use memweir_sim::bank::experiment::{Conditions, Machine, ProgramSpec, Source};
-use memweir_sim::bank::instructions::InstructionTrace;
-use memweir_sim::bank::machine::Addressing;
-use memweir_sim::bank::scenario::BankScenario;
-use memweir_sim::bank::stream::Level;
-use memweir_sim::bank::synthetic::Structure;
+use memweir_bank::experiment::{Conditions, Machine, ProgramSpec, Source};
+use memweir_bank::instructions::InstructionTrace;
+use memweir_bank::machine::Addressing;
+use memweir_bank::stream::Level;
+use memweir_bank::synthetic::Structure;
+use memweir_sim::bank::BankScenario;
 use memweir_sim::scenario::ScenarioText;
 
 /// Loads of a trace, each after ten other instructions; every third line is written.

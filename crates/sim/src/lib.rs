@@ -11,7 +11,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`bank`] | the other fidelity: every request through caches, controllers and banks |
+//! | [`bank`] | scenarios of the other fidelity: every request through caches and banks |
 //! | [`paging`] | scenarios of another question: applications in turn, in DRAM and a swap area |
 //! | [`machine`] | cores, nodes and memories |
 //! | [`hardware`] | machines and media as data files |

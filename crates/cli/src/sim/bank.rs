@@ -1,6 +1,6 @@
 //! `memweir sim` of a scenario with `fidelity = "bank"`.
 
-use memweir_sim::bank::scenario::study::BankStudy;
+use memweir_sim::bank::study::BankStudy;
 use memweir_sim::scenario::ScenarioText;
 use memweir_sim::scenario::sweep::Grid;
 

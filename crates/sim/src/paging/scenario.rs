@@ -18,7 +18,7 @@ use memweir_swap::phone::{self, Assumed, Phone, PhoneApp};
 use memweir_swap::session::{AppSpec, Behavior, SessionSpec};
 use memweir_swap::trace::{PageTrace, WINDOW};
 
-use crate::bank::scenario::{count, whole};
+use crate::bank::{count, whole};
 use crate::scenario::ScenarioText;
 
 /// A commented scenario to start from.

@@ -11,7 +11,7 @@ use super::migration::MigrationSpec;
 use super::mix::MixSpec;
 use super::tasks::TaskReader;
 use super::{Optimum, Recordings, Scenario, Workload, cores, placement, target};
-use crate::bank::scenario as bank;
+use crate::bank;
 use crate::experiment::{KernelConfig, Knowledge, Overheads};
 use crate::hardware::Hardware;
 use crate::task::Placement;

@@ -1,8 +1,8 @@
 //! Results of a bank-level scenario in the form in which they are written.
 
+use memweir_bank::outcome::{Improvement, Outcome, ProgramRun};
 use serde::Serialize;
 
-use crate::bank::outcome::{Improvement, Outcome, ProgramRun};
 use crate::scenario::report::as_object;
 
 /// Results of a study.

@@ -3,20 +3,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use memweir_bank::characteristics;
+use memweir_bank::experiment::{Machine, ProgramSpec, Source};
+use memweir_bank::fit::Characteristics;
+use memweir_bank::instructions::InstructionTrace;
+use memweir_bank::machine::Addressing;
+use memweir_bank::misses::MissTrace;
+use memweir_bank::os::ZoneId;
+use memweir_bank::stream::Level;
+use memweir_bank::synthetic::{Resident, Shared, Structure};
 use memweir_core::Bytes;
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::{InputError, Section, Value};
 
 use super::{Wanted, whole};
-use crate::bank::characteristics;
-use crate::bank::experiment::{Machine, ProgramSpec, Source};
-use crate::bank::fit::Characteristics;
-use crate::bank::instructions::InstructionTrace;
-use crate::bank::machine::Addressing;
-use crate::bank::misses::MissTrace;
-use crate::bank::os::ZoneId;
-use crate::bank::stream::Level;
-use crate::bank::synthetic::{Resident, Shared, Structure};
 
 const KEYS: [&str; 20] = [
     "name",

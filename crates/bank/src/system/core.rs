@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use memweir_core::PhysAddr;
 use memweir_dram::request::Request;
 
-use crate::bank::cache::Cache;
-use crate::bank::clock::{Clock, Time};
-use crate::bank::machine::{CacheLevel, CoreConfig};
-use crate::bank::os::ThreadId;
-use crate::bank::stream::{Access, AccessKind, Level, Stream};
-use crate::bank::tally::Tally;
-use crate::bank::window::{AccessNumber, Window};
+use crate::cache::Cache;
+use crate::clock::{Clock, Time};
+use crate::machine::{CacheLevel, CoreConfig};
+use crate::os::ThreadId;
+use crate::stream::{Access, AccessKind, Level, Stream};
+use crate::tally::Tally;
+use crate::window::{AccessNumber, Window};
 
 /// Number of waiting write-backs at which a core starts no further miss and sends no further store
 /// to memory.

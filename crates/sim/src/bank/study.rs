@@ -4,6 +4,10 @@
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
+use memweir_bank::experiment::{ColoredBy, Conditions, Machine, ProgramSpec, Source};
+use memweir_bank::fit::{Characteristics, Fitted, Measured};
+use memweir_bank::outcome::{Improvement, Outcome, ProgramRun};
+use memweir_bank::synthetic::Structure;
 use memweir_core::BytesPerSec;
 use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::input::{InputError, Refusal, Replacement};
@@ -12,10 +16,6 @@ use memweir_policy::colors::{ProgramTraits, Supply};
 
 use super::report::{Alone, BankPoint, BankReport, Fit, PartitionRun};
 use super::{BankScenario, Partition, Wanted};
-use crate::bank::experiment::{ColoredBy, Conditions, Machine, ProgramSpec, Source};
-use crate::bank::fit::{Characteristics, Fitted, Measured};
-use crate::bank::outcome::{Improvement, Outcome, ProgramRun};
-use crate::bank::synthetic::Structure;
 use crate::scenario::ScenarioText;
 use crate::scenario::parallel::for_each;
 use crate::scenario::sweep::Grid;

@@ -9,9 +9,9 @@ use memweir_dram::request::{Completion, Request, RowOutcome};
 use proptest::prelude::*;
 
 use super::*;
-use crate::bank::machine::{CacheLevel, CoreConfig};
-use crate::bank::os::{FaultCosts, OsConfig, Palette, Start, ZoneConfig};
-use crate::bank::stream::{Access, AccessKind, Level, Stream};
+use crate::machine::{CacheLevel, CoreConfig};
+use crate::os::{FaultCosts, OsConfig, Palette, Start, ZoneConfig};
+use crate::stream::{Access, AccessKind, Level, Stream};
 
 /// A memory that answers every request after `latency` cycles and has room for `room` requests.
 #[derive(Debug)]

@@ -9,20 +9,20 @@ use memweir_dram::config::MemoryConfig;
 use memweir_dram::stats::Stats;
 use memweir_dram::{MemorySystem, Observer};
 
-use super::clock::Clock;
-use super::instructions::{InstructionStream, InstructionTrace};
-use super::machine::{
+use crate::clock::Clock;
+use crate::instructions::{InstructionStream, InstructionTrace};
+use crate::machine::{
     Addressing, CacheLevel, CoreConfig, MachineConfig, Memory, MemorySlot, Program,
 };
-use super::misses::{MissStream, MissTrace};
-use super::observed::Observed;
-use super::os::{
+use crate::misses::{MissStream, MissTrace};
+use crate::observed::Observed;
+use crate::os::{
     Exhausted, FaultCosts, Os, OsConfig, OsStats, Palette, ProcessId, Start, ThreadId, VirtualPage,
     ZoneConfig, ZoneId,
 };
-use super::stream::{Level, Stream};
-use super::synthetic::{Structure, Synthetic};
-use super::system::{MachineRun, System};
+use crate::stream::{Level, Stream};
+use crate::synthetic::{Structure, Synthetic};
+use crate::system::{MachineRun, System};
 
 /// The resource by which pages are colored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use memweir_core::Bytes;
 use memweir_core::input::Refusal;
 use memweir_core::names::suggestion;
 
-use super::fit::Characteristics;
+use crate::fit::Characteristics;
 
 /// The table, with a note on its limits.
-pub const SPEC2006: &str = include_str!("../../data/characteristics/spec2006.csv");
+pub const SPEC2006: &str = include_str!("../data/characteristics/spec2006.csv");
 
 /// Footprint of each program. A multiple of every cache is enough; mapping a program's whole
 /// footprint would cost time without effect.

@@ -2,7 +2,7 @@
 
 use memweir_dram::request::{Completion, Direction, RowOutcome};
 
-use super::clock::Time;
+use crate::clock::Time;
 
 /// Requests by row-buffer outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use memweir_dram::command::Command;
 use memweir_dram::request::{Completion, Request};
 use memweir_dram::{MemorySystem, Observer};
 
-use super::machine::Memory;
+use crate::machine::Memory;
 
 impl Memory for MemorySystem {
     fn offer(&mut self, now: Cycles, request: Request) -> bool {

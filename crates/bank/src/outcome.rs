@@ -6,10 +6,10 @@ use memweir_core::units::LINE_BYTES;
 use memweir_core::{BytesPerSec, Nanos};
 use serde::Serialize;
 
-use super::clock::{Clock, Time};
-use super::experiment::Execution;
-use super::indicators::Indicators;
-use super::tally::RowCounts;
+use crate::clock::{Clock, Time};
+use crate::experiment::Execution;
+use crate::indicators::Indicators;
+use crate::tally::RowCounts;
 
 /// Result of one program in one execution, over its measured instructions.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,10 +8,10 @@ use memweir_core::units::LINE_BYTES;
 
 use super::core::{Attempt, Waiting};
 use super::{Due, System};
-use crate::bank::clock::Time;
-use crate::bank::machine::{Addressing, Memory};
-use crate::bank::os::VirtualPage;
-use crate::bank::window::AccessNumber;
+use crate::clock::Time;
+use crate::machine::{Addressing, Memory};
+use crate::os::VirtualPage;
+use crate::window::AccessNumber;
 
 impl<M: Memory> System<'_, M> {
     /// Computes the time at which a core's next access enters, and records the end of the core's

@@ -8,9 +8,9 @@ use memweir_core::input::InputError;
 use memweir_dram::request::Direction;
 use memweir_dram::trace::{Access as Recorded, AddressSpace, ThreadId, Trace};
 
-use super::machine::Addressing;
-use super::packed::{Reader, put, unzigzag, zigzag};
-use super::stream::{Access, AccessKind, Stream};
+use crate::machine::Addressing;
+use crate::packed::{Reader, put, unzigzag, zigzag};
+use crate::stream::{Access, AccessKind, Stream};
 
 /// The misses of one program, packed in memory, by thread.
 #[derive(Clone, Debug, Default)]

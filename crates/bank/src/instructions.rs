@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use memweir_core::input::InputError;
 
-use super::packed::{Reader, put, unzigzag, zigzag};
-use super::stream::{Access, AccessKind, Stream};
+use crate::packed::{Reader, put, unzigzag, zigzag};
+use crate::stream::{Access, AccessKind, Stream};
 
 /// An instruction trace, packed in memory: a few bytes per access.
 #[derive(Clone, Debug, PartialEq, Eq)]

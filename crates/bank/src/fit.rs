@@ -8,7 +8,7 @@
 use memweir_core::Bytes;
 use memweir_core::input::Refusal;
 
-use super::synthetic::{MOST_STREAMS, Structure};
+use crate::synthetic::{MOST_STREAMS, Structure};
 
 /// Behavior of a program that runs alone.
 #[derive(Clone, Copy, Debug, PartialEq)]

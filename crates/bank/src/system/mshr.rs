@@ -1,8 +1,8 @@
 //! Lines requested from memory: the miss-status registers of all cores.
 
-use crate::bank::cache::Line;
-use crate::bank::clock::Time;
-use crate::bank::window::AccessNumber;
+use crate::cache::Line;
+use crate::clock::Time;
+use crate::window::AccessNumber;
 
 /// An access that waits for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use super::System;
 use super::access::COUNTED;
 use super::core::{Arrival, Lane, Refused};
 use super::mshr::Waiter;
-use crate::bank::clock::Time;
-use crate::bank::machine::Memory;
-use crate::bank::stream::Level;
+use crate::clock::Time;
+use crate::machine::Memory;
+use crate::stream::Level;
 
 impl<M: Memory> System<'_, M> {
     /// Updates the time of a memory system's next event.

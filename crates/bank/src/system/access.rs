@@ -8,10 +8,10 @@ use memweir_dram::request::{Direction, Request, Source};
 use super::System;
 use super::core::{Arrival, Attempt};
 use super::mshr::{Miss, Waiter};
-use crate::bank::cache::{Line, Victim};
-use crate::bank::clock::Time;
-use crate::bank::machine::Memory;
-use crate::bank::stream::{AccessKind, Level};
+use crate::cache::{Line, Victim};
+use crate::clock::Time;
+use crate::machine::Memory;
+use crate::stream::{AccessKind, Level};
 
 /// Tag bit of a write that belongs to the measured instructions.
 pub(super) const COUNTED: u32 = 1;

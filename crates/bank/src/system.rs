@@ -23,12 +23,12 @@ use memweir_dram::request::Completion;
 
 use self::core::{Attempt, Core};
 use self::mshr::Misses;
-use super::banks::Banks;
-use super::cache::Line;
-use super::clock::{Clock, Time};
-use super::machine::{Addressing, MachineConfig, Memory, MemorySlot, Program};
-use super::os::{Os, ProcessId, ThreadId};
-use super::tally::Tally;
+use crate::banks::Banks;
+use crate::cache::Line;
+use crate::clock::{Clock, Time};
+use crate::machine::{Addressing, MachineConfig, Memory, MemorySlot, Program};
+use crate::os::{Os, ProcessId, ThreadId};
+use crate::tally::Tally;
 
 /// The machine.
 #[derive(Debug)]

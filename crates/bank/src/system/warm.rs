@@ -4,8 +4,8 @@ use memweir_core::input::Refusal;
 use memweir_core::units::LINE_BYTES;
 
 use super::System;
-use crate::bank::machine::Memory;
-use crate::bank::stream::AccessKind;
+use crate::machine::Memory;
+use crate::stream::AccessKind;
 
 /// Instructions that a core executes before the next core's turn.
 const TURN: u64 = 1_000;

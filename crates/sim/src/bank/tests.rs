@@ -3,14 +3,14 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use memweir_bank::experiment::{Conditions, Source};
+use memweir_bank::outcome::ProgramRun;
+use memweir_bank::synthetic::Structure;
 use memweir_dram::check::Checker;
 
 use super::report::{BankPoint, PartitionRun};
 use super::study::BankStudy;
 use super::*;
-use crate::bank::experiment::{Conditions, Source};
-use crate::bank::outcome::ProgramRun;
-use crate::bank::synthetic::Structure;
 use crate::scenario::sweep::Grid;
 
 fn text(text: &str) -> ScenarioText {

@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use memweir_core::Bytes;
 use memweir_core::units::LINE_BYTES;
 
-use super::stream::{Access, AccessKind, Stream};
+use crate::stream::{Access, AccessKind, Stream};
 
 /// Maximum number of streams of a program.
 pub const MOST_STREAMS: usize = 64;
