@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use memweir_bank::outcome::Improvement;
-use memweir_sim::bank::report::{BankPoint, BankReport, PartitionRun};
+use memweir_study::bank::report::{BankPoint, BankReport, PartitionRun};
 
 use super::text::{Align, count, percent, rate, table};
 

@@ -3,12 +3,12 @@
 use memweir_bank::characteristics;
 use memweir_bank::fit::Characteristics;
 use memweir_core::medium::data::{MEDIA, MediumData};
+use memweir_flow::Hardware;
+use memweir_flow::hardware::MACHINES;
+use memweir_flow::workload::catalog::{Catalog, Entry, Suite};
+use memweir_flow::workload::mix::iabw::TABLE_1;
 use memweir_run::options::PINNED;
-use memweir_sim::Hardware;
-use memweir_sim::bank;
-use memweir_sim::hardware::MACHINES;
-use memweir_sim::workload::catalog::{Catalog, Entry, Suite};
-use memweir_sim::workload::mix::iabw::TABLE_1;
+use memweir_study::bank;
 
 use crate::render::text::rate;
 use crate::run::help::section;

@@ -4,8 +4,8 @@
 use memweir_bank::os::{Os, ThreadId, VirtualPage, ZoneId};
 use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::input::Refusal;
+use memweir_flow::workload::catalog::{Catalog, Entry};
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
-use memweir_sim::workload::catalog::{Catalog, Entry};
 use serde::Deserialize;
 
 use super::evaluation::mean;
