@@ -12,6 +12,8 @@ use memweir_core::softpmu::program::Image;
 use memweir_dram::config::MemoryConfig;
 use memweir_dram::curve::Fit;
 use memweir_dram::spec::MemorySpec;
+use memweir_flow::Hardware;
+use memweir_flow::workload::catalog::Catalog;
 use memweir_linux::cgroup_tree::{Group, GroupState, parse_threads};
 use memweir_linux::meter::perf::events::EventFile;
 use memweir_map::import::{self, Format};
@@ -22,9 +24,7 @@ use memweir_run::jobs::{Batch, JobsFile, Limits};
 use memweir_run::platform::Platform;
 use memweir_run::recording::Recording;
 use memweir_run::{options, segment};
-use memweir_sim::Hardware;
-use memweir_sim::paging::swap::SwapKind;
-use memweir_sim::workload::catalog::Catalog;
+use memweir_swap::area::SwapKind;
 use memweir_watch::{Metrics, Selection};
 
 use crate::Seeds::{Files, Made, Texts};
@@ -83,7 +83,7 @@ fn platform(data: &[u8]) {
 pub(crate) static ADDRESS_MAP: Target = Target::new(
     "address-map",
     address_map,
-    &[Files("crates/core/data/maps/*.toml"), Files("crates/sim/data/bank-machines/*-map.toml")],
+    &[Files("crates/core/data/maps/*.toml"), Files("crates/study/data/bank-machines/*-map.toml")],
 );
 
 fn address_map(data: &[u8]) {
@@ -175,13 +175,13 @@ pub(crate) static ENERGY_MEDIUM: Target = Target::new(
 pub(crate) static SWAP_AREA: Target = Target::new(
     "swap-area",
     |data| text(data, |text| drop(SwapKind::parse("fuzz", text))),
-    &[Files("crates/sim/data/swap/*.toml")],
+    &[Files("crates/swap/data/areas/*.toml")],
 );
 
 pub(crate) static CATALOG: Target = Target::new(
     "catalog",
     |data| text(data, |text| drop(Catalog::parse("fuzz", text))),
-    &[Files("crates/sim/data/catalog/npb.toml")],
+    &[Files("crates/flow/data/catalog/npb.toml")],
 );
 
 pub(crate) static CACHES: Target = Target::new(
@@ -191,7 +191,7 @@ pub(crate) static CACHES: Target = Target::new(
 );
 
 pub(crate) static MACHINE: Target =
-    Target::new("machine", machine, &[Files("crates/sim/data/machines/*.toml")]);
+    Target::new("machine", machine, &[Files("crates/flow/data/machines/*.toml")]);
 
 fn machine(data: &[u8]) {
     text(data, |text| drop(Hardware::parse("fuzz", text, Path::new(DIRECTORY))));

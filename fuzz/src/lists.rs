@@ -4,7 +4,7 @@ use memweir_core::input::values;
 use memweir_core::preload::Order;
 use memweir_core::preload::page::PageOrder;
 use memweir_run::jobs::Batch;
-use memweir_sim::scenario::sweep::{Grid, Sweep};
+use memweir_study::sweep::{Grid, Sweep};
 
 use crate::Seeds::Texts;
 use crate::{Target, text};

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use memweir_core::input::Refusal;
 use memweir_core::profile::Profile;
 use memweir_core::{Counts, Lines, Nanos};
-use memweir_sim::bank::scenario::study::BankStudy;
-use memweir_sim::paging::study::PageStudy;
-use memweir_sim::scenario::study::Study;
-use memweir_sim::scenario::sweep::Grid;
-use memweir_sim::scenario::{Recordings, ScenarioText};
+use memweir_study::ScenarioText;
+use memweir_study::bank::study::BankStudy;
+use memweir_study::flow::Recordings;
+use memweir_study::flow::study::Study;
+use memweir_study::swap::study::PageStudy;
+use memweir_study::sweep::Grid;
 
 use crate::Seeds::{Files, Texts};
 use crate::files::DIRECTORY;
@@ -35,7 +36,7 @@ pub(crate) static FLOW: Target = Target::new(
     "flow-scenario",
     flow,
     &[
-        Files("crates/sim/data/example.toml"),
+        Files("crates/study/data/example.toml"),
         Texts(&[
             "machine = \"iabw\"\ncores = 2\npolicies = [\"os\", \"ideal-average\"]\nseed = 3\n[mix]\niabw = 5e9\ncount = 6\n",
             "policies = \"os\"\nknowledge = \"nothing\"\noptimum = \"none\"\n[machine]\ncores = 2\n\
@@ -56,9 +57,9 @@ pub(crate) static BANK: Target = Target::new(
     "bank-scenario",
     bank,
     &[
-        Files("crates/sim/data/bank-level.toml"),
+        Files("crates/study/data/bank-level.toml"),
         Files("experiments/bank-level/mix.toml"),
-        Files("crates/sim/data/bank-machines/i7-860.toml"),
+        Files("crates/study/data/bank-machines/i7-860.toml"),
         Texts(&[
             "fidelity = \"bank\"\ninstructions = 1000\nwarm = false\nprograms = [\"milc\", \"gcc\"]\n\
              [machine]\ncores = 2\n[[machine.memory]]\ndevice = \"ddr4-2400\"\nchannels = 2\n",
@@ -73,7 +74,7 @@ fn bank(data: &[u8]) {
 }
 
 pub(crate) static PAGE: Target =
-    Target::new("page-scenario", page, &[Files("crates/sim/data/page-sim.toml")]);
+    Target::new("page-scenario", page, &[Files("crates/study/data/page-sim.toml")]);
 
 fn page(data: &[u8]) {
     scenario(data, |text| {

@@ -3,15 +3,15 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
+use memweir_bank::instructions::{InstructionStream, InstructionTrace};
+use memweir_bank::misses::{MissStream, MissTrace};
+use memweir_bank::stream::Stream;
 use memweir_core::Cycles;
 use memweir_dram::check::{Checker, text as command_text};
 use memweir_dram::config::MemoryConfig;
 use memweir_dram::spec::MemorySpec;
 use memweir_dram::trace::{Format, Trace};
-use memweir_sim::bank::instructions::{InstructionStream, InstructionTrace};
-use memweir_sim::bank::misses::{MissStream, MissTrace};
-use memweir_sim::bank::stream::Stream;
-use memweir_sim::paging::trace::PageTrace;
+use memweir_swap::trace::PageTrace;
 
 use crate::Seeds::{Made, Texts};
 use crate::{Target, made, text};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use memweir_core::input::InputError;
+use memweir_flow::SimError;
 use memweir_linux::preload::NotStarted;
 use memweir_run::batch::RunError;
-use memweir_sim::SimError;
 
 /// The exit codes, as every `--help` lists them.
 pub(crate) const EXIT_CODES: &str = "\

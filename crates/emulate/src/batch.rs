@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use memweir_core::input::InputError;
 use memweir_core::{BytesPerSec, MAX_MEDIA, MediumId, Nanos};
+use memweir_flow::{Hardware, View};
 use memweir_linux::blocker::{self, Opened};
 use memweir_linux::gate::{Gate, Listener, Stall};
 use memweir_linux::leftovers;
@@ -17,7 +18,6 @@ use memweir_run::jobs::Batch;
 use memweir_run::observer::Observer;
 use memweir_run::options::RunOptions;
 use memweir_run::report::BatchReport;
-use memweir_sim::{Hardware, View};
 use serde::Serialize;
 use serde_json::Value;
 

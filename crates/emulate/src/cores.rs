@@ -9,8 +9,8 @@
 
 use memweir_core::Nanos;
 use memweir_core::softpmu::gate::FEMTOS_PER_NANO;
+use memweir_flow::kernel::Processor;
 use memweir_linux::gate::{CoreCaches, Standing, ThreadView};
-use memweir_sim::kernel::Processor;
 
 use crate::epoch::{Memories, Verdict, Work};
 use crate::threads::Threads;

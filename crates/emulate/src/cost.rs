@@ -14,7 +14,7 @@
 
 use memweir_core::LINE_BYTES;
 use memweir_core::softpmu::gate::Costs;
-use memweir_sim::Hardware;
+use memweir_flow::Hardware;
 
 const FEMTOS: f64 = 1e15;
 

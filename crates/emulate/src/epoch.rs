@@ -9,8 +9,8 @@
 
 use memweir_core::softpmu::gate::FEMTOS_PER_NANO;
 use memweir_core::{BytesPerSec, Counts, LINE_BYTES, MAX_MEDIA, Nanos};
-use memweir_sim::stretch::{Response, Stretch};
-use memweir_sim::{Demand, Machine, Placement, Solver, View};
+use memweir_flow::stretch::{Response, Stretch};
+use memweir_flow::{Demand, Machine, Placement, Solver, View};
 
 /// Work done in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -216,7 +216,7 @@ mod tests {
         let text = "name = 'm'\nsource = 'test'\ncore_peak = 5e9\n[[nodes]]\ncores = 2\n\
                     [[memories]]\nmedium = 'dram'\ncapacity = 100e9\n\
                     [[memories]]\nmedium = 'pram'\ncapacity = 100e9\nread_cost = 1\n";
-        let hardware = memweir_sim::Hardware::parse("m", text, std::path::Path::new(".")).unwrap();
+        let hardware = memweir_flow::Hardware::parse("m", text, std::path::Path::new(".")).unwrap();
         let memories = Memories::new(&hardware.machine);
         let mut traffic = [Traffic::default(); MAX_MEDIA];
         traffic[1].reads = Lines(1000);

@@ -4,8 +4,8 @@
 //! the turn ([`memweir_linux::gate`]). The cost of a turn is counted in *progress*: time on a
 //! machine where the thread is alone and every memory is as fast as the local DRAM ([`cost`]). The
 //! emulated cores ([`cores`]) give turns to the threads that the operating system of the simulator
-//! puts on them ([`memweir_sim::kernel`]); at the end of each epoch the solver of the flow engine
-//! ([`memweir_sim::stretch`]) computes how far contention and slow memories have stretched the
+//! puts on them ([`memweir_flow::kernel`]); at the end of each epoch the solver of the flow engine
+//! ([`memweir_flow::stretch`]) computes how far contention and slow memories have stretched the
 //! threads' work, and the threads are charged for that time ([`epoch`]). Nothing depends on the
 //! speed of the host or on its other load.
 //!

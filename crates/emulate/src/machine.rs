@@ -8,9 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use memweir_core::{JobId, Nanos};
+use memweir_flow::kernel::{Kernel, Processor};
+use memweir_flow::{KernelConfig, Machine as Shape, Overheads};
 use memweir_linux::gate::{Standing, ThreadId};
-use memweir_sim::kernel::{Kernel, Processor};
-use memweir_sim::{KernelConfig, Machine as Shape, Overheads};
 
 use crate::cores::Cores;
 use crate::epoch::Memories;

@@ -5,6 +5,10 @@ use std::io;
 use std::sync::Arc;
 
 use memweir_core::{BytesPerSec, Counts, JobId, Nanos};
+use memweir_flow::{
+    Demand, Experiment, Flow, Knowledge, Machine, Outcome, Overheads, Program, QuantumOutcome,
+    Recorder, Simulation, Span, Task, TaskQuantum,
+};
 use memweir_linux::blocker::{Mechanism, SpawnTarget};
 use memweir_linux::fake::{FakeBlocker, FakeControl};
 use memweir_linux::launch::LaunchError;
@@ -17,10 +21,6 @@ use memweir_run::jobs::{Batch, Command, Job};
 use memweir_run::observer::Silent;
 use memweir_run::options::RunOptions;
 use memweir_run::report::BatchReport;
-use memweir_sim::{
-    Demand, Experiment, Flow, Knowledge, Machine, Outcome, Overheads, Program, QuantumOutcome,
-    Recorder, Simulation, Span, Task, TaskQuantum,
-};
 
 /// CPU time and counts of every job up to the end of each quantum.
 #[derive(Clone, Debug, Default)]

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use memweir_core::{BytesPerSec, Counts, JobId, Lines, MAX_MEDIA, Nanos, Traffic};
 use memweir_emulate::machine::{Allowed, Grain, Machine};
 use memweir_emulate::threads::{Glance, Threads};
+use memweir_flow::Machine as Shape;
 use memweir_linux::gate::{CoreCaches, Spent, Standing, ThreadId, ThreadView};
-use memweir_sim::Machine as Shape;
 use proptest::prelude::*;
 
 /// Femtoseconds per millisecond.

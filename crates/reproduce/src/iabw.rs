@@ -19,9 +19,9 @@ mod workloads;
 use std::cell::OnceCell;
 
 use memweir_core::input::InputError;
+use memweir_flow::Machine;
+use memweir_flow::workload::mix::iabw::Set;
 use memweir_policy::TargetCurve;
-use memweir_sim::Machine;
-use memweir_sim::workload::mix::iabw::Set;
 
 use crate::report::{Effort, Found};
 use crate::run::{Failed, Laboratory};

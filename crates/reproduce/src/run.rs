@@ -2,7 +2,7 @@
 
 use memweir_core::input::InputError;
 use memweir_core::names::suggestion;
-use memweir_sim::SimError;
+use memweir_flow::SimError;
 
 use crate::report::{Effort, Found, Report, Section};
 use crate::source::{FigureData, Suite};

@@ -59,8 +59,8 @@ fn dependencies(manifest: &str) -> BTreeSet<&str> {
 #[test]
 fn dependencies_of_a_manifest_are_found() {
     let manifest = "[package]\nname = \"x\"\n\n[dependencies]\nmemweir-core.workspace = true\n\
-                    memweir-sim = { path = \"\" }\ncsv = 1\n\n[dev-dependencies]\nmemweir-run = 1\n";
-    assert_eq!(dependencies(manifest), BTreeSet::from(["core", "sim"]));
+                    memweir-flow = { path = \"\" }\ncsv = 1\n\n[dev-dependencies]\nmemweir-run = 1\n";
+    assert_eq!(dependencies(manifest), BTreeSet::from(["core", "flow"]));
 }
 
 /// The words of a table's cell that are set as code.

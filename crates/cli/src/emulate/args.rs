@@ -7,13 +7,13 @@ use memweir_core::input::InputError;
 use memweir_core::placement::PlacementSpec;
 use memweir_emulate::EmulateOptions;
 use memweir_emulate::machine::Grain;
+use memweir_flow::Hardware;
 use memweir_linux::Mechanism;
 use memweir_policy::PredictorKind;
 use memweir_policy::policies::Objective;
 use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions};
-use memweir_sim::Hardware;
 
 use crate::run::confidence;
 use crate::run::groups::{Ending, JobSource};

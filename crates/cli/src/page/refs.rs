@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use memweir_core::Bytes;
 use memweir_dram::trace::Trace;
 use memweir_run::files::Replacement;
-use memweir_sim::paging::PAGE;
-use memweir_sim::paging::trace::{PageTrace, Sums, WINDOW};
+use memweir_swap::PAGE;
+use memweir_swap::trace::{PageTrace, Sums, WINDOW};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;

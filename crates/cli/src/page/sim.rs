@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::input::Replacement;
 use memweir_policy::paging::VICTIM_POLICIES;
-use memweir_sim::paging::phone::{ALL, Phone};
-use memweir_sim::paging::scenario::EXAMPLE;
-use memweir_sim::paging::study::PageStudy;
-use memweir_sim::paging::swap::{SWAPS, SwapKind};
-use memweir_sim::scenario::ScenarioText;
-use memweir_sim::scenario::sweep::{Grid, Sweep};
+use memweir_study::ScenarioText;
+use memweir_study::swap::EXAMPLE;
+use memweir_study::swap::study::PageStudy;
+use memweir_study::sweep::{Grid, Sweep};
+use memweir_swap::area::{SWAPS, SwapKind};
+use memweir_swap::phone::{ALL, Phone};
 
 use crate::failure::{EXIT_CODES, Failure, Outcome};
 use crate::output;

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use memweir_sim::bank::outcome::Improvement;
-use memweir_sim::bank::scenario::report::{BankPoint, BankReport, PartitionRun};
+use memweir_bank::outcome::Improvement;
+use memweir_study::bank::report::{BankPoint, BankReport, PartitionRun};
 
 use super::text::{Align, count, percent, rate, table};
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use memweir_core::{Bytes, Joules};
-use memweir_sim::paging::report::{PagePoint, PageReport, SwapResult};
+use memweir_study::swap::report::{PagePoint, PageReport, SwapResult};
 
 use super::text::{Align, count, percent, table};
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use memweir_core::verdict::Verdict;
-use memweir_sim::scenario::report::{
+use memweir_study::flow::report::{
     Certainty, MemoryFigures, Overall, Point, PolicySummary, Report,
 };
 
@@ -246,7 +246,7 @@ fn gain(point: &Point, policy: &PolicySummary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_sim::scenario::report::{Run, baseline, overall, summaries};
+    use memweir_study::flow::report::{Run, baseline, overall, summaries};
 
     fn point(at: &[(&str, &str)], repetitions: u32, optimum_s: Option<f64>) -> Point {
         let policies = ["os", "ideal-average"].map(str::to_owned);

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use memweir_core::input::Replacement;
-use memweir_sim::scenario::sweep::Sweep;
+use memweir_study::sweep::Sweep;
 
 use crate::value::refused;
 

@@ -1,8 +1,8 @@
 //! `memweir sim` of a scenario with `fidelity = "bank"`.
 
-use memweir_sim::bank::scenario::study::BankStudy;
-use memweir_sim::scenario::ScenarioText;
-use memweir_sim::scenario::sweep::Grid;
+use memweir_study::ScenarioText;
+use memweir_study::bank::study::BankStudy;
+use memweir_study::sweep::Grid;
 
 use super::Args;
 use crate::failure::Failure;

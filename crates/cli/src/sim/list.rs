@@ -1,12 +1,14 @@
 //! `memweir sim --list`: the names that a scenario can use.
 
+use memweir_bank::characteristics;
+use memweir_bank::fit::Characteristics;
 use memweir_core::medium::data::{MEDIA, MediumData};
+use memweir_flow::Hardware;
+use memweir_flow::hardware::MACHINES;
+use memweir_flow::workload::catalog::{Catalog, Entry, Suite};
+use memweir_flow::workload::mix::iabw::TABLE_1;
 use memweir_run::options::PINNED;
-use memweir_sim::Hardware;
-use memweir_sim::bank;
-use memweir_sim::hardware::MACHINES;
-use memweir_sim::workload::catalog::{Catalog, Entry, Suite};
-use memweir_sim::workload::mix::iabw::TABLE_1;
+use memweir_study::bank;
 
 use crate::render::text::rate;
 use crate::run::help::section;
@@ -47,12 +49,12 @@ fn programs() -> Vec<(String, String)> {
 
 fn bank_machines() -> Vec<(String, String)> {
     let about = |text: &str| text.lines().next().unwrap_or("").trim_start_matches("# ").to_owned();
-    bank::scenario::MACHINES.iter().map(|(name, text)| ((*name).to_owned(), about(text))).collect()
+    bank::MACHINES.iter().map(|(name, text)| ((*name).to_owned(), about(text))).collect()
 }
 
 /// The table of characteristics.
 fn bank_programs() -> Vec<(String, String)> {
-    let row = |(name, is): (String, bank::fit::Characteristics)| {
+    let row = |(name, is): (String, Characteristics)| {
         let about = format!(
             "{} misses per 1,000 instructions, {:.1} % row hits, {} banks at once",
             is.mpki,
@@ -61,7 +63,7 @@ fn bank_programs() -> Vec<(String, String)> {
         );
         (name, about)
     };
-    bank::characteristics::all().into_iter().map(row).collect()
+    characteristics::all().into_iter().map(row).collect()
 }
 
 fn mixes() -> Vec<(String, String)> {

@@ -12,10 +12,10 @@ mod timeline;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use memweir_sim::scenario::report::{PolicySummary, Report};
-use memweir_sim::scenario::study::Study;
-use memweir_sim::scenario::sweep::Grid;
-use memweir_sim::scenario::{self, Fidelity, ScenarioText};
+use memweir_study::flow::report::{PolicySummary, Report};
+use memweir_study::flow::study::Study;
+use memweir_study::sweep::Grid;
+use memweir_study::{Fidelity, ScenarioText, flow};
 
 pub(crate) use args::Args;
 
@@ -32,7 +32,7 @@ use rows::Rows;
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.scenario {
         Some(path) => simulate(args, path)?,
-        None if args.example => output::print(scenario::EXAMPLE)?,
+        None if args.example => output::print(flow::EXAMPLE)?,
         None => output::print(&list::text())?,
     }
     Ok(Outcome::Success)

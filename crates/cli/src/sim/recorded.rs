@@ -8,7 +8,7 @@ use std::sync::Arc;
 use memweir_core::input::Refusal;
 use memweir_core::profile::Profile;
 use memweir_run::recording::Recording;
-use memweir_sim::scenario::Recordings;
+use memweir_study::flow::Recordings;
 
 /// Recordings by their files.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! The columns of `memweir sim --out`, and the row of a run.
 
 use memweir_run::table::{Cell, Kind};
-use memweir_sim::scenario::report::{Certainty, Report, Run};
+use memweir_study::flow::report::{Certainty, Report, Run};
 
 /// The columns, behind the swept keys.
 pub(super) const COLUMNS: [(&str, Kind); 15] = [

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use memweir_run::table::{Cell, Column, Kind, Table};
 use memweir_run::timeline::Format;
-use memweir_sim::scenario::sweep::{Grid, Sweep};
+use memweir_study::sweep::{Grid, Sweep};
 
 use crate::failure::Failure;
 

@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use memweir_core::Media;
+use memweir_flow::outcome::QuantumOutcome;
+use memweir_flow::record::{Recorder, TaskQuantum};
+use memweir_flow::{SimError, View};
 use memweir_run::timeline::{Format, Row, Timeline};
-use memweir_sim::outcome::QuantumOutcome;
-use memweir_sim::record::{Recorder, TaskQuantum};
-use memweir_sim::scenario::study::{First, Study};
-use memweir_sim::{SimError, View};
+use memweir_study::flow::study::{First, Study};
 
 use crate::failure::Failure;
 use crate::render::plot;

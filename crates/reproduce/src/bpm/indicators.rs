@@ -1,8 +1,8 @@
 //! Indicators against the gain: Fig. 7.
 
+use memweir_bank::indicators::Indicators;
 use memweir_core::{BytesPerSec, metrics};
 use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
-use memweir_sim::bank::indicators::Indicators;
 use serde::Deserialize;
 
 use super::evaluation::{Gains, mean};

@@ -1,15 +1,13 @@
 //! The machine of section 4.1: a Core i7-860 with 8 GB of DDR3.
 
+use memweir_bank::clock::Clock;
+use memweir_bank::machine::{CacheLevel, CoreConfig, MachineConfig};
+use memweir_bank::os::{Aging, Exhausted, FaultCosts, Os, OsConfig, Palette, Start, ZoneConfig};
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, Coloring, XorFunction};
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::{Bytes, PhysAddr};
 use memweir_policy::colors::Supply;
-use memweir_sim::bank::clock::Clock;
-use memweir_sim::bank::machine::{CacheLevel, CoreConfig, MachineConfig};
-use memweir_sim::bank::os::{
-    Aging, Exhausted, FaultCosts, Os, OsConfig, Palette, Start, ZoneConfig,
-};
 
 use super::MAP;
 

@@ -4,6 +4,8 @@ use std::iter::Sum;
 use std::ops::Add;
 use std::sync::Arc;
 
+use memweir_bank::clock::{Clock, Time};
+use memweir_bank::machine::{Memory, MemorySlot};
 use memweir_core::address_map::AddressMap;
 use memweir_core::input::Refusal;
 use memweir_core::{Cycles, PhysAddr};
@@ -12,8 +14,6 @@ use memweir_dram::config::{PagePolicy, RefreshPolicy};
 use memweir_dram::energy::EnergyMeter;
 use memweir_dram::request::{Completion, Request};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
-use memweir_sim::bank::clock::{Clock, Time};
-use memweir_sim::bank::machine::{Memory, MemorySlot};
 
 use super::machine::MEMORY;
 use super::rig::{Conditions, Page, Refresh};

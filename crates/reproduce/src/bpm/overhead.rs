@@ -1,11 +1,11 @@
 //! Cost of colored allocation in the kernel (section 3.4, B13): measured instructions and time of a
 //! page fault, and the faults of a simulated kernel.
 
+use memweir_bank::os::{Os, ThreadId, VirtualPage, ZoneId};
 use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::input::Refusal;
+use memweir_flow::workload::catalog::{Catalog, Entry};
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
-use memweir_sim::bank::os::{Os, ThreadId, VirtualPage, ZoneId};
-use memweir_sim::workload::catalog::{Catalog, Entry};
 use serde::Deserialize;
 
 use super::evaluation::mean;

@@ -1,10 +1,10 @@
 //! The programs of SPEC CPU2006 as access streams with the same characteristics.
 
+use memweir_bank::fit::{Characteristics, Fitted, Measured};
+use memweir_bank::synthetic::{Resident, Structure};
 use memweir_core::Bytes;
 use memweir_core::input::{InputError, Refusal};
-use memweir_sim::bank::fit::{Characteristics, Fitted, Measured};
-use memweir_sim::bank::synthetic::{Resident, Structure};
-use memweir_sim::workload::catalog::{Catalog, Entry, Suite};
+use memweir_flow::workload::catalog::{Catalog, Entry, Suite};
 
 use super::rig::{Alone, Conditions, Job, Parameters, Rig};
 use super::runs::FIT_WORK;

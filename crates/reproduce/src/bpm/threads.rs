@@ -1,11 +1,11 @@
 //! Colors for threads: a program like streamcluster (section 5.2).
 
+use memweir_bank::synthetic::{Shared, Structure};
 use memweir_core::Bytes;
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::Refusal;
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
-use memweir_sim::bank::synthetic::{Shared, Structure};
 use serde::Deserialize;
 
 use super::rig::{Colors, Conditions, Job, Rig};

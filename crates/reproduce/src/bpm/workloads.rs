@@ -1,7 +1,7 @@
 //! The 20 workloads: those that the text names, and random draws for the others.
 
 use memweir_core::input::InputError;
-use memweir_sim::workload::catalog::Catalog;
+use memweir_flow::workload::catalog::Catalog;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;

@@ -2,8 +2,8 @@
 
 use memweir_core::Nanos;
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
-use memweir_sim::paging::phone::Phone;
-use memweir_sim::paging::session::{SessionOutcome, Switch};
+use memweir_swap::phone::Phone;
+use memweir_swap::session::{SessionOutcome, Switch};
 
 use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less, mean};
 use crate::report::{Found, Plot, Table, untitled};

@@ -2,8 +2,8 @@
 
 use memweir_core::Bytes;
 use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
-use memweir_sim::paging::phone::ALL;
-use memweir_sim::paging::session::SessionOutcome;
+use memweir_swap::phone::ALL;
+use memweir_swap::session::SessionOutcome;
 use serde::Deserialize;
 
 use super::sessions::{FLASH, assumed, kinds, less, mean, mebibytes, refused, session};

@@ -8,10 +8,10 @@ use memweir_core::{Bytes, Nanos};
 use memweir_dram::trace::Trace;
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 use memweir_policy::paging::VICTIM_POLICIES;
-use memweir_sim::paging::PAGE;
-use memweir_sim::paging::memory::{Counts, Killer};
-use memweir_sim::paging::session::{AppSpec, Behavior, SessionSpec};
-use memweir_sim::paging::trace::{PageTrace, WINDOW};
+use memweir_swap::PAGE;
+use memweir_swap::memory::{Counts, Killer};
+use memweir_swap::session::{AppSpec, Behavior, SessionSpec};
+use memweir_swap::trace::{PageTrace, WINDOW};
 use serde::Deserialize;
 
 use super::sessions::{COPIED, DIRECT, kinds, less};

@@ -3,11 +3,11 @@
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::{Bytes, Nanos};
 use memweir_policy::paging::VICTIM_POLICIES;
-use memweir_sim::paging::memory::{Counts, Killer};
-use memweir_sim::paging::phone::{Assumed, Phone};
-use memweir_sim::paging::scenario::app;
-use memweir_sim::paging::session::{SessionOutcome, SessionSpec};
-use memweir_sim::paging::swap::{SWAPS, SwapKind};
+use memweir_swap::area::{SWAPS, SwapKind};
+use memweir_swap::memory::{Counts, Killer};
+use memweir_swap::phone::app;
+use memweir_swap::phone::{Assumed, Phone};
+use memweir_swap::session::{SessionOutcome, SessionSpec};
 use serde::Deserialize;
 
 use crate::report::Effort;

@@ -3,8 +3,8 @@
 
 use memweir_energy::{CATEGORIES, SwapIns, TABLE_IV};
 use memweir_plot::{BarSet, Bars, Chart, Level, PALETTE, Panel, Series, Style};
-use memweir_sim::paging::memory::Counts;
-use memweir_sim::paging::phone::Phone;
+use memweir_swap::memory::Counts;
+use memweir_swap::phone::Phone;
 
 use super::sessions::{
     COPIED, DIRECT, Parameters, Sessions, WORK, assumed, less, mebibytes, refused, session,
@@ -99,7 +99,7 @@ fn fewer(cell: &str, paper: f64) -> Statement {
         unit: "%".to_owned(),
         place: "Table IV".to_owned(),
         kind: Kind::Assumed,
-        decided_by: Some("the pages that are written, `crates/sim/data/phone.toml`".to_owned()),
+        decided_by: Some("the pages that are written, `crates/swap/data/phone.toml`".to_owned()),
         test: Some(Test::Ratio(Scale { band: Band::Effect, from: 0.0, paper })),
         explanation: None,
     }
@@ -177,8 +177,7 @@ fn shares(
     let [dram, swap] = [parameters.dram_mib, parameters.swap_mib[MIDDLE]].map(mebibytes);
     let mut inputs = Vec::new();
     for share in &parameters.written_pages {
-        let assumed =
-            memweir_sim::paging::phone::Assumed { written_pages: *share, ..assumed(effort) };
+        let assumed = memweir_swap::phone::Assumed { written_pages: *share, ..assumed(effort) };
         for (group, _) in Phone::shipped().groups() {
             let session = session(group, &assumed, dram, swap).map_err(refused)?;
             inputs.extend([COPIED, DIRECT].map(|kind| (session.clone(), kind)));

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::medium::data::MediumData;
 use memweir_core::{BytesPerSec, LINE_BYTES, Nanos, Picos, metrics};
-use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
-use memweir_sim::workload::catalog::Catalog;
-use memweir_sim::{
+use memweir_flow::workload::catalog::Catalog;
+use memweir_flow::{
     Contender, Demand, Experiment, Flow, Hardware, Machine, Placement, SimError, Task, simulate,
     speeds,
 };
+use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
 use serde::Deserialize;
 
 use crate::report::{Found, Plot, Table, untitled};

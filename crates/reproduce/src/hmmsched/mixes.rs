@@ -2,12 +2,12 @@
 
 use memweir_core::input::InputError;
 use memweir_core::{Nanos, metrics};
+use memweir_flow::optimal::lower_bound;
+use memweir_flow::workload::catalog::Catalog;
+use memweir_flow::workload::mix::hmmsched::{self, MIX_1, MIX_2, Recipe};
+use memweir_flow::workload::mix::{Mix, Weight};
+use memweir_flow::{Experiment, Hardware, SimError, simulate};
 use memweir_plot::{BarSet, Bars, Level, PALETTE, Panel};
-use memweir_sim::optimal::lower_bound;
-use memweir_sim::workload::catalog::Catalog;
-use memweir_sim::workload::mix::hmmsched::{self, MIX_1, MIX_2, Recipe};
-use memweir_sim::workload::mix::{Mix, Weight};
-use memweir_sim::{Experiment, Hardware, SimError, simulate};
 use serde::Deserialize;
 
 use super::media::hardware;

@@ -2,11 +2,11 @@
 
 use memweir_core::MAX_MEDIA;
 use memweir_core::input::Refusal;
+use memweir_flow::workload::catalog::Catalog;
+use memweir_flow::workload::mix::Mix;
+use memweir_flow::workload::mix::hmmsched::{self, MIX_1, MIX_2, Recipe};
+use memweir_flow::{Hardware, Placement, Task, simulate};
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
-use memweir_sim::workload::catalog::Catalog;
-use memweir_sim::workload::mix::Mix;
-use memweir_sim::workload::mix::hmmsched::{self, MIX_1, MIX_2, Recipe};
-use memweir_sim::{Hardware, Placement, Task, simulate};
 
 use super::mixes::{Mixes, Times, experiment, mean};
 use crate::report::{Found, Plot, untitled};

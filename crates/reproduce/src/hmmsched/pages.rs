@@ -2,15 +2,15 @@
 //! copies.
 
 use memweir_core::{Bytes, JobId, Lines, MAX_MEDIA, Media, MediumId, Nanos, Traffic};
+use memweir_flow::workload::catalog::Catalog;
+use memweir_flow::workload::mix::Mix;
+use memweir_flow::workload::pages::{PAGE, Popularity};
+use memweir_flow::{
+    Experiment, Migration, Migrator, PageCopy, Placement, SimError, Simulation, TaskQuantum, View,
+};
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 use memweir_policy::migration::{
     Extent, HotPageRules, HotPages, MigrationPolicy, MigrationView, Move,
-};
-use memweir_sim::workload::catalog::Catalog;
-use memweir_sim::workload::mix::Mix;
-use memweir_sim::workload::pages::{PAGE, Popularity};
-use memweir_sim::{
-    Experiment, Migration, Migrator, PageCopy, Placement, SimError, Simulation, TaskQuantum, View,
 };
 use rand::SeedableRng;
 use rand::seq::SliceRandom;

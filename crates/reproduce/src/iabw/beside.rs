@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use memweir_core::{BytesPerSec, Counts, Nanos};
-use memweir_sim::{
+use memweir_flow::{
     Experiment, Machine, Placement, Program, QuantumOutcome, Recorder, SimError, Simulation, Task,
     TaskQuantum,
 };

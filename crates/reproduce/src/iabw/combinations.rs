@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use memweir_core::segment::{INTERVALS, Segment};
 use memweir_core::{Nanos, Parabola};
+use memweir_flow::{Machine, Program};
 use memweir_plot::{Chart, Level, PALETTE, Panel, Series, Style};
-use memweir_sim::{Machine, Program};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

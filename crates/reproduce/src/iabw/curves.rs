@@ -2,8 +2,8 @@
 
 use memweir_core::segment::Segment;
 use memweir_core::{BytesPerSec, Nanos};
+use memweir_flow::Machine;
 use memweir_plot::{Chart, Figure, Level, PALETTE, Panel, Series, Style};
-use memweir_sim::Machine;
 
 use super::beside::{Beside, beside};
 use super::segments::{hogsim, shifted};

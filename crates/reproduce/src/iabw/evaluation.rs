@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use memweir_core::{BytesPerSec, metrics};
+use memweir_flow::workload::mix::iabw::Set;
+use memweir_flow::{Experiment, SimError, Task, simulate};
 use memweir_policy::{CoreUse, TargetCurve};
-use memweir_sim::workload::mix::iabw::Set;
-use memweir_sim::{Experiment, SimError, Task, simulate};
 
 use super::units::{btr, rate};
 use super::workloads::{Counterpart, Workloads};

@@ -2,7 +2,7 @@
 
 use memweir_core::Nanos;
 use memweir_core::segment::{INTERVALS, Segment};
-use memweir_sim::Machine;
+use memweir_flow::Machine;
 use serde::Deserialize;
 
 use super::curves::{Curve, Sweep, curves, drawn, interpolated, sweep};

@@ -2,8 +2,8 @@
 
 use memweir_core::segment::{INTERVALS, Segment};
 use memweir_core::{BytesPerSec, Nanos, metrics};
+use memweir_flow::Machine;
 use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
-use memweir_sim::Machine;
 use serde::Deserialize;
 
 use super::beside::beside;

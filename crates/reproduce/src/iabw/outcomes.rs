@@ -2,9 +2,9 @@
 //! and the share of the possible gain.
 
 use memweir_core::metrics;
+use memweir_flow::optimal::lower_bound;
+use memweir_flow::workload::mix::iabw::Set;
 use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
-use memweir_sim::optimal::lower_bound;
-use memweir_sim::workload::mix::iabw::Set;
 
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::workloads::Counterpart;

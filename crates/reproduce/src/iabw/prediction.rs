@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use memweir_core::{BytesPerSec, Nanos, metrics};
-use memweir_plot::{BarSet, Bars, PALETTE, Panel};
-use memweir_policy::PredictorKind;
-use memweir_sim::{
+use memweir_flow::{
     Experiment, Program, QuantumOutcome, Recorder, SimError, Simulation, Task, TaskQuantum,
 };
+use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_policy::PredictorKind;
 use serde::Deserialize;
 
 use super::workloads::Workloads;
@@ -52,7 +52,7 @@ fn accuracy(
     experiment.scheduler = workloads.scheduler("round-robin");
     experiment.scheduler.predictor = predictor;
     // A predictor that knew the program's mean would begin with a guess that is not its own.
-    experiment.knowledge = memweir_sim::Knowledge::Nothing;
+    experiment.knowledge = memweir_flow::Knowledge::Nothing;
     let mut meter = Meter::default();
     Simulation::new(&experiment).recorder(&mut meter).run()?;
     let peak = machine.memories[0].service.capacity;

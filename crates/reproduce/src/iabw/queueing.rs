@@ -1,10 +1,10 @@
 //! A bus whose latency grows before it saturates: a test of the explanations.
 
 use memweir_core::Picos;
+use memweir_flow::service::GrowthPoint;
+use memweir_flow::workload::mix::iabw::Set;
 use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
 use memweir_policy::TargetCurve;
-use memweir_sim::service::GrowthPoint;
-use memweir_sim::workload::mix::iabw::Set;
 use serde::Deserialize;
 
 use super::combinations::{combinations, share_below_peak};

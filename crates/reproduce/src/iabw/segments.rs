@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memweir_core::segment::Segment;
 use memweir_core::{BytesPerSec, Nanos};
-use memweir_sim::{Demand, Flow, Program, Span};
+use memweir_flow::{Demand, Flow, Program, Span};
 
 use super::beside::CLOCK;
 

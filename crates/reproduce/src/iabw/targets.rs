@@ -1,8 +1,8 @@
 //! The evaluation: targets against each other and against the OS, Fig. 9 to 14, Table 2, the spread
 //! of repetitions, and idle cores.
 
+use memweir_flow::workload::mix::iabw::Set;
 use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
-use memweir_sim::workload::mix::iabw::Set;
 use serde::Deserialize;
 
 use super::evaluation::{Evaluation, Length, Setting, Treatment};

@@ -1,9 +1,9 @@
 //! Finding the best target by hand, and the curve through the best targets: Fig. 7 and 8.
 
 use memweir_core::{Parabola, metrics};
+use memweir_flow::workload::mix::iabw::Set;
 use memweir_plot::{Arrangement, BarSet, Bars, Chart, Level, PALETTE, Panel, Series, Style};
 use memweir_policy::TargetCurve;
-use memweir_sim::workload::mix::iabw::Set;
 use serde::Deserialize;
 
 use super::combinations::{Combination, line, reached};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use memweir_sim::workload::mix::iabw::{Set, TABLE_1};
+use memweir_flow::workload::mix::iabw::{Set, TABLE_1};
 
 use super::workloads::Workloads;
 use super::{combinations, evaluation};

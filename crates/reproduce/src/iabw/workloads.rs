@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use memweir_core::Nanos;
 use memweir_core::input::{InputError, Refusal};
+use memweir_flow::workload::catalog::{Catalog, Suite};
+use memweir_flow::workload::mix::iabw::{Set, TABLE_1, Workload, pool, to_paper};
+use memweir_flow::workload::mix::{Ingredient, Mix};
+use memweir_flow::{Hardware, KernelConfig, Program, View};
 use memweir_policy::{Bus, PredictorKind, SchedulerConfig};
-use memweir_sim::workload::catalog::{Catalog, Suite};
-use memweir_sim::workload::mix::iabw::{Set, TABLE_1, Workload, pool, to_paper};
-use memweir_sim::workload::mix::{Ingredient, Mix};
-use memweir_sim::{Hardware, KernelConfig, Program, View};
 use serde::Deserialize;
 
 use super::WORKLOADS;

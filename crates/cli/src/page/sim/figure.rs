@@ -1,8 +1,8 @@
 //! `memweir page sim --svg`: the swap areas beside each other, or along a sweep.
 
 use memweir_plot::{Arrangement, BarSet, Bars, Figure, PALETTE, Panel, RGBColor};
-use memweir_sim::paging::report::{PagePoint, PageReport, Session, SwapResult};
-use memweir_sim::scenario::sweep::Grid;
+use memweir_study::swap::report::{PagePoint, PageReport, Session, SwapResult};
+use memweir_study::sweep::Grid;
 
 use crate::render::plot::sweep::{self, Line};
 

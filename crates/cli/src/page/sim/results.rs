@@ -1,7 +1,7 @@
 //! The columns of `memweir page sim --out`, and the row of a run.
 
 use memweir_run::table::{Cell, Kind};
-use memweir_sim::paging::report::{PageReport, Run};
+use memweir_study::swap::report::{PageReport, Run};
 
 /// The columns, behind the swept keys.
 pub(super) const COLUMNS: [(&str, Kind); 17] = [

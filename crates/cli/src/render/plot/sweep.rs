@@ -1,6 +1,6 @@
 //! Figures of sweeps: quantities against a key, with a line for each of the things compared.
 
-use memweir_sim::scenario::sweep::Grid;
+use memweir_study::sweep::Grid;
 
 use super::{Chart, Figure, PALETTE, Panel, Series, Style};
 
@@ -87,7 +87,7 @@ impl Axis {
     /// The values of the other keys at a point.
     fn others(&self, grid: &Grid, point: usize) -> String {
         let values = grid.values(point);
-        let other = |(index, sweep): (usize, &memweir_sim::scenario::sweep::Sweep)| {
+        let other = |(index, sweep): (usize, &memweir_study::sweep::Sweep)| {
             (index != self.sweep).then(|| format!("{} = {}", sweep.path, values[index]))
         };
         grid.sweeps().iter().enumerate().filter_map(other).collect::<Vec<_>>().join(", ")

@@ -1,0 +1,390 @@
+//! An experiment at bank level: a machine, programs, and the colors of their pages.
+
+use std::sync::Arc;
+
+use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring};
+use memweir_core::input::Refusal;
+use memweir_core::{Bytes, Cycles, PhysAddr};
+use memweir_dram::config::MemoryConfig;
+use memweir_dram::stats::Stats;
+use memweir_dram::{MemorySystem, Observer};
+
+use crate::clock::Clock;
+use crate::instructions::{InstructionStream, InstructionTrace};
+use crate::machine::{
+    Addressing, CacheLevel, CoreConfig, MachineConfig, Memory, MemorySlot, Program,
+};
+use crate::misses::{MissStream, MissTrace};
+use crate::observed::Observed;
+use crate::os::{
+    Exhausted, FaultCosts, Os, OsConfig, OsStats, Palette, ProcessId, Start, ThreadId, VirtualPage,
+    ZoneConfig, ZoneId,
+};
+use crate::stream::{Level, Stream};
+use crate::synthetic::{Structure, Synthetic};
+use crate::system::{MachineRun, System};
+
+/// The resource by which pages are colored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColoredBy {
+    /// Banks (BPM, bpm section 3). Where bank and cache share address bits, the cache is divided
+    /// too.
+    #[default]
+    Banks,
+    /// Sets of the shared cache (bpm section 5.5).
+    Cache,
+}
+
+/// One memory of a machine.
+#[derive(Clone, Debug)]
+pub struct MemoryUnit {
+    /// Its name: `dram`.
+    pub name: String,
+    /// Devices and controllers.
+    pub config: MemoryConfig,
+}
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Clock of the cores.
+    pub clock: Clock,
+    /// Number of cores.
+    pub cores: u32,
+    /// Hardware threads of each core. A core whose threads are busy is split evenly between them.
+    pub threads_per_core: u32,
+    /// Configuration of each core.
+    pub core: CoreConfig,
+    /// The shared last-level cache.
+    pub llc: Option<CacheLevel>,
+    /// Memories, at least one; programs use the first unless their shares say otherwise.
+    pub memories: Vec<MemoryUnit>,
+    /// The resource by which pages are colored.
+    pub colored_by: ColoredBy,
+    /// Free pages at the start.
+    pub start: Start,
+    /// Policy for a program whose colors have no free frame left.
+    pub exhausted: Exhausted,
+    /// Costs of page faults.
+    pub faults: FaultCosts,
+}
+
+/// The access streams of a program's threads.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A synthetic program.
+    Synthetic(Box<Structure>),
+    /// One instruction trace for each thread, or one for all.
+    Instructions(Vec<Arc<InstructionTrace>>),
+    /// Recorded misses, by thread.
+    Misses(Arc<MissTrace>),
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct ProgramSpec {
+    /// Its name.
+    pub name: String,
+    /// Source of its accesses.
+    pub source: Source,
+    /// Its threads, each on a core or hardware thread of its own.
+    pub threads: u16,
+    /// Instructions that each thread executes.
+    pub instructions: u64,
+    /// Level of the hierarchy at which its accesses enter.
+    pub level: Level,
+    /// Kind of its addresses: virtual or physical.
+    pub addressing: Addressing,
+    /// Instructions between two barriers at which the threads wait for each other.
+    pub phase: Option<u64>,
+    /// Colors of its pages; `None` allows all.
+    pub colors: Option<ColorSet>,
+    /// Colors of the threads' own pages, by thread; empty to use those of the program.
+    pub thread_colors: Vec<ColorSet>,
+    /// Weights by memory of its pages; empty for the first memory alone.
+    pub shares: Vec<f64>,
+}
+
+/// Conditions of an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conditions {
+    /// Seed of all random numbers.
+    pub seed: u64,
+    /// True if synthetic programs first touch all of their memory in order and fill the shared
+    /// cache, as programs that have been running for long would have.
+    pub warm: bool,
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self { seed: 1, warm: true }
+    }
+}
+
+/// Result of an execution.
+#[derive(Clone, Debug)]
+pub struct Execution {
+    /// Results of the programs.
+    pub run: MachineRun,
+    /// Per memory, the cycles until all requests were answered, and its counters.
+    pub memories: Vec<(Cycles, Stats)>,
+    /// Counters of the operating system.
+    pub os: OsStats,
+}
+
+impl Machine {
+    /// Returns the first address of each memory. Memories follow one another, each aligned to its
+    /// own size rounded up to a power of two, so that the bits of its address map are those of the
+    /// machine's addresses.
+    #[must_use]
+    pub fn bases(&self) -> Vec<PhysAddr> {
+        let mut end = 0u64;
+        let base = |memory: &MemoryUnit| {
+            let size = memory.config.capacity().0;
+            let base = end.next_multiple_of(size.next_power_of_two());
+            end = base + size;
+            PhysAddr(base)
+        };
+        self.memories.iter().map(base).collect()
+    }
+
+    /// Returns the palette of a memory's pages.
+    #[must_use]
+    pub fn palette(&self, memory: usize) -> Palette {
+        let cache = self.llc.filter(|_| self.colored_by == ColoredBy::Cache);
+        match cache {
+            Some(llc) => Palette::caches(&Coloring::of_cache(&llc.geometry, BASE_PAGE_BITS)),
+            None => Palette::banks(&self.memories[memory].config.map.coloring(BASE_PAGE_BITS)),
+        }
+    }
+
+    /// Returns the address map of the first memory, by which colors are assigned.
+    #[must_use]
+    pub fn map(&self) -> &AddressMap {
+        &self.memories[0].config.map
+    }
+
+    /// Returns the number of hardware threads.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        self.cores * self.threads_per_core
+    }
+
+    /// Boots the operating system, with plain palettes unless `colored`.
+    fn boot(&self, colored: bool) -> Result<Os, Refusal> {
+        let zone = |(place, base): (usize, PhysAddr)| ZoneConfig {
+            name: self.memories[place].name.clone(),
+            base,
+            size: self.memories[place].config.capacity(),
+            palette: if colored { self.palette(place) } else { Palette::plain(BASE_PAGE_BITS) },
+            start: self.start,
+        };
+        let zones = self.bases().into_iter().enumerate().map(zone).collect();
+        Os::new(&OsConfig { zones, exhausted: self.exhausted, costs: self.faults })
+    }
+
+    /// Returns the cores for `threads` threads: each has its own core as long as there are enough,
+    /// then threads share cores.
+    fn cores(&self, threads: u32) -> MachineConfig {
+        let cores = self.cores.max(1);
+        let share = |thread: u32| {
+            let siblings = (threads - thread % cores).div_ceil(cores);
+            self.core.split(siblings)
+        };
+        MachineConfig {
+            clock: self.clock,
+            cores: (0..threads.min(self.threads())).map(share).collect(),
+            llc: self.llc,
+        }
+    }
+
+    fn bays<M>(
+        &self,
+        mut memory: impl FnMut(usize, MemorySystem) -> M,
+    ) -> Result<Vec<MemorySlot<M>>, Refusal> {
+        let mut bays = Vec::new();
+        for (place, (unit, base)) in self.memories.iter().zip(self.bases()).enumerate() {
+            let system = MemorySystem::new(&unit.config)?;
+            bays.push(MemorySlot {
+                name: unit.name.clone(),
+                memory: memory(place, system),
+                base,
+                size: unit.config.capacity(),
+                clock: Clock::with_period(unit.config.spec().clock.into()),
+                map: unit.config.map.clone(),
+            });
+        }
+        Ok(bays)
+    }
+
+    /// Executes programs together.
+    ///
+    /// # Errors
+    /// If they do not fit on the machine or into its memory.
+    pub fn execute(
+        &self,
+        programs: &[ProgramSpec],
+        conditions: Conditions,
+    ) -> Result<Execution, Refusal> {
+        let bays = self.bays(|_, system| system)?;
+        let (mut execution, bays) = self.run(bays, programs, conditions)?;
+        let memories = bays.iter().zip(&execution.memories);
+        execution.memories =
+            memories.map(|(bay, (cycles, _))| (*cycles, bay.memory.stats())).collect();
+        Ok(execution)
+    }
+
+    /// Executes programs like [`execute`](Self::execute) and shows each command and completion to
+    /// `observers`, one per memory.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    pub fn execute_observed<O: Observer>(
+        &self,
+        programs: &[ProgramSpec],
+        conditions: Conditions,
+        mut observers: Vec<O>,
+    ) -> Result<(Execution, Vec<O>), Refusal> {
+        if observers.len() != self.memories.len() {
+            return Err(Refusal::new("as many observers as memories", "give each memory its own"));
+        }
+        let mut next = observers.drain(..);
+        let bays =
+            self.bays(|_, system| next.next().map(|observer| Observed { system, observer }))?;
+        let bays = bays.into_iter().filter_map(|bay| {
+            let MemorySlot { name, memory, base, size, clock, map } = bay;
+            memory.map(|memory| MemorySlot { name, memory, base, size, clock, map })
+        });
+        let (mut execution, bays) = self.run(bays.collect(), programs, conditions)?;
+        let memories = bays.iter().zip(&execution.memories);
+        execution.memories =
+            memories.map(|(bay, (cycles, _))| (*cycles, bay.memory.system.stats())).collect();
+        Ok((execution, bays.into_iter().map(|bay| bay.memory.observer).collect()))
+    }
+
+    fn run<M: Memory>(
+        &self,
+        bays: Vec<MemorySlot<M>>,
+        specs: &[ProgramSpec],
+        conditions: Conditions,
+    ) -> Result<(Execution, Vec<MemorySlot<M>>), Refusal> {
+        let colored =
+            specs.iter().any(|spec| spec.colors.is_some() || !spec.thread_colors.is_empty());
+        let mut os = self.boot(colored)?;
+        let mut programs = Vec::new();
+        for (place, spec) in specs.iter().enumerate() {
+            let process = os.spawn();
+            spec.allow(&mut os, process)?;
+            // Gives equal programs different random walks.
+            let own = (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let seed = conditions.seed.wrapping_add(own);
+            if conditions.warm {
+                spec.initialize(&mut os, process, seed)?;
+            }
+            programs.push(spec.program(process, seed));
+        }
+        let threads = programs.iter().map(|program| program.threads.len() as u32).sum();
+        let mut system = System::new(&self.cores(threads), bays, programs, &mut os)?;
+        if conditions.warm {
+            system.warm()?;
+        }
+        let run = system.run()?;
+        let bays = system.into_bays();
+        let cycles = |bay: &MemorySlot<M>| (bay.clock.first_from(run.drained), Stats::default());
+        let memories = bays.iter().map(cycles).collect();
+        Ok((Execution { run, memories, os: os.stats() }, bays))
+    }
+}
+
+impl ProgramSpec {
+    /// Creates a program of one thread whose pages may have any color.
+    #[must_use]
+    pub fn new(name: impl Into<String>, source: Source, instructions: u64) -> Self {
+        let level = match &source {
+            Source::Synthetic(_) => Level::Shared,
+            Source::Instructions(_) => Level::Core,
+            Source::Misses(_) => Level::Memory,
+        };
+        Self {
+            name: name.into(),
+            source,
+            threads: 1,
+            instructions,
+            level,
+            addressing: Addressing::Virtual,
+            phase: None,
+            colors: None,
+            thread_colors: Vec::new(),
+            shares: Vec::new(),
+        }
+    }
+
+    /// Returns a copy with these colors.
+    #[must_use]
+    pub fn colored(&self, colors: Option<ColorSet>) -> Self {
+        Self { colors, ..self.clone() }
+    }
+
+    fn allow(&self, os: &mut Os, process: ProcessId) -> Result<(), Refusal> {
+        let first = ZoneId(0);
+        if let Some(colors) = &self.colors {
+            os.allow(process, first, colors)?;
+        }
+        for (thread, colors) in self.thread_colors.iter().enumerate() {
+            os.allow_thread(process, ThreadId(thread as u16), first, colors)?;
+        }
+        if !self.shares.is_empty() {
+            os.spread(process, &self.shares)?;
+        }
+        Ok(())
+    }
+
+    fn stream(&self, thread: u16, seed: u64) -> Box<dyn Stream> {
+        match &self.source {
+            Source::Synthetic(structure) => Box::new(Synthetic::new(structure, thread, seed)),
+            Source::Instructions(traces) => {
+                let trace = &traces[usize::from(thread) % traces.len()];
+                Box::new(InstructionStream::new(Arc::clone(trace)))
+            }
+            Source::Misses(trace) => Box::new(MissStream::new(Arc::clone(trace), thread)),
+        }
+    }
+
+    fn program(&self, process: ProcessId, seed: u64) -> Program {
+        Program {
+            name: self.name.clone(),
+            process,
+            threads: (0..self.threads).map(|thread| self.stream(thread, seed)).collect(),
+            level: self.level,
+            addressing: self.addressing,
+            instructions: self.instructions,
+            phase: self.phase,
+        }
+    }
+
+    /// Touches the data of a synthetic program page by page, as the program would when it first
+    /// writes its arrays. The first thread touches the shared data.
+    fn initialize(&self, os: &mut Os, process: ProcessId, seed: u64) -> Result<(), Refusal> {
+        let Source::Synthetic(structure) = &self.source else { return Ok(()) };
+        for thread in 0..self.threads {
+            for (first, size) in Synthetic::new(structure, thread, seed).regions() {
+                for page in first >> BASE_PAGE_BITS..(first + size).div_ceil(1 << BASE_PAGE_BITS) {
+                    os.touch(process, ThreadId(thread), VirtualPage(page)).map_err(|error| {
+                        let reason = format!("`{}`: {error}", self.name);
+                        Refusal::new(reason, "a smaller footprint, or more colors")
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the memory that the program covers, if known in advance.
+    #[must_use]
+    pub fn footprint(&self) -> Option<Bytes> {
+        match &self.source {
+            Source::Synthetic(structure) => Some(structure.footprint),
+            _ => None,
+        }
+    }
+}

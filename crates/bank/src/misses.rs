@@ -1,0 +1,213 @@
+//! Streams of recorded misses of real programs, as `memweir profile --addresses` writes them.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use memweir_core::input::InputError;
+use memweir_dram::request::Direction;
+use memweir_dram::trace::{Access as Recorded, AddressSpace, ThreadId, Trace};
+
+use crate::machine::Addressing;
+use crate::packed::{Reader, put, unzigzag, zigzag};
+use crate::stream::{Access, AccessKind, Stream};
+
+/// The misses of one program, packed in memory, by thread.
+#[derive(Clone, Debug, Default)]
+pub struct MissTrace {
+    threads: Vec<Thread>,
+    addressing: Addressing,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    /// Per access: instructions times two, plus one for a write; the address as a difference from
+    /// the previous one.
+    packed: Vec<u8>,
+    before: u64,
+    instructions: u64,
+    accesses: u64,
+}
+
+impl MissTrace {
+    /// Reads the trace at `path`; see [`of`](Self::of).
+    ///
+    /// # Errors
+    /// If the trace cannot be read, or does not state instructions.
+    pub fn read(path: &Path, instructions: u64) -> Result<Self, InputError> {
+        Self::of(Trace::open(path, None)?, instructions)
+    }
+
+    /// Packs a trace: for each thread, the accesses of its first `instructions` instructions.
+    ///
+    /// # Errors
+    /// If the trace cannot be read, or does not state instructions.
+    pub fn of(mut trace: Trace, instructions: u64) -> Result<Self, InputError> {
+        let addressing = match trace.header().addresses {
+            AddressSpace::Virtual => Addressing::Virtual,
+            AddressSpace::Physical | AddressSpace::Unknown => Addressing::Physical,
+        };
+        let mut misses = Self { threads: Vec::new(), addressing };
+        let mut known: HashMap<ThreadId, usize> = HashMap::new();
+        while let Some(access) = trace.next_access()? {
+            let next = misses.threads.len();
+            let thread = *known.entry(access.thread).or_insert(next);
+            if thread == next {
+                if next == usize::from(u16::MAX) {
+                    let reason = format!("the trace has more than {next} threads");
+                    return Err(InputError::new(trace.name(), reason));
+                }
+                misses.threads.push(Thread::default());
+            }
+            misses.threads[thread].append(&access, instructions);
+        }
+        trace.refuse_truncated()?;
+        misses.threads.retain(|thread| thread.accesses > 0 && thread.instructions > 0);
+        if misses.threads.is_empty() {
+            let reason = "the trace does not say how many instructions are between its accesses";
+            return Err(InputError::new(trace.name(), reason)
+                .help("record one with `memweir profile --addresses`"));
+        }
+        Ok(misses)
+    }
+
+    /// Returns the number of threads.
+    #[must_use]
+    pub fn threads(&self) -> u16 {
+        self.threads.len() as u16
+    }
+
+    /// Returns the kind of its addresses.
+    #[must_use]
+    pub fn addressing(&self) -> Addressing {
+        self.addressing
+    }
+}
+
+impl Thread {
+    fn append(&mut self, access: &Recorded, most: u64) {
+        if self.instructions >= most {
+            return;
+        }
+        let written = access.direction == Direction::Write;
+        // One bit is for the direction; no program executes so many instructions that the lost bit
+        // matters.
+        put(&mut self.packed, access.gap.min(u64::MAX >> 1) << 1 | u64::from(written));
+        put(&mut self.packed, zigzag(access.address.wrapping_sub(self.before)));
+        self.before = access.address;
+        self.instructions = self.instructions.saturating_add(access.gap);
+        self.accesses += 1;
+    }
+}
+
+/// A thread's endless pass through its misses.
+#[derive(Debug)]
+pub struct MissStream {
+    trace: Arc<MissTrace>,
+    thread: usize,
+    reader: Reader,
+    before: u64,
+}
+
+impl MissStream {
+    /// Creates a stream that starts at the beginning. If the trace has fewer threads than the
+    /// program, several streams share a recorded thread.
+    #[must_use]
+    pub fn new(trace: Arc<MissTrace>, thread: u16) -> Self {
+        let thread = usize::from(thread) % trace.threads.len();
+        Self { trace, thread, reader: Reader::default(), before: 0 }
+    }
+}
+
+impl Stream for MissStream {
+    fn next(&mut self) -> Access {
+        if self.reader.is_at_end(&self.trace.threads[self.thread].packed) {
+            self.restart();
+        }
+        let packed = &self.trace.threads[self.thread].packed;
+        let head = self.reader.take(packed);
+        self.before = self.before.wrapping_add(unzigzag(self.reader.take(packed)));
+        let instructions = head >> 1;
+        let kind = match (head & 1, instructions) {
+            (0, _) => AccessKind::Load,
+            (_, 0) => AccessKind::WriteBack,
+            _ => AccessKind::Store,
+        };
+        Access { instructions, address: self.before, kind, needs: 0 }
+    }
+
+    fn restart(&mut self) {
+        (self.reader, self.before) = (Reader::default(), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_dram::trace::{Format, Header, Writer};
+
+    use super::*;
+
+    const READ: Direction = Direction::Read;
+
+    /// Records accesses of two threads in a file.
+    fn recorded(accesses: &[(u32, u64, u64, Direction)]) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let header = Header { name: "p".to_owned(), addresses: AddressSpace::Virtual };
+        let mut writer = Writer::start(file, Format::Memweir, &header).unwrap();
+        for (thread, gap, address, direction) in accesses {
+            let thread = ThreadId { process: 7, thread: *thread };
+            let (gap, address, direction) = (*gap, *address, *direction);
+            writer.push(&Recorded { address, gap, thread, direction }).unwrap();
+        }
+        writer.finish().unwrap().0
+    }
+
+    #[test]
+    fn gaps_at_the_end_of_their_range_do_not_wrap() {
+        let file = recorded(&[(0, u64::MAX, 0x40, READ), (0, u64::MAX, 0x80, READ)]);
+        let trace = Arc::new(MissTrace::read(file.path(), u64::MAX).unwrap());
+        let mut stream = MissStream::new(trace, 0);
+        assert_eq!((stream.next().instructions, stream.next().address), (u64::MAX >> 1, 0x40));
+    }
+
+    #[test]
+    fn more_threads_than_can_be_numbered_are_refused() {
+        let accesses: Vec<_> = (0..=u32::from(u16::MAX)).map(|n| (n, 1, 0x40, READ)).collect();
+        let threads = MissTrace::read(recorded(&accesses[1..]).path(), 10).unwrap().threads();
+        assert_eq!(threads, u16::MAX);
+        let error = MissTrace::read(recorded(&accesses).path(), 10).unwrap_err().to_string();
+        assert!(error.ends_with("the trace has more than 65535 threads"), "{error}");
+    }
+
+    #[test]
+    fn each_thread_goes_through_its_own_misses() {
+        let file = recorded(&[
+            (0, 10, 0x7f00_0000_1000, READ),
+            (1, 30, 0x2000, READ),
+            (0, 0, 0x40, Direction::Write),
+            (1, 5, 0x1000, READ),
+            (0, 20, 0x7f00_0000_1040, READ),
+            (0, 20, 0x9000, READ),
+        ]);
+        // Accesses after 30 instructions are dropped.
+        let trace = Arc::new(MissTrace::read(file.path(), 30).unwrap());
+        assert_eq!((trace.threads(), trace.addressing()), (2, Addressing::Virtual));
+        let access = |instructions, address, kind| Access { instructions, address, kind, needs: 0 };
+        let mut first = MissStream::new(Arc::clone(&trace), 0);
+        for _ in 0..2 {
+            assert_eq!(first.next(), access(10, 0x7f00_0000_1000, AccessKind::Load));
+            assert_eq!(first.next(), access(0, 0x40, AccessKind::WriteBack));
+            assert_eq!(first.next(), access(20, 0x7f00_0000_1040, AccessKind::Load));
+        }
+        let mut second = MissStream::new(trace, 1);
+        assert_eq!(second.next(), access(30, 0x2000, AccessKind::Load));
+        assert_eq!(second.next(), access(30, 0x2000, AccessKind::Load));
+    }
+
+    #[test]
+    fn a_trace_without_instructions_is_refused() {
+        let file = recorded(&[(0, 0, 64, READ)]);
+        let error = MissTrace::read(file.path(), 30).unwrap_err().to_string();
+        assert!(error.contains("how many instructions"), "{error}");
+    }
+}

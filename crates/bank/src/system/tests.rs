@@ -1,0 +1,313 @@
+//! Tests of the machine on a memory of fixed latency, against results computed by hand.
+
+use std::collections::VecDeque;
+
+use memweir_core::address_map::AddressMap;
+use memweir_core::cache::CacheGeometry;
+use memweir_core::{Bytes, Cycles, PhysAddr};
+use memweir_dram::request::{Completion, Request, RowOutcome};
+use proptest::prelude::*;
+
+use super::*;
+use crate::machine::{CacheLevel, CoreConfig};
+use crate::os::{FaultCosts, OsConfig, Palette, Start, ZoneConfig};
+use crate::stream::{Access, AccessKind, Level, Stream};
+
+/// A memory that answers every request after `latency` cycles and has room for `room` requests.
+#[derive(Debug)]
+struct Fixed {
+    latency: u64,
+    room: usize,
+    held: VecDeque<(u64, Request)>,
+    taken: Vec<Request>,
+    answered: usize,
+}
+
+impl Fixed {
+    fn new(latency: u64, room: usize) -> Self {
+        Self { latency, room, held: VecDeque::new(), taken: Vec::new(), answered: 0 }
+    }
+}
+
+impl Memory for Fixed {
+    fn offer(&mut self, now: Cycles, request: Request) -> bool {
+        let room = self.held.len() < self.room;
+        if room {
+            self.held.push_back((now.0 + self.latency, request));
+            self.taken.push(request);
+        }
+        room
+    }
+
+    fn next_event(&self) -> Option<Cycles> {
+        self.held.front().map(|(at, _)| Cycles(*at))
+    }
+
+    fn advance(&mut self, to: Cycles, done: &mut dyn FnMut(&Completion)) {
+        while self.held.front().is_some_and(|(at, _)| *at <= to.0) {
+            let Some((at, request)) = self.held.pop_front() else { return };
+            self.answered += 1;
+            let accepted = Cycles(at - self.latency);
+            let outcome = RowOutcome::Hit;
+            done(&Completion { request, accepted, done: Cycles(at), outcome, blamed: None });
+        }
+    }
+}
+
+/// A stream that repeats its accesses.
+#[derive(Debug)]
+struct Around(Vec<Access>, usize);
+
+impl Stream for Around {
+    fn next(&mut self) -> Access {
+        let access = self.0[self.1 % self.0.len()];
+        self.1 += 1;
+        access
+    }
+
+    fn restart(&mut self) {
+        self.1 = 0;
+    }
+}
+
+fn load(instructions: u64, address: u64, needs: u32) -> Access {
+    Access { instructions, address, kind: AccessKind::Load, needs }
+}
+
+fn core() -> CoreConfig {
+    CoreConfig { width: 4, window: 128, mshrs: 16, l1: None, l2: None }
+}
+
+/// Returns cores of 1 GHz; the memory runs at 500 MHz.
+fn machine(cores: Vec<CoreConfig>) -> MachineConfig {
+    MachineConfig { clock: Clock::gigahertz(1.0), cores, llc: None }
+}
+
+fn bay(memory: Fixed) -> MemorySlot<Fixed> {
+    let map = AddressMap::parse("map.toml", MAP).expect("a map");
+    let (base, size) = (PhysAddr(0), Bytes(1 << 30));
+    MemorySlot { name: "m".to_owned(), memory, base, size, clock: Clock::gigahertz(0.5), map }
+}
+
+const MAP: &str =
+    "name = \"two banks\"\nbits = 30\nfunction = [{ role = \"bank\", bits = [13] }]\n";
+
+fn os() -> Os {
+    let zone = ZoneConfig {
+        name: "m".to_owned(),
+        base: PhysAddr(0),
+        size: Bytes(1 << 30),
+        palette: Palette::plain(12),
+        start: Start::Fresh,
+    };
+    let config =
+        OsConfig { zones: vec![zone], exhausted: Default::default(), costs: FaultCosts::FREE };
+    Os::new(&config).expect("an operating system")
+}
+
+fn program(threads: Vec<Vec<Access>>, instructions: u64, os: &mut Os) -> Program {
+    let stream = |accesses| Box::new(Around(accesses, 0)) as Box<dyn Stream>;
+    Program {
+        name: "p".to_owned(),
+        process: os.spawn(),
+        threads: threads.into_iter().map(stream).collect(),
+        level: Level::Core,
+        addressing: Addressing::Virtual,
+        instructions,
+        phase: None,
+    }
+}
+
+/// Runs one core with these accesses. Returns the time in nanoseconds, which are core cycles, and
+/// the tally.
+fn alone(
+    accesses: Vec<Access>,
+    instructions: u64,
+    change: impl Fn(&mut MachineConfig),
+) -> (f64, Tally) {
+    let mut os = os();
+    let program = program(vec![accesses], instructions, &mut os);
+    let mut machine = machine(vec![core()]);
+    change(&mut machine);
+    let mut system = System::new(&machine, vec![bay(Fixed::new(50, 64))], vec![program], &mut os)
+        .expect("a system");
+    let mut run = system.run().expect("a run");
+    let thread = run.threads.remove(0);
+    (thread.finished.as_nanos_f64(), thread.tally)
+}
+
+#[test]
+fn one_miss_by_hand() {
+    // Instruction 40 enters in cycle 10 and asks memory then; 50 memory cycles are 100 core cycles.
+    // It retires in cycle 110, in slot 440, and 60 more follow four by four: slot 500, cycle 125.
+    let (nanos, tally) = alone(vec![load(40, 0, 0), load(1_000, 64, 0)], 100, |_| {});
+    assert_eq!(nanos, 125.0);
+    assert_eq!((tally.llc_misses, tally.reads, tally.read_latency), (1, 1, 100_000_000));
+    assert_eq!(tally.parallelism.mean(), Some(1.0));
+}
+
+#[test]
+fn independent_misses_overlap_and_dependent_ones_do_not() {
+    let chain =
+        |needs| vec![load(4, 0, 0), load(4, 4096, needs), load(4, 8192, needs), load(9_999, 0, 0)];
+    // The last of three loads enters in cycle 3 and has its data in 104 (a memory cycle later).
+    let (together, tally) = alone(chain(0), 12, |_| {});
+    assert_eq!(together, 104.0);
+    // Two pages are in one bank, the third is in the other.
+    assert!(tally.parallelism.mean().is_some_and(|banks| banks > 1.9), "{tally:?}");
+    // One after the other: cycle 1 is the middle of a memory cycle.
+    let (apart, tally) = alone(chain(1), 12, |_| {});
+    assert_eq!(apart, 302.0);
+    assert_eq!(tally.parallelism.mean(), Some(1.0));
+}
+
+#[test]
+fn a_second_access_to_a_line_waits_with_the_first() {
+    let (nanos, tally) =
+        alone(vec![load(8, 0, 0), load(8, 32, 0), load(9_999, 640, 0)], 16, |_| {});
+    // The first retires in cycle 102, the second is eight instructions behind it.
+    assert_eq!(nanos, 104.0);
+    assert_eq!((tally.llc_misses, tally.reads), (2, 1));
+}
+
+#[test]
+fn caches_answer_in_their_time_and_write_back_what_is_dirty() {
+    let llc = CacheLevel { geometry: CacheGeometry::new(Bytes(128), 1), latency: 10 };
+    let with_llc = |machine: &mut MachineConfig| machine.llc = Some(llc);
+    // A miss in cycle 2 that reaches memory in 12 and returns in 112; a hit in cycle 200 that is
+    // answered in 210, slot 840; and the rest.
+    let far = |address| load(99_999, address, 0);
+    let (nanos, tally) = alone(vec![load(8, 0, 0), load(1_000, 0, 0), far(64)], 1_008, with_llc);
+    // Instruction 1008 follows 1000 slots behind the eighth, which retired in slot 448: it may
+    // retire in slot 1448 and has its data before.
+    assert_eq!((nanos, tally.llc_accesses, tally.llc_misses), (362.0, 2, 1));
+    // Lines 0 and 2 share a set of one way; line 0 was written.
+    let store = Access { kind: AccessKind::Store, ..load(8, 0, 0) };
+    let (_, tally) =
+        alone(vec![store, load(4_000, 128, 0), load(4_000, 64, 0), far(192)], 8_008, with_llc);
+    assert_eq!((tally.reads, tally.writes), (3, 1));
+}
+
+#[test]
+fn registers_bound_what_is_under_way() {
+    let accesses: Vec<Access> = (0..8).map(|line| load(4, line * 64, 0)).collect();
+    let one = |machine: &mut MachineConfig| machine.cores[0].mshrs = 1;
+    let (nanos, _) = alone(accesses.clone(), 32, one);
+    // Eight reads, one after the other, from cycle 1 on, which is in memory cycle 1.
+    assert_eq!(nanos, 2.0 + 8.0 * 100.0);
+    let (nanos, _) = alone(accesses, 32, |_| {});
+    // The first retires in cycle 102, the last is 28 instructions behind it.
+    assert_eq!(nanos, 109.0);
+}
+
+#[test]
+fn who_waits_for_room_gets_it_before_who_comes_later() {
+    // Room for one request: a chain of reads asks again at the moment of its answer.
+    let mut os = os();
+    let chain = program(vec![vec![load(4, 0, 1)]], 400, &mut os);
+    let other = program(vec![vec![load(4, 4096, 1)]], 400, &mut os);
+    let machine = machine(vec![core(); 2]);
+    let bays = vec![bay(Fixed::new(50, 1))];
+    let mut system = System::new(&machine, bays, vec![chain, other], &mut os).expect("a system");
+    let run = system.run().expect("a run");
+    // A hundred reads of 50 memory cycles each, alternating with the other's, and a cycle between.
+    for thread in &run.threads {
+        let nanos = thread.finished.as_nanos_f64();
+        assert!((19_900.0..20_900.0).contains(&nanos), "{nanos}");
+    }
+}
+
+#[test]
+fn who_only_stores_is_no_further_ahead_than_its_buffer() {
+    // One store per cycle; memory answers 64 in 100 cycles and the buffer holds 16.
+    let (nanos, tally) = alone(vec![store(4, 0)], 4_000, |_| {});
+    let waits = (1_000.0 - 64.0 - 16.0) / 64.0 * 100.0;
+    assert!((waits..waits * 1.1).contains(&nanos), "{nanos} {waits}");
+    assert_eq!((tally.reads, tally.writes), (0, 1_000));
+}
+
+#[test]
+fn threads_wait_for_each_other() {
+    let mut os = os();
+    let slow: Vec<Access> = (0..4).map(|line| load(10, line * 64, 1)).collect();
+    let mut program = program(vec![slow, vec![load(40, 4096, 0)]], 400, &mut os);
+    program.phase = Some(40);
+    let machine = machine(vec![core(); 2]);
+    let bays = vec![bay(Fixed::new(50, 64))];
+    let mut system = System::new(&machine, bays, vec![program], &mut os).expect("a system");
+    let run = system.run().expect("a run");
+    let [slow, fast] = [0, 1].map(|thread| run.threads[thread].finished.as_nanos_f64());
+    // Ten phases of four reads one after the other; the fast thread is never a phase ahead.
+    assert!((4_000.0..4_500.0).contains(&slow), "{slow}");
+    assert!(fast > slow - 450.0 && fast < slow + 450.0, "{fast} {slow}");
+}
+
+#[test]
+fn what_cannot_run_is_refused() {
+    let mut os = os();
+    let programs = vec![program(vec![vec![load(1, 0, 0)]; 2], 10, &mut os)];
+    let refused =
+        System::new(&machine(vec![core()]), vec![bay(Fixed::new(1, 1))], programs, &mut os);
+    assert_eq!(refused.unwrap_err().reason, "2 threads are too many for 1 cores");
+    let mut outside = program(vec![vec![load(1, 1 << 40, 0)]], 10, &mut os);
+    outside.addressing = Addressing::Physical;
+    let bays = vec![bay(Fixed::new(1, 1))];
+    let machine = machine(vec![core()]);
+    let mut system = System::new(&machine, bays, vec![outside], &mut os).expect("a system");
+    assert!(system.run().unwrap_err().reason.starts_with("there is no memory at 0x1"));
+}
+
+fn accesses() -> impl Strategy<Value = Vec<Access>> {
+    let access = (1u64..80, 0u64..512, prop::sample::select(vec![0u8, 0, 0, 1, 2]), 0u32..4);
+    prop::collection::vec(access, 1..60).prop_map(|accesses| {
+        let access = |(gap, line, kind, needs): (u64, u64, u8, u32)| match kind {
+            2 => Access { instructions: 0, ..store(gap, line) },
+            1 => store(gap, line),
+            _ => load(gap, line * 64, needs),
+        };
+        let mut all: Vec<Access> = accesses.into_iter().map(access).collect();
+        all[0].instructions = all[0].instructions.max(1);
+        all
+    })
+}
+
+fn store(gap: u64, line: u64) -> Access {
+    Access { kind: AccessKind::Store, ..load(gap, line * 64, 0) }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_miss_comes_back_whatever_the_machine(
+        programs in prop::collection::vec(accesses(), 1..4), room in 1usize..20, mshrs in 1u32..9,
+        caches in any::<[bool; 3]>(), latency in 1u64..80,
+    ) {
+        let level = |bytes: u64, wanted: bool| wanted.then(|| CacheLevel {
+            geometry: CacheGeometry::new(Bytes(bytes), 2), latency: 3,
+        });
+        let [l1, l2, llc] = caches;
+        let core = CoreConfig { mshrs, l1: level(256, l1), l2: level(1024, l2), ..core() };
+        let mut machine = machine(vec![core; programs.len()]);
+        machine.llc = level(8192, llc);
+        let mut os = os();
+        let programs: Vec<Program> = programs
+            .into_iter()
+            .map(|accesses| program(vec![accesses], 3_000, &mut os))
+            .collect();
+        let bays = vec![bay(Fixed::new(latency, room))];
+        let mut system = System::new(&machine, bays, programs, &mut os).unwrap();
+        let run = system.run().unwrap();
+        prop_assert_eq!(system.misses.len(), 0);
+        prop_assert!(system.cores.iter().all(|core| core.outstanding == 0));
+        let memory = &system.bays[0].bay.memory;
+        prop_assert_eq!(memory.answered, memory.taken.len());
+        for thread in &run.threads {
+            prop_assert!(thread.finished >= Time(750_000_000), "four per cycle at most");
+            let tally = &thread.tally;
+            prop_assert_eq!(tally.read_rows.total(), tally.reads);
+            prop_assert!(tally.reads <= tally.llc_misses);
+            prop_assert!(tally.parallelism.mean().is_none_or(|banks| (1.0..=2.0).contains(&banks)));
+        }
+    }
+}

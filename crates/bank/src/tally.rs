@@ -1,0 +1,176 @@
+//! Counters of each program while the machine runs.
+
+use memweir_dram::request::{Completion, Direction, RowOutcome};
+
+use crate::clock::Time;
+
+/// Requests by row-buffer outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowCounts {
+    /// The row was open.
+    pub hits: u64,
+    /// The bank was closed.
+    pub misses: u64,
+    /// Another row was open.
+    pub conflicts: u64,
+}
+
+impl RowCounts {
+    /// Counts one request.
+    pub fn count(&mut self, outcome: RowOutcome) {
+        match outcome {
+            RowOutcome::Hit => self.hits += 1,
+            RowOutcome::Miss => self.misses += 1,
+            RowOutcome::Conflict => self.conflicts += 1,
+        }
+    }
+
+    /// Returns the number of requests.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.hits + self.misses + self.conflicts
+    }
+
+    /// Returns the share of hits, 0 to 1; `None` without requests.
+    #[must_use]
+    pub fn hit_rate(&self) -> Option<f64> {
+        (self.total() > 0).then(|| self.hits as f64 / self.total() as f64)
+    }
+
+    /// Returns the sum of both counts.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            conflicts: self.conflicts + other.conflicts,
+        }
+    }
+}
+
+/// Number of banks with outstanding reads of a program, over time.
+#[derive(Clone, Debug, Default)]
+pub struct Parallelism {
+    /// Outstanding reads of each bank.
+    outstanding: Vec<u16>,
+    /// Number of banks with outstanding reads.
+    banks: u64,
+    since: Time,
+    /// Femtoseconds with at least one outstanding read.
+    busy: u64,
+    /// Integral of the number of banks over time, in banks times femtoseconds.
+    area: u128,
+}
+
+impl Parallelism {
+    fn until(&mut self, now: Time) {
+        let span = now.since(self.since).0;
+        if self.banks > 0 {
+            self.busy += span;
+            self.area += u128::from(self.banks) * u128::from(span);
+        }
+        self.since = now;
+    }
+
+    /// Records that a read of `bank` was accepted.
+    pub fn begin(&mut self, bank: usize, now: Time) {
+        self.until(now);
+        if bank >= self.outstanding.len() {
+            self.outstanding.resize(bank + 1, 0);
+        }
+        self.outstanding[bank] += 1;
+        self.banks += u64::from(self.outstanding[bank] == 1);
+    }
+
+    /// Records that a read of `bank` was answered.
+    pub fn end(&mut self, bank: usize, now: Time) {
+        self.until(now);
+        self.outstanding[bank] -= 1;
+        self.banks -= u64::from(self.outstanding[bank] == 0);
+    }
+
+    /// Returns the mean number of banks with an outstanding read while there was at least one;
+    /// `None` if there never was.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.busy > 0).then(|| self.area as f64 / self.busy as f64)
+    }
+
+    /// Returns the time during which at least one read was outstanding.
+    #[must_use]
+    pub fn busy(&self) -> Time {
+        Time(self.busy)
+    }
+}
+
+/// Counters of one thread, up to the end of its instructions. Its work after that, while other
+/// threads are still running, is not counted.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Loads and stores that looked up the shared cache, or read memory if there is none.
+    pub llc_accesses: u64,
+    /// Those that missed: each is a memory read, or waits for an in-flight read of the same line.
+    pub llc_misses: u64,
+    /// Reads that memory answered.
+    pub reads: u64,
+    /// Written-back lines that the program had brought into the caches.
+    pub writes: u64,
+    /// Row-buffer outcomes of the reads.
+    pub read_rows: RowCounts,
+    /// Row-buffer outcomes of the writes.
+    pub write_rows: RowCounts,
+    /// Row-buffer conflicts, by the thread that had opened the other row.
+    pub blamed: Vec<u64>,
+    /// Sum over the reads of the time from arrival at memory, before its queue, to their data, in
+    /// femtoseconds.
+    pub read_latency: u128,
+    /// Banks with outstanding reads over time.
+    pub parallelism: Parallelism,
+    /// Time spent in page faults.
+    pub faulting: Time,
+}
+
+impl Tally {
+    /// Counts a completed request of the measured instructions.
+    pub fn completed(&mut self, completion: &Completion, latency: Time) {
+        match completion.request.direction {
+            Direction::Read => {
+                self.reads += 1;
+                self.read_rows.count(completion.outcome);
+                self.read_latency += u128::from(latency.0);
+            }
+            Direction::Write => {
+                self.writes += 1;
+                self.write_rows.count(completion.outcome);
+            }
+        }
+        if completion.outcome == RowOutcome::Conflict {
+            // If it is unknown who opened the row, the requester itself is blamed.
+            let by = usize::from(completion.blamed.unwrap_or(completion.request.source).0);
+            if by >= self.blamed.len() {
+                self.blamed.resize(by + 1, 0);
+            }
+            self.blamed[by] += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parallelism_counts_banks_not_requests() {
+        let mut parallelism = Parallelism::default();
+        // One bank for 10, two for 10, one for 10 with two requests, none for 70.
+        parallelism.begin(3, Time(0));
+        parallelism.begin(5, Time(10));
+        parallelism.begin(3, Time(10));
+        parallelism.end(5, Time(20));
+        parallelism.end(3, Time(25));
+        parallelism.end(3, Time(30));
+        parallelism.begin(0, Time(100));
+        assert_eq!(parallelism.mean(), Some(40.0 / 30.0));
+        assert_eq!(parallelism.busy(), Time(30));
+    }
+}

@@ -1,0 +1,218 @@
+//! The quantum loop: the same order of events as live.
+
+use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MediumId, Nanos, Picos};
+use memweir_flow::{
+    Experiment, Knowledge, Machine, Memory, Migration, Migrator, Outcome, PageCopy, Placement,
+    QuantumOutcome, Recorder, Simulation, Task, TaskQuantum, simulate,
+};
+use memweir_policy::{Policy, PredictorKind, QuantumView};
+
+use crate::common::{experiment, machine, ms, program, task};
+
+fn outcome(experiment: &Experiment) -> Outcome {
+    simulate(experiment).expect("a possible experiment")
+}
+
+/// Runs tasks of these lengths in milliseconds on one core under round-robin; returns their
+/// finishes and their quanta.
+fn in_turns(work: &[u64]) -> (Vec<Nanos>, Vec<u64>) {
+    let idle = program(&[0.0]);
+    let tasks = work.iter().map(|work| task(&idle, 0, *work)).collect();
+    let outcome = outcome(&experiment(machine(1, 10.0), tasks, "round-robin"));
+    outcome.tasks.iter().map(|task| (task.finish, task.quanta)).unzip()
+}
+
+/// The same order as live (`two_jobs_on_one_core_take_turns_quantum_by_quantum` of memweir-run):
+/// 0-100 A, -200 B, -300 A, -400 B, -450 A ends, backfill B until 500.
+#[test]
+fn two_tasks_on_one_core_take_turns_quantum_by_quantum() {
+    assert_eq!(in_turns(&[250, 250]), (vec![ms(450), ms(500)], vec![3, 3]));
+}
+
+#[test]
+fn a_core_that_falls_free_is_filled_at_once() {
+    assert_eq!(in_turns(&[30, 30, 30]).0, [ms(30), ms(60), ms(90)]);
+}
+
+#[test]
+fn between_quanta_everything_stands_still() {
+    let idle = program(&[0.0]);
+    let mut experiment =
+        experiment(machine(2, 10.0), vec![task(&idle, 0, 250), task(&idle, 0, 250)], "random");
+    experiment.overheads.quantum_switch = ms(2);
+    let held_up = outcome(&experiment);
+    // Two quanta end before 250 ms of work are done; each but the first begins 2 ms late.
+    assert_eq!(held_up.turnaround, ms(254));
+    let spans: Vec<(Nanos, Nanos)> =
+        held_up.quanta.iter().map(|quantum| (quantum.start, quantum.elapsed)).collect();
+    assert_eq!(spans, [(ms(0), ms(100)), (ms(102), ms(98)), (ms(202), ms(52))]);
+    experiment.scheduler.policy = "os".to_owned();
+    assert_eq!(outcome(&experiment).turnaround, ms(250), "nobody is ever held up");
+}
+
+#[test]
+fn tasks_that_come_later_run_where_there_is_room() {
+    let idle = program(&[0.0]);
+    let at = |arrival, work| Task { arrival: ms(arrival), ..task(&idle, 0, work) };
+    // The second finds an idle core; the third waits for the end of the first; the fourth arrives
+    // when all others are complete.
+    let tasks = vec![at(10, 60), at(30, 90), at(40, 10), at(1_000, 20)];
+    for policy in ["round-robin", "os"] {
+        let outcome = outcome(&experiment(machine(2, 10.0), tasks.clone(), policy));
+        let finishes: Vec<Nanos> = outcome.tasks.iter().map(|task| task.finish).collect();
+        if policy == "round-robin" {
+            assert_eq!(finishes, [ms(70), ms(120), ms(80), ms(1_020)]);
+        }
+        assert_eq!(finishes[3], ms(1_020));
+        assert_eq!(outcome.turnaround, ms(1_010), "from the first arrival");
+        assert_eq!(outcome.quanta[0].start, ms(0));
+    }
+}
+
+#[test]
+fn a_task_that_comes_while_everything_stands_still_waits_for_the_end_of_that() {
+    let idle = program(&[0.0]);
+    let late = Task { arrival: ms(101), ..task(&idle, 0, 10) };
+    let mut experiment =
+        experiment(machine(2, 10.0), vec![task(&idle, 0, 150), late], "round-robin");
+    experiment.overheads.quantum_switch = ms(2);
+    let outcome = outcome(&experiment);
+    assert_eq!((outcome.tasks[1].finish, outcome.tasks[0].finish), (ms(112), ms(152)));
+}
+
+/// All records of a run.
+#[derive(Default)]
+struct Diary(Vec<(QuantumOutcome, Vec<TaskQuantum>)>);
+
+impl Recorder for Diary {
+    fn quantum(&mut self, quantum: &QuantumOutcome, tasks: &[TaskQuantum]) {
+        self.0.push((quantum.clone(), tasks.to_vec()));
+    }
+}
+
+/// Creates a task of 100 ms at 2 GB/s and 100 ms at 6 GB/s in turn.
+fn waves() -> Task {
+    let rates = [vec![2.0; 100], vec![6.0; 100]].concat();
+    task(&program(&rates), 0, 1_000)
+}
+
+fn recorded(experiment: &Experiment) -> Diary {
+    let mut diary = Diary::default();
+    Simulation::new(experiment).recorder(&mut diary).run().expect("a possible experiment");
+    diary
+}
+
+#[test]
+fn a_followed_profile_predicts_the_next_quantum() {
+    let mut experiment = experiment(machine(1, 10.0), vec![waves()], "ideal-average");
+    experiment.scheduler.predictor = PredictorKind::Profile;
+    let diary = recorded(&experiment);
+    assert_eq!(diary.0.len(), 10);
+    for (number, (quantum, tasks)) in diary.0.iter().enumerate().skip(1) {
+        let rate = if number % 2 == 0 { 2e9 } else { 6e9 };
+        assert!((quantum.bandwidth.0 - rate).abs() < 1e-3 * rate, "{quantum:?}");
+        let predicted = tasks[0].predicted.map_or(0.0, |rate| rate.0);
+        assert!((predicted - rate).abs() < 1e-3 * rate, "{number}: {predicted}");
+    }
+}
+
+#[test]
+fn phases_are_recognized_by_what_the_program_does() {
+    let mut experiment = experiment(machine(1, 10.0), vec![waves()], "ideal-average");
+    experiment.scheduler.predictor = PredictorKind::Phase { threshold: 0.4 };
+    let diary = recorded(&experiment);
+    // After one round the predictor has seen each phase follow the other.
+    for (number, (quantum, tasks)) in diary.0.iter().enumerate().skip(4) {
+        let predicted = tasks[0].predicted.map_or(0.0, |rate| rate.0);
+        assert!((predicted - quantum.bandwidth.0).abs() < 1e7, "{number}: {predicted}");
+    }
+    experiment.scheduler.predictor = PredictorKind::Last;
+    let (quantum, tasks) = &recorded(&experiment).0[5];
+    let predicted = tasks[0].predicted.map_or(0.0, |rate| rate.0);
+    assert!((predicted - quantum.bandwidth.0).abs() > 3e9, "the last value is always wrong");
+}
+
+#[test]
+fn what_is_known_at_submission_is_the_run_alone() {
+    // 8 GB/s for 100 ms and no traffic for 300: 2 GB/s; two such tasks on one core.
+    let rates = [vec![8.0; 100], vec![0.0; 300]].concat();
+    let tasks = vec![task(&program(&rates), 0, 400); 2];
+    let mut experiment = experiment(machine(1, 10.0), tasks, "ideal-average");
+    let known = outcome(&experiment).ideal_average.map_or(0.0, BytesPerSec::as_gb);
+    assert!((known - 2.0).abs() < 1e-6, "{known}");
+    experiment.knowledge = Knowledge::Nothing;
+    assert_eq!(outcome(&experiment).ideal_average, None);
+}
+
+/// Never fills a second core.
+struct OneAtATime;
+
+impl Policy for OneAtATime {
+    fn select(&mut self, _: &QuantumView<'_>, _: &mut Vec<usize>) {}
+}
+
+#[test]
+fn a_policy_may_leave_cores_idle() {
+    let tasks = vec![waves(), waves()];
+    let experiment = experiment(machine(2, 10.0), tasks, "os");
+    let alone = Simulation::new(&experiment).policy(Box::new(OneAtATime)).run();
+    let alone = alone.expect("a possible experiment");
+    assert_eq!(alone.turnaround, ms(2_000));
+    assert_eq!(alone.weighted_speedup(), 2.0);
+    assert!(alone.quanta.iter().all(|quantum| quantum.chosen.len() == 1));
+    let both = outcome(&experiment);
+    assert!(both.turnaround < ms(1_200) && both.weighted_speedup() < 1.95);
+}
+
+/// Moves the pages of task 0 to DRAM after the first quantum.
+struct Promotion(Vec<Counts>);
+
+impl Migrator for Promotion {
+    fn migrate(&mut self, _: Nanos, tasks: &[TaskQuantum]) -> Vec<Migration> {
+        self.0.push(tasks[0].counts);
+        if self.0.len() > 1 {
+            return Vec::new();
+        }
+        let copies = vec![PageCopy { from: 1, to: 0, bytes: Bytes(10_000_000) }];
+        vec![Migration { task: JobId(0), placement: Placement::default(), copies }]
+    }
+}
+
+fn hybrid() -> Machine {
+    let mut machine = machine(1, 10.0);
+    machine.memories.push(Memory {
+        name: "pram".to_owned(),
+        kind: memweir_core::medium::MediumKind::Nvm,
+        read_latency: Picos::from_nanos(75),
+        write_latency: Picos::from_nanos(200),
+        ..machine.memories[0].clone()
+    });
+    machine
+}
+
+/// By hand: reads of 4 GB/s at a stall of 0.4 take 0.6 + 0.4 * 3 = 1.8 times as long from NVM at
+/// three times the latency. In the first 100 ms 55.6 ms of the work are done. Copying 10 MB at 10
+/// GB/s, half of which are reads and half writes, takes 2 ms if all is DRAM; with the reads from
+/// NVM it takes (3 + 1) / 2 times that, 4 ms. Then 44.4 ms are left.
+#[test]
+fn pages_move_between_quanta_at_the_cost_of_the_copy() {
+    for policy in ["round-robin", "os"] {
+        let slow = Task { placement: Placement::all_in(1), ..task(&program(&[4.0]), 0, 100) };
+        let experiment = experiment(hybrid(), vec![slow], policy);
+        let stays = outcome(&experiment);
+        assert_eq!(stays.turnaround, ms(180));
+        let mut promotion = Promotion(Vec::new());
+        let moved = Simulation::new(&experiment).migrator(&mut promotion).run();
+        let moved = moved.expect("a possible experiment");
+        let expected = 100.0 + 4.0 + 100.0 - 100.0 / 1.8;
+        let took = moved.turnaround.as_millis_f64();
+        assert!((took - expected).abs() < 1e-4, "{policy}: {took}");
+        assert_eq!(moved.copied, Bytes(10_000_000));
+        // The task's traffic goes to the memory that has its pages, and does not include the copy.
+        let [dram, pram] =
+            [0, 1].map(|m| moved.tasks[0].counts.traffic(MediumId::ALL[m]).lines().0);
+        let lines = 4e8 / 64.0;
+        assert!((pram as f64 - lines / 1.8).abs() < 2.0, "{pram}");
+        assert!((dram as f64 - lines * (1.0 - 1.0 / 1.8)).abs() < 2.0, "{dram}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Scenarios at bank level: `memweir sim` with `fidelity = "bank"`. `docs/bank-level.md` describes
+//! the format.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `machine` | the machine of a file |
+//! | `programs` | the programs of a file |
+//! | [`report`] | results |
+//! | [`study`] | all runs, at every point of a sweep |
+
+mod machine;
+mod programs;
+pub mod report;
+pub mod study;
+#[cfg(test)]
+mod tests;
+
+use memweir_bank::experiment::Machine;
+use memweir_bank::experiment::ProgramSpec;
+use memweir_bank::fit::Characteristics;
+use memweir_bank::synthetic::Structure;
+use memweir_core::input::{InputError, Replacement, Value};
+use memweir_policy::colors::{CacheUse, ColorAssignment, names};
+
+use crate::flow;
+use crate::text::{ScenarioText, of_fidelity, whole};
+
+pub use machine::MACHINES;
+
+/// A commented scenario to start from.
+pub const EXAMPLE: &str = include_str!("../data/bank-level.toml");
+
+pub(crate) const KEYS: [&str; 8] =
+    ["fidelity", "machine", "programs", "partitions", "cache_use", "instructions", "seed", "warm"];
+
+/// Division of the pages among a scenario's programs.
+#[derive(Clone, Copy, Debug)]
+pub enum Partition {
+    /// No division: any page for any program.
+    None,
+    /// The colors that the programs state.
+    Given,
+    /// The colors that an assignment policy chooses.
+    Policy(ColorAssignment),
+}
+
+impl Partition {
+    /// Returns its name in files.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Given => "given",
+            Self::Policy(policy) => policy.entry().name,
+        }
+    }
+
+    fn read(value: &Value<'_>) -> Result<Self, InputError> {
+        let names: Vec<&'static str> = ["none", "given"].into_iter().chain(names()).collect();
+        Ok(match value.one_of("partition", &names)? {
+            "none" => Self::None,
+            "given" => Self::Given,
+            policy => Self::Policy(value.checked(ColorAssignment::named(policy))?),
+        })
+    }
+}
+
+/// A program of the scenario before its structure is fitted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The program; its source is a placeholder if `behavior` is present.
+    pub spec: ProgramSpec,
+    /// Characteristics to reach, and the given parts of the structure.
+    pub behavior: Option<(Characteristics, Structure)>,
+}
+
+/// A bank-level scenario. Equal scenarios give equal results.
+#[derive(Clone, Debug)]
+pub struct BankScenario {
+    /// Name of the machine.
+    pub machine_name: String,
+    /// The machine.
+    pub machine: Machine,
+    /// The programs, each with a core or hardware thread for each of its threads.
+    pub programs: Vec<Wanted>,
+    /// The partitions to compare; at least one, the first is the baseline.
+    pub partitions: Vec<Partition>,
+    /// Division of the cache where bank colors also choose cache sets.
+    pub cache_use: CacheUse,
+    /// Seed of all random numbers.
+    pub seed: u64,
+    /// True if synthetic programs start warm, as if they had been running for long.
+    pub warm: bool,
+}
+
+impl BankScenario {
+    /// Reads the scenario with `replacements` in place of its own values.
+    ///
+    /// # Errors
+    /// Names file, line, key and reason of the first problem, or the option.
+    pub fn read(text: &ScenarioText, replacements: &[Replacement]) -> Result<Self, InputError> {
+        // Values below `machine` go into the file of a machine that is given by name.
+        let (inside, own): (Vec<_>, Vec<_>) =
+            replacements.iter().cloned().partition(|r| r.below("machine").is_some());
+        let all = text.replaced(replacements);
+        let replaced = text.replaced(&own);
+        let mut root = replaced.parse()?;
+        let mut inside: Vec<_> = inside.iter().filter_map(|r| r.below("machine")).collect();
+        if root.require("machine")?.is_table() {
+            (root, inside) = (all.parse()?, Vec::new());
+        } else {
+            root = replaced.parse()?;
+        }
+        root.only(&KEYS).map_err(|error| of_fidelity(error, &flow::KEYS, "flow"))?;
+        let _ = root.take("fidelity");
+        let machine = root.require("machine")?;
+        let (machine_name, machine) = machine::read(machine, text.directory(), &inside)?;
+        let whole = |v: Value<'_>| whole(&v, 0..=i64::MAX);
+        let seed = root.map("seed", whole)?.unwrap_or(1) as u64;
+        let instructions = root.map("instructions", |v| crate::text::whole(&v, 1..=i64::MAX))?;
+        let reader = programs::Reader {
+            directory: text.directory(),
+            machine: &machine,
+            instructions: instructions.unwrap_or(1_000_000) as u64,
+        };
+        let programs = reader.programs(root.require("programs")?)?;
+        let given = programs
+            .iter()
+            .any(|program| program.spec.colors.is_some() || !program.spec.thread_colors.is_empty());
+        let partitions = match root.take("partitions") {
+            Some(value) => partitions(&value)?,
+            None if given => vec![Partition::None, Partition::Given],
+            None => vec![Partition::None],
+        };
+        let cache_use = |v: Value<'_>| v.checked(CacheUse::named(v.string()?));
+        Ok(Self {
+            cache_use: root.map("cache_use", cache_use)?.unwrap_or_default(),
+            warm: root.map("warm", |v| v.boolean())?.unwrap_or(true),
+            machine_name,
+            machine,
+            programs,
+            partitions,
+            seed,
+        })
+    }
+}
+
+fn partitions(value: &Value<'_>) -> Result<Vec<Partition>, InputError> {
+    if value.text().is_some() {
+        return Ok(vec![Partition::read(value)?]);
+    }
+    let mut all: Vec<Partition> = Vec::new();
+    for element in value.array("a partition or an array of them")? {
+        let partition = Partition::read(&element)?;
+        if all.iter().any(|known| known.name() == partition.name()) {
+            return Err(element.refuse(format!("`{}` is named twice", partition.name())));
+        }
+        all.push(partition);
+    }
+    if all.is_empty() {
+        return Err(value.refuse("there is no partition").help("`none` is the plain allocator"));
+    }
+    Ok(all)
+}

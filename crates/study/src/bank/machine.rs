@@ -1,0 +1,305 @@
+//! Reads the machine of a bank-level scenario, or a machine file.
+
+use std::path::Path;
+
+use memweir_bank::clock::Clock;
+use memweir_bank::experiment::{ColoredBy, Machine, MemoryUnit};
+use memweir_bank::machine::{CacheLevel, CoreConfig};
+use memweir_bank::os::{Aging, Exhausted, FaultCosts, Start};
+use memweir_core::address_map::AddressMap;
+use memweir_core::cache::CacheGeometry;
+use memweir_core::input::{Document, InputError, Replaced, Replacement, Section, Value};
+use memweir_core::names::suggestion;
+use memweir_core::{Bytes, Cycles, Nanos};
+use memweir_dram::MemoryConfig;
+use memweir_dram::MemorySpec;
+use memweir_dram::config::{MapLayout, PagePolicy, RefreshPolicy, Scheduler};
+use memweir_flow::hardware;
+
+use crate::text::{count, machine_of_fidelity, whole};
+
+/// Shipped machines.
+pub const MACHINES: [(&str, &str); 2] = [
+    ("i7-860", include_str!("../../data/bank-machines/i7-860.toml")),
+    ("simple-o3", include_str!("../../data/bank-machines/simple-o3.toml")),
+];
+
+const KEYS: [&str; 15] = [
+    "name",
+    "source",
+    "cores",
+    "threads_per_core",
+    "clock_ghz",
+    "clock_ratio",
+    "width",
+    "window",
+    "mshrs",
+    "l1",
+    "l2",
+    "llc",
+    "memory",
+    "colored_by",
+    "os",
+];
+
+/// Reads the name of a machine, a file, or a table. Returns the machine and its name; `inside`
+/// replaces values of a machine given by name or file.
+pub(super) fn read(
+    value: Value<'_>,
+    directory: &Path,
+    inside: &[Replacement],
+) -> Result<(String, Machine), InputError> {
+    if value.is_table() {
+        return of_section(value.section()?, directory);
+    }
+    let given =
+        value.text().ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
+    if let Some((name, text)) = MACHINES.iter().find(|(name, _)| *name == given) {
+        let replaced = Replaced::new(Document { name, text }, inside);
+        return of_section(replaced.parse()?, directory);
+    }
+    if !given.ends_with(".toml") {
+        let help = suggestion(given, MACHINES.iter().map(|(name, _)| *name));
+        let error = value.refuse(format!("unknown machine `{given}`")).help(help);
+        return Err(machine_of_fidelity(error, given, &hardware::MACHINES, "flow"));
+    }
+    let path = directory.join(given);
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| value.refuse(format!("{} cannot be read: {error}", path.display())))?;
+    let name = path.display().to_string();
+    let replaced = Replaced::new(Document { name: &name, text: &text }, inside);
+    of_section(replaced.parse()?, path.parent().unwrap_or(Path::new("")))
+}
+
+fn of_section(mut section: Section<'_>, directory: &Path) -> Result<(String, Machine), InputError> {
+    section.only(&KEYS)?;
+    let name = section.map("name", |v| Ok(v.string()?.to_owned()))?;
+    let _ = section.take("source");
+    let memories = memories(section.require("memory")?, directory)?;
+    let core = CoreConfig {
+        width: count(&mut section, "width", 1..=64, 4)?,
+        window: count(&mut section, "window", 2..=65_536, 128)?,
+        mshrs: count(&mut section, "mshrs", 1..=4096, 16)?,
+        l1: section.map("l1", cache)?,
+        l2: section.map("l2", cache)?,
+    };
+    if core.window < 2 * core.width {
+        let reason = format!("a window of {} is too small for {} a cycle", core.window, core.width);
+        return Err(section.refuse(reason).help("at least twice the width"));
+    }
+    let colored_by = |v: Value<'_>| {
+        let chosen = v.one_of("way to color", &["banks", "cache"])?;
+        Ok(if chosen == "cache" { ColoredBy::Cache } else { ColoredBy::Banks })
+    };
+    let (start, exhausted, faults) = section.map("os", os)?.unwrap_or_default();
+    let machine = Machine {
+        clock: clock(&mut section, &memories)?,
+        cores: count(&mut section, "cores", 1..=1024, 4)?,
+        threads_per_core: count(&mut section, "threads_per_core", 1..=8, 1)?,
+        core,
+        llc: section.map("llc", cache)?,
+        memories,
+        colored_by: section.map("colored_by", colored_by)?.unwrap_or_default(),
+        start,
+        exhausted,
+        faults,
+    };
+    Ok((name.unwrap_or_else(|| "without a name".to_owned()), machine))
+}
+
+/// Reads the clock in gigahertz, or as a ratio to the clock of the first memory.
+fn clock(section: &mut Section<'_>, memories: &[MemoryUnit]) -> Result<Clock, InputError> {
+    if let Some(value) = section.take("clock_ratio") {
+        let text = value.string()?;
+        let parts = text.split_once(':').and_then(|(own, memory)| {
+            let number = |part: &str| part.trim().parse().ok().filter(|n| (1..=1000).contains(n));
+            Some((number(own)?, number(memory)?))
+        });
+        let (own, memory) = parts.ok_or_else(|| {
+            let reason = format!("`{text}` is no ratio of clocks");
+            value.refuse(reason).help("core cycles and memory cycles, as in `8:3`")
+        })?;
+        let of_memory = Clock::with_period(memories[0].config.spec().clock.into());
+        return Ok(Clock::ratio(of_memory, own, memory));
+    }
+    let frequency = section.map("clock_ghz", |v| v.number_in(0.01..=100.0, "clock in GHz"))?;
+    Ok(Clock::gigahertz(frequency.unwrap_or(3.0)))
+}
+
+/// Reads size, ways and latency of a cache.
+fn cache(value: Value<'_>) -> Result<CacheLevel, InputError> {
+    let mut section = value.section()?;
+    section.only(&["kib", "mib", "ways", "latency"])?;
+    let kib = section.map("kib", |v| whole(&v, 1..=4 << 20))?;
+    let mib = section.map("mib", |v| whole(&v, 1..=4 << 10))?;
+    let bytes = match (kib, mib) {
+        (Some(kib), None) => (kib as u64) << 10,
+        (None, Some(mib)) => (mib as u64) << 20,
+        _ => return Err(section.refuse("say its size once: as `kib` or as `mib`")),
+    };
+    let ways = count(&mut section, "ways", 1..=64, 16)?;
+    let latency = count(&mut section, "latency", 0..=100_000, 0)?;
+    let geometry = CacheGeometry::new(Bytes(bytes), ways);
+    if geometry.sets() == 0 || geometry.sets() * u64::from(ways) * 64 != bytes {
+        let reason = format!("{} is not a multiple of {ways} lines of 64 B", Bytes(bytes));
+        return Err(section.refuse(reason));
+    }
+    Ok(CacheLevel { geometry, latency })
+}
+
+/// Reads one table or several.
+fn memories(value: Value<'_>, directory: &Path) -> Result<Vec<MemoryUnit>, InputError> {
+    let refused = value.refuse("there is no memory");
+    let sections = if value.is_array() { value.sections()? } else { vec![value.section()?] };
+    if sections.is_empty() {
+        return Err(refused);
+    }
+    let units: Vec<MemoryUnit> = sections
+        .into_iter()
+        .enumerate()
+        .map(|(place, section)| memory(section, place, directory))
+        .collect::<Result<_, _>>()?;
+    Ok(units)
+}
+
+const MEMORY_KEYS: [&str; 13] = [
+    "name",
+    "device",
+    "channels",
+    "ranks",
+    "map",
+    "scheduler",
+    "page",
+    "refresh",
+    "read_queue",
+    "write_queue",
+    "low_watermark",
+    "high_watermark",
+    "age_limit",
+];
+
+fn memory(
+    mut section: Section<'_>,
+    place: usize,
+    directory: &Path,
+) -> Result<MemoryUnit, InputError> {
+    section.only(&MEMORY_KEYS)?;
+    let device = section.require("device")?;
+    let mut spec = device_of(&device, directory)?;
+    if let Some(ranks) = section.map("ranks", |v| whole(&v, 1..=16))? {
+        spec.organization.ranks = ranks as u32;
+    }
+    let channels = count(&mut section, "channels", 1..=64, 1)?;
+    let mut config = MemoryConfig::with_channels(spec, channels);
+    if let Some(value) = section.take("map") {
+        config.map = map(&value, &config, directory)?;
+    }
+    options(&mut section, &mut config)?;
+    let default = if place == 0 { "dram".to_owned() } else { format!("memory-{place}") };
+    let name = section.map("name", |v| Ok(v.string()?.to_owned()))?.unwrap_or(default);
+    config.validate().map_err(|refusal| {
+        let error = section.refuse(refusal.reason);
+        match refusal.help {
+            Some(help) => error.help(help),
+            None => error,
+        }
+    })?;
+    Ok(MemoryUnit { name, config })
+}
+
+/// Reads a shipped device or a device file.
+fn device_of(value: &Value<'_>, directory: &Path) -> Result<MemorySpec, InputError> {
+    let given = value.string()?;
+    if !given.ends_with(".toml") {
+        return value.checked(MemorySpec::shipped(given));
+    }
+    let path = directory.join(given);
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| value.refuse(format!("{} cannot be read: {error}", path.display())))?;
+    MemorySpec::parse(&path.display().to_string(), &text)
+}
+
+/// Reads a layout of this memory, a shipped map, or a map file.
+fn map(
+    value: &Value<'_>,
+    memory: &MemoryConfig,
+    directory: &Path,
+) -> Result<AddressMap, InputError> {
+    let given = value.string()?;
+    if let Some((_, layout)) = MapLayout::ALL.iter().find(|(name, _)| *name == given) {
+        return Ok(memory.clone().with_layout(*layout).map);
+    }
+    if let Some((name, text)) = MAPS.iter().find(|(name, _)| *name == given) {
+        return AddressMap::parse(name, text);
+    }
+    if !given.ends_with(".toml") {
+        let layouts = MapLayout::ALL.iter().map(|(name, _)| *name);
+        let names = layouts.chain(MAPS.iter().map(|(name, _)| *name));
+        let help = format!("{}; or a map's file", suggestion(given, names));
+        return Err(value.refuse(format!("unknown address map `{given}`")).help(help));
+    }
+    let path = directory.join(given);
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| value.refuse(format!("{} cannot be read: {error}", path.display())))?;
+    AddressMap::parse(&path.display().to_string(), &text)
+}
+
+/// Shipped address maps.
+const MAPS: [(&str, &str); 1] =
+    [("i7-860", include_str!("../../data/bank-machines/i7-860-map.toml"))];
+
+fn options(section: &mut Section<'_>, config: &mut MemoryConfig) -> Result<(), InputError> {
+    let schedulers = Scheduler::ALL.map(|(name, _)| name);
+    let scheduler = |v: Value<'_>| v.one_of("scheduler", &schedulers).map(str::to_owned);
+    if let Some(name) = section.map("scheduler", scheduler)? {
+        let known = Scheduler::ALL.iter().find(|(known, _)| *known == name);
+        config.scheduler = known.map_or(config.scheduler, |(_, scheduler)| *scheduler);
+    }
+    let page = |v: Value<'_>| v.checked(v.string()?.parse::<PagePolicy>());
+    config.page = section.map("page", page)?.unwrap_or(config.page);
+    let policies = RefreshPolicy::ALL.map(|(name, _)| name);
+    let refresh = |v: Value<'_>| v.one_of("refresh", &policies).map(str::to_owned);
+    if let Some(name) = section.map("refresh", refresh)? {
+        let known = RefreshPolicy::ALL.iter().find(|(known, _)| *known == name);
+        config.refresh = known.map_or(config.refresh, |(_, refresh)| *refresh);
+    }
+    config.read_queue = count(section, "read_queue", 1..=4096, config.read_queue)?;
+    config.write_queue = count(section, "write_queue", 1..=4096, config.write_queue)?;
+    let share = |v: Value<'_>| v.number_in(0.0..=1.0, "share of the write queue");
+    config.low_watermark = section.map("low_watermark", share)?.unwrap_or(config.low_watermark);
+    config.high_watermark = section.map("high_watermark", share)?.unwrap_or(config.high_watermark);
+    if let Some(limit) = section.map("age_limit", |v| whole(&v, 0..=i64::MAX))? {
+        config.age_limit = (limit > 0).then_some(Cycles(limit as u64));
+    }
+    Ok(())
+}
+
+type OsOptions = (Start, Exhausted, FaultCosts);
+
+/// Reads the free pages at the start, the policy for used-up colors, and the cost of faults.
+fn os(value: Value<'_>) -> Result<OsOptions, InputError> {
+    let mut section = value.section()?;
+    section.only(&["start", "held", "run", "seed", "exhausted", "fault_ns"])?;
+    let aged = section.map("start", |v| Ok(v.one_of("start", &["fresh", "aged"])? == "aged"))?;
+    let default = Aging::default();
+    let aging = Aging {
+        held: section
+            .map("held", |v| v.number_in(0.0..=0.99, "share of the pages"))?
+            .unwrap_or(default.held),
+        run: section.map("run", |v| v.number_in(1.0..=1e6, "run of pages"))?.unwrap_or(default.run),
+        seed: section.map("seed", |v| whole(&v, 0..=i64::MAX))?.map_or(default.seed, |n| n as u64),
+    };
+    let exhausted = |v: Value<'_>| {
+        Ok(match v.one_of("choice", &["refuse", "spill", "reclaim"])? {
+            "refuse" => Exhausted::Refuse,
+            "reclaim" => Exhausted::Reclaim,
+            _ => Exhausted::Spill,
+        })
+    };
+    let mut costs = FaultCosts::default();
+    if let Some(fault) = section.map("fault_ns", |v| whole(&v, 0..=1_000_000_000))? {
+        costs.fault = Nanos(fault as u64);
+    }
+    let start = if aged == Some(true) { Start::Aged(aging) } else { Start::Fresh };
+    Ok((start, section.map("exhausted", exhausted)?.unwrap_or_default(), costs))
+}

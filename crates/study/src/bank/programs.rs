@@ -1,0 +1,292 @@
+//! Reads the programs of a bank-level scenario.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use memweir_bank::characteristics;
+use memweir_bank::experiment::{Machine, ProgramSpec, Source};
+use memweir_bank::fit::Characteristics;
+use memweir_bank::instructions::InstructionTrace;
+use memweir_bank::machine::Addressing;
+use memweir_bank::misses::MissTrace;
+use memweir_bank::os::ZoneId;
+use memweir_bank::stream::Level;
+use memweir_bank::synthetic::{Resident, Shared, Structure};
+use memweir_core::Bytes;
+use memweir_core::address_map::ColorSet;
+use memweir_core::input::{InputError, Section, Value};
+
+use super::Wanted;
+use crate::text::whole;
+
+const KEYS: [&str; 20] = [
+    "name",
+    "program",
+    "trace",
+    "misses",
+    "synthetic",
+    "threads",
+    "instances",
+    "instructions",
+    "enters",
+    "addresses",
+    "phase",
+    "colors",
+    "thread_colors",
+    "memory",
+    "mpki",
+    "rbl",
+    "blp",
+    "write_share",
+    "footprint_mib",
+    "structure",
+];
+
+const SYNTHETIC: [&str; 5] = ["mpki", "rbl", "blp", "write_share", "footprint_mib"];
+const STRUCTURE: [&str; 7] = [
+    "burst",
+    "burst_mpki",
+    "together",
+    "resident_kib",
+    "resident_apki",
+    "shared_mib",
+    "shared_share",
+];
+
+/// Reads the programs of one scenario.
+pub(super) struct Reader<'a> {
+    pub(super) directory: &'a Path,
+    pub(super) machine: &'a Machine,
+    /// Instructions of each thread, unless the program gives its own number.
+    pub(super) instructions: u64,
+}
+
+impl Reader<'_> {
+    /// Reads `[[programs]]`, or an array of names.
+    pub(super) fn programs(&self, value: Value<'_>) -> Result<Vec<Wanted>, InputError> {
+        let mut programs: Vec<Wanted> = Vec::new();
+        let refused = value.refuse("there is no program");
+        let too_many = value.refuse("too many threads");
+        for element in value.array("an array of programs")? {
+            if element.text().is_some() {
+                let behavior = element.checked(characteristics::named(element.string()?))?;
+                let name = element.string()?.to_owned();
+                programs.push(self.behaving(name, behavior, Structure::default()));
+            } else {
+                self.several(element.section()?, &mut programs)?;
+            }
+        }
+        if programs.is_empty() {
+            return Err(refused.help("add a `[[programs]]` table"));
+        }
+        let threads: u32 = programs.iter().map(|p| u32::from(p.spec.threads)).sum();
+        if threads > self.machine.threads() {
+            let help = format!(
+                "the machine runs {} at the same time: `machine.cores`, \
+                                `machine.threads_per_core`",
+                self.machine.threads()
+            );
+            return Err(too_many.help(help));
+        }
+        Ok(programs)
+    }
+
+    fn behaving(&self, name: String, behavior: Characteristics, base: Structure) -> Wanted {
+        let source = Source::Synthetic(Box::new(base.clone()));
+        let mut spec = ProgramSpec::new(name, source, self.instructions);
+        let mut base = base;
+        if self.machine.llc.is_none() {
+            spec.level = Level::Memory;
+            base.write_backs_after = Some(1024);
+        }
+        Wanted { spec, behavior: Some((behavior, base)) }
+    }
+
+    /// Reads a table, which may stand for several equal programs.
+    fn several(
+        &self,
+        mut section: Section<'_>,
+        programs: &mut Vec<Wanted>,
+    ) -> Result<(), InputError> {
+        section.only(&KEYS)?;
+        let instances = section.map("instances", |v| whole(&v, 1..=1024))?.unwrap_or(1);
+        let instructions = section.map("instructions", |v| whole(&v, 1..=i64::MAX))?;
+        let mut wanted = self.source(&mut section, instructions.map(|n| n as u64))?;
+        if let Some(instructions) = instructions {
+            wanted.spec.instructions = instructions as u64;
+        }
+        if let Some(name) = section.map("name", |v| Ok(v.string()?.to_owned()))? {
+            wanted.spec.name = name;
+        }
+        self.details(&mut section, &mut wanted.spec)?;
+        programs.extend((0..instances).map(|_| wanted.clone()));
+        Ok(())
+    }
+
+    /// Reads the source of a program's accesses.
+    fn source(
+        &self,
+        section: &mut Section<'_>,
+        instructions: Option<u64>,
+    ) -> Result<Wanted, InputError> {
+        let instructions = instructions.unwrap_or(self.instructions);
+        let sources = ["program", "trace", "misses", "synthetic"];
+        let given: Vec<&str> = sources.into_iter().filter(|key| section.has(key)).collect();
+        let [source] = given[..] else {
+            let help = "say one of `program`, `synthetic`, `trace` and `misses`";
+            return Err(section.refuse("it is not clear what is executed").help(help));
+        };
+        let structure = section.map("structure", structure)?.unwrap_or_default();
+        let value = section.require(source)?;
+        match source {
+            "program" => {
+                let behavior = value.checked(characteristics::named(value.string()?))?;
+                let name = value.string()?.to_owned();
+                Ok(self.behaving(name, changed(section, behavior)?, structure))
+            }
+            "synthetic" => {
+                let mut inner = value.section()?;
+                inner.only(&SYNTHETIC)?;
+                let behavior = Characteristics {
+                    mpki: 20.0,
+                    rbl: 0.5,
+                    blp: 2.0,
+                    write_share: 0.0,
+                    footprint: Bytes(256 << 20),
+                };
+                let behavior = changed(&mut inner, behavior)?;
+                Ok(self.behaving("synthetic".to_owned(), behavior, structure))
+            }
+            "trace" => {
+                let name = value.string()?.to_owned();
+                let files = if value.is_array() { value.array("files")? } else { vec![value] };
+                let traces = files.iter().map(|file| self.instruction_trace(file));
+                let traces: Vec<_> = traces.collect::<Result<_, _>>()?;
+                let source = Source::Instructions(traces);
+                Ok(Wanted { spec: ProgramSpec::new(name, source, instructions), behavior: None })
+            }
+            _ => {
+                let path = self.directory.join(value.string()?);
+                let trace = MissTrace::read(&path, instructions)?;
+                let (threads, addressing) = (trace.threads(), trace.addressing());
+                let source = Source::Misses(Arc::new(trace));
+                let mut spec = ProgramSpec::new(value.string()?, source, instructions);
+                (spec.threads, spec.addressing) = (threads, addressing);
+                Ok(Wanted { spec, behavior: None })
+            }
+        }
+    }
+
+    fn instruction_trace(&self, file: &Value<'_>) -> Result<Arc<InstructionTrace>, InputError> {
+        let path = self.directory.join(file.string()?);
+        Ok(Arc::new(InstructionTrace::read(&path)?))
+    }
+
+    /// Reads the properties of a program other than its source.
+    fn details(&self, section: &mut Section<'_>, spec: &mut ProgramSpec) -> Result<(), InputError> {
+        let threads = section.map("threads", |v| whole(&v, 1..=1024))?;
+        spec.threads = threads.map_or(spec.threads, |threads| threads as u16);
+        let levels = Level::ALL.map(|(name, _)| name);
+        let level = |v: Value<'_>| v.one_of("level", &levels).map(str::to_owned);
+        if let Some(name) = section.map("enters", level)? {
+            let known = Level::ALL.iter().find(|(known, _)| *known == name);
+            spec.level = known.map_or(spec.level, |(_, level)| *level);
+        }
+        let physical = |v: Value<'_>| Ok(v.one_of("kind", &["virtual", "physical"])? == "physical");
+        if let Some(physical) = section.map("addresses", physical)? {
+            spec.addressing = if physical { Addressing::Physical } else { Addressing::Virtual };
+        }
+        spec.phase = section.map("phase", |v| whole(&v, 1..=i64::MAX))?.map(|n| n as u64);
+        spec.colors = section.map("colors", |v| self.colors(&v))?;
+        if let Some(value) = section.take("thread_colors") {
+            let sets = value.array("an array of colors, one per thread")?;
+            spec.thread_colors = sets.iter().map(|v| self.colors(v)).collect::<Result<_, _>>()?;
+        }
+        if let Some(value) = section.take("memory") {
+            spec.shares = self.shares(&value)?;
+        }
+        Ok(())
+    }
+
+    fn colors(&self, value: &Value<'_>) -> Result<ColorSet, InputError> {
+        let colors: ColorSet = value.checked(value.string()?.parse())?;
+        value.checked(colors.within(self.machine.palette(0).colors()))?;
+        Ok(colors)
+    }
+
+    /// Reads the name of a memory, or weights by name.
+    fn shares(&self, value: &Value<'_>) -> Result<Vec<f64>, InputError> {
+        let names: Vec<&str> = self.machine.memories.iter().map(|m| m.name.as_str()).collect();
+        let mut shares = vec![0.0; names.len()];
+        let entries = if value.text().is_some() {
+            vec![(value.one_of("memory", &names)?.to_owned(), 1.0)]
+        } else {
+            let read = |(name, share): (String, Value<'_>)| {
+                let number = share.number_in(0.0..=1e9, "share")?;
+                if names.contains(&name.as_str()) {
+                    return Ok((name, number));
+                }
+                let help = memweir_core::names::suggestion(&name, names.iter().copied());
+                Err(share.refuse(format!("unknown memory `{name}`")).help(help))
+            };
+            value.entries()?.into_iter().map(read).collect::<Result<Vec<_>, _>>()?
+        };
+        for (name, share) in entries {
+            let place = names.iter().position(|known| *known == name).unwrap_or(0);
+            shares[place] = share;
+        }
+        if shares.iter().sum::<f64>() <= 0.0 {
+            return Err(value.refuse("its pages are in no memory"));
+        }
+        debug_assert!(shares.len() <= usize::from(ZoneId(u8::MAX).0));
+        Ok(shares)
+    }
+}
+
+/// Replaces the values of `behavior` that the section gives.
+fn changed(
+    section: &mut Section<'_>,
+    mut behavior: Characteristics,
+) -> Result<Characteristics, InputError> {
+    let mut put = |key: &str, range: std::ops::RangeInclusive<f64>, into: &mut f64| {
+        let value = section.map(key, |v| v.number_in(range, key))?;
+        *into = value.unwrap_or(*into);
+        Ok::<(), InputError>(())
+    };
+    put("mpki", 0.001..=500.0, &mut behavior.mpki)?;
+    put("rbl", 0.0..=1.0, &mut behavior.rbl)?;
+    put("blp", 1.0..=64.0, &mut behavior.blp)?;
+    put("write_share", 0.0..=0.5, &mut behavior.write_share)?;
+    if let Some(mib) = section.map("footprint_mib", |v| whole(&v, 1..=1 << 20))? {
+        behavior.footprint = Bytes((mib as u64) << 20);
+    }
+    Ok(behavior)
+}
+
+/// Reads the parts of a structure that characteristics do not cover.
+fn structure(value: Value<'_>) -> Result<Structure, InputError> {
+    let mut section = value.section()?;
+    section.only(&STRUCTURE)?;
+    let mut structure = Structure::default();
+    if let Some(burst) = section.map("burst", |v| whole(&v, 1..=1 << 20))? {
+        structure.burst = burst as u32;
+    }
+    if let Some(lines) = section.map("together", |v| whole(&v, 1..=1 << 20))? {
+        structure.together = lines as u32;
+    }
+    let rate = |v: Value<'_>| v.number_in(0.001..=1000.0, "rate per 1,000 instructions");
+    if let Some(rate) = section.map("burst_mpki", rate)? {
+        structure.burst_intensity = rate;
+    }
+    let resident = section.map("resident_kib", |v| whole(&v, 1..=1 << 30))?;
+    let intensity = section.map("resident_apki", rate)?;
+    structure.resident = resident.map(|kib| Resident {
+        bytes: Bytes((kib as u64) << 10),
+        intensity: intensity.unwrap_or(20.0),
+    });
+    let shared = section.map("shared_mib", |v| whole(&v, 1..=1 << 20))?;
+    let share = section.map("shared_share", |v| v.number_in(0.0..=1.0, "share of the runs"))?;
+    structure.shared =
+        shared.map(|mib| Shared { bytes: Bytes((mib as u64) << 20), share: share.unwrap_or(0.1) });
+    Ok(structure)
+}

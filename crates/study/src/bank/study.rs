@@ -1,0 +1,313 @@
+//! A bank-level scenario at every point of a sweep: checked before anything runs, then run on all
+//! cores.
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+
+use memweir_bank::experiment::{ColoredBy, Conditions, Machine, ProgramSpec, Source};
+use memweir_bank::fit::{Characteristics, Fitted, Measured};
+use memweir_bank::outcome::{Improvement, Outcome, ProgramRun};
+use memweir_bank::synthetic::Structure;
+use memweir_core::BytesPerSec;
+use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
+use memweir_core::input::{InputError, Refusal, Replacement};
+use memweir_dram::config::PagePolicy;
+use memweir_policy::colors::{ProgramTraits, Supply};
+
+use super::report::{Alone, BankPoint, BankReport, Fit, PartitionRun};
+use super::{BankScenario, Partition, Wanted};
+use crate::ScenarioText;
+use crate::parallel::for_each;
+use crate::sweep::Grid;
+
+/// Misses over which a structure is measured while it is fitted.
+const FIT_MISSES: f64 = 8_000.0;
+
+/// A scenario and the points at which it runs.
+#[derive(Debug)]
+pub struct BankStudy {
+    name: String,
+    grid: Grid,
+    points: Vec<BankScenario>,
+}
+
+/// A program that is ready to be executed.
+type Ready = (ProgramSpec, Alone);
+
+impl BankStudy {
+    /// Reads the scenario at every point of `grid`, with the values `set` in place of its own.
+    ///
+    /// # Errors
+    /// The first problem at any point.
+    pub fn read(text: &ScenarioText, set: &[Replacement], grid: Grid) -> Result<Self, InputError> {
+        let points = (0..grid.len())
+            .map(|point| BankScenario::read(text, &[set, &grid.replacements(point)[..]].concat()))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { name: text.name().to_owned(), grid, points })
+    }
+
+    /// Returns the number of pieces of work: each program alone, and each partition.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.points.iter().map(|p| p.programs.len() + p.partitions.len()).sum()
+    }
+
+    /// Returns the grid of the sweep.
+    #[must_use]
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// Runs all pieces of work on `threads` threads and calls `done` after each.
+    ///
+    /// # Errors
+    /// If a run is refused, for instance because the programs do not fit into memory.
+    pub fn run(
+        &self,
+        threads: NonZeroUsize,
+        mut done: impl FnMut(),
+    ) -> Result<BankReport, InputError> {
+        let refused = |refusal: Refusal| refusal.written_in(&self.name);
+        let known = Mutex::new(Vec::new());
+        let ready = self
+            .all(
+                threads,
+                |point| point.programs.len(),
+                |point, program| self.points[point].alone(program, &known),
+                &mut done,
+            )
+            .map_err(refused)?;
+        let runs = self
+            .all(
+                threads,
+                |point| point.partitions.len(),
+                |point, partition| self.points[point].together(partition, &ready[point]),
+                &mut done,
+            )
+            .map_err(refused)?;
+        let points = runs.into_iter().zip(ready).enumerate();
+        let points = points.map(|(at, (runs, ready))| self.point(at, runs, ready)).collect();
+        Ok(BankReport { scenario: self.name.clone(), fidelity: "bank", points })
+    }
+
+    /// Does `count` pieces of work for every point. Returns the results by point, or the refusal of
+    /// the first piece that was refused.
+    fn all<T: Send + Clone>(
+        &self,
+        threads: NonZeroUsize,
+        count: impl Fn(&BankScenario) -> usize,
+        work: impl Fn(usize, usize) -> Result<T, Refusal> + Sync,
+        done: &mut impl FnMut(),
+    ) -> Result<Vec<Vec<T>>, Refusal> {
+        let pieces = self.pieces(&count);
+        let empty = |point| vec![None; count(point)];
+        let mut results: Vec<Vec<Option<T>>> = self.points.iter().map(empty).collect();
+        let mut failed: Option<(usize, Refusal)> = None;
+        for_each(
+            pieces.len(),
+            threads,
+            |index| work(pieces[index].0, pieces[index].1),
+            |index, result| {
+                done();
+                let (point, piece) = pieces[index];
+                match result {
+                    Ok(result) => results[point][piece] = Some(result),
+                    Err(refusal) if failed.as_ref().is_none_or(|(first, _)| index < *first) => {
+                        failed = Some((index, refusal));
+                    }
+                    Err(_) => {}
+                }
+            },
+        );
+        match failed {
+            Some((_, refusal)) => Err(refusal),
+            None => {
+                Ok(results.into_iter().map(|point| point.into_iter().flatten().collect()).collect())
+            }
+        }
+    }
+
+    /// Returns point and number of every piece of work.
+    fn pieces(&self, count: impl Fn(&BankScenario) -> usize) -> Vec<(usize, usize)> {
+        let of = |(at, point)| (0..count(point)).map(move |piece| (at, piece));
+        self.points.iter().enumerate().flat_map(of).collect()
+    }
+
+    fn point(&self, at: usize, mut runs: Vec<PartitionRun>, ready: Vec<Ready>) -> BankPoint {
+        let scenario = &self.points[at];
+        if let Some((baseline, others)) = runs.split_first_mut() {
+            for other in others {
+                other.improvement = Some(Improvement::of(&baseline.outcome, &other.outcome));
+            }
+        }
+        let keys = self.grid.sweeps().iter().map(|sweep| sweep.path.to_string());
+        let values = self.grid.values(at).into_iter().map(str::to_owned);
+        BankPoint {
+            at: keys.zip(values).collect(),
+            machine: scenario.machine_name.clone(),
+            seed: scenario.seed,
+            colors: scenario.machine.palette(0).colors(),
+            alone: ready.into_iter().map(|(_, alone)| alone).collect(),
+            partitions: runs,
+        }
+    }
+}
+
+/// Structures already fitted, by request and machine.
+type Known = Mutex<Vec<(String, Fitted)>>;
+
+impl BankScenario {
+    fn conditions(&self) -> Conditions {
+        Conditions { seed: self.seed, warm: self.warm }
+    }
+
+    /// Fits the structure of a program and runs it alone.
+    fn alone(&self, program: usize, known: &Known) -> Result<Ready, Refusal> {
+        let wanted = &self.programs[program];
+        let (spec, fit) = self.fitted(wanted, known)?;
+        let anywhere = ProgramSpec { thread_colors: Vec::new(), ..spec.colored(None) };
+        let execution = self.machine.execute(&[anywhere], self.conditions())?;
+        let run = ProgramRun::of(&execution, self.machine.clock).swap_remove(0);
+        Ok((spec, Alone { run, fit }))
+    }
+
+    fn fitted(
+        &self,
+        wanted: &Wanted,
+        known: &Known,
+    ) -> Result<(ProgramSpec, Option<Fit>), Refusal> {
+        let Some((asked, base)) = &wanted.behavior else { return Ok((wanted.spec.clone(), None)) };
+        let machine = open_page(&self.machine);
+        let key = format!("{asked:?} {base:?} {} {machine:?}", self.seed);
+        let find = || {
+            let known = known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            known.iter().find(|(other, _)| *other == key).map(|(_, fitted)| fitted.clone())
+        };
+        let fitted = match find() {
+            Some(fitted) => fitted,
+            None => {
+                let level = wanted.spec.level;
+                let fitted = fit(
+                    &machine,
+                    asked,
+                    base,
+                    &|source, instructions| {
+                        let name = wanted.spec.name.clone();
+                        ProgramSpec { level, ..ProgramSpec::new(name, source, instructions) }
+                    },
+                    self.seed,
+                )?;
+                let mut known = known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                known.push((key.clone(), fitted.clone()));
+                fitted
+            }
+        };
+        let Measured { mpki, rbl, blp } = fitted.measured;
+        let fit = Fit {
+            mpki: [asked.mpki, mpki],
+            rbl: [asked.rbl, rbl],
+            blp: [asked.blp, blp],
+            reached: fitted.reached,
+        };
+        let source = Source::Synthetic(Box::new(fitted.structure));
+        Ok((ProgramSpec { source, ..wanted.spec.clone() }, Some(fit)))
+    }
+
+    /// Runs all programs together.
+    fn together(&self, partition: usize, ready: &[Ready]) -> Result<PartitionRun, Refusal> {
+        let partition = &self.partitions[partition];
+        let colors = self.colors(partition, ready)?;
+        let programs: Vec<ProgramSpec> = ready
+            .iter()
+            .zip(&colors)
+            .map(|((spec, _), colors)| {
+                let own = matches!(partition, Partition::Given);
+                let thread_colors = if own { spec.thread_colors.clone() } else { Vec::new() };
+                ProgramSpec { thread_colors, ..spec.colored(colors.clone()) }
+            })
+            .collect();
+        let execution = self.machine.execute(&programs, self.conditions())?;
+        let alone: Vec<ProgramRun> = ready.iter().map(|(_, alone)| alone.run.clone()).collect();
+        let names: Vec<String> = self.machine.memories.iter().map(|m| m.name.clone()).collect();
+        let channels: Vec<u32> =
+            self.machine.memories.iter().map(|m| m.config.controllers()).collect();
+        Ok(PartitionRun {
+            partition: partition.name().to_owned(),
+            colors: colors.iter().map(|set| set.as_ref().map(ColorSet::to_string)).collect(),
+            outcome: Outcome::of(&execution, &names, &channels, self.machine.clock, &alone),
+            improvement: None,
+        })
+    }
+
+    /// Returns the colors of each program.
+    fn colors(
+        &self,
+        partition: &Partition,
+        ready: &[Ready],
+    ) -> Result<Vec<Option<ColorSet>>, Refusal> {
+        let policy = match partition {
+            Partition::None => return Ok(vec![None; ready.len()]),
+            Partition::Given => {
+                return Ok(ready.iter().map(|(spec, _)| spec.colors.clone()).collect());
+            }
+            Partition::Policy(policy) => policy,
+        };
+        let traits: Vec<ProgramTraits> =
+            ready.iter().map(|(_, alone)| traits(&alone.run)).collect();
+        let supply = match self.machine.colored_by {
+            ColoredBy::Cache => Supply::new(self.machine.palette(0).colors(), 1),
+            ColoredBy::Banks => {
+                let cache = self.machine.llc.map(|llc| llc.geometry);
+                Supply::of_map(self.machine.map(), BASE_PAGE_BITS, cache.as_ref())
+            }
+        };
+        let sets = policy.assign(&traits, &supply, self.cache_use)?;
+        Ok(sets.into_iter().map(Some).collect())
+    }
+}
+
+/// Returns the properties of a program that assignment policies use.
+fn traits(run: &ProgramRun) -> ProgramTraits {
+    ProgramTraits {
+        mpki: Some(run.mpki),
+        row_buffer_locality: run.row_hit_rate,
+        bank_parallelism: run.bank_parallelism,
+        bandwidth: Some(BytesPerSec(run.bandwidth)),
+        demanded_banks: None,
+    }
+}
+
+/// Returns the machine with open pages, the only policy under which row-buffer locality is
+/// meaningful.
+fn open_page(machine: &Machine) -> Machine {
+    let mut machine = machine.clone();
+    for memory in &mut machine.memories {
+        memory.config.page = PagePolicy::Open;
+    }
+    machine
+}
+
+/// Finds the structure that behaves like `asked` when it runs alone on `machine`; `program` makes a
+/// program of a source and a number of instructions.
+///
+/// # Errors
+/// If the program does not fit into memory.
+pub fn fit(
+    machine: &Machine,
+    asked: &Characteristics,
+    base: &Structure,
+    program: &dyn Fn(Source, u64) -> ProgramSpec,
+    seed: u64,
+) -> Result<Fitted, Refusal> {
+    asked.fit(base, |structure| {
+        let instructions = (1e3 * FIT_MISSES / asked.mpki) as u64;
+        let spec = program(Source::Synthetic(Box::new(structure.clone())), instructions);
+        let execution = machine.execute(&[spec], Conditions { seed, warm: true })?;
+        let run = ProgramRun::of(&execution, machine.clock).swap_remove(0);
+        Ok(Measured {
+            mpki: run.mpki,
+            rbl: run.row_hit_rate.unwrap_or(0.0),
+            blp: run.bank_parallelism.unwrap_or(1.0),
+        })
+    })
+}

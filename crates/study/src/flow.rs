@@ -1,0 +1,105 @@
+//! Scenarios at flow level: a machine, a workload and the policies to compare, as given in a file.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `file`, `tasks`, `placement`, `pages`, [`mix`], [`migration`] | reading of scenario files |
+//! | `workload` | the tasks of a repetition |
+//! | `execute` | one run |
+//! | [`study`] | all runs, at every point of a sweep |
+//! | [`target`] | the scheduling bandwidth targets of scenarios |
+//! | [`report`] | results, and the conclusions that they allow |
+
+mod cores;
+mod execute;
+mod file;
+pub mod migration;
+pub mod mix;
+mod pages;
+mod placement;
+pub mod report;
+pub mod study;
+pub mod target;
+mod tasks;
+mod workload;
+
+pub(crate) use file::KEYS;
+pub use pages::Pages;
+pub use workload::{Offset, Prepared, Source, TaskSpec, Workload};
+
+use std::path::Path;
+use std::sync::Arc;
+
+use memweir_core::Nanos;
+use memweir_core::input::Refusal;
+use memweir_core::profile::Profile;
+use memweir_policy::{PredictorKind, TargetCurve};
+
+use memweir_flow::experiment::{KernelConfig, Knowledge, Overheads};
+use memweir_flow::hardware::Hardware;
+use memweir_flow::workload::catalog::Catalog;
+use migration::MigrationSpec;
+
+/// Source of the recordings that a scenario names.
+pub trait Recordings {
+    /// Returns the recording in the file at `path`. Called repeatedly for the same file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, with the reason.
+    fn profile(&self, path: &Path) -> Result<Arc<Profile>, Refusal>;
+}
+
+/// A commented scenario to start from.
+pub const EXAMPLE: &str = include_str!("../data/example.toml");
+
+/// A scenario. Equal scenarios give equal results.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The machine.
+    pub hardware: Hardware,
+    /// The workload.
+    pub workload: Workload,
+    /// Cores that the tasks may use: the first ones of the machine.
+    pub cores: u32,
+    /// The policies to compare; at least one, none twice.
+    pub policies: Vec<String>,
+    /// Predictor of a task's next bandwidth.
+    pub predictor: PredictorKind,
+    /// Length of a quantum.
+    pub quantum: Nanos,
+    /// Map from the ideal average bandwidth to the target; if absent, the former is the target.
+    pub target: Option<TargetCurve>,
+    /// The scheduler's knowledge of the tasks.
+    pub knowledge: Knowledge,
+    /// Costs of scheduling.
+    pub overheads: Overheads,
+    /// Configuration of the operating system below.
+    pub kernel: KernelConfig,
+    /// Seed of the first repetition; each further one has the next.
+    pub seed: u64,
+    /// Runs of each policy, each with its own seed; at least one.
+    pub repetitions: u32,
+    /// Level of the confidence intervals, between 0 and 1.
+    pub confidence: f64,
+    /// Requested knowledge of the shortest turnaround.
+    pub optimum: Optimum,
+    /// Page migration while the tasks run, if any.
+    pub migration: Option<MigrationSpec>,
+    /// The programs by name.
+    pub catalog: Arc<Catalog>,
+}
+
+/// Requested knowledge of the shortest turnaround, with which the gains are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Optimum {
+    /// The best sequence of co-schedules if the batch is small enough to search for it, else a
+    /// bound: see [`memweir_flow::optimal::optimal`].
+    #[default]
+    Search,
+    /// A lower bound on the turnaround of all schedules.
+    Bound,
+    /// None.
+    None,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! One run of a scenario: its experiment and its results.
+
+use memweir_core::Nanos;
+use memweir_core::input::Refusal;
+use memweir_flow::batch::Simulation;
+use memweir_flow::experiment::{Experiment, SimError};
+use memweir_flow::optimal::{self, Effort, lower_bound, optimal};
+use memweir_flow::outcome::{Outcome, TaskOutcome};
+use memweir_flow::record::Recorder;
+
+use super::migration::{MigrationSpec, Pager};
+use super::report::{Certainty, Run, TaskRun};
+use super::workload::Prepared;
+use super::{Optimum, Scenario};
+
+impl Scenario {
+    /// Returns the seed of a repetition.
+    #[must_use]
+    pub fn seed_of(&self, repetition: u32) -> u64 {
+        self.seed.wrapping_add(u64::from(repetition))
+    }
+
+    /// Returns the experiment of one repetition under the policy with this index.
+    #[must_use]
+    pub fn experiment(&self, policy: usize, repetition: u32, prepared: &Prepared) -> Experiment {
+        let seed = self.seed_of(repetition);
+        let mut experiment = Experiment::new(
+            self.hardware.machine.clone(),
+            prepared.tasks.clone(),
+            &self.policies[policy],
+        );
+        let scheduler = &mut experiment.scheduler;
+        scheduler.predictor = self.predictor;
+        scheduler.cores = self.cores;
+        scheduler.quantum = self.quantum;
+        scheduler.target.clone_from(&self.target);
+        scheduler.seed = seed;
+        Experiment {
+            knowledge: self.knowledge,
+            overheads: self.overheads,
+            kernel: self.kernel,
+            seed,
+            ..experiment
+        }
+    }
+
+    /// Returns the pager of a run, if pages migrate.
+    fn migrator(&self, prepared: &Prepared) -> Option<Pager> {
+        let (migration, pages) = (self.migration.as_ref()?, prepared.pages.clone()?);
+        migration.migrator(&self.hardware.machine, pages)
+    }
+
+    /// Returns the shortest turnaround of a repetition's tasks under any policy, as far as the
+    /// scenario requests it.
+    fn shortest(&self, repetition: u32, prepared: &Prepared) -> Option<(Nanos, Certainty)> {
+        let experiment = self.experiment(0, repetition, prepared);
+        match self.optimum {
+            // If pages move, no bound for the initial placement holds.
+            _ if self.migration.as_ref().is_some_and(MigrationSpec::moves) => None,
+            Optimum::None => None,
+            Optimum::Bound => {
+                experiment.check().ok()?;
+                let Experiment { machine, tasks, scheduler, .. } = &experiment;
+                Some((lower_bound(machine, tasks, scheduler.cores), Certainty::Bound))
+            }
+            Optimum::Search => {
+                let found = optimal(&experiment, Effort::default()).ok()?;
+                let certainty = match found.certainty {
+                    optimal::Certainty::Best => Certainty::Best,
+                    optimal::Certainty::Bound => Certainty::Bound,
+                };
+                Some((found.turnaround, certainty))
+            }
+        }
+    }
+
+    /// Prepares the workload of a repetition with its optimum.
+    pub(super) fn prepare_to_run(&self, repetition: u32) -> Result<Prepared, Refusal> {
+        let mut prepared = self.prepare(repetition)?;
+        prepared.optimum = self.shortest(repetition, &prepared);
+        Ok(prepared)
+    }
+
+    /// Runs one repetition under the policy with this index.
+    pub(super) fn execute(
+        &self,
+        policy: usize,
+        repetition: u32,
+        prepared: &Prepared,
+        recorder: Option<&mut dyn Recorder>,
+    ) -> Result<Run, SimError> {
+        let experiment = self.experiment(policy, repetition, prepared);
+        let mut simulation = Simulation::new(&experiment);
+        if let Some(recorder) = recorder {
+            simulation = simulation.recorder(recorder);
+        }
+        let mut migrator = self.migrator(prepared);
+        if let Some(migrator) = &mut migrator {
+            simulation = simulation.migrator(migrator);
+        }
+        let outcome = simulation.run()?;
+        let seed = self.seed_of(repetition);
+        let optimum = prepared.optimum.map(|(turnaround, _)| turnaround);
+        Ok(Run {
+            repetition,
+            seed,
+            optimum_s: optimum.map(Nanos::as_secs_f64),
+            optimum_is: prepared.optimum.map(|(_, certainty)| certainty),
+            ..run(&self.policies[policy], self.quantum, &outcome)
+        })
+    }
+}
+
+/// Converts an outcome for the report.
+fn run(policy: &str, quantum: Nanos, outcome: &Outcome) -> Run {
+    let deviation = outcome.bandwidth_deviation(quantum);
+    Run {
+        policy: policy.to_owned(),
+        repetition: 0,
+        seed: 0,
+        turnaround_s: outcome.turnaround.as_secs_f64(),
+        weighted_speedup: outcome.weighted_speedup(),
+        bandwidth_mean: outcome.mean_bandwidth().0,
+        bandwidth_std: deviation.map_or(0.0, |rate| rate.0),
+        ideal_average_bandwidth: outcome.ideal_average.map(|rate| rate.0),
+        target: outcome.quanta.iter().rev().find_map(|quantum| quantum.target).map(|rate| rate.0),
+        quanta: outcome.quanta.len() as u64,
+        copied_bytes: outcome.copied.0,
+        optimum_s: None,
+        optimum_is: None,
+        tasks: outcome.tasks.iter().map(task).collect(),
+    }
+}
+
+fn task(task: &TaskOutcome) -> TaskRun {
+    TaskRun {
+        name: task.name.clone(),
+        alone_s: task.alone.as_secs_f64(),
+        turnaround_s: task.turnaround().as_secs_f64(),
+        running_s: task.running.as_secs_f64(),
+        slowdown: task.slowdown(),
+        bandwidth_mean: task.counts.bandwidth(task.running).0,
+    }
+}

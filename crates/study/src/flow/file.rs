@@ -1,0 +1,308 @@
+//! Reads scenario files and refuses invalid ones. `docs/sim.md` describes the format.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use memweir_core::Nanos;
+use memweir_core::input::{InputError, Replacement, Section, Value};
+use memweir_flow::experiment::{KernelConfig, Knowledge, Overheads};
+use memweir_flow::hardware::Hardware;
+use memweir_flow::task::Placement;
+use memweir_flow::workload::catalog::Catalog;
+use memweir_policy::{PredictorKind, UnknownPredictor, policies};
+
+use super::migration::MigrationSpec;
+use super::mix::MixSpec;
+use super::tasks::TaskReader;
+use super::{Optimum, Recordings, Scenario, Workload, cores, placement, target};
+use crate::bank;
+use crate::text::{ScenarioText, machine_of_fidelity, of_fidelity};
+
+/// Keys of a scenario.
+pub(crate) const KEYS: [&str; 19] = [
+    "fidelity",
+    "machine",
+    "catalog",
+    "cores",
+    "policies",
+    "predictor",
+    "quantum_ms",
+    "target",
+    "knowledge",
+    "seed",
+    "repetitions",
+    "confidence",
+    "optimum",
+    "placement",
+    "tasks",
+    "mix",
+    "migration",
+    "overheads",
+    "kernel",
+];
+
+/// Range of quanta, in milliseconds.
+const QUANTUM_MS: std::ops::RangeInclusive<f64> = 1.0..=60_000.0;
+/// Limit on repetitions; a larger number is taken for a mistake.
+const MOST_REPETITIONS: i64 = 100_000;
+
+impl ScenarioText {
+    /// Reads the scenario with `replacements` in place of its own values. Those below `machine` go
+    /// into the file of a machine that is given by name.
+    ///
+    /// # Errors
+    /// Names file, line, key and reason of the first problem, or the option.
+    pub fn scenario(
+        &self,
+        replacements: &[Replacement],
+        recordings: &dyn Recordings,
+    ) -> Result<Scenario, InputError> {
+        let (inside, own): (Vec<_>, Vec<_>) =
+            replacements.iter().cloned().partition(|r| r.below("machine").is_some());
+        let replaced = self.replaced(&own);
+        let mut root = replaced.parse()?;
+        let all = self.replaced(replacements);
+        let machine = root.require("machine")?;
+        let hardware = if machine.is_table() {
+            // The machine is part of the scenario, and so are the values inside it.
+            root = all.parse()?;
+            Hardware::of_section(root.require("machine")?.section()?, self.directory())?
+        } else {
+            let inside: Vec<_> = inside.iter().filter_map(|r| r.below("machine")).collect();
+            hardware(&machine, self.directory(), &inside)?
+        };
+        Reader { directory: self.directory(), recordings, hardware }.scenario(root)
+    }
+}
+
+/// Reads the machine of a name or a file.
+fn hardware(
+    value: &Value<'_>,
+    directory: &Path,
+    inside: &[Replacement],
+) -> Result<Hardware, InputError> {
+    let choice =
+        value.text().ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
+    if !choice.ends_with(".toml") {
+        let shipped = value.checked(Hardware::shipped(choice));
+        shipped.map_err(|error| machine_of_fidelity(error, choice, &bank::MACHINES, "bank"))?;
+    }
+    Hardware::find_replacing(choice, directory, inside)
+}
+
+/// Reads a scenario for its machine.
+struct Reader<'a> {
+    directory: &'a Path,
+    recordings: &'a dyn Recordings,
+    hardware: Hardware,
+}
+
+impl Reader<'_> {
+    fn scenario(self, mut root: Section<'_>) -> Result<Scenario, InputError> {
+        root.only(&KEYS).map_err(|error| of_fidelity(error, &bank::KEYS, "bank"))?;
+        let _ = root.take("fidelity");
+        let peak = self.hardware.machine.memories[0].service.capacity;
+        let seed = root.map("seed", |v| whole(&v, 0..=i64::MAX, "seed"))?.unwrap_or(1);
+        let repetitions =
+            root.map("repetitions", |v| whole(&v, 1..=MOST_REPETITIONS, "number of repetitions"))?;
+        let catalog = root.map("catalog", |v| self.catalog(&v))?.unwrap_or_else(shipped);
+        let workload = self.workload(&mut root, &catalog)?;
+        let quantum = quantum(&mut root)?;
+        let (cores, core_use) = cores::read(&mut root, &self.hardware.machine)?;
+        let policies = root.require("policies")?;
+        Ok(Scenario {
+            migration: root.map("migration", |v| self.migration(v, &workload))?,
+            workload,
+            cores,
+            policies: cores::apply(core_use, policy_names(&policies)?, &policies)?,
+            predictor: root.map("predictor", |v| predictor(&v))?.unwrap_or(PredictorKind::Last),
+            quantum,
+            target: root.map("target", |v| target::read(v, peak))?.flatten(),
+            knowledge: knowledge(&mut root)?,
+            overheads: overheads(&mut root, quantum)?,
+            kernel: root.map("kernel", kernel)?.unwrap_or_default(),
+            seed: seed as u64,
+            repetitions: repetitions.unwrap_or(1) as u32,
+            confidence: root.map("confidence", |v| confidence(&v))?.unwrap_or(0.95),
+            optimum: optimum(&mut root)?,
+            catalog,
+            hardware: self.hardware,
+        })
+    }
+
+    fn workload(
+        &self,
+        root: &mut Section<'_>,
+        catalog: &Arc<Catalog>,
+    ) -> Result<Workload, InputError> {
+        let machine = &self.hardware.machine;
+        let placement = root.map("placement", |v| placement::read(&v, machine))?;
+        let reader = TaskReader {
+            directory: self.directory,
+            hardware: &self.hardware,
+            catalog,
+            recordings: self.recordings,
+            placement: placement.unwrap_or_default(),
+        };
+        let tasks = root.map("tasks", |v| reader.tasks(v))?.unwrap_or_default();
+        let mix = root.map("mix", |v| MixSpec::read(v, catalog, &self.hardware))?;
+        if tasks.is_empty() && mix.is_none() {
+            let help = "add a `[[tasks]]` table, or a `[mix]`";
+            return Err(root.refuse("there is nothing to execute").help(help));
+        }
+        Ok(Workload { tasks, mix })
+    }
+
+    /// Reads page migration, which excludes other placements of pages.
+    fn migration(
+        &self,
+        value: Value<'_>,
+        workload: &Workload,
+    ) -> Result<MigrationSpec, InputError> {
+        let placed = workload
+            .tasks
+            .iter()
+            .find(|task| task.pages.is_some() || task.placement != Placement::default());
+        if let Some(task) = placed {
+            let reason = format!("it says where pages are, and so does `{}` itself", task.name);
+            return Err(value.refuse(reason).help("leave `placement` and `pages` out"));
+        }
+        MigrationSpec::read(value, &self.hardware.machine)
+    }
+
+    /// Reads the programs of a file, in addition to the shipped ones.
+    fn catalog(&self, value: &Value<'_>) -> Result<Arc<Catalog>, InputError> {
+        let mut catalog = Catalog::clone(&shipped());
+        catalog.extend(Catalog::read(&self.directory.join(value.string()?))?);
+        Ok(Arc::new(catalog))
+    }
+}
+
+/// Returns the shipped programs, read once.
+fn shipped() -> Arc<Catalog> {
+    static SHIPPED: LazyLock<Arc<Catalog>> = LazyLock::new(|| Arc::new(Catalog::shipped()));
+    Arc::clone(&SHIPPED)
+}
+
+fn whole(
+    value: &Value<'_>,
+    range: std::ops::RangeInclusive<i64>,
+    what: &str,
+) -> Result<i64, InputError> {
+    let number = value.integer()?;
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    let (from, to) = range.into_inner();
+    Err(value.refuse(format!("{number} is no {what}")).help(format!("from {from} to {to}")))
+}
+
+/// Reads one policy or an array of policies, each with its options.
+fn policy_names(value: &Value<'_>) -> Result<Vec<String>, InputError> {
+    let checked = |value: &Value<'_>| {
+        let given = value.string()?;
+        match policies::find(given) {
+            Ok(_) => Ok(given.to_owned()),
+            Err(error) => Err(value.refuse(error.reason).help(error.help)),
+        }
+    };
+    if value.text().is_some() {
+        return Ok(vec![checked(value)?]);
+    }
+    let mut chosen: Vec<String> = Vec::new();
+    for element in value.array("the name of a policy or an array of names")? {
+        let name = checked(&element)?;
+        if chosen.contains(&name) {
+            return Err(element.refuse(format!("`{name}` is named twice")));
+        }
+        chosen.push(name);
+    }
+    if chosen.is_empty() {
+        let names: Vec<&str> = policies::names().collect();
+        return Err(value
+            .refuse("there is no policy")
+            .help(format!("valid: {}", names.join(", "))));
+    }
+    Ok(chosen)
+}
+
+fn predictor(value: &Value<'_>) -> Result<PredictorKind, InputError> {
+    value
+        .string()?
+        .parse()
+        .map_err(|error: UnknownPredictor| value.refuse(error.reason).help(error.help))
+}
+
+fn quantum(root: &mut Section<'_>) -> Result<Nanos, InputError> {
+    let default = Nanos::from_millis(100);
+    let read = |v: Value<'_>| v.number_in(QUANTUM_MS, "quantum in milliseconds");
+    Ok(root.map("quantum_ms", read)?.map_or(default, |ms| Nanos::from_secs_f64(ms / 1e3)))
+}
+
+fn knowledge(root: &mut Section<'_>) -> Result<Knowledge, InputError> {
+    let read = |value: Value<'_>| {
+        Ok(match value.one_of("knowledge", &["alone", "nothing"])? {
+            "nothing" => Knowledge::Nothing,
+            _ => Knowledge::Alone,
+        })
+    };
+    Ok(root.map("knowledge", read)?.unwrap_or_default())
+}
+
+fn optimum(root: &mut Section<'_>) -> Result<Optimum, InputError> {
+    let read = |value: Value<'_>| {
+        Ok(match value.one_of("optimum", &["search", "bound", "none"])? {
+            "none" => Optimum::None,
+            "bound" => Optimum::Bound,
+            _ => Optimum::Search,
+        })
+    };
+    Ok(root.map("optimum", read)?.unwrap_or_default())
+}
+
+fn confidence(value: &Value<'_>) -> Result<f64, InputError> {
+    let level = value.number()?;
+    if level > 0.0 && level < 1.0 {
+        return Ok(level);
+    }
+    Err(value.refuse(format!("{level} is no level of confidence")).help("between 0 and 1"))
+}
+
+fn overheads(root: &mut Section<'_>, quantum: Nanos) -> Result<Overheads, InputError> {
+    let default = Overheads::default();
+    let Some(value) = root.take("overheads") else { return Ok(default) };
+    let mut section = value.section()?;
+    section.only(&["quantum_switch_us", "context_switch_us"])?;
+    let switch = |value: Value<'_>| {
+        let switch = micros(&value)?;
+        if switch < quantum {
+            return Ok(switch);
+        }
+        let reason = format!("a switch of {} ms takes the whole quantum", switch.as_millis_f64());
+        Err(value.refuse(reason).help("less than `quantum_ms`"))
+    };
+    Ok(Overheads {
+        quantum_switch: section.map("quantum_switch_us", switch)?.unwrap_or(default.quantum_switch),
+        context_switch: section
+            .map("context_switch_us", |v| micros(&v))?
+            .unwrap_or(default.context_switch),
+    })
+}
+
+fn kernel(value: Value<'_>) -> Result<KernelConfig, InputError> {
+    let mut section = value.section()?;
+    section.only(&["slice_ms", "balance_ms", "jitter_us"])?;
+    let default = KernelConfig::default();
+    let millis = |v: Value<'_>| {
+        v.number_in(0.01..=1e6, "time in milliseconds").map(|ms| Nanos::from_secs_f64(ms / 1e3))
+    };
+    Ok(KernelConfig {
+        slice: section.map("slice_ms", millis)?.unwrap_or(default.slice),
+        balance: section.map("balance_ms", millis)?.or(default.balance),
+        jitter: section.map("jitter_us", |v| micros(&v))?.unwrap_or(default.jitter),
+    })
+}
+
+fn micros(value: &Value<'_>) -> Result<Nanos, InputError> {
+    value.number_in(0.0..=1e6, "time in microseconds").map(|us| Nanos::from_secs_f64(us / 1e6))
+}

@@ -1,0 +1,152 @@
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use memweir_core::Counts;
+use memweir_core::input::Refusal;
+use memweir_core::profile::Profile;
+
+use super::super::Recordings;
+use super::super::study::Study;
+use super::*;
+use crate::ScenarioText;
+use crate::sweep::Grid;
+
+/// Half of the memory fits into DRAM; the program is not in the catalog.
+const SCENARIO: &str = r#"
+machine = "hmmsched"
+policies = "os"
+[[tasks]]
+spans = [{ length_s = 5, read_bandwidth = 1e9, write_bandwidth = 1e9 }]
+[migration]
+policy = "hot-pages"
+elsewhere = "nvm"
+dram_mib = 64
+footprint_mib = 128
+hotness = 1
+interval_ms = 500
+"#;
+
+struct NoRecordings;
+
+impl Recordings for NoRecordings {
+    fn profile(&self, _: &Path) -> Result<Arc<Profile>, Refusal> {
+        Err(Refusal::new("there are none", "none"))
+    }
+}
+
+fn study(scenario: &str) -> Result<Study, InputError> {
+    let text = ScenarioText::new("s.toml", scenario, Path::new("."));
+    Study::read(&text, &[], Grid::default(), &NoRecordings)
+}
+
+fn run(scenario: &str) -> super::super::report::Run {
+    let report =
+        study(scenario).expect("correct").run(NonZeroUsize::MIN, |_| {}).expect("possible");
+    report.points[0].runs[0].clone()
+}
+
+#[test]
+fn dram_holds_what_fits_and_the_placement_follows() {
+    let study = study(SCENARIO).expect("correct");
+    let prepared = study.points()[0].prepare(0).expect("no mix");
+    let pages = &prepared.pages.as_ref().expect("they may move")[0];
+    assert_eq!(pages.memory.iter().filter(|memory| **memory == 0).count(), EXTENTS / 2);
+    let placement = prepared.tasks[0].placement;
+    assert_eq!(placement, pages.placement());
+    assert!((placement.reads[0] + placement.reads[1] - 1.0).abs() < 1e-9, "{placement:?}");
+    let hot = SCENARIO.replace("hotness = 1", "hotness = 1\nstart = \"hot\"");
+    let hot = self::study(&hot).expect("correct").points()[0].prepare(0).expect("no mix");
+    // Harmonic numbers of half of the 32,768 pages and of all.
+    let expected = 10.281 / 10.974;
+    let share = hot.tasks[0].placement.reads[0];
+    assert!((share - expected).abs() < 1e-3, "{share} and not {expected}");
+    assert!(placement.reads[0] < share);
+}
+
+#[test]
+fn moving_pays_where_the_wrong_pages_are_in_dram() {
+    let moved = run(SCENARIO);
+    let still = run(&SCENARIO.replace("hot-pages", "none"));
+    let ideal = run(&SCENARIO.replace("hot-pages\"", "none\"\nstart = \"hot\""));
+    assert_eq!((still.copied_bytes, ideal.copied_bytes), (0, 0));
+    assert!(moved.copied_bytes > 0);
+    assert!(
+        moved.turnaround_s < still.turnaround_s,
+        "{} {}",
+        moved.turnaround_s,
+        still.turnaround_s
+    );
+    assert!(ideal.turnaround_s < moved.turnaround_s, "moving takes time");
+    assert!(
+        still.optimum_s.is_some() && moved.optimum_s.is_none(),
+        "no bound holds where pages move"
+    );
+    assert_eq!(moved, run(SCENARIO), "equal scenarios give equal results");
+}
+
+#[test]
+fn what_a_task_moves_is_shared_out_among_its_extents() {
+    let popularity =
+        Popularity { footprint: Bytes(64 << 20), read_hotness: 1.0, write_hotness: 0.0, seed: 1 };
+    let mut pages = TaskPages::new(&popularity, 1);
+    pages.moved = Traffic { reads: Lines(1_000_000), writes: Lines(640_000) };
+    let all: Vec<Traffic> = (0..EXTENTS).map(|extent| pages.traffic(extent)).collect();
+    let sum = |of: fn(&Traffic) -> Lines| all.iter().map(of).sum::<Lines>().0;
+    assert!(sum(|traffic| traffic.reads).abs_diff(1_000_000) <= EXTENTS as u64 / 2);
+    assert_eq!(all[63].writes, Lines(10_000), "writes are even");
+    assert!(all[0].reads > all[63].reads);
+}
+
+#[test]
+fn decisions_come_once_per_interval() {
+    let study = study(SCENARIO).expect("correct");
+    let scenario = &study.points()[0];
+    let pages = scenario.prepare(0).expect("no mix").pages.expect("they may move");
+    let spec = scenario.migration.as_ref().expect("there is one");
+    let mut pager = spec.migrator(&scenario.hardware.machine, pages).expect("it moves");
+    let quantum = |lines| TaskQuantum {
+        task: JobId(0),
+        chosen: true,
+        running: Nanos::from_millis(100),
+        cpu_time: Nanos::from_millis(100),
+        counts: Counts::new(0, Lines(0), Lines(lines)),
+        predicted: None,
+        placement: Placement::default(),
+        node: 0,
+    };
+    let elapsed = Nanos::from_millis(100);
+    for _ in 0..4 {
+        assert!(pager.migrate(elapsed, &[quantum(10_000_000)]).is_empty());
+    }
+    let migrations = pager.migrate(elapsed, &[quantum(10_000_000)]);
+    assert_eq!(migrations.len(), 1, "all moves of a task are one migration");
+    let copies = &migrations[0].copies;
+    // DRAM is full, so each page that comes in displaces another.
+    let to = |memory: usize| copies.iter().filter(|copy| copy.to == memory).count();
+    assert!(to(0) > 0 && to(0) == to(1), "{copies:?}");
+    assert_eq!(migrations[0].placement, pager.pages[0].placement());
+    assert!(pager.migrate(elapsed, &[quantum(10_000_000)]).is_empty());
+}
+
+#[test]
+fn impossible_migrations_are_refused_where_they_stand() {
+    for (from, to, said) in [
+        ("\"hot-pages\"", "\"hot\"", "s.toml:7: migration.policy: unknown migration policy `hot`"),
+        ("\"nvm\"", "\"pram\"", "s.toml:8: migration.elsewhere: `hmmsched` has no memory `pram`"),
+        ("\"nvm\"", "\"dram\"", "s.toml:8: migration.elsewhere: `dram` has what the other"),
+        ("dram_mib = 64\n", "", "s.toml:6: migration: `dram_mib` is missing"),
+        ("hotness = 1", "hotnes = 1", "s.toml:11: migration.hotnes: unknown key"),
+        ("interval_ms = 500", "interval_ms = 0", "s.toml:12: migration.interval_ms: 0 is no time"),
+        ("\"hmmsched\"", "\"two-node\"", "s.toml:6: migration: `two-node` has 2 nodes"),
+        (
+            "[migration]",
+            "placement = { nvm = 1 }\n[migration]",
+            "s.toml:7: migration: it says where",
+        ),
+    ] {
+        assert!(SCENARIO.contains(from), "{from}");
+        let refused = study(&SCENARIO.replacen(from, to, 1)).expect_err(to).to_string();
+        assert!(refused.starts_with(said), "{refused}\nand not\n{said}");
+    }
+}

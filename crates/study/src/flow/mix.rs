@@ -1,0 +1,231 @@
+//! Mixes of a scenario: random batches as in both papers, optionally with a given ideal average
+//! bandwidth, and counterparts of the papers' own mixes.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use memweir_core::input::{InputError, Refusal, Section, Value};
+use memweir_core::{BytesPerSec, Nanos};
+use memweir_flow::hardware::Hardware;
+use memweir_flow::task::Task;
+use memweir_flow::workload::catalog::{Catalog, Entry, Suite};
+use memweir_flow::workload::mix::hmmsched::{self, Application};
+use memweir_flow::workload::mix::iabw::{TABLE_1, TOLERANCE, Workload};
+use memweir_flow::workload::mix::{Ingredient, Recipe, Wanted, Weight, draw};
+
+use super::tasks::{seconds, seed};
+
+/// Keys of a mix that is drawn.
+const DRAWN_KEYS: [&str; 8] =
+    ["programs", "jobs", "instances", "work_s", "once", "iabw", "tolerance", "seed"];
+/// Keys of a mix of the papers.
+const PAPER_KEYS: [&str; 5] = ["paper", "work_s", "dram_share", "samples", "seed"];
+
+/// Maximum number of jobs in a mix.
+const MOST_JOBS: i64 = 10_000;
+
+/// A mix to draw.
+#[derive(Clone, Debug)]
+pub struct MixSpec {
+    kind: Kind,
+    /// The seed, if the file gives one; otherwise each repetition draws another mix.
+    seed: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// Random programs of a pool.
+    Drawn { pool: Vec<Arc<Entry>>, recipe: DrawnRecipe },
+    /// A counterpart of a workload of iabw Table 1.
+    Table1 { workload: Workload, pool: Vec<Arc<Entry>> },
+    /// A mix of hmmsched section VI.
+    Hmmsched { number: usize, catalog: Arc<Catalog>, recipe: hmmsched::Recipe },
+}
+
+/// A [`Recipe`] without the cores, which may be swept.
+#[derive(Clone, Debug)]
+struct DrawnRecipe {
+    /// Range of the number of jobs; two to four per core if absent.
+    jobs: Option<RangeInclusive<u32>>,
+    instances: u32,
+    weight: Weight,
+    wanted: Option<Wanted>,
+}
+
+/// The mixes of hmmsched by number.
+const HMMSCHED: [(&str, &[Application]); 2] =
+    [("hmmsched-1", &hmmsched::MIX_1), ("hmmsched-2", &hmmsched::MIX_2)];
+
+/// Returns the names that `paper` accepts.
+pub fn paper_names() -> Vec<String> {
+    let hmmsched = HMMSCHED.iter().map(|(name, _)| (*name).to_owned());
+    TABLE_1.iter().map(Workload::name).chain(hmmsched).collect()
+}
+
+impl MixSpec {
+    /// Reads the table `mix`.
+    pub(super) fn read(
+        value: Value<'_>,
+        catalog: &Arc<Catalog>,
+        hardware: &Hardware,
+    ) -> Result<Self, InputError> {
+        let mut section = value.section()?;
+        let kind = if section.has("paper") {
+            section.only(&PAPER_KEYS)?;
+            of_paper(&mut section, catalog, hardware)?
+        } else {
+            section.only(&DRAWN_KEYS)?;
+            drawn(&mut section, catalog)?
+        };
+        Ok(Self { kind, seed: section.map("seed", |v| seed(&v))? })
+    }
+
+    /// Returns true if a repetition may find no mix, because a pool has too few programs or none
+    /// with the requested bandwidth.
+    pub(super) fn may_fail(&self) -> bool {
+        !matches!(self.kind, Kind::Hmmsched { .. })
+    }
+
+    /// Draws the tasks of a repetition with this seed.
+    pub(super) fn tasks(
+        &self,
+        hardware: &Hardware,
+        cores: u32,
+        seed: u64,
+    ) -> Result<Vec<Task>, Refusal> {
+        let seed = self.seed.unwrap_or(seed);
+        let pool = |entries: &[Arc<Entry>]| -> Vec<Ingredient> {
+            entries.iter().map(|entry| Ingredient::of(entry, hardware, seed)).collect()
+        };
+        let mix = match &self.kind {
+            Kind::Drawn { pool: entries, recipe } => {
+                let recipe = Recipe {
+                    cores,
+                    jobs: recipe.jobs.clone().unwrap_or(2 * cores..=4 * cores),
+                    instances: recipe.instances,
+                    weight: recipe.weight,
+                    wanted: recipe.wanted,
+                };
+                draw("mix", &pool(entries), &recipe, seed)?
+            }
+            Kind::Table1 { workload, pool: entries } => {
+                workload.counterpart(&pool(entries), cores, seed)?
+            }
+            Kind::Hmmsched { number, catalog, recipe } => {
+                let (name, applications) = HMMSCHED[*number];
+                hmmsched::mix(name, applications, catalog, hardware, recipe, seed)?
+            }
+        };
+        Ok(mix.tasks)
+    }
+}
+
+fn drawn(section: &mut Section<'_>, catalog: &Catalog) -> Result<Kind, InputError> {
+    let pool = match section.take("programs") {
+        Some(value) => programs(&value, catalog)?,
+        None => suite(catalog, Suite::Cfp2006),
+    };
+    let work = section.map("work_s", |v| seconds(&v, 1e-3))?;
+    let once = section.map("once", |v| v.boolean())?.unwrap_or(false);
+    let weight = match (once, work) {
+        (true, Some(_)) => {
+            let help = "`once` executes each program to its end, `work_s` for so long";
+            return Err(section.refuse("`once` and `work_s` exclude each other").help(help));
+        }
+        (true, None) => Weight::Normal,
+        (false, work) => Weight::Equal(work.unwrap_or(Nanos::from_millis(120_000))),
+    };
+    let iabw = section.map("iabw", |v| v.number_in(1.0..=1e14, "bandwidth in bytes per second"))?;
+    let tolerance = section.map("tolerance", |v| v.number_in(1e-4..=1.0, "tolerance"))?;
+    let instances = section.map("instances", |v| jobs(&v))?;
+    let wanted = iabw
+        .map(|iabw| Wanted { iabw: BytesPerSec(iabw), tolerance: tolerance.unwrap_or(TOLERANCE) });
+    let recipe = DrawnRecipe {
+        jobs: section.map("jobs", |v| range(&v))?,
+        instances: instances.unwrap_or(if once { 1 } else { 2 }),
+        weight,
+        wanted,
+    };
+    Ok(Kind::Drawn { pool, recipe })
+}
+
+/// Reads the name of a suite, or an array of programs.
+fn programs(value: &Value<'_>, catalog: &Catalog) -> Result<Vec<Arc<Entry>>, InputError> {
+    if value.text().is_some() {
+        let names: Vec<&str> = Suite::NAMES.iter().map(|(name, _)| *name).chain(["all"]).collect();
+        let chosen = value.one_of("suite", &names)?;
+        return Ok(match Suite::NAMES.iter().find(|(name, _)| *name == chosen) {
+            Some((_, of)) => suite(catalog, *of),
+            None => catalog.iter().cloned().map(Arc::new).collect(),
+        });
+    }
+    let elements = value.array("the name of a suite or an array of programs")?;
+    if elements.is_empty() {
+        return Err(value.refuse("there are no programs to draw from"));
+    }
+    let entry = |element: &Value<'_>| {
+        element.checked(catalog.find(element.string()?)).map(|entry| Arc::new(entry.clone()))
+    };
+    elements.iter().map(entry).collect()
+}
+
+fn suite(catalog: &Catalog, suite: Suite) -> Vec<Arc<Entry>> {
+    catalog.suite(suite).cloned().map(Arc::new).collect()
+}
+
+fn jobs(value: &Value<'_>) -> Result<u32, InputError> {
+    match value.integer()? {
+        jobs @ 1..=MOST_JOBS => Ok(jobs as u32),
+        jobs => Err(value
+            .refuse(format!("{jobs} is no number of jobs"))
+            .help(format!("from 1 to {MOST_JOBS}"))),
+    }
+}
+
+/// Reads a number of jobs, or the least and the most.
+fn range(value: &Value<'_>) -> Result<RangeInclusive<u32>, InputError> {
+    if !value.is_array() {
+        return jobs(value).map(|jobs| jobs..=jobs);
+    }
+    let ends = value.array("a number or two")?;
+    let ends = ends.iter().map(jobs).collect::<Result<Vec<_>, _>>()?;
+    match ends[..] {
+        [least, most] if least <= most => Ok(least..=most),
+        _ => Err(value.refuse("must be the least and the most number of jobs")),
+    }
+}
+
+fn of_paper(
+    section: &mut Section<'_>,
+    catalog: &Arc<Catalog>,
+    hardware: &Hardware,
+) -> Result<Kind, InputError> {
+    let value = section.require("paper")?;
+    let names = paper_names();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let name = value.one_of("mix", &names)?;
+    let work = section.map("work_s", |v| seconds(&v, 1e-3).map(|work| (v, work)))?;
+    let share = section.map("dram_share", |v| v.number_in(0.0..=1.0, "share").map(|s| (v, s)))?;
+    let samples = section.map("samples", |v| v.number_in(1.0..=1e8, "number of samples"))?;
+    let Some(number) = HMMSCHED.iter().position(|(other, _)| *other == name) else {
+        if let Some(other) = work.map(|(v, _)| v).or(share.map(|(v, _)| v)) {
+            return Err(other.refuse(format!("`{name}` has no such choice")));
+        }
+        let is = |workload: &&Workload| workload.name() == name;
+        let Some(workload) = TABLE_1.iter().find(is).copied() else {
+            return Err(value.refuse(format!("unknown mix `{name}`")));
+        };
+        return Ok(Kind::Table1 { workload, pool: suite(catalog, workload.set.suite()) });
+    };
+    if hardware.machine.memories.len() <= hmmsched::NVM {
+        let reason = format!("`{}` has no second memory for it", hardware.machine.name);
+        return Err(value.refuse(reason).help("hmmsched and cxl-server have one"));
+    }
+    let default = hmmsched::Recipe::default();
+    let recipe = hmmsched::Recipe {
+        weight: work.map_or(default.weight, |(_, work)| Weight::Equal(work)),
+        dram_share: share.map_or(default.dram_share, |(_, share)| share),
+        samples: samples.map_or(default.samples, |samples| samples as u64),
+    };
+    Ok(Kind::Hmmsched { number, catalog: Arc::clone(catalog), recipe })
+}

@@ -1,0 +1,315 @@
+//! Scenarios of swapping: `memweir page sim`. `docs/page-sim.md` describes the format.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`report`] | results in the form in which they are written |
+//! | [`study`] | all runs of a scenario, at every point of a sweep |
+
+pub mod report;
+pub mod study;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memweir_core::input::{InputError, Refusal, Replacement, Section, Value};
+use memweir_core::{Bytes, Nanos};
+use memweir_energy::{READINGS, Reading};
+use memweir_policy::paging;
+use memweir_swap::PAGE;
+use memweir_swap::app::AppModel;
+use memweir_swap::area::SwapKind;
+use memweir_swap::memory::Killer;
+use memweir_swap::phone::{self, Assumed, Phone, PhoneApp};
+use memweir_swap::session::{AppSpec, Behavior, SessionSpec};
+use memweir_swap::trace::{PageTrace, WINDOW};
+
+use crate::ScenarioText;
+use crate::text::{count, whole};
+
+/// A commented scenario to start from.
+pub const EXAMPLE: &str = include_str!("../data/page-sim.toml");
+
+const KEYS: [&str; 15] = [
+    "group",
+    "apps",
+    "assumed",
+    "dram_mib",
+    "swap_mib",
+    "swaps",
+    "policy",
+    "killer",
+    "rounds",
+    "foreground_s",
+    "window",
+    "reading",
+    "seed",
+    "repetitions",
+    "name",
+];
+
+/// Keys of `[assumed]`, and of an application.
+const ASSUMED_KEYS: [&str; 13] = [
+    "runtime_mib",
+    "per_size",
+    "written_pages",
+    "writes",
+    "hot_pages",
+    "hot_references",
+    "resumed_pages",
+    "allocated_mib",
+    "ring_mib",
+    "references",
+    "lines_per_reference",
+    "resume_ms",
+    "launch_ms",
+];
+
+/// Keys of an application only.
+const APP_KEYS: [&str; 5] = ["name", "app", "trace", "size_mb", "footprint_mib"];
+
+/// Largest memory size accepted, in MiB: 4 TiB.
+const MOST_MIB: f64 = 4_194_304.0;
+/// Longest time in the foreground accepted, in seconds: a day.
+const LONGEST_S: f64 = 86_400.0;
+
+/// Cache of recordings: each is read once for all points of a sweep.
+#[derive(Default)]
+pub struct Traces {
+    read: RefCell<HashMap<(PathBuf, u64), Arc<PageTrace>>>,
+}
+
+impl Traces {
+    fn open(&self, path: PathBuf, window: u64) -> Result<Arc<PageTrace>, InputError> {
+        if let Some(trace) = self.read.borrow().get(&(path.clone(), window)) {
+            return Ok(Arc::clone(trace));
+        }
+        let trace = Arc::new(PageTrace::open(&path, window)?);
+        self.read.borrow_mut().insert((path, window), Arc::clone(&trace));
+        Ok(trace)
+    }
+}
+
+/// A scenario. Equal scenarios give equal results.
+#[derive(Clone, Debug)]
+pub struct PageScenario {
+    /// Applications, memory and turns.
+    pub session: SessionSpec,
+    /// The swap areas to compare; at least one, no name twice.
+    pub swaps: Vec<SwapKind>,
+    /// Interpretation of the energy equations, with its name.
+    pub reading: (&'static str, Reading),
+    /// Seed of the first repetition; each further one has the next.
+    pub seed: u64,
+    /// Simulations of each swap area, each with its own seed; at least one.
+    pub repetitions: u32,
+}
+
+impl PageScenario {
+    /// Reads the scenario with `replacements` in place of its own values.
+    ///
+    /// # Errors
+    /// Names file, line, key and reason of the first problem, or the option.
+    pub fn read(
+        text: &ScenarioText,
+        replacements: &[Replacement],
+        traces: &Traces,
+    ) -> Result<Self, InputError> {
+        let replaced = text.replaced(replacements);
+        let mut root = replaced.parse()?;
+        root.only(&KEYS)?;
+        let _ = root.take("name");
+        let directory = text.directory();
+        let mut assumed = Phone::shipped().assumed.clone();
+        if let Some(value) = root.take("assumed") {
+            let mut section = value.section()?;
+            section.only(&ASSUMED_KEYS)?;
+            change(&mut section, &mut assumed)?;
+        }
+        let window = root.map("window", |v| whole(&v, 1..=i64::MAX))?.unwrap_or(WINDOW as i64);
+        let reader = Reader { directory, assumed, traces, window: window as u64 };
+        let apps = reader.apps(&mut root)?;
+        let swaps = root.require("swaps")?;
+        let seed = root.map("seed", |v| whole(&v, 0..=i64::MAX))?.unwrap_or(1);
+        Ok(Self {
+            session: session(&mut root, apps)?,
+            swaps: kinds(&swaps, directory)?,
+            reading: root
+                .map("reading", |v| reading(&v))?
+                .unwrap_or(("physical", Reading::PHYSICAL)),
+            seed: seed as u64,
+            repetitions: count(&mut root, "repetitions", 1..=10_000, 1)?,
+        })
+    }
+}
+
+fn session(root: &mut Section<'_>, apps: Vec<AppSpec>) -> Result<SessionSpec, InputError> {
+    let dram = root.require("dram_mib")?;
+    let dram_size = mebibytes(&dram, PAGE.as_f64() / f64::from(1 << 20))?;
+    let swap = root.map("swap_mib", |v| mebibytes(&v, 0.0))?.unwrap_or(Bytes::ZERO);
+    let policy = |v: Value<'_>| v.checked(paging::find(v.string()?));
+    let killers = Killer::ALL.map(|(name, _)| name);
+    let killer = |v: Value<'_>| v.one_of("killer", &killers).map(str::to_owned);
+    let killer = root.map("killer", killer)?;
+    let killer = Killer::ALL.iter().find(|(name, _)| Some(*name) == killer.as_deref());
+    let foreground = |v: Value<'_>| v.number_in(1e-3..=LONGEST_S, "time in seconds");
+    let needy = apps.iter().max_by_key(|app| app.behavior.pages());
+    if let Some(app) = needy.filter(|app| room(app) > dram_size + swap) {
+        let reason =
+            format!("{} needs {}, DRAM and swap are {}", app.name, room(app), dram_size + swap);
+        return Err(dram.refuse(reason).help("it would be killed in the foreground; give it more"));
+    }
+    Ok(SessionSpec {
+        apps,
+        dram: dram_size,
+        swap,
+        rounds: count(root, "rounds", 1..=100_000, 3)?,
+        foreground: Nanos::from_secs_f64(root.map("foreground_s", foreground)?.unwrap_or(60.0)),
+        victims: root.map("policy", policy)?.unwrap_or(&paging::VICTIM_POLICIES[0]),
+        killer: killer.map_or(Killer::default(), |(_, killer)| *killer),
+    })
+}
+
+/// Returns the memory that an application needs.
+fn room(app: &AppSpec) -> Bytes {
+    Bytes(u64::from(app.behavior.pages()) * PAGE.0)
+}
+
+fn mebibytes(value: &Value<'_>, least: f64) -> Result<Bytes, InputError> {
+    let mib = value.number_in(least..=MOST_MIB, "size in MiB")?;
+    Ok(Bytes((mib * f64::from(1 << 20)) as u64))
+}
+
+/// Reads one kind of swap area or several.
+fn kinds(value: &Value<'_>, directory: &Path) -> Result<Vec<SwapKind>, InputError> {
+    if value.text().is_some() {
+        return Ok(vec![SwapKind::find(value, directory)?]);
+    }
+    let mut kinds: Vec<SwapKind> = Vec::new();
+    for element in value.array("a swap area or an array of them")? {
+        let kind = SwapKind::find(&element, directory)?;
+        if kinds.iter().any(|known| known.name == kind.name) {
+            return Err(element.refuse(format!("`{}` is named twice", kind.name)));
+        }
+        kinds.push(kind);
+    }
+    if kinds.is_empty() {
+        return Err(value.refuse("there is no swap area").help("for none, say `swap_mib = 0`"));
+    }
+    Ok(kinds)
+}
+
+fn reading(value: &Value<'_>) -> Result<(&'static str, Reading), InputError> {
+    let name = value.one_of("reading", &READINGS.map(|(name, _)| name))?;
+    let known = READINGS.into_iter().find(|(known, _)| *known == name);
+    known.ok_or_else(|| value.refuse(format!("unknown reading `{name}`")))
+}
+
+/// Replaces the assumed parameters that the section gives.
+fn change(section: &mut Section<'_>, assumed: &mut Assumed) -> Result<(), InputError> {
+    let mut set = |key: &str, place: &mut f64, most: f64, what: &str| {
+        *place = section.map(key, |v| v.number_in(0.0..=most, what))?.unwrap_or(*place);
+        Ok::<_, InputError>(())
+    };
+    set("runtime_mib", &mut assumed.runtime_mib, MOST_MIB, "size in MiB")?;
+    set("per_size", &mut assumed.per_size, 1e3, "factor")?;
+    set("written_pages", &mut assumed.written_pages, 1.0, "share")?;
+    set("writes", &mut assumed.writes, 1.0, "share")?;
+    set("hot_pages", &mut assumed.hot_pages, 1.0, "share")?;
+    set("hot_references", &mut assumed.hot_references, 1.0, "share")?;
+    set("resumed_pages", &mut assumed.resumed_pages, 1.0, "share")?;
+    set("allocated_mib", &mut assumed.allocated_mib, MOST_MIB, "size in MiB")?;
+    set("ring_mib", &mut assumed.ring_mib, MOST_MIB, "size in MiB")?;
+    set("lines_per_reference", &mut assumed.lines_per_reference, 1e6, "number of lines")?;
+    set("resume_ms", &mut assumed.resume_ms, 1e3 * LONGEST_S, "time in milliseconds")?;
+    set("launch_ms", &mut assumed.launch_ms, 1e3 * LONGEST_S, "time in milliseconds")?;
+    let references = section.map("references", |v| whole(&v, 1..=1_000_000_000_000))?;
+    assumed.references = references.map_or(assumed.references, |number| number as u64);
+    Ok(())
+}
+
+/// Reads applications.
+struct Reader<'a> {
+    directory: &'a Path,
+    assumed: Assumed,
+    traces: &'a Traces,
+    window: u64,
+}
+
+impl Reader<'_> {
+    /// Reads the applications of `group`, then those of `[[apps]]`.
+    fn apps(&self, root: &mut Section<'_>) -> Result<Vec<AppSpec>, InputError> {
+        let mut apps = Vec::new();
+        if let Some(value) = root.take("group") {
+            let group = value.checked(Phone::shipped().group(value.string()?))?;
+            apps.extend(group.into_iter().map(|app| phone::app(app, &self.assumed)));
+        }
+        if let Some(value) = root.take("apps") {
+            for section in value.sections()? {
+                apps.push(self.one(section)?);
+            }
+        }
+        if apps.is_empty() {
+            let help = "name a `group` of applications, or add `[[apps]]` tables";
+            return Err(root.refuse("there is no application").help(help));
+        }
+        Ok(apps)
+    }
+
+    /// Reads an application from a table.
+    fn one(&self, mut section: Section<'_>) -> Result<AppSpec, InputError> {
+        section.only(&[&APP_KEYS[..], &ASSUMED_KEYS[..]].concat())?;
+        let mut assumed = self.assumed.clone();
+        change(&mut section, &mut assumed)?;
+        let size = section.map("size_mb", |v| v.number_in(0.0..=MOST_MIB, "size in MB"))?;
+        let footprint = section.map("footprint_mib", |v| mebibytes(&v, 0.01))?;
+        let name = section.map("name", |v| Ok(v.string()?.to_owned()))?;
+        let known = |v: Value<'_>| v.checked(Phone::shipped().app(v.string()?)).cloned();
+        let known = section.map("app", known)?;
+        let trace = section.map("trace", |v| self.trace(&v))?;
+        if known.is_some() && trace.is_some() {
+            return Err(section.refuse("`app` and `trace` exclude each other"));
+        }
+        let named = known.as_ref().map(|app| app.name.clone());
+        let file = trace.as_ref().map(|(file, _)| file.clone());
+        let (name, size_mb) = (
+            name.or(named).or(file).unwrap_or_else(|| "application".to_owned()),
+            size.or(known.map(|app| app.size_mb)).unwrap_or(0.0),
+        );
+        let mut spec = phone::app(&PhoneApp { name, size_mb }, &assumed);
+        match (&mut spec.behavior, trace, footprint) {
+            (behavior, Some((_, trace)), None) => *behavior = Behavior::Recorded(trace),
+            (_, Some(_), Some(_)) => {
+                return Err(section.refuse("`footprint_mib` is what the recording says"));
+            }
+            (Behavior::Model(model), None, Some(footprint)) => model.footprint = footprint,
+            _ => {}
+        }
+        if let Behavior::Model(model) = &spec.behavior {
+            section.checked(check(model))?;
+        }
+        Ok(spec)
+    }
+
+    fn trace(&self, value: &Value<'_>) -> Result<(String, Arc<PageTrace>), InputError> {
+        let given = value.string()?;
+        let trace = self.traces.open(self.directory.join(given), self.window)?;
+        let stem = Path::new(given).file_stem().unwrap_or_default();
+        Ok((stem.to_string_lossy().into_owned(), trace))
+    }
+}
+
+fn check(model: &AppModel) -> Result<(), Refusal> {
+    if model.ring >= model.footprint {
+        let reason = format!("a ring of {} leaves nothing of {}", model.ring, model.footprint);
+        return Err(Refusal::new(reason, "a smaller `ring_mib`, or more memory"));
+    }
+    if u64::from(memweir_swap::pages(model.allocated)) > model.references {
+        let reason = "it allocates more pages than it makes references";
+        return Err(Refusal::new(reason, "a smaller `allocated_mib`, or more `references`"));
+    }
+    Ok(())
+}

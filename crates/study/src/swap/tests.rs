@@ -1,0 +1,89 @@
+//! Tests of scenario files, and of their sessions.
+
+use std::path::Path;
+
+use memweir_dram::request::Direction;
+use memweir_dram::trace::{Access, Format, Header, ThreadId, Writer};
+use memweir_swap::memory::Counts;
+use memweir_swap::session::Behavior;
+use proptest::prelude::*;
+
+use super::{EXAMPLE, PageScenario, Traces};
+use crate::ScenarioText;
+
+fn scenario(text: &str) -> PageScenario {
+    let text = ScenarioText::new("scenario.toml", text, Path::new(""));
+    PageScenario::read(&text, &[], &Traces::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refused(text: &str) -> String {
+    let text = ScenarioText::new("scenario.toml", text, Path::new(""));
+    PageScenario::read(&text, &[], &Traces::default()).expect_err("a mistake").to_string()
+}
+
+#[test]
+fn equal_seeds_give_equal_sessions_and_others_do_not() {
+    let scenario = scenario(&format!("{EXAMPLE}\n[assumed]\nreferences = 20000\n"));
+    let kind = &scenario.swaps[3];
+    let run = |seed| scenario.session.run(kind, seed);
+    assert_eq!(run(7), run(7));
+    assert_ne!(run(7).counts, run(8).counts);
+    let outcome = run(7);
+    let sum = outcome.by_app.iter().fold(Counts::default(), |sum, counts| sum + *counts);
+    assert_eq!(sum, outcome.counts);
+    assert_eq!((outcome.switches.len(), outcome.duration.0), (15, 900.0));
+}
+
+#[test]
+fn what_is_wrong_in_a_scenario_is_refused_with_its_line() {
+    let base = "swaps = \"nvm\"\ndram_mib = 64\nswap_mib = 48\n";
+    for (text, said) in [
+        ("group = \"browsers\"", "scenario.toml:4: group: unknown group `browsers`"),
+        ("", "there is no application"),
+        ("group = \"news\"\npolicy = \"lru\"", "unknown victim policy `lru`"),
+        ("group = \"news\"\n[assumed]\nwrites = 2", "assumed.writes: 2 is no share"),
+        ("group = \"social\"", "Facebook needs 123"),
+        ("[[apps]]\nfootprint_mib = 4", "leaves nothing"),
+        ("[[apps]]\napp = \"Fierfox\"", "did you mean `Firefox`"),
+        ("[[apps]]\nfootprint_mib = 20\nreferences = 10", "allocates more pages"),
+        ("[[apps]]\ntrace = \"none.mwt\"", "none.mwt"),
+        ("group = \"news\"\nkiller = \"x\"", "unknown killer `x`"),
+    ] {
+        let error = refused(&format!("{base}{text}\n"));
+        assert!(error.contains(said), "{error} and not {said}");
+    }
+    assert!(
+        refused("dram_mib = 64\nswaps = [\"nvm\", \"nvm\"]\ngroup = \"news\"").contains("twice")
+    );
+    let misspelt = refused("dram_mib = 64\nswaps = \"nvm-cpy\"\ngroup = \"news\"");
+    assert!(misspelt.contains("did you mean `nvm-copy`"), "{misspelt}");
+}
+
+proptest! {
+    #[test]
+    fn no_scenario_is_too_odd(text in "[a-z_]{1,8} = [0-9.\"a-z\\[\\]]{0,12}\n") {
+        let text = ScenarioText::new("s.toml", &text, Path::new(""));
+        let _ = PageScenario::read(&text, &[], &Traces::default());
+    }
+}
+
+#[test]
+fn a_recording_is_an_application() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut writer =
+        Writer::start(Vec::new(), Format::Memweir, &Header::default()).expect("memory");
+    for (address, gap) in [(0, 1), (4096, 1000)] {
+        let (thread, direction) = (ThreadId::default(), Direction::Read);
+        writer.push(&Access { address, gap, thread, direction }).expect("memory");
+    }
+    let (bytes, _) = writer.finish().expect("memory");
+    std::fs::write(directory.path().join("two.mwt"), bytes).expect("a file");
+    let text = "swaps = \"nvm\"\ndram_mib = 1\nwindow = 10\n[[apps]]\ntrace = \"two.mwt\"\n";
+    let text = ScenarioText::new("s.toml", text, directory.path());
+    let scenario = PageScenario::read(&text, &[], &Traces::default()).expect("a scenario");
+    let app = &scenario.session.apps[0];
+    assert!(matches!(&app.behavior, Behavior::Recorded(trace) if trace.pages() == 2));
+    assert_eq!(app.name, "two");
+    let counts = scenario.session.run(&scenario.swaps[0], 1).counts;
+    assert_eq!((counts.references, counts.first_touches), (2, 2), "in three turns");
+}

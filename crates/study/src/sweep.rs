@@ -1,0 +1,292 @@
+//! Sweeps: keys of a scenario that take several values in turn, and the grid of all combinations.
+
+use std::fmt;
+use std::str::FromStr;
+
+use memweir_core::input::{self, KeyPath, Refusal, Replacement};
+use serde::{Serialize, Serializer};
+
+/// Limit on the values of one key; a larger range is taken for a wrong step.
+const MOST_VALUES: usize = 10_000;
+/// Limit on the points of a grid.
+const MOST_POINTS: usize = 1_000_000;
+
+/// A key of a scenario and the values that it takes in turn: `quantum_ms=20,50,100`,
+/// `cores=1..8`, `mix.iabw=2e9..8e9:0.5e9`, `policies=[os],[ideal-average]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    /// The key.
+    pub path: KeyPath,
+    /// The values as written, at least one.
+    pub values: Vec<String>,
+}
+
+impl FromStr for Sweep {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let (key, values) = text.split_once('=').ok_or_else(|| {
+            Refusal::new(format!("`{text}` gives no values"), "write `KEY=VALUE,VALUE,...`")
+        })?;
+        let path = key.trim().parse()?;
+        let mut all: Vec<String> = Vec::new();
+        for part in input::values(values) {
+            let part = part.trim();
+            if part.is_empty() {
+                return Err(Refusal::new(
+                    format!("a value of `{key}` is empty"),
+                    "write `KEY=VALUE,VALUE,...` or `KEY=FROM..TO:STEP`",
+                ));
+            }
+            match Range::read(part) {
+                Some(range) => all.extend(range.values()?),
+                None => all.push(part.to_owned()),
+            }
+            if all.len() > MOST_VALUES {
+                return Err(too_many(all.len()));
+            }
+        }
+        if let Some(twice) = (1..all.len()).find(|index| all[..*index].contains(&all[*index])) {
+            let help = "give each value once";
+            return Err(Refusal::new(format!("`{key}` takes `{}` twice", all[twice]), help));
+        }
+        Ok(Self { path, values: all })
+    }
+}
+
+impl fmt::Display for Sweep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.path, self.values.join(","))
+    }
+}
+
+fn too_many(count: usize) -> Refusal {
+    Refusal::new(
+        format!("{count} values of one key are too many"),
+        format!("at most {MOST_VALUES}"),
+    )
+}
+
+/// `FROM..TO:STEP`, both ends included.
+struct Range<'a> {
+    from: f64,
+    to: f64,
+    step: f64,
+    written: &'a str,
+    /// Number of decimal places of the values.
+    decimals: usize,
+}
+
+impl<'a> Range<'a> {
+    /// Parses `text` as a range; `None` if it is not one, such as the path `../x.toml`.
+    fn read(text: &'a str) -> Option<Self> {
+        let (from, rest) = text.split_once("..")?;
+        let (to, step) = rest.split_once(':').unwrap_or((rest, "1"));
+        let number = |part: &str| part.trim().parse::<f64>().ok();
+        Some(Self {
+            from: number(from)?,
+            to: number(to)?,
+            step: number(step)?,
+            written: text,
+            decimals: decimals(from).max(decimals(step)),
+        })
+    }
+
+    fn values(&self) -> Result<Vec<String>, Refusal> {
+        let finite = [self.from, self.to, self.step].iter().all(|value| value.is_finite());
+        if !finite || self.step <= 0.0 || self.to < self.from {
+            let help = "write `FROM..TO:STEP` with FROM below TO and a step of more than 0";
+            return Err(Refusal::new(format!("`{}` is no range", self.written), help));
+        }
+        // A millionth of a step makes up for the rounding of binary fractions.
+        let steps = ((self.to - self.from) / self.step + 1e-6).floor();
+        if steps >= MOST_VALUES as f64 {
+            return Err(too_many(steps.min(1e18) as usize));
+        }
+        let value = |index: usize| self.from + index as f64 * self.step;
+        Ok((0..=steps as usize)
+            .map(|index| format!("{:.*}", self.decimals, value(index)))
+            .collect())
+    }
+}
+
+/// Returns the number of decimal places that a number needs.
+fn decimals(number: &str) -> usize {
+    let number = number.trim();
+    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let digits = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len()) as i64;
+    let exponent: i64 = exponent.parse().unwrap_or(0);
+    digits.saturating_sub(exponent).clamp(0, 17) as usize
+}
+
+/// Every combination of the values of several sweeps; the last one changes fastest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grid {
+    sweeps: Vec<Sweep>,
+    points: usize,
+}
+
+impl Default for Grid {
+    /// Returns a grid of one point that changes nothing.
+    fn default() -> Self {
+        Self { sweeps: Vec::new(), points: 1 }
+    }
+}
+
+impl Grid {
+    /// Creates the grid of these sweeps. Without sweeps it has one point that changes nothing.
+    ///
+    /// # Errors
+    /// If two sweeps have the same key, or there are more than a million points.
+    pub fn new(sweeps: Vec<Sweep>) -> Result<Self, Refusal> {
+        let mut points = 1usize;
+        for (index, sweep) in sweeps.iter().enumerate() {
+            if sweeps[..index].iter().any(|other| other.path == sweep.path) {
+                let help = "give all of its values to one sweep";
+                return Err(Refusal::new(format!("`{}` is swept twice", sweep.path), help));
+            }
+            points = points.saturating_mul(sweep.values.len());
+        }
+        if points > MOST_POINTS {
+            let reason = format!("{points} combinations are too many");
+            return Err(Refusal::new(reason, format!("at most {MOST_POINTS}")));
+        }
+        Ok(Self { sweeps, points })
+    }
+
+    /// Returns the sweeps in the given order.
+    #[must_use]
+    pub fn sweeps(&self) -> &[Sweep] {
+        &self.sweeps
+    }
+
+    /// Returns the number of points; at least one.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "there is always a point")]
+    pub fn len(&self) -> usize {
+        self.points
+    }
+
+    /// Returns the value of each sweep at a point.
+    #[must_use]
+    pub fn values(&self, point: usize) -> Vec<&str> {
+        let mut rest = point;
+        let mut values: Vec<&str> = Vec::with_capacity(self.sweeps.len());
+        for sweep in self.sweeps.iter().rev() {
+            values.push(&sweep.values[rest % sweep.values.len()]);
+            rest /= sweep.values.len();
+        }
+        values.reverse();
+        values
+    }
+
+    /// Returns the replacements of the scenario's values at a point.
+    #[must_use]
+    pub fn replacements(&self, point: usize) -> Vec<Replacement> {
+        let replacement = |(sweep, value): (&Sweep, &str)| {
+            Replacement::new(sweep.path.clone(), value, format!("--sweep {}={value}", sweep.path))
+        };
+        self.sweeps.iter().zip(self.values(point)).map(replacement).collect()
+    }
+}
+
+/// Serializes keys and values as one object, numbers as numbers.
+pub(crate) fn as_object<S: Serializer>(
+    at: &[(String, String)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum Value<'a> {
+        Whole(i64),
+        Number(f64),
+        Text(&'a str),
+    }
+    serializer.collect_map(at.iter().map(|(key, value)| {
+        let number = || value.parse().ok().filter(|number: &f64| number.is_finite());
+        let value = match (value.parse(), number()) {
+            (Ok(whole), _) => Value::Whole(whole),
+            (_, Some(number)) => Value::Number(number),
+            _ => Value::Text(value),
+        };
+        (key, value)
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn values(text: &str) -> Vec<String> {
+        text.parse::<Sweep>().unwrap_or_else(|error| panic!("{text}: {error}")).values
+    }
+
+    #[test]
+    fn lists_and_ranges_are_read() {
+        assert_eq!(
+            values("a=1,b, \"c,d\" ,[os,random],{x=1,y=2}"),
+            ["1", "b", "\"c,d\"", "[os,random]", "{x=1,y=2}"]
+        );
+        assert_eq!(values("a=10..60:25,7"), ["10", "35", "60", "7"]);
+        assert_eq!(values("a=1..4"), ["1", "2", "3", "4"]);
+        assert_eq!(values("a=0.1..0.35:0.1"), ["0.1", "0.2", "0.3"]);
+        assert_eq!(values("a=-1..1:0.5"), ["-1.0", "-0.5", "0.0", "0.5", "1.0"]);
+        assert_eq!(values("a=2e9..3e9:0.5e9"), ["2000000000", "2500000000", "3000000000"]);
+        assert_eq!(values("machine=../a.toml,b..c"), ["../a.toml", "b..c"]);
+    }
+
+    #[test]
+    fn what_is_no_sweep_is_refused() {
+        for (text, said) in [
+            ("a", "gives no values"),
+            ("=1", "names no key"),
+            ("a=", "is empty"),
+            ("a=1,,2", "is empty"),
+            ("a=5..1", "is no range"),
+            ("a=1..5:0", "is no range"),
+            ("a=1..5:-1", "is no range"),
+            ("a=1..inf", "is no range"),
+            ("a=0..1:1e-9", "are too many"),
+            ("a=1,2,1", "takes `1` twice"),
+        ] {
+            let refused = text.parse::<Sweep>().expect_err(text).to_string();
+            assert!(refused.contains(said), "{refused} and not {said}");
+        }
+    }
+
+    #[test]
+    fn a_grid_has_every_combination_in_order() {
+        let sweep = |text: &str| text.parse::<Sweep>().expect("a sweep");
+        let grid = Grid::new(vec![sweep("a=1,2"), sweep("b.c=x,y,z")]).expect("a grid");
+        let points: Vec<String> = (0..grid.len()).map(|at| grid.values(at).concat()).collect();
+        assert_eq!(points, ["1x", "1y", "1z", "2x", "2y", "2z"]);
+        let changed = grid.replacements(5);
+        assert_eq!((changed[1].path.to_string().as_str(), changed[1].value()), ("b.c", "\"z\""));
+
+        assert_eq!(Grid::new(vec![]).expect("a grid").len(), 1);
+        assert!(Grid::new(vec![sweep("a=1"), sweep("a=2")]).is_err());
+        assert!(Grid::new(["a", "b", "c"].map(|k| sweep(&format!("{k}=1..1000"))).into()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_odd(text in "\\PC{0,40}|[a-c=.,:0-9\\[\\]{}\"'-]{0,20}") {
+            if let Ok(sweep) = text.parse::<Sweep>() {
+                prop_assert!(!sweep.values.is_empty() && sweep.values.len() <= MOST_VALUES);
+                let grid = Grid::new(vec![sweep.clone()]).expect("a grid");
+                prop_assert_eq!(grid.len(), sweep.values.len());
+                prop_assert_eq!(grid.replacements(grid.len() - 1).len(), 1);
+            }
+        }
+
+        #[test]
+        fn a_range_keeps_to_its_ends(from in -1000i32..1000, steps in 0u32..200, step in 1u32..50) {
+            let to = from + (steps * step) as i32;
+            let all = values(&format!("k={from}..{to}:{step}"));
+            prop_assert_eq!(all.len() as u32, steps + 1);
+            prop_assert_eq!(&all[0], &from.to_string());
+            prop_assert_eq!(&all[all.len() - 1], &to.to_string());
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The text of a scenario file, and what the readers of all kinds of scenarios share.
+
+use std::path::{Path, PathBuf};
+
+use memweir_core::input::{Document, InputError, Replaced, Replacement, Section, Value};
+
+/// Level of detail of a simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fidelity {
+    /// Flow level: tasks demand bandwidth and memories serve it; for hours of machine time.
+    #[default]
+    Flow,
+    /// Bank level: request by request, for milliseconds ([`memweir_bank`]).
+    Bank,
+}
+
+/// The text of a scenario file, read once and checked at each point of a sweep.
+#[derive(Clone, Debug)]
+pub struct ScenarioText {
+    name: String,
+    text: String,
+    directory: PathBuf,
+}
+
+impl ScenarioText {
+    /// Reads the file at `path`. Relative paths in it start at its directory.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read(path: &Path) -> Result<Self, InputError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+        Ok(Self { name, text, directory: path.parent().unwrap_or(Path::new("")).to_owned() })
+    }
+
+    /// Creates a scenario called `name` from its text; relative paths in it start at `directory`.
+    #[must_use]
+    pub fn new(name: &str, text: &str, directory: &Path) -> Self {
+        Self { name: name.to_owned(), text: text.to_owned(), directory: directory.to_owned() }
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the fidelity of the simulation: `fidelity = "flow"`, which is the default, or
+    /// `"bank"`.
+    ///
+    /// # Errors
+    /// If the file cannot be parsed, or names another fidelity.
+    pub fn fidelity(&self, replacements: &[Replacement]) -> Result<Fidelity, InputError> {
+        let own: Vec<_> =
+            replacements.iter().filter(|r| r.below("machine").is_none()).cloned().collect();
+        let replaced = self.replaced(&own);
+        let read = |value: Value<'_>| {
+            Ok(match value.one_of("fidelity", &["flow", "bank"])? {
+                "bank" => Fidelity::Bank,
+                _ => Fidelity::Flow,
+            })
+        };
+        Ok(replaced.parse()?.map("fidelity", read)?.unwrap_or_default())
+    }
+
+    /// Returns the text with `replacements` in place of its own values.
+    pub(crate) fn replaced(&self, replacements: &[Replacement]) -> Replaced {
+        Replaced::new(Document { name: &self.name, text: &self.text }, replacements)
+    }
+
+    /// Returns the directory at which relative paths start.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+/// Adds help to the refusal of an unknown key if scenarios of the `other` fidelity have it.
+pub(crate) fn of_fidelity(error: InputError, keys: &[&str], other: &str) -> InputError {
+    match error.key.clone() {
+        Some(key) if keys.contains(&key.as_str()) => {
+            error.help(format!("scenarios with `fidelity = \"{other}\"` have `{key}`"))
+        }
+        _ => error,
+    }
+}
+
+/// Adds help to the refusal of an unknown machine if scenarios of the `other` fidelity can name it.
+pub(crate) fn machine_of_fidelity(
+    error: InputError,
+    name: &str,
+    machines: &[(&str, &str)],
+    other: &str,
+) -> InputError {
+    match machines.iter().any(|(machine, _)| *machine == name) {
+        true => error.help(format!("scenarios with `fidelity = \"{other}\"` can name `{name}`")),
+        false => error,
+    }
+}
+
+/// Reads a whole number in this range.
+pub(crate) fn whole(
+    value: &Value<'_>,
+    range: std::ops::RangeInclusive<i64>,
+) -> Result<i64, InputError> {
+    let number = value.integer()?;
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    let (from, to) = range.into_inner();
+    let help =
+        if to == i64::MAX { format!("at least {from}") } else { format!("from {from} to {to}") };
+    Err(value.refuse(format!("{number} is out of range")).help(help))
+}
+
+/// Reads a whole number below a key, or returns its default.
+pub(crate) fn count(
+    section: &mut Section<'_>,
+    key: &str,
+    range: std::ops::RangeInclusive<i64>,
+    default: u32,
+) -> Result<u32, InputError> {
+    let number = section.map(key, |v| whole(&v, range.clone()))?;
+    Ok(number.map_or(default, |number| number as u32))
+}

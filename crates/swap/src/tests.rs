@@ -1,0 +1,360 @@
+//! Tests of sessions and memory against counts made by hand.
+
+use std::io::Cursor;
+
+use memweir_core::Seconds;
+use memweir_core::{Bytes, Nanos};
+use memweir_dram::request::Direction;
+use memweir_dram::trace::{Access as Recorded, Format, Header, ThreadId, Trace, Writer};
+use memweir_energy::Medium;
+use memweir_policy::paging::{Page, find};
+use proptest::prelude::*;
+
+use crate::area::{Bus, SWAPS, SwapKind};
+use crate::memory::{Counts, Killer, Memory, MemoryConfig, Reads};
+use crate::phone::{ALL, Phone};
+use crate::trace::PageTrace;
+use crate::{Access, PAGE};
+
+const SIZES: [u32; 2] = [4, 3];
+
+fn config(dram: u32, swap: u32, reads: Reads) -> MemoryConfig {
+    let victims = find("fifo").expect("a policy");
+    MemoryConfig { dram, swap, reads, victims, killer: Killer::LeastRecent }
+}
+
+/// Returns a memory with a process of four pages and one of three, the first in the foreground.
+fn memory(dram: u32, swap: u32, reads: Reads) -> Memory {
+    let mut memory = Memory::new(config(dram, swap, reads), &SIZES);
+    assert!(!memory.switch_to(0));
+    memory
+}
+
+fn touch(memory: &mut Memory, pages: &[Page], access: Access) {
+    for page in pages {
+        memory.reference(*page, access);
+    }
+}
+
+#[test]
+fn a_read_is_served_in_place_and_a_write_copies() {
+    let mut memory = memory(2, 8, Reads::InPlace);
+    touch(&mut memory, &[0, 1, 2], Access::Write);
+    assert_eq!(memory.in_use(), (2, 1));
+    // Page 0 is in the swap area; it is read twice in place and takes no DRAM.
+    touch(&mut memory, &[0, 0], Access::Read);
+    assert_eq!(memory.in_use(), (2, 1));
+    let counts = memory.counts();
+    assert_eq!((counts.direct_reads, counts.references_in_place, counts.copies_in), (1, 2, 0));
+    // The write copies page 0 and frees its slot; page 1 is evicted.
+    touch(&mut memory, &[0], Access::Write);
+    let expected = Counts {
+        references: 6,
+        references_in_place: 2,
+        first_touches: 3,
+        swap_outs: 2,
+        copies_in: 1,
+        direct_reads: 1,
+        upgrades: 1,
+        ..Counts::default()
+    };
+    assert_eq!(memory.counts(), expected);
+    assert_eq!((memory.in_use(), memory.most_in_swap()), ((2, 1), 2));
+    assert_eq!(memory.counts().copies_avoided(), 0);
+}
+
+#[test]
+fn without_direct_read_every_return_is_a_copy() {
+    let mut memory = memory(2, 8, Reads::Copied);
+    touch(&mut memory, &[0, 1, 2], Access::Write);
+    touch(&mut memory, &[0, 1], Access::Read);
+    let counts = memory.counts();
+    assert_eq!((counts.copies_in, counts.direct_reads, counts.swap_outs), (2, 0, 3));
+}
+
+#[test]
+fn when_the_swap_area_is_full_the_background_is_killed() {
+    let mut memory = memory(2, 1, Reads::InPlace);
+    touch(&mut memory, &[0, 1, 2], Access::Write);
+    assert!(!memory.switch_to(1));
+    let first = memory.first_page(1);
+    touch(&mut memory, &[first], Access::Write);
+    assert_eq!((memory.counts().killed, memory.in_use()), (1, (1, 0)));
+    assert!(memory.switch_to(1), "it lives");
+    assert!(!memory.switch_to(0), "it was killed");
+    touch(&mut memory, &[0], Access::Read);
+    assert_eq!(memory.counts().first_touches, 5, "what it had is gone");
+}
+
+#[test]
+fn without_a_swap_area_processes_are_killed_and_nothing_is_swapped() {
+    let mut memory = memory(4, 0, Reads::Copied);
+    touch(&mut memory, &[0, 1, 2, 3], Access::Write);
+    memory.switch_to(1);
+    let first = memory.first_page(1);
+    touch(&mut memory, &[first, first + 1, first + 2], Access::Write);
+    let counts = memory.counts();
+    assert_eq!((counts.killed, counts.swap_outs, counts.copies_in), (1, 0, 0));
+}
+
+#[test]
+fn who_is_alone_is_killed_in_the_foreground() {
+    let mut memory = memory(2, 1, Reads::InPlace);
+    touch(&mut memory, &[0, 1, 2, 3], Access::Write);
+    assert_eq!((memory.counts().killed, memory.in_use()), (1, (1, 0)));
+}
+
+#[test]
+fn the_largest_is_killed_where_that_is_asked_for() {
+    let killer = Killer::Largest;
+    let config = MemoryConfig { killer, ..config(4, 0, Reads::Copied) };
+    let mut memory = Memory::new(config, &[1, 2, 4]);
+    for (process, pages) in [(0, 1), (1, 2), (2, 2)] {
+        memory.switch_to(process);
+        let first = memory.first_page(process);
+        touch(&mut memory, &(first..first + pages).collect::<Vec<_>>(), Access::Write);
+    }
+    assert!(memory.switch_to(0), "the least recent, but the smallest");
+    assert!(!memory.switch_to(1));
+}
+
+/// A slow, plain memory of one process that is never killed: the pages in DRAM, in order, and the
+/// pages mapped in place.
+fn plain(dram: usize, reads: Reads, references: &[(Page, Access)]) -> [u64; 4] {
+    let (mut order, mut swapped, mut mapped) = (Vec::new(), Vec::new(), Vec::new());
+    let mut counts = [0; 4];
+    for (page, access) in references {
+        if order.contains(page) || (mapped.contains(page) && *access == Access::Read) {
+            continue;
+        }
+        if swapped.contains(page) {
+            if reads == Reads::InPlace && *access == Access::Read {
+                mapped.push(*page);
+                counts[2] += 1;
+                continue;
+            }
+            counts[1] += 1;
+            counts[3] += u64::from(mapped.contains(page));
+        }
+        if order.len() == dram {
+            swapped.push(order.remove(0));
+            counts[0] += 1;
+        }
+        swapped.retain(|other| other != page);
+        mapped.retain(|other| other != page);
+        order.push(*page);
+    }
+    counts
+}
+
+proptest! {
+    #[test]
+    fn counts_are_those_of_a_plain_memory(
+        dram in 1usize..6,
+        in_place in any::<bool>(),
+        references in proptest::collection::vec((0u32..8, any::<bool>()), 0..200),
+    ) {
+        let reads = if in_place { Reads::InPlace } else { Reads::Copied };
+        let access = |write| if write { Access::Write } else { Access::Read };
+        let references: Vec<_> = references.into_iter().map(|(p, w)| (p, access(w))).collect();
+        let mut memory = Memory::new(config(dram as u32, 8, reads), &[8]);
+        memory.switch_to(0);
+        for (page, access) in &references {
+            memory.reference(*page, *access);
+        }
+        let counts = memory.counts();
+        let found = [counts.swap_outs, counts.copies_in, counts.direct_reads, counts.upgrades];
+        prop_assert_eq!(found, plain(dram, reads, &references));
+        prop_assert!(counts.copies_in <= counts.swap_outs);
+    }
+
+    /// Counts stay consistent whichever process is killed.
+    #[test]
+    fn memory_is_never_overcommitted(
+        dram in 1u32..6,
+        swap in 0u32..6,
+        policy in prop_oneof![Just("fifo"), Just("clock"), Just("scan")],
+        references in proptest::collection::vec((0usize..3, 0u32..4, any::<bool>()), 0..300),
+    ) {
+        let victims = find(policy).expect("a policy");
+        let config = MemoryConfig { victims, ..config(dram, swap, Reads::InPlace) };
+        let mut memory = Memory::new(config, &[4, 4, 4]);
+        for (process, page, write) in references {
+            memory.switch_to(process);
+            let page = memory.first_page(process) + page;
+            memory.reference(page, if write { Access::Write } else { Access::Read });
+            let (in_dram, in_swap) = memory.in_use();
+            prop_assert!(in_dram <= dram && in_swap <= swap);
+            let counts = memory.counts();
+            prop_assert!(counts.upgrades <= counts.direct_reads.min(counts.copies_in));
+        }
+    }
+}
+
+/// The model follows its parameters.
+#[test]
+fn the_model_of_an_application_keeps_its_shares() {
+    let mut model = Phone::shipped().assumed.model(Bytes(40 << 20));
+    model.references = 100_000;
+    let mut app = model.start(1000, 3);
+    let mut launched = Vec::new();
+    app.launch(|page, access| {
+        assert_eq!(access, Access::Write);
+        launched.push(page);
+    });
+    let pages = (64 << 20) / PAGE.0 as u32;
+    assert_eq!(launched, (1000..1000 + pages).collect::<Vec<_>>());
+    let lasting = f64::from(pages - (8 << 20) / PAGE.0 as u32);
+    let mut resumed = 0.0;
+    app.resume(|_, _| resumed += 1.0);
+    assert!((resumed / lasting - 0.5).abs() < 1e-3);
+    let (mut count, mut writes, mut seen) = (0.0, 0.0, vec![0u32; pages as usize]);
+    app.use_it(|page, access| {
+        count += 1.0;
+        writes += f64::from(u8::from(access == Access::Write));
+        seen[(page - 1000) as usize] += 1;
+    });
+    assert_eq!(count, 100_000.0);
+    // Allocations, and a quarter of the references to half of the pages.
+    let allocated = 1024.0;
+    let expected = allocated + (count - allocated) * 0.125;
+    assert!((writes - expected).abs() < 0.25 * expected, "{writes} and not about {expected}");
+    seen.sort_unstable_by(|a, b| b.cmp(a));
+    let hot: u32 = seen[..(lasting / 10.0) as usize].iter().sum();
+    assert!((f64::from(hot) / count - 0.91).abs() < 0.02, "{hot}");
+}
+
+#[test]
+fn the_groups_are_those_of_table_iii() {
+    let phone = Phone::shipped();
+    assert_eq!(phone.groups().count(), 8);
+    for (name, _) in phone.groups() {
+        assert_eq!(phone.group(name).expect("a group").len(), 5, "{name}");
+    }
+    assert_eq!(phone.group(ALL).expect("all of them").len(), 30);
+    let mean = |name: &str| {
+        phone.group(name).expect("a group").iter().map(|app| app.size_mb).sum::<f64>() / 5.0
+    };
+    // Section V-F: "around 15 MB", "around 50 MB".
+    assert!((mean("news") - 15.0).abs() < 1.0 && (mean("browser") - 50.0).abs() < 2.0);
+}
+
+/// The times of the shipped swap areas follow from the paper's Tables I and II.
+#[test]
+fn times_of_swap_areas_are_those_of_the_tables() {
+    let kind = |name: &str| {
+        let text = SWAPS.iter().find(|(known, _)| *known == name).expect("shipped").1;
+        SwapKind::parse(name, text).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let flash = kind("flash");
+    let Medium::Flash(medium) = &flash.medium else { panic!("flash is flash") };
+    let micros = |time: Nanos| time.as_f64() / 1e3;
+    assert!((micros(flash.copy_in) - (medium.page_read().0 * 1e6 + 25.0)).abs() < 0.1);
+    assert!((micros(flash.copy_out) - (medium.page_write().0 * 1e6 + 100.0)).abs() < 0.1);
+    assert_eq!((flash.bus, kind("dram").bus), (Bus::Block, Bus::Memory));
+    assert_eq!((kind("nvm").reads, kind("nvm-copy").reads), (Reads::InPlace, Reads::Copied));
+    let counts = Counts { copies_in: 10, swap_outs: 20, direct_reads: 1000, ..Counts::default() };
+    assert!((micros(kind("nvm").time(&counts)) - (53.3 + 350.8 + 1300.0)).abs() < 0.1);
+    assert_eq!(flash.block_io(&counts), Bytes(30 * 4096));
+    assert_eq!(kind("nvm").block_io(&counts), Bytes::ZERO);
+}
+
+/// Writes a recording of these accesses and reads it back.
+fn recorded(accesses: &[(u64, u64, Direction)], window: u64) -> PageTrace {
+    let mut writer =
+        Writer::start(Vec::new(), Format::Memweir, &Header::default()).expect("memory");
+    for (address, gap, direction) in accesses {
+        let access = Recorded {
+            address: *address,
+            gap: *gap,
+            thread: ThreadId::default(),
+            direction: *direction,
+        };
+        writer.push(&access).expect("memory");
+    }
+    read(writer.finish().expect("memory").0, window)
+}
+
+fn read(bytes: Vec<u8>, window: u64) -> PageTrace {
+    let mut trace = Trace::read("trace", Box::new(Cursor::new(bytes)), None).expect("a trace");
+    PageTrace::read(&mut trace, window).expect("accesses")
+}
+
+#[test]
+fn a_line_that_goes_back_was_written_when_it_came() {
+    let (read, write) = (Direction::Read, Direction::Write);
+    let trace = recorded(
+        &[
+            (0x1000, 10, read),
+            (0x2000, 200, read),
+            // The line of the first reference is written back, so the reference was a write.
+            (0x1000, 0, write),
+            // Read again, and not written back.
+            (0x1000, 200, read),
+            // Another line of the same page within one window.
+            (0x1040, 10, read),
+            // A line that was never read.
+            (0x3000, 0, write),
+        ],
+        100,
+    );
+    let sums = trace.sums();
+    assert_eq!((sums.pages, sums.references, sums.writes, sums.written_pages), (3, 4, 2, 2));
+    assert_eq!(sums.lines_per_reference, 5.0 / 4.0);
+    let mut player = crate::trace::Player::new(trace.into(), 100, 2);
+    let mut turns = Vec::new();
+    for _ in 0..3 {
+        let mut turn = Vec::new();
+        player.play(|page, access| turn.push((page, access)));
+        turns.push(turn);
+    }
+    let first = vec![(100, Access::Write), (101, Access::Read)];
+    let second = vec![(100, Access::Read), (102, Access::Write)];
+    assert_eq!(turns, [first.clone(), second, first], "and around again");
+}
+
+proptest! {
+    /// A reduced trace reads as the references that it was made of.
+    #[test]
+    fn a_small_trace_reads_as_what_it_was_made_of(
+        accesses in proptest::collection::vec((0u64..40, 0u64..4, 1u64..60, any::<bool>()), 1..200),
+    ) {
+        let accesses: Vec<_> = accesses
+            .into_iter()
+            .map(|(page, line, gap, write)| match write {
+                true => (page * 4096 + line * 64, 0, Direction::Write),
+                false => (page * 4096 + line * 64, gap, Direction::Read),
+            })
+            .collect();
+        let trace = recorded(&accesses, 200);
+        let small = read(trace.write("small", Vec::new(), 200).expect("memory"), 200);
+        let (all, some) = (trace.sums(), small.sums());
+        prop_assert_eq!((all.pages, all.written_pages), (some.pages, some.written_pages));
+        prop_assert_eq!((all.references, all.writes), (some.references, some.writes));
+        let play = |trace: PageTrace| {
+            let mut played = Vec::new();
+            let play = |page, access| played.push((page, access));
+            crate::trace::Player::new(trace.into(), 0, 1).play(play);
+            played
+        };
+        prop_assert_eq!(play(trace), play(small));
+    }
+}
+
+#[test]
+fn an_area_of_no_size_uses_no_energy() {
+    let dram = match Medium::shipped("lpddr2-dram") {
+        Ok(Medium::Memory(memory)) => memory,
+        other => panic!("{other:?}"),
+    };
+    let (_, reading) = &memweir_energy::READINGS[0];
+    for (name, text) in SWAPS {
+        let kind = SwapKind::parse(name, text).expect("a shipped area");
+        let energy = |size| {
+            let none = Counts::default();
+            kind.energy(&none, 0, size, Seconds(60.0), reading, &dram).total().0
+        };
+        assert_eq!(energy(Bytes::ZERO), 0.0, "{name}");
+        assert!(energy(Bytes(1 << 28)) > 0.0, "{name}");
+    }
+}
