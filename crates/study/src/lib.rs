@@ -29,7 +29,7 @@
 //! let text = ScenarioText::new("browsers.toml", text, Path::new("."));
 //! let grid = Grid::new(vec!["dram_mib=128,512".parse()?])?;
 //! let study = PageStudy::read(&text, &[], grid).expect("a scenario");
-//! let report = study.run(NonZeroUsize::MIN, || ());
+//! let report = study.run(NonZeroUsize::MIN, |_| ());
 //! assert_eq!(report.points.len(), 2);
 //! # Ok::<(), memweir_core::input::Refusal>(())
 //! ```

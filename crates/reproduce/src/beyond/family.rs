@@ -7,10 +7,11 @@ use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_core::metrics;
 use memweir_core::profile::Profile;
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
-use memweir_sim::scenario::report::{Point, Run};
-use memweir_sim::scenario::study::Study;
-use memweir_sim::scenario::sweep::{Grid, Sweep};
-use memweir_sim::scenario::{Recordings, ScenarioText};
+use memweir_study::ScenarioText;
+use memweir_study::flow::Recordings;
+use memweir_study::flow::report::{Point, PolicySummary, Run};
+use memweir_study::flow::study::Study;
+use memweir_study::sweep::{Grid, Sweep};
 use serde::Deserialize;
 
 use crate::report::{Effort, Found, Plot, Table, untitled};
@@ -193,7 +194,7 @@ impl CaseGains {
 fn summary(
     point: &Point,
     policy: &str,
-    value: impl Fn(&memweir_sim::scenario::report::PolicySummary) -> f64,
+    value: impl Fn(&PolicySummary) -> f64,
 ) -> f64 {
     point.policies.iter().find(|summary| summary.policy == policy).map_or(f64::NAN, value)
 }
