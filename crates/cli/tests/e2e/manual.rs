@@ -168,7 +168,7 @@ fn furnish(world: &World) {
         assert!(built.expect("a C compiler").success());
     }
     let shipped = Path::new(ROOT).join("crates");
-    let map = shipped.join("sim/data/bank-machines/i7-860-map.toml");
+    let map = shipped.join("study/data/bank-machines/i7-860-map.toml");
     for name in ["i7-860.toml", "map.toml"] {
         std::fs::copy(&map, world.path().join(name)).expect("the map is shipped");
     }
