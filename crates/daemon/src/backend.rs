@@ -63,18 +63,13 @@ impl QueueBackend {
     /// Takes over a job that an earlier daemon has started. Its traffic is not counted: a meter
     /// sees processes from their start on.
     pub(crate) fn adopt(&mut self, job: &Job, process: ForeignProcess) {
-        let id = job.id;
-        let adopted = self
-            .mechanisms
-            .blocker
-            .adopt(id, process.pid())
-            .map_err(|error| error.to_string())
-            .and_then(|()| {
-                let watched = self.mechanisms.world.adopt(id, process);
-                watched.map_err(|error| error.to_string())
-            });
-        if let Err(error) = adopted {
-            self.service.notice(format!("job {id} runs on, but is not watched: {error}"));
+        let (id, pid) = (job.id, process.pid());
+        // First, since its end must be noticed even if it comes before the next step.
+        if let Err(error) = self.mechanisms.world.adopt(id, process) {
+            self.service.notice(format!("the end of job {id} will not be noticed: {error}"));
+        }
+        if let Err(error) = self.mechanisms.blocker.adopt(id, pid) {
+            self.service.notice(format!("job {id} runs on and cannot be blocked: {error}"));
         }
         let slot = Slot { stage: Stage::Started, ..Slot::of(job, Totals::default()) };
         self.slots.insert(id, slot);

@@ -32,7 +32,7 @@ type Place = (Reverse<i32>, JobId);
 pub struct Queue {
     capacity: Capacity,
     jobs: BTreeMap<JobId, Job>,
-    /// Pending jobs that are not admitted.
+    /// Pending jobs that are neither admitted nor held.
     waiting: BTreeSet<Place>,
     /// Jobs that were admitted and have not ended.
     admitted: BTreeSet<JobId>,
@@ -67,7 +67,7 @@ impl Queue {
         }
         let started = matches!(job.state, State::Starting | State::Running);
         let stays = started || (job.state == State::Pending && self.may_stay(&job));
-        let waits = job.state == State::Pending && !stays;
+        let waits = job.state == State::Pending && !stays && job.held_by.is_none();
         if waits {
             self.waiting.insert(place(&job));
         }

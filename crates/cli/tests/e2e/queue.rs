@@ -4,8 +4,10 @@ mod death;
 mod load;
 mod people;
 
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command as StdCommand, Stdio};
+use std::time::Duration;
 
 use assert_cmd::Command;
 use nix::sys::signal::Signal;
@@ -73,7 +75,9 @@ impl Daemon {
 
     fn wait(&self, id: u32) -> i32 {
         let output = self.client("wait").arg(id.to_string()).output().expect("it starts");
-        output.status.code().expect("an exit code")
+        output.status.code().unwrap_or_else(|| {
+            panic!("no end of {}\n{}", self.job(id), self.world.read("daemon.log"))
+        })
     }
 
     fn log(&self, id: u32) -> String {
@@ -292,6 +296,25 @@ fn without_a_daemon_a_client_says_how_to_start_one() {
     let world = World::new();
     let message = refusal(&mut client(&world, "queue"), 3);
     assert!(message.contains("`memweir daemon`"), "{message}");
+}
+
+#[test]
+fn a_service_manager_learns_when_the_daemon_serves() {
+    let world = World::new();
+    let manager = UnixDatagram::bind(world.path().join("notify")).expect("a socket");
+    manager.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    let mut command = daemon(&world, &[]);
+    command.env("NOTIFY_SOCKET", world.path().join("notify")).stderr(Stdio::null());
+    let process = command.spawn().expect("it starts");
+    let mut message = [0; 64];
+    let length = manager.recv(&mut message).expect("a message");
+    assert_eq!(&message[..length], b"READY=1");
+    let mut daemon_of_test = Daemon { world, process };
+    daemon_of_test.client("status").assert().success();
+    send(&daemon_of_test.process, Signal::SIGTERM);
+    assert!(daemon_of_test.process.wait().expect("it ends").success());
+    let length = manager.recv(&mut message).expect("a message");
+    assert_eq!(&message[..length], b"STOPPING=1");
 }
 
 #[test]

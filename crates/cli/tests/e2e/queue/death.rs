@@ -1,7 +1,7 @@
 //! A daemon that is killed loses no job and no exit code, runs no job twice, and leaves none
 //! blocked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -76,6 +76,28 @@ fn a_job_whose_supervisor_is_killed_is_lost_and_says_so() {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(supervisor), Signal::SIGKILL).expect("alive");
     assert_eq!(daemon.wait(job), 137);
     assert_eq!(daemon.state(job), "lost");
+}
+
+#[test]
+fn jobs_take_turns_and_none_stays_blocked_without_a_daemon() {
+    let options = ["--policy", "round-robin", "--admit", "3", "--quantum", "50ms"];
+    let mut daemon = Daemon::start(&options);
+    let script = "while [ ! -e go ]; do :; done; echo done >> ended";
+    let jobs = [(); 3].map(|()| daemon.submit(&[], script));
+    let mut seen = BTreeSet::new();
+    wait_until("each job has been blocked", || {
+        let blocked = daemon.jobs().into_iter().filter(|job| job["blocked"] == true);
+        seen.extend(blocked.filter_map(|job| job["id"].as_u64()));
+        seen.len() == jobs.len()
+    });
+    send(&daemon.process, Signal::SIGKILL);
+    daemon.process.wait().expect("it was killed");
+    daemon.world.file("go", "");
+    wait_until("each job ends", || {
+        daemon.world.has("ended") && daemon.world.read("ended").lines().count() == jobs.len()
+    });
+    daemon.process = super::launch(&daemon.world, &options);
+    assert_eq!(jobs.map(|job| daemon.wait(job)), [0; 3]);
 }
 
 /// A random number below `limit`, from a seed that the test prints.
