@@ -10,6 +10,7 @@ mod files;
 mod lists;
 mod made;
 mod options;
+mod requests;
 mod scenarios;
 mod seeds;
 mod traces;
@@ -100,6 +101,7 @@ pub static TARGETS: &[&Target] = &[
     &traces::PAGES,
     &traces::INSTRUCTIONS,
     &traces::COMMANDS,
+    &requests::REQUESTS,
     &lists::COLOR_ORDER,
     &lists::PAGE_ORDER,
 ];

@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::failure::{EXIT_CODES, PROGRAM_EXIT_CODES};
 use crate::{
     calibrate, color, completions, doctor, dram, emulate, fit, hog, hogsim, man, map, page,
-    profile, replay, reproduce, run, sim, store, watch,
+    profile, queue, replay, reproduce, run, sim, store, watch,
 };
 
 /// memweir's command line.
@@ -30,6 +30,7 @@ Examples:
   memweir run -- gzip -k a ::: xz -k b ::: sort c   three jobs, one batch
   memweir run --compare os,max-weight --repeat 5 --profile-first jobs.toml
   memweir watch --top 10                            who moves how much over the memory bus
+  memweir daemon &  memweir submit -- gzip -k a     jobs that come at any time
   memweir profile --svg gzip.svg -- gzip -c big     memory behavior of one program
   memweir sim --example > s.toml; memweir sim s.toml    the policies on another machine
   memweir map detect -o map.toml                    which address bits choose a DRAM bank
@@ -45,6 +46,28 @@ pub(crate) enum Command {
     Run(Box<run::Args>),
     /// Show the memory traffic of cgroups, systemd units, Slurm steps and containers
     Watch(watch::Args),
+    /// Run a queue of jobs that come at any time, under a bandwidth-aware scheduler
+    Daemon(Box<queue::daemon::Args>),
+    /// Give the daemon a job
+    Submit(Box<queue::submit::Args>),
+    /// List the jobs of the daemon, and why they wait
+    Queue(queue::list::QueueArgs),
+    /// Print the output of a job of the daemon
+    Log(queue::log::Args),
+    /// Wait for the end of jobs of the daemon, and exit as they did
+    Wait(queue::verbs::Args),
+    /// Keep pending jobs of the daemon from starting
+    Hold(queue::verbs::Args),
+    /// Let held jobs of the daemon start
+    Release(queue::verbs::Args),
+    /// End jobs of the daemon
+    Cancel(queue::verbs::Args),
+    /// Run jobs of the daemon again that have ended
+    Requeue(queue::verbs::Args),
+    /// Let the daemon start no further job
+    Drain(queue::verbs::DrainArgs),
+    /// Show the daemon's policy, meter and number of jobs
+    Status(queue::list::StatusArgs),
     /// Try policies on a machine that you do not have
     Sim(Box<sim::Args>),
     /// Run real programs on a machine that you do not have, in virtual time
@@ -86,6 +109,7 @@ pub(crate) enum Command {
 pub fn command() -> clap::Command {
     Cli::command().mut_subcommands(|sub| match sub.get_name() {
         "run" => sub.after_long_help(run::help::after()),
+        "submit" | "wait" => sub.after_long_help(queue::WAIT_EXIT_CODES),
         "fit" => sub.after_long_help(format!("{}\n{EXIT_CODES}", fit::AFTER)),
         "sim" => sub.after_long_help(sim::help::after()),
         "color" => sub

@@ -22,6 +22,7 @@ mod map;
 mod output;
 mod page;
 mod profile;
+mod queue;
 mod render;
 mod replay;
 mod reproduce;
@@ -38,13 +39,17 @@ use clap::error::{ContextKind, ContextValue};
 pub use cli::command;
 use cli::{Cli, Command};
 use failure::{Failure, Outcome};
+use memweir_daemon::protocol::Request;
 
 /// Runs the command that the process's arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
-    // memweir calls itself so; a subcommand of clap's would show up in completions.
-    let outcome = if std::env::args_os().nth(1).is_some_and(|name| name == guardian::NAME) {
+    // memweir calls itself so; subcommands of clap's would show up in completions.
+    let first = std::env::args_os().nth(1);
+    let outcome = if first.as_ref().is_some_and(|name| name == guardian::NAME) {
         guardian::execute()
+    } else if first.is_some_and(|name| name == queue::daemon::SUPERVISOR) {
+        queue::daemon::supervise()
     } else {
         let matches = command().try_get_matches().unwrap_or_else(|error| advised(error).exit());
         match Cli::from_arg_matches(&matches) {
@@ -97,5 +102,16 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Map(args) => map::execute(&args),
         Command::Man(args) => man::execute(&args),
         Command::Watch(args) => watch::execute(&args),
+        Command::Daemon(args) => queue::daemon::execute(&args),
+        Command::Submit(args) => queue::submit::execute(&args),
+        Command::Queue(args) => queue::list::queue(&args),
+        Command::Log(args) => queue::log::execute(&args),
+        Command::Wait(args) => queue::verbs::wait(&args),
+        Command::Hold(args) => queue::verbs::change(&args, |ids| Request::Hold { ids }),
+        Command::Release(args) => queue::verbs::change(&args, |ids| Request::Release { ids }),
+        Command::Cancel(args) => queue::verbs::change(&args, |ids| Request::Cancel { ids }),
+        Command::Requeue(args) => queue::verbs::change(&args, |ids| Request::Requeue { ids }),
+        Command::Drain(args) => queue::verbs::drain(&args),
+        Command::Status(args) => queue::list::status(&args),
     }
 }

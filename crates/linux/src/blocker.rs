@@ -104,6 +104,15 @@ pub trait Blocker: Send {
     /// Registers `pid` as the first process of `job`.
     fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), BlockError>;
 
+    /// Takes over a job that an earlier memweir started and that runs on, with every process of it.
+    /// `pid` is its first process. Its CPU time counts from now on.
+    ///
+    /// The default refuses.
+    fn adopt(&mut self, job: JobId, _pid: i32) -> Result<(), BlockError> {
+        let source = std::io::Error::from(std::io::ErrorKind::Unsupported);
+        Err(BlockError::new(format!("adopting job {job}"), source))
+    }
+
     /// Stops every job at once (step 1 of iabw section 4.1). Returns without waiting for the
     /// kernel's confirmation, which can take tens of milliseconds while no user code runs.
     fn block_all(&mut self) -> Result<(), BlockError>;

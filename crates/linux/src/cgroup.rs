@@ -20,7 +20,7 @@ use crate::owner::Owner;
 
 pub(crate) use cpu::{disable_cpu, enable_cpu, is_weighed, may_enable_cpu, weigh};
 pub(crate) use files::{Files, KernelFiles};
-pub(crate) use locate::{HierarchyKind, locate, unescape};
+pub(crate) use locate::{HierarchyKind, group_of, locate, unescape};
 
 /// The two interfaces that can freeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +133,29 @@ pub(crate) fn pids(files: &dyn Files, group: &Path) -> io::Result<Vec<i32>> {
         pids.extend(self::pids(files, &child)?);
     }
     Ok(pids)
+}
+
+/// Moves every process of a group, and of those below it, to another group.
+///
+/// # Errors
+/// If a process cannot be moved, or new ones appear faster than they can be moved.
+pub(crate) fn move_all(files: &dyn Files, from: &Path, to: &Path) -> io::Result<()> {
+    // A process that forks during a round leaves a child for the next one.
+    const ROUNDS: u32 = 100;
+    for _ in 0..ROUNDS {
+        let pids = pids(files, from)?;
+        if pids.is_empty() {
+            return Ok(());
+        }
+        move_pids(files, &pids, to)?;
+    }
+    Err(io::Error::from_raw_os_error(libc::EBUSY))
+}
+
+/// Moves processes to a group; those that are gone need no move.
+pub(crate) fn move_pids(files: &dyn Files, pids: &[i32], to: &Path) -> io::Result<()> {
+    let procs = to.join("cgroup.procs");
+    pids.iter().try_for_each(|pid| unless_gone(files.write(&procs, &pid.to_string())))
 }
 
 /// Returns true if any process is in a group or below it. Zombies do not count.

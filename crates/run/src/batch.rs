@@ -6,6 +6,7 @@ mod backend;
 mod known;
 mod ledger;
 mod live;
+mod mechanisms;
 mod meters;
 mod pinning;
 mod plan;
@@ -14,6 +15,8 @@ mod world;
 
 pub use known::{Knowledge, Known, invocation, unknown_jobs};
 pub use live::Live;
+pub use mechanisms::{Mechanisms, MeterLoss, Totals};
+pub use meters::default_predictor;
 pub use plan::{Frame, Plan};
 pub use world::{Occurrence, World};
 
@@ -22,7 +25,7 @@ use std::path::{Path, PathBuf};
 use memweir_core::Nanos;
 use memweir_core::input::InputError;
 use memweir_linux::blocker::{self, OpenError, Opened};
-use memweir_linux::{Blocker, Meter, MeterError, leftovers};
+use memweir_linux::{MeterError, leftovers};
 use memweir_policy::record::{Header, RecordingScheduler};
 use memweir_policy::{CoreUse, QuantumLoop, QuantumScheduler, SchedulerConfig};
 use nix::time::{ClockId, clock_gettime};
@@ -120,22 +123,6 @@ pub fn run_batch(
     let mechanism = mechanism.to_string();
     let world = Box::new(world);
     plan.run(Mechanisms { blocker, meter, world, mechanism, notices: told }, observer)
-}
-
-/// The mechanisms that a batch runs by: those of this machine, or of another one.
-///
-/// They are dropped in this order, so that signals reach the caller only once no job is blocked.
-pub struct Mechanisms {
-    /// Blocks jobs.
-    pub blocker: Box<dyn Blocker>,
-    /// Counts their traffic; absent if the policy can do without.
-    pub meter: Option<Box<dyn Meter>>,
-    /// Time, processes and signals.
-    pub world: Box<dyn World>,
-    /// Name of the blocking mechanism in reports.
-    pub mechanism: String,
-    /// Notices for the user about the above.
-    pub notices: Vec<String>,
 }
 
 /// Output files of a batch.

@@ -22,6 +22,7 @@ mod paged;
 mod paging;
 mod profiles;
 mod prometheus;
+mod queue;
 mod reproduce;
 mod signals;
 mod sim;

@@ -15,7 +15,7 @@ use memweir_core::{JobId, Nanos};
 use super::processes::{self, Members};
 use super::share::Share;
 use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
-use crate::cgroup::{self, Files, Version};
+use crate::cgroup::{self, Files, Version, names};
 use crate::guardian::{Guard, Message};
 
 /// A blocker over either version of control groups.
@@ -215,7 +215,7 @@ impl Blocker for CgroupBlocker {
         if self.parent_frozen {
             return Err(BlockError::birth_while_blocked(job));
         }
-        let path = self.parent.join(format!("job-{job}"));
+        let path = self.parent.join(names::leaf(job));
         let failed =
             |source| BlockError::new(format!("making the group {}", path.display()), source);
         self.files.create(&path).map_err(failed)?;
@@ -243,6 +243,24 @@ impl Blocker for CgroupBlocker {
         let raise = self.share.raise();
         Self::raise(&*self.files, &mut self.share, leaf, raise);
         Ok(())
+    }
+
+    fn adopt(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+        let failed = |source| BlockError::new(format!("adopting job {job}"), source);
+        let from = cgroup::group_of(self.version, pid).map_err(failed)?;
+        self.prepare(job)?;
+        let to = &self.leaf(job)?.path.clone();
+        let moved = match from.filter(|from| names::is_leaf(from)) {
+            Some(from) => cgroup::move_all(&*self.files, &from, to),
+            // A memweir that blocked by signals left it in a group of others.
+            None => processes::all().and_then(|all| {
+                let related = processes::related(&all, &[pid].into(), &BTreeSet::new());
+                let pids: Vec<i32> = related.iter().map(|stat| stat.pid).collect();
+                cgroup::move_pids(&*self.files, &pids, to)
+            }),
+        };
+        moved.map_err(failed)?;
+        self.spawned(job, pid)
     }
 
     fn block_all(&mut self) -> Result<(), BlockError> {

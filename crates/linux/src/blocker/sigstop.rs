@@ -246,6 +246,11 @@ impl Blocker for SigstopBlocker {
         Ok(())
     }
 
+    fn adopt(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+        self.prepare(job)?;
+        self.spawned(job, pid)
+    }
+
     fn block_all(&mut self) -> Result<(), BlockError> {
         if !self.guarded() {
             return self.run_all();

@@ -77,6 +77,14 @@ pub(crate) fn locate(kind: HierarchyKind) -> io::Result<Option<Hierarchy>> {
     Ok(parse(kind, &mounts, &groups))
 }
 
+/// Returns the group of a process in the hierarchy in which this version freezes; `None` if it lies
+/// outside of what is mounted.
+pub(crate) fn group_of(version: Version, pid: i32) -> io::Result<Option<PathBuf>> {
+    let mounts = fs::read("/proc/self/mountinfo")?;
+    let groups = fs::read(format!("/proc/{pid}/cgroup"))?;
+    Ok(parse(version.into(), &mounts, &groups).and_then(|found| found.own))
+}
+
 /// Reads proc_pid_mountinfo(5) and the lines `id:controllers:path` of cgroups(7).
 fn parse(kind: HierarchyKind, mounts: &[u8], groups: &[u8]) -> Option<Hierarchy> {
     let lists = |names: &[u8], wanted: &[u8]| names.split(|b| *b == b',').any(|n| n == wanted);

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use memweir_core::JobId;
+
 use crate::owner::Owner;
 
 /// Longest part of a group's name that comes from the batch's name.
@@ -32,6 +34,20 @@ pub(crate) fn home(directory: &Path, group: &str) -> PathBuf {
 /// Returns true if a group that memweir has made is a guardian's.
 pub(crate) fn is_home(group: &Path) -> bool {
     group.to_string_lossy().ends_with(HOME)
+}
+
+/// Begins the name of a job's leaf.
+const LEAF: &str = "job-";
+
+/// Returns the name of a job's leaf in the group of its owner.
+pub(crate) fn leaf(job: JobId) -> String {
+    format!("{LEAF}{job}")
+}
+
+/// Returns true for the leaf of a job that a memweir has started.
+pub(crate) fn is_leaf(group: &Path) -> bool {
+    let is_named = group.file_name().and_then(|name| name.to_str()?.strip_prefix(LEAF)).is_some();
+    is_named && group.parent().and_then(owner_of_group).is_some()
 }
 
 /// Returns the owner that a group's name contains; `None` for groups that memweir has not made.
@@ -67,6 +83,15 @@ mod tests {
         let home = home(Path::new("/top"), &name);
         assert!(is_home(&home) && !is_home(Path::new(&name)));
         assert_eq!(owner_of_group(&home), Some(owner));
+    }
+
+    #[test]
+    fn a_leaf_lies_in_the_group_of_a_memweir() {
+        let owner = Owner::current().unwrap();
+        let group = Path::new("/top").join(new_group(&owner, "x"));
+        assert!(is_leaf(&group.join(leaf(JobId(7)))));
+        assert!(!is_leaf(&group) && !is_leaf(&group.join("other")));
+        assert!(!is_leaf(Path::new("/top/job-7")));
     }
 
     #[test]

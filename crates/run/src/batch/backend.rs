@@ -14,7 +14,7 @@ mod start;
 
 use std::collections::HashMap;
 
-use memweir_core::{BytesPerSec, Counts, JobId, Nanos};
+use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_linux::blocker::Demand;
 use memweir_policy::quantum_loop::{self, Backend, Quantum, Start};
 use memweir_policy::record::RecordingScheduler;
@@ -23,7 +23,7 @@ use memweir_policy::{Decision, JobSpec, Observation, Running};
 use super::ledger::Ledger;
 use super::pinning::CoreMap;
 use super::plan::Plan;
-use super::{Mechanisms, Outputs, RunError};
+use super::{Mechanisms, Outputs, RunError, Totals};
 use crate::jobs::Job;
 use crate::observer::{Event, Observer};
 use crate::options::{OnFailure, Pinning};
@@ -46,13 +46,10 @@ enum Stage {
 #[derive(Clone, Debug)]
 struct Slot {
     stage: Stage,
-    /// True while its meter works.
-    metered: bool,
+    /// Readings before this quantum.
+    totals: Totals,
     /// Bandwidth predicted for it when the quantum began; kept for the timeline alone.
     predicted: Option<BytesPerSec>,
-    /// Readings before this quantum.
-    cpu_time: Nanos,
-    counts: Counts,
 }
 
 /// One batch of processes while it runs.
@@ -90,10 +87,8 @@ impl<'a> ProcessBackend<'a> {
     ) -> Self {
         let slot = Slot {
             stage: Stage::Waiting,
-            metered: mechanisms.meter.is_some(),
+            totals: Totals { metered: mechanisms.meter.is_some(), ..Totals::default() },
             predicted: None,
-            cpu_time: Nanos::ZERO,
-            counts: Counts::default(),
         };
         let expected: Vec<_> = plan.knowledge.jobs.iter().map(|known| known.time).collect();
         let mut notices = plan.notices.clone();

@@ -3,12 +3,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use memweir_core::{JobId, Nanos};
 use memweir_linux::Launch;
 use memweir_linux::blocker::SpawnTarget;
+use memweir_linux::foreign::ForeignProcess;
 use memweir_linux::launch::{LaunchError, Newborn, Process, launch};
+use memweir_linux::waker::Waker;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
@@ -20,9 +22,10 @@ use nix::time::clock_gettime;
 use super::pinning;
 use super::world::{Occurrence, World};
 
-/// Epoll data of the timer and of the signals; smaller numbers are jobs.
+/// Epoll data of the timer, the signals and the waker; smaller numbers are jobs.
 const TIMER: u64 = u64::MAX;
 const SIGNALS: u64 = u64::MAX - 1;
+const WAKER: u64 = u64::MAX - 2;
 
 /// Events taken from the kernel at once.
 const BATCH: usize = 64;
@@ -39,7 +42,33 @@ pub struct Live {
     /// True once a signal has told the batch to end.
     stopped: bool,
     newborns: HashMap<JobId, Newborn>,
-    processes: HashMap<JobId, Process>,
+    processes: HashMap<JobId, First>,
+    waker: Option<Waker>,
+}
+
+/// The first process of a job.
+#[derive(Debug)]
+enum First {
+    Child(Process),
+    Adopted(ForeignProcess),
+}
+
+impl First {
+    fn pid(&self) -> i32 {
+        match self {
+            Self::Child(process) => process.pid(),
+            Self::Adopted(process) => process.pid(),
+        }
+    }
+}
+
+impl AsFd for First {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Child(process) => process.as_fd(),
+            Self::Adopted(process) => process.as_fd(),
+        }
+    }
 }
 
 impl Live {
@@ -70,7 +99,29 @@ impl Live {
             stopped: false,
             newborns: HashMap::new(),
             processes: HashMap::new(),
+            waker: None,
         })
+    }
+
+    /// Returns a handle by which other threads end a wait.
+    ///
+    /// # Errors
+    /// If the kernel refuses a descriptor.
+    pub fn waker(&mut self) -> io::Result<Waker> {
+        if let Some(waker) = &self.waker {
+            return Ok(waker.clone());
+        }
+        let waker = Waker::new()?;
+        self.epoll.add(&waker, EpollEvent::new(EpollFlags::EPOLLIN, WAKER))?;
+        self.waker = Some(waker.clone());
+        Ok(waker)
+    }
+
+    /// Watches the first process of a job.
+    fn watch(&mut self, job: JobId, first: First) -> nix::Result<()> {
+        self.epoll.add(first.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, u64::from(job.0)))?;
+        self.processes.insert(job, first);
+        Ok(())
     }
 
     /// Returns the occurrence behind the readable descriptor `mark`; `None` for the timer or a
@@ -83,12 +134,22 @@ impl Live {
                 self.stopped |= signal.is_some();
                 Ok(signal.map(|_| Occurrence::Stop))
             }
+            WAKER => {
+                self.waker.as_ref().map_or(Ok(()), Waker::reset)?;
+                Ok(Some(Occurrence::Woken))
+            }
             mark => {
                 let job = JobId(u32::try_from(mark).unwrap_or(u32::MAX));
-                let Some(process) = self.processes.get_mut(&job) else { return Ok(None) };
-                let Some(exit) = process.try_wait()? else { return Ok(None) };
+                let occurrence = match self.processes.get_mut(&job) {
+                    Some(First::Child(process)) => match process.try_wait()? {
+                        Some(exit) => Occurrence::Exited(job, exit.code()),
+                        None => return Ok(None),
+                    },
+                    Some(First::Adopted(_)) => Occurrence::Vanished(job),
+                    None => return Ok(None),
+                };
                 self.forget(job);
-                Ok(Some(Occurrence::Exited(job, exit.code())))
+                Ok(Some(occurrence))
             }
         }
     }
@@ -147,14 +208,15 @@ impl World for Live {
     fn exec(&mut self, job: JobId) -> Result<(), LaunchError> {
         let Some(newborn) = self.newborns.remove(&job) else { return Ok(()) };
         let process = newborn.exec()?;
-        let mark = EpollEvent::new(EpollFlags::EPOLLIN, u64::from(job.0));
-        self.epoll.add(process.as_fd(), mark).map_err(|error| LaunchError {
+        self.watch(job, First::Child(process)).map_err(|error| LaunchError {
             what: "watching the new process".to_owned(),
             source: error.into(),
             help: None,
-        })?;
-        self.processes.insert(job, process);
-        Ok(())
+        })
+    }
+
+    fn adopt(&mut self, job: JobId, process: ForeignProcess) -> io::Result<()> {
+        Ok(self.watch(job, First::Adopted(process))?)
     }
 
     fn bind(&mut self, job: JobId, cpus: &[usize]) -> io::Result<()> {

@@ -192,7 +192,8 @@ fn reason(why: &str, passed_over: &[String]) -> String {
 }
 
 /// Returns the predictor that makes the most of a meter.
-pub(super) fn default_predictor(meter: Option<&dyn Meter>) -> PredictorKind {
+#[must_use]
+pub fn default_predictor(meter: Option<&dyn Meter>) -> PredictorKind {
     match meter {
         Some(meter) if meter.kind() == MeterKind::Declared => PredictorKind::Profile,
         Some(meter) if meter.capabilities().instruction_pointers => {

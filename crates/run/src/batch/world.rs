@@ -7,6 +7,7 @@ use std::io;
 use memweir_core::{JobId, Nanos};
 use memweir_linux::Launch;
 use memweir_linux::blocker::SpawnTarget;
+use memweir_linux::foreign::ForeignProcess;
 use memweir_linux::launch::LaunchError;
 
 /// Event from outside the loop.
@@ -16,6 +17,10 @@ pub enum Occurrence {
     Exited(JobId, i32),
     /// SIGINT, SIGTERM or SIGHUP arrived.
     Stop,
+    /// The job's adopted first process ended. Its exit code went to its parent.
+    Vanished(JobId),
+    /// Another thread has woken the loop.
+    Woken,
 }
 
 /// Time, processes and signals.
@@ -37,6 +42,12 @@ pub trait World {
 
     /// Lets a waiting process run its program.
     fn exec(&mut self, job: JobId) -> Result<(), LaunchError>;
+
+    /// Watches a process that this program has not started as the first process of a job. The
+    /// default refuses.
+    fn adopt(&mut self, _job: JobId, _process: ForeignProcess) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Binds every thread of a job to these CPUs.
     fn bind(&mut self, job: JobId, cpus: &[usize]) -> io::Result<()>;

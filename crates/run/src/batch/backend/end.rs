@@ -38,6 +38,8 @@ impl ProcessBackend<'_> {
             match occurrence {
                 Occurrence::Exited(job, code) => self.first_process_ended(job, code),
                 Occurrence::Stop => stop = true,
+                // Jobs of a batch are never adopted, and nothing else changes it.
+                Occurrence::Vanished(_) | Occurrence::Woken => {}
             }
         }
         Ok(stop)

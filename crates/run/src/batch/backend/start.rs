@@ -11,7 +11,6 @@ use memweir_linux::launch::LaunchError;
 use memweir_policy::quantum_loop::Start;
 
 use super::{ProcessBackend, Stage};
-use crate::batch::Mechanisms;
 use crate::logs::JobLogs;
 use crate::observer::Event;
 
@@ -69,15 +68,9 @@ impl ProcessBackend<'_> {
         if let Some(error) = trouble {
             self.notice(format!("the output of {} is not kept: {error}", self.job(job).name));
         }
-        let Mechanisms { world, blocker, meter, .. } = &mut self.mechanisms;
-        let target = blocker.prepare(job).map_err(|error| Failure::new(&error))?;
-        if let Some(meter) = meter {
-            meter.prepare(job, &mut launch).map_err(|error| Failure::new(&error))?;
-        }
-        let pid = world.spawn(job, &launch, &target).map_err(|error| Failure::new(&error))?;
-        blocker.spawned(job, pid).map_err(|error| Failure::new(&error))?;
-        if let Some(Err(error)) = meter.as_mut().map(|meter| meter.attach(job, pid)) {
-            self.lose_meter(job, &error.to_string());
+        let spawned = self.mechanisms.spawn(job, &mut launch);
+        if let Some(loss) = spawned.map_err(|error| Failure::new(&error))? {
+            self.lose_meter(job, &loss);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use memweir_core::{Lines, MAX_MEDIA};
+use memweir_core::{Counts, Lines, MAX_MEDIA};
 use memweir_linux::blocker::{Mechanism, SpawnTarget};
 use memweir_linux::fake::{Call, CallKind, FakeBlocker, FakeControl};
 use memweir_linux::launch::LaunchError;

@@ -1,0 +1,154 @@
+//! `memweir daemon`: runs the queue. `memweir daemon-exec` is the supervisor of one job; the daemon
+//! starts it and people do not, so no help names it.
+
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use memweir_core::Nanos;
+use memweir_core::input::InputError;
+use memweir_daemon::daemon::{self, DaemonError, DaemonOptions};
+use memweir_daemon::{places, shim};
+use memweir_linux::Mechanism;
+use memweir_linux::meter::MeterChoice;
+use memweir_policy::PredictorKind;
+use memweir_policy::policies::Objective;
+use memweir_run::batch::RunError;
+use memweir_run::options::{self, BatchOptions, Cores, RunOptions};
+
+use crate::failure::{Failure, Outcome};
+use crate::value::{quantum, refused};
+
+/// Options of `memweir daemon`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Socket for clients [default: daemon.sock in your run-time directory; of root
+    /// /run/memweir.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Directory of the queue and of the jobs' output [default: memweir in the XDG state
+    /// directory; of root /var/lib/memweir]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+
+    /// Policy that selects the jobs of each quantum [default: max-weight]
+    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
+    policy: Option<String>,
+    /// Quantity that max-weight minimizes: the turnaround, the mean completion time, or the largest
+    /// slowdown [default: turnaround]
+    #[arg(long, value_name = "turnaround|completion|slowdown", help_heading = "Scheduling")]
+    #[arg(value_parser = |name: &str| options::objective(name).map_err(refused))]
+    objective: Option<Objective>,
+    /// Predictor of a job's bandwidth in the next quantum
+    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    #[arg(value_parser = |name: &str| options::predictor(name).map_err(refused))]
+    predictor: Option<PredictorKind>,
+    /// Length of a quantum, 10ms to 10s [default: 100ms]
+    #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
+    quantum: Option<Nanos>,
+    /// Cores that jobs may occupy at the same time [default: all]; `auto` leaves cores idle while
+    /// filling them costs more than it gains, `auto:N` of N
+    #[arg(long, value_name = "N|auto[:N]", help_heading = "Scheduling", value_parser = cores)]
+    #[arg(allow_negative_numbers = true)]
+    cores: Option<Cores>,
+    /// Cores' worth of jobs that are started and take turns on the cores [default: twice the cores
+    /// where a meter counts, otherwise the cores]
+    #[arg(long, value_name = "N", help_heading = "Scheduling")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    admit: Option<u32>,
+    /// Mechanism that blocks jobs [default: the first that works]
+    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    #[arg(value_parser = |name: &str| options::mechanism(name).map_err(refused))]
+    mechanism: Option<Mechanism>,
+    /// Seed of everything random [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
+    seed: Option<u64>,
+
+    /// Meter that counts memory traffic: auto, perf or resctrl [default: auto]
+    #[arg(long, value_name = "NAME", help_heading = "Measuring")]
+    #[arg(value_parser = |name: &str| options::meter(name).map_err(refused))]
+    meter: Option<MeterChoice>,
+    /// The calibration, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    platform: Option<PathBuf>,
+    /// Perf events, instead of the built-in table
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    events: Option<PathBuf>,
+}
+
+fn cores(text: &str) -> Result<Cores, String> {
+    let available = available_parallelism().map_or(1, |cores| cores.get() as u32);
+    options::cores_or_auto(text, available).map_err(refused)
+}
+
+impl Args {
+    fn options(&self) -> Result<DaemonOptions, Failure> {
+        let no_place = |what: &str| {
+            let option = what.to_owned();
+            move |error: std::io::Error| {
+                Failure::Machine(format!("no default place: {error}; name one with {option}"))
+            }
+        };
+        let socket = self.socket.clone().map_or_else(places::socket, Ok);
+        let state = self.state.clone().map_or_else(places::state, Ok);
+        let state = state.and_then(std::path::absolute);
+        let base = RunOptions {
+            platform: self.platform.clone(),
+            perf_events: self.events.clone(),
+            ..RunOptions::default()
+        };
+        let chosen = BatchOptions {
+            policy: self.policy.clone(),
+            objective: self.objective,
+            predictor: self.predictor,
+            meter: self.meter,
+            mechanism: self.mechanism,
+            quantum: self.quantum,
+            cores: self.cores.and_then(|cores| cores.limit),
+            core_use: self.cores.map(|cores| cores.core_use),
+            seed: self.seed,
+            ..BatchOptions::default()
+        };
+        let run = chosen.over(base);
+        run.check_objective()?;
+        if run.policy == options::PINNED {
+            let refusal = InputError::new("daemon", "jobs of a queue have no `cpus` to bind to");
+            return Err(refusal.key("policy").help("choose another policy").into());
+        }
+        Ok(DaemonOptions {
+            socket: socket.map_err(no_place("--socket"))?,
+            state: state.map_err(no_place("--state"))?,
+            admit: self.admit,
+            run,
+        })
+    }
+}
+
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Self {
+        match error {
+            DaemonError::Run(RunError::Input(input)) => Self::Input(input),
+            other => Self::Machine(other.to_string()),
+        }
+    }
+}
+
+/// Runs the queue until a signal ends the daemon.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    let options = args.options()?;
+    daemon::run(&options, |_| {
+        eprintln!("memweir: the daemon listens at {}", options.socket.display());
+    })?;
+    Ok(Outcome::Success)
+}
+
+/// The argument with which memweir starts itself as the supervisor of a job.
+pub(crate) use shim::ARGUMENT as SUPERVISOR;
+
+/// Runs one job.
+pub(crate) fn supervise() -> Result<Outcome, Failure> {
+    let base = std::env::args_os().nth(2).map(PathBuf::from).unwrap_or_default();
+    shim::run(base)
+        .map_err(|error| Failure::Machine(format!("the supervisor of a job failed: {error}")))?;
+    Ok(Outcome::Success)
+}

@@ -1,0 +1,134 @@
+//! `memweir queue` and `memweir status`: the jobs of the daemon, and the daemon itself.
+
+use std::path::PathBuf;
+
+use memweir_daemon::protocol::{JobView, Listing, Reply, Request, Status};
+use serde::Serialize;
+
+use super::Connection;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::text::{Align, age, counted, shortened, table};
+
+/// Jobs beyond which the columns are not fitted to the terminal: fitting takes time with each row.
+const MAX_FITTED: usize = 500;
+
+/// Options of `memweir queue`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct QueueArgs {
+    /// List the jobs that have ended, too
+    #[arg(long)]
+    all: bool,
+    /// Write the list as JSON (`-`: to standard output instead of the table)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Options of `memweir status`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// Write the status as JSON (`-`: to standard output instead of the text)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// The list as JSON.
+#[derive(Serialize)]
+struct Listed {
+    jobs: Vec<JobView>,
+}
+
+/// Lists the jobs.
+pub(crate) fn queue(args: &QueueArgs) -> Result<Outcome, Failure> {
+    let which = if args.all { Listing::All } else { Listing::Unfinished };
+    let jobs = args.connection.open()?.jobs(&Request::Queue { which })?;
+    match &args.json {
+        Some(path) => output::json(path, &Listed { jobs })?,
+        None if jobs.is_empty() => output::print("no jobs\n")?,
+        None if jobs.len() <= MAX_FITTED => output::print(&format!("{}\n", fitted(&jobs)))?,
+        None => output::print(&jobs.iter().map(line).collect::<String>())?,
+    }
+    Ok(Outcome::Success)
+}
+
+/// Shows the daemon.
+pub(crate) fn status(args: &StatusArgs) -> Result<Outcome, Failure> {
+    let reply = args.connection.open()?.request(&Request::Status {})?;
+    let Reply::Status(status) = reply else {
+        return Err(Failure::Fault(format!("the daemon replied {reply:?}")));
+    };
+    match &args.json {
+        Some(path) => output::json(path, &*status)?,
+        None => output::print(&described(&status))?,
+    }
+    Ok(Outcome::Success)
+}
+
+fn fitted(jobs: &[JobView]) -> String {
+    let columns = [
+        ("job", Align::Right),
+        ("name", Align::Left),
+        ("user", Align::Left),
+        ("cores", Align::Right),
+        ("state", Align::Left),
+        ("", Align::Left),
+        ("command", Align::Left),
+    ];
+    let now = jiff::Timestamp::now().as_millisecond().cast_unsigned();
+    let row = |job: &JobView| {
+        vec![
+            job.id.to_string(),
+            shortened(&job.name, 24),
+            job.user.clone(),
+            job.cores.to_string(),
+            job.state.name().to_owned(),
+            remark(job, now),
+            shortened(&job.command, 40),
+        ]
+    };
+    table(&columns, jobs.iter().map(row).collect())
+}
+
+/// One line of a list that is too long for a table.
+fn line(job: &JobView) -> String {
+    let reason = job.reason.as_deref().unwrap_or_default();
+    let state = job.state.name();
+    format!("{:>7}  {:<24}  {:<9}  {reason}\n", job.id.0, shortened(&job.name, 24), state)
+}
+
+/// Says why a job waits, for how long it runs, or how it ended.
+fn remark(job: &JobView, now: u64) -> String {
+    let since = |start: u64| age(now.saturating_sub(start) as f64 / 1000.0);
+    match (&job.reason, job.exit_code, job.started_ms) {
+        (Some(reason), ..) => reason.clone(),
+        (_, Some(code), _) => format!("exit code {code}"),
+        (_, _, Some(start)) if job.blocked => format!("for {}, blocked now", since(start)),
+        (_, _, Some(start)) => format!("for {}", since(start)),
+        _ => String::new(),
+    }
+}
+
+fn described(status: &Status) -> String {
+    let Status { version, pid, policy, mechanism, cores, admit, busy, .. } = status;
+    let meter = status.meter.as_deref().unwrap_or("none");
+    let drains = if status.draining { "; the queue drains" } else { "" };
+    let mut text = format!(
+        "memweir {version}, process {pid}, state in {}\n\
+         policy {policy}, meter {meter}, blocking by {mechanism}\n\
+         {busy} of {admit} places taken on {}\n\
+         {} pending, {} running, {} ended{drains}\n",
+        status.state.to_path().display(),
+        counted(u64::from(*cores), "core"),
+        status.pending,
+        status.running,
+        status.ended,
+    );
+    for notice in &status.notices {
+        text.push_str(&format!("notice: {notice}\n"));
+    }
+    text
+}

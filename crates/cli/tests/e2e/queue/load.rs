@@ -1,0 +1,79 @@
+//! Figures under load, by hand: `cargo test --release -p memweir --test e2e -- --ignored load`.
+
+use std::time::{Duration, Instant};
+
+use memweir_daemon::client::Client;
+use memweir_daemon::protocol::{Initial, Listing, Reply, Request, Submission, Work};
+
+use super::{Daemon, socket};
+
+/// Jobs of each measurement.
+const JOBS: u32 = 10_000;
+
+fn submission() -> Request {
+    let environment = std::env::vars_os().map(|(name, value)| (name.into(), value.into()));
+    Request::Submit(Box::new(Submission {
+        name: None,
+        cores: 1,
+        priority: 0,
+        after: Vec::new(),
+        initial: Initial::Held,
+        array: None,
+        expected_time_ns: None,
+        expected_bandwidth: None,
+        work: Work {
+            program: "/bin/true".into(),
+            argv: vec!["true".into()],
+            directory: "/".into(),
+            environment: environment.collect(),
+        },
+    }))
+}
+
+/// Submits jobs over one connection and returns the time of each.
+fn submit(daemon: &Daemon, jobs: u32) -> Vec<Duration> {
+    let mut client = Client::connect(&socket(&daemon.world)).expect("a daemon");
+    let request = submission();
+    let one = |_| {
+        let start = Instant::now();
+        let reply = client.request(&request).expect("accepted");
+        assert!(matches!(reply, Reply::Submitted { .. }));
+        start.elapsed()
+    };
+    (0..jobs).map(one).collect()
+}
+
+fn report(what: &str, mut times: Vec<Duration>) {
+    times.sort_unstable();
+    let mean = times.iter().sum::<Duration>() / times.len() as u32;
+    let of = |percent: usize| times[(times.len() - 1) * percent / 100];
+    println!("{what}: mean {mean:?}, median {:?}, 99 % {:?}", of(50), of(99));
+}
+
+#[test]
+#[ignore = "it measures for a minute, and its figures are those of the machine"]
+fn load_of_ten_thousand_jobs() {
+    let daemon = Daemon::start(&[]);
+    let start = Instant::now();
+    report("submit, one client", submit(&daemon, JOBS));
+    println!("{JOBS} jobs of one client took {:?}", start.elapsed());
+    let list = |_| {
+        let start = Instant::now();
+        let mut client = Client::connect(&socket(&daemon.world)).expect("a daemon");
+        let jobs = client.jobs(&Request::Queue { which: Listing::All }).expect("a list");
+        assert!(jobs.len() >= JOBS as usize);
+        start.elapsed()
+    };
+    report("list 10,000 jobs", (0..20).map(list).collect());
+    let start = Instant::now();
+    let times = std::thread::scope(|scope| {
+        let crowd: Vec<_> = (0..32).map(|_| scope.spawn(|| submit(&daemon, JOBS / 32))).collect();
+        crowd.into_iter().flat_map(|client| client.join().expect("it ends")).collect()
+    });
+    report("submit, 32 clients", times);
+    println!("{} jobs of 32 clients took {:?}", JOBS / 32 * 32, start.elapsed());
+    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.process.id()));
+    let status = status.expect("the daemon lives");
+    let resident = status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or_default();
+    println!("with 20,000 jobs: {resident}");
+}

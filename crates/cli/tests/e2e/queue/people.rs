@@ -1,0 +1,53 @@
+//! The daemon of root, used by another user.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command as StdCommand;
+
+use super::{Daemon, socket};
+use crate::support::{MEMWEIR, root};
+
+/// A user that every system has, without privileges.
+const NOBODY: u32 = 65534;
+
+/// memweir as that user.
+fn as_nobody(daemon: &Daemon, arguments: &[&str]) -> std::process::Output {
+    let mut command = StdCommand::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--", MEMWEIR]);
+    command.args(&arguments[..1]).arg("--socket").arg(socket(&daemon.world));
+    command.args(&arguments[1..]).current_dir("/").output().expect("setpriv starts")
+}
+
+#[test]
+fn a_job_runs_as_its_submitter_who_commands_no_other() {
+    if !root("running jobs as another user") {
+        return;
+    }
+    let daemon = Daemon::start(&[]);
+    // The socket's directory is the test's, and must let the other user in.
+    std::fs::set_permissions(daemon.world.path(), PermissionsExt::from_mode(0o711))
+        .expect("a mode");
+    if !as_nobody(&daemon, &["status"]).status.success() {
+        memweir_test_support::skip!(Privilege, "another user cannot execute the command here");
+        return;
+    }
+    let own = daemon.submit(&[], "sleep 1000");
+    let submitted =
+        as_nobody(&daemon, &["submit", "--parsable", "--", "sh", "-c", "id -u; id -g; id -G"]);
+    assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
+    for verb in ["cancel", "hold", "requeue"] {
+        let output = as_nobody(&daemon, &[verb, "1"]);
+        assert_eq!(output.status.code(), Some(3));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(message.contains("job 1 belongs to root"), "{message}");
+    }
+    let output = as_nobody(&daemon, &["drain"]);
+    assert_eq!(output.status.code(), Some(3));
+    daemon.command("cancel", own);
+    assert_eq!(daemon.wait(2), 0);
+    let log = as_nobody(&daemon, &["log", "2"]);
+    let log = String::from_utf8_lossy(&log.stdout).into_owned();
+    assert_eq!(log.lines().next(), Some("65534"), "{log}");
+    assert!(!log.lines().nth(2).unwrap_or("0").split(' ').any(|group| group == "0"), "{log}");
+    let file = std::fs::metadata(daemon.world.path().join("state/logs/2.out")).expect("a log");
+    assert_eq!((file.uid(), file.mode() & 0o777), (NOBODY, 0o600));
+}

@@ -1,0 +1,255 @@
+//! The files of a job's attempts: how the daemon and the supervisor of a job tell each other what
+//! happened, across the death of either.
+//!
+//! | file | written by | meaning |
+//! |---|---|---|
+//! | `runs/ID.N.order` | the daemon | command, environment and user of attempt N |
+//! | `runs/ID.N.claim` | supervisor or successor | the first to make it decides whether N begins |
+//! | `runs/ID.N.exit` | the supervisor | the end of attempt N |
+//! | `logs/ID.out`, `logs/ID.err` | the job | its output in the last attempt |
+//!
+//! A claim is a hard link to a finished file, so it exists whole or not at all, and only one can
+//! be made. Claims and ends are on disk before anything follows from them.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use memweir_core::{Bytes, JobId};
+use memweir_linux::foreign::ProcessName;
+use memweir_linux::peer::Credentials;
+use memweir_linux::private;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::Work;
+
+/// Largest of these files: an order holds a request, in which text may have been escaped.
+const MAX_FILE: Bytes = Bytes(64 << 20);
+
+/// The directories of all attempts.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempts {
+    runs: PathBuf,
+    logs: PathBuf,
+}
+
+/// One start of a job.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    /// Path of its files without their endings.
+    base: PathBuf,
+}
+
+/// The command of an attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Order {
+    /// Command and surroundings.
+    pub(crate) work: Work,
+    /// User to become; absent if that is the daemon's.
+    pub(crate) user: Option<Credentials>,
+}
+
+/// The decision about an attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Claim {
+    /// This supervisor runs it.
+    Begun(ProcessName),
+    /// It never begins.
+    Revoked,
+}
+
+/// End of an attempt as its supervisor saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Exit {
+    /// Exit code of the job, or 128 plus the signal that ended it.
+    pub(crate) code: i32,
+}
+
+impl Attempts {
+    /// The directories below a state directory.
+    pub(crate) fn new(state: &Path) -> Self {
+        Self { runs: state.join("runs"), logs: state.join("logs") }
+    }
+
+    /// Makes the directories. Users reach their logs through that of a daemon of root.
+    pub(crate) fn create(&self) -> io::Result<()> {
+        for (directory, mode) in [(&self.runs, 0o700), (&self.logs, 0o711)] {
+            DirBuilder::new().recursive(true).mode(mode).create(directory)?;
+        }
+        Ok(())
+    }
+
+    /// An attempt of a job.
+    pub(crate) fn of(&self, job: JobId, attempt: u32) -> Attempt {
+        Attempt { base: self.runs.join(format!("{job}.{attempt}")) }
+    }
+
+    /// File of a job's standard output.
+    pub(crate) fn stdout(&self, job: JobId) -> PathBuf {
+        self.logs.join(format!("{job}.out"))
+    }
+
+    /// File of a job's standard error.
+    pub(crate) fn stderr(&self, job: JobId) -> PathBuf {
+        self.logs.join(format!("{job}.err"))
+    }
+
+    /// Opens both log files of a job, empty, for its user alone.
+    pub(crate) fn open_logs(&self, job: JobId, user: Credentials) -> io::Result<(File, File)> {
+        let open = |path: PathBuf| {
+            // A file of an earlier attempt may belong to the job's user, who may have linked it
+            // elsewhere. Its name is the daemon's.
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let file = private::create(&path)?;
+            file.set_permissions(Permissions::from_mode(0o600))?;
+            if Credentials::of_this_process().is_root() {
+                fchown(&file, Some(user.user), Some(user.group))?;
+            }
+            Ok(file)
+        };
+        Ok((open(self.stdout(job))?, open(self.stderr(job))?))
+    }
+}
+
+impl Attempt {
+    /// The attempt whose files begin with this path.
+    pub(crate) fn at(base: PathBuf) -> Self {
+        Self { base }
+    }
+
+    /// The path with which its files begin.
+    pub(crate) fn base(&self) -> &Path {
+        &self.base
+    }
+
+    fn file(&self, ending: &str) -> PathBuf {
+        let mut name = self.base.clone().into_os_string();
+        name.push(".");
+        name.push(ending);
+        name.into()
+    }
+
+    /// Writes the order. It need not survive a crash of the machine: the attempt would not either.
+    pub(crate) fn order(&self, order: &Order) -> io::Result<()> {
+        fs::write(self.file("order"), serde_json::to_vec(order)?)?;
+        fs::set_permissions(self.file("order"), Permissions::from_mode(0o600))
+    }
+
+    /// Reads the order.
+    pub(crate) fn read_order(&self) -> io::Result<Order> {
+        read(&self.file("order"))
+    }
+
+    /// Makes the claim, unless there is one. Returns the one that there is then.
+    pub(crate) fn claim(&self, claim: &Claim) -> io::Result<Claim> {
+        let path = self.file("claim");
+        let draft = self.file(&format!("claim-{}", std::process::id()));
+        write_durably(&draft, claim)?;
+        let linked = fs::hard_link(&draft, &path);
+        let _ = fs::remove_file(&draft);
+        match linked {
+            Ok(()) => sync_directory(&path)?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        read(&path)
+    }
+
+    /// Writes the end.
+    pub(crate) fn end(&self, exit: Exit) -> io::Result<()> {
+        let (path, draft) = (self.file("exit"), self.file("exit-draft"));
+        write_durably(&draft, &exit)?;
+        fs::rename(&draft, &path)?;
+        sync_directory(&path)
+    }
+
+    /// Reads the end, if there is one.
+    pub(crate) fn read_end(&self) -> io::Result<Option<Exit>> {
+        match read(&self.file("exit")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    /// Removes the files. Those that stay take room and do no harm: no attempt has their number.
+    pub(crate) fn remove(&self) {
+        for ending in ["order", "exit-draft", "exit", "claim"] {
+            let _ = fs::remove_file(self.file(ending));
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
+    Ok(serde_json::from_slice(&private::read(path, MAX_FILE)?)?)
+}
+
+fn write_durably(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(&serde_json::to_vec(value)?)?;
+    file.sync_all()
+}
+
+fn sync_directory(file: &Path) -> io::Result<()> {
+    match file.parent() {
+        Some(directory) => File::open(directory)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempts() -> (tempfile::TempDir, Attempts) {
+        let directory = tempfile::tempdir().unwrap();
+        let attempts = Attempts::new(directory.path());
+        attempts.create().unwrap();
+        (directory, attempts)
+    }
+
+    #[test]
+    fn of_two_claims_the_first_counts() {
+        let (_directory, attempts) = attempts();
+        let attempt = attempts.of(JobId(3), 1);
+        let begun = Claim::Begun(ProcessName::of_this_process().unwrap());
+        assert_eq!(attempt.claim(&begun).unwrap(), begun);
+        assert_eq!(attempt.claim(&Claim::Revoked).unwrap(), begun);
+        let next = attempts.of(JobId(3), 2);
+        assert_eq!(next.claim(&Claim::Revoked).unwrap(), Claim::Revoked);
+        assert_eq!(next.claim(&begun).unwrap(), Claim::Revoked);
+    }
+
+    #[test]
+    fn an_end_is_absent_or_whole_and_removal_takes_everything() {
+        let (directory, attempts) = attempts();
+        let attempt = attempts.of(JobId(3), 1);
+        assert_eq!(attempt.read_end().unwrap(), None);
+        attempt.end(Exit { code: 7 }).unwrap();
+        assert_eq!(attempt.read_end().unwrap(), Some(Exit { code: 7 }));
+        attempt.claim(&Claim::Revoked).unwrap();
+        attempt.remove();
+        assert_eq!(fs::read_dir(directory.path().join("runs")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn logs_start_empty_and_leave_links_alone() {
+        let (directory, attempts) = attempts();
+        let me = Credentials::of_this_process();
+        let precious = directory.path().join("precious");
+        fs::write(&precious, "content").unwrap();
+        std::os::unix::fs::symlink(&precious, attempts.stdout(JobId(1))).unwrap();
+        let (mut stdout, _) = attempts.open_logs(JobId(1), me).unwrap();
+        stdout.write_all(b"new").unwrap();
+        assert_eq!(fs::read(&precious).unwrap(), b"content");
+        assert_eq!(fs::read(attempts.stdout(JobId(1))).unwrap(), b"new");
+    }
+}

@@ -1,0 +1,203 @@
+//! The queue as a backend of the quantum loop: jobs arrive for as long as the daemon lives.
+//!
+//! The mechanisms, and the steps that involve several of them, are those of a batch
+//! ([`Mechanisms`]). Different is what surrounds them: jobs come from the [`Service`], each starts
+//! under a [supervisor](crate::shim) that keeps its exit code, and jobs run on when the daemon
+//! ends. `backend/start.rs` starts jobs, `backend/end.rs` ends them.
+
+mod end;
+mod start;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use memweir_core::{JobId, Nanos};
+use memweir_linux::blocker::Demand;
+use memweir_linux::foreign::ForeignProcess;
+use memweir_linux::notify::{ServiceState, notify};
+use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
+use memweir_policy::{Decision, JobSpec, Observation, Running};
+use memweir_run::batch::{Mechanisms, MeterLoss, RunError, Totals};
+
+use crate::queue::Job;
+use crate::service::Service;
+use end::Stage;
+
+/// One job that was admitted and has not ended.
+#[derive(Debug)]
+struct Slot {
+    stage: Stage,
+    cores: u32,
+    totals: Totals,
+    /// Time of the next signal to a job that was canceled.
+    next_signal: Option<Nanos>,
+    signals: u32,
+}
+
+/// The jobs of a queue while the daemon runs them.
+pub(crate) struct QueueBackend {
+    service: Arc<Service>,
+    mechanisms: Mechanisms,
+    quantum: Nanos,
+    slots: BTreeMap<JobId, Slot>,
+    /// Jobs that an earlier daemon had started, until the loop knows of them.
+    adopted: Vec<JobSpec>,
+    /// True if blocking has failed, so that the operating system schedules from now on.
+    unblockable: bool,
+}
+
+impl QueueBackend {
+    /// Takes over the mechanisms.
+    pub(crate) fn new(service: Arc<Service>, mut mechanisms: Mechanisms, quantum: Nanos) -> Self {
+        mechanisms.notices.drain(..).for_each(|notice| service.notice(notice));
+        Self {
+            service,
+            mechanisms,
+            quantum,
+            slots: BTreeMap::new(),
+            adopted: Vec::new(),
+            unblockable: false,
+        }
+    }
+
+    /// Takes over a job that an earlier daemon has started. Its traffic is not counted: a meter
+    /// sees processes from their start on.
+    pub(crate) fn adopt(&mut self, job: &Job, process: ForeignProcess) {
+        let (id, pid) = (job.id, process.pid());
+        // First, since its end must be noticed even if it comes before the next step.
+        if let Err(error) = self.mechanisms.world.adopt(id, process) {
+            self.service.notice(format!("the end of job {id} will not be noticed: {error}"));
+        }
+        if let Err(error) = self.mechanisms.blocker.adopt(id, pid) {
+            self.service.notice(format!("job {id} runs on and cannot be blocked: {error}"));
+        }
+        let slot = Slot { stage: Stage::Started, ..Slot::of(job, Totals::default()) };
+        self.slots.insert(id, slot);
+        self.adopted.push(spec(job));
+    }
+
+    /// Lets every job run.
+    pub(crate) fn run_all(&mut self) {
+        if let Err(error) = self.mechanisms.blocker.run_all() {
+            self.service.notice(format!("some jobs may stay blocked: {error}"));
+        }
+    }
+
+    /// Takes what clients have changed since the last call, as events of the loop.
+    fn changes(&mut self) -> Vec<Event> {
+        let mut events: Vec<Event> = self.adopted.drain(..).map(Event::Arrived).collect();
+        events.extend(self.withdrawals());
+        for job in self.service.admit() {
+            let totals = Totals { metered: self.mechanisms.meter.is_some(), ..Totals::default() };
+            events.push(Event::Arrived(spec(&job)));
+            self.slots.insert(job.id, Slot::of(&job, totals));
+        }
+        events
+    }
+
+    /// Reads a job. One that loses its meter runs on uncounted.
+    fn read_job(&mut self, job: JobId) -> Option<Observation> {
+        let totals = &mut self.slots.get_mut(&job)?.totals;
+        let (observation, loss) = self.mechanisms.read(job, totals, self.quantum);
+        if let Some(MeterLoss(reason)) = loss {
+            self.service.notice(format!("job {job} is no longer metered: {reason}"));
+        }
+        Some(observation)
+    }
+
+    fn give_up_blocking(&mut self, reason: &str) {
+        self.unblockable = true;
+        self.service.notice(format!(
+            "jobs can no longer be blocked ({reason}); the operating system schedules from here on"
+        ));
+        self.run_all();
+    }
+
+    fn cores_of(&self, jobs: impl Iterator<Item = JobId>) -> u32 {
+        jobs.filter_map(|job| self.slots.get(&job)).map(|slot| slot.cores).sum()
+    }
+}
+
+impl Slot {
+    fn of(job: &Job, totals: Totals) -> Self {
+        let (stage, cores) = (Stage::Admitted, job.cores);
+        Self { stage, cores, totals, next_signal: None, signals: 0 }
+    }
+}
+
+fn spec(job: &Job) -> JobSpec {
+    JobSpec {
+        job: job.id,
+        cores: job.cores,
+        expected_time: job.expected_time,
+        expected_bandwidth: job.expected_bandwidth,
+    }
+}
+
+impl Backend for QueueBackend {
+    type Error = RunError;
+
+    fn now(&mut self) -> Nanos {
+        self.mechanisms.world.now()
+    }
+
+    fn wait(&mut self, until: Nanos) -> Result<Vec<Event>, RunError> {
+        let changes = self.changes();
+        if !changes.is_empty() {
+            return Ok(changes);
+        }
+        self.signal_canceled();
+        self.watch(until)
+    }
+
+    fn expects_jobs(&self) -> bool {
+        true
+    }
+
+    fn can_block(&self) -> bool {
+        !self.unblockable
+    }
+
+    fn block(&mut self) {
+        if let Err(error) = self.mechanisms.blocker.block_all() {
+            self.give_up_blocking(&error.to_string());
+        }
+    }
+
+    fn read(&mut self, jobs: &[JobId]) -> Vec<Observation> {
+        jobs.iter().filter_map(|job| self.read_job(*job)).collect()
+    }
+
+    fn resume(&mut self, decision: &Decision, jobs: &[JobId]) -> Vec<(JobId, Start)> {
+        let is_fresh =
+            |job: &JobId| self.slots.get(job).is_some_and(|slot| slot.stage == Stage::Admitted);
+        let (fresh, started): (Vec<JobId>, Vec<JobId>) = jobs.iter().partition(|job| is_fresh(job));
+        let demand = Demand {
+            total: self.cores_of(self.slots.keys().copied()),
+            running: self.cores_of(jobs.iter().copied()),
+        };
+        self.mechanisms.blocker.set_demand(demand);
+        if self.can_block()
+            && decision.running != Running::Everything
+            && let Err(error) = self.mechanisms.blocker.run_only(&started)
+        {
+            self.give_up_blocking(&error.to_string());
+        }
+        self.service.set_on_cores(jobs.iter().copied());
+        self.start(&fresh)
+    }
+
+    fn quantum_ended(&mut self, _quantum: &Quantum) {
+        for notice in self.mechanisms.blocker.notices() {
+            self.service.notice(notice);
+        }
+    }
+
+    /// Leaves the jobs running for the next daemon.
+    fn stop(&mut self) -> Result<Vec<Event>, RunError> {
+        // A manager that is gone needs no news.
+        let _ = notify(ServiceState::Stopping);
+        self.run_all();
+        Ok(Vec::new())
+    }
+}

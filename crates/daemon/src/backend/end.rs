@@ -1,0 +1,153 @@
+//! The ends of jobs, by themselves or because a client canceled them.
+
+use memweir_core::{JobId, Nanos};
+use memweir_policy::Observation;
+use memweir_policy::quantum_loop::Event;
+use memweir_run::batch::{Occurrence, RunError};
+
+use super::QueueBackend;
+use crate::queue::End;
+
+/// Polling interval for a job whose supervisor has ended and whose other processes go on.
+const CHILDREN_POLL: Nanos = Nanos::from_millis(5);
+/// Time between SIGTERM and SIGKILL to a canceled job, and between further SIGKILLs.
+const GRACE: Nanos = Nanos::from_millis(2_000);
+
+/// Numbers of the signals, which are the same on every Linux.
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+
+/// State of a job that was admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It has no process yet.
+    Admitted,
+    /// Its supervisor runs or is blocked.
+    Started,
+    /// Its supervisor has ended, other processes of it have not.
+    ChildrenLeft(End),
+}
+
+impl QueueBackend {
+    /// Removes the jobs that clients have held or canceled before their first quantum.
+    pub(super) fn withdrawals(&mut self) -> Vec<Event> {
+        let is_withdrawn = |(job, slot): (&JobId, &super::Slot)| {
+            let gone = slot.stage == Stage::Admitted && !self.service.is_admitted(*job);
+            gone.then_some(*job)
+        };
+        let gone: Vec<JobId> = self.slots.iter().filter_map(is_withdrawn).collect();
+        let at = self.mechanisms.world.now();
+        gone.into_iter()
+            .map(|job| {
+                self.slots.remove(&job);
+                Event::Ended { observation: nothing_of(job), at }
+            })
+            .collect()
+    }
+
+    /// Sends the due signals to canceled jobs: SIGTERM first, SIGKILL until they are gone.
+    pub(super) fn signal_canceled(&mut self) {
+        let now = self.mechanisms.world.now();
+        let is_due = |(job, slot): (&JobId, &super::Slot)| {
+            let due = slot.stage != Stage::Admitted && slot.next_signal.is_none_or(|at| at <= now);
+            (due && self.service.is_canceled(*job)).then_some(*job)
+        };
+        let due: Vec<JobId> = self.slots.iter().filter_map(is_due).collect();
+        for job in due {
+            let Some(slot) = self.slots.get_mut(&job) else { continue };
+            let signal = if slot.signals == 0 { SIGTERM } else { SIGKILL };
+            slot.signals += 1;
+            slot.next_signal = Some(now + GRACE);
+            if let Err(error) = self.mechanisms.blocker.signal(job, signal) {
+                self.service
+                    .notice(format!("job {job} could not be sent signal {signal}: {error}"));
+            }
+        }
+    }
+
+    /// Waits for the ends of jobs, changes by clients, and signals, at most until `until`.
+    pub(super) fn watch(&mut self, until: Nanos) -> Result<Vec<Event>, RunError> {
+        let now = self.mechanisms.world.now();
+        let until = self.slots.values().fold(until, |until, slot| match slot.stage {
+            Stage::ChildrenLeft(_) => until.min(now + CHILDREN_POLL),
+            _ => slot.next_signal.map_or(until, |at| until.min(at)),
+        });
+        let occurrences = self.mechanisms.world.wait(until).map_err(|source| RunError::Os {
+            what: "waiting for jobs and clients".to_owned(),
+            source,
+        })?;
+        let mut stop = None;
+        for occurrence in occurrences {
+            match occurrence {
+                Occurrence::Exited(job, _) | Occurrence::Vanished(job) => {
+                    self.supervisor_ended(job);
+                }
+                Occurrence::Stop => stop = Some(Event::Stop),
+                Occurrence::Woken => {}
+            }
+        }
+        Ok(self.reap().into_iter().chain(stop).collect())
+    }
+
+    /// Reads the end that a supervisor has left.
+    fn supervisor_ended(&mut self, job: JobId) {
+        let Some(found) = self.service.job(job) else { return };
+        let end = match self.service.attempt(&found).read_end() {
+            Ok(Some(exit)) => End::Exited(exit.code),
+            Ok(None) => End::Lost,
+            Err(error) => {
+                self.service.notice(format!("the end of job {job} cannot be read: {error}"));
+                End::Lost
+            }
+        };
+        if let Some(slot) = self.slots.get_mut(&job) {
+            slot.stage = Stage::ChildrenLeft(end);
+        }
+    }
+
+    /// Ends the jobs that have no process left.
+    fn reap(&mut self) -> Vec<Event> {
+        let left = |(job, slot): (&JobId, &super::Slot)| match slot.stage {
+            Stage::ChildrenLeft(end) => Some((*job, end)),
+            _ => None,
+        };
+        let ending: Vec<(JobId, End)> = self.slots.iter().filter_map(left).collect();
+        let mut events = Vec::new();
+        for (job, end) in ending {
+            // A job whose processes cannot be queried counts as ended.
+            if self.mechanisms.blocker.populated(job).unwrap_or(false) {
+                continue;
+            }
+            let at = self.mechanisms.world.now();
+            let observation = self.read_job(job).unwrap_or_else(|| nothing_of(job));
+            events.push(Event::Ended { observation, at });
+            self.over(job, end);
+        }
+        events
+    }
+
+    /// Releases what a job held, and records its end.
+    fn over(&mut self, job: JobId, end: End) {
+        if let Some(meter) = &mut self.mechanisms.meter {
+            for notice in meter.notices(job) {
+                self.service.notice(format!("job {job}: {notice}"));
+            }
+            meter.detach(job);
+        }
+        // If the kernel is still emptying its place, clearing it is left to the guardian.
+        let _ = self.mechanisms.blocker.retire(job);
+        self.slots.remove(&job);
+        self.service.over(job, end);
+    }
+}
+
+/// Returns the observation of a job that has done nothing.
+fn nothing_of(job: JobId) -> Observation {
+    Observation {
+        job,
+        cpu_time: Nanos::ZERO,
+        counts: None,
+        instruction_pointers: Vec::new(),
+        forecast: None,
+    }
+}

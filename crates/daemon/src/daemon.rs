@@ -1,0 +1,230 @@
+//! The daemon as a whole: its lock, its mechanisms and its loop.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memweir_core::input::InputError;
+use memweir_linux::blocker::{self, Opened};
+use memweir_linux::meter::native::OpenedMeter;
+use memweir_linux::meter::perf::SampleIps;
+use memweir_linux::meter::{NativeOptions, native};
+use memweir_linux::notify::{ServiceState, notify};
+use memweir_linux::peer::Credentials;
+use memweir_linux::topology::allowed_cpus;
+use memweir_linux::{Meter, leftovers};
+use memweir_policy::record::RecordingScheduler;
+use memweir_policy::{Bus, QuantumLoop, QuantumScheduler, SchedulerConfig, policies};
+use memweir_run::batch::{Live, Mechanisms, RunError, default_predictor};
+use memweir_run::options::{self, RunOptions};
+use memweir_run::platform::Platform;
+
+use crate::attempt::Attempts;
+use crate::backend::QueueBackend;
+use crate::queue::Capacity;
+use crate::recovery::recover;
+use crate::server::Server;
+use crate::service::{Facts, Service};
+use crate::store::{Store, StoreError};
+
+/// Cores' worth of jobs per core that take turns where a meter counts.
+const TURNS: u32 = 2;
+
+/// Options of a daemon.
+#[derive(Clone, Debug)]
+pub struct DaemonOptions {
+    /// Socket for clients.
+    pub socket: PathBuf,
+    /// State directory.
+    pub state: PathBuf,
+    /// Cores' worth of jobs that are started and take turns; twice the cores where a meter counts,
+    /// otherwise as many as cores.
+    pub admit: Option<u32>,
+    /// Options that a batch has as well. Those of single jobs and of reports do not count.
+    pub run: RunOptions,
+}
+
+/// Error that kept a daemon from starting, or ended it.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// A batch would have failed as well.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The queue cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another daemon uses the state directory.
+    #[error("{state}: another daemon uses it; stop that one, or name another directory with --state",
+        state = state.display())]
+    InUse {
+        /// The state directory.
+        state: PathBuf,
+    },
+    /// A file or socket cannot be used.
+    #[error("{path}: {source}", path = path.display())]
+    Path {
+        /// The file or socket.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+}
+
+impl DaemonError {
+    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Path { path, source }
+    }
+}
+
+/// Runs the queue until a signal ends the daemon; its jobs run on.
+///
+/// `ready` is called once clients can connect.
+///
+/// # Errors
+/// If the daemon cannot start, or can no longer wait for events. No job stays blocked then.
+pub fn run(options: &DaemonOptions, ready: impl FnOnce(&Service)) -> Result<(), DaemonError> {
+    let owner = Credentials::of_this_process().user;
+    let _lock = lock(&options.state)?;
+    let store = Store::open(&options.state.join("queue.sqlite"))?;
+    let attempts = Attempts::new(&options.state);
+    attempts.create().map_err(DaemonError::at(&options.state))?;
+    let mut told = Vec::new();
+    let setup = Setup::new(options, &mut told)?;
+    // Before the first thread, which inherits the blocked signals.
+    let mut world = Live::new().map_err(waiting)?;
+    let waker = world.waker().map_err(waiting)?;
+    let run = &options.run;
+    let Opened { blocker, notices } =
+        blocker::open(run.mechanism, "daemon", &run.guardian).map_err(RunError::from)?;
+    told.extend(notices);
+    let mechanism = blocker.mechanism().to_string();
+    let facts = Facts {
+        state: options.state.clone(),
+        policy: setup.config.policy.clone(),
+        meter: setup.meter.as_ref().map(|meter| meter.kind().to_string()),
+        mechanism: mechanism.clone(),
+    };
+    let service = Arc::new(Service::open(store, setup.capacity, owner, waker, facts)?);
+    let (meter, world) = (setup.meter, Box::new(world));
+    let mechanisms = Mechanisms { blocker, meter, world, mechanism, notices: told };
+    let mut backend = QueueBackend::new(Arc::clone(&service), mechanisms, run.quantum);
+    recover(&service, &mut backend);
+    // The groups of an earlier daemon are empty now, unless its jobs could not be adopted.
+    leftovers::clean().into_iter().for_each(|notice| service.notice(notice));
+    let server = Server::bind(&options.socket, owner).map_err(DaemonError::at(&options.socket))?;
+    server.start(Arc::clone(&service)).map_err(DaemonError::at(&options.socket))?;
+    if let Err(error) = notify(ServiceState::Ready) {
+        service.notice(format!("the service manager cannot be told: {error}"));
+    }
+    ready(&service);
+    let scheduler = QuantumScheduler::new(setup.config)
+        .map_err(|error| InputError::new("daemon", error.to_string()).key("policy"))
+        .map_err(RunError::from)?;
+    let mut quanta = QuantumLoop::new(RecordingScheduler::silent(scheduler), run.quantum);
+    let driven = quanta.run(&mut backend);
+    // No job stays blocked, whatever goes wrong.
+    backend.run_all();
+    driven.map(drop).map_err(DaemonError::from)
+}
+
+fn waiting(source: io::Error) -> RunError {
+    RunError::Os { what: "preparing to wait for events".to_owned(), source }
+}
+
+/// Takes the state directory, making it if it is missing, until the returned file is closed.
+fn lock(state: &Path) -> Result<File, DaemonError> {
+    let made = DirBuilder::new().recursive(true).mode(0o711).create(state);
+    made.map_err(DaemonError::at(state))?;
+    let path = state.join("lock");
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let file = file.map_err(DaemonError::at(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(DaemonError::InUse { state: state.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(DaemonError::at(&path)(error)),
+    }
+}
+
+/// The choices of a daemon that depend on the machine.
+struct Setup {
+    config: SchedulerConfig,
+    capacity: Capacity,
+    meter: Option<Box<dyn Meter>>,
+}
+
+impl Setup {
+    fn new(options: &DaemonOptions, told: &mut Vec<String>) -> Result<Self, RunError> {
+        let run = &options.run;
+        let cores = cores(run)?;
+        let policy = options::policy(&run.policy)
+            .map_err(|error| error.written_in("daemon").key("policy"))?;
+        let policy = policies::with_objective(policy, run.objective);
+        let policy = policies::with_core_use(policy, run.core_use);
+        let meter = meter(run, &policy, told)?;
+        let turns = if meter.is_some() { TURNS } else { 1 };
+        let admit = options.admit.unwrap_or(cores.saturating_mul(turns)).max(cores);
+        let platform = Platform::find(run.platform.as_deref(), told)?;
+        let config = SchedulerConfig {
+            policy,
+            predictor: run.predictor.unwrap_or(default_predictor(meter.as_deref())),
+            cores,
+            quantum: run.quantum,
+            bus: Bus {
+                peak: platform.as_ref().and_then(Platform::peak),
+                saturation: platform.as_ref().and_then(Platform::saturation),
+            },
+            target: platform.as_ref().and_then(Platform::target_curve),
+            seed: run.seed,
+            ..SchedulerConfig::default()
+        };
+        Ok(Self { config, capacity: Capacity { cores, admit }, meter })
+    }
+}
+
+fn cores(run: &RunOptions) -> Result<u32, RunError> {
+    let allowed = allowed_cpus().map_err(|source| RunError::Os {
+        what: "asking for the CPUs of this process".to_owned(),
+        source,
+    })?;
+    let all = allowed.len() as u32;
+    let Some(cores) = run.cores else { return Ok(all) };
+    let checked = options::cores(i64::from(cores), all);
+    checked.map_err(|error| error.written_in("daemon").key("cores").into())
+}
+
+/// Opens the meter, if one works here. Without one, a policy knows of the jobs what their
+/// submitters expect.
+fn meter(
+    run: &RunOptions,
+    policy: &str,
+    told: &mut Vec<String>,
+) -> Result<Option<Box<dyn Meter>>, RunError> {
+    let samples = match options::needs_bandwidth(policy) {
+        true => SampleIps::Yes,
+        false => SampleIps::No,
+    };
+    let wanted = NativeOptions {
+        event_file: run.perf_events.clone(),
+        sample_ips: samples,
+        media: run.media.clone(),
+    };
+    let found = native(run.meter, &wanted)?;
+    if let Some(OpenedMeter { meter, description }) = found.meter {
+        told.push(format!("meter {}: {description}", meter.kind()));
+        return Ok(Some(meter));
+    }
+    let passed: Vec<String> = found.passed_over.iter().map(ToString::to_string).collect();
+    if run.meter != memweir_linux::MeterChoice::Auto {
+        let refusal = InputError::new("daemon", passed.join("; ")).key("meter");
+        return Err(RunError::NoMeter(refusal.help("`memweir doctor` says what there is")));
+    }
+    told.push(format!(
+        "no meter counts here, so a job's bandwidth is known from --expect-bandwidth alone: {}",
+        passed.join("; ")
+    ));
+    Ok(None)
+}

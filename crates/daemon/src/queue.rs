@@ -1,0 +1,247 @@
+//! The decisions of the queue: which jobs may start, in which order, and why the others wait.
+//!
+//! A [`Queue`] holds every job that was ever submitted. It has neither clock nor I/O: the service
+//! writes a change to the store and then applies it here. A job's life is in `queue/job.rs`, the
+//! reasons to wait and to refuse are in `queue/reason.rs`.
+
+mod job;
+mod reason;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use memweir_core::JobId;
+
+pub use job::{End, Job, Membership, State};
+pub use reason::{Reason, WrongState};
+
+/// Cores that the jobs of a queue share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Cores that jobs may occupy at the same time.
+    pub cores: u32,
+    /// Cores' worth of jobs that are started and take turns; at least `cores`.
+    pub admit: u32,
+}
+
+/// Position of a pending job: the highest priority first, then the oldest.
+type Place = (Reverse<i32>, JobId);
+
+/// All jobs, and the order in which the pending ones start.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    capacity: Capacity,
+    jobs: BTreeMap<JobId, Job>,
+    /// Pending jobs that are neither admitted nor held.
+    waiting: BTreeSet<Place>,
+    /// Jobs that were admitted and have not ended.
+    admitted: BTreeSet<JobId>,
+    /// Cores that the admitted jobs occupy.
+    busy: u32,
+    /// Admitted jobs of each array that has any.
+    of_arrays: BTreeMap<JobId, u32>,
+    draining: bool,
+}
+
+impl Queue {
+    /// Creates an empty queue.
+    #[must_use]
+    pub fn new(capacity: Capacity) -> Self {
+        Self {
+            capacity,
+            jobs: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            admitted: BTreeSet::new(),
+            busy: 0,
+            of_arrays: BTreeMap::new(),
+            draining: false,
+        }
+    }
+
+    /// Adds a job, or replaces the one with its number. A job that has started is admitted; one
+    /// that is pending again, or has ended, no longer is.
+    pub fn insert(&mut self, job: Job) {
+        let id = job.id;
+        if let Some(old) = self.jobs.get(&id) {
+            self.waiting.remove(&place(old));
+        }
+        let started = matches!(job.state, State::Starting | State::Running);
+        let stays = started || (job.state == State::Pending && self.may_stay(&job));
+        let waits = job.state == State::Pending && !stays && job.held_by.is_none();
+        if waits {
+            self.waiting.insert(place(&job));
+        }
+        self.jobs.insert(id, job);
+        if stays {
+            self.admit(id);
+        } else {
+            self.expel(id);
+        }
+    }
+
+    /// Returns true if a pending job was admitted and nothing speaks against its start.
+    fn may_stay(&self, job: &Job) -> bool {
+        self.admitted.contains(&job.id) && self.obstacle(job).is_none()
+    }
+
+    /// Returns a job.
+    #[must_use]
+    pub fn get(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(&id)
+    }
+
+    /// Returns every job, the oldest first.
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.values()
+    }
+
+    /// Returns the cores that the jobs share.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    /// Returns the cores that the admitted jobs occupy.
+    #[must_use]
+    pub fn busy(&self) -> u32 {
+        self.busy
+    }
+
+    /// Returns the number of the next job.
+    #[must_use]
+    pub fn next_id(&self) -> JobId {
+        JobId(self.jobs.last_key_value().map_or(1, |(id, _)| id.0.saturating_add(1)))
+    }
+
+    /// Starts or ends draining: while the queue drains, no job starts.
+    pub fn set_draining(&mut self, draining: bool) {
+        self.draining = draining;
+    }
+
+    /// Returns true while the queue drains.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// Returns true for a job that was admitted and has not ended.
+    #[must_use]
+    pub fn is_admitted(&self, id: JobId) -> bool {
+        self.admitted.contains(&id)
+    }
+
+    /// Admits the first pending job that nothing keeps from starting, if there is room for it.
+    ///
+    /// A job that is too wide for the free cores keeps the room for itself: jobs behind it wait,
+    /// so that narrow jobs cannot starve it.
+    pub fn admit_next(&mut self) -> Option<JobId> {
+        if self.draining {
+            return None;
+        }
+        let free = self.capacity.admit.saturating_sub(self.busy);
+        if free == 0 {
+            return None;
+        }
+        let front = self.front()?;
+        // A job that is wider than the machine, because the daemon once had more cores, runs alone.
+        if front.cores > free && self.busy > 0 {
+            return None;
+        }
+        let (id, place) = (front.id, place(front));
+        self.waiting.remove(&place);
+        self.admit(id);
+        Some(id)
+    }
+
+    fn admit(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if self.admitted.insert(id) {
+            self.busy += job.cores;
+            if let Some(array) = job.array {
+                *self.of_arrays.entry(array.array).or_default() += 1;
+            }
+        }
+    }
+
+    fn expel(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if !self.admitted.remove(&id) {
+            return;
+        }
+        self.busy -= job.cores;
+        let Some(array) = job.array else { return };
+        if let Some(count) = self.of_arrays.get_mut(&array.array) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_arrays.remove(&array.array);
+            }
+        }
+    }
+
+    /// Returns the reason for which a pending job waits; `None` for other jobs.
+    #[must_use]
+    pub fn reason(&self, id: JobId) -> Option<Reason> {
+        self.reason_behind(self.jobs.get(&id)?, self.front())
+    }
+
+    /// Returns the pending job that starts next once there is room for it.
+    #[must_use]
+    pub fn front(&self) -> Option<&Job> {
+        let mut waiting = self.waiting.iter().filter_map(|(_, id)| self.jobs.get(id));
+        waiting.find(|job| self.obstacle(job).is_none())
+    }
+
+    /// Returns the reason for which a job waits, given the [`front`](Self::front) of the queue,
+    /// which is the same for all jobs of a listing.
+    #[must_use]
+    pub fn reason_behind(&self, job: &Job, front: Option<&Job>) -> Option<Reason> {
+        if job.state != State::Pending {
+            return None;
+        }
+        if let Some(obstacle) = self.obstacle(job) {
+            return Some(obstacle);
+        }
+        if self.admitted.contains(&job.id) {
+            return Some(Reason::Turn);
+        }
+        if self.draining {
+            return Some(Reason::Drains);
+        }
+        let Capacity { cores, admit } = self.capacity;
+        let free = admit.saturating_sub(self.busy);
+        match front {
+            Some(front) if front.id != job.id && front.cores > free && free > 0 => {
+                Some(Reason::Behind { job: front.id, cores: front.cores })
+            }
+            _ if admit > cores => Some(Reason::NoPlace { busy: self.busy, admit }),
+            _ => Some(Reason::NoCore { busy: self.busy, cores }),
+        }
+    }
+
+    /// Returns the obstacle of a job itself, whatever the cores are doing.
+    fn obstacle(&self, job: &Job) -> Option<Reason> {
+        if let Some(by) = &job.held_by {
+            return Some(Reason::Held { by: by.clone() });
+        }
+        for earlier in &job.after {
+            match self.jobs.get(earlier).map(|job| job.state) {
+                Some(State::Ended(End::Exited(0))) => {}
+                Some(State::Ended(_)) | None => {
+                    return Some(Reason::AfterFailed { job: *earlier });
+                }
+                Some(_) => return Some(Reason::After { job: *earlier }),
+            }
+        }
+        let Membership { array, limit: Some(limit), .. } = job.array? else { return None };
+        let others = self.of_arrays.get(&array).copied().unwrap_or(0)
+            - u32::from(self.admitted.contains(&job.id));
+        (others >= limit).then_some(Reason::ArrayLimit { running: others, limit })
+    }
+}
+
+fn place(job: &Job) -> Place {
+    (Reverse(job.priority), job.id)
+}
+
+#[cfg(test)]
+mod tests;

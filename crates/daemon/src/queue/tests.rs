@@ -1,0 +1,277 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn queue(cores: u32) -> Queue {
+    Queue::new(Capacity { cores, admit: cores })
+}
+
+fn job(id: u32) -> Job {
+    Job::new(JobId(id), format!("job {id}"), 1000)
+}
+
+fn admitted(queue: &mut Queue) -> Vec<u32> {
+    std::iter::from_fn(|| queue.admit_next()).map(|id| id.0).collect()
+}
+
+fn reason(queue: &Queue, id: u32) -> String {
+    queue.reason(JobId(id)).map_or_else(String::new, |reason| reason.to_string())
+}
+
+fn end(queue: &mut Queue, id: u32, end: End) {
+    let ended = queue.get(JobId(id)).unwrap().ended(end, 0);
+    queue.insert(ended);
+}
+
+#[test]
+fn the_highest_priority_starts_first_and_then_the_oldest() {
+    let mut queue = queue(1);
+    for (id, priority) in [(1, 0), (2, -1), (3, 5), (4, 5)] {
+        queue.insert(Job { priority, ..job(id) });
+    }
+    let mut order = Vec::new();
+    while let Some(id) = queue.admit_next() {
+        order.push(id.0);
+        end(&mut queue, id.0, End::Exited(0));
+    }
+    assert_eq!(order, [3, 4, 1, 2]);
+}
+
+#[test]
+fn a_wide_job_is_not_starved_by_narrow_ones() {
+    let mut queue = queue(2);
+    queue.insert(job(1));
+    queue.insert(Job { cores: 2, ..job(2) });
+    queue.insert(job(3));
+    assert_eq!(admitted(&mut queue), [1]);
+    assert_eq!(reason(&queue, 2), "no free core: 1 of 2 busy");
+    assert_eq!(reason(&queue, 3), "job 2 is in front and needs 2 cores");
+    end(&mut queue, 1, End::Exited(0));
+    assert_eq!(admitted(&mut queue), [2]);
+    assert_eq!(reason(&queue, 3), "no free core: 2 of 2 busy");
+    // A job of the time when there were more cores runs alone.
+    queue.insert(Job { cores: 9, priority: 1, ..job(4) });
+    end(&mut queue, 2, End::Exited(0));
+    assert_eq!(admitted(&mut queue), [4]);
+}
+
+#[test]
+fn jobs_beyond_the_cores_take_turns_where_more_are_admitted() {
+    let mut queue = Queue::new(Capacity { cores: 1, admit: 2 });
+    (1..=3).for_each(|id| queue.insert(job(id)));
+    assert_eq!(admitted(&mut queue), [1, 2]);
+    assert_eq!(reason(&queue, 2), "starts in one of the next quanta");
+    assert_eq!(reason(&queue, 3), "no free place: jobs on 2 of 2 cores take turns");
+}
+
+#[test]
+fn a_dependent_job_waits_for_success() {
+    let mut queue = queue(4);
+    queue.insert(job(1));
+    queue.insert(Job { after: vec![JobId(1)], ..job(2) });
+    assert_eq!(admitted(&mut queue), [1]);
+    assert_eq!(reason(&queue, 2), "waits for job 1");
+    end(&mut queue, 1, End::Exited(1));
+    assert!(admitted(&mut queue).is_empty());
+    assert!(reason(&queue, 2).contains("job 1, which failed"));
+    let again = queue.get(JobId(1)).unwrap().requeued().unwrap();
+    queue.insert(again);
+    assert_eq!(admitted(&mut queue), [1]);
+    end(&mut queue, 1, End::Exited(0));
+    assert_eq!(admitted(&mut queue), [2]);
+}
+
+#[test]
+fn an_array_runs_as_many_jobs_as_its_limit() {
+    let mut queue = queue(8);
+    let array = |index| Some(Membership { array: JobId(1), index, limit: Some(2) });
+    (1..=4).for_each(|id| queue.insert(Job { array: array(id), ..job(id) }));
+    queue.insert(job(5));
+    assert_eq!(admitted(&mut queue), [1, 2, 5]);
+    assert_eq!(reason(&queue, 3), "array limit: 2 of 2 run");
+    end(&mut queue, 2, End::Exited(1));
+    assert_eq!(admitted(&mut queue), [3]);
+}
+
+#[test]
+fn held_jobs_wait_until_they_are_released() {
+    let mut queue = queue(1);
+    queue.insert(job(1).held("ann").unwrap());
+    queue.insert(job(2));
+    assert_eq!(reason(&queue, 1), "held by ann");
+    assert_eq!(admitted(&mut queue), [2]);
+    let released = queue.get(JobId(1)).unwrap().released().unwrap();
+    queue.insert(released);
+    assert_eq!(reason(&queue, 1), "no free core: 1 of 1 busy");
+    // A job that is held between its admission and its first quantum gives up its place.
+    let held = queue.get(JobId(2)).unwrap().held("ann").unwrap();
+    queue.insert(held);
+    assert!(!queue.is_admitted(JobId(2)));
+    assert_eq!(admitted(&mut queue), [1]);
+}
+
+#[test]
+fn a_draining_queue_starts_nothing() {
+    let mut queue = queue(2);
+    queue.insert(job(1));
+    queue.set_draining(true);
+    assert!(admitted(&mut queue).is_empty());
+    assert_eq!(reason(&queue, 1), "the queue drains");
+    queue.set_draining(false);
+    assert_eq!(admitted(&mut queue), [1]);
+}
+
+#[test]
+fn requests_must_fit_the_state() {
+    let pending = job(1);
+    let running = pending.starting(5).running();
+    assert_eq!(running.attempt, 1);
+    let ended = running.ended(End::Exited(3), 9);
+    assert!(pending.requeued().is_err() && running.requeued().is_err());
+    assert!(running.held("ann").is_err() && ended.held("ann").is_err());
+    assert!(pending.released().is_err());
+    assert_eq!(
+        running.held("ann").unwrap_err().to_string(),
+        "job 1 runs: only a pending job can be held"
+    );
+    assert!(ended.canceled(9).is_err());
+    assert_eq!(pending.canceled(9).unwrap().end(), Some(End::Canceled(None)));
+    let canceled = running.canceled(9).unwrap();
+    assert_eq!(canceled.state, State::Running);
+    assert_eq!(canceled.ended(End::Exited(143), 9).end(), Some(End::Canceled(Some(143))));
+    assert_eq!(canceled.ended(End::Lost, 9).end(), Some(End::Canceled(None)));
+    let again = ended.requeued().unwrap();
+    assert_eq!((again.state, again.attempt, again.ended), (State::Pending, 1, None));
+}
+
+#[test]
+fn each_end_has_an_exit_code_that_tells_success() {
+    assert_eq!(End::Exited(0).exit_code(), 0);
+    assert_eq!(End::Exited(3).exit_code(), 3);
+    for end in [End::Canceled(None), End::Canceled(Some(0)), End::Lost] {
+        assert_ne!(end.exit_code(), 0);
+    }
+}
+
+/// One step of a random history.
+#[derive(Clone, Debug)]
+enum Step {
+    Submit { cores: u32, priority: i32, after: Option<u32>, limit: Option<u32> },
+    Admit,
+    Start(u32),
+    End(u32, i32),
+    Hold(u32),
+    Release(u32),
+    Cancel(u32),
+    Requeue(u32),
+    Drain(bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let id = || 1..12u32;
+    prop_oneof![
+        4 => (1..4u32, -2..3i32, proptest::option::of(id()), proptest::option::of(1..3u32))
+            .prop_map(|(cores, priority, after, limit)| {
+                Step::Submit { cores, priority, after, limit }
+            }),
+        4 => Just(Step::Admit),
+        4 => id().prop_map(Step::Start),
+        4 => (id(), 0..2i32).prop_map(|(id, code)| Step::End(id, code)),
+        1 => id().prop_map(Step::Hold),
+        1 => id().prop_map(Step::Release),
+        1 => id().prop_map(Step::Cancel),
+        1 => id().prop_map(Step::Requeue),
+        1 => any::<bool>().prop_map(Step::Drain),
+    ]
+}
+
+/// Carries a step out, as the service would.
+fn take(queue: &mut Queue, step: Step) {
+    let get = |id: u32| queue.get(JobId(id)).cloned();
+    let changed = match step {
+        Step::Submit { cores, priority, after, limit } => {
+            let id = queue.next_id();
+            let after = after.map(JobId).filter(|after| *after < id);
+            let array = limit.map(|_| Membership { array: JobId(1), index: id.0, limit });
+            Some(Job { cores, priority, after: after.into_iter().collect(), array, ..job(id.0) })
+        }
+        Step::Admit => {
+            queue.admit_next();
+            None
+        }
+        Step::Start(id) => {
+            let is_admitted = queue.is_admitted(JobId(id));
+            get(id).filter(|job| is_admitted && job.state == State::Pending).map(|j| j.starting(0))
+        }
+        Step::End(id, code) => {
+            let runs = |job: &Job| job.state == State::Starting;
+            get(id).filter(runs).map(|job| job.ended(End::Exited(code), 0))
+        }
+        Step::Hold(id) => get(id).and_then(|job| job.held("ann").ok()),
+        Step::Release(id) => get(id).and_then(|job| job.released().ok()),
+        Step::Cancel(id) => get(id).and_then(|job| job.canceled(0).ok()),
+        Step::Requeue(id) => get(id).and_then(|job| job.requeued().ok()),
+        Step::Drain(draining) => {
+            queue.set_draining(draining);
+            None
+        }
+    };
+    changed.into_iter().for_each(|job| queue.insert(job));
+}
+
+/// Checks what holds after every step.
+fn check(queue: &Queue) {
+    let admitted: Vec<&Job> = queue.jobs().filter(|job| queue.is_admitted(job.id)).collect();
+    let busy: u32 = admitted.iter().map(|job| job.cores).sum();
+    assert_eq!(busy, queue.busy());
+    assert!(busy <= queue.capacity().admit || admitted.len() == 1, "{busy} cores are taken");
+    let mut arrays: BTreeMap<JobId, (u32, u32)> = BTreeMap::new();
+    for job in &admitted {
+        if let Some(Membership { array, limit: Some(limit), .. }) = job.array {
+            let (count, largest) = arrays.entry(array).or_default();
+            (*count, *largest) = (*count + 1, limit.max(*largest));
+        }
+    }
+    assert!(arrays.values().all(|(count, limit)| count <= limit), "{arrays:?}");
+    for job in queue.jobs() {
+        assert_eq!(queue.reason(job.id).is_some(), job.state == State::Pending, "{job:?}");
+        assert!(!matches!(job.state, State::Starting) || queue.is_admitted(job.id));
+        assert!(job.end().is_none() || !queue.is_admitted(job.id));
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_history_keeps_the_limits(steps in proptest::collection::vec(step(), 0..80)) {
+        let mut queue = queue(3);
+        for step in steps {
+            take(&mut queue, step);
+            check(&queue);
+        }
+    }
+
+    #[test]
+    fn every_job_starts_in_the_end(steps in proptest::collection::vec(step(), 0..60)) {
+        let mut queue = queue(3);
+        steps.into_iter().for_each(|step| take(&mut queue, step));
+        queue.set_draining(false);
+        let held: Vec<JobId> = queue.jobs().filter(|j| j.held_by.is_some()).map(|j| j.id).collect();
+        held.into_iter().for_each(|id| take(&mut queue, Step::Release(id.0)));
+        // Whatever runs ends, until nothing changes any more.
+        for _ in 0..500 {
+            let ids: Vec<JobId> = queue.jobs().map(|job| job.id).collect();
+            ids.iter().for_each(|id| take(&mut queue, Step::Start(id.0)));
+            ids.iter().for_each(|id| take(&mut queue, Step::End(id.0, 0)));
+            take(&mut queue, Step::Admit);
+        }
+        for job in queue.jobs().filter(|job| job.end().is_none()) {
+            let reason = queue.reason(job.id).expect("it is pending");
+            prop_assert!(
+                matches!(reason, Reason::After { .. } | Reason::AfterFailed { .. }),
+                "job {} waits: {reason}", job.id
+            );
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Events of jobs, as the loop that runs them reports them.
+//!
+//! A start is in the store before the job's supervisor exists. An end that cannot be written stays
+//! in the supervisor's exit file, from which the next daemon reads it.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+
+use memweir_core::JobId;
+use memweir_linux::peer::Credentials;
+
+use super::{MAX_NOTICES, Service, lock, now};
+use crate::attempt::Attempt;
+use crate::protocol::Work;
+use crate::queue::{End, Job, State};
+
+/// Name of the holder of jobs that the daemon itself holds.
+const DAEMON: &str = "memweir, which cannot write its state";
+
+/// A start that is in the store.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// The job.
+    pub(crate) job: Job,
+    /// Its command and surroundings.
+    pub(crate) work: Work,
+    /// The user that it runs as.
+    pub(crate) user: Credentials,
+    /// Files of this start.
+    pub(crate) attempt: Attempt,
+}
+
+impl Service {
+    /// Admits as many pending jobs as there is room for.
+    pub(crate) fn admit(&self) -> Vec<Job> {
+        let mut inner = self.lock();
+        let mut admitted = Vec::new();
+        while let Some(id) = inner.queue.admit_next() {
+            admitted.extend(inner.queue.get(id).cloned());
+        }
+        admitted
+    }
+
+    /// Returns true for a job that was admitted and has not ended.
+    pub(crate) fn is_admitted(&self, id: JobId) -> bool {
+        self.lock().queue.is_admitted(id)
+    }
+
+    /// Returns a job.
+    pub(crate) fn job(&self, id: JobId) -> Option<Job> {
+        self.lock().queue.get(id).cloned()
+    }
+
+    /// Returns the jobs that an earlier daemon was about to start or left running.
+    pub(crate) fn started(&self) -> Vec<Job> {
+        let is_started = |job: &&Job| matches!(job.state, State::Starting | State::Running);
+        self.lock().queue.jobs().filter(is_started).cloned().collect()
+    }
+
+    /// Returns true for a job that a client has canceled.
+    pub(crate) fn is_canceled(&self, id: JobId) -> bool {
+        self.lock().queue.get(id).is_some_and(|job| job.canceled)
+    }
+
+    /// Returns true if jobs run as other users than the daemon's.
+    pub(crate) fn changes_user(&self) -> bool {
+        self.owner == 0
+    }
+
+    /// Opens the log files of a job, empty.
+    pub(crate) fn open_logs(&self, id: JobId, user: Credentials) -> io::Result<(File, File)> {
+        self.attempts.open_logs(id, user)
+    }
+
+    /// Returns the files of the job's current attempt.
+    pub(crate) fn attempt(&self, job: &Job) -> Attempt {
+        self.attempts.of(job.id, job.attempt)
+    }
+
+    /// Notes that a job is about to start; `None` if it no longer is to. A job whose start cannot
+    /// be written is held.
+    pub(crate) fn begin(&self, id: JobId) -> Option<Begun> {
+        let mut inner = self.lock();
+        let job = inner.queue.get(id).filter(|job| job.state == State::Pending)?;
+        if !inner.queue.is_admitted(id) {
+            return None;
+        }
+        let starting = job.starting(now());
+        let read = inner.store.work(id);
+        let written = read.and_then(|read| inner.apply(vec![starting.clone()]).map(|()| read));
+        match written {
+            Ok((work, user)) => {
+                let attempt = self.attempt(&starting);
+                Some(Begun { job: starting, work, user, attempt })
+            }
+            Err(error) => {
+                self.hold_unwritten(&mut inner, id);
+                drop(inner);
+                self.notice(format!("job {id} does not start: {error}"));
+                None
+            }
+        }
+    }
+
+    fn hold_unwritten(&self, inner: &mut super::Inner, id: JobId) {
+        let held = inner.queue.get(id).and_then(|job| job.held(DAEMON).ok());
+        held.into_iter().for_each(|job| inner.queue.insert(job));
+    }
+
+    /// Notes that a job's supervisor runs.
+    pub(crate) fn runs(&self, id: JobId) {
+        self.set(id, Job::running);
+    }
+
+    /// Notes that the last start of a job never began.
+    pub(crate) fn never_began(&self, id: JobId) {
+        self.set(id, Job::pending);
+    }
+
+    /// Notes the end of a job that was canceled and never began. The files of its attempt stay: its
+    /// supervisor may still come, and must find the claim.
+    pub(crate) fn canceled_unbegun(&self, id: JobId) {
+        self.set(id, |job| job.ended(End::Canceled(None), now()));
+    }
+
+    /// Notes the end of a job, and removes the files of its attempt once the end is on disk.
+    pub(crate) fn over(&self, id: JobId, end: End) {
+        let attempt = self.job(id).map(|job| self.attempt(&job));
+        if self.set(id, |job| job.ended(end, now()))
+            && let Some(attempt) = attempt
+        {
+            attempt.remove();
+        }
+    }
+
+    /// Changes a job. A change that cannot be written holds in memory alone, and returns false.
+    fn set(&self, id: JobId, change: impl Fn(&Job) -> Job) -> bool {
+        let mut inner = self.lock();
+        let Some(changed) = inner.queue.get(id).map(change) else { return false };
+        let written = inner.store.update(std::slice::from_ref(&changed));
+        inner.queue.insert(changed);
+        self.changed(inner);
+        match written {
+            Ok(()) => true,
+            Err(error) => {
+                self.notice(format!("the state of job {id} is not on disk: {error}"));
+                false
+            }
+        }
+    }
+
+    /// Sets the running jobs that have a core now; the others are blocked.
+    pub(crate) fn set_on_cores(&self, jobs: impl Iterator<Item = JobId>) {
+        let jobs: BTreeSet<JobId> = jobs.collect();
+        *lock(&self.on_cores) = jobs;
+    }
+
+    /// Keeps a message for people; equal ones only once.
+    pub(crate) fn notice(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut notices = lock(&self.notices);
+        if notices.contains(&text) {
+            return;
+        }
+        eprintln!("memweir: {text}");
+        if notices.len() == MAX_NOTICES {
+            notices.remove(0);
+        }
+        notices.push(text);
+    }
+}

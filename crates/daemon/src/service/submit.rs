@@ -1,0 +1,139 @@
+//! Submissions: their limits, and the jobs that they become.
+
+use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_linux::peer::{Credentials, user_name};
+
+use super::{Service, find, now, unwritten};
+use crate::protocol::{
+    Array, Initial, MAX_ARRAY, MAX_NAME, Refusal, RefusalKind, Reply, Submission, Text, Work,
+};
+use crate::queue::{Job, Membership};
+
+/// Most characters of a command that a listing shows.
+const SHOWN: usize = 200;
+
+impl Service {
+    /// Adds the jobs of a submission.
+    pub(super) fn submit(
+        &self,
+        peer: Credentials,
+        submission: Submission,
+    ) -> Result<Reply, Refusal> {
+        let mut inner = self.lock();
+        self.check(peer, &submission, inner.queue.capacity().cores)?;
+        let after = find(&inner.queue, &submission.after)?.iter().map(|job| job.id).collect();
+        let first = inner.queue.next_id();
+        let model = model(peer, &submission, first, after);
+        let jobs = members(&model, submission.array)?;
+        inner.store.add(&jobs, peer.group, &submission.work).map_err(unwritten)?;
+        let last = jobs.last().map_or(first, |job| job.id);
+        jobs.into_iter().for_each(|job| inner.queue.insert(job));
+        self.changed(inner);
+        Ok(Reply::Submitted { first, last })
+    }
+
+    fn check(&self, peer: Credentials, submission: &Submission, cores: u32) -> Result<(), Refusal> {
+        if self.owner != 0 && peer.user != self.owner {
+            let message = format!("this daemon runs jobs as {} alone", user_name(self.owner));
+            return Err(Refusal::new(RefusalKind::NotYours, message));
+        }
+        if submission.cores == 0 || submission.cores > cores {
+            return Err(wrong(format!(
+                "a job cannot have {} cores: the daemon has from 1 to {cores}",
+                submission.cores
+            )));
+        }
+        if submission.priority > 0 && !self.is_operator(peer) {
+            return Err(wrong("only root may raise a priority above 0; lower ones are free"));
+        }
+        if let Some(name) = &submission.name {
+            check_name(name)?;
+        }
+        let bandwidth = submission.expected_bandwidth.unwrap_or(1.0);
+        if !(bandwidth.is_finite() && bandwidth > 0.0) {
+            return Err(wrong("an expected bandwidth is more than nothing"));
+        }
+        check_work(&submission.work)
+    }
+}
+
+fn wrong(message: impl Into<String>) -> Refusal {
+    Refusal::new(RefusalKind::Value, message)
+}
+
+fn check_name(name: &str) -> Result<(), Refusal> {
+    if name.is_empty() || name.chars().count() > MAX_NAME {
+        return Err(wrong(format!("a job's name has from 1 to {MAX_NAME} characters")));
+    }
+    match name.chars().any(char::is_control) {
+        true => Err(wrong("a job's name cannot have control characters")),
+        false => Ok(()),
+    }
+}
+
+fn check_work(work: &Work) -> Result<(), Refusal> {
+    if work.argv.is_empty() {
+        return Err(wrong("a job needs a command"));
+    }
+    let absolute = |path: &Text| path.as_bytes().first() == Some(&b'/');
+    if !absolute(&work.program) || !absolute(&work.directory) {
+        return Err(wrong("the program and the working directory of a job are absolute paths"));
+    }
+    let names = work.environment.iter().map(|(name, _)| name);
+    let is_odd = |name: &Text| name.as_bytes().is_empty() || name.as_bytes().contains(&b'=');
+    if names.into_iter().any(is_odd) {
+        return Err(wrong("the name of an environment variable is not empty and has no `=`"));
+    }
+    let variables = work.environment.iter().flat_map(|(name, value)| [name, value]);
+    let texts = [&work.program, &work.directory].into_iter().chain(&work.argv).chain(variables);
+    match texts.into_iter().any(|text| text.as_bytes().contains(&0)) {
+        true => Err(wrong("no argument, path or variable of a job can have a zero byte")),
+        false => Ok(()),
+    }
+}
+
+/// Returns the job that every member of an array is like.
+fn model(peer: Credentials, submission: &Submission, first: JobId, after: Vec<JobId>) -> Job {
+    let Submission { name, cores, priority, work, .. } = submission;
+    let program = || work.program.to_path();
+    let named = || program().file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = name.clone().or_else(named).unwrap_or_else(|| "job".to_owned());
+    Job {
+        cores: *cores,
+        priority: *priority,
+        after,
+        held_by: (submission.initial == Initial::Held).then(|| user_name(peer.user)),
+        expected_time: submission.expected_time_ns.map(Nanos),
+        expected_bandwidth: submission.expected_bandwidth.map(BytesPerSec),
+        command: shown(work),
+        submitted: now(),
+        ..Job::new(first, name, peer.user)
+    }
+}
+
+/// Returns a command as one line for people.
+fn shown(work: &Work) -> String {
+    let words = work.argv.iter().map(|word| String::from_utf8_lossy(word.as_bytes()));
+    let line = words.collect::<Vec<_>>().join(" ");
+    let printable = line.chars().map(|c| if c.is_control() { ' ' } else { c });
+    printable.take(SHOWN).collect()
+}
+
+/// Returns the jobs of an array, or the one job where there is none.
+fn members(model: &Job, array: Option<Array>) -> Result<Vec<Job>, Refusal> {
+    let Some(Array { first, last, limit }) = array else { return Ok(vec![model.clone()]) };
+    if first > last || last - first >= MAX_ARRAY || limit == Some(0) {
+        return Err(wrong(format!(
+            "an array has from 1 to {MAX_ARRAY} jobs, of which at least 1 may run"
+        )));
+    }
+    let numbers = model.id.0.checked_add(last - first).map(|end| (model.id.0..=end).map(JobId));
+    let numbers = numbers.ok_or_else(|| wrong("the queue has no numbers left"))?;
+    let member = |(id, index): (JobId, u32)| Job {
+        id,
+        name: format!("{}[{index}]", model.name),
+        array: Some(Membership { array: model.id, index, limit }),
+        ..model.clone()
+    };
+    Ok(numbers.zip(first..=last).map(member).collect())
+}

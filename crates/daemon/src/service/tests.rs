@@ -1,0 +1,201 @@
+use crate::protocol::{Array, Initial, Submission, ViewedState, Work};
+use crate::queue::End;
+
+use super::*;
+
+/// Users of the tests. The daemon is root's.
+const ROOT: Credentials = Credentials { user: 0, group: 0 };
+const ANN: Credentials = Credentials { user: 4_000_001, group: 4_000_001 };
+const BOB: Credentials = Credentials { user: 4_000_002, group: 4_000_002 };
+
+fn open(directory: &std::path::Path, owner: u32) -> Service {
+    let facts = Facts { state: directory.to_owned(), ..Facts::default() };
+    let store = Store::open(&directory.join("queue.sqlite")).unwrap();
+    let capacity = Capacity { cores: 2, admit: 2 };
+    Service::open(store, capacity, owner, Waker::new().unwrap(), facts).unwrap()
+}
+
+fn service() -> (tempfile::TempDir, Service) {
+    let directory = tempfile::tempdir().unwrap();
+    let service = open(directory.path(), 0);
+    (directory, service)
+}
+
+fn submission() -> Submission {
+    Submission {
+        name: None,
+        cores: 1,
+        priority: 0,
+        after: Vec::new(),
+        initial: Initial::Ready,
+        array: None,
+        expected_time_ns: None,
+        expected_bandwidth: None,
+        work: Work {
+            program: "/bin/true".into(),
+            argv: vec!["true".into()],
+            directory: "/".into(),
+            environment: vec![("A".into(), "1".into())],
+        },
+    }
+}
+
+fn submit(service: &Service, peer: Credentials, submission: Submission) -> Reply {
+    service.handle(peer, Request::Submit(Box::new(submission)))
+}
+
+fn one(id: u32) -> Ids {
+    vec![(JobId(id), JobId(id))]
+}
+
+fn refused(reply: Reply) -> (RefusalKind, String) {
+    match reply {
+        Reply::Refused(Refusal { kind, message }) => (kind, message),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn only_the_owner_and_root_command_a_job() {
+    let (_directory, service) = service();
+    submit(&service, ANN, submission());
+    let requests: [fn(Ids) -> Request; 4] = [
+        |ids| Request::Hold { ids },
+        |ids| Request::Release { ids },
+        |ids| Request::Cancel { ids },
+        |ids| Request::Requeue { ids },
+    ];
+    for request in requests {
+        let (kind, message) = refused(service.handle(BOB, request(one(1))));
+        assert_eq!(kind, RefusalKind::NotYours);
+        assert_eq!(message, "job 1 belongs to 4000001");
+    }
+    assert_eq!(service.handle(ANN, Request::Hold { ids: one(1) }), Reply::Done {});
+    assert_eq!(service.handle(ROOT, Request::Release { ids: one(1) }), Reply::Done {});
+    let drain = Request::Drain { drain: Drain::Begin };
+    assert_eq!(refused(service.handle(ANN, drain.clone())).0, RefusalKind::NotYours);
+    assert_eq!(service.handle(ROOT, drain), Reply::Done {});
+}
+
+#[test]
+fn a_daemon_of_a_user_runs_jobs_of_that_user_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = open(directory.path(), ANN.user);
+    assert!(service.admits(ANN) && service.admits(ROOT) && !service.admits(BOB));
+    assert_eq!(refused(submit(&service, ROOT, submission())).0, RefusalKind::NotYours);
+    assert!(matches!(submit(&service, ANN, submission()), Reply::Submitted { .. }));
+}
+
+#[test]
+fn jobs_that_are_not_there_are_named() {
+    let (_directory, service) = service();
+    submit(&service, ANN, submission());
+    for ids in [one(0), one(2), vec![(JobId(1), JobId(u32::MAX))], vec![(JobId(1), JobId(0))]] {
+        let (kind, message) = refused(service.handle(ANN, Request::Jobs { ids }));
+        assert_eq!(kind, RefusalKind::NoSuchJob);
+        assert!(message.contains("there is no job"), "{message}");
+    }
+    let after = Submission { after: one(7), ..submission() };
+    assert_eq!(refused(submit(&service, ANN, after)).0, RefusalKind::NoSuchJob);
+}
+
+#[test]
+fn a_request_changes_all_of_its_jobs_or_none() {
+    let (_directory, service) = service();
+    submit(&service, ANN, submission());
+    submit(&service, ANN, Submission { initial: Initial::Held, ..submission() });
+    let both = vec![(JobId(1), JobId(2))];
+    let (kind, message) = refused(service.handle(ANN, Request::Release { ids: both }));
+    assert_eq!(kind, RefusalKind::WrongState);
+    assert!(message.contains("job 1 is pending: only a held job"), "{message}");
+    assert!(service.job(JobId(2)).unwrap().held_by.is_some());
+}
+
+#[test]
+fn values_out_of_range_are_refused() {
+    let (_directory, service) = service();
+    let work = |change: fn(&mut Work)| {
+        let mut submission = submission();
+        change(&mut submission.work);
+        submission
+    };
+    let array = |first, last, limit| Some(Array { first, last, limit });
+    let cases = [
+        (Submission { cores: 0, ..submission() }, "from 1 to 2"),
+        (Submission { cores: 3, ..submission() }, "from 1 to 2"),
+        (Submission { priority: 1, ..submission() }, "only root"),
+        (Submission { name: Some(String::new()), ..submission() }, "from 1 to"),
+        (Submission { name: Some("a\nb".into()), ..submission() }, "control characters"),
+        (Submission { expected_bandwidth: Some(-1.0), ..submission() }, "more than nothing"),
+        (Submission { array: array(2, 1, None), ..submission() }, "an array has"),
+        (Submission { array: array(0, u32::MAX, None), ..submission() }, "an array has"),
+        (Submission { array: array(1, 2, Some(0)), ..submission() }, "at least 1"),
+        (work(|work| work.argv.clear()), "needs a command"),
+        (work(|work| work.program = "true".into()), "absolute"),
+        (work(|work| work.directory = "".into()), "absolute"),
+        (work(|work| work.environment.push(("".into(), "".into()))), "not empty"),
+        (work(|work| work.environment.push(("A=B".into(), "".into()))), "no `=`"),
+        (work(|work| work.argv.push("a\0b".into())), "zero byte"),
+    ];
+    for (submission, reason) in cases {
+        let (kind, message) = refused(submit(&service, ANN, submission));
+        assert_eq!(kind, RefusalKind::Value);
+        assert!(message.contains(reason), "{reason}: {message}");
+    }
+    assert_eq!(service.handle(ANN, Request::Queue { which: Listing::All }), Reply::Jobs(vec![]));
+}
+
+#[test]
+fn a_service_that_is_opened_again_knows_every_job() {
+    let (directory, service) = service();
+    let array = Some(Array { first: 5, last: 7, limit: Some(1) });
+    let reply = submit(&service, ANN, Submission { array, ..submission() });
+    assert_eq!(reply, Reply::Submitted { first: JobId(1), last: JobId(3) });
+    submit(&service, BOB, Submission { after: one(1), ..submission() });
+    assert_eq!(service.admit().len(), 1);
+    service.begin(JobId(1)).unwrap();
+    service.over(JobId(1), End::Exited(3));
+    service.handle(ANN, Request::Hold { ids: one(2) });
+    service.handle(ANN, Request::Cancel { ids: one(3) });
+    service.handle(ROOT, Request::Drain { drain: Drain::Begin });
+    let before: Vec<Job> = service.lock().queue.jobs().cloned().collect();
+    drop(service);
+    let again = open(directory.path(), 0);
+    let after: Vec<Job> = again.lock().queue.jobs().cloned().collect();
+    assert_eq!(before, after);
+    assert!(again.lock().queue.is_draining());
+    let Reply::Jobs(views) = again.handle(ANN, Request::Queue { which: Listing::All }) else {
+        panic!("no list");
+    };
+    let states: Vec<ViewedState> = views.iter().map(|view| view.state).collect();
+    use ViewedState::{Canceled, Failed, Pending};
+    assert_eq!(states, [Failed, Pending, Canceled, Pending]);
+    assert_eq!(views[1].name, "true[6]");
+    assert_eq!(views[3].reason.as_deref().unwrap().split(',').next(), Some("waits for job 1"));
+}
+
+#[test]
+fn a_start_gives_the_work_as_it_was_submitted() {
+    let (_directory, service) = service();
+    submit(&service, ANN, submission());
+    service.admit();
+    let begun = service.begin(JobId(1)).unwrap();
+    assert_eq!((begun.work, begun.user), (submission().work, ANN));
+    assert_eq!(begun.job.attempt, 1);
+    assert!(service.begin(JobId(1)).is_none(), "it starts once");
+}
+
+#[test]
+fn a_wait_ends_with_the_job_or_with_its_time() {
+    let (_directory, service) = service();
+    submit(&service, ANN, submission());
+    let wait = |timeout_ms| Request::Wait { ids: one(1), timeout_ms };
+    let Reply::Jobs(views) = service.handle(ANN, wait(1)) else { panic!("no jobs") };
+    assert_eq!(views[0].state, ViewedState::Pending);
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| service.handle(ANN, wait(MAX_WAIT_MS)));
+        service.handle(ANN, Request::Cancel { ids: one(1) });
+        let Reply::Jobs(views) = waiter.join().unwrap() else { panic!("no jobs") };
+        assert_eq!((views[0].state, views[0].exit_code), (ViewedState::Canceled, Some(143)));
+    });
+}

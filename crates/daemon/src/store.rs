@@ -1,0 +1,267 @@
+//! The queue in SQLite.
+//!
+//! One row per job; environments, which most jobs share, in a table of their own. Every change is
+//! on disk when the call returns (WAL, `synchronous = FULL`). Only one daemon opens a store: the
+//! lock is the daemon's. `store/rows.rs` turns jobs into rows and back.
+
+mod rows;
+
+use std::path::{Path, PathBuf};
+
+use memweir_core::JobId;
+use memweir_linux::peer::Credentials;
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use sha2::{Digest, Sha256};
+
+use crate::protocol::Work;
+use crate::queue::Job;
+
+/// Schema changes, oldest first; the number of those applied is the file's `user_version`.
+const MIGRATIONS: [&str; 1] = ["
+CREATE TABLE environments (
+    id       INTEGER PRIMARY KEY NOT NULL,
+    digest   BLOB UNIQUE NOT NULL,
+    content  TEXT NOT NULL
+) STRICT;
+CREATE TABLE jobs (
+    id                  INTEGER PRIMARY KEY NOT NULL,
+    name                TEXT NOT NULL,
+    user                INTEGER NOT NULL,
+    user_group          INTEGER NOT NULL,
+    cores               INTEGER NOT NULL,
+    priority            INTEGER NOT NULL,
+    after               TEXT NOT NULL,
+    array               INTEGER,
+    array_index         INTEGER,
+    array_limit         INTEGER,
+    held_by             TEXT,
+    state               TEXT NOT NULL,
+    exit_code           INTEGER,
+    attempt             INTEGER NOT NULL,
+    canceled            INTEGER NOT NULL,
+    expected_time_ns    INTEGER,
+    expected_bandwidth  REAL,
+    command             TEXT NOT NULL,
+    submitted_ms        INTEGER NOT NULL,
+    started_ms          INTEGER,
+    ended_ms            INTEGER,
+    work                TEXT NOT NULL,
+    environment         INTEGER NOT NULL REFERENCES environments (id)
+) STRICT;
+CREATE TABLE settings (
+    draining  INTEGER NOT NULL
+) STRICT;
+INSERT INTO settings VALUES (0);
+"];
+
+/// The newest schema.
+const SCHEMA: u32 = MIGRATIONS.len() as u32;
+
+/// A failure of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database refused.
+    #[error("queue {path}: {source}", path = path.display())]
+    Database {
+        /// The store's file.
+        path: PathBuf,
+        /// The database's error.
+        source: rusqlite::Error,
+    },
+    /// A later version of memweir has written it.
+    #[error(
+        "queue {path}: schema {found} is from a later memweir, this one knows up to {known}; \
+         start the later one, or name another directory with --state",
+        path = path.display()
+    )]
+    TooNew {
+        /// The store's file.
+        path: PathBuf,
+        /// The schema that it has.
+        found: u32,
+        /// The newest schema that this code knows.
+        known: u32,
+    },
+    /// The content of a row is not valid.
+    #[error("queue {path}: job {job}: {what} is unreadable", path = path.display())]
+    Damaged {
+        /// The store's file.
+        path: PathBuf,
+        /// The job.
+        job: u32,
+        /// The unreadable part.
+        what: &'static str,
+    },
+}
+
+/// A queue as it is kept.
+#[derive(Debug)]
+pub struct Kept {
+    /// Every job.
+    pub jobs: Vec<Job>,
+    /// True if no job may start.
+    pub draining: bool,
+}
+
+/// The store of one queue.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Store {
+    /// Opens the store at `path`, making it if it is absent and bringing an older schema up to
+    /// date.
+    ///
+    /// # Errors
+    /// If the file cannot be used, or a later memweir has written it.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let failed = |source| StoreError::Database { path: path.to_owned(), source };
+        let connection = Connection::open(path).map_err(failed)?;
+        let mut store = Self { connection, path: path.to_owned() };
+        store.migrate()?;
+        let durable = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;";
+        store.connection.execute_batch(durable).map_err(failed)?;
+        Ok(store)
+    }
+
+    fn migrate(&mut self) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let failed = |source| StoreError::Database { path: path.clone(), source };
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(failed)?;
+        let found: u32 =
+            transaction.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+        let Some(missing) = MIGRATIONS.get(found as usize..) else {
+            return Err(StoreError::TooNew { path, found, known: SCHEMA });
+        };
+        for migration in missing {
+            transaction.execute_batch(migration).map_err(failed)?;
+        }
+        if !missing.is_empty() {
+            transaction.pragma_update(None, "user_version", SCHEMA).map_err(failed)?;
+        }
+        transaction.commit().map_err(failed)
+    }
+
+    /// Reads the whole queue.
+    ///
+    /// # Errors
+    /// If the database refuses, or a row is damaged.
+    pub fn load(&self) -> Result<Kept, StoreError> {
+        let draining = self
+            .connection
+            .query_row("SELECT draining FROM settings", [], |row| row.get(0))
+            .map_err(|error| self.failed(error))?;
+        let mut statement = self
+            .connection
+            .prepare("SELECT * FROM jobs ORDER BY id")
+            .map_err(|error| self.failed(error))?;
+        let mut found = statement.query([]).map_err(|error| self.failed(error))?;
+        let mut jobs = Vec::new();
+        while let Some(row) = found.next().map_err(|error| self.failed(error))? {
+            let job = rows::job(row).map_err(|error| self.failed(error))?;
+            jobs.push(job.map_err(|(job, what)| self.damaged(job, what))?);
+        }
+        Ok(Kept { jobs, draining })
+    }
+
+    /// Adds jobs that do the same work for the same submitter: all or none.
+    ///
+    /// # Errors
+    /// If the database refuses; nothing is added then.
+    pub fn add(&mut self, jobs: &[Job], group: u32, work: &Work) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let failed = |source| StoreError::Database { path: path.clone(), source };
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(failed)?;
+        let environment = environment(&transaction, &work.environment).map_err(failed)?;
+        let work = work.without_environment();
+        for job in jobs {
+            rows::insert(&transaction, job, group, &work, environment).map_err(failed)?;
+        }
+        transaction.commit().map_err(failed)
+    }
+
+    /// Writes the changed state of jobs: all or none.
+    ///
+    /// # Errors
+    /// If the database refuses; nothing is changed then.
+    pub fn update(&mut self, jobs: &[Job]) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let failed = |source| StoreError::Database { path: path.clone(), source };
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(failed)?;
+        for job in jobs {
+            rows::update(&transaction, job).map_err(failed)?;
+        }
+        transaction.commit().map_err(failed)
+    }
+
+    /// Keeps the queue from starting jobs across restarts, or no longer.
+    ///
+    /// # Errors
+    /// If the database refuses.
+    pub fn set_draining(&mut self, draining: bool) -> Result<(), StoreError> {
+        let set = self.connection.execute("UPDATE settings SET draining = ?", [draining]);
+        set.map(drop).map_err(|error| self.failed(error))
+    }
+
+    /// Reads the work of a job, and the user that it runs as.
+    ///
+    /// # Errors
+    /// If the database refuses, or the row is damaged.
+    pub fn work(&self, job: JobId) -> Result<(Work, Credentials), StoreError> {
+        let query = "SELECT work, content, user, user_group FROM jobs
+                     JOIN environments ON environments.id = jobs.environment WHERE jobs.id = ?";
+        let read = |row: &rusqlite::Row<'_>| {
+            let texts: (String, String) = (row.get(0)?, row.get(1)?);
+            Ok((texts, Credentials { user: row.get(2)?, group: row.get(3)? }))
+        };
+        let mut statement =
+            self.connection.prepare_cached(query).map_err(|error| self.failed(error))?;
+        let found = statement.query_row([job.0], read).optional();
+        let found = found.map_err(|error| self.failed(error))?;
+        let ((work, environment), user) =
+            found.ok_or_else(|| self.damaged(job.0, "its command"))?;
+        let work = Work::of_texts(&work, &environment);
+        Ok((work.ok_or_else(|| self.damaged(job.0, "its command"))?, user))
+    }
+
+    fn failed(&self, source: rusqlite::Error) -> StoreError {
+        StoreError::Database { path: self.path.clone(), source }
+    }
+
+    fn damaged(&self, job: u32, what: &'static str) -> StoreError {
+        StoreError::Damaged { path: self.path.clone(), job, what }
+    }
+}
+
+/// Returns the number of an environment, which is added if it is new.
+fn environment(
+    connection: &Connection,
+    environment: &impl serde::Serialize,
+) -> rusqlite::Result<i64> {
+    let content = rows::json(environment);
+    let digest = Sha256::digest(content.as_bytes());
+    let known = connection
+        .prepare_cached("SELECT id FROM environments WHERE digest = ?")?
+        .query_row([digest.as_slice()], |row| row.get(0))
+        .optional()?;
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    connection
+        .prepare_cached("INSERT INTO environments (digest, content) VALUES (?, ?)")?
+        .insert(params![digest.as_slice(), content])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! Jobs as clients see them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memweir_core::JobId;
+use memweir_linux::peer::user_name;
+
+use crate::attempt::Attempts;
+use crate::protocol::{JobView, Text, ViewedState};
+use crate::queue::{End, Job, Queue, State};
+
+/// Makes the views of one listing.
+pub(crate) struct Viewer<'a> {
+    queue: &'a Queue,
+    front: Option<&'a Job>,
+    attempts: &'a Attempts,
+    /// Running jobs that have a core now.
+    on_cores: BTreeSet<JobId>,
+    /// Names of users; the user database is read once for each.
+    users: BTreeMap<u32, String>,
+}
+
+impl<'a> Viewer<'a> {
+    pub(crate) fn new(queue: &'a Queue, attempts: &'a Attempts, on_cores: BTreeSet<JobId>) -> Self {
+        Self { queue, front: queue.front(), attempts, on_cores, users: BTreeMap::new() }
+    }
+
+    /// Returns a job as clients see it.
+    pub(crate) fn view(&mut self, job: &Job) -> JobView {
+        let user = self.users.entry(job.user).or_insert_with(|| user_name(job.user));
+        let reason = self.queue.reason_behind(job, self.front);
+        let runs = matches!(job.state, State::Starting | State::Running);
+        JobView {
+            id: job.id,
+            name: job.name.clone(),
+            user: user.clone(),
+            state: state(job.state),
+            reason: reason.map(|reason| reason.to_string()),
+            exit_code: job.end().map(End::exit_code),
+            blocked: runs && !self.on_cores.contains(&job.id),
+            cores: job.cores,
+            priority: job.priority,
+            array: job.array.map(|array| (array.array, array.index)),
+            after: job.after.clone(),
+            attempt: job.attempt,
+            command: job.command.clone(),
+            submitted_ms: job.submitted,
+            started_ms: job.started,
+            ended_ms: job.ended,
+            stdout: Text::from(self.attempts.stdout(job.id)),
+            stderr: Text::from(self.attempts.stderr(job.id)),
+        }
+    }
+}
+
+fn state(state: State) -> ViewedState {
+    match state {
+        State::Pending => ViewedState::Pending,
+        State::Starting | State::Running => ViewedState::Running,
+        State::Ended(End::Exited(0)) => ViewedState::Succeeded,
+        State::Ended(End::Exited(_)) => ViewedState::Failed,
+        State::Ended(End::Canceled(_)) => ViewedState::Canceled,
+        State::Ended(End::Lost) => ViewedState::Lost,
+    }
+}

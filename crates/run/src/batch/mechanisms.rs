@@ -1,0 +1,107 @@
+//! The mechanisms that a batch or a queue runs its jobs by, and the steps in which several of them
+//! take part: creating a job's process, and reading what the job did.
+
+use memweir_core::{Counts, JobId, Nanos};
+use memweir_linux::{Blocker, Launch, Meter, Reading};
+use memweir_policy::Observation;
+
+use super::world::World;
+
+/// Mechanisms of this machine, or of another one.
+///
+/// They are dropped in this order, so that signals reach the caller only once no job is blocked.
+pub struct Mechanisms {
+    /// Blocks jobs.
+    pub blocker: Box<dyn Blocker>,
+    /// Counts their traffic; absent if the policy can do without.
+    pub meter: Option<Box<dyn Meter>>,
+    /// Time, processes and signals.
+    pub world: Box<dyn World>,
+    /// Name of the blocking mechanism in reports.
+    pub mechanism: String,
+    /// Notices for the user about the above.
+    pub notices: Vec<String>,
+}
+
+/// Totals of a job at its last reading.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// True while its meter works.
+    pub metered: bool,
+    /// CPU time.
+    pub cpu_time: Nanos,
+    /// Counts of its meter.
+    pub counts: Counts,
+}
+
+/// The reason for which a job is no longer metered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeterLoss(pub String);
+
+impl Mechanisms {
+    /// Creates a job's process, metered and waiting before exec. Returns the loss of its meter, if
+    /// that cannot count it.
+    ///
+    /// # Errors
+    /// The first mechanism that refuses the job.
+    pub fn spawn(
+        &mut self,
+        job: JobId,
+        launch: &mut Launch,
+    ) -> Result<Option<MeterLoss>, Box<dyn std::error::Error>> {
+        let target = self.blocker.prepare(job)?;
+        if let Some(meter) = &mut self.meter {
+            meter.prepare(job, launch)?;
+        }
+        let pid = self.world.spawn(job, launch, &target)?;
+        self.blocker.spawned(job, pid)?;
+        let attached = self.meter.as_mut().map_or(Ok(()), |meter| meter.attach(job, pid));
+        Ok(attached.err().map(|error| MeterLoss(error.to_string())))
+    }
+
+    /// Reads what a job did since its `totals` were read, for quanta of this length. A job that
+    /// loses its meter has no counts from then on.
+    pub fn read(
+        &mut self,
+        job: JobId,
+        totals: &mut Totals,
+        quantum: Nanos,
+    ) -> (Observation, Option<MeterLoss>) {
+        let before = totals.clone();
+        // The accounts of a job that has just ended may be gone.
+        let cpu_time = self.blocker.cpu_time(job).unwrap_or(before.cpu_time).max(before.cpu_time);
+        totals.cpu_time = cpu_time;
+        let (reading, loss) = self.read_meter(job, totals, quantum);
+        let counts = reading.as_ref().map(|reading| reading.counts.since(&before.counts));
+        let reading = reading.unwrap_or_default();
+        if counts.is_some() {
+            totals.counts = reading.counts;
+        }
+        let observation = Observation {
+            job,
+            cpu_time: cpu_time - before.cpu_time,
+            counts,
+            instruction_pointers: reading.instruction_pointers,
+            forecast: reading.forecast,
+        };
+        (observation, loss)
+    }
+
+    fn read_meter(
+        &mut self,
+        job: JobId,
+        totals: &mut Totals,
+        quantum: Nanos,
+    ) -> (Option<Reading>, Option<MeterLoss>) {
+        let Some(meter) = self.meter.as_mut().filter(|_| totals.metered) else {
+            return (None, None);
+        };
+        match meter.read(job, totals.cpu_time, quantum) {
+            Ok(reading) => (Some(reading), None),
+            Err(error) => {
+                totals.metered = false;
+                (None, Some(MeterLoss(error.to_string())))
+            }
+        }
+    }
+}
