@@ -2,12 +2,13 @@
 # Checks that take hours. Each part runs even where one before it failed; the list of those that
 # failed comes last.
 #
-#   scripts/nightly.sh [PART...]   costs planted bisect fuzz bench (default: all)
+#   scripts/nightly.sh [PART...]   costs planted bisect fuzz tests bench (default: all)
 #
 #   costs     instructions of a page fault on each kernel series, within the budgets of its suite
 #   planted   the planted bugs of the kernel series, each of which a suite must catch
 #   bisect    each kernel series patch by patch
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
+#   tests     the tests that `make test` leaves out because they take minutes
 #   bench     benchmarks against those of the first night, and budgets (scripts/slower.sh)
 set -u
 
@@ -36,17 +37,22 @@ fuzz() {
     fuzz/run.sh
 }
 
+tests() {
+    MEMWEIR_DAEMON_KILLS=1000 scripts/cargo.sh test --locked --no-fail-fast -p memweir-map \
+        -p memweir-reproduce -p memweir -- --include-ignored 'maps' 'full_runs' 'queue::' </dev/null
+}
+
 bench() {
     scripts/slower.sh
 }
 
-[ $# -gt 0 ] || set -- costs planted bisect fuzz bench
+[ $# -gt 0 ] || set -- costs planted bisect fuzz tests bench
 failed=
 for part; do
     case $part in
-    costs | planted | bisect | fuzz | bench) ;;
+    costs | planted | bisect | fuzz | tests | bench) ;;
     *)
-        sed -n 's/^# \{0,1\}//; 2,11p' "$0" >&2
+        sed -n 's/^# \{0,1\}//; 2,12p' "$0" >&2
         exit 2
         ;;
     esac

@@ -191,11 +191,7 @@ impl CaseGains {
     }
 }
 
-fn summary(
-    point: &Point,
-    policy: &str,
-    value: impl Fn(&PolicySummary) -> f64,
-) -> f64 {
+fn summary(point: &Point, policy: &str, value: impl Fn(&PolicySummary) -> f64) -> f64 {
     point.policies.iter().find(|summary| summary.policy == policy).map_or(f64::NAN, value)
 }
 
