@@ -1,5 +1,5 @@
-//! `memweir reproduce`: repeats the figures of a paper in simulation, beside its values; and compares
-//! all policies on the mixes of all papers.
+//! `memweir reproduce`: repeats the figures of a paper in simulation, beside its values; and
+//! compares all policies on the mixes of all papers.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};

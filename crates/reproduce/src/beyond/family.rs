@@ -31,7 +31,7 @@ pub(super) const TOLERATED: f64 = 0.5;
 /// Simulated core-seconds of a run, for the progress display.
 const WORK: u64 = 1;
 
-/// What counts as one mix.
+/// Unit that counts as one mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum MixIs {
