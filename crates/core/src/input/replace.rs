@@ -131,9 +131,9 @@ impl FromStr for KeyPath {
             }
             steps.push(Step::Key(key.to_owned()));
             while !rest.is_empty() {
-                let (index, after) = rest[1..]
-                    .split_once(']')
-                    .filter(|_| rest.starts_with('['))
+                let (index, after) = rest
+                    .strip_prefix('[')
+                    .and_then(|inside| inside.split_once(']'))
                     .ok_or_else(refuse)?;
                 steps.push(Step::Index(index.parse().map_err(|_| refuse())?));
                 rest = after;

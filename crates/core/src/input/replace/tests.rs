@@ -117,3 +117,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn anything_but_a_bracket_behind_a_place_is_refused() {
+    for text in ["tasks[0]s", "tasks[0]Ωs", "tasks[0", "tasks]"] {
+        let refusal = text.parse::<KeyPath>().unwrap_err();
+        assert!(refusal.to_string().contains("names no key"), "{refusal}");
+    }
+}
