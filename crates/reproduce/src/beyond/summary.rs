@@ -63,7 +63,7 @@ pub(super) fn found(families: &[Arc<Gains>]) -> Found {
     let header = |names: [&str; 4]| names.map(str::to_owned).to_vec();
     Found {
         plots: vec![Plot {
-            caption: "Each policy over all mixes of all families: mean gain and worst mix."
+            caption: "Each policy over all cases of all families: mean gain, and the worst mix."
                 .to_owned(),
             figure: untitled(vec![Panel::Bars(bars)]),
         }],
@@ -75,7 +75,7 @@ pub(super) fn found(families: &[Arc<Gains>]) -> Found {
                     "policy",
                     "mean gain (%)",
                     "worst mix (%)",
-                    "mixes slower than os",
+                    "cases slower than os",
                 ]),
                 rows: policies.collect(),
             },
