@@ -3,6 +3,7 @@
 //! A library, so that the fuzz targets reach the parsers of its options.
 
 mod calibrate;
+mod choice;
 mod cli;
 mod color;
 mod completions;

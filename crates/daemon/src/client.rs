@@ -22,13 +22,19 @@ pub enum ClientError {
         source: io::Error,
     },
     /// No daemon listens.
-    #[error("no daemon listens at {socket}; start one with `memweir daemon`", socket = socket.display())]
+    #[error(
+        "no daemon listens at {socket}; start one with `memweir daemon`",
+        socket = socket.display()
+    )]
     NoDaemon {
         /// The daemon's socket.
         socket: PathBuf,
     },
     /// Another user's program listens, which must not learn the environment of jobs.
-    #[error("{socket}: user {user} listens there, and not root or this user", socket = socket.display())]
+    #[error(
+        "{socket}: user {user} listens there, and not root or this user",
+        socket = socket.display()
+    )]
     Stranger {
         /// The socket.
         socket: PathBuf,

@@ -56,8 +56,10 @@ pub enum DaemonError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Another daemon uses the state directory.
-    #[error("{state}: another daemon uses it; stop that one, or name another directory with --state",
-        state = state.display())]
+    #[error(
+        "{state}: another daemon uses it; stop that one, or name another directory with --state",
+        state = state.display()
+    )]
     InUse {
         /// The state directory.
         state: PathBuf,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::JobId;
 use memweir_linux::peer::Credentials;
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use sha2::{Digest, Sha256};
 
 use crate::protocol::Work;
@@ -174,18 +174,12 @@ impl Store {
     /// # Errors
     /// If the database refuses; nothing is added then.
     pub fn add(&mut self, jobs: &[Job], group: u32, work: &Work) -> Result<(), StoreError> {
-        let path = self.path.clone();
-        let failed = |source| StoreError::Database { path: path.clone(), source };
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(failed)?;
-        let environment = environment(&transaction, &work.environment).map_err(failed)?;
-        let work = work.without_environment();
-        for job in jobs {
-            rows::insert(&transaction, job, group, &work, environment).map_err(failed)?;
-        }
-        transaction.commit().map_err(failed)
+        self.write(|transaction| {
+            let environment = environment(transaction, &work.environment)?;
+            let work = work.without_environment();
+            jobs.iter()
+                .try_for_each(|job| rows::insert(transaction, job, group, &work, environment))
+        })
     }
 
     /// Writes the changed state of jobs: all or none.
@@ -193,16 +187,7 @@ impl Store {
     /// # Errors
     /// If the database refuses; nothing is changed then.
     pub fn update(&mut self, jobs: &[Job]) -> Result<(), StoreError> {
-        let path = self.path.clone();
-        let failed = |source| StoreError::Database { path: path.clone(), source };
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(failed)?;
-        for job in jobs {
-            rows::update(&transaction, job).map_err(failed)?;
-        }
-        transaction.commit().map_err(failed)
+        self.write(|transaction| jobs.iter().try_for_each(|job| rows::update(transaction, job)))
     }
 
     /// Keeps the queue from starting jobs across restarts, or no longer.
@@ -233,6 +218,20 @@ impl Store {
             found.ok_or_else(|| self.damaged(job.0, "its command"))?;
         let work = Work::of_texts(&work, &environment);
         Ok((work.ok_or_else(|| self.damaged(job.0, "its command"))?, user))
+    }
+
+    /// Makes changes: all or none.
+    fn write(
+        &mut self,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
+        let immediate = TransactionBehavior::Immediate;
+        let written = self.connection.transaction_with_behavior(immediate);
+        let written = written.and_then(|transaction| {
+            change(&transaction)?;
+            transaction.commit()
+        });
+        written.map_err(|source| StoreError::Database { path: self.path.clone(), source })
     }
 
     fn failed(&self, source: rusqlite::Error) -> StoreError {

@@ -9,12 +9,11 @@ use memweir_emulate::EmulateOptions;
 use memweir_emulate::machine::Grain;
 use memweir_flow::Hardware;
 use memweir_linux::Mechanism;
-use memweir_policy::PredictorKind;
-use memweir_policy::policies::Objective;
 use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions};
 
+use crate::choice::ChoiceArgs;
 use crate::run::confidence;
 use crate::run::groups::{Ending, JobSource};
 use crate::value::{duration, quantum, refused};
@@ -49,19 +48,8 @@ pub(crate) struct Args {
     #[arg(value_parser = step)]
     step: Nanos,
 
-    /// Policy that selects the jobs of each quantum [default: max-weight]
-    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
-    policy: Option<String>,
-    /// Quantity that max-weight minimizes: the turnaround, the mean completion time, or the largest
-    /// slowdown [default: turnaround]
-    #[arg(long, value_name = "turnaround|completion|slowdown", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::objective(name).map_err(refused))]
-    objective: Option<Objective>,
-    /// Predictor of a job's bandwidth in the next quantum
-    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::predictor(name).map_err(refused))]
-    predictor: Option<PredictorKind>,
+    #[command(flatten)]
+    choice: ChoiceArgs,
     /// Length of a quantum in virtual time, 10ms to 10s [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
     quantum: Option<Nanos>,
@@ -199,9 +187,6 @@ impl Args {
 
     fn choices(&self) -> BatchOptions {
         BatchOptions {
-            policy: self.policy.clone(),
-            objective: self.objective,
-            predictor: self.predictor,
             mechanism: self.mechanism,
             quantum: self.quantum,
             cores: self.cores,
@@ -209,7 +194,7 @@ impl Args {
             on_failure: self.ending.on_failure(),
             seed: self.seed,
             placement: self.placement.clone(),
-            ..BatchOptions::default()
+            ..self.choice.options()
         }
     }
 }

@@ -10,11 +10,10 @@ use memweir_daemon::daemon::{self, DaemonError, DaemonOptions};
 use memweir_daemon::{places, shim};
 use memweir_linux::Mechanism;
 use memweir_linux::meter::MeterChoice;
-use memweir_policy::PredictorKind;
-use memweir_policy::policies::Objective;
 use memweir_run::batch::RunError;
 use memweir_run::options::{self, BatchOptions, Cores, RunOptions};
 
+use crate::choice::ChoiceArgs;
 use crate::failure::{Failure, Outcome};
 use crate::value::{quantum, refused};
 
@@ -30,19 +29,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 
-    /// Policy that selects the jobs of each quantum [default: max-weight]
-    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
-    policy: Option<String>,
-    /// Quantity that max-weight minimizes: the turnaround, the mean completion time, or the largest
-    /// slowdown [default: turnaround]
-    #[arg(long, value_name = "turnaround|completion|slowdown", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::objective(name).map_err(refused))]
-    objective: Option<Objective>,
-    /// Predictor of a job's bandwidth in the next quantum
-    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::predictor(name).map_err(refused))]
-    predictor: Option<PredictorKind>,
+    #[command(flatten)]
+    choice: ChoiceArgs,
     /// Length of a quantum, 10ms to 10s [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
     quantum: Option<Nanos>,
@@ -98,16 +86,13 @@ impl Args {
             ..RunOptions::default()
         };
         let chosen = BatchOptions {
-            policy: self.policy.clone(),
-            objective: self.objective,
-            predictor: self.predictor,
             meter: self.meter,
             mechanism: self.mechanism,
             quantum: self.quantum,
             cores: self.cores.and_then(|cores| cores.limit),
             core_use: self.cores.map(|cores| cores.core_use),
             seed: self.seed,
-            ..BatchOptions::default()
+            ..self.choice.options()
         };
         let run = chosen.over(base);
         run.check_objective()?;

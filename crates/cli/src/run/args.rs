@@ -9,13 +9,12 @@ use memweir_core::placement::PlacementSpec;
 use memweir_core::softpmu::Sampling;
 use memweir_linux::Mechanism;
 use memweir_linux::meter::MeterChoice;
-use memweir_policy::PredictorKind;
-use memweir_policy::policies::Objective;
 use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, SoftwareMeterOptions};
 
 use super::groups::{Ending, JobSource};
+use crate::choice::ChoiceArgs;
 use crate::export::ExportArgs;
 use crate::value::{quantum, refused};
 
@@ -30,19 +29,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     jobs: JobSource,
 
-    /// Policy that selects the jobs of each quantum [default: max-weight]
-    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
-    policy: Option<String>,
-    /// Quantity that max-weight minimizes: the turnaround, the mean completion time, or the largest
-    /// slowdown [default: turnaround]
-    #[arg(long, value_name = "turnaround|completion|slowdown", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::objective(name).map_err(refused))]
-    objective: Option<Objective>,
-    /// Predictor of a job's bandwidth in the next quantum
-    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::predictor(name).map_err(refused))]
-    predictor: Option<PredictorKind>,
+    #[command(flatten)]
+    choice: ChoiceArgs,
     /// Length of a quantum, 10ms to 10s [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
     quantum: Option<Nanos>,
@@ -203,9 +191,6 @@ impl Args {
     fn choices(&self) -> Result<BatchOptions, InputError> {
         let media = self.media.as_deref().map(|list| options::media(list, Path::new(".")));
         Ok(BatchOptions {
-            policy: self.policy.clone(),
-            objective: self.objective,
-            predictor: self.predictor,
             meter: self.meter,
             mechanism: self.mechanism,
             quantum: self.quantum,
@@ -217,6 +202,7 @@ impl Args {
             seed: self.seed,
             media: media.transpose()?,
             placement: self.placement.clone(),
+            ..self.choice.options()
         })
     }
 }

@@ -28,9 +28,6 @@ pub(super) const OURS: &str = "max-weight";
 /// Loss against another policy, in percent, that is within the noise of start times.
 pub(super) const TOLERATED: f64 = 0.5;
 
-/// Simulated core-seconds of a run, for the progress display.
-const WORK: u64 = 1;
-
 /// Unit that counts as one mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -122,14 +119,15 @@ impl Family {
         Ok(Self { title: data.title.clone(), mix_is: parameters.mix_is, cases })
     }
 
+    /// Number of runs, for the progress display.
     pub(super) fn work(&self) -> u64 {
-        self.cases.iter().map(|(_, study)| WORK * study.runs() as u64).sum()
+        self.cases.iter().map(|(_, study)| study.runs() as u64).sum()
     }
 
     /// Runs every mix under every policy in every case.
     pub(super) fn run(&self, bench: &Bench<'_>) -> Result<Gains, Failed> {
         let case = |(name, study): &(String, Study)| {
-            let report = study.run(bench.threads(), |_| bench.advance(WORK))?;
+            let report = study.run(bench.threads(), |_| bench.advance(1))?;
             Ok(CaseGains::of(name, self.mix_is, &report.points))
         };
         let cases = self.cases.iter().map(case).collect::<Result<_, Failed>>()?;

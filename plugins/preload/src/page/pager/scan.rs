@@ -17,8 +17,6 @@ pub(super) const SHARE: u64 = 50;
 /// Ranges per step between measurements of memory: the slots of each range may have to be removed
 /// from the file, which takes 7 us.
 const AT_ONCE: usize = 16;
-/// Bytes per step: to remove many slots takes as long as many calls.
-const STEP: usize = CHUNK;
 
 impl Pager<'_> {
     /// Scans from time to time, so that the counters are up to date.
@@ -54,7 +52,8 @@ impl Pager<'_> {
         let stay = budget.bears_waits() && !self.nvm_is_short();
         let (most, step) = match stay || budget.bears_stalls() {
             true => (self.tables.found.len(), usize::MAX),
-            false => (AT_ONCE, STEP),
+            // To remove many slots takes as long as many calls.
+            false => (AT_ONCE, CHUNK),
         };
         let mut at = span.start;
         while at < span.end {
