@@ -10,12 +10,10 @@ pub(crate) use args::Args;
 use args::Plan;
 
 use crate::failure::{Failure, Outcome};
-use crate::output;
 use crate::render::{batch as render, comparison as render_comparison};
 use crate::run::watcher::Watcher;
-use crate::run::{
-    block_signals, ended, outcome, plot_comparison, plot_run, whole, with_notes, worst,
-};
+use crate::run::{ended, outcome, plot_comparison, plot_run, whole, with_notes, worst};
+use crate::{interrupt, output};
 
 /// Emulates the batch and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
@@ -23,7 +21,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     for path in args.files() {
         output::writable(path)?;
     }
-    block_signals()?;
+    interrupt::block()?;
     match &plan.compare {
         None => once(args, &plan),
         Some(_) => several(args, &plan),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::sys::signal::{SigSet, Signal};
+use memweir_linux::signals;
 
 use crate::failure::Failure;
 
@@ -15,16 +15,21 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// Catches SIGINT, SIGTERM and SIGHUP from now on. The first one sets the returned flag; the second
 /// one ends the command at once. Call this before other threads start, which inherit the mask.
 pub(crate) fn catch() -> Result<&'static AtomicBool, Failure> {
-    let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
-    signals
-        .thread_block()
-        .map_err(|error| Failure::Machine(format!("cannot block signals: {error}")))?;
-    std::thread::spawn(move || {
-        while signals.wait().is_ok() {
-            if STOP.swap(true, Ordering::Relaxed) {
-                std::process::exit(INTERRUPTED);
-            }
+    signals::handle_end_signals(|| {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED);
         }
-    });
+    })
+    .map_err(refused)?;
     Ok(&STOP)
+}
+
+/// Blocks these signals, which the loop of a batch takes; threads made from here on inherit the
+/// mask.
+pub(crate) fn block() -> Result<(), Failure> {
+    signals::block_end_signals().map_err(refused)
+}
+
+fn refused(error: std::io::Error) -> Failure {
+    Failure::Machine(format!("cannot block signals: {error}"))
 }

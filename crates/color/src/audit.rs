@@ -9,7 +9,7 @@ use std::path::Path;
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{ColorSet, Coloring};
 use memweir_core::preload::Order;
-use nix::errno::Errno;
+use memweir_linux::is_gone;
 use serde::Serialize;
 
 use crate::counters::entry_of;
@@ -113,19 +113,20 @@ pub fn audit(pid: u32, coloring: &Coloring, asked: &ColorSet) -> Result<Audit, C
 /// Returns the error for a process whose memory cannot be read.
 fn unreadable(pid: u32, error: &io::Error) -> ColorError {
     let exists = Path::new(&format!("/proc/{pid}")).exists();
-    match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::ENOENT | Errno::ESRCH) if !exists => {
-            machine(format!("there is no process {pid}"), "name a process that runs")
-        }
-        Some(Errno::ENOENT | Errno::ESRCH) => machine(
+    if is_gone(error) && !exists {
+        machine(format!("there is no process {pid}"), "name a process that runs")
+    } else if is_gone(error) {
+        machine(
             format!("process {pid} has no memory of its own: it is the kernel's, or has ended"),
             "name a program that runs",
-        ),
-        Some(Errno::EACCES | Errno::EPERM) => machine(
+        )
+    } else if error.kind() == io::ErrorKind::PermissionDenied {
+        machine(
             format!("the kernel does not let memweir look into process {pid}: {error}"),
             "run as root with CAP_SYS_PTRACE, outside of a container that withholds it",
-        ),
-        _ => machine(format!("process {pid}: {error}"), "try again"),
+        )
+    } else {
+        machine(format!("process {pid}: {error}"), "try again")
     }
 }
 
@@ -191,6 +192,8 @@ fn is_zero_page(flags: Option<&File>, frame: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use nix::errno::Errno;
+
     use super::*;
 
     #[test]

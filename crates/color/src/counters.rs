@@ -16,7 +16,6 @@ use memweir_core::preload::{
     COUNTER_WORDS, COUNTERS, Counter, ENTRY, MAX_PRELOAD_COLORS, Order, POOLS, color_word,
 };
 use memweir_linux::private::{self, RuntimeDirectory};
-use nix::fcntl::{Flock, FlockArg};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -38,7 +37,7 @@ const YOUNG: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct CountersFile {
     file: NamedTempFile,
-    _lock: Flock<File>,
+    _lock: File,
 }
 
 impl CountersFile {
@@ -51,7 +50,8 @@ impl CountersFile {
         remove_leftovers(directory);
         let file = tempfile::Builder::new().prefix(PREFIX).tempfile_in(directory)?;
         // Its own open file: the lock goes when this process ends, whatever inherits others.
-        let lock = Flock::lock(file.reopen()?, FlockArg::LockExclusive).map_err(|(_, e)| e)?;
+        let lock = file.reopen()?;
+        lock.lock()?;
         Ok(Self { file, _lock: lock })
     }
 
@@ -158,7 +158,7 @@ fn remove_leftovers(directory: &Path) {
     for path in files(directory) {
         let abandoned = private::open(&path).and_then(|file| {
             let young = file.metadata()?.modified()?.elapsed().is_ok_and(|age| age < YOUNG);
-            let _lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e)?;
+            file.try_lock()?;
             let content = private::read(&path, LARGEST)?;
             Ok(if content.is_empty() { !young } else { !any_lives(&content) })
         });

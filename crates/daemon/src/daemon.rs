@@ -14,10 +14,11 @@ use memweir_linux::meter::{NativeOptions, native};
 use memweir_linux::notify::{ServiceState, notify};
 use memweir_linux::peer::Credentials;
 use memweir_linux::topology::allowed_cpus;
+use memweir_linux::world::Live;
 use memweir_linux::{Meter, leftovers};
 use memweir_policy::record::RecordingScheduler;
 use memweir_policy::{Bus, QuantumLoop, QuantumScheduler, SchedulerConfig, policies};
-use memweir_run::batch::{Live, Mechanisms, RunError, default_predictor};
+use memweir_run::batch::{Mechanisms, RunError, default_predictor};
 use memweir_run::options::{self, RunOptions};
 use memweir_run::platform::Platform;
 

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use memweir_core::{JobId, Nanos};
 use memweir_linux::blocker::SpawnTarget;
 use memweir_linux::launch::LaunchError;
+use memweir_linux::world::{Live, Occurrence, World};
 use memweir_linux::{
     BlockError, Blocker, Capabilities, Launch, Mechanism, Meter, MeterError, MeterKind, Reading,
 };
-use memweir_run::batch::{Live, Occurrence, World};
 
 use crate::machine::{Allowed, Machine};
 use crate::threads::RealThreads;

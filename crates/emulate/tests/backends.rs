@@ -12,10 +12,11 @@ use memweir_flow::{
 use memweir_linux::blocker::{Mechanism, SpawnTarget};
 use memweir_linux::fake::{FakeBlocker, FakeControl};
 use memweir_linux::launch::LaunchError;
+use memweir_linux::world::{Occurrence, World};
 use memweir_linux::{Capabilities, Launch, Meter, MeterError, MeterKind, Reading};
 use memweir_policy::PredictorKind;
 use memweir_policy::record::Call;
-use memweir_run::batch::{Frame, Mechanisms, Occurrence, Plan, World};
+use memweir_run::batch::{Frame, Mechanisms, Plan};
 use memweir_run::decisions;
 use memweir_run::jobs::{Batch, Command, Job};
 use memweir_run::observer::Silent;

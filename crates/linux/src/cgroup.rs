@@ -67,7 +67,7 @@ impl Version {
 }
 
 /// Returns true if `error` means that a group or process is gone, which is never a failure here.
-pub(crate) fn is_gone(error: &io::Error) -> bool {
+pub fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV | libc::ESRCH))
 }
 

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use serde::{Deserialize, Serialize};
 
 use crate::blocker::processes;
+use crate::pidfd::PidFd;
 
 /// A process of this machine, and the boot in which it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,15 +39,7 @@ impl ProcessName {
         if boot()? != self.boot {
             return Ok(None);
         }
-        // SAFETY: pidfd_open takes no pointers.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) };
-        if fd < 0 {
-            let error = io::Error::last_os_error();
-            let gone = error.raw_os_error() == Some(libc::ESRCH);
-            return if gone { Ok(None) } else { Err(error) };
-        }
-        // SAFETY: the descriptor was opened just now, and nothing else owns it.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        let Some(pidfd) = PidFd::open(self.pid)? else { return Ok(None) };
         // The descriptor pins the process, so a matching start time cannot be a later one's.
         match processes::stat(self.pid) {
             Ok(stat) if stat.start == self.start && !stat.is_over() => {
@@ -67,7 +60,7 @@ fn boot() -> io::Result<String> {
 #[derive(Debug)]
 pub struct ForeignProcess {
     pid: i32,
-    pidfd: OwnedFd,
+    pidfd: PidFd,
 }
 
 impl ForeignProcess {

@@ -24,7 +24,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-pub use private::{PrivateDirectories, PrivateView, UserNamespace};
+pub use private::{PrivateDirectories, PrivateView, UserNamespace, is_writable_directory};
 pub use process::{Ending, Exit, Process};
 pub use program::{ProgramError, resolve_program};
 pub use signals::Signals;
@@ -88,7 +88,7 @@ pub struct LaunchError {
 }
 
 impl LaunchError {
-    fn new(what: impl Into<String>, source: io::Error) -> Self {
+    pub(crate) fn new(what: impl Into<String>, source: io::Error) -> Self {
         Self { what: what.into(), source, help: None }
     }
 }

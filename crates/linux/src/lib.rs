@@ -4,11 +4,14 @@
 //! and resuming them, counting their memory traffic. Use cases see two traits, [`Blocker`] and
 //! [`Meter`], each of which has a fake that injects faults. Nothing here decides which jobs run.
 
+pub mod affinity;
 pub mod arena;
 pub mod blocker;
 mod cgroup;
 pub mod cgroup_tree;
+pub mod clock;
 pub mod fake;
+pub mod foreground;
 pub mod foreign;
 pub mod gate;
 pub mod guardian;
@@ -24,20 +27,24 @@ pub mod notify;
 mod owner;
 pub mod paging;
 pub mod peer;
+pub mod pidfd;
 pub mod preload;
 pub mod private;
 pub mod probe;
 pub mod qemu;
 pub mod record;
 mod shared_setting;
+pub mod signals;
 pub mod softpmu;
 pub mod supervise;
 pub mod swap;
 pub mod topology;
 pub mod unpaged;
 pub mod waker;
+pub mod world;
 
 pub use blocker::{BlockError, Blocker, Mechanism};
+pub use cgroup::is_gone;
 pub use launch::Launch;
 pub use meter::{Capabilities, Meter, MeterChoice, MeterError, MeterKind, Reading};
 pub use probe::Probe;

@@ -12,7 +12,10 @@ use std::path::PathBuf;
 use memweir_core::Bytes;
 use memweir_core::preload::page::{PAGE_COUNTERS_BYTES, PageCounters};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::Signal;
 
+use crate::cgroup;
+use crate::pidfd::PidFd;
 use crate::preload::MissingFeature;
 use crate::softpmu::SharedFile;
 
@@ -232,6 +235,21 @@ impl CountersFile {
     /// If it cannot be read.
     pub fn read(&self) -> io::Result<PageCounters> {
         Ok(PageCounters::of(&self.0.content()?))
+    }
+
+    /// Ends a process by SIGKILL if it counts in this file. Another process, which may have the id
+    /// of one that has ended, is left alone.
+    ///
+    /// # Errors
+    /// If the kernel refuses it; a process that is gone is no error.
+    pub fn end(&self, pid: u32) -> io::Result<()> {
+        let pid = pid as i32;
+        let Some(process) = PidFd::open(pid)? else { return Ok(()) };
+        // The descriptor holds the process id, so this answer stays true.
+        match cgroup::unless_gone(self.0.is_mapped_by(pid))? {
+            true => process.send(Signal::SIGKILL),
+            false => Ok(()),
+        }
     }
 }
 

@@ -4,10 +4,10 @@
 //! plugin opens them as `/proc/PID/fd/N` of memweir. When memweir is gone, running processes keep
 //! their mappings, and programs that they execute run on in the emulator uncounted.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -52,6 +52,17 @@ impl SharedFile {
         let mut content = vec![0; self.map.len()];
         self.file.read_exact_at(&mut content, 0)?;
         Ok(content)
+    }
+
+    /// Returns true if the process maps the file now.
+    pub(crate) fn is_mapped_by(&self, pid: i32) -> io::Result<bool> {
+        let inode = self.file.metadata()?.ino().to_string();
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+        // Range, access, offset, device, inode, path. Other file systems may repeat the inode.
+        Ok(maps.lines().any(|line| {
+            let mut fields = line.split_whitespace().skip(4);
+            fields.next() == Some(&inode) && fields.next().is_some_and(|p| p.starts_with("/memfd:"))
+        }))
     }
 
     /// Returns the path at which other processes of this user can open it.

@@ -9,13 +9,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use memweir_core::Bytes;
+use nix::sys::signal::Signal;
 
 use crate::blocker::processes::{self, Identity};
+use crate::pidfd::PidFd;
 use crate::preload::is_dynamic;
 
 /// Bytes of a page.
@@ -42,29 +43,13 @@ impl UnpagedProcess {
     /// # Errors
     /// If the kernel refuses it; a process that is gone is no error.
     pub fn kill(&self) -> io::Result<()> {
-        // SAFETY: pidfd_open takes no pointers.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.identity.pid, 0) };
-        if fd < 0 {
-            return gone_is_fine(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new, and this function's alone.
-        let process = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        let Some(process) = PidFd::open(self.identity.pid)? else { return Ok(()) };
         // The descriptor holds the process id, so this answer stays true.
         if processes::start_time(self.identity.pid).ok() != Some(self.identity.start) {
             return Ok(());
         }
-        let none = std::ptr::null::<libc::siginfo_t>();
-        // SAFETY: the kernel makes the signal's information itself where none is given.
-        let sent = unsafe {
-            let (fd, signal) = (process.as_raw_fd(), libc::SIGKILL);
-            libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, none, 0)
-        };
-        if sent < 0 { gone_is_fine(io::Error::last_os_error()) } else { Ok(()) }
+        process.send(Signal::SIGKILL)
     }
-}
-
-fn gone_is_fine(error: io::Error) -> io::Result<()> {
-    if error.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(error) }
 }
 
 /// The latest finding about a process.

@@ -5,30 +5,25 @@
 mod backend;
 mod known;
 mod ledger;
-mod live;
 mod mechanisms;
 mod meters;
 mod pinning;
 mod plan;
 mod report;
-mod world;
 
 pub use known::{Knowledge, Known, invocation, unknown_jobs};
-pub use live::Live;
 pub use mechanisms::{Mechanisms, MeterLoss, Totals};
 pub use meters::default_predictor;
 pub use plan::{Frame, Plan};
-pub use world::{Occurrence, World};
 
 use std::path::{Path, PathBuf};
 
-use memweir_core::Nanos;
 use memweir_core::input::InputError;
 use memweir_linux::blocker::{self, OpenError, Opened};
-use memweir_linux::{MeterError, leftovers};
+use memweir_linux::world::Live;
+use memweir_linux::{MeterError, clock, leftovers};
 use memweir_policy::record::{Header, RecordingScheduler};
 use memweir_policy::{CoreUse, QuantumLoop, QuantumScheduler, SchedulerConfig};
-use nix::time::{ClockId, clock_gettime};
 
 use crate::decisions::DecisionLog;
 use crate::jobs::Batch;
@@ -172,7 +167,7 @@ impl Plan<'_> {
             Some(_) => RecordingScheduler::recording(scheduler),
             None => RecordingScheduler::silent(scheduler),
         };
-        let used_before = own_cpu_time();
+        let used_before = clock::process_cpu_time();
         let mut backend = ProcessBackend::new(self, mechanisms, outputs, observer);
         let mut quanta = QuantumLoop::new(scheduler, self.options.quantum);
         let driven = quanta.run(&mut backend);
@@ -186,7 +181,7 @@ impl Plan<'_> {
         let ideal_average = quanta.ideal_average_bandwidth();
         Ok(BatchReport {
             predictor,
-            scheduler_s: (own_cpu_time().saturating_sub(used_before)).as_secs_f64(),
+            scheduler_s: (clock::process_cpu_time().saturating_sub(used_before)).as_secs_f64(),
             ideal_average_bandwidth: ideal_average.map(|rate| rate.0),
             ..backend.report()
         })
@@ -211,11 +206,4 @@ impl Plan<'_> {
             seed: self.options.seed,
         }
     }
-}
-
-/// CPU time that this process has used; zero where the kernel does not say.
-fn own_cpu_time() -> Nanos {
-    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Nanos::ZERO, |time| {
-        Nanos(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
-    })
 }

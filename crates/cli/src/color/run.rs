@@ -15,12 +15,12 @@ use memweir_core::address_map::ColorSet;
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::InputError;
 use memweir_core::preload::{Counter, Delivery, Shortage};
+use memweir_linux::foreground::Foreground;
 use memweir_linux::preload::{NotStarted, check_program};
 use serde::Serialize;
 use summary::GivenPages;
 
 use crate::failure::{Failure, Outcome};
-use crate::foreground::Program;
 use crate::{foreground, guardian, output};
 
 /// Options of `memweir color run`.
@@ -194,7 +194,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let warning = warn();
     let begun = Instant::now();
     let program =
-        Program { command: &args.command, environment: colored.environment(), group: None };
+        Foreground { command: &args.command, environment: colored.environment(), group: None };
     let status = foreground::run(&program, foreground::NEVER, || ())?;
     let totals = colored.totals();
     let ran = Ran::new(args, status, begun, GivenPages::counted(&totals, &args.colors), warning);

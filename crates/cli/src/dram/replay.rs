@@ -10,7 +10,7 @@ use memweir_dram::drive::{
 };
 use memweir_dram::trace::{Format, Loss, Trace, Truncation};
 use memweir_dram::{Hybrid, MemoryConfig, MemorySystem, Stats};
-use nix::time::{ClockId, clock_gettime};
+use memweir_linux::clock::process_cpu_time;
 use serde::Serialize;
 
 use super::convert::format;
@@ -70,9 +70,9 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     }
     let beyond = if args.wrap { Beyond::Wrap } else { Beyond::Refuse };
     let mut requests = Requests::new(trace, Space::of(&systems), beyond);
-    let start = cpu_seconds()?;
+    let start = process_cpu_time();
     let (driven, stats) = drive_all(&systems, args.mode, &mut requests, &mut watches)?;
-    let cpu_s = cpu_seconds()? - start;
+    let cpu_s = process_cpu_time().saturating_sub(start).as_secs_f64();
     let (report, ends) = measured(&systems, &driven, &stats, &watches, cpu_s);
     let trace = requests.finish();
     let verdicts = watches.into_iter().zip(ends).map(|(watch, end)| watch.finish(end));
@@ -249,13 +249,6 @@ fn measured(
     let served = Served::new(&measured, clock, &driven.whole);
     let requests_per_cpu_s = served.requests as f64 / cpu_s;
     (Report { served, cpu_s, requests_per_cpu_s, parts: several.map(of_part).collect() }, ends)
-}
-
-/// CPU time of this process.
-fn cpu_seconds() -> Result<f64, Failure> {
-    let now = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)
-        .map_err(|error| Failure::Machine(format!("the CPU clock: {error}")))?;
-    Ok(now.tv_sec() as f64 + now.tv_nsec() as f64 * 1e-9)
 }
 
 fn conclude(systems: &[(PhysAddr, MemoryConfig)], verdicts: &[Option<Verdict>]) -> Outcome {

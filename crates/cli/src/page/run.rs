@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use memweir_core::preload::page::WhenFull;
 use memweir_energy::Estimate;
+use memweir_linux::foreground::Foreground;
 use memweir_linux::preload::{NotStarted, check_program};
 use memweir_page::live::{self, Here, Look, Nvm, Paged, Report, Timeline};
 
 pub(super) use args::Args;
 
 use crate::failure::{Failure, Outcome};
-use crate::foreground::Program;
 use crate::render::progress::Line;
 use crate::{foreground, output};
 use args::Media;
@@ -44,7 +44,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     };
     let mut watcher = Watcher::new(args, timeline);
     let environment = paged.environment().to_vec();
-    let program = Program { command: &args.command, environment: &environment, group: None };
+    let program = Foreground { command: &args.command, environment: &environment, group: None };
     let status = foreground::run(&program, watcher.interval, || {
         watcher.tick(&mut paged);
     });

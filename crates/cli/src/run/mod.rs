@@ -22,7 +22,7 @@ pub(crate) use args::{Args, confidence};
 
 use crate::failure::{Failure, Outcome};
 use crate::render::{batch as render, comparison as render_comparison, plot};
-use crate::{export, output};
+use crate::{export, interrupt, output};
 use memweir_run::timeline::Row;
 use metrics::BatchMetrics;
 use watcher::Watcher;
@@ -38,7 +38,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
         false => Vec::new(),
     };
     let colored = colored::prepare(&mut plan.batch, args.map.as_deref(), &plan.options)?;
-    block_signals()?;
+    interrupt::block()?;
     let metrics = Metrics::default();
     let export = args.export.start(&metrics)?;
     let metrics = args.export.is_wanted().then(|| batch_metrics(metrics, &plan));
@@ -170,19 +170,6 @@ fn subtitle(report: &BatchReport) -> String {
         report.meter,
         report.predictor
     )
-}
-
-/// Blocks the signals, which the loop of the batch takes; threads made from here on inherit the
-/// mask.
-pub(crate) fn block_signals() -> Result<(), Failure> {
-    use nix::sys::signal::{SigSet, Signal};
-    let mut signals = SigSet::empty();
-    signals.add(Signal::SIGINT);
-    signals.add(Signal::SIGTERM);
-    signals.add(Signal::SIGHUP);
-    signals
-        .thread_block()
-        .map_err(|error| Failure::Machine(format!("cannot block signals: {error}")))
 }
 
 /// A text below the notes.

@@ -1,9 +1,10 @@
 //! The ends of jobs, by themselves or because a client canceled them.
 
 use memweir_core::{JobId, Nanos};
+use memweir_linux::world::Occurrence;
 use memweir_policy::Observation;
 use memweir_policy::quantum_loop::Event;
-use memweir_run::batch::{Occurrence, RunError};
+use memweir_run::batch::RunError;
 
 use super::QueueBackend;
 use crate::queue::End;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::blocker::processes::{self, Identity};
 use crate::cgroup::{self, Files, KernelFiles, Version};
 use crate::nice;
 use crate::owner::Owner;
+use crate::pidfd::PidFd;
 use crate::shared_setting;
 
 /// Shortest and longest time between two looks at what is left.
@@ -76,7 +77,7 @@ enum End {
 /// Everything in the guardian's care.
 #[derive(Debug, Default)]
 struct Charge {
-    owner: Option<OwnedFd>,
+    owner: Option<PidFd>,
     homes: Vec<PathBuf>,
     groups: Vec<(Version, PathBuf)>,
     sessions: BTreeSet<Identity>,
@@ -248,18 +249,16 @@ fn read_available(pipe: std::os::fd::BorrowedFd<'_>, buffer: &mut Vec<u8>) -> bo
 
 /// Opens a pidfd of the parent; `None` if it is dead already (then the pipe says so), or where the
 /// kernel has no pidfds.
-fn open_parent(pid: i32) -> Option<OwnedFd> {
-    // SAFETY: pidfd_open takes no pointers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-    // SAFETY: the kernel has just made this descriptor for us.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+fn open_parent(pid: i32) -> Option<PidFd> {
+    let parent = PidFd::open(pid).ok()??;
     // Still our parent after the descriptor was made, so it is the parent's.
-    (nix::unistd::getppid().as_raw() == pid).then_some(fd)
+    (nix::unistd::getppid().as_raw() == pid).then_some(parent)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::OwnedFd;
+
     use super::*;
     use crate::cgroup::testing::FakeTree;
     use crate::guardian::message::Message;
@@ -284,13 +283,9 @@ mod tests {
     #[test]
     fn the_death_of_the_owner_is_seen_though_its_pipe_stays_open() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        // SAFETY: pidfd_open takes no pointers; the assertion below checks the result.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
-        assert!(fd >= 0);
-        // SAFETY: just made for us.
-        let owner = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        let owner = PidFd::open(child.id() as i32).unwrap();
         let (read, write) = nix::unistd::pipe2(OFlag::O_NONBLOCK).unwrap();
-        let mut charge = Charge { owner: Some(owner), ..Charge::default() };
+        let mut charge = Charge { owner, ..Charge::default() };
         let killer = std::thread::spawn(move || {
             child.kill().unwrap();
             child.wait().unwrap();

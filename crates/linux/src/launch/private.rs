@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 
 use memweir_core::Bytes;
+use nix::unistd::{AccessFlags, access};
 
 use super::{Launch, launch};
 use crate::blocker::SpawnTarget;
@@ -51,6 +52,12 @@ pub struct PrivateDirectories {
     tmpfs: CString,
     /// Lines for `uid_map` and `gid_map` that keep the ids.
     ids: [String; 2],
+}
+
+/// Returns true if the path is a directory in which this process may make files.
+#[must_use]
+pub fn is_writable_directory(path: &Path) -> bool {
+    path.is_dir() && access(path, AccessFlags::W_OK).is_ok()
 }
 
 /// One covered directory.

@@ -15,8 +15,6 @@ use memweir_linux::paging::CountersFile;
 use memweir_linux::preload::{self, MissingFeature, NotStarted};
 use memweir_linux::unpaged::Unpaged;
 use memweir_policy::paging::{LearnsBy, VICTIM_POLICIES, VictimEntry};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use super::killer::Killer;
 use super::machine::Surroundings;
@@ -219,7 +217,7 @@ impl Paged {
         };
         if let Some(process) = ended {
             // It may have ended by itself meanwhile.
-            let _ = kill(Pid::from_raw(process.process as i32), Signal::SIGKILL);
+            let _ = self.counters.end(process.process);
         }
         Ok(Look { row, counters, ended })
     }

@@ -2,10 +2,9 @@
 //! take part: creating a job's process, and reading what the job did.
 
 use memweir_core::{Counts, JobId, Nanos};
+use memweir_linux::world::World;
 use memweir_linux::{Blocker, Launch, Meter, Reading};
 use memweir_policy::Observation;
-
-use super::world::World;
 
 /// Mechanisms of this machine, or of another one.
 ///

@@ -9,11 +9,11 @@ use std::panic;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use memweir_core::{Bytes, BytesPerSec, LINE_BYTES, Lines, Nanos};
+use memweir_linux::clock::thread_cpu_time;
 use memweir_linux::hog::{CHUNK, Hog, Kernel, pin_thread};
-use nix::time::{ClockId, clock_gettime};
 
 use super::plan::Plan;
 
@@ -205,12 +205,6 @@ impl Member {
             self.hog.steps(count, idle);
         }
     }
-}
-
-/// CPU time of the calling thread.
-fn thread_cpu_time() -> Nanos {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
-        .map_or(Nanos::ZERO, |time| Nanos::from(Duration::from(time)))
 }
 
 /// A load in pieces short enough to look at the clock in between.

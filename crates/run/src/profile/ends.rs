@@ -1,7 +1,7 @@
 //! The ends of a profile's runs: runs that end alike make a profile.
 
 use memweir_linux::launch::{Ending, Exit};
-use nix::sys::signal::Signal;
+use memweir_linux::signals;
 use serde::{Deserialize, Serialize};
 
 use super::workspace::Isolation;
@@ -44,7 +44,7 @@ impl Runs<'_> {
             return Some(self.different(different));
         }
         if let Ending::Signal(number) = self.native.ending {
-            return Some(format!("{} ended the program", signal(number)));
+            return Some(format!("{} ended the program", signals::name(number)));
         }
         if self.full {
             return Some(
@@ -64,7 +64,10 @@ impl Runs<'_> {
     fn different(&self, DifferentEnd { native, emulated }: DifferentEnd) -> String {
         let why = match (self.isolation, emulated - 128) {
             (_, number @ (4 | 11)) => {
-                format!("; {} often means an instruction that the emulator lacks", signal(number))
+                format!(
+                    "; {} often means an instruction that the emulator lacks",
+                    signals::name(number)
+                )
             }
             (Isolation::None, _) => {
                 "; the runs share their files, and the second meets those of the first".to_owned()
@@ -73,10 +76,6 @@ impl Runs<'_> {
         };
         format!("natively the program ended with {native}, under the emulator with {emulated}{why}")
     }
-}
-
-fn signal(number: i32) -> String {
-    Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |s| s.as_str().to_owned())
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use memweir_core::Bytes;
 use memweir_core::input::InputError;
 use memweir_linux::Launch;
-use memweir_linux::launch::{PrivateDirectories, PrivateView, UserNamespace};
+use memweir_linux::launch::{
+    PrivateDirectories, PrivateView, UserNamespace, is_writable_directory,
+};
 use memweir_linux::memories;
-use nix::unistd::{AccessFlags, access};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -179,8 +180,7 @@ fn covered(invocation: &Invocation, directory: &Path) -> Vec<PathBuf> {
     let coverable = |path: &Path| {
         let path = fs::canonicalize(path).ok()?;
         let system = OF_THE_SYSTEM.iter().any(|system| path.starts_with(system));
-        let writable = path.is_dir() && access(&path, AccessFlags::W_OK).is_ok();
-        (writable && !system && path != Path::new("/")).then_some(path)
+        (is_writable_directory(&path) && !system && path != Path::new("/")).then_some(path)
     };
     let named = named_paths(invocation)
         .into_iter()

@@ -6,13 +6,13 @@ use memweir_color::CacheColors;
 use memweir_color::kernel::{KernelColored, KernelCounts, KernelRequest, KernelShortage};
 use memweir_core::address_map::AddressMap;
 use memweir_core::input::InputError;
+use memweir_linux::foreground::Foreground;
 use serde::Serialize;
 
 use super::summary::GivenPages;
 use super::{Args, OnShortage, Ran};
 use crate::failure::{Failure, Outcome};
-use crate::foreground::{self, Program};
-use crate::output;
+use crate::{foreground, output};
 
 /// Output of `--json`.
 #[derive(Debug, Serialize)]
@@ -48,7 +48,7 @@ pub(super) fn execute(
     let warning = super::warn();
     let begun = Instant::now();
     let program =
-        Program { command: &args.command, environment: &[], group: Some(colored.group()) };
+        Foreground { command: &args.command, environment: &[], group: Some(colored.group()) };
     let status = foreground::run(&program, foreground::NEVER, || ())?;
     let counts = colored.counts();
     let ran = Ran::new(args, status, begun, GivenPages::from(&counts), warning);

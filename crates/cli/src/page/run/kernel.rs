@@ -5,13 +5,13 @@ use std::process::ExitStatus;
 use std::time::Instant;
 
 use memweir_core::Bytes;
+use memweir_linux::foreground::Foreground;
 use memweir_page::kernel::{KernelCounts, KernelPaged};
 use serde::Serialize;
 
 use super::Args;
 use crate::failure::{Failure, Outcome};
-use crate::foreground::{self, Program};
-use crate::output;
+use crate::{foreground, output};
 
 /// Output of `--json`.
 #[derive(Debug, Serialize)]
@@ -30,7 +30,8 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let request = args.kernel_wish();
     let paged = KernelPaged::prepare(&request)?;
     let begun = Instant::now();
-    let program = Program { command: &args.command, environment: &[], group: Some(paged.group()) };
+    let program =
+        Foreground { command: &args.command, environment: &[], group: Some(paged.group()) };
     let status = foreground::run(&program, foreground::NEVER, || ())?;
     let report = Report {
         command: foreground::words(&args.command),

@@ -1,12 +1,12 @@
 //! The ends of jobs and of the batch.
 
 use memweir_core::{JobId, Nanos};
+use memweir_linux::signals::Signal;
+use memweir_linux::world::Occurrence;
 use memweir_policy::quantum_loop;
-use nix::sys::signal::Signal;
 
 use super::{ProcessBackend, Stage};
 use crate::batch::RunError;
-use crate::batch::world::Occurrence;
 use crate::observer::Event;
 use crate::options::OnExit;
 use crate::report::Outcome;

@@ -16,10 +16,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::batch::known::{Knowledge, Known};
 use crate::batch::plan::Frame;
-use crate::batch::world::{Occurrence, World};
 use crate::jobs::{Batch, Command};
 use crate::options::{OnExit, RunOptions};
 use crate::report::BatchReport;
+use memweir_linux::world::{Occurrence, World};
 
 const QUANTUM: Nanos = Nanos::from_millis(100);
 

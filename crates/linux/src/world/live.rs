@@ -6,21 +6,20 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use memweir_core::{JobId, Nanos};
-use memweir_linux::Launch;
-use memweir_linux::blocker::SpawnTarget;
-use memweir_linux::foreign::ForeignProcess;
-use memweir_linux::launch::{LaunchError, Newborn, Process, launch};
-use memweir_linux::waker::Waker;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::time::clock_gettime;
 
-use super::pinning;
-use super::world::{Occurrence, World};
+use super::{Occurrence, World};
+use crate::blocker::SpawnTarget;
+use crate::foreign::ForeignProcess;
+use crate::launch::{Launch, LaunchError, Newborn, Process, launch};
+use crate::signals::END_SIGNALS;
+use crate::waker::Waker;
+use crate::{affinity, clock};
 
 /// Epoll data of the timer, the signals and the waker; smaller numbers are jobs.
 const TIMER: u64 = u64::MAX;
@@ -77,10 +76,7 @@ impl Live {
     /// # Errors
     /// If the kernel refuses a descriptor or the signal mask.
     pub fn new() -> io::Result<Self> {
-        let mut mask = SigSet::empty();
-        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-            mask.add(signal);
-        }
+        let mask = SigSet::from_iter(END_SIGNALS);
         let mut mask_before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut mask_before))?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -166,9 +162,7 @@ impl Drop for Live {
 
 impl World for Live {
     fn now(&self) -> Nanos {
-        let now = clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
-            .expect("CLOCK_MONOTONIC exists on every Linux");
-        Nanos(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+        clock::monotonic()
     }
 
     fn wait(&mut self, until: Nanos) -> io::Result<Vec<Occurrence>> {
@@ -208,11 +202,8 @@ impl World for Live {
     fn exec(&mut self, job: JobId) -> Result<(), LaunchError> {
         let Some(newborn) = self.newborns.remove(&job) else { return Ok(()) };
         let process = newborn.exec()?;
-        self.watch(job, First::Child(process)).map_err(|error| LaunchError {
-            what: "watching the new process".to_owned(),
-            source: error.into(),
-            help: None,
-        })
+        self.watch(job, First::Child(process))
+            .map_err(|error| LaunchError::new("watching the new process", error.into()))
     }
 
     fn adopt(&mut self, job: JobId, process: ForeignProcess) -> io::Result<()> {
@@ -221,7 +212,7 @@ impl World for Live {
 
     fn bind(&mut self, job: JobId, cpus: &[usize]) -> io::Result<()> {
         match self.processes.get(&job) {
-            Some(process) => pinning::bind_all(process.pid(), cpus),
+            Some(process) => affinity::bind_all(process.pid(), cpus),
             None => Ok(()),
         }
     }

@@ -1,14 +1,18 @@
 //! Interface of the scheduling loop to the outside, besides blocking and counting: time, processes
-//! and signals that end the batch. It is a trait so that tests can drive the loop; the real
-//! implementation is in `live.rs`.
+//! and signals that end the batch. It is a trait so that tests and emulated machines can drive the
+//! loop; [`Live`] is this machine.
+
+mod live;
+
+pub use live::Live;
 
 use std::io;
 
 use memweir_core::{JobId, Nanos};
-use memweir_linux::Launch;
-use memweir_linux::blocker::SpawnTarget;
-use memweir_linux::foreign::ForeignProcess;
-use memweir_linux::launch::LaunchError;
+
+use crate::blocker::SpawnTarget;
+use crate::foreign::ForeignProcess;
+use crate::launch::{Launch, LaunchError};
 
 /// Event from outside the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
