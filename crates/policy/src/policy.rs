@@ -23,8 +23,9 @@ pub struct Candidate {
     pub traffic: TrafficRates,
     /// CPU time that it has used so far, on all of its cores.
     pub executed: Nanos,
-    /// Completed work, as the time that it would have taken alone: the time in which it had cores,
-    /// each quantum times the speed that the [`SpeedModel`] gave the job in it.
+    /// Completed work, as the time that it would have taken alone. Of a job that waits much for
+    /// memory and whose mean bandwidth is known, its traffic so far over that bandwidth; of others
+    /// the time in which they had cores, each quantum times their speed by the [`SpeedModel`].
     pub progress: Nanos,
     /// Time since it was submitted.
     pub age: Nanos,

@@ -13,6 +13,14 @@ use crate::predictor::{Predictor, PredictorKind, Sample};
 /// many of that time left, because it is still running.
 const LEAST_REMAINING_ONE_IN: u64 = 10;
 
+/// A job that waits for memory for one part in this many of its time, or more, is as far as its
+/// traffic says.
+const TELLING_PART: f64 = 10.0;
+
+/// Its progress by traffic is at least one part in this many of that by time: the meter may count
+/// less than the one of its profile.
+const LEAST_BY_TRAFFIC_ONE_IN: f64 = 2.0;
+
 /// A bandwidth that no memory reaches. Rates at or above it, below zero, or NaN count as unknown,
 /// so that no single figure can spoil the sums over all jobs.
 const ABSURD: BytesPerSec = BytesPerSec(1e18);
@@ -73,12 +81,16 @@ pub(super) struct Job {
     traffic: TrafficRates,
     /// CPU time that it has used.
     executed: Nanos,
-    /// Completed part of `expected_time`.
+    /// Time with cores.
     progress: Nanos,
     /// Speed beside the jobs that it runs with, over its speed alone.
     pub(super) speed: f64,
-    /// Completed work: time with cores, times the speed.
+    /// Part of its time for which it waits for memory when it is alone.
+    pub(super) memory_bound: f64,
+    /// Time with cores, times the speed.
     work: Nanos,
+    /// Bytes that it has moved.
+    moved: f64,
     submitted: Nanos,
 }
 
@@ -99,7 +111,9 @@ impl Job {
             executed: Nanos::ZERO,
             progress: Nanos::ZERO,
             speed: 1.0,
+            memory_bound: 0.0,
             work: Nanos::ZERO,
+            moved: 0.0,
             submitted,
         }
     }
@@ -119,6 +133,7 @@ impl Job {
         let span = self.span(observation, conditions.elapsed);
         self.advance(span);
         self.executed = Nanos(self.executed.0.saturating_add(observation.cpu_time.0));
+        self.moved += observation.counts.map_or(0.0, |counts| counts.lines().bytes().as_f64());
         let long_enough = span > Nanos::ZERO && span >= conditions.shortest;
         let bandwidth =
             observation.counts.filter(|_| long_enough).map(|counts| counts.bandwidth(span));
@@ -212,6 +227,21 @@ impl Job {
         Some(expected.saturating_sub(self.progress).max(least))
     }
 
+    /// Returns its completed work, as the time that it would have taken alone.
+    ///
+    /// The speeds by which `work` is summed are a model's. Where the mean bandwidth is known, the
+    /// traffic so far says the same without one, but nothing about jobs that hardly have any: those
+    /// are at nearly full speed.
+    fn completed(&self) -> Nanos {
+        let by_time = self.work.as_f64();
+        let rate = self.spec.expected_bandwidth.filter(|rate| rate.0 > 0.0 && self.moved > 0.0);
+        let Some(rate) = rate else { return self.work };
+        let least = by_time / LEAST_BY_TRAFFIC_ONE_IN;
+        let by_traffic = (self.moved / rate.0 * 1e9).clamp(least, self.progress.as_f64());
+        let trust = (TELLING_PART * self.memory_bound).min(1.0);
+        Nanos((by_time + trust * (by_traffic - by_time)).round() as u64)
+    }
+
     /// Returns the job as a candidate for sharing the bus; its demand is `unknown` if not known.
     pub(super) fn member(&self, unknown: BytesPerSec) -> Member {
         Member {
@@ -230,7 +260,7 @@ impl Job {
             expected_time: self.spec.expected_time,
             traffic: self.traffic,
             executed: self.executed,
-            progress: self.work,
+            progress: self.completed(),
             age: now.saturating_sub(self.submitted),
         }
     }
@@ -242,5 +272,57 @@ impl Job {
             candidate.assume(unknown);
         }
         candidate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memweir_core::Counts;
+
+    const SECOND: Nanos = Nanos(1_000_000_000);
+
+    /// Returns the completed work of a job of 2 GB/s after a second on a core at half of its speed,
+    /// in which it moved this many GB.
+    fn completed(gigabytes: u64, memory_bound: f64, expected: Option<BytesPerSec>) -> f64 {
+        let spec = JobSpec {
+            job: JobId(0),
+            cores: 1,
+            expected_time: Some(Nanos(10 * SECOND.0)),
+            expected_bandwidth: expected,
+        };
+        let mut job = Job::new(spec, PredictorKind::Last, Nanos::ZERO);
+        job.placement = Placement::Running;
+        (job.speed, job.memory_bound) = (0.5, memory_bound);
+        let observation = Observation {
+            job: JobId(0),
+            cpu_time: SECOND,
+            counts: Some(Counts { reads: Lines(gigabytes * 15_625_000), ..Counts::default() }),
+            instruction_pointers: Vec::new(),
+            forecast: None,
+        };
+        let conditions = Conditions {
+            elapsed: SECOND,
+            whole: true,
+            shortest: Nanos::ZERO,
+            saturated: false,
+            sample: None,
+        };
+        job.learn(&observation, &conditions);
+        job.candidate(SECOND).progress.as_secs_f64()
+    }
+
+    #[test]
+    fn traffic_says_how_far_a_memory_bound_job_is() {
+        let known = Some(BytesPerSec::from_gb(2.0));
+        assert_eq!(completed(2, 0.5, Some(BytesPerSec::from_gb(2.5))), 0.8);
+        // No more than the time that it had, no less than half of what the speeds say.
+        assert_eq!(completed(3, 0.5, known), 1.0);
+        assert_eq!(completed(0, 0.5, known), 0.5);
+        assert_eq!(completed(1, 0.5, Some(BytesPerSec::from_gb(8.0))), 0.25);
+        // Half-way between 0.5 s by the speeds and 1 s by the traffic.
+        assert_eq!(completed(2, 0.05, known), 0.75);
+        assert_eq!(completed(2, 0.0, known), 0.5);
+        assert_eq!(completed(2, 0.5, None), 0.5);
     }
 }

@@ -173,7 +173,8 @@ impl QuantumScheduler {
         );
         let contention = self.speeds.contention(loads.iter());
         for (slot, load) in self.chosen.iter().zip(loads) {
-            self.jobs[*slot].speed = load.speed(&contention);
+            let job = &mut self.jobs[*slot];
+            (job.speed, job.memory_bound) = (load.speed(&contention), load.share.iter().sum());
         }
     }
 
