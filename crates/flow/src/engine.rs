@@ -405,6 +405,12 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Execut
         tasks.iter().zip(behind).map(reading).collect()
     }
 
+    fn progress(&self, task: usize, at: Point) -> Nanos {
+        let state = &self.tasks[task];
+        let score = &self.programs[state.program].1;
+        Nanos((score.progress_at(at) - score.progress_at(state.start)).round() as u64)
+    }
+
     fn ahead(&self, task: usize, from: Point, time: Nanos) -> (f64, f64) {
         let state = &self.tasks[task];
         let score = &self.programs[state.program].1;

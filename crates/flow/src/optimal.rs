@@ -6,11 +6,15 @@
 //! * [`optimal`] searches, for batches small enough, the best sequence of co-schedules among all
 //!   those that a scheduler which selects per quantum could have made. Otherwise it returns the
 //!   bound.
+//! * [`planned`] runs a schedule that is planned with all knowledge, for batches of any size: the
+//!   best that is known where no policy is better.
 
 mod blend;
 mod bound;
 mod plan;
+pub mod planned;
 mod search;
+mod simplex;
 
 use memweir_core::{JobId, Nanos};
 

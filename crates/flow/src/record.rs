@@ -24,6 +24,8 @@ pub struct TaskQuantum {
     pub placement: Placement,
     /// Node of the last core that it ran on.
     pub node: usize,
+    /// Its work that is done, at the end of the quantum.
+    pub progress: Nanos,
 }
 
 /// Receives every quantum when it ends.

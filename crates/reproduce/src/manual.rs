@@ -148,7 +148,7 @@ fn policies(results: &Results) -> String {
     text
 }
 
-/// Mean gains of all policies by family and case.
+/// Mean gains of all policies and of the best known schedules by family and case.
 fn gains(results: &Results) -> String {
     let lines = || {
         let families = results.comparisons.iter().filter(|line| line.figure != SUMMARY);
@@ -169,11 +169,15 @@ fn gains(results: &Results) -> String {
         }
     }
     let head: Vec<String> = columns.iter().map(|policy| format!("`{policy}`")).collect();
-    let mut text = format!("| mixes | case | {} |\n|---|---|", head.join(" | "));
-    text.push_str(&"---:|".repeat(columns.len()));
+    let mut text = format!("| mixes | case | {} | best known |\n|---|---|", head.join(" | "));
+    text.push_str(&"---:|".repeat(columns.len() + 1));
     text.push('\n');
     for (figure, case, cells) in rows {
-        let _ = writeln!(text, "| {figure} | {case} | {} |", cells.join(" | "));
+        let quantity = format!("{case}: mean gain of the best known schedules");
+        let is_known = |line: &&Comparison| line.figure == figure && line.quantity == quantity;
+        let known = results.comparisons.iter().find(is_known);
+        let known = known.map_or_else(|| "–".to_owned(), tenths);
+        let _ = writeln!(text, "| {figure} | {case} | {} | {known} |", cells.join(" | "));
     }
     text
 }

@@ -5,6 +5,7 @@ use memweir_bank::fit::Characteristics;
 use memweir_core::medium::data::{MEDIA, MediumData};
 use memweir_flow::Hardware;
 use memweir_flow::hardware::MACHINES;
+use memweir_flow::optimal::planned::PLANNED;
 use memweir_flow::workload::catalog::{Catalog, Entry, Suite};
 use memweir_flow::workload::mix::iabw::TABLE_1;
 use memweir_run::options::PINNED;
@@ -75,9 +76,11 @@ fn mixes() -> Vec<(String, String)> {
     of_table_1.chain(hmmsched).collect()
 }
 
-/// The policies; `pinned` binds real jobs to real CPUs.
+/// The policies, and the schedule that is none; `pinned` binds real jobs to real CPUs.
 fn policies() -> Vec<(String, String)> {
-    names::policies().into_iter().filter(|(name, _)| name != PINNED).collect()
+    let planned = "planned with all knowledge, as the best schedule that is known; no policy";
+    let policies = names::policies().into_iter().filter(|(name, _)| name != PINNED);
+    policies.chain([(PLANNED.to_owned(), planned.to_owned())]).collect()
 }
 
 fn machines() -> Vec<(String, String)> {

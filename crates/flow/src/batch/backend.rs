@@ -212,7 +212,8 @@ impl Backend for SimulatedBatch<'_> {
             target: quantum.decision.target,
         };
         if let Some(recorder) = &mut self.recorder {
-            recorder.quantum(&outcome, &tasks_of(quantum, &self.slots));
+            let tasks = tasks_of(quantum, &self.slots, self.kernel.execution());
+            recorder.quantum(&outcome, &tasks);
         }
         if let Some(calls) = &mut self.calls {
             calls.extend(quantum.calls.iter().cloned());

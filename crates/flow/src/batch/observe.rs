@@ -6,7 +6,7 @@ use memweir_policy::{Observation, PredictorKind};
 
 use super::backend::{SimulatedBatch, Slot};
 use super::phases::instruction_pointers;
-use crate::engine::Reading;
+use crate::engine::{Execution, Reading};
 use crate::record::TaskQuantum;
 
 impl SimulatedBatch<'_> {
@@ -60,7 +60,7 @@ impl SimulatedBatch<'_> {
     /// Moves pages if a migrator is hooked in.
     pub(super) fn migrate(&mut self, ended: &Quantum) {
         let Some(migrator) = &mut self.migrator else { return };
-        let tasks = tasks_of(ended, &self.slots);
+        let tasks = tasks_of(ended, &self.slots, self.kernel.execution());
         for migration in migrator.migrate(ended.summary.elapsed, &tasks) {
             let task = migration.task.index();
             if self.slots.get(task).is_none_or(|slot| slot.over) {
@@ -74,7 +74,11 @@ impl SimulatedBatch<'_> {
 }
 
 /// Returns the records of the tasks of a quantum that is over.
-pub(super) fn tasks_of(quantum: &Quantum, slots: &[Slot]) -> Vec<TaskQuantum> {
+pub(super) fn tasks_of(
+    quantum: &Quantum,
+    slots: &[Slot],
+    execution: &dyn Execution,
+) -> Vec<TaskQuantum> {
     let task = |entry: &JobQuantum| {
         let slot = &slots[entry.job.index()];
         TaskQuantum {
@@ -86,6 +90,7 @@ pub(super) fn tasks_of(quantum: &Quantum, slots: &[Slot]) -> Vec<TaskQuantum> {
             predicted: slot.predicted,
             placement: slot.placement,
             node: slot.node,
+            progress: execution.progress(entry.job.index(), slot.before.at),
         }
     };
     quantum.jobs.iter().map(task).collect()

@@ -28,6 +28,9 @@ pub(crate) trait Execution: Processor {
     /// Returns the reading of each of these tasks.
     fn read_all(&mut self, tasks: &[usize]) -> Vec<Reading>;
 
+    /// Returns the work that a task has done when it is at this point.
+    fn progress(&self, task: usize, at: Point) -> Nanos;
+
     /// Predicts the task alone on the machine from a point on, for up to `time`: returns the lines
     /// that it moves and the nanoseconds that it runs, which are less than `time` if the task ends
     /// before.

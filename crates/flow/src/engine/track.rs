@@ -171,6 +171,12 @@ impl Score {
         Point { lap, span, into: (within - self.starts[span]) as f64 }
     }
 
+    /// Returns the progress from the program's first start to a point.
+    pub(crate) fn progress_at(&self, at: Point) -> f64 {
+        let whole = self.starts[self.spans()];
+        (at.lap * whole + self.starts[at.span]) as f64 + at.into
+    }
+
     /// Returns the point at which a task stops after this progress, more than zero: the end of a
     /// span rather than the start of the next.
     pub(crate) fn ending_at(&self, progress: Nanos) -> Point {
@@ -242,6 +248,7 @@ mod tests {
         let score = Score::new(&program());
         let at = score.beginning_at(Nanos(5_500_000));
         assert_eq!(at, Point { lap: 1, span: 1, into: 500_000.0 });
+        assert_eq!(score.progress_at(at), 5_500_000.0);
         // 1,000 lines in the first lap and half of them in the second.
         let totals = score.totals(at);
         assert_eq!((totals[0], totals[1], totals[2]), (5_500_000.0, 1_500.0, 0.0));

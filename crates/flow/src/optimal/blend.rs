@@ -23,6 +23,7 @@
 //! Unlike the bounds of `bound`, this one takes sets as wholes: if one heavy task leaves a memory
 //! idle and two fill it, neither of the two is free.
 
+use super::simplex::{self, Rates, worth};
 use crate::stretch::{Response, Solver};
 
 /// With more kinds, the demands of the programs are spread so finely that the simpler bounds
@@ -30,10 +31,6 @@ use crate::stretch::{Response, Solver};
 const MOST_KINDS: usize = 12;
 /// Most sets that are evaluated.
 const MOST_SETS: usize = 20_000;
-/// Most steps of the simplex method, which needs a small multiple of the number of kinds.
-const MOST_STEPS: usize = 1_000;
-/// A set counts as worth no more than its time if the excess is less than this.
-const TOLERANCE: f64 = 1e-9;
 
 /// Spans that are equal in all that contention depends on.
 #[derive(Clone, Copy, Debug)]
@@ -44,9 +41,6 @@ pub(super) struct Kind {
     /// Tasks that have such spans.
     pub(super) tasks: u32,
 }
-
-/// Progress of a set per time: kinds and rates.
-type Rates = Vec<(usize, f64)>;
 
 /// Spans of all tasks by kind.
 #[derive(Debug, Default)]
@@ -84,7 +78,16 @@ impl Kinds {
         let mut sets = Sets { solver, kinds: &self.kinds, found: Vec::new() };
         sets.collect(&mut vec![0; self.kinds.len()], 0, cores)?;
         let work: Vec<f64> = self.kinds.iter().map(|kind| kind.progress).collect();
-        let prices = prices(&sets.found, &work);
+        let alone = |kind: usize| {
+            let alone = |rates: &&Rates| rates.len() == 1 && rates[0].0 == kind;
+            sets.found.iter().find(alone).cloned()
+        };
+        let start = (0..work.len()).filter_map(alone).collect();
+        let best = |prices: &[f64]| {
+            let by_worth = |a: &&Rates, b: &&Rates| worth(a, prices).total_cmp(&worth(b, prices));
+            sets.found.iter().max_by(by_worth).cloned()
+        };
+        let prices = simplex::mix(start, &work, best).prices;
         let highest = sets.found.iter().map(|rates| worth(rates, &prices)).fold(0.0, f64::max);
         let total: f64 = prices.iter().zip(&work).map(|(price, work)| price * work).sum();
         (highest > 0.0).then(|| total / highest)
@@ -129,77 +132,4 @@ impl Sets<'_> {
             })
             .collect()
     }
-}
-
-fn worth(rates: &Rates, prices: &[f64]) -> f64 {
-    rates.iter().map(|(kind, rate)| rate * prices[*kind]).sum()
-}
-
-/// Runs the simplex method on the times of the sets, starting from the sets of one span; returns
-/// the prices at which no set is worth more than its time.
-fn prices(sets: &[Rates], work: &[f64]) -> Vec<f64> {
-    let mut basis: Vec<usize> = (0..work.len())
-        .filter_map(|kind| sets.iter().position(|rates| rates.len() == 1 && rates[0].0 == kind))
-        .collect();
-    let mut prices = vec![0.0; work.len()];
-    for _ in 0..MOST_STEPS {
-        let columns: Vec<Vec<f64>> =
-            basis.iter().map(|set| dense(&sets[*set], work.len())).collect();
-        // Prices at which each set of the basis is worth its time, 1.
-        let Some(found) = solve(columns.clone(), vec![1.0; work.len()]) else { break };
-        prices = found;
-        let by_worth =
-            |a: &usize, b: &usize| worth(&sets[*a], &prices).total_cmp(&worth(&sets[*b], &prices));
-        let Some(entering) = (0..sets.len()).max_by(by_worth) else { break };
-        if worth(&sets[entering], &prices) <= 1.0 + TOLERANCE {
-            break;
-        }
-        let rows = transposed(&columns);
-        let direction = solve(rows.clone(), dense(&sets[entering], work.len()));
-        let (Some(direction), Some(times)) = (direction, solve(rows, work.to_vec())) else { break };
-        let ratio = |place: &usize| times[*place] / direction[*place];
-        let leaving = (0..basis.len())
-            .filter(|place| direction[*place] > TOLERANCE)
-            .min_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-        let Some(leaving) = leaving else { break };
-        basis[leaving] = entering;
-    }
-    prices
-}
-
-fn dense(rates: &Rates, kinds: usize) -> Vec<f64> {
-    let mut column = vec![0.0; kinds];
-    for (kind, rate) in rates {
-        column[*kind] = *rate;
-    }
-    column
-}
-
-fn transposed(columns: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    (0..columns.len()).map(|row| columns.iter().map(|column| column[row]).collect()).collect()
-}
-
-/// Solves a small system of linear equations by elimination; `None` if it is singular.
-fn solve(mut rows: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Vec<f64>> {
-    let size = right.len();
-    for column in 0..size {
-        let pivot = (column..size)
-            .max_by(|a, b| rows[*a][column].abs().total_cmp(&rows[*b][column].abs()))?;
-        if rows[pivot][column].abs() < 1e-12 {
-            return None;
-        }
-        rows.swap(column, pivot);
-        right.swap(column, pivot);
-        let (taken, value) = (rows[column].clone(), right[column]);
-        for (number, (row, right)) in rows.iter_mut().zip(&mut right).enumerate() {
-            let factor = row[column] / taken[column];
-            if number != column {
-                for (place, pivot) in row.iter_mut().zip(&taken) {
-                    *place -= factor * pivot;
-                }
-                *right -= factor * value;
-            }
-        }
-    }
-    Some((0..size).map(|row| right[row] / rows[row][row]).collect())
 }

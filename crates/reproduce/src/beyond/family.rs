@@ -6,6 +6,7 @@ use std::sync::Arc;
 use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_core::metrics;
 use memweir_core::profile::Profile;
+use memweir_flow::optimal::planned::PLANNED;
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 use memweir_study::ScenarioText;
 use memweir_study::flow::Recordings;
@@ -27,6 +28,9 @@ pub(super) const OURS: &str = "max-weight";
 
 /// Loss against another policy, in percent, that is within the noise of start times.
 pub(super) const TOLERATED: f64 = 0.5;
+
+/// Share of the gain of the best known schedule, in percent, that our policy has to reach.
+const SHARE_OF_KNOWN: f64 = 90.0;
 
 /// Unit that counts as one mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -83,6 +87,9 @@ pub(super) struct CaseGains {
     pub(super) policies: Vec<(String, Vec<f64>)>,
     /// Share of the possible gain of each policy, where a bound is known.
     shares: Vec<Option<f64>>,
+    /// Gain on each mix of the best schedule that is known, the planned one or that of a policy;
+    /// empty where none was planned.
+    best_known: Vec<f64>,
 }
 
 struct NoRecordings;
@@ -146,8 +153,8 @@ fn replacement(file: &str, set: &str) -> Result<Replacement, InputError> {
 impl CaseGains {
     fn of(name: &str, mix_is: MixIs, points: &[Point]) -> Self {
         let summaries = points.first().map_or(&[][..], |point| &point.policies);
-        let names =
-            summaries.iter().map(|summary| &summary.policy).filter(|name| *name != BASELINE);
+        let is_policy = |name: &&String| *name != BASELINE && *name != PLANNED;
+        let names = summaries.iter().map(|summary| &summary.policy).filter(is_policy);
         let gains = |policy: &String| {
             let on_point = |point: &Point| match mix_is {
                 MixIs::Point => vec![summary(point, policy, |summary| summary.gain)],
@@ -164,13 +171,29 @@ impl CaseGains {
             metrics::mean(&shares.collect::<Option<Vec<f64>>>()?)
         };
         let shares = policies.iter().map(share).collect();
-        Self { name: name.to_owned(), policies, shares }
+        let mut best_known = Vec::new();
+        if summaries.iter().any(|summary| summary.policy == PLANNED) {
+            best_known = gains(&PLANNED.to_owned());
+            for (_, gains) in &policies {
+                best_known.iter_mut().zip(gains).for_each(|(best, gain)| *best = best.max(*gain));
+            }
+        }
+        Self { name: name.to_owned(), policies, shares, best_known }
     }
 
     /// Gains of a policy on the mixes.
     pub(super) fn gains(&self, policy: &str) -> &[f64] {
         let found = self.policies.iter().find(|(name, _)| name == policy);
         found.map_or(&[], |(_, gains)| gains)
+    }
+
+    /// Share in percent of the time that the best known schedules save on the mixes together, which
+    /// a policy with these gains saves; `None` where none is known, or saves no more than the noise.
+    fn share_of_known(&self, gains: &[f64]) -> Option<f64> {
+        let saved = |gain: &f64| 1.0 - 1.0 / (1.0 + gain / 100.0);
+        let known: f64 = self.best_known.iter().map(saved).sum();
+        let least = TOLERATED / 100.0 * gains.len() as f64;
+        (known > least).then(|| 100.0 * gains.iter().map(saved).sum::<f64>() / known)
     }
 
     /// Lowest difference between the gains of our policy and those of another on a mix.
@@ -234,18 +257,30 @@ pub(super) fn found(data: &FigureData, gains: &Gains) -> Found {
 }
 
 fn table(case: &CaseGains) -> Table {
-    let header = ["policy", "mean gain (%)", "worst", "best", "mixes slower", "of possible (%)"];
+    let header = [
+        "policy",
+        "mean gain (%)",
+        "worst",
+        "best",
+        "mixes slower",
+        "of best known (%)",
+        "of possible (%)",
+    ];
     let row = |((name, gains), share): (&(String, Vec<f64>), &Option<f64>)| {
         let best = gains.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let slower = gains.iter().filter(|gain| **gain < -TOLERATED).count();
-        let share = share.filter(|share| *share >= 0.0);
+        let percent = |share: Option<f64>| match share {
+            Some(share) if share >= 0.0 => format!("{share:.0}"),
+            _ => "–".to_owned(),
+        };
         vec![
             name.clone(),
             format!("{:.2}", mean(gains)),
             format!("{:.2}", lowest(gains)),
             format!("{best:.2}"),
             format!("{slower} of {}", gains.len()),
-            share.map_or_else(|| "–".to_owned(), |share| format!("{:.0}", 100.0 * share)),
+            percent(case.share_of_known(gains)),
+            percent(share.map(|share| 100.0 * share)),
         ]
     };
     Table {
@@ -286,8 +321,18 @@ fn goals(case: &CaseGains) -> Vec<(Statement, f64)> {
     let means = case.policies.iter().map(|(policy, gains)| {
         shown(format!("{name}: mean gain of `{policy}`"), name, mean(gains))
     });
+    let known = case.share_of_known(case.gains(OURS)).map(|share| {
+        let quantity = format!("{name}: gain of `{OURS}` over that of the best known schedules");
+        (statement("M5", quantity, name, Some(SHARE_OF_KNOWN)), share)
+    });
+    let best_known = (!case.best_known.is_empty()).then(|| {
+        let quantity = format!("{name}: mean gain of the best known schedules");
+        shown(quantity, name, mean(&case.best_known))
+    });
     [(goal("M2", worst), lowest(case.gains(OURS))), (goal("M3", lead), behind)]
         .into_iter()
+        .chain(known)
         .chain(means)
+        .chain(best_known)
         .collect()
 }

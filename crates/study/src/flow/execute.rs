@@ -4,6 +4,7 @@ use memweir_core::Nanos;
 use memweir_core::input::Refusal;
 use memweir_flow::batch::Simulation;
 use memweir_flow::experiment::{Experiment, SimError};
+use memweir_flow::optimal::planned::{self, PLANNED};
 use memweir_flow::optimal::{self, Effort, lower_bound, optimal};
 use memweir_flow::outcome::{Outcome, TaskOutcome};
 use memweir_flow::record::Recorder;
@@ -90,15 +91,10 @@ impl Scenario {
         recorder: Option<&mut dyn Recorder>,
     ) -> Result<Run, SimError> {
         let experiment = self.experiment(policy, repetition, prepared);
-        let mut simulation = Simulation::new(&experiment);
-        if let Some(recorder) = recorder {
-            simulation = simulation.recorder(recorder);
-        }
-        let mut migrator = self.migrator(prepared);
-        if let Some(migrator) = &mut migrator {
-            simulation = simulation.migrator(migrator);
-        }
-        let outcome = simulation.run()?;
+        let outcome = match self.policies[policy] == PLANNED {
+            true => planned::run(&experiment, recorder)?,
+            false => self.simulate(&experiment, prepared, recorder)?,
+        };
         let seed = self.seed_of(repetition);
         let optimum = prepared.optimum.map(|(turnaround, _)| turnaround);
         Ok(Run {
@@ -108,6 +104,24 @@ impl Scenario {
             optimum_is: prepared.optimum.map(|(_, certainty)| certainty),
             ..run(&self.policies[policy], self.quantum, &outcome)
         })
+    }
+
+    /// Simulates an experiment with the scenario's migration of pages.
+    fn simulate(
+        &self,
+        experiment: &Experiment,
+        prepared: &Prepared,
+        recorder: Option<&mut dyn Recorder>,
+    ) -> Result<Outcome, SimError> {
+        let mut simulation = Simulation::new(experiment);
+        if let Some(recorder) = recorder {
+            simulation = simulation.recorder(recorder);
+        }
+        let mut migrator = self.migrator(prepared);
+        if let Some(migrator) = &mut migrator {
+            simulation = simulation.migrator(migrator);
+        }
+        simulation.run()
     }
 }
 

@@ -7,6 +7,7 @@ use memweir_core::Nanos;
 use memweir_core::input::{InputError, Replacement, Section, Value};
 use memweir_flow::experiment::{KernelConfig, Knowledge, Overheads};
 use memweir_flow::hardware::Hardware;
+use memweir_flow::optimal::planned::PLANNED;
 use memweir_flow::task::Placement;
 use memweir_flow::workload::catalog::Catalog;
 use memweir_policy::{PredictorKind, UnknownPredictor, policies};
@@ -109,12 +110,18 @@ impl Reader<'_> {
         let workload = self.workload(&mut root, &catalog)?;
         let quantum = quantum(&mut root)?;
         let (cores, core_use) = cores::read(&mut root, &self.hardware.machine)?;
-        let policies = root.require("policies")?;
+        let named = root.require("policies")?;
+        let policies = cores::apply(core_use, policy_names(&named)?, &named)?;
+        let migration = root.map("migration", |v| self.migration(v, &workload))?;
+        if migration.is_some() && policies.iter().any(|name| name == PLANNED) {
+            let reason = format!("`{PLANNED}` plans for pages that stay where they are");
+            return Err(named.refuse(reason).help("leave it out, or `migration`"));
+        }
         Ok(Scenario {
-            migration: root.map("migration", |v| self.migration(v, &workload))?,
+            migration,
             workload,
             cores,
-            policies: cores::apply(core_use, policy_names(&policies)?, &policies)?,
+            policies,
             predictor: root.map("predictor", |v| predictor(&v))?.unwrap_or(PredictorKind::Last),
             quantum,
             target: root.map("target", |v| target::read(v, peak))?.flatten(),
@@ -201,10 +208,10 @@ fn whole(
 fn policy_names(value: &Value<'_>) -> Result<Vec<String>, InputError> {
     let checked = |value: &Value<'_>| {
         let given = value.string()?;
-        match policies::find(given) {
-            Ok(_) => Ok(given.to_owned()),
-            Err(error) => Err(value.refuse(error.reason).help(error.help)),
+        if given != PLANNED {
+            policies::find(given).map_err(|e| value.refuse(e.reason).help(e.help))?;
         }
+        Ok(given.to_owned())
     };
     if value.text().is_some() {
         return Ok(vec![checked(value)?]);

@@ -106,6 +106,7 @@ fn decisions_come_once_per_interval() {
     let spec = scenario.migration.as_ref().expect("there is one");
     let mut pager = spec.migrator(&scenario.hardware.machine, pages).expect("it moves");
     let quantum = |lines| TaskQuantum {
+        progress: Nanos::ZERO,
         task: JobId(0),
         chosen: true,
         running: Nanos::from_millis(100),

@@ -1,0 +1,96 @@
+use memweir_core::BytesPerSec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::machine::Machine;
+use crate::optimal::lower_bound;
+use crate::program::{Demand, Flow, Program, Span};
+use crate::simulate;
+use crate::task::Task;
+
+/// Creates a task that draws this bandwidth for this time.
+fn task(seconds: f64, gb: f64) -> Task {
+    let mut demand = Demand { stall: 0.8, ..Demand::default() };
+    demand.flows[0] = Flow { reads: BytesPerSec::from_gb(gb), ..Flow::default() };
+    let span = Span { length: Nanos::from_secs_f64(seconds), demand };
+    let name = format!("{gb} GB/s");
+    Task::once(name.clone(), Arc::new(Program { name, spans: vec![span] }))
+}
+
+fn experiment(cores: u32, tasks: Vec<Task>, policy: &str) -> Experiment {
+    let machine = Machine::uniform("m", cores, BytesPerSec::from_gb(10.0));
+    Experiment::new(machine, tasks, policy)
+}
+
+#[test]
+fn prices_and_times_by_hand() {
+    // Heavy tasks draw 0.6 of the memory: one beside three light ones loses nothing, two fill it
+    // and make progress at 5/6. Of 15 s of heavy and 25 s of light progress,
+    //   t + 5/3 u = 15,  3 t + 2 u = 25:  u = 20/3, t = 35/9 seconds.
+    let sets =
+        [vec![(0, 1.0)], vec![(1, 1.0)], vec![(0, 1.0), (1, 3.0)], vec![(0, 5.0 / 3.0), (1, 2.0)]];
+    let best = |prices: &[f64]| {
+        let by_worth = |a: &&Rates, b: &&Rates| worth(a, prices).total_cmp(&worth(b, prices));
+        sets.iter().max_by(by_worth).cloned()
+    };
+    let mix = simplex::mix(sets[..2].to_vec(), &[15.0, 25.0], best);
+    let total: f64 = mix.sets.iter().map(|(_, time)| time).sum();
+    assert!((total - (20.0 / 3.0 + 35.0 / 9.0)).abs() < 1e-9, "{mix:?}");
+    // y + 3 z = 1 and 5/3 y + 2 z = 1.
+    let expected = [1.0 / 3.0, 2.0 / 9.0];
+    assert!(mix.prices.iter().zip(expected).all(|(price, y)| (price - y).abs() < 1e-9));
+}
+
+#[test]
+fn the_plan_is_nearly_reached() {
+    // The same work in eight tasks of 5 s: the plan takes 10.56 s and half a percent of overheads
+    // and of quanta; `long-job-first` has nothing to go by.
+    let tasks: Vec<Task> = [6.0, 6.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0].map(|gb| task(5.0, gb)).into();
+    let bound = lower_bound(&Machine::uniform("m", 4, BytesPerSec::from_gb(10.0)), &tasks, 4);
+    let planned = run(&experiment(4, tasks.clone(), "os"), None).unwrap().turnaround;
+    assert!(planned >= bound);
+    assert!(planned.as_f64() < 1.02 * bound.as_f64(), "{planned:?} {bound:?}");
+    let other = simulate(&experiment(4, tasks, "long-job-first")).unwrap().turnaround;
+    assert!(planned < other, "{planned:?} {other:?}");
+}
+
+#[test]
+fn tasks_that_arrive_later_are_planned_when_they_come() {
+    let late = Task { arrival: Nanos::from_secs_f64(1.0), ..task(2.0, 8.0) };
+    let outcome = run(&experiment(2, vec![task(2.0, 8.0), task(3.0, 0.0), late], "os"), None);
+    let turnaround = outcome.unwrap().turnaround.as_secs_f64();
+    // 4 s of traffic at 8 of 10 GB/s; both heavy ones together would take 3.2 s after the first.
+    assert!((3.4..4.3).contains(&turnaround), "{turnaround}");
+}
+
+#[test]
+fn a_recorder_sees_the_quanta_of_the_plan() {
+    struct Count(usize);
+    impl Recorder for Count {
+        fn quantum(&mut self, _: &QuantumOutcome, tasks: &[TaskQuantum]) {
+            self.0 += 1;
+            assert!(tasks.iter().all(|task| task.progress <= Nanos::from_secs_f64(1.0)));
+        }
+    }
+    let mut count = Count(0);
+    let tasks = vec![task(1.0, 1.0), task(1.0, 2.0), task(1.0, 3.0)];
+    let outcome = run(&experiment(2, tasks, "os"), Some(&mut count)).unwrap();
+    assert_eq!(count.0, outcome.quanta.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_plan_ends_and_beats_no_bound(
+        given in prop::collection::vec((0.1..4.0f64, 0.0..12.0f64), 1..12),
+        cores in 1..5u32,
+    ) {
+        let tasks: Vec<Task> = given.iter().map(|(seconds, gb)| task(*seconds, *gb)).collect();
+        let experiment = experiment(cores, tasks, "os");
+        let bound = lower_bound(&experiment.machine, &experiment.tasks, cores);
+        let planned = run(&experiment, None).unwrap();
+        prop_assert!(planned.turnaround >= bound);
+        prop_assert_eq!(planned.turnaround, run(&experiment, None).unwrap().turnaround);
+    }
+}
