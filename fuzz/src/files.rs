@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use memweir_abi::kernel::image::Image;
+use memweir_abi::kernel::stat::StatLine;
+use memweir_abi::preload::page::PageCounters;
 use memweir_color::kernel::KernelForm;
 use memweir_core::PhysAddr;
 use memweir_core::address_map::AddressMap;
 use memweir_core::medium::data::MediumData;
-use memweir_core::preload::page::PageCounters;
-use memweir_core::softpmu::gate::StatLine;
-use memweir_core::softpmu::program::Image;
 use memweir_dram::config::MemoryConfig;
 use memweir_dram::curve::Fit;
 use memweir_dram::spec::MemorySpec;

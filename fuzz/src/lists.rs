@@ -1,8 +1,8 @@
 //! Small languages: keys and values of the command line, and orders to the preload library.
 
+use memweir_abi::preload::Order;
+use memweir_abi::preload::page::PageOrder;
 use memweir_core::input::values;
-use memweir_core::preload::Order;
-use memweir_core::preload::page::PageOrder;
 use memweir_run::jobs::Batch;
 use memweir_study::sweep::{Grid, Sweep};
 

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use memweir_abi::softpmu::Sampling;
 use memweir_core::Nanos;
 use memweir_core::placement::PlacementSpec;
-use memweir_core::softpmu::Sampling;
 use memweir_linux::MeterKind;
 use memweir_linux::qemu::QemuPaths;
 use memweir_run::options;

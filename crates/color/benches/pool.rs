@@ -11,10 +11,11 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
+use memweir_abi::kernel::PAGE_BYTES;
+use memweir_abi::preload::{Counter, Delivery, Shortage};
 use memweir_color::{Colored, Request, Totals};
 use memweir_core::address_map::AddressMap;
 use memweir_core::metrics::{Interval, hodges_lehmann};
-use memweir_core::preload::{Counter, Delivery, Shortage};
 use nix::sys::prctl;
 use nix::time::{ClockId, clock_gettime};
 
@@ -23,7 +24,7 @@ use nix::time::{ClockId, clock_gettime};
 const MAP: &str = "name = \"bench\"\nbits = 36\n\
     function = [{ bits = [12] }, { bits = [13] }, { bits = [14] }, { bits = [15] }]\n";
 const ROUNDS: usize = 12;
-const PAGE: usize = 4096;
+const PAGE: usize = PAGE_BYTES;
 const MIB: usize = 1 << 20;
 /// Memory that a program touches in one color.
 const ONE_COLOR_MIB: usize = 128;

@@ -6,17 +6,17 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use memweir_abi::kernel::PAGE_BYTES;
+use memweir_abi::kernel::pagemap::{Entry, entry_offset};
+use memweir_abi::preload::Order;
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{ColorSet, Coloring};
-use memweir_core::preload::Order;
 use memweir_linux::is_gone;
 use serde::Serialize;
 
 use crate::counters::entry_of;
 use crate::run::privileged;
 use crate::{ColorError, machine};
-
-const PAGE: u64 = 4096;
 
 /// Kind of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -132,7 +132,7 @@ fn unreadable(pid: u32, error: &io::Error) -> ColorError {
 
 impl Pages {
     fn count(&mut self, coloring: &Coloring, asked: &ColorSet, frame: u64) {
-        let color = coloring.color_of(PhysAddr(frame * PAGE));
+        let color = coloring.color_of(PhysAddr(frame * PAGE_BYTES as u64));
         self.pages += 1;
         self.inside += u64::from(asked.contains(color));
         *self.colors.entry(color.0).or_default() += 1;
@@ -167,17 +167,14 @@ fn mapping(line: &str) -> Option<(u64, u64, Kind)> {
 /// Calls `each` with the frames of the present pages.
 fn frames(pagemap: &File, start: u64, end: u64, mut each: impl FnMut(u64)) {
     let mut buffer = vec![0u8; 1 << 16];
-    let mut at = start / PAGE * 8;
-    while at < end / PAGE * 8 {
-        let want = buffer.len().min((end / PAGE * 8 - at) as usize);
+    let [mut at, end] = [start, end].map(|address| entry_offset(address as usize));
+    while at < end {
+        let want = buffer.len().min((end - at) as usize);
         let Ok(read @ 1..) = pagemap.read_at(&mut buffer[..want], at) else { return };
-        for entry in buffer[..read].chunks_exact(8) {
-            let entry = u64::from_le_bytes(std::array::from_fn(|i| entry[i]));
-            let frame = entry & ((1 << 55) - 1);
-            if entry >> 63 == 1 && frame != 0 {
-                each(frame);
-            }
-        }
+        Entry::all(&buffer[..read])
+            .map(Entry::frame)
+            .filter(|frame| *frame != 0)
+            .for_each(&mut each);
         at += read as u64;
     }
 }

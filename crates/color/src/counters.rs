@@ -11,10 +11,10 @@ use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use memweir_core::Bytes;
-use memweir_core::preload::{
+use memweir_abi::preload::{
     COUNTER_WORDS, COUNTERS, Counter, ENTRY, MAX_PRELOAD_COLORS, Order, POOLS, color_word,
 };
+use memweir_core::Bytes;
 use memweir_linux::private::{self, RuntimeDirectory};
 use serde::Serialize;
 use tempfile::NamedTempFile;

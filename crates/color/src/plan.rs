@@ -1,9 +1,9 @@
 //! Turns a map and the requested colors into the order for the preload library.
 
+use memweir_abi::preload::{Delivery, MAX_PRELOAD_COLORS, Order, Shortage};
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring, Span};
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::Refusal;
-use memweir_core::preload::{Delivery, MAX_PRELOAD_COLORS, Order, Shortage};
 
 /// Cache colors that a program may use.
 #[derive(Clone, Debug, PartialEq, Eq)]

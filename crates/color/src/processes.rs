@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use memweir_core::softpmu::gate::StatLine;
+use memweir_abi::kernel::stat::StatLine;
 
 /// Returns the start of process `pid`, in clock ticks since boot; `None` if there is none, or if it
 /// has ended and its parent has not waited for it.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use memweir_core::preload::{Delivery, ORDER_VARIABLE, Order};
+use memweir_abi::preload::{Delivery, ORDER_VARIABLE, Order};
 use memweir_linux::{guardian, preload};
 
 use crate::compaction::Quiet;

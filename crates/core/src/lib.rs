@@ -16,10 +16,8 @@ pub mod metrics;
 pub mod names;
 pub mod parabola;
 pub mod placement;
-pub mod preload;
 pub mod profile;
 pub mod segment;
-pub mod softpmu;
 pub mod units;
 pub mod verdict;
 

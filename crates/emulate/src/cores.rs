@@ -7,8 +7,8 @@
 //! as if it had always been there: this is the price of a result that depends on nothing but the
 //! order.
 
+use memweir_abi::softpmu::gate::FEMTOS_PER_NANO;
 use memweir_core::Nanos;
-use memweir_core::softpmu::gate::FEMTOS_PER_NANO;
 use memweir_flow::kernel::Processor;
 use memweir_linux::gate::{CoreCaches, Standing, ThreadView};
 

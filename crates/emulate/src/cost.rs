@@ -12,8 +12,8 @@
 //! `memory_parallelism`, a line costs 64 bytes over `core_peak`: a core whose every access misses
 //! then draws exactly the `core_peak` of the file.
 
+use memweir_abi::softpmu::gate::Costs;
 use memweir_core::LINE_BYTES;
-use memweir_core::softpmu::gate::Costs;
 use memweir_flow::Hardware;
 
 const FEMTOS: f64 = 1e15;

@@ -7,7 +7,7 @@
 //! epoch late, and nothing is lost. While a thread pays, memories still serve the work that it pays
 //! for: to the others it is as busy as it was.
 
-use memweir_core::softpmu::gate::FEMTOS_PER_NANO;
+use memweir_abi::softpmu::gate::FEMTOS_PER_NANO;
 use memweir_core::{BytesPerSec, Counts, LINE_BYTES, MAX_MEDIA, Nanos};
 use memweir_flow::stretch::{Response, Stretch};
 use memweir_flow::{Demand, Machine, Placement, Solver, View};

@@ -1,7 +1,7 @@
 //! Handing out turns to emulated threads, from the coordinator's side.
 //!
 //! The threads of all jobs wait at a gate in memory that they share with the coordinator
-//! (`memweir_core::softpmu::gate`). [`Gate::turn`] lets one thread run guest code up to a limit and
+//! (`memweir_abi::softpmu::gate`). [`Gate::turn`] lets one thread run guest code up to a limit and
 //! returns when it has come to rest: at the limit, asleep in virtual time, blocked in a system
 //! call, or gone. A blocked thread may wait for another thread, which must have its turn first, so
 //! blocking is recognized by the state that the kernel reports in `/proc`. At most one thread of a
@@ -17,12 +17,13 @@ use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-use memweir_core::Nanos;
-use memweir_core::softpmu::gate::{
-    Blocking, Costs, GatePage, HostState, MAGIC, NATIVE, NO_LIMIT, Place, THREADS, ThreadRecord,
-    ThreadState, VERSION, blocking,
+use memweir_abi::kernel::stat::HostState;
+use memweir_abi::softpmu::gate::{
+    Blocking, Costs, GatePage, MAGIC, NATIVE, NO_LIMIT, Place, THREADS, ThreadRecord, ThreadState,
+    VERSION, blocking,
 };
-use memweir_core::softpmu::program::GateOption;
+use memweir_abi::softpmu::program::GateOption;
+use memweir_core::Nanos;
 
 use crate::blocker::processes::start_time;
 use crate::softpmu::SharedFile;

@@ -9,8 +9,15 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
+use memweir_abi::kernel::PAGE_BYTES;
+use memweir_abi::kernel::pagemap::{PAGEMAP_SCAN, Scan};
+use memweir_abi::kernel::userfaultfd::{
+    UFFD_API, UFFD_FEATURE_EVENT_FORK, UFFD_FEATURE_MINOR_SHMEM, UFFD_FEATURE_WP_HUGETLBFS_SHMEM,
+    UFFD_FEATURE_WP_UNPOPULATED, UFFDIO_API, UFFDIO_REGISTER, UFFDIO_REGISTER_MODE_WP,
+    UFFDIO_WRITEPROTECT, UFFDIO_WRITEPROTECT_MODE_WP,
+};
+use memweir_abi::preload::page::{PAGE_COUNTERS_BYTES, PageCounters};
 use memweir_core::Bytes;
-use memweir_core::preload::page::{PAGE_COUNTERS_BYTES, PageCounters};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 
@@ -19,36 +26,12 @@ use crate::pidfd::PidFd;
 use crate::preload::MissingFeature;
 use crate::softpmu::SharedFile;
 
-/// Size of the page that is tried.
-const PAGE: usize = 4096;
-
-/// `UFFD_API` and ioctls of linux/userfaultfd.h, which libc does not declare.
-const UFFD_API: u64 = 0xaa;
-const UFFDIO_API: u64 = ioctl(b'\xaa', 0x3f, 24);
-const UFFDIO_REGISTER: u64 = ioctl(b'\xaa', 0, 32);
-const UFFDIO_WRITEPROTECT: u64 = ioctl(b'\xaa', 6, 24);
-
-/// `UFFDIO_REGISTER_MODE_WP`, `UFFDIO_WRITEPROTECT_MODE_WP`.
-const REGISTER_WRITES: u64 = 2;
-const PROTECT: u64 = 1;
-
-/// Event at a fork, before the child runs (`UFFD_FEATURE_EVENT_FORK`), for CAP_SYS_PTRACE alone.
-const FEATURE_FORK: u64 = 1 << 1;
-/// Faults on pages that the file has (`UFFD_FEATURE_MINOR_SHMEM`, Linux 5.14).
-const FEATURE_MINOR: u64 = 1 << 10;
-/// Protection of shared memory files (`UFFD_FEATURE_WP_HUGETLBFS_SHMEM`, Linux 5.19).
-const FEATURE_SHMEM: u64 = 1 << 12;
-/// Protection of pages that are not present (`UFFD_FEATURE_WP_UNPOPULATED`, Linux 6.4).
-const FEATURE_UNPOPULATED: u64 = 1 << 13;
-
-/// `PAGEMAP_SCAN` of linux/fs.h and the size of its argument.
-const PAGEMAP_SCAN: u64 = ioctl(b'f', 16, PAGEMAP_SCAN_WORDS as u64 * 8);
-const PAGEMAP_SCAN_WORDS: usize = 12;
-
-/// `_IOWR(kind, number, size)`.
-const fn ioctl(kind: u8, number: u64, size: u64) -> u64 {
-    3 << 30 | size << 16 | (kind as u64) << 8 | number
-}
+/// Protection of pages of shared memory files and of pages that are not present, and reports of
+/// forks.
+const FEATURES: u64 = UFFD_FEATURE_EVENT_FORK
+    | UFFD_FEATURE_MINOR_SHMEM
+    | UFFD_FEATURE_WP_HUGETLBFS_SHMEM
+    | UFFD_FEATURE_WP_UNPOPULATED;
 
 /// The step of a trial that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +96,7 @@ pub fn try_memfd() -> Result<(), Obstacle> {
     let blocked = |error: io::Error| Obstacle { step: Step::Map, error };
     let memory = memfd_create("memweir-try", MFdFlags::MFD_CLOEXEC);
     let file = File::from(memory.map_err(|errno| blocked(errno.into()))?);
-    file.set_len(PAGE as u64).map_err(blocked)?;
+    file.set_len(PAGE_BYTES as u64).map_err(blocked)?;
     try_protection(&file)
 }
 
@@ -124,14 +107,15 @@ pub fn try_memfd() -> Result<(), Obstacle> {
 /// The first step that failed.
 pub fn try_protection(file: &File) -> Result<(), Obstacle> {
     let watch = open_userfaultfd().map_err(|error| Obstacle { step: Step::Open, error })?;
-    let features = FEATURE_FORK | FEATURE_MINOR | FEATURE_SHMEM | FEATURE_UNPOPULATED;
-    let mut api = [UFFD_API, features, 0];
-    request(&watch, UFFDIO_API, &mut api)
+    request(&watch, UFFDIO_API, &mut [UFFD_API, FEATURES, 0])
         .map_err(|error| Obstacle { step: Step::Features, error })?;
     let mapping = Mapping::of(file).map_err(|error| Obstacle { step: Step::Map, error })?;
-    let (start, length) = (mapping.0 as u64, PAGE as u64);
-    request(&watch, UFFDIO_REGISTER, &mut [start, length, REGISTER_WRITES, 0])
-        .and_then(|()| request(&watch, UFFDIO_WRITEPROTECT, &mut [start, length, PROTECT]))
+    let (start, length) = (mapping.0 as u64, PAGE_BYTES as u64);
+    request(&watch, UFFDIO_REGISTER, &mut [start, length, UFFDIO_REGISTER_MODE_WP, 0])
+        .and_then(|()| {
+            let mut protection = [start, length, UFFDIO_WRITEPROTECT_MODE_WP];
+            request(&watch, UFFDIO_WRITEPROTECT, &mut protection)
+        })
         .map_err(|error| Obstacle { step: Step::Protect, error })
 }
 
@@ -146,9 +130,12 @@ fn open_userfaultfd() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-fn request<const N: usize>(fd: &impl AsRawFd, number: u64, words: &mut [u64; N]) -> io::Result<()> {
-    // SAFETY: each number that is passed here names the size of its array.
-    let done = unsafe { libc::ioctl(fd.as_raw_fd(), number as libc::Ioctl, words.as_mut_ptr()) };
+/// Calls `ioctl`, whose request encodes the size of `argument`.
+fn request<T>(fd: &impl AsRawFd, request: u64, argument: &mut T) -> io::Result<()> {
+    // SAFETY: the kernel uses no more of the argument than the size that the request encodes.
+    let done = unsafe {
+        libc::ioctl(fd.as_raw_fd(), request as libc::Ioctl, std::ptr::from_mut(argument))
+    };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -160,8 +147,9 @@ impl Mapping {
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         // SAFETY: a new mapping, at an address that the kernel chooses.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), PAGE, both, flags, file.as_raw_fd(), 0) };
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), PAGE_BYTES, both, flags, file.as_raw_fd(), 0)
+        };
         if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self(start)) }
     }
 }
@@ -169,7 +157,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping that `of` made; nothing refers into it.
-        unsafe { libc::munmap(self.0, PAGE) };
+        unsafe { libc::munmap(self.0, PAGE_BYTES) };
     }
 }
 
@@ -179,9 +167,7 @@ impl Drop for Mapping {
 /// The kernel's error.
 pub fn try_pagemap_scan() -> io::Result<()> {
     let pagemap = File::open("/proc/self/pagemap")?;
-    let mut words = [0; PAGEMAP_SCAN_WORDS];
-    words[0] = size_of_val(&words) as u64;
-    request(&pagemap, PAGEMAP_SCAN, &mut words)
+    request(&pagemap, PAGEMAP_SCAN, &mut Scan::default())
 }
 
 /// Returns true if the file is mapped without the page cache (fsdax).
@@ -255,7 +241,7 @@ impl CountersFile {
 
 #[cfg(test)]
 mod tests {
-    use memweir_core::preload::page::PageCounter;
+    use memweir_abi::preload::page::PageCounter;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use memweir_core::softpmu::program::{EmulatorCommand, GateOption};
+use memweir_abi::softpmu::program::{EmulatorCommand, GateOption};
 
 use crate::launch::Launch;
 use crate::probe::Probe;

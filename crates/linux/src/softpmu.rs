@@ -13,13 +13,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use memmap2::MmapRaw;
-use memweir_core::cache::{CacheGeometry, CacheHierarchy};
-use memweir_core::placement::Placement;
-use memweir_core::softpmu::layout::{JobHeader, MAGIC, VERSION};
-use memweir_core::softpmu::totals::Unfinished;
-use memweir_core::softpmu::{
+use memweir_abi::softpmu::layout::{JobHeader, MAGIC, VERSION};
+use memweir_abi::softpmu::totals::Unfinished;
+use memweir_abi::softpmu::{
     AddressCell, ChunkCell, JobPage, LineBatch, LlcHeader, RawChunk, Sampling, Totals,
 };
+use memweir_core::cache::{CacheGeometry, CacheHierarchy};
+use memweir_core::placement::Placement;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 

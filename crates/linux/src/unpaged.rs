@@ -12,15 +12,13 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use memweir_abi::kernel::PAGE_BYTES;
 use memweir_core::Bytes;
 use nix::sys::signal::Signal;
 
 use crate::blocker::processes::{self, Identity};
 use crate::pidfd::PidFd;
 use crate::preload::is_dynamic;
-
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 
 /// A library that the loader maps after all that are to be preloaded.
 const LIBC: &[u8] = b"/libc.so.6\n";
@@ -139,7 +137,7 @@ fn judge(maps: &[u8], library: &Path, is_dynamic: impl FnOnce() -> bool) -> Opti
 fn anonymous(statm: &str) -> Option<Bytes> {
     let mut numbers = statm.split_whitespace().skip(1).map(|word| word.parse::<u64>().ok());
     let (resident, of_files) = (numbers.next()??, numbers.next()??);
-    Some(Bytes(resident.saturating_sub(of_files) * PAGE))
+    Some(Bytes(resident.saturating_sub(of_files) * PAGE_BYTES as u64))
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
+use memweir_abi::preload::page::DirectRead;
 use memweir_core::Bytes;
 use memweir_core::input::Refusal;
-use memweir_core::preload::page::DirectRead;
 use memweir_energy::PAGE;
 use memweir_linux::memory_group::MemoryGroup;
 use memweir_linux::preload::{MissingFeature, NotStarted};

@@ -23,8 +23,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
 
+use memweir_abi::softpmu::Sampling;
 use memweir_core::input::InputError;
-use memweir_core::softpmu::Sampling;
 use memweir_core::{Media, Nanos};
 use memweir_linux::meter::perf::SampleIps;
 use memweir_linux::meter::{NativeOptions, native as native_meter};

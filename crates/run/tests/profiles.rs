@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use memweir_abi::softpmu::Sampling;
 use memweir_core::Bytes;
 use memweir_core::Nanos;
 use memweir_core::cache::{CacheGeometry, CacheHierarchy};
-use memweir_core::softpmu::Sampling;
 use memweir_linux::MeterKind;
 use memweir_linux::qemu::{Qemu, QemuPaths};
 use memweir_run::profile::{

@@ -4,14 +4,16 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
+use memweir_abi::kernel::PAGE_BYTES;
+use memweir_abi::kernel::pagemap::{ENTRY_BYTES, Entry, entry_offset};
+use memweir_abi::preload::Shortage;
 use memweir_color::{ColorError, Colored, Request};
 use memweir_color_api::{ColoredMemory, Error, colors, set_thread_colors};
 use memweir_core::address_map::{AddressMap, ColorSet};
-use memweir_core::preload::Shortage;
 use memweir_core::{Bytes, PhysAddr};
 
 const MAP: &str = include_str!("../../../crates/core/data/maps/i7-860.toml");
-const PAGE: usize = 4096;
+const PAGE: usize = PAGE_BYTES;
 const SIZE: usize = 1 << 20;
 
 fn map() -> AddressMap {
@@ -96,9 +98,9 @@ fn assert_all_inside(memory: &[u8], colors: &str) {
     let pagemap = File::open("/proc/self/pagemap").unwrap();
     let first = memory.as_ptr() as usize / PAGE;
     for page in first..first + memory.len() / PAGE {
-        let mut entry = [0; 8];
-        pagemap.read_exact_at(&mut entry, page as u64 * 8).unwrap();
-        let frame = u64::from_le_bytes(entry) & ((1 << 55) - 1);
+        let mut entry = [0; ENTRY_BYTES];
+        pagemap.read_exact_at(&mut entry, entry_offset(page * PAGE)).unwrap();
+        let frame = Entry(u64::from_le_bytes(entry)).frame();
         assert!(frame != 0, "page {page:x} has no frame");
         let color = coloring.color_of(PhysAddr(frame * PAGE as u64));
         assert!(asked.contains(color), "page {page:x} has color {color:?}");

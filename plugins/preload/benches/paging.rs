@@ -14,14 +14,16 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use memweir_core::Bytes;
-use memweir_core::metrics::hodges_lehmann;
-use memweir_core::preload::page::{
+use memweir_abi::kernel::PAGE_BYTES;
+use memweir_abi::kernel::pagemap::{ENTRY_BYTES, Entry, entry_offset};
+use memweir_abi::preload::page::{
     DirectRead, NvmPlace, PAGE_COUNTERS_BYTES, PAGE_ORDER_VARIABLE, PageCounter, PageCounters,
     PageOrder, UnpagedPrograms, WhenFull,
 };
+use memweir_core::Bytes;
+use memweir_core::metrics::hodges_lehmann;
 
-const PAGE: usize = 4096;
+const PAGE: usize = PAGE_BYTES;
 const MIB: usize = 1 << 20;
 /// Size of the memory whose pages are accessed.
 const ARENA: usize = 64 * MIB;
@@ -213,9 +215,9 @@ fn per_page(pages: &[usize], access: fn(&[usize])) -> f64 {
 
 /// Returns true if nothing is mapped for the page.
 fn is_away(pagemap: &std::fs::File, page: usize) -> bool {
-    let mut entry = [0; 8];
-    pagemap.read_exact_at(&mut entry, (page / PAGE * 8) as u64).expect("pagemap");
-    u64::from_le_bytes(entry) >> 63 == 0
+    let mut entry = [0; ENTRY_BYTES];
+    pagemap.read_exact_at(&mut entry, entry_offset(page)).expect("pagemap");
+    !Entry(u64::from_le_bytes(entry)).is_present()
 }
 
 /// Reads evicted pages, then writes the pages that were read and those that were not.

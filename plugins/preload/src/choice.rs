@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use memweir_core::preload::Order;
+use memweir_abi::preload::Order;
 
 use crate::control::{Control, SET_WORDS};
 

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use memweir_core::preload::MAX_PRELOAD_COLORS;
+use memweir_abi::preload::MAX_PRELOAD_COLORS;
 
 use crate::sys::{self, Errno, sys};
 use crate::uffd::PAGE;

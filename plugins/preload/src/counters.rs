@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memweir_core::preload::{COUNTER_WORDS, COUNTERS, Counter, ENTRY, POOLS, color_word};
+use memweir_abi::preload::{COUNTER_WORDS, COUNTERS, Counter, ENTRY, POOLS, color_word};
 
 use crate::sys::sys;
 

@@ -20,7 +20,7 @@ mod upkeep;
 
 use std::sync::atomic::Ordering;
 
-use memweir_core::preload::{Counter, Delivery, Order, Shortage};
+use memweir_abi::preload::{Counter, Delivery, Order, Shortage};
 
 use crate::choice::{Set, words_of};
 use crate::control::{Control, GONE, READY, REQUESTS, STARTED};

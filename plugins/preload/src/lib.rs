@@ -40,8 +40,8 @@ use std::ffi::CString;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use memweir_core::preload::page::PAGE_ORDER_VARIABLE;
-use memweir_core::preload::{Counter, ORDER_VARIABLE, Order};
+use memweir_abi::preload::page::PAGE_ORDER_VARIABLE;
+use memweir_abi::preload::{Counter, ORDER_VARIABLE, Order};
 
 use control::{Control, READY};
 use counters::Counters;

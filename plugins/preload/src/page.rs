@@ -88,7 +88,7 @@ mod vmas;
 
 use std::ffi::CString;
 
-use memweir_core::preload::page::{PageCounter, PageOrder};
+use memweir_abi::preload::page::{PageCounter, PageOrder};
 
 use crate::control::{self, READY};
 use crate::{launch, maps, sys};

@@ -1,53 +1,25 @@
-//! The pagemap, which describes each page of this process, by its entries and by a search of the
-//! page table that skips holes.
+//! The pagemap of this process: reading its entries, and searching the page table.
 
-mod entry;
-
-pub(crate) use entry::Entry;
+use memweir_abi::kernel::pagemap::{
+    Categories, PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PAGEMAP_SCAN,
+    Scan, entry_offset,
+};
+pub(crate) use memweir_abi::kernel::pagemap::{Entry, Found};
 
 use crate::sys::{self, Errno, sys};
-use crate::uffd::PAGE;
 
 /// Finds pages by category, without visiting holes.
 #[derive(Clone, Copy)]
 pub(crate) struct Pagemap(pub(crate) i32);
 
-/// One range that [`Pagemap::scan`] found.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Found {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    categories: u64,
-}
-
-impl Found {
-    /// Returns true if the pages belong to the file and are not copies.
-    pub(crate) const fn is_file(&self) -> bool {
-        self.categories & Pagemap::FILE != 0
-    }
-
-    /// Returns true if it is the shared page of zeros, which a write would replace by any page
-    /// without notice to the helper.
-    pub(crate) fn is_zero(&self) -> bool {
-        self.categories & Pagemap::ZERO != 0
-    }
-}
-
 impl Pagemap {
-    const SCAN: usize = (3 << 30) | (96 << 16) | ((b'f' as usize) << 8) | 16;
-    const SCAN_SIZE: u64 = 96;
-    const FILE: u64 = 1 << 2;
-    const PRESENT: u64 = 1 << 3;
-    const SWAPPED: u64 = 1 << 4;
-    const ZERO: u64 = 1 << 5;
-    /// Categories of [`scan_populated`](Self::scan_populated); see [`scan_for`](Self::scan_for).
-    const POPULATED: [u64; 4] = [
-        Self::FILE | Self::ZERO,
-        Self::FILE | Self::ZERO,
-        Self::PRESENT | Self::SWAPPED,
-        Self::PRESENT,
-    ];
+    /// Categories of [`scan_populated`](Self::scan_populated).
+    const POPULATED: Categories = Categories {
+        inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+        all_of: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+        any_of: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+        reported: PAGE_IS_PRESENT,
+    };
 
     /// Finds pages of the program's own memory between the addresses; returns the number of ranges
     /// found, and the address where the search ended.
@@ -57,8 +29,13 @@ impl Pagemap {
         end: usize,
         found: &mut [Found],
     ) -> Result<(usize, usize), Errno> {
-        let (own, told) = (Self::FILE | Self::PRESENT, Self::PRESENT | Self::ZERO);
-        self.scan_for(start, end, found, [Self::FILE, own, 0, told])
+        let categories = Categories {
+            inverted: PAGE_IS_FILE,
+            all_of: PAGE_IS_FILE | PAGE_IS_PRESENT,
+            any_of: 0,
+            reported: PAGE_IS_PRESENT | PAGE_IS_PFNZERO,
+        };
+        self.scan_for(start, end, found, categories)
     }
 
     /// Finds present pages, and reports whether they belong to the file ([`Found::is_file`]).
@@ -68,8 +45,13 @@ impl Pagemap {
         end: usize,
         found: &mut [Found],
     ) -> Result<(usize, usize), Errno> {
-        let told = Self::PRESENT | Self::FILE;
-        self.scan_for(start, end, found, [0, Self::PRESENT, 0, told])
+        let categories = Categories {
+            inverted: 0,
+            all_of: PAGE_IS_PRESENT,
+            any_of: 0,
+            reported: PAGE_IS_PRESENT | PAGE_IS_FILE,
+        };
+        self.scan_for(start, end, found, categories)
     }
 
     /// Finds pages with content of the program, present or in the kernel's swap.
@@ -90,17 +72,16 @@ impl Pagemap {
         Ok((count > 0).then_some(found[0].start as usize))
     }
 
-    /// Scans with the categories in `which`: inverted, required, alternatively required, and
-    /// reported.
+    /// Finds all pages of these categories.
     fn scan_for(
         self,
         start: usize,
         end: usize,
         found: &mut [Found],
-        which: [u64; 4],
+        categories: Categories,
     ) -> Result<(usize, usize), Errno> {
         const ALL: u64 = 0;
-        self.scan_up_to(ALL, start, end, found, which)
+        self.scan_up_to(ALL, start, end, found, categories)
     }
 
     /// Does the same, until it has found that many pages.
@@ -110,33 +91,25 @@ impl Pagemap {
         start: usize,
         end: usize,
         found: &mut [Found],
-        which: [u64; 4],
+        categories: Categories,
     ) -> Result<(usize, usize), Errno> {
-        let [inverted, wanted, any, told] = which;
-        let (buffer, length) = (found.as_mut_ptr() as u64, found.len() as u64);
-        let range = [start as u64, end as u64];
-        let mut argument = [
-            Self::SCAN_SIZE,
-            0,
-            range[0],
-            range[1],
-            0,
-            buffer,
-            length,
-            pages,
-            inverted,
-            wanted,
-            any,
-            told,
-        ];
-        // SAFETY: the argument has the layout of `struct pm_scan_arg` and names the buffer.
-        let count = unsafe { sys!(libc::SYS_ioctl, self.0, Self::SCAN, argument.as_mut_ptr()) }?;
-        Ok((count, argument[4] as usize))
+        let mut argument = Scan {
+            start: start as u64,
+            end: end as u64,
+            found: found.as_mut_ptr() as u64,
+            found_count: found.len() as u64,
+            max_pages: pages,
+            categories,
+            ..Scan::default()
+        };
+        // SAFETY: the argument has the size that the request encodes, and names the buffer.
+        let count = unsafe { sys!(libc::SYS_ioctl, self.0, PAGEMAP_SCAN, &raw mut argument) }?;
+        Ok((count, argument.walk_end as usize))
     }
 
     /// Reads the page frames from `start` on (zero where there is none); returns their number.
     pub(crate) fn frames(&self, start: usize, frames: &mut [u64]) -> usize {
-        let count = sys::read_words_at(self.0, frames, (start / PAGE * 8) as u64).unwrap_or(0);
+        let count = sys::read_words_at(self.0, frames, entry_offset(start)).unwrap_or(0);
         frames[..count].iter_mut().for_each(|word| *word = Entry(*word).frame());
         count
     }
@@ -145,7 +118,7 @@ impl Pagemap {
     pub(crate) fn entries(&self, start: usize, entries: &mut [Entry]) -> usize {
         // SAFETY: an entry is a word, and all words are entries.
         let words = unsafe { &mut *(std::ptr::from_mut(entries) as *mut [u64]) };
-        sys::read_words_at(self.0, words, (start / PAGE * 8) as u64).unwrap_or(0)
+        sys::read_words_at(self.0, words, entry_offset(start)).unwrap_or(0)
     }
 
     /// Returns the entry of one page.

@@ -1,6 +1,6 @@
 //! Colors of page frames.
 
-use memweir_core::preload::Order;
+use memweir_abi::preload::Order;
 
 use crate::choice::{Set, has};
 use crate::uffd::PAGE;

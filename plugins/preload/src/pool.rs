@@ -7,7 +7,7 @@
 
 mod recycle;
 
-use memweir_core::preload::{Counter, Delivery};
+use memweir_abi::preload::{Counter, Delivery};
 
 use crate::choice::{Set, has, next_common};
 use crate::counters::Counters;

@@ -5,7 +5,7 @@
 use std::arch::asm;
 use std::ffi::CStr;
 
-use memweir_core::softpmu::gate::StatLine;
+use memweir_abi::kernel::stat::StatLine;
 
 /// The number of an error that a system call returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

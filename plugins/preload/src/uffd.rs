@@ -1,45 +1,17 @@
-//! userfaultfd: the kernel's interface, which libc does not declare.
+//! A userfaultfd: requests to it, and its messages.
+
+pub(crate) use memweir_abi::kernel::PAGE_BYTES as PAGE;
+pub(crate) use memweir_abi::kernel::userfaultfd::{
+    Message, UFFDIO_REGISTER_MODE_MINOR as MINOR, UFFDIO_REGISTER_MODE_MISSING as MISSING,
+    UFFDIO_REGISTER_MODE_WP as WRITES,
+};
+use memweir_abi::kernel::userfaultfd::{
+    UFFD_API, UFFD_FEATURE_MOVE, UFFD_FEATURE_POISON, UFFD_FEATURE_THREAD_ID, UFFDIO_API,
+    UFFDIO_COPY, UFFDIO_MOVE, UFFDIO_POISON, UFFDIO_REGISTER, UFFDIO_UNREGISTER, UFFDIO_WAKE,
+    UFFDIO_WRITEPROTECT, UFFDIO_WRITEPROTECT_MODE_WP, UFFDIO_ZEROPAGE,
+};
 
 use crate::sys::{self, Errno, sys};
-
-/// Bytes of a page.
-pub(crate) const PAGE: usize = 4096;
-
-const UFFD_API: u64 = 0xaa;
-const API: usize = ioctl(0x3f, 24);
-const REGISTER: usize = ioctl(0, 32);
-const UNREGISTER: usize = (2 << 30) | (16 << 16) | (0xaa << 8) | 1;
-const WAKE: usize = (2 << 30) | (16 << 16) | (0xaa << 8) | 2;
-const COPY: usize = ioctl(3, 40);
-const ZEROPAGE: usize = ioctl(4, 32);
-const MOVE: usize = ioctl(5, 40);
-const WRITEPROTECT: usize = ioctl(6, 24);
-const POISON: usize = ioctl(8, 32);
-
-/// Mode of registration: accesses to missing pages.
-pub(crate) const MISSING: u64 = 1;
-/// Mode of registration: writes to protected pages.
-pub(crate) const WRITES: u64 = 2;
-/// Mode of registration: accesses to pages that are in the file and not mapped.
-pub(crate) const MINOR: u64 = 4;
-
-/// Reports forks, before the child runs.
-pub(crate) const FEATURE_FORK: u64 = 1 << 1;
-/// Reports accesses to pages that are in the file and not mapped.
-pub(crate) const FEATURE_MINOR_SHMEM: u64 = 1 << 10;
-/// Protects pages of shared memory files.
-pub(crate) const FEATURE_WRITES_SHMEM: u64 = 1 << 12;
-/// Protects missing pages.
-pub(crate) const FEATURE_WRITES_UNPOPULATED: u64 = 1 << 13;
-
-const FEATURE_THREAD_ID: u64 = 1 << 8;
-const FEATURE_POISON: u64 = 1 << 14;
-/// The kernel can move pages (Linux 6.8 or later).
-pub(crate) const FEATURE_MOVE: u64 = 1 << 16;
-
-const fn ioctl(number: usize, size: usize) -> usize {
-    (3 << 30) | (size << 16) | (0xaa << 8) | number
-}
 
 /// Returns the start and length that a program registers with its own userfaultfd, if its `ioctl`
 /// does that.
@@ -47,32 +19,11 @@ const fn ioctl(number: usize, size: usize) -> usize {
 /// # Safety
 /// `argument` must be the argument that the program passes with `request`.
 pub(crate) unsafe fn registered(request: usize, argument: *const u64) -> Option<(usize, usize)> {
-    if request != REGISTER || argument.is_null() {
+    if request as u64 != UFFDIO_REGISTER || argument.is_null() {
         return None;
     }
     // SAFETY: the program passes a `struct uffdio_register`, which begins with the range.
     unsafe { Some((*argument as usize, *argument.add(1) as usize)) }
-}
-
-/// A page fault as the kernel reports it.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Message {
-    pub(crate) event: u8,
-    reserved: [u8; 7],
-    pub(crate) flags: u64,
-    pub(crate) address: u64,
-    pub(crate) thread: u32,
-    padding: u32,
-}
-
-impl Message {
-    /// The event of a page fault.
-    pub(crate) const FAULT: u8 = 0x12;
-    /// The event of a fork; [`flags`](Self::flags) hold the child's descriptor.
-    pub(crate) const FORK: u8 = 0x13;
-    /// Flag of a fault on a protected page.
-    pub(crate) const FLAG_PROTECTED: u64 = 2;
 }
 
 /// A userfaultfd.
@@ -92,13 +43,13 @@ impl Uffd {
         // have.
         let asked = create()?;
         let mut api = [UFFD_API, 0, 0];
-        let known = asked.ioctl(API, &mut api).map(|()| api[1]);
+        let known = asked.ioctl(UFFDIO_API, &mut api).map(|()| api[1]);
         sys::close(asked.0);
         let known = known?;
         let uffd = create()?;
-        let wanted = FEATURE_THREAD_ID | FEATURE_POISON | FEATURE_MOVE;
-        uffd.ioctl(API, &mut [UFFD_API, known & wanted, 0])?;
-        Ok((uffd, known & FEATURE_MOVE != 0))
+        let wanted = UFFD_FEATURE_THREAD_ID | UFFD_FEATURE_POISON | UFFD_FEATURE_MOVE;
+        uffd.ioctl(UFFDIO_API, &mut [UFFD_API, known & wanted, 0])?;
+        Ok((uffd, known & UFFD_FEATURE_MOVE != 0))
     }
 
     /// Opens a userfaultfd with exactly these features.
@@ -106,37 +57,40 @@ impl Uffd {
         // SAFETY: makes a descriptor.
         let fd = unsafe { sys!(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) }?;
         let uffd = Self(fd as i32);
-        uffd.ioctl(API, &mut [UFFD_API, features, 0])?;
+        uffd.ioctl(UFFDIO_API, &mut [UFFD_API, features, 0])?;
         Ok(uffd)
     }
 
-    fn ioctl<const N: usize>(self, request: usize, words: &mut [u64; N]) -> Result<(), Errno> {
+    fn ioctl<const N: usize>(self, request: u64, words: &mut [u64; N]) -> Result<(), Errno> {
         // SAFETY: the size of the array is the size that the request's number encodes.
         unsafe { sys!(libc::SYS_ioctl, self.0, request, words.as_mut_ptr()) }.map(drop)
     }
 
     /// Registers for faults on missing pages of the range.
     pub(crate) fn register(self, start: usize, length: usize) -> Result<(), Errno> {
-        self.ioctl(REGISTER, &mut [start as u64, length as u64, 1, 0])
+        self.ioctl(UFFDIO_REGISTER, &mut [start as u64, length as u64, MISSING, 0])
     }
 
-    /// Registers for faults of these modes ([`MISSING`], [`WRITES`], [`MINOR`]).
+    /// Registers for faults of these modes, a sum of [`MISSING`], [`WRITES`] and [`MINOR`].
     pub(crate) fn register_for(self, start: usize, length: usize, modes: u64) -> Result<(), Errno> {
-        self.ioctl(REGISTER, &mut [start as u64, length as u64, modes, 0])
+        self.ioctl(UFFDIO_REGISTER, &mut [start as u64, length as u64, modes, 0])
     }
 
     /// Makes writes to the range wait.
     pub(crate) fn protect(self, start: usize, length: usize) -> Result<(), Errno> {
-        self.ioctl(WRITEPROTECT, &mut [start as u64, length as u64, 1])
+        self.ioctl(
+            UFFDIO_WRITEPROTECT,
+            &mut [start as u64, length as u64, UFFDIO_WRITEPROTECT_MODE_WP],
+        )
     }
 
     /// Lets writes to the range continue.
     pub(crate) fn unprotect(self, start: usize, length: usize) -> Result<(), Errno> {
-        self.ioctl(WRITEPROTECT, &mut [start as u64, length as u64, 0])
+        self.ioctl(UFFDIO_WRITEPROTECT, &mut [start as u64, length as u64, 0])
     }
 
     pub(crate) fn unregister(self, start: usize, length: usize) -> Result<(), Errno> {
-        self.ioctl(UNREGISTER, &mut [start as u64, length as u64])
+        self.ioctl(UFFDIO_UNREGISTER, &mut [start as u64, length as u64])
     }
 
     /// Moves pages; returns the bytes that were moved.
@@ -146,12 +100,12 @@ impl Uffd {
         from: usize,
         length: usize,
     ) -> Result<usize, (usize, Errno)> {
-        self.transfer(MOVE, to, from, length)
+        self.transfer(UFFDIO_MOVE, to, from, length)
     }
 
     /// Provides a page with the content of `from`.
     pub(crate) fn copy(self, to: usize, from: usize) -> Result<(), Errno> {
-        self.transfer(COPY, to, from, PAGE).map(drop).map_err(|(_, errno)| errno)
+        self.transfer(UFFDIO_COPY, to, from, PAGE).map(drop).map_err(|(_, errno)| errno)
     }
 
     /// Provides pages with the content of those at `from`; returns the bytes that were provided.
@@ -161,13 +115,13 @@ impl Uffd {
         from: usize,
         length: usize,
     ) -> Result<usize, (usize, Errno)> {
-        self.transfer(COPY, to, from, length)
+        self.transfer(UFFDIO_COPY, to, from, length)
     }
 
     /// Moves or copies; on an error, the last word holds the bytes that were transferred.
     fn transfer(
         self,
-        request: usize,
+        request: u64,
         to: usize,
         from: usize,
         length: usize,
@@ -181,21 +135,21 @@ impl Uffd {
 
     /// Provides the shared page of zeros.
     pub(crate) fn zero(self, to: usize) -> Result<(), Errno> {
-        self.ioctl(ZEROPAGE, &mut [to as u64, PAGE as u64, 0, 0])
+        self.ioctl(UFFDIO_ZEROPAGE, &mut [to as u64, PAGE as u64, 0, 0])
     }
 
     /// Makes every access to the page an error (SIGBUS).
     pub(crate) fn poison(self, page: usize) -> Result<(), Errno> {
-        self.ioctl(POISON, &mut [page as u64, PAGE as u64, 0, 0])
+        self.ioctl(UFFDIO_POISON, &mut [page as u64, PAGE as u64, 0, 0])
     }
 
     /// Wakes the threads that wait for the range, so that they retry.
     pub(crate) fn wake_range(self, start: usize, length: usize) {
-        let _ = self.ioctl(WAKE, &mut [start as u64, length as u64]);
+        let _ = self.ioctl(UFFDIO_WAKE, &mut [start as u64, length as u64]);
     }
 
     pub(crate) fn wake(self, page: usize) {
-        let _ = self.ioctl(WAKE, &mut [page as u64, PAGE as u64]);
+        let _ = self.ioctl(UFFDIO_WAKE, &mut [page as u64, PAGE as u64]);
     }
 
     /// Reads the pending messages.

@@ -22,11 +22,11 @@ use std::process::{Command, Output};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use memweir_core::Bytes;
-use memweir_core::preload::page::{
+use memweir_abi::preload::page::{
     DirectRead, NvmPlace, PAGE_COUNTERS_BYTES, PAGE_ORDER_VARIABLE, PageCounter, PageCounters,
     PageOrder, Slowdown, UnpagedPrograms, WhenFull,
 };
+use memweir_core::Bytes;
 
 /// Names the work of the program.
 const WORK: &str = "MEMWEIR_TEST_WORK";

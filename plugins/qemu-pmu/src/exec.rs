@@ -13,7 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use memweir_core::softpmu::program::{EmulatorCommand, GateOption, HEAD, Image, script_argv};
+use memweir_abi::kernel::image::{HEAD, Image};
+use memweir_abi::softpmu::program::{EmulatorCommand, GateOption, script_argv};
 
 use crate::api;
 

@@ -1,5 +1,5 @@
 //! Virtual time: a thread of the program runs only while the coordinator of an emulation gives it
-//! the turn (`memweir_core::softpmu::gate`).
+//! the turn (`memweir_abi::softpmu::gate`).
 //!
 //! A thread parks in one of two places: in a callback of translated code when it has used up its
 //! turn, or in the callback at the end of a system call in which it has lost its turn. In the
@@ -20,8 +20,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
-use memweir_core::softpmu::gate::{
-    Blocking, Costs, GateHeader, GatePage, HostState, MAGIC, NATIVE, NO_LIMIT, Place, ThreadRecord,
+use memweir_abi::kernel::stat::HostState;
+use memweir_abi::softpmu::gate::{
+    Blocking, Costs, GateHeader, GatePage, MAGIC, NATIVE, NO_LIMIT, Place, ThreadRecord,
     ThreadState, VERSION, blocking, wakes_others,
 };
 

@@ -2,7 +2,7 @@
 //!
 //! Loaded into `qemu-x86_64`, it counts the instructions of a program, runs its memory accesses
 //! through a cache model whose last level is shared between all running jobs, and keeps the
-//! counts in memory that the scheduler reads each quantum (`memweir_core::softpmu`). Programs
+//! counts in memory that the scheduler reads each quantum (`memweir_abi::softpmu`). Programs
 //! that the job forks and executes are counted into the same page.
 //!
 //! A killed program loses the unpublished counts of its threads: at most 255 first-level misses

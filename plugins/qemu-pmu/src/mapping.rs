@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::io;
 use std::ptr;
 
-use memweir_core::softpmu::Slot;
+use memweir_abi::softpmu::Slot;
 
 /// Maps a whole shared file of at least `least` bytes.
 pub(crate) fn map(path: &CStr, least: usize) -> io::Result<(*const u8, usize)> {

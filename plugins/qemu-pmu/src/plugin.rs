@@ -15,8 +15,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use memweir_core::softpmu::layout::REGIONS;
-use memweir_core::softpmu::program::GateOption;
+use memweir_abi::softpmu::layout::REGIONS;
+use memweir_abi::softpmu::program::GateOption;
 
 use crate::api::{self, Api, Block, Info, Instruction, PluginId};
 use crate::exec::Emulator;

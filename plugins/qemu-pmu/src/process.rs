@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::time::Duration;
 
-use memweir_core::cache::CacheHierarchy;
-use memweir_core::softpmu::layout::{MAGIC, REGIONS, SLOTS, VERSION};
-use memweir_core::softpmu::{
+use memweir_abi::softpmu::layout::{MAGIC, REGIONS, SLOTS, VERSION};
+use memweir_abi::softpmu::{
     AddressCell, BurstPlan, ChunkCell, JobPage, LineAccess, LlcHeader, Slot, Totals, claim,
 };
+use memweir_core::cache::CacheHierarchy;
 
 use crate::mapping::{map, map_nothing_over, map_over, window};
 use crate::model::placement::PageMap;
@@ -172,7 +172,7 @@ impl Process {
         &self.slot.regions[region]
     }
 
-    pub(crate) fn header(&self) -> &'static memweir_core::softpmu::layout::JobHeader {
+    pub(crate) fn header(&self) -> &'static memweir_abi::softpmu::layout::JobHeader {
         &self.page.header
     }
 

@@ -1,7 +1,7 @@
 //! Records the accesses of a vCPU to memory.
 
-use memweir_core::softpmu::LineAccess;
-use memweir_core::softpmu::addresses::CELL_ACCESSES;
+use memweir_abi::softpmu::LineAccess;
+use memweir_abi::softpmu::addresses::CELL_ACCESSES;
 
 use crate::process::Process;
 

@@ -1,6 +1,6 @@
 //! Code regions for the instruction-pointer vectors of iabw section 4.2.
 
-use memweir_core::softpmu::layout::{OTHER_REGIONS, TEXT_REGIONS};
+use memweir_abi::softpmu::layout::{OTHER_REGIONS, TEXT_REGIONS};
 
 /// Logarithm of the pieces in which code outside the executable is folded.
 const FOLD_SHIFT: u32 = 14;
@@ -33,7 +33,7 @@ impl Regions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_core::softpmu::layout::REGIONS;
+    use memweir_abi::softpmu::layout::REGIONS;
 
     #[test]
     fn text_is_divided_evenly_and_the_rest_folded() {

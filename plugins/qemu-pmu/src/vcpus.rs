@@ -4,7 +4,7 @@ use std::ffi::c_uint;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use memweir_core::softpmu::layout::REGIONS;
+use memweir_abi::softpmu::layout::REGIONS;
 
 use crate::gate::Turn;
 use crate::model::vcpu::VcpuCaches;

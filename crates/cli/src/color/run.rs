@@ -9,12 +9,12 @@ use std::process::ExitStatus;
 use std::time::Instant;
 
 use clap::ValueEnum;
+use memweir_abi::preload::{Counter, Delivery, Shortage};
 use memweir_color::{CacheColors, Colored, Request, Totals};
 use memweir_core::Bytes;
 use memweir_core::address_map::ColorSet;
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::InputError;
-use memweir_core::preload::{Counter, Delivery, Shortage};
 use memweir_linux::foreground::Foreground;
 use memweir_linux::preload::{NotStarted, check_program};
 use serde::Serialize;

@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use memweir_core::preload::page::WhenFull;
+use memweir_abi::preload::page::WhenFull;
 use memweir_energy::Estimate;
 use memweir_linux::foreground::Foreground;
 use memweir_linux::preload::{NotStarted, check_program};

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
+use memweir_abi::softpmu::Sampling;
 use memweir_core::Nanos;
 use memweir_core::input::InputError;
 use memweir_core::placement::PlacementSpec;
-use memweir_core::softpmu::Sampling;
 use memweir_linux::Mechanism;
 use memweir_linux::meter::MeterChoice;
 use memweir_run::compare::CompareOptions;

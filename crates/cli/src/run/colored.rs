@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use memweir_abi::preload::Shortage;
 use memweir_color::{Colored, Request};
 use memweir_core::input::InputError;
-use memweir_core::preload::Shortage;
 use memweir_linux::meter::{MeterChoice, MeterKind};
 use memweir_run::jobs::{Batch, Command};
 use memweir_run::options::{self, RunOptions};
@@ -76,7 +76,7 @@ pub(super) fn prepare(
 
 /// Notices for the user about the colored jobs, when they have ended.
 pub(super) fn notices(colored: &[Colored]) -> Vec<String> {
-    use memweir_core::preload::Counter;
+    use memweir_abi::preload::Counter;
     let sum = |counter| colored.iter().map(|job| job.totals().get(counter)).sum::<u64>();
     let (placed, spilled) = (sum(Counter::Placed), sum(Counter::Spilled));
     let told = match (colored.len(), spilled) {

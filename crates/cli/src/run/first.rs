@@ -12,7 +12,7 @@ use memweir_run::profile::{
 };
 use memweir_run::store::{Invocation, ProgramKey};
 
-use memweir_core::softpmu::Sampling;
+use memweir_abi::softpmu::Sampling;
 
 use crate::failure::Failure;
 use crate::profile::{keep, show, spinner};

@@ -10,7 +10,7 @@ mod shortage;
 use std::path::Path;
 use std::process::Command;
 
-use memweir_core::preload::Delivery;
+use memweir_abi::preload::Delivery;
 use serde_json::Value;
 
 use crate::support::{World, exists, wait_until};

@@ -4,12 +4,12 @@ use std::fs;
 use std::io;
 
 use memmap2::{Advice, MmapMut, MmapOptions};
+use memweir_abi::kernel::PAGE_BYTES;
 use memweir_core::Bytes;
 
 use super::HUGE;
 
 const POOL: &str = "/proc/sys/vm/nr_hugepages";
-const PAGE: usize = 4096;
 /// At most one part in this many of available memory is taken.
 const SHARE: u64 = 4;
 
@@ -50,7 +50,7 @@ impl HugePages {
         };
         let start = mapping.as_ptr().align_offset(HUGE.0 as usize);
         let mut pages = Self { mapping, start, length };
-        for byte in pages.mapping[start..start + length].iter_mut().step_by(PAGE) {
+        for byte in pages.mapping[start..start + length].iter_mut().step_by(PAGE_BYTES) {
             *byte = 1;
         }
         Ok(pages)

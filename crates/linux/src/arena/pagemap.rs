@@ -3,49 +3,44 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use memweir_abi::kernel::PAGE_BYTES;
+use memweir_abi::kernel::pagemap::{ENTRY_BYTES, Entry, entry_offset};
 use memweir_core::PhysAddr;
 
 use super::huge::HugePages;
 use super::{ArenaError, HUGE};
 
-const PAGE: u64 = 4096;
-const ENTRY: u64 = 8;
-const PRESENT: u64 = 1 << 63;
-const FRAME: u64 = (1 << 55) - 1;
+const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Returns the physical start and the mapping offset of every huge page whose 4 KiB parts are
 /// contiguous, ascending.
 pub(super) fn huge_pages(pages: &HugePages) -> Result<Vec<(PhysAddr, usize)>, ArenaError> {
     let bytes = pages.bytes();
-    let count = bytes.len() as u64 / PAGE;
-    let mut entries = vec![0; (count * ENTRY) as usize];
+    let mut entries = vec![0; bytes.len() / PAGE_BYTES * ENTRY_BYTES];
     let file =
         File::open("/proc/self/pagemap").map_err(ArenaError::system("/proc/self/pagemap"))?;
-    file.read_exact_at(&mut entries, bytes.as_ptr() as u64 / PAGE * ENTRY)
+    file.read_exact_at(&mut entries, entry_offset(bytes.as_ptr() as usize))
         .map_err(ArenaError::system("/proc/self/pagemap"))?;
-    let entries: Vec<u64> = entries
-        .chunks_exact(ENTRY as usize)
-        .map(|entry| entry.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
-        .collect();
+    let entries: Vec<Entry> = Entry::all(&entries).collect();
     let mut places = places(&entries)?;
     places.sort_unstable();
     Ok(places)
 }
 
-fn places(entries: &[u64]) -> Result<Vec<(PhysAddr, usize)>, ArenaError> {
+fn places(entries: &[Entry]) -> Result<Vec<(PhysAddr, usize)>, ArenaError> {
     // Without the capability the kernel reports pages as present, with zero as their frame number.
-    if entries.iter().any(|entry| entry & PRESENT != 0)
-        && entries.iter().all(|entry| entry & FRAME == 0)
+    if entries.iter().any(|entry| entry.is_present())
+        && entries.iter().all(|entry| entry.frame() == 0)
     {
         return Err(ArenaError::Addresses);
     }
     let per_huge = (HUGE.0 / PAGE) as usize;
-    let start = |(number, part): (usize, &[u64])| {
-        let first = part[0] & FRAME;
+    let start = |(number, part): (usize, &[Entry])| {
+        let first = part[0].frame();
         let in_a_row = part
             .iter()
             .zip(first..)
-            .all(|(entry, frame)| entry & PRESENT != 0 && entry & FRAME == frame);
+            .all(|(entry, frame)| entry.is_present() && entry.frame() == frame);
         let aligned = (first * PAGE).is_multiple_of(HUGE.0);
         (in_a_row && aligned).then_some((PhysAddr(first * PAGE), number * HUGE.0 as usize))
     };
@@ -56,21 +51,25 @@ fn places(entries: &[u64]) -> Result<Vec<(PhysAddr, usize)>, ArenaError> {
 mod tests {
     use super::*;
 
-    fn page(first: u64) -> impl Iterator<Item = u64> {
-        (first..first + 512).map(|frame| frame | PRESENT)
+    fn present(frame: u64) -> Entry {
+        Entry(1 << 63 | frame)
+    }
+
+    fn page(first: u64) -> impl Iterator<Item = Entry> {
+        (first..first + 512).map(present)
     }
 
     #[test]
     fn only_pages_in_a_row_are_taken() {
-        let mut entries: Vec<u64> = page(1024).chain(page(512 + 1)).chain(page(0x4000)).collect();
-        entries[2 * 512 + 7] = 9 | PRESENT;
+        let mut entries: Vec<Entry> = page(1024).chain(page(512 + 1)).chain(page(0x4000)).collect();
+        entries[2 * 512 + 7] = present(9);
         let found = places(&entries).expect("addresses");
         assert_eq!(found, [(PhysAddr(1024 * PAGE), 0)]);
     }
 
     #[test]
     fn hidden_addresses_are_told_from_absent_pages() {
-        assert!(matches!(places(&[PRESENT; 512]), Err(ArenaError::Addresses)));
-        assert!(places(&[0; 512]).expect("nothing is there").is_empty());
+        assert!(matches!(places(&[present(0); 512]), Err(ArenaError::Addresses)));
+        assert!(places(&[Entry(0); 512]).expect("nothing is there").is_empty());
     }
 }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
+use memweir_abi::kernel::stat::StatLine;
 use memweir_core::Nanos;
-use memweir_core::softpmu::gate::StatLine;
 
 /// The needed fields of one line of `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use memweir_core::softpmu::gate::HostState;
+use memweir_abi::kernel::stat::HostState;
 
 /// The way to recognize sleeping threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

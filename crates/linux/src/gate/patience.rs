@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
-use memweir_core::softpmu::gate::{ThreadRecord, ThreadState};
+use memweir_abi::softpmu::gate::{ThreadRecord, ThreadState};
 
 /// Shortest wait that counts; no thread computes during it.
 const LONG: Duration = Duration::from_millis(500);

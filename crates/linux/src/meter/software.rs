@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use memweir_abi::softpmu::{Sampling, Totals};
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::placement::Placement;
-use memweir_core::softpmu::{Sampling, Totals};
 use memweir_core::{JobId, Nanos};
 
 use super::{Capabilities, Meter, MeterError, MeterKind, Reading};

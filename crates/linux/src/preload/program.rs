@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use memweir_abi::kernel::image::{HEAD, Image};
 use memweir_core::input::Refusal;
-use memweir_core::softpmu::program::{HEAD, Image};
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, ReadCache};

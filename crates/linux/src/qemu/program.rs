@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use memweir_core::softpmu::program::{HEAD, Image, script_argv};
+use memweir_abi::kernel::image::{HEAD, Image};
+use memweir_abi::softpmu::program::script_argv;
 use object::elf::{FileHeader64, GNU_PROPERTY_X86_ISA_1_NEEDED, GNU_PROPERTY_X86_ISA_1_V4};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, ReadCache};

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use memweir_abi::softpmu::layout::REGIONS;
+use memweir_abi::softpmu::{RawChunk, Sampling};
 use memweir_core::cache::CacheHierarchy;
-use memweir_core::softpmu::layout::REGIONS;
-use memweir_core::softpmu::{RawChunk, Sampling};
 use memweir_core::{Counts, Lines, MAX_MEDIA, Traffic};
 
 use super::{Chunk, CostModel, Origin, Recording, SamplingError};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use memweir_core::softpmu::LineBatch;
+use memweir_abi::softpmu::LineBatch;
 use memweir_linux::record::{RecordError, RecordOptions, Recording, Sampling, record_accesses};
 
 use crate::common::*;

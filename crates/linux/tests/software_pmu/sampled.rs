@@ -1,6 +1,6 @@
 //! Sampled recordings against full ones.
 
-use memweir_core::softpmu::Sampling;
+use memweir_abi::softpmu::Sampling;
 use memweir_linux::record::{Origin, RecordOptions};
 
 use crate::common::*;

@@ -3,7 +3,7 @@
 use std::process::Child;
 use std::sync::Arc;
 
-use memweir_core::softpmu::gate::Costs;
+use memweir_abi::softpmu::gate::Costs;
 use memweir_core::{JobId, Nanos};
 use memweir_linux::gate::{CoreCaches, Gate, Standing, ThreadId};
 use memweir_linux::meter::software::SoftwareMeter;

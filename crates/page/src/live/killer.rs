@@ -1,7 +1,7 @@
 //! The low-memory killer (drswap section II): which program ends when there is no room left.
 
+use memweir_abi::preload::page::{PageProcess, PagedState};
 use memweir_core::Bytes;
-use memweir_core::preload::page::{PageProcess, PagedState};
 
 /// Returns the process to end first: the one with the most memory in DRAM and NVM together, since
 /// it frees the most; of equals the one with the highest number, which most likely is the youngest.

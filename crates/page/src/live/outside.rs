@@ -5,8 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use memweir_abi::preload::page::UnpagedPrograms;
 use memweir_core::Bytes;
-use memweir_core::preload::page::UnpagedPrograms;
 use memweir_linux::unpaged::{Unpaged, UnpagedProcess};
 use serde::Serialize;
 

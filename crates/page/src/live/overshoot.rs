@@ -1,7 +1,7 @@
 //! The reasons why a run had more in DRAM than its budget.
 
+use memweir_abi::preload::page::{PageCounter, PageCounters};
 use memweir_core::Bytes;
-use memweir_core::preload::page::{PageCounter, PageCounters};
 use serde::Serialize;
 
 /// The part of the budget by which it may be exceeded: one twentieth.

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use memweir_abi::preload::page::NvmPlace;
 use memweir_core::Bytes;
 use memweir_core::input::Refusal;
-use memweir_core::preload::page::NvmPlace;
 use memweir_linux::paging::{Obstacle, Step};
 use memweir_linux::preload::{MissingFeature, NotStarted};
 

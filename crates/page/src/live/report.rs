@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memweir_core::preload::page::{DirectRead, PageCounter, PageCounters, WhenFull};
+use memweir_abi::preload::page::{DirectRead, PageCounter, PageCounters, WhenFull};
 use memweir_core::{Bytes, Seconds};
 use memweir_energy::{Estimate, Paging};
 use serde::Serialize;

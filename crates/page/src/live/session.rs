@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
 
-use memweir_core::input::Refusal;
-use memweir_core::preload::ORDER_VARIABLE;
-use memweir_core::preload::page::{
+use memweir_abi::preload::ORDER_VARIABLE;
+use memweir_abi::preload::page::{
     DirectRead, PAGE_ORDER_VARIABLE, PageCounter, PageCounters, PageOrder, PageProcess, Slowdown,
     UnpagedPrograms, WhenFull,
 };
+use memweir_core::input::Refusal;
 use memweir_core::{Bytes, Seconds};
 use memweir_linux::paging::CountersFile;
 use memweir_linux::preload::{self, MissingFeature, NotStarted};

@@ -1,6 +1,6 @@
 //! Times of single pages, as histograms.
 
-use memweir_core::preload::page::{BUCKETS, PageCounters, Timed};
+use memweir_abi::preload::page::{BUCKETS, PageCounters, Timed};
 use serde::Serialize;
 
 /// One range of a histogram.
@@ -65,7 +65,7 @@ impl Histogram {
 
 #[cfg(test)]
 mod tests {
-    use memweir_core::preload::page::{PAGE_COUNTERS_BYTES, timed_word};
+    use memweir_abi::preload::page::{PAGE_COUNTERS_BYTES, timed_word};
 
     use super::*;
 

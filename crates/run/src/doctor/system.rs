@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use memweir_core::preload::Delivery;
+use memweir_abi::preload::Delivery;
 use memweir_linux::Probe;
 use memweir_linux::launch::resolve_program;
 use memweir_linux::qemu::QemuPaths;

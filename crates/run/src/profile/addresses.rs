@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
+use memweir_abi::softpmu::{LineAccess, LineBatch};
 use memweir_core::LINE_BYTES;
-use memweir_core::softpmu::{LineAccess, LineBatch};
 use memweir_dram::request::Direction;
 use memweir_dram::trace::{Access, AddressSpace, Format, Header, ThreadId, Totals, Writer};
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use memweir_abi::softpmu::{LineBatch, Sampling};
 use memweir_core::cache::CacheHierarchy;
-use memweir_core::softpmu::{LineBatch, Sampling};
 use memweir_core::{BytesPerSec, Counts, LINE_BYTES, Nanos};
 use memweir_linux::MeterKind;
 use memweir_linux::qemu::Qemu;

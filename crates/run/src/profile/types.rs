@@ -3,10 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use memweir_abi::softpmu::Sampling;
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::InputError;
 use memweir_core::placement::Placement;
-use memweir_core::softpmu::Sampling;
 use memweir_core::{Counts, Media, Nanos};
 use memweir_linux::launch::LaunchError;
 use memweir_linux::qemu::QemuPaths;

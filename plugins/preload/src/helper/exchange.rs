@@ -7,7 +7,7 @@
 //! drops a page that was freed lazily (`MADV_FREE`) only if nothing holds it and nothing wrote to
 //! it since. So the page is offered to reclaim, and put back unchanged if reclaim leaves it.
 
-use memweir_core::preload::Counter;
+use memweir_abi::preload::Counter;
 
 use super::mend::protection;
 use super::recycle::ZEROS;

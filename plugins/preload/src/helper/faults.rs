@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use memweir_core::preload::{Counter, Delivery};
+use memweir_abi::preload::{Counter, Delivery};
 
 use super::mend::{plain, protection};
 use super::upkeep::Reason;

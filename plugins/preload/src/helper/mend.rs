@@ -1,6 +1,6 @@
 //! Moves pages that the program already uses into the requested colors.
 
-use memweir_core::preload::{Counter, Delivery};
+use memweir_abi::preload::{Counter, Delivery};
 
 use super::upkeep::Reason;
 use super::{Helper, Start};

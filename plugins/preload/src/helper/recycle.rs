@@ -5,7 +5,7 @@
 //! `UFFDIO_COPY` fills holes only, and creates no mapping of its own. The result is checked
 //! afterwards.
 
-use memweir_core::preload::Counter;
+use memweir_abi::preload::Counter;
 
 use super::streams::AT_ONCE;
 use super::upkeep::Reason;

@@ -1,6 +1,6 @@
 //! Handles page faults for which no page of their colors can be found.
 
-use memweir_core::preload::{Counter, Shortage};
+use memweir_abi::preload::{Counter, Shortage};
 
 use super::{Helper, Start};
 use crate::choice::{Set, chosen};

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use memweir_core::preload::Delivery;
+use memweir_abi::preload::Delivery;
 
 use super::{Helper, Start};
 use crate::choice::{chosen, set_of};

@@ -22,7 +22,11 @@ mod urgency;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 
-use memweir_core::preload::page::{
+use memweir_abi::kernel::userfaultfd::{
+    UFFD_FEATURE_EVENT_FORK, UFFD_FEATURE_MINOR_SHMEM, UFFD_FEATURE_WP_HUGETLBFS_SHMEM,
+    UFFD_FEATURE_WP_UNPOPULATED,
+};
+use memweir_abi::preload::page::{
     DirectRead, NvmPlace, PageCounter, PageOrder, PagedState, Slowdown,
 };
 use memweir_policy::paging::{LearnsBy, Node, VictimEntry, Victims};
@@ -38,10 +42,7 @@ use crate::page::spans::Spans;
 use crate::page::tally::{Tally, Total};
 use crate::pagemap::{Found, Pagemap};
 use crate::sys::{self, Errno, sys};
-use crate::uffd::{
-    self, FEATURE_FORK, FEATURE_MINOR_SHMEM, FEATURE_WRITES_SHMEM, FEATURE_WRITES_UNPOPULATED,
-    Message, PAGE, Uffd,
-};
+use crate::uffd::{self, Message, PAGE, Uffd};
 use children::Children;
 use urgency::Urgency;
 
@@ -221,8 +222,11 @@ struct Pager<'a> {
 
 impl<'a> Pager<'a> {
     fn prepare(start: Start, tables: &'a mut Tables, nodes: &'a mut [Node]) -> Result<Self, Errno> {
-        let minor = if start.copies { FEATURE_MINOR_SHMEM } else { 0 };
-        let features = FEATURE_FORK | FEATURE_WRITES_SHMEM | FEATURE_WRITES_UNPOPULATED | minor;
+        let minor = if start.copies { UFFD_FEATURE_MINOR_SHMEM } else { 0 };
+        let features = UFFD_FEATURE_EVENT_FORK
+            | UFFD_FEATURE_WP_HUGETLBFS_SHMEM
+            | UFFD_FEATURE_WP_UNPOPULATED
+            | minor;
         let uffd = Uffd::open_with(features)?;
         // Forks are reported if the child inherits any watched range; this one always exists.
         let sentinel = sys::map(PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;

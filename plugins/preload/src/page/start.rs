@@ -8,8 +8,8 @@
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 
-use memweir_core::preload::page::{PAGE_ORDER_VARIABLE, PageCounter, UnpagedPrograms};
-use memweir_core::softpmu::program::HEAD;
+use memweir_abi::kernel::image::HEAD;
+use memweir_abi::preload::page::{PAGE_ORDER_VARIABLE, PageCounter, UnpagedPrograms};
 
 use crate::page::tally::Tally;
 use crate::patch::done;

@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memweir_core::preload::page::{
+use memweir_abi::preload::page::{
     PAGE_COUNTERS_BYTES, PAGE_PROCESSES, PageCounter, PagedState, Timed, bucket_of, process_word,
     timed_word,
 };

@@ -6,7 +6,7 @@
 //! next, or if another allocation was faster. So the lane's frames are checked, too, and only those
 //! that can be recycled enter the pool.
 
-use memweir_core::preload::Counter;
+use memweir_abi::preload::Counter;
 
 use super::{NONE, Pool, SEGMENT, give_back};
 use crate::choice::{Set, has};
@@ -100,7 +100,7 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use memweir_core::preload::{Delivery, Order};
+    use memweir_abi::preload::{Delivery, Order};
 
     use super::super::STEP;
     use super::*;

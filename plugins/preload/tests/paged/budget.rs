@@ -4,7 +4,7 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use memweir_core::preload::page::PageOrder;
+use memweir_abi::preload::page::PageOrder;
 
 use super::stalls::Witness;
 use super::{MACHINE, PageCounter, run_now, succeeds};

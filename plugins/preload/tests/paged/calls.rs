@@ -3,9 +3,11 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memweir_core::preload::page::PAGE_ORDER_VARIABLE;
+use memweir_abi::kernel::PAGE_BYTES;
+use memweir_abi::kernel::pagemap::{ENTRY_BYTES, Entry, entry_offset};
+use memweir_abi::preload::page::PAGE_ORDER_VARIABLE;
 
-pub(crate) const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = PAGE_BYTES;
 const PAGES: usize = 64;
 const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -46,11 +48,9 @@ impl Block {
     fn in_dram(&self) -> usize {
         use std::os::unix::fs::FileExt;
         let pagemap = std::fs::File::open("/proc/self/pagemap").expect("pagemap");
-        let mut entries = vec![0; self.1 * 8];
-        pagemap.read_exact_at(&mut entries, (self.0 / PAGE * 8) as u64).expect("pagemap");
-        let entry = |bytes: &[u8]| u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
-        // Present, and not a page of a file.
-        entries.chunks_exact(8).map(entry).filter(|entry| entry >> 61 & 0b101 == 0b100).count()
+        let mut entries = vec![0; self.1 * ENTRY_BYTES];
+        pagemap.read_exact_at(&mut entries, entry_offset(self.0)).expect("pagemap");
+        Entry::all(&entries).filter(|entry| entry.is_present() && !entry.is_file()).count()
     }
 
     /// Returns the number of pages that a forked child has mapped.

@@ -167,7 +167,7 @@ impl Arena {
 
 /// Returns the evictions counted so far, as the program itself can see them.
 fn counted() -> u64 {
-    use memweir_core::preload::page::{PAGE_ORDER_VARIABLE, PageCounter, PageCounters, PageOrder};
+    use memweir_abi::preload::page::{PAGE_ORDER_VARIABLE, PageCounter, PageCounters, PageOrder};
     let order = std::env::var(PAGE_ORDER_VARIABLE).expect("an order");
     let order: PageOrder = order.parse().expect("an order");
     PageCounters::of(&std::fs::read(order.counters).expect("counters")).get(PageCounter::Evictions)

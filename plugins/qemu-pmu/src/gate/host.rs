@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use memweir_core::softpmu::gate::{HostState, StatLine};
+use memweir_abi::kernel::stat::{HostState, StatLine};
 
 /// Reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

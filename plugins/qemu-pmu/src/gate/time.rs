@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use memweir_core::softpmu::gate::{FEMTOS_PER_NANO, ThreadRecord, ThreadState};
+use memweir_abi::softpmu::gate::{FEMTOS_PER_NANO, ThreadRecord, ThreadState};
 
 use super::host::{Woken, wait, wake};
 use super::memory::{read, write};

@@ -7,9 +7,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use memweir_abi::softpmu::{HeatCell, PlacementWords};
 use memweir_core::MAX_MEDIA;
 use memweir_core::placement::{AddressRange, HotPages, Placement};
-use memweir_core::softpmu::{HeatCell, PlacementWords};
 
 /// A page has `1 << PAGE_SHIFT` lines.
 const PAGE_SHIFT: u32 = 6;

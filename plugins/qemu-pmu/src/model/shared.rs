@@ -180,9 +180,9 @@ impl<'a> SharedCache<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memweir_abi::softpmu::PlacementWords;
     use memweir_core::MAX_MEDIA;
     use memweir_core::placement::Placement;
-    use memweir_core::softpmu::PlacementWords;
 
     fn words(count: usize) -> Vec<AtomicU64> {
         (0..count).map(|_| AtomicU64::new(0)).collect()

@@ -1,8 +1,8 @@
 //! The caches of one vCPU and their counts since the last publication.
 
+use memweir_abi::softpmu::LineAccess;
 use memweir_core::MAX_MEDIA;
 use memweir_core::cache::CacheHierarchy;
-use memweir_core::softpmu::LineAccess;
 
 use super::first::FirstLevel;
 use super::private::{DIRTY, Lookup, PrivateCache, Word};

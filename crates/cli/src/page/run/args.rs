@@ -5,9 +5,9 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use memweir_abi::preload::page::{DirectRead, Slowdown, UnpagedPrograms, WhenFull};
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
-use memweir_core::preload::page::{DirectRead, Slowdown, UnpagedPrograms, WhenFull};
 use memweir_core::{Bytes, Nanos};
 use memweir_energy::{BusMemory, Reading};
 use memweir_page::kernel::KernelRequest;

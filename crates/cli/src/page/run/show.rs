@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use memweir_core::preload::page::PageProcess;
+use memweir_abi::preload::page::PageProcess;
 use memweir_core::{Bytes, Joules};
 use memweir_page::live::{Cause, Histogram, Report, Row};
 

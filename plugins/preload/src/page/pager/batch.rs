@@ -1,7 +1,7 @@
 //! A batch of victims on its way out of DRAM. Each step of the protocol that [`page`](crate::page)
 //! argues for is performed on all of them before the next one.
 
-use memweir_core::preload::page::PageCounter;
+use memweir_abi::preload::page::PageCounter;
 use memweir_policy::paging::{Entry, VictimPolicy};
 
 use super::Pager;

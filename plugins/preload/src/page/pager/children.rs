@@ -1,7 +1,7 @@
 //! Forks: a child maps the slots that its parent mapped, so no evicted page may change until the
 //! child's memory is gone. This module also waits for forks and all other messages of the kernel.
 
-use memweir_core::preload::page::PageCounter;
+use memweir_abi::preload::page::PageCounter;
 
 use super::{PENDING, Pager};
 use crate::page::spans::Span;

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use memweir_core::preload::page::PageCounter;
+use memweir_abi::preload::page::PageCounter;
 
 use super::Pager;
 use super::marks::IN_NVM;

@@ -1,7 +1,7 @@
 //! Answers accesses that wait: to new memory, which is given by credit while memory is short, and
 //! in copying mode to every page that is not in DRAM.
 
-use memweir_core::preload::page::{PageCounter, Timed};
+use memweir_abi::preload::page::{PageCounter, Timed};
 use memweir_policy::paging::{Entry, VictimPolicy};
 
 use super::Pager;

@@ -1,6 +1,6 @@
 //! Decides when to evict which pages, and protects them. [`batch`](super::batch) moves them out.
 
-use memweir_core::preload::page::{PageCounter, Timed};
+use memweir_abi::preload::page::{PageCounter, Timed};
 use memweir_policy::paging::VictimPolicy;
 
 use super::Pager;

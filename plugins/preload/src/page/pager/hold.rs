@@ -1,7 +1,7 @@
 //! Holds writers if they bring pages to DRAM faster than others leave: the memory that they are
 //! about to write is protected until there is room.
 
-use memweir_core::preload::page::PageCounter;
+use memweir_abi::preload::page::PageCounter;
 
 use super::Pager;
 use crate::sys;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use memweir_core::preload::page::{PageCounter, PagedState};
+use memweir_abi::preload::page::{PageCounter, PagedState};
 
 use super::{Pager, nvm};
 use crate::page::budget::Stage;

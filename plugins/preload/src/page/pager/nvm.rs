@@ -190,7 +190,7 @@ impl Pager<'_> {
     pub(super) fn delay(
         &self,
         pages: usize,
-        factor: impl Fn(memweir_core::preload::page::Slowdown) -> f64,
+        factor: impl Fn(memweir_abi::preload::page::Slowdown) -> f64,
     ) {
         let Some(slowdown) = self.start.delay else { return };
         let wait = (pages as f64 * (factor(slowdown) - 1.0) * self.copy_nanos) as u64;
@@ -198,7 +198,7 @@ impl Pager<'_> {
         while sys::nanos() - begun < wait {
             std::hint::spin_loop();
         }
-        self.start.tally.add(memweir_core::preload::page::PageCounter::DelayNanos, wait as usize);
+        self.start.tally.add(memweir_abi::preload::page::PageCounter::DelayNanos, wait as usize);
     }
 
     /// Measures the time to copy a page in DRAM, if it is needed.

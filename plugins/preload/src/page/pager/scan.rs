@@ -1,7 +1,7 @@
 //! Finds, from the page table, the pages that writes have brought back to DRAM and those that are
 //! read in place.
 
-use memweir_core::preload::page::PageCounter;
+use memweir_abi::preload::page::PageCounter;
 use memweir_policy::paging::{Entry, VictimPolicy};
 
 use super::Pager;

@@ -1,7 +1,7 @@
 //! Calls of the program that have another meaning for mappings of a file than for plain memory:
 //! dropping content, moving, and operations that only plain memory supports.
 
-use memweir_core::preload::page::PageCounter;
+use memweir_abi::preload::page::PageCounter;
 
 use super::Pager;
 use super::marks::{IN_DRAM, IN_NVM};

@@ -1,4 +1,4 @@
-use memweir_core::preload::page::PagedState;
+use memweir_abi::preload::page::PagedState;
 use memweir_energy::Estimate;
 use memweir_page::live::{Bucket, NvmReport, Outcome, UnpagedProgram, UnpagedReport};
 

@@ -18,7 +18,7 @@ pub const MIN_SHARE: f64 = 0.01;
 /// The share of the instructions whose memory accesses are simulated.
 ///
 /// ```
-/// use memweir_core::softpmu::Sampling;
+/// use memweir_abi::softpmu::Sampling;
 /// assert_eq!("all".parse(), Ok(Sampling::All));
 /// assert_eq!("10%".parse(), Ok(Sampling::Share(0.1)));
 /// assert!("0%".parse::<Sampling>().is_err());

@@ -9,12 +9,8 @@
 //! as fast as the local DRAM, in femtoseconds, so that the cost of an instruction is a whole number
 //! without a noticeable error.
 
-mod host;
-
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicU32, AtomicU64};
-
-pub use host::{HostState, StatLine};
 
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memwgate");

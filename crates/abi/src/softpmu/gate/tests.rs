@@ -56,23 +56,6 @@ fn states_and_numbers_agree() {
 }
 
 #[test]
-fn the_letter_after_the_name_is_the_state() {
-    let of = |stat: &str| HostState::of(stat.as_bytes(), true);
-    assert_eq!(of("12 (a) b) S 1 2"), HostState::Waiting);
-    assert_eq!(of("12 (Z) R 1 2"), HostState::Busy);
-    assert_eq!(of("12 (x) D 1"), HostState::Busy);
-    assert_eq!(of("12 (x) T 1"), HostState::Stopped);
-    assert_eq!(of(""), HostState::Gone);
-    let zombie = |threads| format!("12 (x) Z {} {threads} 0", ["0"; 16].join(" "));
-    assert_eq!(of(&zombie(1)), HostState::Gone);
-    assert_eq!(of(&zombie(2)), HostState::Busy, "its process still ends");
-    assert_eq!(HostState::of(zombie(2).as_bytes(), false), HostState::Gone);
-    assert_eq!(of("1 (x) S").if_asleep(b"0"), HostState::Busy);
-    assert_eq!(of("1 (x) S").if_asleep(b"futex_wait"), HostState::Waiting);
-    assert_eq!(of("1 (x) T").if_asleep(b"0"), HostState::Stopped);
-}
-
-#[test]
 fn costs_are_read_as_they_were_written() {
     let header = GateHeader::default();
     let costs = Costs { instruction: 1, l1_miss: 2, l2_miss: 3, read: 4 };

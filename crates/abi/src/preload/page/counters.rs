@@ -1,6 +1,8 @@
 //! The counters that every process of a paged program increments: a page of words, histograms of
 //! times, and an entry for each process.
 
+use memweir_core::Bytes;
+
 use super::PAGE_PROCESSES;
 
 /// Words reserved for the counters; a counter's index is its discriminant.
@@ -180,9 +182,9 @@ pub struct PageProcess {
     /// ID of the process.
     pub process: u32,
     /// Its anonymous memory in DRAM.
-    pub resident: crate::Bytes,
+    pub resident: Bytes,
     /// Its pages in NVM.
-    pub nvm: crate::Bytes,
+    pub nvm: Bytes,
     /// State of the process.
     pub state: PagedState,
 }
@@ -241,8 +243,8 @@ impl PageCounters {
         let entries = self.0[PROCESSES..].chunks_exact(ENTRY).filter(|entry| entry[0] != 0);
         entries.map(|entry| PageProcess {
             process: entry[0] as u32,
-            resident: crate::Bytes(entry[1]),
-            nvm: crate::Bytes(entry[2]),
+            resident: Bytes(entry[1]),
+            nvm: Bytes(entry[2]),
             state: PagedState::of(entry[3]),
         })
     }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::Delivery;
-use crate::address_map::{ColorSet, Coloring, Span, XorFunction};
-use crate::input::Refusal;
+use memweir_core::address_map::{ColorSet, Coloring, Span, XorFunction};
+use memweir_core::input::Refusal;
 
 /// Action when no page of the requested colors can be found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,6 +122,7 @@ impl FromStr for Order {
 
 #[cfg(test)]
 mod tests {
+    use memweir_core::address_map::Color;
     use proptest::prelude::*;
 
     use super::*;
@@ -141,7 +142,7 @@ mod tests {
             let of = |masks: &[u64], offset| {
                 Coloring::of_span(&Span::new(masks.iter().copied().map(XorFunction)), 12, offset)
             };
-            let colors: ColorSet = colors.into_iter().map(crate::address_map::Color).collect();
+            let colors: ColorSet = colors.into_iter().map(Color).collect();
             let order = Order {
                 coloring: of(&bank, offset),
                 cache: cache.map(|masks| (of(&masks, 0), colors.clone())),

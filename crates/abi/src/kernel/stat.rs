@@ -107,6 +107,23 @@ mod tests {
         assert_eq!(StatLine::of(b"42 (cut of"), None);
     }
 
+    #[test]
+    fn the_letter_after_the_name_is_the_state() {
+        let of = |stat: &str| HostState::of(stat.as_bytes(), true);
+        assert_eq!(of("12 (a) b) S 1 2"), HostState::Waiting);
+        assert_eq!(of("12 (Z) R 1 2"), HostState::Busy);
+        assert_eq!(of("12 (x) D 1"), HostState::Busy);
+        assert_eq!(of("12 (x) T 1"), HostState::Stopped);
+        assert_eq!(of(""), HostState::Gone);
+        let zombie = |threads| format!("12 (x) Z {} {threads} 0", ["0"; 16].join(" "));
+        assert_eq!(of(&zombie(1)), HostState::Gone);
+        assert_eq!(of(&zombie(2)), HostState::Busy, "its process still ends");
+        assert_eq!(HostState::of(zombie(2).as_bytes(), false), HostState::Gone);
+        assert_eq!(of("1 (x) S").if_asleep(b"0"), HostState::Busy);
+        assert_eq!(of("1 (x) S").if_asleep(b"futex_wait"), HostState::Waiting);
+        assert_eq!(of("1 (x) T").if_asleep(b"0"), HostState::Stopped);
+    }
+
     proptest! {
         #[test]
         fn never_panics(line: Vec<u8>, number in 0..60usize, first: bool) {

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use super::addresses::{ADDRESS_CELLS, AddressCell};
 use super::heat::{HEAT_CELLS, HeatCell};
 use super::placed::PlacementWords;
-use crate::cache::{CacheGeometry, CacheHierarchy};
-use crate::medium::MAX_MEDIA;
-use crate::units::Bytes;
+use memweir_core::cache::{CacheGeometry, CacheHierarchy};
+use memweir_core::medium::MAX_MEDIA;
+use memweir_core::units::Bytes;
 
 /// First word of every file, which detects a wrong file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memweir\x01");

@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::layout::{CHUNKS, ChunkCell, ElsewhereWords, JobHeader, REGIONS, Slot};
-use crate::counts::Counts;
-use crate::medium::{MAX_MEDIA, Traffic};
-use crate::units::Lines;
+use memweir_core::counts::Counts;
+use memweir_core::medium::{MAX_MEDIA, Traffic};
+use memweir_core::units::Lines;
 
 /// Number of cells that may be partly written at once; as many stay unused when the ring is full.
 const WRITERS: u64 = 1024;

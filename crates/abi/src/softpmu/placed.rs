@@ -4,8 +4,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::medium::{MAX_MEDIA, MediumId};
-use crate::placement::{AddressRange, HotPages, MAX_HOT_PAGES, MAX_RANGES, Placement};
+use memweir_core::medium::{MAX_MEDIA, MediumId};
+use memweir_core::placement::{AddressRange, HotPages, MAX_HOT_PAGES, MAX_RANGES, Placement};
 
 /// One in the fixed-point format of the shares, in units of 2^-32.
 const WHOLE: f64 = 4_294_967_296.0;

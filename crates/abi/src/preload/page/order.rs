@@ -6,8 +6,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::Bytes;
-use crate::input::Refusal;
+use memweir_core::Bytes;
+use memweir_core::input::Refusal;
 
 /// Location of evicted pages.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,13 @@
+//! Interfaces of Linux that both memweir and its plugins use, and that `libc` does not declare.
+
+mod ioctl;
+
+pub mod image;
+pub mod pagemap;
+pub mod stat;
+pub mod userfaultfd;
+
+use memweir_core::address_map::BASE_PAGE_BITS;
+
+/// Bytes of a base page of x86-64.
+pub const PAGE_BYTES: usize = 1 << BASE_PAGE_BITS;

@@ -1,0 +1,120 @@
+//! Kinds of program files, by their first bytes, as `execve` tells them apart. The caller reads the
+//! file.
+
+/// Number of bytes that determine the kind of a file: the kernel's own limit for a `#!` line.
+pub const HEAD: usize = 256;
+
+/// Kind of a file, by its first [`HEAD`] bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// A 64-bit x86 program.
+    X86_64,
+    /// A script.
+    Script {
+        /// Path of its interpreter.
+        interpreter: Vec<u8>,
+        /// The rest of the line, as one argument.
+        argument: Option<Vec<u8>>,
+    },
+    /// Something else; the reason is a clause for people.
+    Unfit(&'static str),
+}
+
+const ELF_MAGIC: &[u8] = b"\x7fELF";
+const CLASS_64: u8 = 2;
+const LITTLE_ENDIAN: u8 = 1;
+const TYPE_EXECUTABLE: u16 = 2;
+const TYPE_SHARED: u16 = 3;
+const MACHINE_386: u16 = 3;
+const MACHINE_X86_64: u16 = 62;
+
+impl Image {
+    /// Classifies a file by its head, as the kernel does.
+    #[must_use]
+    pub fn of(head: &[u8]) -> Self {
+        if let Some(line) = head.strip_prefix(b"#!") {
+            return Self::script(line);
+        }
+        if !head.starts_with(ELF_MAGIC) {
+            return Self::Unfit("neither an ELF program nor a script with `#!`");
+        }
+        let half = |at: usize| head.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+        let (Some(class), Some(endian)) = (head.get(4), head.get(5)) else {
+            return Self::Unfit("a truncated ELF file");
+        };
+        match (*class, *endian, half(16), half(18)) {
+            (_, _, None, _) | (_, _, _, None) => Self::Unfit("a truncated ELF file"),
+            (_, LITTLE_ENDIAN, _, Some(MACHINE_386)) => Self::Unfit("a 32-bit x86 program"),
+            (CLASS_64, LITTLE_ENDIAN, Some(kind), Some(MACHINE_X86_64)) => {
+                if matches!(kind, TYPE_EXECUTABLE | TYPE_SHARED) {
+                    Self::X86_64
+                } else {
+                    Self::Unfit("an ELF file that is no program")
+                }
+            }
+            (_, LITTLE_ENDIAN, _, Some(MACHINE_X86_64)) => Self::Unfit("an x32 program"),
+            _ => Self::Unfit("a program for another machine"),
+        }
+    }
+
+    fn script(line: &[u8]) -> Self {
+        let line = line.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii();
+        let mut words = line.splitn(2, |b| matches!(b, b' ' | b'\t'));
+        match words.next() {
+            Some(interpreter) if !interpreter.is_empty() => Self::Script {
+                interpreter: interpreter.to_vec(),
+                argument: words.next().map(|rest| rest.trim_ascii().to_vec()),
+            },
+            _ => Self::Unfit("a script whose `#!` line names no interpreter"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn elf(class: u8, endian: u8, kind: u16, machine: u16) -> Vec<u8> {
+        let mut head = b"\x7fELF".to_vec();
+        head.extend([class, endian, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        head.extend(kind.to_le_bytes());
+        head.extend(machine.to_le_bytes());
+        head
+    }
+
+    #[test]
+    fn programs_are_told_by_class_machine_and_type() {
+        assert_eq!(Image::of(&elf(2, 1, 3, 62)), Image::X86_64);
+        assert_eq!(Image::of(&elf(2, 1, 2, 62)), Image::X86_64);
+        assert_eq!(Image::of(&elf(1, 1, 2, 3)), Image::Unfit("a 32-bit x86 program"));
+        assert_eq!(Image::of(&elf(1, 1, 2, 62)), Image::Unfit("an x32 program"));
+        assert_eq!(Image::of(&elf(2, 1, 3, 183)), Image::Unfit("a program for another machine"));
+        assert_eq!(Image::of(&elf(2, 1, 1, 62)), Image::Unfit("an ELF file that is no program"));
+        assert_eq!(Image::of(b"\x7fELF\x02\x01"), Image::Unfit("a truncated ELF file"));
+    }
+
+    #[test]
+    fn a_script_line_is_split_once() {
+        let script = |interpreter: &str, argument: Option<&str>| Image::Script {
+            interpreter: interpreter.into(),
+            argument: argument.map(Into::into),
+        };
+        assert_eq!(Image::of(b"#!/bin/sh\necho"), script("/bin/sh", None));
+        assert_eq!(
+            Image::of(b"#! /usr/bin/env -S python3 -u \nx"),
+            script("/usr/bin/env", Some("-S python3 -u"))
+        );
+        assert!(matches!(Image::of(b"#!  \n/bin/sh"), Image::Unfit(_)));
+        assert!(matches!(Image::of(b"echo"), Image::Unfit(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_head_is_classified(head in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = Image::of(&head);
+            let _ = Image::of(&[b"#!", &head[..]].concat());
+            let _ = Image::of(&[ELF_MAGIC, &head[..]].concat());
+        }
+    }
+}
