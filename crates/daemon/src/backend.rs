@@ -18,7 +18,9 @@ use memweir_linux::notify::{ServiceState, notify};
 use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
 use memweir_policy::{Decision, JobSpec, Observation, Running};
 use memweir_run::batch::{Mechanisms, MeterLoss, RunError, Totals};
+use memweir_run::profile::Observed;
 
+use crate::profiles::{Begin, Keeper};
 use crate::queue::Job;
 use crate::service::Service;
 use end::Stage;
@@ -32,6 +34,20 @@ struct Slot {
     /// Time of the next signal to a job that was canceled.
     next_signal: Option<Nanos>,
     signals: u32,
+    /// The first run of its program; absent for programs that are known.
+    first_run: Option<Box<Watched>>,
+}
+
+/// A first run that is being watched.
+#[derive(Debug, Default)]
+struct Watched {
+    /// Its files at its start; absent before that.
+    begin: Option<Begin>,
+    readings: Observed,
+    /// Time for which it had cores, up to the last reading.
+    ran: Nanos,
+    /// Time since which it has cores, if it has not been read since.
+    resumed: Option<Nanos>,
 }
 
 /// The jobs of a queue while the daemon runs them.
@@ -40,6 +56,8 @@ pub(crate) struct QueueBackend {
     mechanisms: Mechanisms,
     quantum: Nanos,
     slots: BTreeMap<JobId, Slot>,
+    /// Writes first runs to the profile store, if there is one.
+    keeper: Option<Keeper>,
     /// Jobs that an earlier daemon had started, until the loop knows of them.
     adopted: Vec<JobSpec>,
     /// True if blocking has failed, so that the operating system schedules from now on.
@@ -48,13 +66,19 @@ pub(crate) struct QueueBackend {
 
 impl QueueBackend {
     /// Takes over the mechanisms.
-    pub(crate) fn new(service: Arc<Service>, mut mechanisms: Mechanisms, quantum: Nanos) -> Self {
+    pub(crate) fn new(
+        service: Arc<Service>,
+        mut mechanisms: Mechanisms,
+        quantum: Nanos,
+        keeper: Option<Keeper>,
+    ) -> Self {
         mechanisms.notices.drain(..).for_each(|notice| service.notice(notice));
         Self {
             service,
             mechanisms,
             quantum,
             slots: BTreeMap::new(),
+            keeper,
             adopted: Vec::new(),
             unblockable: false,
         }
@@ -90,15 +114,20 @@ impl QueueBackend {
         for job in self.service.admit() {
             let totals = Totals { metered: self.mechanisms.meter.is_some(), ..Totals::default() };
             events.push(Event::Arrived(spec(&job)));
-            self.slots.insert(job.id, Slot::of(&job, totals));
+            let is_first = totals.metered && self.keeper.is_some() && job.is_unknown();
+            let first_run = is_first.then(Box::default);
+            self.slots.insert(job.id, Slot { first_run, ..Slot::of(&job, totals) });
         }
         events
     }
 
     /// Reads a job. One that loses its meter runs on uncounted.
     fn read_job(&mut self, job: JobId) -> Option<Observation> {
-        let totals = &mut self.slots.get_mut(&job)?.totals;
-        let (observation, loss) = self.mechanisms.read(job, totals, self.quantum);
+        let slot = self.slots.get_mut(&job)?;
+        let (observation, loss) = self.mechanisms.read(job, &mut slot.totals, self.quantum);
+        if let Some(first_run) = &mut slot.first_run {
+            first_run.read(&observation, self.mechanisms.world.now());
+        }
         if let Some(MeterLoss(reason)) = loss {
             self.service.notice(format!("job {job} is no longer metered: {reason}"));
         }
@@ -121,7 +150,16 @@ impl QueueBackend {
 impl Slot {
     fn of(job: &Job, totals: Totals) -> Self {
         let (stage, cores) = (Stage::Admitted, job.cores);
-        Self { stage, cores, totals, next_signal: None, signals: 0 }
+        Self { stage, cores, totals, next_signal: None, signals: 0, first_run: None }
+    }
+}
+
+impl Watched {
+    fn read(&mut self, observation: &Observation, now: Nanos) {
+        self.readings.add(observation);
+        if let Some(resumed) = self.resumed.take() {
+            self.ran = self.ran + now.saturating_sub(resumed);
+        }
     }
 }
 
@@ -184,6 +222,13 @@ impl Backend for QueueBackend {
             self.give_up_blocking(&error.to_string());
         }
         self.service.set_on_cores(jobs.iter().copied());
+        let now = self.mechanisms.world.now();
+        for job in jobs {
+            let slot = self.slots.get_mut(job);
+            if let Some(first_run) = slot.and_then(|slot| slot.first_run.as_mut()) {
+                first_run.resumed.get_or_insert(now);
+            }
+        }
         self.start(&fresh)
     }
 

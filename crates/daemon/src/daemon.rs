@@ -12,7 +12,7 @@ use memweir_linux::meter::native::OpenedMeter;
 use memweir_linux::meter::perf::SampleIps;
 use memweir_linux::meter::{NativeOptions, native};
 use memweir_linux::notify::{ServiceState, notify};
-use memweir_linux::peer::Credentials;
+use memweir_linux::peer::{Credentials, UserGroup};
 use memweir_linux::topology::allowed_cpus;
 use memweir_linux::world::Live;
 use memweir_linux::{Meter, leftovers};
@@ -24,6 +24,7 @@ use memweir_run::platform::Platform;
 
 use crate::attempt::Attempts;
 use crate::backend::QueueBackend;
+use crate::profiles::{Keeper, Profiles};
 use crate::queue::Capacity;
 use crate::recovery::recover;
 use crate::server::Server;
@@ -43,6 +44,8 @@ pub struct DaemonOptions {
     /// Cores' worth of jobs that are started and take turns; twice the cores where a meter counts,
     /// otherwise as many as cores.
     pub admit: Option<u32>,
+    /// Group whose members command all jobs, as root does; for the daemon of root alone.
+    pub operators: Option<UserGroup>,
     /// Options that a batch has as well. Those of single jobs and of reports do not count.
     pub run: RunOptions,
 }
@@ -90,6 +93,11 @@ impl DaemonError {
 /// If the daemon cannot start, or can no longer wait for events. No job stays blocked then.
 pub fn run(options: &DaemonOptions, ready: impl FnOnce(&Service)) -> Result<(), DaemonError> {
     let owner = Credentials::of_this_process().user;
+    if options.operators.is_some() && owner != 0 {
+        let refusal = InputError::new("daemon", "the daemon of a user serves that user alone");
+        let help = "leave it out, or start the daemon as root";
+        return Err(RunError::from(refusal.key("operators").help(help)).into());
+    }
     let _lock = lock(&options.state)?;
     let store = Store::open(&options.state.join("queue.sqlite"))?;
     let attempts = Attempts::new(&options.state);
@@ -110,10 +118,14 @@ pub fn run(options: &DaemonOptions, ready: impl FnOnce(&Service)) -> Result<(), 
         meter: setup.meter.as_ref().map(|meter| meter.kind().to_string()),
         mechanism: mechanism.clone(),
     };
-    let service = Arc::new(Service::open(store, setup.capacity, owner, waker, facts)?);
+    let profiles = open_profiles(run, &mut told)?;
+    let service = Service::open(store, setup.capacity, owner, waker, facts)?;
+    let service =
+        Arc::new(service.with_profiles(profiles).with_operators(options.operators.clone()));
+    let keeper = keeper(&service)?;
     let (meter, world) = (setup.meter, Box::new(world));
     let mechanisms = Mechanisms { blocker, meter, world, mechanism, notices: told };
-    let mut backend = QueueBackend::new(Arc::clone(&service), mechanisms, run.quantum);
+    let mut backend = QueueBackend::new(Arc::clone(&service), mechanisms, run.quantum, keeper);
     recover(&service, &mut backend);
     // The groups of an earlier daemon are empty now, unless its jobs could not be adopted.
     leftovers::clean().into_iter().for_each(|notice| service.notice(notice));
@@ -131,6 +143,23 @@ pub fn run(options: &DaemonOptions, ready: impl FnOnce(&Service)) -> Result<(), 
     // No job stays blocked, whatever goes wrong.
     backend.run_all();
     driven.map(drop).map_err(DaemonError::from)
+}
+
+/// Opens the profile store. A store that was named must be there.
+fn open_profiles(run: &RunOptions, told: &mut Vec<String>) -> Result<Option<Profiles>, RunError> {
+    match Profiles::open(run.store.as_deref()) {
+        Ok(profiles) => Ok(Some(profiles)),
+        Err(error) if run.store.is_some() => Err(error.into()),
+        Err(error) => {
+            told.push(format!("profiles are neither used nor kept: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+fn keeper(service: &Arc<Service>) -> Result<Option<Keeper>, RunError> {
+    let started = service.profiles().map(|found| Keeper::start(found.path(), Arc::clone(service)));
+    Ok(started.transpose()?)
 }
 
 fn waiting(source: io::Error) -> RunError {
@@ -199,8 +228,7 @@ fn cores(run: &RunOptions) -> Result<u32, RunError> {
     checked.map_err(|error| error.written_in("daemon").key("cores").into())
 }
 
-/// Opens the meter, if one works here. Without one, a policy knows of the jobs what their
-/// submitters expect.
+/// Opens the meter, if one works here. Without one, a policy knows of the jobs what is expected.
 fn meter(
     run: &RunOptions,
     policy: &str,
@@ -226,7 +254,8 @@ fn meter(
         return Err(RunError::NoMeter(refusal.help("`memweir doctor` says what there is")));
     }
     told.push(format!(
-        "no meter counts here, so a job's bandwidth is known from --expect-bandwidth alone: {}",
+        "no meter counts here, so a job's bandwidth is known from --expect-bandwidth and the \
+         profile store alone: {}",
         passed.join("; ")
     ));
     Ok(None)

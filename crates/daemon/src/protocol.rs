@@ -258,6 +258,55 @@ pub struct JobView {
     pub stdout: Text,
     /// File of its standard error.
     pub stderr: Text,
+    /// Its time and bandwidth alone, as far as they are known before it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Expected>,
+}
+
+/// Time and bandwidth that are expected of a job alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Expected {
+    /// Execution time in nanoseconds.
+    pub time_ns: Option<u64>,
+    /// Mean bandwidth in bytes per second.
+    pub bandwidth: Option<f64>,
+    /// Source of both.
+    pub source: ExpectedFrom,
+    /// The job that was the first run of the command, where the source is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+    /// Key of the command in the profile store, where the source is the store or a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+}
+
+/// Source of the time and bandwidth that are expected of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpectedFrom {
+    /// The submission.
+    Submission,
+    /// The submission for one of the two, the profile store for the other.
+    SubmissionAndStore,
+    /// The profile store.
+    Store,
+    /// The profile store, from before the program was replaced; the job is profiled again.
+    Replaced,
+    /// The first run of the same command, as another job.
+    Job,
+}
+
+/// Numbers of unfinished jobs by the source of their expected time and bandwidth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sources {
+    /// The submission, in part or whole.
+    pub submission: usize,
+    /// The profile store.
+    pub store: usize,
+    /// The first run of the same command, as another job of this queue.
+    pub job: usize,
+    /// None.
+    pub unknown: usize,
 }
 
 /// State of a job as clients see it.
@@ -330,6 +379,15 @@ pub struct Status {
     pub ended: usize,
     /// Messages of the daemon for people, the latest last.
     pub notices: Vec<String>,
+    /// The profile store, if one can be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiles: Option<Text>,
+    /// Unfinished jobs by the source of what is expected of them.
+    #[serde(default)]
+    pub expected: Sources,
+    /// The group whose members command all jobs, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operators: Option<String>,
 }
 
 /// A reply of the daemon.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memweir_core::JobId;
 
-pub use job::{End, Job, Membership, State};
+pub use job::{End, Job, Membership, Source, State};
 pub use reason::{Reason, WrongState};
 
 /// Cores that the jobs of a queue share.
@@ -62,8 +62,10 @@ impl Queue {
     /// that is pending again, or has ended, no longer is.
     pub fn insert(&mut self, job: Job) {
         let id = job.id;
+        let mut had_succeeded = false;
         if let Some(old) = self.jobs.get(&id) {
             self.waiting.remove(&place(old));
+            had_succeeded = old.has_succeeded();
         }
         let started = matches!(job.state, State::Starting | State::Running);
         let stays = started || (job.state == State::Pending && self.may_stay(&job));
@@ -76,6 +78,23 @@ impl Queue {
             self.admit(id);
         } else {
             self.expel(id);
+        }
+        if had_succeeded {
+            self.recall();
+        }
+    }
+
+    /// Lets admitted jobs that have not started wait again if something speaks against their start,
+    /// because a job that they wait for was requeued.
+    fn recall(&mut self) {
+        let admitted = self.admitted.iter().filter_map(|id| self.jobs.get(id));
+        let blocked: Vec<Place> = admitted
+            .filter(|job| job.state == State::Pending && self.obstacle(job).is_some())
+            .map(place)
+            .collect();
+        for place in blocked {
+            self.expel(place.1);
+            self.waiting.insert(place);
         }
     }
 

@@ -17,7 +17,8 @@ use crate::protocol::Work;
 use crate::queue::Job;
 
 /// Schema changes, oldest first; the number of those applied is the file's `user_version`.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [
+    "
 CREATE TABLE environments (
     id       INTEGER PRIMARY KEY NOT NULL,
     digest   BLOB UNIQUE NOT NULL,
@@ -52,7 +53,15 @@ CREATE TABLE settings (
     draining  INTEGER NOT NULL
 ) STRICT;
 INSERT INTO settings VALUES (0);
-"];
+",
+    // A `Source`, and the key of the command in the profile store.
+    "
+ALTER TABLE jobs ADD COLUMN expected_from TEXT;
+ALTER TABLE jobs ADD COLUMN program TEXT;
+UPDATE jobs SET expected_from = 'submission'
+    WHERE expected_time_ns IS NOT NULL OR expected_bandwidth IS NOT NULL;
+",
+];
 
 /// The newest schema.
 const SCHEMA: u32 = MIGRATIONS.len() as u32;

@@ -6,8 +6,8 @@ use memweir_core::JobId;
 use memweir_linux::peer::user_name;
 
 use crate::attempt::Attempts;
-use crate::protocol::{JobView, Text, ViewedState};
-use crate::queue::{End, Job, Queue, State};
+use crate::protocol::{Expected, ExpectedFrom, JobView, Text, ViewedState};
+use crate::queue::{End, Job, Queue, Source, State};
 
 /// Makes the views of one listing.
 pub(crate) struct Viewer<'a> {
@@ -49,8 +49,32 @@ impl<'a> Viewer<'a> {
             ended_ms: job.ended,
             stdout: Text::from(self.attempts.stdout(job.id)),
             stderr: Text::from(self.attempts.stderr(job.id)),
+            expected: expected(job),
         }
     }
+}
+
+fn expected(job: &Job) -> Option<Expected> {
+    let from = job.expected_from?;
+    let source = match from {
+        Source::Submission => ExpectedFrom::Submission,
+        Source::SubmissionAndStore => ExpectedFrom::SubmissionAndStore,
+        Source::Store => ExpectedFrom::Store,
+        Source::Replaced => ExpectedFrom::Replaced,
+        Source::Job(_) => ExpectedFrom::Job,
+    };
+    let first_run = match from {
+        Source::Job(job) => Some(job),
+        _ => None,
+    };
+    let profile = job.program.as_deref().filter(|_| from != Source::Submission);
+    Some(Expected {
+        time_ns: job.expected_time.map(|time| time.0),
+        bandwidth: job.expected_bandwidth.map(|rate| rate.0),
+        source,
+        job: first_run,
+        profile: profile.map(str::to_owned),
+    })
 }
 
 fn state(state: State) -> ViewedState {

@@ -10,6 +10,7 @@ use memweir_daemon::daemon::{self, DaemonError, DaemonOptions};
 use memweir_daemon::{places, shim};
 use memweir_linux::Mechanism;
 use memweir_linux::meter::MeterChoice;
+use memweir_linux::peer::UserGroup;
 use memweir_run::batch::RunError;
 use memweir_run::options::{self, BatchOptions, Cores, RunOptions};
 
@@ -28,6 +29,11 @@ pub(crate) struct Args {
     /// directory; of root /var/lib/memweir]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
+
+    /// Group whose members may hold, release, cancel and requeue the jobs of others, and drain the
+    /// queue; of root's daemon alone
+    #[arg(long, value_name = "GROUP", value_parser = group)]
+    operators: Option<UserGroup>,
 
     #[command(flatten)]
     choice: ChoiceArgs,
@@ -56,6 +62,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", help_heading = "Measuring")]
     #[arg(value_parser = |name: &str| options::meter(name).map_err(refused))]
     meter: Option<MeterChoice>,
+    /// The profile store, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    store: Option<PathBuf>,
     /// The calibration, instead of the one in the XDG data directory
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     platform: Option<PathBuf>,
@@ -67,6 +76,17 @@ pub(crate) struct Args {
 fn cores(text: &str) -> Result<Cores, String> {
     let available = available_parallelism().map_or(1, |cores| cores.get() as u32);
     options::cores_or_auto(text, available).map_err(refused)
+}
+
+fn group(text: &str) -> Result<UserGroup, String> {
+    match UserGroup::find(text) {
+        Ok(Some(group)) => Ok(group),
+        Ok(None) => Err(format!(
+            "there is no group `{text}`; `groupadd --system {text}` makes it, `getent group` lists \
+             those that exist"
+        )),
+        Err(error) => Err(format!("the groups of this machine cannot be read: {error}")),
+    }
 }
 
 impl Args {
@@ -82,6 +102,7 @@ impl Args {
         let state = state.and_then(std::path::absolute);
         let base = RunOptions {
             platform: self.platform.clone(),
+            store: self.store.clone(),
             perf_events: self.events.clone(),
             ..RunOptions::default()
         };
@@ -104,6 +125,7 @@ impl Args {
             socket: socket.map_err(no_place("--socket"))?,
             state: state.map_err(no_place("--state"))?,
             admit: self.admit,
+            operators: self.operators.clone(),
             run,
         })
     }

@@ -1,6 +1,7 @@
 //! The queue: the real daemon, its clients and real jobs, with a socket and a state of the test.
 
 mod death;
+mod known;
 mod load;
 mod people;
 

@@ -1,12 +1,13 @@
 //! The ends of jobs, by themselves or because a client canceled them.
 
-use memweir_core::{JobId, Nanos};
+use memweir_core::{JobId, Media, Nanos};
 use memweir_linux::world::Occurrence;
 use memweir_policy::Observation;
 use memweir_policy::quantum_loop::Event;
 use memweir_run::batch::RunError;
 
-use super::QueueBackend;
+use super::{QueueBackend, Watched};
+use crate::profiles::FirstRun;
 use crate::queue::End;
 
 /// Polling interval for a job whose supervisor has ended and whose other processes go on.
@@ -129,6 +130,7 @@ impl QueueBackend {
 
     /// Releases what a job held, and records its end.
     fn over(&mut self, job: JobId, end: End) {
+        self.keep_first_run(job, end);
         if let Some(meter) = &mut self.mechanisms.meter {
             for notice in meter.notices(job) {
                 self.service.notice(format!("job {job}: {notice}"));
@@ -139,6 +141,23 @@ impl QueueBackend {
         let _ = self.mechanisms.blocker.retire(job);
         self.slots.remove(&job);
         self.service.over(job, end);
+    }
+}
+
+impl QueueBackend {
+    /// Hands the first run of a program over to the profile store, if it ended well.
+    fn keep_first_run(&mut self, job: JobId, end: End) {
+        let slot = self.slots.get_mut(&job);
+        let Some(watched) = slot.and_then(|slot| slot.first_run.take()) else { return };
+        let (Some(keeper), Some(meter)) = (&self.keeper, &self.mechanisms.meter) else { return };
+        if end != End::Exited(0) || self.service.is_canceled(job) {
+            return;
+        }
+        let Watched { begin: Some(begin), readings, ran, .. } = *watched else { return };
+        if let Some(profile) = readings.profile(ran) {
+            let (meter, media) = (meter.kind(), Media::dram_only());
+            keeper.keep(FirstRun { job, begin, profile, meter, media });
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use memweir_run::batch::MeterLoss;
 use super::QueueBackend;
 use super::end::Stage;
 use crate::attempt::{Attempt, Order};
+use crate::profiles::Begin;
 use crate::queue::End;
 use crate::service::Begun;
 use crate::shim;
@@ -69,6 +70,10 @@ impl QueueBackend {
         let id = begun.job.id;
         let (stdout, stderr) = self.service.open_logs(id, begun.user)?;
         begun.attempt.order(&self.order(begun))?;
+        let first_run = self.slots.get_mut(&id).and_then(|slot| slot.first_run.as_mut());
+        if let Some(first_run) = first_run {
+            first_run.begin = Some(Begin::of(&begun.job.name, &begun.work));
+        }
         let base = begun.attempt.base().as_os_str().to_owned();
         let mut launch = Launch {
             // This very program, even if its file has been replaced since.

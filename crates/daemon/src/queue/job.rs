@@ -3,7 +3,10 @@
 //! The methods that change a state return the changed job, so that the service can write it to the
 //! store before the queue sees it.
 
+use std::sync::Arc;
+
 use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_run::batch::Alone;
 
 use super::reason::WrongState;
 
@@ -56,6 +59,21 @@ pub struct Membership {
     pub limit: Option<u32>,
 }
 
+/// Source of the time and bandwidth that are expected of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The submission.
+    Submission,
+    /// The submission for one of the two, the profile store for the other.
+    SubmissionAndStore,
+    /// The profile store.
+    Store,
+    /// The profile store, from before the program's file was replaced.
+    Replaced,
+    /// The first run of the same command, as this job.
+    Job(JobId),
+}
+
 /// A job of the queue. Its command, directory and environment stay in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -85,6 +103,10 @@ pub struct Job {
     pub expected_time: Option<Nanos>,
     /// Estimated mean bandwidth alone.
     pub expected_bandwidth: Option<BytesPerSec>,
+    /// Source of the two estimates; absent where there is none.
+    pub expected_from: Option<Source>,
+    /// Key of its command in the profile store; absent where it has none.
+    pub program: Option<Arc<str>>,
     /// Its command as one line for people.
     pub command: String,
     /// Times in milliseconds since 1970: of its submission, last start and end.
@@ -113,6 +135,8 @@ impl Job {
             canceled: false,
             expected_time: None,
             expected_bandwidth: None,
+            expected_from: None,
+            program: None,
             command: String::new(),
             submitted: 0,
             started: None,
@@ -126,6 +150,29 @@ impl Job {
         match self.state {
             State::Ended(end) => Some(end),
             _ => None,
+        }
+    }
+
+    /// Returns true for a job that has ended with exit code 0.
+    #[must_use]
+    pub fn has_succeeded(&self) -> bool {
+        self.state == State::Ended(End::Exited(0))
+    }
+
+    /// Returns true if a run of the job tells more of its command than is known.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.program.is_some() && matches!(self.expected_from, None | Some(Source::Replaced))
+    }
+
+    /// Returns the job with what the first run of its command, as another job, has shown.
+    #[must_use]
+    pub fn learned(&self, alone: Alone, from: JobId) -> Self {
+        Self {
+            expected_time: Some(alone.time),
+            expected_bandwidth: Some(alone.bandwidth),
+            expected_from: Some(Source::Job(from)),
+            ..self.clone()
         }
     }
 

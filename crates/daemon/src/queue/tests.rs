@@ -84,6 +84,26 @@ fn a_dependent_job_waits_for_success() {
 }
 
 #[test]
+fn an_admitted_job_waits_again_for_a_requeued_one_unless_it_has_started() {
+    let mut queue = queue(2);
+    queue.insert(job(1));
+    (2..=3).for_each(|id| queue.insert(Job { after: vec![JobId(1)], ..job(id) }));
+    assert_eq!(admitted(&mut queue), [1]);
+    end(&mut queue, 1, End::Exited(0));
+    assert_eq!(admitted(&mut queue), [2, 3]);
+    let started = queue.get(JobId(3)).unwrap().starting(0);
+    queue.insert(started);
+    let again = queue.get(JobId(1)).unwrap().requeued().unwrap();
+    queue.insert(again);
+    assert!(!queue.is_admitted(JobId(2)) && queue.is_admitted(JobId(3)));
+    assert_eq!(reason(&queue, 2), "waits for job 1");
+    assert_eq!(queue.busy(), 1);
+    assert_eq!(admitted(&mut queue), [1]);
+    end(&mut queue, 1, End::Exited(0));
+    assert_eq!(admitted(&mut queue), [2]);
+}
+
+#[test]
 fn an_array_runs_as_many_jobs_as_its_limit() {
     let mut queue = queue(8);
     let array = |index| Some(Membership { array: JobId(1), index, limit: Some(2) });
@@ -236,6 +256,9 @@ fn check(queue: &Queue) {
     }
     assert!(arrays.values().all(|(count, limit)| count <= limit), "{arrays:?}");
     for job in queue.jobs() {
+        let waits = job.after.iter().any(|id| !queue.get(*id).is_some_and(Job::has_succeeded));
+        let pending = job.state == State::Pending;
+        assert!(!(pending && waits && queue.is_admitted(job.id)), "{job:?}");
         assert_eq!(queue.reason(job.id).is_some(), job.state == State::Pending, "{job:?}");
         assert!(!matches!(job.state, State::Starting) || queue.is_admitted(job.id));
         assert!(job.end().is_none() || !queue.is_admitted(job.id));

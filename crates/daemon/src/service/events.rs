@@ -8,12 +8,17 @@ use std::fs::File;
 use std::io;
 
 use memweir_core::JobId;
+use memweir_core::profile::Profile;
 use memweir_linux::peer::Credentials;
+use memweir_run::batch::Alone;
 
 use super::{MAX_NOTICES, Service, lock, now};
 use crate::attempt::Attempt;
 use crate::protocol::Work;
 use crate::queue::{End, Job, State};
+
+/// Jobs that one transaction changes without a request: others wait for the lock meanwhile.
+const MOST_AT_ONCE: usize = 500;
 
 /// Name of the holder of jobs that the daemon itself holds.
 const DAEMON: &str = "memweir, which cannot write its state";
@@ -131,6 +136,27 @@ impl Service {
             && let Some(attempt) = attempt
         {
             attempt.remove();
+        }
+    }
+
+    /// Lets the pending jobs of the same command, of which nothing is known, have what its first
+    /// run has shown, as this job.
+    pub(crate) fn learned(&self, program: &str, first_run: JobId, profile: &Profile) {
+        let learns = |job: &&Job| {
+            let waits = job.state == State::Pending && job.is_unknown();
+            waits && job.program.as_deref() == Some(program)
+        };
+        let ids: Vec<JobId> = self.lock().queue.jobs().filter(learns).map(|job| job.id).collect();
+        for some in ids.chunks(MOST_AT_ONCE) {
+            let mut inner = self.lock();
+            let jobs = some.iter().filter_map(|id| inner.queue.get(*id)).filter(learns);
+            let learned = jobs.map(|job| job.learned(Alone::of(profile, job.cores), first_run));
+            let learned = learned.collect();
+            if let Err(error) = inner.apply(learned) {
+                drop(inner);
+                self.notice(format!("the first run, as job {first_run}, helps no other: {error}"));
+                return;
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use memweir_core::{BytesPerSec, JobId, Nanos};
 use rusqlite::{Connection, Row, named_params};
 use serde::Serialize;
 
-use crate::queue::{End, Job, Membership, State};
+use crate::queue::{End, Job, Membership, Source, State};
 
 /// Returns a value as JSON. Every value that is kept has a form in JSON.
 pub(super) fn json(value: &impl Serialize) -> String {
@@ -35,6 +35,27 @@ fn state(name: &str, exit_code: Option<i32>) -> Option<State> {
     })
 }
 
+/// Returns the column of a source: its name, or the number of the job that was the first run.
+fn source_column(source: Source) -> String {
+    match source {
+        Source::Submission => "submission".to_owned(),
+        Source::SubmissionAndStore => "submission+store".to_owned(),
+        Source::Store => "store".to_owned(),
+        Source::Replaced => "replaced".to_owned(),
+        Source::Job(job) => job.to_string(),
+    }
+}
+
+fn source(text: &str) -> Option<Source> {
+    Some(match text {
+        "submission" => Source::Submission,
+        "submission+store" => Source::SubmissionAndStore,
+        "store" => Source::Store,
+        "replaced" => Source::Replaced,
+        job => Source::Job(JobId(job.parse().ok()?)),
+    })
+}
+
 /// Adds a job.
 pub(super) fn insert(
     connection: &Connection,
@@ -47,7 +68,7 @@ pub(super) fn insert(
     let sql = "INSERT INTO jobs VALUES (
         :id, :name, :user, :group, :cores, :priority, :after, :array, :array_index, :array_limit,
         :held_by, :state, :exit_code, :attempt, :canceled, :expected_time, :expected_bandwidth,
-        :command, :submitted, :started, :ended, :work, :environment)";
+        :command, :submitted, :started, :ended, :work, :environment, :expected_from, :program)";
     connection.prepare_cached(sql)?.execute(named_params! {
         ":id": job.id.0,
         ":name": job.name,
@@ -72,6 +93,8 @@ pub(super) fn insert(
         ":ended": job.ended.map(u64::cast_signed),
         ":work": work,
         ":environment": environment,
+        ":expected_from": job.expected_from.map(source_column),
+        ":program": job.program.as_deref(),
     })?;
     Ok(())
 }
@@ -80,8 +103,9 @@ pub(super) fn insert(
 pub(super) fn update(connection: &Connection, job: &Job) -> rusqlite::Result<()> {
     let (state, exit_code) = columns(job.state);
     let sql = "UPDATE jobs SET held_by = :held_by, state = :state, exit_code = :exit_code,
-        attempt = :attempt, canceled = :canceled, started_ms = :started, ended_ms = :ended
-        WHERE id = :id";
+        attempt = :attempt, canceled = :canceled, started_ms = :started, ended_ms = :ended,
+        expected_time_ns = :expected_time, expected_bandwidth = :expected_bandwidth,
+        expected_from = :expected_from WHERE id = :id";
     connection.prepare_cached(sql)?.execute(named_params! {
         ":id": job.id.0,
         ":held_by": job.held_by,
@@ -91,6 +115,9 @@ pub(super) fn update(connection: &Connection, job: &Job) -> rusqlite::Result<()>
         ":canceled": job.canceled,
         ":started": job.started.map(u64::cast_signed),
         ":ended": job.ended.map(u64::cast_signed),
+        ":expected_time": job.expected_time.map(|time| time.0.cast_signed()),
+        ":expected_bandwidth": job.expected_bandwidth.map(|rate| rate.0),
+        ":expected_from": job.expected_from.map(source_column),
     })?;
     Ok(())
 }
@@ -103,6 +130,11 @@ pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Result<Job, (u32, &'static 
     };
     let Ok(after) = serde_json::from_str(&row.get::<_, String>("after")?) else {
         return Ok(Err((id, "the list of jobs before it")));
+    };
+    let expected_from: Option<String> = row.get("expected_from")?;
+    let expected_from = match expected_from.map(|text| source(&text)) {
+        Some(None) => return Ok(Err((id, "the source of its expected time"))),
+        found => found.flatten(),
     };
     let array: Option<u32> = row.get("array")?;
     let index: Option<u32> = row.get("array_index")?;
@@ -130,6 +162,8 @@ pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Result<Job, (u32, &'static 
         canceled: row.get("canceled")?,
         expected_time: expected_time.map(|time| Nanos(time.cast_unsigned())),
         expected_bandwidth: expected_bandwidth.map(BytesPerSec),
+        expected_from,
+        program: row.get::<_, Option<String>>("program")?.map(Into::into),
         command: row.get("command")?,
         submitted: millis("submitted_ms")?.unwrap_or_default(),
         started: millis("started_ms")?,

@@ -1,7 +1,7 @@
 use memweir_core::{BytesPerSec, Nanos};
 
 use super::*;
-use crate::queue::{End, Membership, State};
+use crate::queue::{End, Membership, Source, State};
 
 fn work() -> Work {
     Work {
@@ -37,6 +37,8 @@ fn jobs_in_every_state_survive() {
         held_by: Some("ann".into()),
         expected_time: Some(Nanos(5)),
         expected_bandwidth: Some(BytesPerSec(1e9)),
+        expected_from: Some(if id % 2 == 0 { Source::Store } else { Source::Job(JobId(id)) }),
+        program: Some("5ca1ab1e".into()),
         command: "true x".into(),
         submitted: 1,
         started: Some(2),

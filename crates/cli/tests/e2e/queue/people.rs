@@ -1,20 +1,76 @@
 //! The daemon of root, used by another user.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::process::Command as StdCommand;
+use std::process::{Command as StdCommand, Output};
 
 use super::{Daemon, socket};
-use crate::support::{MEMWEIR, root};
+use crate::support::{MEMWEIR, refusal, root};
 
 /// A user that every system has, without privileges.
 const NOBODY: u32 = 65534;
 
+/// A group that no system has.
+const OPERATORS: &str = "3999999999";
+
 /// memweir as that user.
-fn as_nobody(daemon: &Daemon, arguments: &[&str]) -> std::process::Output {
+fn as_nobody(daemon: &Daemon, arguments: &[&str]) -> Output {
+    as_nobody_in(daemon, "--clear-groups", arguments)
+}
+
+/// memweir as that user, with these supplementary groups.
+fn as_nobody_in(daemon: &Daemon, groups: &str, arguments: &[&str]) -> Output {
     let mut command = StdCommand::new("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--", MEMWEIR]);
+    command.args(["--reuid", "65534", "--regid", "65534", groups, "--", MEMWEIR]);
     command.args(&arguments[..1]).arg("--socket").arg(socket(&daemon.world));
     command.args(&arguments[1..]).current_dir("/").output().expect("setpriv starts")
+}
+
+/// Lets another user reach the daemon; false if that user cannot execute the command.
+fn opened(daemon: &Daemon) -> bool {
+    // The socket's directory is the test's, and must let the other user in.
+    std::fs::set_permissions(daemon.world.path(), PermissionsExt::from_mode(0o711))
+        .expect("a mode");
+    let can = as_nobody(daemon, &["status"]).status.success();
+    if !can {
+        memweir_test_support::skip!(Privilege, "another user cannot execute the command here");
+    }
+    can
+}
+
+#[test]
+fn members_of_the_operators_command_the_jobs_of_others() {
+    if !root("running jobs as another user") {
+        return;
+    }
+    let daemon = Daemon::start(&["--operators", OPERATORS]);
+    if !opened(&daemon) {
+        return;
+    }
+    let job = daemon.submit(&["--hold"], "true");
+    let output = as_nobody(&daemon, &["release", "1"]);
+    assert_eq!(output.status.code(), Some(3));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let who = "only root and members of the group 3999999999 may change it";
+    assert!(message.contains(who), "{message}");
+    let groups = format!("--groups=7,{OPERATORS}");
+    let operator = |arguments: &[&str]| {
+        let output = as_nobody_in(&daemon, &groups, arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    operator(&["drain"]);
+    operator(&["release", "1"]);
+    operator(&["cancel", "1"]);
+    operator(&["requeue", "1"]);
+    operator(&["drain", "--end"]);
+    assert_eq!(daemon.wait(job), 0);
+}
+
+#[test]
+fn a_group_of_operators_must_exist() {
+    let world = crate::support::World::new();
+    let mut command = world.memweir();
+    let message = refusal(command.args(["daemon", "--operators", "no-such-group"]), 2);
+    assert!(message.contains("there is no group `no-such-group`"), "{message}");
 }
 
 #[test]
@@ -23,11 +79,7 @@ fn a_job_runs_as_its_submitter_who_commands_no_other() {
         return;
     }
     let daemon = Daemon::start(&[]);
-    // The socket's directory is the test's, and must let the other user in.
-    std::fs::set_permissions(daemon.world.path(), PermissionsExt::from_mode(0o711))
-        .expect("a mode");
-    if !as_nobody(&daemon, &["status"]).status.success() {
-        memweir_test_support::skip!(Privilege, "another user cannot execute the command here");
+    if !opened(&daemon) {
         return;
     }
     let own = daemon.submit(&[], "sleep 1000");
