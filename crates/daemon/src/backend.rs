@@ -3,9 +3,11 @@
 //! The mechanisms, and the steps that involve several of them, are those of a batch
 //! ([`Mechanisms`]). Different is what surrounds them: jobs come from the [`Service`], each starts
 //! under a [supervisor](crate::shim) that keeps its exit code, and jobs run on when the daemon
-//! ends. `backend/start.rs` starts jobs, `backend/end.rs` ends them.
+//! ends. `backend/start.rs` starts jobs, `backend/end.rs` ends them, `backend/record.rs` tells an
+//! observer what they did.
 
 mod end;
+mod record;
 mod start;
 
 use std::collections::BTreeMap;
@@ -17,7 +19,8 @@ use memweir_linux::foreign::ForeignProcess;
 use memweir_linux::notify::{ServiceState, notify};
 use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
 use memweir_policy::{Decision, JobSpec, Observation, Running};
-use memweir_run::batch::{Mechanisms, MeterLoss, RunError, Totals};
+use memweir_run::batch::{Mechanisms, RunError, Totals};
+use memweir_run::observer::{self, Observer};
 use memweir_run::profile::Observed;
 
 use crate::profiles::{Begin, Keeper};
@@ -31,6 +34,8 @@ struct Slot {
     stage: Stage,
     cores: u32,
     totals: Totals,
+    /// Time at which this daemon started or adopted it.
+    started: Option<Nanos>,
     /// Time of the next signal to a job that was canceled.
     next_signal: Option<Nanos>,
     signals: u32,
@@ -51,10 +56,13 @@ struct Watched {
 }
 
 /// The jobs of a queue while the daemon runs them.
-pub(crate) struct QueueBackend {
+pub(crate) struct QueueBackend<'a> {
     service: Arc<Service>,
+    observer: &'a mut dyn Observer,
     mechanisms: Mechanisms,
     quantum: Nanos,
+    /// Quanta so far.
+    quanta: u64,
     slots: BTreeMap<JobId, Slot>,
     /// Writes first runs to the profile store, if there is one.
     keeper: Option<Keeper>,
@@ -64,19 +72,22 @@ pub(crate) struct QueueBackend {
     unblockable: bool,
 }
 
-impl QueueBackend {
+impl<'a> QueueBackend<'a> {
     /// Takes over the mechanisms.
     pub(crate) fn new(
         service: Arc<Service>,
         mut mechanisms: Mechanisms,
         quantum: Nanos,
         keeper: Option<Keeper>,
+        observer: &'a mut dyn Observer,
     ) -> Self {
         mechanisms.notices.drain(..).for_each(|notice| service.notice(notice));
         Self {
             service,
+            observer,
             mechanisms,
             quantum,
+            quanta: 0,
             slots: BTreeMap::new(),
             keeper,
             adopted: Vec::new(),
@@ -95,9 +106,11 @@ impl QueueBackend {
         if let Err(error) = self.mechanisms.blocker.adopt(id, pid) {
             self.service.notice(format!("job {id} runs on and cannot be blocked: {error}"));
         }
-        let slot = Slot { stage: Stage::Started, ..Slot::of(job, Totals::default()) };
+        let started = Some(self.mechanisms.world.now());
+        let slot = Slot { stage: Stage::Started, started, ..Slot::of(job, Totals::default()) };
         self.slots.insert(id, slot);
         self.adopted.push(spec(job));
+        self.observer.event(observer::Event::JobStarted { job: id, name: &job.name });
     }
 
     /// Lets every job run.
@@ -128,8 +141,9 @@ impl QueueBackend {
         if let Some(first_run) = &mut slot.first_run {
             first_run.read(&observation, self.mechanisms.world.now());
         }
-        if let Some(MeterLoss(reason)) = loss {
-            self.service.notice(format!("job {job} is no longer metered: {reason}"));
+        if let Some(loss) = loss {
+            self.service.notice(format!("job {job} is no longer metered: {}", loss.text));
+            self.meter_failed(&loss);
         }
         Some(observation)
     }
@@ -150,7 +164,7 @@ impl QueueBackend {
 impl Slot {
     fn of(job: &Job, totals: Totals) -> Self {
         let (stage, cores) = (Stage::Admitted, job.cores);
-        Self { stage, cores, totals, next_signal: None, signals: 0, first_run: None }
+        Self { stage, cores, totals, started: None, next_signal: None, signals: 0, first_run: None }
     }
 }
 
@@ -158,7 +172,7 @@ impl Watched {
     fn read(&mut self, observation: &Observation, now: Nanos) {
         self.readings.add(observation);
         if let Some(resumed) = self.resumed.take() {
-            self.ran = self.ran + now.saturating_sub(resumed);
+            self.ran += now.saturating_sub(resumed);
         }
     }
 }
@@ -172,7 +186,7 @@ fn spec(job: &Job) -> JobSpec {
     }
 }
 
-impl Backend for QueueBackend {
+impl Backend for QueueBackend<'_> {
     type Error = RunError;
 
     fn now(&mut self) -> Nanos {
@@ -185,6 +199,7 @@ impl Backend for QueueBackend {
             return Ok(changes);
         }
         self.signal_canceled();
+        self.count_waiting();
         self.watch(until)
     }
 
@@ -232,10 +247,8 @@ impl Backend for QueueBackend {
         self.start(&fresh)
     }
 
-    fn quantum_ended(&mut self, _quantum: &Quantum) {
-        for notice in self.mechanisms.blocker.notices() {
-            self.service.notice(notice);
-        }
+    fn quantum_ended(&mut self, quantum: &Quantum) {
+        self.record(quantum);
     }
 
     /// Leaves the jobs running for the next daemon.

@@ -36,4 +36,5 @@ mod server;
 pub mod service;
 pub mod shim;
 pub mod store;
+pub mod uptime;
 mod view;

@@ -230,7 +230,7 @@ pub struct JobView {
     pub user: String,
     /// `pending`, `running`, `succeeded`, `failed`, `canceled` or `lost`.
     pub state: ViewedState,
-    /// The reason for which it waits, as a clause for people.
+    /// The reason for which it waits, or for which nobody saw its end, as a clause for people.
     pub reason: Option<String>,
     /// Exit code of a job that has ended.
     pub exit_code: Option<i32>,
@@ -377,6 +377,12 @@ pub struct Status {
     pub running: usize,
     /// Jobs that have ended.
     pub ended: usize,
+    /// Ended jobs that are kept.
+    #[serde(default)]
+    pub keep_jobs: usize,
+    /// Days of the machine's uptime for which they are kept.
+    #[serde(default)]
+    pub keep_days: u64,
     /// Messages of the daemon for people, the latest last.
     pub notices: Vec<String>,
     /// The profile store, if one can be used.

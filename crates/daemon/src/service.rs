@@ -2,10 +2,12 @@
 //!
 //! The [`Service`] decides who may do what, writes each change to the store, applies it to the
 //! queue and wakes the loop that runs the jobs. It knows neither sockets nor processes.
-//! `service/submit.rs` checks submissions, `service/events.rs` takes what happens to jobs.
+//! `service/submit.rs` checks submissions, `service/events.rs` takes what happens to jobs,
+//! `service/upkeep.rs` removes old jobs and writes again what could not be written.
 
 mod events;
 mod submit;
+mod upkeep;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,14 +19,16 @@ use memweir_linux::peer::{Credentials, Peer, UserGroup, user_name};
 use memweir_linux::waker::Waker;
 
 pub(crate) use events::Begun;
+use upkeep::Unwritten;
 
 use crate::attempt::Attempts;
 use crate::profiles::Profiles;
 use crate::protocol::{
     Drain, Ids, Listing, MAX_WAIT_MS, Refusal, RefusalKind, Reply, Request, Sources, Status, Text,
 };
-use crate::queue::{Capacity, Job, Queue, Source, State, WrongState};
+use crate::queue::{Capacity, Job, Moment, Queue, Retention, Source, State, WrongState};
 use crate::store::{Store, StoreError};
+use crate::uptime::{DAY_MS, Reading, Uptime};
 use crate::view::Viewer;
 
 /// Messages for people that a status shows.
@@ -41,12 +45,16 @@ pub struct Facts {
     pub meter: Option<String>,
     /// Mechanism that blocks them.
     pub mechanism: String,
+    /// Ended jobs that are kept.
+    pub retention: Retention,
 }
 
 /// The queue of one daemon.
 #[derive(Debug)]
 pub struct Service {
     inner: Mutex<Inner>,
+    /// The clock of ages.
+    uptime: Uptime,
     /// Signaled when a job ends.
     ended: Condvar,
     /// Running jobs that have a core now. A lock of its own, since a switch must not wait for the
@@ -67,6 +75,7 @@ pub struct Service {
 struct Inner {
     queue: Queue,
     store: Store,
+    unwritten: Unwritten,
 }
 
 impl Service {
@@ -88,7 +97,8 @@ impl Service {
             queue.insert(job);
         }
         Ok(Self {
-            inner: Mutex::new(Inner { queue, store }),
+            inner: Mutex::new(Inner { queue, store, unwritten: Unwritten::default() }),
+            uptime: Uptime::after(&kept.uptime).map_err(StoreError::Clock)?,
             ended: Condvar::new(),
             on_cores: Mutex::default(),
             notices: Mutex::default(),
@@ -128,12 +138,21 @@ impl Service {
             Request::Wait { ids, timeout_ms } => self.wait(&ids, timeout_ms),
             Request::Hold { ids } => self.change(peer, &ids, |job| job.held(&user_name(user))),
             Request::Release { ids } => self.change(peer, &ids, Job::released),
-            Request::Cancel { ids } => self.change(peer, &ids, |job| job.canceled(now())),
+            Request::Cancel { ids } => self.change(peer, &ids, |job| job.canceled(self.now())),
             Request::Requeue { ids } => self.change(peer, &ids, Job::requeued),
             Request::Drain { drain } => self.drain(peer, drain),
             Request::Status {} => Ok(Reply::Status(Box::new(self.status()))),
         };
         done.unwrap_or_else(Reply::Refused)
+    }
+
+    /// Returns the reading of the clock of ages.
+    pub(crate) fn uptime(&self) -> Reading {
+        self.uptime.read()
+    }
+
+    fn now(&self) -> Moment {
+        Moment { wall_ms: wall_ms(), uptime_ms: self.uptime().total_ms }
     }
 
     /// Returns true if a peer may use this daemon at all. A daemon that is not root's can run jobs
@@ -257,10 +276,12 @@ impl Service {
             admit,
             busy: inner.queue.busy(),
             draining: inner.queue.is_draining(),
-            pending: count(|state| state == State::Pending),
+            pending: inner.queue.pending(),
             running: count(|state| matches!(state, State::Starting | State::Running)),
             ended: count(|state| matches!(state, State::Ended(_))),
             notices,
+            keep_jobs: self.facts.retention.jobs,
+            keep_days: self.facts.retention.age_ms / DAY_MS,
             profiles: self.profiles.as_ref().map(|profiles| Text::from(profiles.path())),
             expected: sources(&inner.queue),
             operators: self.operators.as_ref().map(|group| group.name.clone()),
@@ -320,7 +341,10 @@ fn find<'a>(queue: &'a Queue, ids: &Ids) -> Result<Vec<&'a Job>, Refusal> {
 }
 
 fn no_such_job(id: JobId) -> Refusal {
-    let message = format!("there is no job {id}; `memweir queue --all` lists the jobs");
+    let message = format!(
+        "there is no job {id}; `memweir queue --all` lists the jobs, from which those that ended \
+         long ago are removed"
+    );
     Refusal::new(RefusalKind::NoSuchJob, message)
 }
 
@@ -328,8 +352,8 @@ fn unwritten(error: StoreError) -> Refusal {
     Refusal::new(RefusalKind::Storage, format!("nothing was changed: {error}"))
 }
 
-/// Returns the time in milliseconds since 1970.
-pub(crate) fn now() -> u64 {
+/// Returns the time in milliseconds since 1970, for display alone.
+pub(crate) fn wall_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

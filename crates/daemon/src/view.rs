@@ -28,14 +28,17 @@ impl<'a> Viewer<'a> {
     /// Returns a job as clients see it.
     pub(crate) fn view(&mut self, job: &Job) -> JobView {
         let user = self.users.entry(job.user).or_insert_with(|| user_name(job.user));
-        let reason = self.queue.reason_behind(job, self.front);
+        let reason = match job.end() {
+            Some(End::Lost(loss)) => Some(loss.to_string()),
+            _ => self.queue.reason_behind(job, self.front).map(|reason| reason.to_string()),
+        };
         let runs = matches!(job.state, State::Starting | State::Running);
         JobView {
             id: job.id,
             name: job.name.clone(),
             user: user.clone(),
             state: state(job.state),
-            reason: reason.map(|reason| reason.to_string()),
+            reason,
             exit_code: job.end().map(End::exit_code),
             blocked: runs && !self.on_cores.contains(&job.id),
             cores: job.cores,
@@ -46,7 +49,7 @@ impl<'a> Viewer<'a> {
             command: job.command.clone(),
             submitted_ms: job.submitted,
             started_ms: job.started,
-            ended_ms: job.ended,
+            ended_ms: job.ended.map(|ended| ended.wall_ms),
             stdout: Text::from(self.attempts.stdout(job.id)),
             stderr: Text::from(self.attempts.stderr(job.id)),
             expected: expected(job),
@@ -84,6 +87,6 @@ fn state(state: State) -> ViewedState {
         State::Ended(End::Exited(0)) => ViewedState::Succeeded,
         State::Ended(End::Exited(_)) => ViewedState::Failed,
         State::Ended(End::Canceled(_)) => ViewedState::Canceled,
-        State::Ended(End::Lost) => ViewedState::Lost,
+        State::Ended(End::Lost(_)) => ViewedState::Lost,
     }
 }

@@ -156,6 +156,11 @@ fn described(status: &Status) -> String {
             profiles.to_path().display(),
         ));
     }
+    text.push_str(&format!(
+        "up to {} ended jobs are kept, for {} of uptime\n",
+        status.keep_jobs,
+        counted(status.keep_days, "day"),
+    ));
     if let Some(group) = &status.operators {
         text.push_str(&format!("members of the group {group} command all jobs\n"));
     }

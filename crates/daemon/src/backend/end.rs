@@ -6,9 +6,10 @@ use memweir_policy::Observation;
 use memweir_policy::quantum_loop::Event;
 use memweir_run::batch::RunError;
 
+use super::record::IDLE_CALL;
 use super::{QueueBackend, Watched};
 use crate::profiles::FirstRun;
-use crate::queue::End;
+use crate::queue::{End, Loss};
 
 /// Polling interval for a job whose supervisor has ended and whose other processes go on.
 const CHILDREN_POLL: Nanos = Nanos::from_millis(5);
@@ -30,7 +31,7 @@ pub(super) enum Stage {
     ChildrenLeft(End),
 }
 
-impl QueueBackend {
+impl QueueBackend<'_> {
     /// Removes the jobs that clients have held or canceled before their first quantum.
     pub(super) fn withdrawals(&mut self) -> Vec<Event> {
         let is_withdrawn = |(job, slot): (&JobId, &super::Slot)| {
@@ -74,6 +75,10 @@ impl QueueBackend {
             Stage::ChildrenLeft(_) => until.min(now + CHILDREN_POLL),
             _ => slot.next_signal.map_or(until, |at| until.min(at)),
         });
+        let until = match self.observer.wants_rows() {
+            true => until.min(now + IDLE_CALL),
+            false => until,
+        };
         let occurrences = self.mechanisms.world.wait(until).map_err(|source| RunError::Os {
             what: "waiting for jobs and clients".to_owned(),
             source,
@@ -96,10 +101,10 @@ impl QueueBackend {
         let Some(found) = self.service.job(job) else { return };
         let end = match self.service.attempt(&found).read_end() {
             Ok(Some(exit)) => End::Exited(exit.code),
-            Ok(None) => End::Lost,
+            Ok(None) => End::Lost(Loss::Supervisor),
             Err(error) => {
                 self.service.notice(format!("the end of job {job} cannot be read: {error}"));
-                End::Lost
+                End::Lost(Loss::Files)
             }
         };
         if let Some(slot) = self.slots.get_mut(&job) {
@@ -131,6 +136,7 @@ impl QueueBackend {
     /// Releases what a job held, and records its end.
     fn over(&mut self, job: JobId, end: End) {
         self.keep_first_run(job, end);
+        self.ended(job, end.exit_code());
         if let Some(meter) = &mut self.mechanisms.meter {
             for notice in meter.notices(job) {
                 self.service.notice(format!("job {job}: {notice}"));
@@ -144,7 +150,7 @@ impl QueueBackend {
     }
 }
 
-impl QueueBackend {
+impl QueueBackend<'_> {
     /// Hands the first run of a program over to the profile store, if it ended well.
     fn keep_first_run(&mut self, job: JobId, end: End) {
         let slot = self.slots.get_mut(&job);

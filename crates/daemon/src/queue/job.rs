@@ -30,8 +30,29 @@ pub enum End {
     Exited(i32),
     /// A user canceled it; the code is absent if it had not started or did not end by itself.
     Canceled(Option<i32>),
-    /// Its supervisor was killed or the machine stopped, so that nobody saw its end.
-    Lost,
+    /// Nobody saw its end.
+    Lost(Loss),
+}
+
+/// Reason for which nobody saw the end of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its supervisor ended without leaving an exit code.
+    Supervisor,
+    /// The machine was restarted while it ran.
+    Restart,
+    /// Its files in the state directory cannot be read.
+    Files,
+}
+
+/// A moment on two clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Milliseconds since 1970, for display: this clock may be set.
+    pub wall_ms: u64,
+    /// Milliseconds of the machine's uptime since the queue was made; see
+    /// [`Reading`](crate::uptime::Reading).
+    pub uptime_ms: u64,
 }
 
 impl End {
@@ -43,7 +64,7 @@ impl End {
             Self::Exited(code) => code,
             Self::Canceled(Some(code)) if code != 0 => code,
             Self::Canceled(_) => 143,
-            Self::Lost => 137,
+            Self::Lost(_) => 137,
         }
     }
 }
@@ -114,7 +135,7 @@ pub struct Job {
     /// Time of its last start.
     pub started: Option<u64>,
     /// Time of its end.
-    pub ended: Option<u64>,
+    pub ended: Option<Moment>,
 }
 
 impl Job {
@@ -203,7 +224,7 @@ impl Job {
     ///
     /// # Errors
     /// It has ended.
-    pub fn canceled(&self, now: u64) -> Result<Self, WrongState> {
+    pub fn canceled(&self, now: Moment) -> Result<Self, WrongState> {
         match self.state {
             State::Pending => Ok(self.ended(End::Canceled(None), now)),
             State::Starting | State::Running => Ok(Self { canceled: true, ..self.clone() }),
@@ -244,10 +265,10 @@ impl Job {
 
     /// Returns the job ended at `now`. The end of a job that was canceled counts as such.
     #[must_use]
-    pub fn ended(&self, end: End, now: u64) -> Self {
+    pub fn ended(&self, end: End, now: Moment) -> Self {
         let end = match end {
             End::Exited(code) if self.canceled => End::Canceled(Some(code)),
-            End::Lost if self.canceled => End::Canceled(None),
+            End::Lost(_) if self.canceled => End::Canceled(None),
             end => end,
         };
         Self { state: State::Ended(end), held_by: None, ended: Some(now), ..self.clone() }

@@ -3,7 +3,7 @@
 use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_linux::peer::{Credentials, user_name};
 
-use super::{Service, find, now, unwritten};
+use super::{Service, find, unwritten, wall_ms};
 use crate::profiles::Foreknowledge;
 use crate::protocol::{
     Array, Initial, MAX_ARRAY, MAX_NAME, Refusal, RefusalKind, Reply, Submission, Text, Work,
@@ -137,7 +137,7 @@ fn model(peer: Credentials, submission: &Submission, first: JobId) -> Job {
         priority: *priority,
         held_by: (submission.initial == Initial::Held).then(|| user_name(peer.user)),
         command: shown(work),
-        submitted: now(),
+        submitted: wall_ms(),
         ..Job::new(first, name, peer.user)
     }
 }

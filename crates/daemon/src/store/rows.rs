@@ -4,7 +4,7 @@ use memweir_core::{BytesPerSec, JobId, Nanos};
 use rusqlite::{Connection, Row, named_params};
 use serde::Serialize;
 
-use crate::queue::{End, Job, Membership, Source, State};
+use crate::queue::{End, Job, Loss, Membership, Moment, Source, State};
 
 /// Returns a value as JSON. Every value that is kept has a form in JSON.
 pub(super) fn json(value: &impl Serialize) -> String {
@@ -19,7 +19,9 @@ fn columns(state: State) -> (&'static str, Option<i32>) {
         State::Running => ("running", None),
         State::Ended(End::Exited(code)) => ("exited", Some(code)),
         State::Ended(End::Canceled(code)) => ("canceled", code),
-        State::Ended(End::Lost) => ("lost", None),
+        State::Ended(End::Lost(Loss::Supervisor)) => ("lost", None),
+        State::Ended(End::Lost(Loss::Restart)) => ("lost-restart", None),
+        State::Ended(End::Lost(Loss::Files)) => ("lost-files", None),
     }
 }
 
@@ -30,7 +32,9 @@ fn state(name: &str, exit_code: Option<i32>) -> Option<State> {
         "running" => State::Running,
         "exited" => State::Ended(End::Exited(exit_code?)),
         "canceled" => State::Ended(End::Canceled(exit_code)),
-        "lost" => State::Ended(End::Lost),
+        "lost" => State::Ended(End::Lost(Loss::Supervisor)),
+        "lost-restart" => State::Ended(End::Lost(Loss::Restart)),
+        "lost-files" => State::Ended(End::Lost(Loss::Files)),
         _ => return None,
     })
 }
@@ -68,7 +72,8 @@ pub(super) fn insert(
     let sql = "INSERT INTO jobs VALUES (
         :id, :name, :user, :group, :cores, :priority, :after, :array, :array_index, :array_limit,
         :held_by, :state, :exit_code, :attempt, :canceled, :expected_time, :expected_bandwidth,
-        :command, :submitted, :started, :ended, :work, :environment, :expected_from, :program)";
+        :command, :submitted, :started, :ended, :work, :environment, :expected_from, :program,
+        :ended_uptime)";
     connection.prepare_cached(sql)?.execute(named_params! {
         ":id": job.id.0,
         ":name": job.name,
@@ -90,7 +95,8 @@ pub(super) fn insert(
         ":command": job.command,
         ":submitted": job.submitted.cast_signed(),
         ":started": job.started.map(u64::cast_signed),
-        ":ended": job.ended.map(u64::cast_signed),
+        ":ended": job.ended.map(|ended| ended.wall_ms.cast_signed()),
+        ":ended_uptime": job.ended.map(|ended| ended.uptime_ms.cast_signed()),
         ":work": work,
         ":environment": environment,
         ":expected_from": job.expected_from.map(source_column),
@@ -104,6 +110,7 @@ pub(super) fn update(connection: &Connection, job: &Job) -> rusqlite::Result<()>
     let (state, exit_code) = columns(job.state);
     let sql = "UPDATE jobs SET held_by = :held_by, state = :state, exit_code = :exit_code,
         attempt = :attempt, canceled = :canceled, started_ms = :started, ended_ms = :ended,
+        ended_uptime_ms = :ended_uptime,
         expected_time_ns = :expected_time, expected_bandwidth = :expected_bandwidth,
         expected_from = :expected_from WHERE id = :id";
     connection.prepare_cached(sql)?.execute(named_params! {
@@ -114,12 +121,18 @@ pub(super) fn update(connection: &Connection, job: &Job) -> rusqlite::Result<()>
         ":attempt": job.attempt,
         ":canceled": job.canceled,
         ":started": job.started.map(u64::cast_signed),
-        ":ended": job.ended.map(u64::cast_signed),
+        ":ended": job.ended.map(|ended| ended.wall_ms.cast_signed()),
+        ":ended_uptime": job.ended.map(|ended| ended.uptime_ms.cast_signed()),
         ":expected_time": job.expected_time.map(|time| time.0.cast_signed()),
         ":expected_bandwidth": job.expected_bandwidth.map(|rate| rate.0),
         ":expected_from": job.expected_from.map(source_column),
     })?;
     Ok(())
+}
+
+/// Removes a job.
+pub(super) fn remove(connection: &Connection, id: JobId) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM jobs WHERE id = ?")?.execute([id.0]).map(drop)
 }
 
 /// Reads a job; the inner error names the unreadable part.
@@ -142,6 +155,7 @@ pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Result<Job, (u32, &'static 
     let millis = |column: &str| -> rusqlite::Result<Option<u64>> {
         Ok(row.get::<_, Option<i64>>(column)?.map(i64::cast_unsigned))
     };
+    let ended_uptime = millis("ended_uptime_ms")?;
     let expected_time: Option<i64> = row.get("expected_time_ns")?;
     let expected_bandwidth: Option<f64> = row.get("expected_bandwidth")?;
     Ok(Ok(Job {
@@ -167,6 +181,7 @@ pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Result<Job, (u32, &'static 
         command: row.get("command")?,
         submitted: millis("submitted_ms")?.unwrap_or_default(),
         started: millis("started_ms")?,
-        ended: millis("ended_ms")?,
+        ended: millis("ended_ms")?
+            .map(|wall_ms| Moment { wall_ms, uptime_ms: ended_uptime.unwrap_or_default() }),
     }))
 }

@@ -41,7 +41,7 @@ impl Observed {
             self.has_gaps = true;
             return;
         };
-        self.cpu_time = self.cpu_time + observation.cpu_time;
+        self.cpu_time += observation.cpu_time;
         let weight = observation.cpu_time.as_f64();
         match self.slices.last_mut() {
             Some(last) if self.in_last < self.per_slice => {
@@ -103,8 +103,9 @@ mod tests {
     #[test]
     fn readings_become_intervals_of_cpu_time() {
         let mut observed = Observed::default();
-        [(100, 10), (0, 0), (200, 60), (100, 5)]
-            .map(|(cpu, reads)| observed.add(&reading(cpu, reads)));
+        for (cpu, reads) in [(100, 10), (0, 0), (200, 60), (100, 5)] {
+            observed.add(&reading(cpu, reads));
+        }
         let profile = observed.profile(Nanos::from_millis(450)).unwrap();
         assert_eq!(
             (profile.cpu_time, profile.wall_time),

@@ -1,0 +1,77 @@
+//! Telling an observer what the jobs do, while the next quantum runs.
+
+use memweir_core::{JobId, Nanos};
+use memweir_linux::Meter;
+use memweir_policy::quantum_loop::Quantum;
+use memweir_run::batch::{MeterLoss, bandwidth};
+use memweir_run::observer::Event;
+use memweir_run::timeline::Row;
+
+use super::QueueBackend;
+use super::end::Stage;
+
+/// Longest time for which an observer of an idle queue is not called.
+pub(super) const IDLE_CALL: Nanos = Nanos::from_millis(60_000);
+
+impl QueueBackend<'_> {
+    /// Records a quantum that is over.
+    pub(super) fn record(&mut self, quantum: &Quantum) {
+        for notice in self.mechanisms.blocker.notices() {
+            self.service.notice(notice);
+        }
+        if let Some(took) = quantum.switch {
+            self.observer.event(Event::Switched { took });
+        }
+        if self.observer.wants_rows() {
+            let rows = self.rows(quantum);
+            self.observer.event(Event::QuantumRecorded(&rows));
+        }
+        self.quanta += 1;
+    }
+
+    /// Returns a row for each job that ran in the quantum or is blocked after it.
+    fn rows(&self, quantum: &Quantum) -> Vec<Row> {
+        let meter = self.mechanisms.meter.as_deref();
+        let sees = meter.map(Meter::capabilities).unwrap_or_default();
+        let (span, system) = (quantum.summary.elapsed, bandwidth(quantum));
+        let row = |job: JobId| {
+            let entry = quantum.jobs.iter().find(|entry| entry.job == job);
+            Row {
+                quantum: self.quanta,
+                job: job.0,
+                name: self.service.name_of(job),
+                ..Row::of(entry, &sees, span)
+            }
+            .at(quantum.start, span)
+            .in_system(system, quantum.decision.target)
+        };
+        let ran = quantum.jobs.iter().map(|entry| entry.job);
+        let started = self.slots.iter().filter(|(_, slot)| slot.stage != Stage::Admitted);
+        let mut jobs: Vec<JobId> = ran.chain(started.map(|(job, _)| *job)).collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        jobs.into_iter().map(row).collect()
+    }
+
+    /// Tells how many jobs wait for their start, if that is of interest.
+    pub(super) fn count_waiting(&mut self) {
+        if self.observer.wants_rows() {
+            self.observer.event(Event::Queued(self.service.pending()));
+        }
+    }
+
+    pub(super) fn meter_failed(&mut self, loss: &MeterLoss) {
+        if let Some(meter) = &self.mechanisms.meter {
+            let (kind, reason) = (meter.kind(), loss.reason);
+            self.observer.event(Event::MeterFailed { kind, reason });
+        }
+    }
+
+    /// Tells of the end of a job.
+    pub(super) fn ended(&mut self, job: JobId, exit_code: i32) {
+        let (name, exit_code) = (self.service.name_of(job), Some(exit_code));
+        let ran = self.slots.get(&job).and_then(|slot| slot.started);
+        let wall = ran.map_or(Nanos::ZERO, |at| self.mechanisms.world.now().saturating_sub(at));
+        self.observer.event(Event::JobEnded { job, name: &name, exit_code, wall });
+    }
+}
