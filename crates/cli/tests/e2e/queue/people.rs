@@ -1,10 +1,12 @@
-//! The daemon of root, used by another user.
+//! The daemon of root, used by another user, and the daemon of another user.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::process::{Command as StdCommand, Output};
+use std::process::{Child, Command as StdCommand, Output, Stdio};
+
+use nix::sys::signal::Signal;
 
 use super::{Daemon, socket};
-use crate::support::{MEMWEIR, refusal, root};
+use crate::support::{MEMWEIR, World, refusal, root, send, wait_until};
 
 /// A user that every system has, without privileges.
 const NOBODY: u32 = 65534;
@@ -66,8 +68,73 @@ fn members_of_the_operators_command_the_jobs_of_others() {
 }
 
 #[test]
+fn an_ordinary_user_has_a_daemon_of_ones_own() {
+    if !root("becoming another user") {
+        return;
+    }
+    let world = World::new();
+    std::os::unix::fs::chown(world.path(), Some(NOBODY), Some(NOBODY)).expect("root may");
+    let place = |name: &str| world.path().join(name);
+    std::fs::create_dir(place("run")).expect("a directory");
+    std::os::unix::fs::chown(place("run"), Some(NOBODY), Some(NOBODY)).expect("root may");
+    std::fs::set_permissions(place("run"), PermissionsExt::from_mode(0o700)).expect("a mode");
+    let as_user = |arguments: &[&str]| {
+        let mut command = world.surrounded(StdCommand::new("setpriv"));
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--", MEMWEIR]);
+        command.env("HOME", world.path()).env("XDG_RUNTIME_DIR", place("run"));
+        command.env("XDG_STATE_HOME", place("state")).args(arguments).stdin(Stdio::null());
+        command
+    };
+    if !as_user(&["--version"]).output().is_ok_and(|output| output.status.success()) {
+        return memweir_test_support::skip!(
+            Privilege,
+            "another user cannot execute the command here"
+        );
+    }
+    let log = std::fs::File::create(place("daemon.log")).expect("a file");
+    let process = as_user(&["daemon", "--cores", "1"]).stderr(log).spawn().expect("it starts");
+    let user = |arguments: &[&str]| as_user(arguments).output().expect("it starts");
+    let mut process = Reaped(process);
+    wait_until("the daemon answers", || {
+        let ended = process.0.try_wait().expect("a child");
+        assert!(ended.is_none(), "{}", world.read("daemon.log"));
+        user(&["status"]).status.success()
+    });
+    assert!(place("run/memweir/daemon.sock").exists() && place("state/memweir/lock").exists());
+    let script = "id -u; echo $MEMWEIR_JOB_ID; exit 4";
+    assert_eq!(user(&["submit", "--wait", "--", "sh", "-c", script]).status.code(), Some(4));
+    assert_eq!(String::from_utf8_lossy(&user(&["log", "1"]).stdout), "65534\n1\n");
+    let raised = user(&["submit", "--priority", "3", "--", "true"]);
+    assert!(raised.status.success(), "it is the user's own daemon");
+    let refused = user(&["daemon", "--operators", "root", "--state", "other"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(message.contains("serves that user alone"), "{message}");
+    // Root may look at it and end jobs, and nobody else can connect.
+    let socket = place("run/memweir/daemon.sock");
+    let mut list = world.memweir();
+    list.args(["queue", "--all", "--socket"]).arg(&socket).assert().success();
+    let mut stranger = StdCommand::new("setpriv");
+    stranger.args(["--reuid", "65533", "--regid", "65533", "--clear-groups", "--", MEMWEIR]);
+    let refused = stranger.args(["queue", "--socket"]).arg(&socket).output().expect("it starts");
+    assert_eq!(refused.status.code(), Some(3));
+    send(&process.0, Signal::SIGTERM);
+    assert!(process.0.wait().expect("it ends").success(), "{}", world.read("daemon.log"));
+}
+
+/// A child that ends with the test.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
 fn a_group_of_operators_must_exist() {
-    let world = crate::support::World::new();
+    let world = World::new();
     let mut command = world.memweir();
     let message = refusal(command.args(["daemon", "--operators", "no-such-group"]), 2);
     assert!(message.contains("there is no group `no-such-group`"), "{message}");
