@@ -148,6 +148,7 @@ pub fn run(
         meter: setup.meter.as_ref().map(|meter| meter.kind().to_string()),
         mechanism: mechanism.clone(),
         retention: options.retention,
+        peak: setup.config.bus.peak,
     };
     let profiles = open_profiles(run, &mut told)?;
     let service = Service::open(store, setup.capacity, owner, waker, facts)?;

@@ -76,6 +76,11 @@ pub enum Request {
     },
     /// Asks how the daemon fares.
     Status {},
+    /// Asks for the last quanta. The daemon keeps some while it is asked for them.
+    Activity {
+        /// Number of the first quantum of interest.
+        from: u64,
+    },
 }
 
 /// Jobs to list.
@@ -391,9 +396,45 @@ pub struct Status {
     /// Unfinished jobs by the source of what is expected of them.
     #[serde(default)]
     pub expected: Sources,
+    /// Highest bandwidth that the machine sustains in bytes per second, if it is calibrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<f64>,
     /// The group whose members command all jobs, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operators: Option<String>,
+}
+
+/// Most quanta that the daemon keeps for those who watch it.
+pub const MAX_QUANTA: usize = 128;
+
+/// One quantum that is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuantumView {
+    /// Its number since the start of the daemon.
+    pub number: u64,
+    /// Its length in nanoseconds.
+    pub span_ns: u64,
+    /// Bandwidth of all jobs together in bytes per second; absent if nothing was counted.
+    pub bandwidth: Option<f64>,
+    /// Bandwidth that the policy aims at.
+    pub target: Option<f64>,
+    /// The jobs that ran in it or were blocked.
+    pub jobs: Vec<JobActivity>,
+}
+
+/// One job in a quantum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobActivity {
+    /// The job.
+    pub id: JobId,
+    /// True if it occupied a core.
+    pub chosen: bool,
+    /// CPU time in nanoseconds.
+    pub cpu_ns: u64,
+    /// Its bandwidth in bytes per second; absent if nothing was counted.
+    pub bandwidth: Option<f64>,
+    /// Reason for its selection, if the policy gives one.
+    pub reason: Option<String>,
 }
 
 /// A reply of the daemon.
@@ -411,6 +452,8 @@ pub enum Reply {
     Jobs(Vec<JobView>),
     /// State of the daemon.
     Status(Box<Status>),
+    /// The last quanta, the oldest first.
+    Activity(Vec<QuantumView>),
     /// The request was carried out.
     Done {},
     /// The request was refused; nothing has changed.

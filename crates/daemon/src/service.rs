@@ -5,6 +5,7 @@
 //! `service/submit.rs` checks submissions, `service/events.rs` takes what happens to jobs,
 //! `service/upkeep.rs` removes old jobs and writes again what could not be written.
 
+mod activity;
 mod events;
 mod submit;
 mod upkeep;
@@ -14,10 +15,11 @@ use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use memweir_core::JobId;
+use memweir_core::{BytesPerSec, JobId};
 use memweir_linux::peer::{Credentials, Peer, UserGroup, user_name};
 use memweir_linux::waker::Waker;
 
+use activity::Activity;
 pub(crate) use events::Begun;
 use upkeep::Unwritten;
 
@@ -47,6 +49,8 @@ pub struct Facts {
     pub mechanism: String,
     /// Ended jobs that are kept.
     pub retention: Retention,
+    /// Highest bandwidth that the machine sustains, if it is calibrated.
+    pub peak: Option<BytesPerSec>,
 }
 
 /// The queue of one daemon.
@@ -61,6 +65,7 @@ pub struct Service {
     /// disk.
     on_cores: Mutex<BTreeSet<JobId>>,
     notices: Mutex<Vec<String>>,
+    activity: Mutex<Activity>,
     attempts: Attempts,
     /// Knowledge of programs, if there is a store of it.
     profiles: Option<Profiles>,
@@ -102,6 +107,7 @@ impl Service {
             ended: Condvar::new(),
             on_cores: Mutex::default(),
             notices: Mutex::default(),
+            activity: Mutex::default(),
             attempts: Attempts::new(&facts.state),
             profiles: None,
             waker,
@@ -142,6 +148,7 @@ impl Service {
             Request::Requeue { ids } => self.change(peer, &ids, Job::requeued),
             Request::Drain { drain } => self.drain(peer, drain),
             Request::Status {} => Ok(Reply::Status(Box::new(self.status()))),
+            Request::Activity { from } => Ok(self.activity(from)),
         };
         done.unwrap_or_else(Reply::Refused)
     }
@@ -280,6 +287,7 @@ impl Service {
             running: count(|state| matches!(state, State::Starting | State::Running)),
             ended: count(|state| matches!(state, State::Ended(_))),
             notices,
+            peak: self.facts.peak.map(|peak| peak.0),
             keep_jobs: self.facts.retention.jobs,
             keep_days: self.facts.retention.age_ms / DAY_MS,
             profiles: self.profiles.as_ref().map(|profiles| Text::from(profiles.path())),

@@ -6,6 +6,7 @@
 //! leaves that CSV file, whole up to its last quantum.
 
 pub(crate) mod parquet;
+mod read;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,6 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::files;
 use crate::options::Refusal;
+
+pub use read::read;
 
 /// One job in one quantum. Bandwidths are in bytes per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

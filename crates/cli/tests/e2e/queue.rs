@@ -6,6 +6,7 @@ mod known;
 mod load;
 mod metrics;
 mod people;
+mod top;
 
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;

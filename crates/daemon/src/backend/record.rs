@@ -9,6 +9,7 @@ use memweir_run::timeline::Row;
 
 use super::QueueBackend;
 use super::end::Stage;
+use crate::protocol::{JobActivity, QuantumView};
 
 /// Longest time for which an observer of an idle queue is not called.
 pub(super) const IDLE_CALL: Nanos = Nanos::from_millis(60_000);
@@ -26,10 +27,45 @@ impl QueueBackend<'_> {
             let rows = self.rows(quantum);
             self.observer.event(Event::QuantumRecorded(&rows));
         }
+        if self.service.is_watched() {
+            self.service.quantum_ended(self.view(quantum));
+        }
         self.quanta += 1;
     }
 
-    /// Returns a row for each job that ran in the quantum or is blocked after it.
+    /// Returns a quantum as clients see it.
+    fn view(&self, quantum: &Quantum) -> QuantumView {
+        let span = quantum.summary.elapsed;
+        let activity = |id: JobId| {
+            let entry = quantum.jobs.iter().find(|entry| entry.job == id);
+            JobActivity {
+                id,
+                chosen: entry.is_some_and(|entry| entry.chosen),
+                cpu_ns: entry.map_or(0, |entry| entry.cpu_time.0),
+                bandwidth: entry.and_then(|e| e.counts).map(|counts| counts.bandwidth(span).0),
+                reason: entry.and_then(|entry| entry.reason).map(str::to_owned),
+            }
+        };
+        QuantumView {
+            number: self.quanta,
+            span_ns: span.0,
+            bandwidth: bandwidth(quantum).map(|rate| rate.0),
+            target: quantum.decision.target.map(|rate| rate.0),
+            jobs: self.jobs_of(quantum).into_iter().map(activity).collect(),
+        }
+    }
+
+    /// Returns the jobs that ran in a quantum or are blocked after it.
+    fn jobs_of(&self, quantum: &Quantum) -> Vec<JobId> {
+        let ran = quantum.jobs.iter().map(|entry| entry.job);
+        let started = self.slots.iter().filter(|(_, slot)| slot.stage != Stage::Admitted);
+        let mut jobs: Vec<JobId> = ran.chain(started.map(|(job, _)| *job)).collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        jobs
+    }
+
+    /// Returns a row for each job of a quantum.
     fn rows(&self, quantum: &Quantum) -> Vec<Row> {
         let meter = self.mechanisms.meter.as_deref();
         let sees = meter.map(Meter::capabilities).unwrap_or_default();
@@ -45,12 +81,7 @@ impl QueueBackend<'_> {
             .at(quantum.start, span)
             .in_system(system, quantum.decision.target)
         };
-        let ran = quantum.jobs.iter().map(|entry| entry.job);
-        let started = self.slots.iter().filter(|(_, slot)| slot.stage != Stage::Admitted);
-        let mut jobs: Vec<JobId> = ran.chain(started.map(|(job, _)| *job)).collect();
-        jobs.sort_unstable();
-        jobs.dedup();
-        jobs.into_iter().map(row).collect()
+        self.jobs_of(quantum).into_iter().map(row).collect()
     }
 
     /// Tells how many jobs wait for their start, if that is of interest.
