@@ -1,4 +1,4 @@
-//! What a source tells: one frame for each quantum or interval.
+//! The frames that a source yields: one for each quantum or interval.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is shown, and the keys that change it.
+//! The content of the screen, and the keys that change it.
 
 use std::collections::VecDeque;
 
