@@ -12,6 +12,9 @@ mandir := $(DESTDIR)$(PREFIX)/share/man/man1
 bashdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zshdir := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fishdir := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+unitdir := $(DESTDIR)$(PREFIX)/lib/systemd/system
+userunitdir := $(DESTDIR)$(PREFIX)/lib/systemd/user
+sysusersdir := $(DESTDIR)$(PREFIX)/lib/sysusers.d
 
 # What is installed. `install-built` takes another build from the command line.
 memweir := target/release/memweir
@@ -106,11 +109,18 @@ install-built:
 	umask 022; $(memweir) completions bash > $(bashdir)/memweir
 	umask 022; $(memweir) completions zsh > $(zshdir)/_memweir
 	umask 022; $(memweir) completions fish > $(fishdir)/memweir.fish
+	install -d $(unitdir) $(userunitdir)
+	umask 022; sed 's,/usr/bin/,$(PREFIX)/bin/,' packaging/systemd/memweir.service \
+		> $(unitdir)/memweir.service
+	umask 022; sed 's,/usr/bin/,$(PREFIX)/bin/,' packaging/systemd/memweir-user.service \
+		> $(userunitdir)/memweir.service
+	install -D -m 644 packaging/sysusers.d/memweir.conf $(sysusersdir)/memweir.conf
 
 uninstall:
 	rm -f $(bindir)/memweir $(plugindir)/libmemweir_qemu_pmu.so $(mandir)/memweir*.1
 	rm -f $(plugindir)/libmemweir_preload.so $(includedir)/memweir_color.h
 	rm -f $(bashdir)/memweir $(zshdir)/_memweir $(fishdir)/memweir.fish
+	rm -f $(unitdir)/memweir.service $(userunitdir)/memweir.service $(sysusersdir)/memweir.conf
 	-rmdir $(plugindir)
 
 clean:

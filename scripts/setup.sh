@@ -79,7 +79,7 @@ fuzz) compiler && need c++ g++ ;;
 bench) compiler && programs ;;
 kernel) compiler && kernels ;;
 soak) compiler && kernels && need stress-ng stress-ng ;;
-test) compiler && programs && monitoring && need setpriv util-linux && linters ;;
+test) compiler && programs && monitoring && need setpriv util-linux && need tmux tmux && linters ;;
 *)
     echo "usage: $0 build|demo|test|bench|docs|fuzz|kernel|soak" >&2
     exit 2

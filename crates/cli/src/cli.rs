@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::failure::{EXIT_CODES, PROGRAM_EXIT_CODES};
 use crate::{
     calibrate, color, completions, doctor, dram, emulate, fit, hog, hogsim, man, map, page,
-    profile, queue, replay, reproduce, run, sim, store, watch,
+    profile, queue, replay, reproduce, run, sim, store, top, watch,
 };
 
 /// memweir's command line.
@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Run(Box<run::Args>),
     /// Show the memory traffic of cgroups, systemd units, Slurm steps and containers
     Watch(watch::Args),
+    /// Watch the jobs of the daemon, what others run, or a recorded batch, in the terminal
+    Top(Box<top::Args>),
     /// Run a queue of jobs that come at any time, under a bandwidth-aware scheduler
     Daemon(Box<queue::daemon::Args>),
     /// Give the daemon a job

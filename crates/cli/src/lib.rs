@@ -30,6 +30,7 @@ mod reproduce;
 mod run;
 mod sim;
 mod store;
+mod top;
 mod value;
 mod watch;
 
@@ -103,6 +104,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Map(args) => map::execute(&args),
         Command::Man(args) => man::execute(&args),
         Command::Watch(args) => watch::execute(&args),
+        Command::Top(args) => top::execute(&args),
         Command::Daemon(args) => queue::daemon::execute(&args),
         Command::Submit(args) => queue::submit::execute(&args),
         Command::Queue(args) => queue::list::queue(&args),

@@ -11,6 +11,7 @@
 //! A claim is a hard link to a finished file, so it exists whole or not at all, and only one can
 //! be made. Claims and ends are on disk before anything follows from them.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -27,6 +28,13 @@ use crate::protocol::Work;
 
 /// Largest of these files: an order holds a request, in which text may have been escaped.
 const MAX_FILE: Bytes = Bytes(64 << 20);
+
+/// Files whose room is taken before they are written.
+const CLAIM_DRAFT: &str = "claim-draft";
+const EXIT_DRAFT: &str = "exit-draft";
+
+/// Room for a claim or an end, in bytes; both are shorter.
+const ROOM: usize = 256;
 
 /// The directories of all attempts.
 #[derive(Clone, Debug)]
@@ -99,6 +107,23 @@ impl Attempts {
         self.logs.join(format!("{job}.err"))
     }
 
+    /// Removes all files of a job and of its attempts up to this number.
+    pub(crate) fn remove_all(&self, job: JobId, attempts: u32) {
+        let _ = fs::remove_file(self.stdout(job));
+        let _ = fs::remove_file(self.stderr(job));
+        (1..=attempts).for_each(|attempt| self.of(job, attempt).remove());
+    }
+
+    /// Returns the jobs that have log files.
+    pub(crate) fn logged(&self) -> BTreeSet<JobId> {
+        let number = |entry: fs::DirEntry| {
+            let name = entry.file_name();
+            let (number, _) = name.to_str()?.split_once('.')?;
+            number.parse().ok().map(JobId)
+        };
+        fs::read_dir(&self.logs).into_iter().flatten().flatten().filter_map(number).collect()
+    }
+
     /// Opens both log files of a job, empty, for its user alone.
     pub(crate) fn open_logs(&self, job: JobId, user: Credentials) -> io::Result<(File, File)> {
         let open = |path: PathBuf| {
@@ -137,10 +162,17 @@ impl Attempt {
         name.into()
     }
 
-    /// Writes the order. It need not survive a crash of the machine: the attempt would not either.
+    /// Writes the order, and takes room for what its supervisor will write: a disk that is full
+    /// later costs no exit code. Neither need survive a crash of the machine: the attempt would not
+    /// either.
     pub(crate) fn order(&self, order: &Order) -> io::Result<()> {
         fs::write(self.file("order"), serde_json::to_vec(order)?)?;
-        fs::set_permissions(self.file("order"), Permissions::from_mode(0o600))
+        fs::set_permissions(self.file("order"), Permissions::from_mode(0o600))?;
+        for draft in [CLAIM_DRAFT, EXIT_DRAFT] {
+            fs::write(self.file(draft), [b' '; ROOM])?;
+            fs::set_permissions(self.file(draft), Permissions::from_mode(0o600))?;
+        }
+        Ok(())
     }
 
     /// Reads the order.
@@ -151,7 +183,11 @@ impl Attempt {
     /// Makes the claim, unless there is one. Returns the one that there is then.
     pub(crate) fn claim(&self, claim: &Claim) -> io::Result<Claim> {
         let path = self.file("claim");
-        let draft = self.file(&format!("claim-{}", std::process::id()));
+        let draft = match claim {
+            // Of a supervisor there is one, of daemons that revoke there may be several in turn.
+            Claim::Begun(_) => self.file(CLAIM_DRAFT),
+            Claim::Revoked => self.file(&format!("claim-{}", std::process::id())),
+        };
         write_durably(&draft, claim)?;
         let linked = fs::hard_link(&draft, &path);
         let _ = fs::remove_file(&draft);
@@ -165,7 +201,7 @@ impl Attempt {
 
     /// Writes the end.
     pub(crate) fn end(&self, exit: Exit) -> io::Result<()> {
-        let (path, draft) = (self.file("exit"), self.file("exit-draft"));
+        let (path, draft) = (self.file("exit"), self.file(EXIT_DRAFT));
         write_durably(&draft, &exit)?;
         fs::rename(&draft, &path)?;
         sync_directory(&path)
@@ -181,7 +217,7 @@ impl Attempt {
 
     /// Removes the files. Those that stay take room and do no harm: no attempt has their number.
     pub(crate) fn remove(&self) {
-        for ending in ["order", "exit-draft", "exit", "claim"] {
+        for ending in ["order", EXIT_DRAFT, "exit", CLAIM_DRAFT, "claim"] {
             let _ = fs::remove_file(self.file(ending));
         }
     }
@@ -191,10 +227,14 @@ fn read<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
     Ok(serde_json::from_slice(&private::read(path, MAX_FILE)?)?)
 }
 
+/// Writes a value over the room that was taken for it, if it was. The blanks behind it are part of
+/// the JSON.
 fn write_durably(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec(value)?;
+    text.resize(text.len().max(ROOM), b' ');
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(&serde_json::to_vec(value)?)?;
+    let mut file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    file.write_all(&text)?;
     file.sync_all()
 }
 

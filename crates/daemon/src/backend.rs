@@ -3,9 +3,11 @@
 //! The mechanisms, and the steps that involve several of them, are those of a batch
 //! ([`Mechanisms`]). Different is what surrounds them: jobs come from the [`Service`], each starts
 //! under a [supervisor](crate::shim) that keeps its exit code, and jobs run on when the daemon
-//! ends. `backend/start.rs` starts jobs, `backend/end.rs` ends them.
+//! ends. `backend/start.rs` starts jobs, `backend/end.rs` ends them, `backend/record.rs` tells an
+//! observer what they did.
 
 mod end;
+mod record;
 mod start;
 
 use std::collections::BTreeMap;
@@ -17,8 +19,11 @@ use memweir_linux::foreign::ForeignProcess;
 use memweir_linux::notify::{ServiceState, notify};
 use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
 use memweir_policy::{Decision, JobSpec, Observation, Running};
-use memweir_run::batch::{Mechanisms, MeterLoss, RunError, Totals};
+use memweir_run::batch::{Mechanisms, RunError, Totals};
+use memweir_run::observer::{self, Observer};
+use memweir_run::profile::Observed;
 
+use crate::profiles::{Begin, Keeper};
 use crate::queue::Job;
 use crate::service::Service;
 use end::Stage;
@@ -29,32 +34,62 @@ struct Slot {
     stage: Stage,
     cores: u32,
     totals: Totals,
+    /// Time at which this daemon started or adopted it.
+    started: Option<Nanos>,
     /// Time of the next signal to a job that was canceled.
     next_signal: Option<Nanos>,
     signals: u32,
+    /// The first run of its program; absent for programs that are known.
+    first_run: Option<Box<Watched>>,
+}
+
+/// A first run that is being watched.
+#[derive(Debug, Default)]
+struct Watched {
+    /// Its files at its start; absent before that.
+    begin: Option<Begin>,
+    readings: Observed,
+    /// Time for which it had cores, up to the last reading.
+    ran: Nanos,
+    /// Time since which it has cores, if it has not been read since.
+    resumed: Option<Nanos>,
 }
 
 /// The jobs of a queue while the daemon runs them.
-pub(crate) struct QueueBackend {
+pub(crate) struct QueueBackend<'a> {
     service: Arc<Service>,
+    observer: &'a mut dyn Observer,
     mechanisms: Mechanisms,
     quantum: Nanos,
+    /// Quanta so far.
+    quanta: u64,
     slots: BTreeMap<JobId, Slot>,
+    /// Writes first runs to the profile store, if there is one.
+    keeper: Option<Keeper>,
     /// Jobs that an earlier daemon had started, until the loop knows of them.
     adopted: Vec<JobSpec>,
     /// True if blocking has failed, so that the operating system schedules from now on.
     unblockable: bool,
 }
 
-impl QueueBackend {
+impl<'a> QueueBackend<'a> {
     /// Takes over the mechanisms.
-    pub(crate) fn new(service: Arc<Service>, mut mechanisms: Mechanisms, quantum: Nanos) -> Self {
+    pub(crate) fn new(
+        service: Arc<Service>,
+        mut mechanisms: Mechanisms,
+        quantum: Nanos,
+        keeper: Option<Keeper>,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
         mechanisms.notices.drain(..).for_each(|notice| service.notice(notice));
         Self {
             service,
+            observer,
             mechanisms,
             quantum,
+            quanta: 0,
             slots: BTreeMap::new(),
+            keeper,
             adopted: Vec::new(),
             unblockable: false,
         }
@@ -71,9 +106,11 @@ impl QueueBackend {
         if let Err(error) = self.mechanisms.blocker.adopt(id, pid) {
             self.service.notice(format!("job {id} runs on and cannot be blocked: {error}"));
         }
-        let slot = Slot { stage: Stage::Started, ..Slot::of(job, Totals::default()) };
+        let started = Some(self.mechanisms.world.now());
+        let slot = Slot { stage: Stage::Started, started, ..Slot::of(job, Totals::default()) };
         self.slots.insert(id, slot);
         self.adopted.push(spec(job));
+        self.observer.event(observer::Event::JobStarted { job: id, name: &job.name });
     }
 
     /// Lets every job run.
@@ -90,17 +127,23 @@ impl QueueBackend {
         for job in self.service.admit() {
             let totals = Totals { metered: self.mechanisms.meter.is_some(), ..Totals::default() };
             events.push(Event::Arrived(spec(&job)));
-            self.slots.insert(job.id, Slot::of(&job, totals));
+            let is_first = totals.metered && self.keeper.is_some() && job.is_unknown();
+            let first_run = is_first.then(Box::default);
+            self.slots.insert(job.id, Slot { first_run, ..Slot::of(&job, totals) });
         }
         events
     }
 
     /// Reads a job. One that loses its meter runs on uncounted.
     fn read_job(&mut self, job: JobId) -> Option<Observation> {
-        let totals = &mut self.slots.get_mut(&job)?.totals;
-        let (observation, loss) = self.mechanisms.read(job, totals, self.quantum);
-        if let Some(MeterLoss(reason)) = loss {
-            self.service.notice(format!("job {job} is no longer metered: {reason}"));
+        let slot = self.slots.get_mut(&job)?;
+        let (observation, loss) = self.mechanisms.read(job, &mut slot.totals, self.quantum);
+        if let Some(first_run) = &mut slot.first_run {
+            first_run.read(&observation, self.mechanisms.world.now());
+        }
+        if let Some(loss) = loss {
+            self.service.notice(format!("job {job} is no longer metered: {}", loss.text));
+            self.meter_failed(&loss);
         }
         Some(observation)
     }
@@ -121,7 +164,16 @@ impl QueueBackend {
 impl Slot {
     fn of(job: &Job, totals: Totals) -> Self {
         let (stage, cores) = (Stage::Admitted, job.cores);
-        Self { stage, cores, totals, next_signal: None, signals: 0 }
+        Self { stage, cores, totals, started: None, next_signal: None, signals: 0, first_run: None }
+    }
+}
+
+impl Watched {
+    fn read(&mut self, observation: &Observation, now: Nanos) {
+        self.readings.add(observation);
+        if let Some(resumed) = self.resumed.take() {
+            self.ran += now.saturating_sub(resumed);
+        }
     }
 }
 
@@ -134,7 +186,7 @@ fn spec(job: &Job) -> JobSpec {
     }
 }
 
-impl Backend for QueueBackend {
+impl Backend for QueueBackend<'_> {
     type Error = RunError;
 
     fn now(&mut self) -> Nanos {
@@ -147,6 +199,7 @@ impl Backend for QueueBackend {
             return Ok(changes);
         }
         self.signal_canceled();
+        self.count_waiting();
         self.watch(until)
     }
 
@@ -184,13 +237,18 @@ impl Backend for QueueBackend {
             self.give_up_blocking(&error.to_string());
         }
         self.service.set_on_cores(jobs.iter().copied());
+        let now = self.mechanisms.world.now();
+        for job in jobs {
+            let slot = self.slots.get_mut(job);
+            if let Some(first_run) = slot.and_then(|slot| slot.first_run.as_mut()) {
+                first_run.resumed.get_or_insert(now);
+            }
+        }
         self.start(&fresh)
     }
 
-    fn quantum_ended(&mut self, _quantum: &Quantum) {
-        for notice in self.mechanisms.blocker.notices() {
-            self.service.notice(notice);
-        }
+    fn quantum_ended(&mut self, quantum: &Quantum) {
+        self.record(quantum);
     }
 
     /// Leaves the jobs running for the next daemon.

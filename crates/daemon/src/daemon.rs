@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use memweir_core::input::InputError;
 use memweir_linux::blocker::{self, Opened};
@@ -12,19 +13,21 @@ use memweir_linux::meter::native::OpenedMeter;
 use memweir_linux::meter::perf::SampleIps;
 use memweir_linux::meter::{NativeOptions, native};
 use memweir_linux::notify::{ServiceState, notify};
-use memweir_linux::peer::Credentials;
+use memweir_linux::peer::{Credentials, UserGroup};
 use memweir_linux::topology::allowed_cpus;
 use memweir_linux::world::Live;
 use memweir_linux::{Meter, leftovers};
 use memweir_policy::record::RecordingScheduler;
 use memweir_policy::{Bus, QuantumLoop, QuantumScheduler, SchedulerConfig, policies};
 use memweir_run::batch::{Mechanisms, RunError, default_predictor};
+use memweir_run::observer::{Event, Observer};
 use memweir_run::options::{self, RunOptions};
 use memweir_run::platform::Platform;
 
 use crate::attempt::Attempts;
 use crate::backend::QueueBackend;
-use crate::queue::Capacity;
+use crate::profiles::{Keeper, Profiles};
+use crate::queue::{Capacity, Retention};
 use crate::recovery::recover;
 use crate::server::Server;
 use crate::service::{Facts, Service};
@@ -32,6 +35,11 @@ use crate::store::{Store, StoreError};
 
 /// Cores' worth of jobs per core that take turns where a meter counts.
 const TURNS: u32 = 2;
+
+/// Time for which a state directory may stay locked after the death of a daemon: a process that it
+/// was about to start has the lock, too, until it notices.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+const LOCK_POLL: Duration = Duration::from_millis(10);
 
 /// Options of a daemon.
 #[derive(Clone, Debug)]
@@ -43,6 +51,10 @@ pub struct DaemonOptions {
     /// Cores' worth of jobs that are started and take turns; twice the cores where a meter counts,
     /// otherwise as many as cores.
     pub admit: Option<u32>,
+    /// Ended jobs that are kept.
+    pub retention: Retention,
+    /// Group whose members command all jobs, as root does; for the daemon of root alone.
+    pub operators: Option<UserGroup>,
     /// Options that a batch has as well. Those of single jobs and of reports do not count.
     pub run: RunOptions,
 }
@@ -82,15 +94,37 @@ impl DaemonError {
     }
 }
 
-/// Runs the queue until a signal ends the daemon; its jobs run on.
+/// The state directory of this daemon, which no other daemon can use until this is dropped.
+#[derive(Debug)]
+pub struct Claim(#[expect(dead_code, reason = "closing the file gives the lock back")] File);
+
+/// Takes the state directory, making it if it is missing.
 ///
-/// `ready` is called once clients can connect.
+/// # Errors
+/// If another daemon uses it, it cannot be made, or the options are for another kind of daemon.
+pub fn claim(options: &DaemonOptions) -> Result<Claim, DaemonError> {
+    if options.operators.is_some() && !Credentials::of_this_process().is_root() {
+        let refusal = InputError::new("daemon", "the daemon of a user serves that user alone");
+        let help = "leave it out, or start the daemon as root";
+        return Err(RunError::from(refusal.key("operators").help(help)).into());
+    }
+    lock(&options.state).map(Claim)
+}
+
+/// Runs the queue of a state directory until a signal ends the daemon; its jobs run on.
+///
+/// `ready` is called once clients can connect. Signals that end the daemon must be blocked in all
+/// other threads of the caller.
 ///
 /// # Errors
 /// If the daemon cannot start, or can no longer wait for events. No job stays blocked then.
-pub fn run(options: &DaemonOptions, ready: impl FnOnce(&Service)) -> Result<(), DaemonError> {
+pub fn run(
+    _claim: Claim,
+    options: &DaemonOptions,
+    observer: &mut dyn Observer,
+    ready: impl FnOnce(&Service),
+) -> Result<(), DaemonError> {
     let owner = Credentials::of_this_process().user;
-    let _lock = lock(&options.state)?;
     let store = Store::open(&options.state.join("queue.sqlite"))?;
     let attempts = Attempts::new(&options.state);
     attempts.create().map_err(DaemonError::at(&options.state))?;
@@ -103,21 +137,33 @@ pub fn run(options: &DaemonOptions, ready: impl FnOnce(&Service)) -> Result<(), 
     let Opened { blocker, notices } =
         blocker::open(run.mechanism, "daemon", &run.guardian).map_err(RunError::from)?;
     told.extend(notices);
+    observer.event(Event::BusKnown(setup.config.bus));
+    if let Some(meter) = &setup.meter {
+        observer.event(Event::MeterChosen { kind: meter.kind(), reason: "it counts here" });
+    }
     let mechanism = blocker.mechanism().to_string();
     let facts = Facts {
         state: options.state.clone(),
         policy: setup.config.policy.clone(),
         meter: setup.meter.as_ref().map(|meter| meter.kind().to_string()),
         mechanism: mechanism.clone(),
+        retention: options.retention,
+        peak: setup.config.bus.peak,
     };
-    let service = Arc::new(Service::open(store, setup.capacity, owner, waker, facts)?);
+    let profiles = open_profiles(run, &mut told)?;
+    let service = Service::open(store, setup.capacity, owner, waker, facts)?;
+    let service =
+        Arc::new(service.with_profiles(profiles).with_operators(options.operators.clone()));
+    let keeper = keeper(&service)?;
     let (meter, world) = (setup.meter, Box::new(world));
     let mechanisms = Mechanisms { blocker, meter, world, mechanism, notices: told };
-    let mut backend = QueueBackend::new(Arc::clone(&service), mechanisms, run.quantum);
+    let mut backend =
+        QueueBackend::new(Arc::clone(&service), mechanisms, run.quantum, keeper, observer);
     recover(&service, &mut backend);
     // The groups of an earlier daemon are empty now, unless its jobs could not be adopted.
     leftovers::clean().into_iter().for_each(|notice| service.notice(notice));
     let server = Server::bind(&options.socket, owner).map_err(DaemonError::at(&options.socket))?;
+    service.start_upkeep(options.retention).map_err(DaemonError::at(&options.state))?;
     server.start(Arc::clone(&service)).map_err(DaemonError::at(&options.socket))?;
     if let Err(error) = notify(ServiceState::Ready) {
         service.notice(format!("the service manager cannot be told: {error}"));
@@ -133,11 +179,28 @@ pub fn run(options: &DaemonOptions, ready: impl FnOnce(&Service)) -> Result<(), 
     driven.map(drop).map_err(DaemonError::from)
 }
 
+/// Opens the profile store. A store that was named must be there.
+fn open_profiles(run: &RunOptions, told: &mut Vec<String>) -> Result<Option<Profiles>, RunError> {
+    match Profiles::open(run.store.as_deref()) {
+        Ok(profiles) => Ok(Some(profiles)),
+        Err(error) if run.store.is_some() => Err(error.into()),
+        Err(error) => {
+            told.push(format!("profiles are neither used nor kept: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+fn keeper(service: &Arc<Service>) -> Result<Option<Keeper>, RunError> {
+    let started = service.profiles().map(|found| Keeper::start(found.path(), Arc::clone(service)));
+    Ok(started.transpose()?)
+}
+
 fn waiting(source: io::Error) -> RunError {
     RunError::Os { what: "preparing to wait for events".to_owned(), source }
 }
 
-/// Takes the state directory, making it if it is missing, until the returned file is closed.
+/// Locks the state directory until the returned file is closed.
 fn lock(state: &Path) -> Result<File, DaemonError> {
     let made = DirBuilder::new().recursive(true).mode(0o711).create(state);
     made.map_err(DaemonError::at(state))?;
@@ -145,10 +208,18 @@ fn lock(state: &Path) -> Result<File, DaemonError> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
     let file = file.map_err(DaemonError::at(&path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(DaemonError::InUse { state: state.to_owned() }),
-        Err(TryLockError::Error(error)) => Err(DaemonError::at(&path)(error)),
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(DaemonError::at(&path)(error)),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(LOCK_POLL);
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(DaemonError::InUse { state: state.to_owned() });
+            }
+        }
     }
 }
 
@@ -199,8 +270,7 @@ fn cores(run: &RunOptions) -> Result<u32, RunError> {
     checked.map_err(|error| error.written_in("daemon").key("cores").into())
 }
 
-/// Opens the meter, if one works here. Without one, a policy knows of the jobs what their
-/// submitters expect.
+/// Opens the meter, if one works here. Without one, a policy knows of the jobs what is expected.
 fn meter(
     run: &RunOptions,
     policy: &str,
@@ -226,7 +296,8 @@ fn meter(
         return Err(RunError::NoMeter(refusal.help("`memweir doctor` says what there is")));
     }
     told.push(format!(
-        "no meter counts here, so a job's bandwidth is known from --expect-bandwidth alone: {}",
+        "no meter counts here, so a job's bandwidth is known from --expect-bandwidth and the \
+         profile store alone: {}",
         passed.join("; ")
     ));
     Ok(None)

@@ -2,6 +2,7 @@
 //!
 //! * [`queue`] decides which jobs may start and says why the others wait; it does no I/O;
 //! * [`store`] keeps the queue in SQLite, so that a daemon that is killed loses no job;
+//! * [`profiles`] knows of jobs what their programs did before, and learns from first runs;
 //! * [`protocol`] is the language between clients and the daemon, [`client`] one side of it;
 //! * [`daemon`] runs the queue: it is a backend of the same
 //!   [`QuantumLoop`](memweir_policy::QuantumLoop) as a batch;
@@ -27,6 +28,7 @@ mod backend;
 pub mod client;
 pub mod daemon;
 pub mod places;
+pub mod profiles;
 pub mod protocol;
 pub mod queue;
 mod recovery;
@@ -34,4 +36,5 @@ mod server;
 pub mod service;
 pub mod shim;
 pub mod store;
+pub mod uptime;
 mod view;

@@ -76,6 +76,11 @@ pub enum Request {
     },
     /// Asks how the daemon fares.
     Status {},
+    /// Asks for the last quanta. The daemon keeps some while it is asked for them.
+    Activity {
+        /// Number of the first quantum of interest.
+        from: u64,
+    },
 }
 
 /// Jobs to list.
@@ -230,7 +235,7 @@ pub struct JobView {
     pub user: String,
     /// `pending`, `running`, `succeeded`, `failed`, `canceled` or `lost`.
     pub state: ViewedState,
-    /// The reason for which it waits, as a clause for people.
+    /// The reason for which it waits, or for which nobody saw its end, as a clause for people.
     pub reason: Option<String>,
     /// Exit code of a job that has ended.
     pub exit_code: Option<i32>,
@@ -258,6 +263,55 @@ pub struct JobView {
     pub stdout: Text,
     /// File of its standard error.
     pub stderr: Text,
+    /// Its time and bandwidth alone, as far as they are known before it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Expected>,
+}
+
+/// Time and bandwidth that are expected of a job alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Expected {
+    /// Execution time in nanoseconds.
+    pub time_ns: Option<u64>,
+    /// Mean bandwidth in bytes per second.
+    pub bandwidth: Option<f64>,
+    /// Source of both.
+    pub source: ExpectedFrom,
+    /// The job that was the first run of the command, where the source is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+    /// Key of the command in the profile store, where the source is the store or a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+}
+
+/// Source of the time and bandwidth that are expected of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpectedFrom {
+    /// The submission.
+    Submission,
+    /// The submission for one of the two, the profile store for the other.
+    SubmissionAndStore,
+    /// The profile store.
+    Store,
+    /// The profile store, from before the program was replaced; the job is profiled again.
+    Replaced,
+    /// The first run of the same command, as another job.
+    Job,
+}
+
+/// Numbers of unfinished jobs by the source of their expected time and bandwidth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sources {
+    /// The submission, in part or whole.
+    pub submission: usize,
+    /// The profile store.
+    pub store: usize,
+    /// The first run of the same command, as another job of this queue.
+    pub job: usize,
+    /// None.
+    pub unknown: usize,
 }
 
 /// State of a job as clients see it.
@@ -328,8 +382,59 @@ pub struct Status {
     pub running: usize,
     /// Jobs that have ended.
     pub ended: usize,
+    /// Ended jobs that are kept.
+    #[serde(default)]
+    pub keep_jobs: usize,
+    /// Days of the machine's uptime for which they are kept.
+    #[serde(default)]
+    pub keep_days: u64,
     /// Messages of the daemon for people, the latest last.
     pub notices: Vec<String>,
+    /// The profile store, if one can be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiles: Option<Text>,
+    /// Unfinished jobs by the source of what is expected of them.
+    #[serde(default)]
+    pub expected: Sources,
+    /// Highest bandwidth that the machine sustains in bytes per second, if it is calibrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<f64>,
+    /// The group whose members command all jobs, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operators: Option<String>,
+}
+
+/// Most quanta that the daemon keeps for those who watch it.
+pub const MAX_QUANTA: usize = 128;
+
+/// One quantum that is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuantumView {
+    /// Its number since the start of the daemon.
+    pub number: u64,
+    /// Its length in nanoseconds.
+    pub span_ns: u64,
+    /// Bandwidth of all jobs together in bytes per second; absent if nothing was counted.
+    pub bandwidth: Option<f64>,
+    /// Bandwidth that the policy aims at.
+    pub target: Option<f64>,
+    /// The jobs that ran in it or were blocked.
+    pub jobs: Vec<JobActivity>,
+}
+
+/// One job in a quantum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobActivity {
+    /// The job.
+    pub id: JobId,
+    /// True if it occupied a core.
+    pub chosen: bool,
+    /// CPU time in nanoseconds.
+    pub cpu_ns: u64,
+    /// Its bandwidth in bytes per second; absent if nothing was counted.
+    pub bandwidth: Option<f64>,
+    /// Reason for its selection, if the policy gives one.
+    pub reason: Option<String>,
 }
 
 /// A reply of the daemon.
@@ -347,6 +452,8 @@ pub enum Reply {
     Jobs(Vec<JobView>),
     /// State of the daemon.
     Status(Box<Status>),
+    /// The last quanta, the oldest first.
+    Activity(Vec<QuantumView>),
     /// The request was carried out.
     Done {},
     /// The request was refused; nothing has changed.

@@ -1,10 +1,12 @@
 //! The decisions of the queue: which jobs may start, in which order, and why the others wait.
 //!
-//! A [`Queue`] holds every job that was ever submitted. It has neither clock nor I/O: the service
-//! writes a change to the store and then applies it here. A job's life is in `queue/job.rs`, the
-//! reasons to wait and to refuse are in `queue/reason.rs`.
+//! A [`Queue`] holds every job that was submitted and not pruned. It has neither clock nor I/O: the
+//! service writes a change to the store and then applies it here. A job's life is in
+//! `queue/job.rs`, the reasons to wait and to refuse are in `queue/reason.rs`, the choice of old
+//! jobs that are no longer kept is in `queue/prune.rs`.
 
 mod job;
+mod prune;
 mod reason;
 
 use std::cmp::Reverse;
@@ -12,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memweir_core::JobId;
 
-pub use job::{End, Job, Membership, State};
+pub use job::{End, Job, Loss, Membership, Moment, Source, State};
+pub use prune::Retention;
 pub use reason::{Reason, WrongState};
 
 /// Cores that the jobs of a queue share.
@@ -40,6 +43,8 @@ pub struct Queue {
     busy: u32,
     /// Admitted jobs of each array that has any.
     of_arrays: BTreeMap<JobId, u32>,
+    /// Number of pending jobs.
+    pending: usize,
     draining: bool,
 }
 
@@ -54,6 +59,7 @@ impl Queue {
             admitted: BTreeSet::new(),
             busy: 0,
             of_arrays: BTreeMap::new(),
+            pending: 0,
             draining: false,
         }
     }
@@ -62,9 +68,13 @@ impl Queue {
     /// that is pending again, or has ended, no longer is.
     pub fn insert(&mut self, job: Job) {
         let id = job.id;
+        let mut had_succeeded = false;
         if let Some(old) = self.jobs.get(&id) {
             self.waiting.remove(&place(old));
+            had_succeeded = old.has_succeeded();
+            self.pending -= usize::from(old.state == State::Pending);
         }
+        self.pending += usize::from(job.state == State::Pending);
         let started = matches!(job.state, State::Starting | State::Running);
         let stays = started || (job.state == State::Pending && self.may_stay(&job));
         let waits = job.state == State::Pending && !stays && job.held_by.is_none();
@@ -76,6 +86,23 @@ impl Queue {
             self.admit(id);
         } else {
             self.expel(id);
+        }
+        if had_succeeded {
+            self.recall();
+        }
+    }
+
+    /// Lets admitted jobs that have not started wait again if something speaks against their start,
+    /// because a job that they wait for was requeued.
+    fn recall(&mut self) {
+        let admitted = self.admitted.iter().filter_map(|id| self.jobs.get(id));
+        let blocked: Vec<Place> = admitted
+            .filter(|job| job.state == State::Pending && self.obstacle(job).is_some())
+            .map(place)
+            .collect();
+        for place in blocked {
+            self.expel(place.1);
+            self.waiting.insert(place);
         }
     }
 
@@ -93,6 +120,12 @@ impl Queue {
     /// Returns every job, the oldest first.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.jobs.values()
+    }
+
+    /// Returns the number of pending jobs.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending
     }
 
     /// Returns the cores that the jobs share.

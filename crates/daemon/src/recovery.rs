@@ -8,6 +8,7 @@
 //! | no claim | it never began; the claim that is made now keeps its supervisor from beginning |
 //! | a claim by a living supervisor | it runs, and is adopted |
 //! | a claim by a dead one, and no exit file | its end is lost |
+//! | a claim of an earlier boot, and no exit file | it ended with the machine |
 
 use std::io;
 
@@ -15,7 +16,7 @@ use memweir_linux::foreign::ForeignProcess;
 
 use crate::attempt::{Attempt, Claim};
 use crate::backend::QueueBackend;
-use crate::queue::{End, Job};
+use crate::queue::{End, Job, Loss};
 use crate::service::Service;
 
 /// State in which a job was found.
@@ -27,7 +28,7 @@ enum Found {
 }
 
 /// Takes over every job that an earlier daemon was about to start or left running.
-pub(crate) fn recover(service: &Service, backend: &mut QueueBackend) {
+pub(crate) fn recover(service: &Service, backend: &mut QueueBackend<'_>) {
     for job in service.started() {
         match find(&service.attempt(&job)) {
             Ok(Found::Ended(end)) => service.over(job.id, end),
@@ -38,7 +39,7 @@ pub(crate) fn recover(service: &Service, backend: &mut QueueBackend) {
             }
             Err(error) => {
                 service.notice(format!("the files of job {} cannot be read: {error}", job.id));
-                service.over(job.id, End::Lost);
+                service.over(job.id, End::Lost(Loss::Files));
             }
         }
     }
@@ -65,8 +66,12 @@ fn find(attempt: &Attempt) -> io::Result<Found> {
     };
     match supervisor.open()? {
         Some(process) => Ok(Found::Running(process)),
-        // It may have ended between the two looks.
-        None => Ok(ended(attempt)?.unwrap_or(Found::Ended(End::Lost))),
+        None => {
+            let is_restarted = supervisor.is_of_earlier_boot()?;
+            let loss = if is_restarted { Loss::Restart } else { Loss::Supervisor };
+            // It may have ended between the two looks.
+            Ok(ended(attempt)?.unwrap_or(Found::Ended(End::Lost(loss))))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use memweir_linux::peer::Credentials;
+use memweir_linux::peer::Peer;
 
 use crate::protocol::{self, MAX_LINE, Refusal, RefusalKind, Reply, parse_request, write_reply};
 use crate::service::Service;
@@ -119,31 +119,32 @@ impl Guests {
 
 /// Starts the thread of a connection, or says why there is none.
 fn welcome(mut stream: UnixStream, service: &Arc<Service>, guests: &Arc<Guests>) {
-    let Ok(peer) = Credentials::of_peer(&stream) else { return };
+    let Ok(peer) = Peer::of(&stream) else { return };
+    let user = peer.credentials.user;
     let _ = stream.set_write_timeout(Some(LINE_TIMEOUT));
-    if !service.admits(peer) {
+    if !service.admits(peer.credentials) {
         let refusal = Refusal::new(RefusalKind::NotYours, "this daemon serves its own user alone");
         let _ = stream.write_all(&write_reply(&Reply::Refused(refusal)));
         return;
     }
-    if !guests.enter(peer.user) {
+    if !guests.enter(user) {
         let refusal = Refusal::new(RefusalKind::Busy, "the daemon has too many connections");
         let _ = stream.write_all(&write_reply(&Reply::Refused(refusal)));
         return;
     }
     let (service, these) = (Arc::clone(service), Arc::clone(guests));
     let serve = move || {
-        serve(stream, peer, &service);
-        these.leave(peer.user);
+        serve(stream, &peer, &service);
+        these.leave(user);
     };
     let builder = std::thread::Builder::new().name("client".to_owned());
     if builder.spawn(serve).is_err() {
-        guests.leave(peer.user);
+        guests.leave(user);
     }
 }
 
 /// Answers the requests of a connection until it ends.
-fn serve(mut stream: UnixStream, peer: Credentials, service: &Service) {
+fn serve(mut stream: UnixStream, peer: &Peer, service: &Service) {
     let mut lines = Lines::default();
     loop {
         let (reply, goes_on) = match lines.next(&mut stream) {

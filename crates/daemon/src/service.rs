@@ -2,28 +2,35 @@
 //!
 //! The [`Service`] decides who may do what, writes each change to the store, applies it to the
 //! queue and wakes the loop that runs the jobs. It knows neither sockets nor processes.
-//! `service/submit.rs` checks submissions, `service/events.rs` takes what happens to jobs.
+//! `service/submit.rs` checks submissions, `service/events.rs` takes what happens to jobs,
+//! `service/upkeep.rs` removes old jobs and writes again what could not be written.
 
+mod activity;
 mod events;
 mod submit;
+mod upkeep;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use memweir_core::JobId;
-use memweir_linux::peer::{Credentials, user_name};
+use memweir_core::{BytesPerSec, JobId};
+use memweir_linux::peer::{Credentials, Peer, UserGroup, user_name};
 use memweir_linux::waker::Waker;
 
+use activity::Activity;
 pub(crate) use events::Begun;
+use upkeep::Unwritten;
 
 use crate::attempt::Attempts;
+use crate::profiles::Profiles;
 use crate::protocol::{
-    Drain, Ids, Listing, MAX_WAIT_MS, Refusal, RefusalKind, Reply, Request, Status, Text,
+    Drain, Ids, Listing, MAX_WAIT_MS, Refusal, RefusalKind, Reply, Request, Sources, Status, Text,
 };
-use crate::queue::{Capacity, Job, Queue, State, WrongState};
+use crate::queue::{Capacity, Job, Moment, Queue, Retention, Source, State, WrongState};
 use crate::store::{Store, StoreError};
+use crate::uptime::{DAY_MS, Reading, Uptime};
 use crate::view::Viewer;
 
 /// Messages for people that a status shows.
@@ -40,21 +47,32 @@ pub struct Facts {
     pub meter: Option<String>,
     /// Mechanism that blocks them.
     pub mechanism: String,
+    /// Ended jobs that are kept.
+    pub retention: Retention,
+    /// Highest bandwidth that the machine sustains, if it is calibrated.
+    pub peak: Option<BytesPerSec>,
 }
 
 /// The queue of one daemon.
 #[derive(Debug)]
 pub struct Service {
     inner: Mutex<Inner>,
+    /// The clock of ages.
+    uptime: Uptime,
     /// Signaled when a job ends.
     ended: Condvar,
     /// Running jobs that have a core now. A lock of its own, since a switch must not wait for the
     /// disk.
     on_cores: Mutex<BTreeSet<JobId>>,
     notices: Mutex<Vec<String>>,
+    activity: Mutex<Activity>,
     attempts: Attempts,
+    /// Knowledge of programs, if there is a store of it.
+    profiles: Option<Profiles>,
     waker: Waker,
     owner: u32,
+    /// Users who command all jobs, beside root and the owner.
+    operators: Option<UserGroup>,
     facts: Facts,
 }
 
@@ -62,6 +80,7 @@ pub struct Service {
 struct Inner {
     queue: Queue,
     store: Store,
+    unwritten: Unwritten,
 }
 
 impl Service {
@@ -83,32 +102,64 @@ impl Service {
             queue.insert(job);
         }
         Ok(Self {
-            inner: Mutex::new(Inner { queue, store }),
+            inner: Mutex::new(Inner { queue, store, unwritten: Unwritten::default() }),
+            uptime: Uptime::after(&kept.uptime).map_err(StoreError::Clock)?,
             ended: Condvar::new(),
             on_cores: Mutex::default(),
             notices: Mutex::default(),
+            activity: Mutex::default(),
             attempts: Attempts::new(&facts.state),
+            profiles: None,
             waker,
             owner,
+            operators: None,
             facts,
         })
     }
 
+    /// Lets the members of a group command all jobs.
+    #[must_use]
+    pub fn with_operators(self, operators: Option<UserGroup>) -> Self {
+        Self { operators, ..self }
+    }
+
+    /// Lets submissions take what a profile store knows.
+    #[must_use]
+    pub fn with_profiles(self, profiles: Option<Profiles>) -> Self {
+        Self { profiles, ..self }
+    }
+
+    /// Returns the profile store, if there is one.
+    pub(crate) fn profiles(&self) -> Option<&Profiles> {
+        self.profiles.as_ref()
+    }
+
     /// Carries out a request of a peer.
-    pub fn handle(&self, peer: Credentials, request: Request) -> Reply {
+    pub fn handle(&self, peer: &Peer, request: Request) -> Reply {
+        let user = peer.credentials.user;
         let done = match request {
-            Request::Submit(submission) => self.submit(peer, *submission),
+            Request::Submit(submission) => self.submit(peer.credentials, *submission),
             Request::Queue { which } => Ok(self.list(which)),
             Request::Jobs { ids } => self.jobs(&ids),
             Request::Wait { ids, timeout_ms } => self.wait(&ids, timeout_ms),
-            Request::Hold { ids } => self.change(peer, &ids, |job| job.held(&user_name(peer.user))),
+            Request::Hold { ids } => self.change(peer, &ids, |job| job.held(&user_name(user))),
             Request::Release { ids } => self.change(peer, &ids, Job::released),
-            Request::Cancel { ids } => self.change(peer, &ids, |job| job.canceled(now())),
+            Request::Cancel { ids } => self.change(peer, &ids, |job| job.canceled(self.now())),
             Request::Requeue { ids } => self.change(peer, &ids, Job::requeued),
             Request::Drain { drain } => self.drain(peer, drain),
             Request::Status {} => Ok(Reply::Status(Box::new(self.status()))),
+            Request::Activity { from } => Ok(self.activity(from)),
         };
         done.unwrap_or_else(Reply::Refused)
+    }
+
+    /// Returns the reading of the clock of ages.
+    pub(crate) fn uptime(&self) -> Reading {
+        self.uptime.read()
+    }
+
+    fn now(&self) -> Moment {
+        Moment { wall_ms: wall_ms(), uptime_ms: self.uptime().total_ms }
     }
 
     /// Returns true if a peer may use this daemon at all. A daemon that is not root's can run jobs
@@ -118,8 +169,30 @@ impl Service {
         self.owner == 0 || peer.is_root() || peer.user == self.owner
     }
 
-    fn is_operator(&self, peer: Credentials) -> bool {
+    /// Returns true for root and the user of the daemon.
+    fn is_master(&self, peer: Credentials) -> bool {
         peer.is_root() || peer.user == self.owner
+    }
+
+    /// Returns true for those who may command all jobs.
+    fn is_operator(&self, peer: &Peer) -> bool {
+        let is_member = |group: &UserGroup| peer.is_in(group.id);
+        self.is_master(peer.credentials) || self.operators.as_ref().is_some_and(is_member)
+    }
+
+    /// Names those who may command all jobs, behind others.
+    fn named_operators(&self, others: &[&str]) -> String {
+        let owner = (self.owner != 0).then(|| user_name(self.owner));
+        let mut names: Vec<String> = others.iter().map(|name| (*name).to_owned()).collect();
+        let masters = ["root".to_owned()].into_iter().chain(owner);
+        names.extend(masters.filter(|name| !others.contains(&name.as_str())));
+        let group = self.operators.as_ref();
+        names.extend(group.map(|group| format!("members of the group {}", group.name)));
+        match names.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+            None => String::new(),
+        }
     }
 
     fn list(&self, which: Listing) -> Reply {
@@ -158,16 +231,18 @@ impl Service {
     /// Changes jobs of the peer: all or none.
     fn change(
         &self,
-        peer: Credentials,
+        peer: &Peer,
         ids: &Ids,
         change: impl Fn(&Job) -> Result<Job, WrongState>,
     ) -> Result<Reply, Refusal> {
         let mut inner = self.lock();
         let jobs = find(&inner.queue, ids)?;
         for job in &jobs {
-            if job.user != peer.user && !self.is_operator(peer) {
+            if job.user != peer.credentials.user && !self.is_operator(peer) {
                 let owner = user_name(job.user);
-                let message = format!("job {} belongs to {owner}", job.id);
+                let may = self.named_operators(&[&owner]);
+                let message =
+                    format!("job {} belongs to {owner}: only {may} may change it", job.id);
                 return Err(Refusal::new(RefusalKind::NotYours, message));
             }
         }
@@ -179,9 +254,9 @@ impl Service {
         Ok(Reply::Done {})
     }
 
-    fn drain(&self, peer: Credentials, drain: Drain) -> Result<Reply, Refusal> {
+    fn drain(&self, peer: &Peer, drain: Drain) -> Result<Reply, Refusal> {
         if !self.is_operator(peer) {
-            let message = format!("only root and {} may drain this queue", user_name(self.owner));
+            let message = format!("only {} may drain this queue", self.named_operators(&[]));
             return Err(Refusal::new(RefusalKind::NotYours, message));
         }
         let draining = drain == Drain::Begin;
@@ -208,10 +283,16 @@ impl Service {
             admit,
             busy: inner.queue.busy(),
             draining: inner.queue.is_draining(),
-            pending: count(|state| state == State::Pending),
+            pending: inner.queue.pending(),
             running: count(|state| matches!(state, State::Starting | State::Running)),
             ended: count(|state| matches!(state, State::Ended(_))),
             notices,
+            peak: self.facts.peak.map(|peak| peak.0),
+            keep_jobs: self.facts.retention.jobs,
+            keep_days: self.facts.retention.age_ms / DAY_MS,
+            profiles: self.profiles.as_ref().map(|profiles| Text::from(profiles.path())),
+            expected: sources(&inner.queue),
+            operators: self.operators.as_ref().map(|group| group.name.clone()),
         }
     }
 
@@ -236,6 +317,21 @@ impl Inner {
     }
 }
 
+/// Counts the unfinished jobs by the source of what is expected of them.
+fn sources(queue: &Queue) -> Sources {
+    let mut sources = Sources::default();
+    for job in queue.jobs().filter(|job| job.end().is_none()) {
+        let count = match job.expected_from {
+            Some(Source::Submission | Source::SubmissionAndStore) => &mut sources.submission,
+            Some(Source::Store | Source::Replaced) => &mut sources.store,
+            Some(Source::Job(_)) => &mut sources.job,
+            None => &mut sources.unknown,
+        };
+        *count += 1;
+    }
+    sources
+}
+
 /// Returns the jobs of some ranges.
 fn find<'a>(queue: &'a Queue, ids: &Ids) -> Result<Vec<&'a Job>, Refusal> {
     let mut found = Vec::new();
@@ -253,7 +349,10 @@ fn find<'a>(queue: &'a Queue, ids: &Ids) -> Result<Vec<&'a Job>, Refusal> {
 }
 
 fn no_such_job(id: JobId) -> Refusal {
-    let message = format!("there is no job {id}; `memweir queue --all` lists the jobs");
+    let message = format!(
+        "there is no job {id}; `memweir queue --all` lists the jobs, from which those that ended \
+         long ago are removed"
+    );
     Refusal::new(RefusalKind::NoSuchJob, message)
 }
 
@@ -261,14 +360,14 @@ fn unwritten(error: StoreError) -> Refusal {
     Refusal::new(RefusalKind::Storage, format!("nothing was changed: {error}"))
 }
 
-/// Returns the time in milliseconds since 1970.
-pub(crate) fn now() -> u64 {
+/// Returns the time in milliseconds since 1970, for display alone.
+pub(crate) fn wall_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Locks a mutex. A thread that panicked has left whole values behind: each is replaced at once.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -15,9 +15,11 @@ use sha2::{Digest, Sha256};
 
 use crate::protocol::Work;
 use crate::queue::Job;
+use crate::uptime::Reading;
 
 /// Schema changes, oldest first; the number of those applied is the file's `user_version`.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 3] = [
+    "
 CREATE TABLE environments (
     id       INTEGER PRIMARY KEY NOT NULL,
     digest   BLOB UNIQUE NOT NULL,
@@ -52,7 +54,24 @@ CREATE TABLE settings (
     draining  INTEGER NOT NULL
 ) STRICT;
 INSERT INTO settings VALUES (0);
-"];
+",
+    // A `Source`, and the key of the command in the profile store.
+    "
+ALTER TABLE jobs ADD COLUMN expected_from TEXT;
+ALTER TABLE jobs ADD COLUMN program TEXT;
+UPDATE jobs SET expected_from = 'submission'
+    WHERE expected_time_ns IS NOT NULL OR expected_bandwidth IS NOT NULL;
+",
+    // Ages, and the pruning of jobs and of environments that no job has.
+    "
+ALTER TABLE jobs ADD COLUMN ended_uptime_ms INTEGER;
+UPDATE jobs SET ended_uptime_ms = 0 WHERE ended_ms IS NOT NULL;
+CREATE INDEX jobs_by_environment ON jobs (environment);
+ALTER TABLE settings ADD COLUMN uptime_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE settings ADD COLUMN uptime_boot TEXT NOT NULL DEFAULT '';
+ALTER TABLE settings ADD COLUMN uptime_at_ms INTEGER NOT NULL DEFAULT 0;
+",
+];
 
 /// The newest schema.
 const SCHEMA: u32 = MIGRATIONS.len() as u32;
@@ -82,6 +101,9 @@ pub enum StoreError {
         /// The newest schema that this code knows.
         known: u32,
     },
+    /// The boot of the machine cannot be identified.
+    #[error("reading the identifier of this boot: {0}")]
+    Clock(std::io::Error),
     /// The content of a row is not valid.
     #[error("queue {path}: job {job}: {what} is unreadable", path = path.display())]
     Damaged {
@@ -101,6 +123,8 @@ pub struct Kept {
     pub jobs: Vec<Job>,
     /// True if no job may start.
     pub draining: bool,
+    /// Last reading of the queue's clock.
+    pub uptime: Reading,
 }
 
 /// The store of one queue.
@@ -152,10 +176,14 @@ impl Store {
     /// # Errors
     /// If the database refuses, or a row is damaged.
     pub fn load(&self) -> Result<Kept, StoreError> {
-        let draining = self
-            .connection
-            .query_row("SELECT draining FROM settings", [], |row| row.get(0))
-            .map_err(|error| self.failed(error))?;
+        let settings = "SELECT draining, uptime_ms, uptime_boot, uptime_at_ms FROM settings";
+        let read = |row: &rusqlite::Row<'_>| {
+            let (total, at): (i64, i64) = (row.get(1)?, row.get(3)?);
+            let (total_ms, at_ms) = (total.cast_unsigned(), at.cast_unsigned());
+            Ok((row.get(0)?, Reading { total_ms, boot: row.get(2)?, at_ms }))
+        };
+        let (draining, uptime) =
+            self.connection.query_row(settings, [], read).map_err(|error| self.failed(error))?;
         let mut statement = self
             .connection
             .prepare("SELECT * FROM jobs ORDER BY id")
@@ -166,7 +194,7 @@ impl Store {
             let job = rows::job(row).map_err(|error| self.failed(error))?;
             jobs.push(job.map_err(|(job, what)| self.damaged(job, what))?);
         }
-        Ok(Kept { jobs, draining })
+        Ok(Kept { jobs, draining, uptime })
     }
 
     /// Adds jobs that do the same work for the same submitter: all or none.
@@ -188,6 +216,30 @@ impl Store {
     /// If the database refuses; nothing is changed then.
     pub fn update(&mut self, jobs: &[Job]) -> Result<(), StoreError> {
         self.write(|transaction| jobs.iter().try_for_each(|job| rows::update(transaction, job)))
+    }
+
+    /// Removes jobs, and the environments that no other job has: all or none.
+    ///
+    /// # Errors
+    /// If the database refuses; nothing is removed then.
+    pub fn remove(&mut self, jobs: &[JobId]) -> Result<(), StoreError> {
+        let unused = "DELETE FROM environments WHERE NOT EXISTS
+                      (SELECT 1 FROM jobs WHERE jobs.environment = environments.id)";
+        self.write(|transaction| {
+            jobs.iter().try_for_each(|id| rows::remove(transaction, *id))?;
+            transaction.execute(unused, []).map(drop)
+        })
+    }
+
+    /// Keeps a reading of the queue's clock.
+    ///
+    /// # Errors
+    /// If the database refuses.
+    pub fn set_uptime(&mut self, reading: &Reading) -> Result<(), StoreError> {
+        let Reading { total_ms, boot, at_ms } = reading;
+        let set = "UPDATE settings SET uptime_ms = ?, uptime_boot = ?, uptime_at_ms = ?";
+        let values = params![total_ms.cast_signed(), boot, at_ms.cast_signed()];
+        self.connection.execute(set, values).map(drop).map_err(|error| self.failed(error))
     }
 
     /// Keeps the queue from starting jobs across restarts, or no longer.

@@ -6,8 +6,8 @@ use memweir_core::JobId;
 use memweir_linux::peer::user_name;
 
 use crate::attempt::Attempts;
-use crate::protocol::{JobView, Text, ViewedState};
-use crate::queue::{End, Job, Queue, State};
+use crate::protocol::{Expected, ExpectedFrom, JobView, Text, ViewedState};
+use crate::queue::{End, Job, Queue, Source, State};
 
 /// Makes the views of one listing.
 pub(crate) struct Viewer<'a> {
@@ -28,14 +28,17 @@ impl<'a> Viewer<'a> {
     /// Returns a job as clients see it.
     pub(crate) fn view(&mut self, job: &Job) -> JobView {
         let user = self.users.entry(job.user).or_insert_with(|| user_name(job.user));
-        let reason = self.queue.reason_behind(job, self.front);
+        let reason = match job.end() {
+            Some(End::Lost(loss)) => Some(loss.to_string()),
+            _ => self.queue.reason_behind(job, self.front).map(|reason| reason.to_string()),
+        };
         let runs = matches!(job.state, State::Starting | State::Running);
         JobView {
             id: job.id,
             name: job.name.clone(),
             user: user.clone(),
             state: state(job.state),
-            reason: reason.map(|reason| reason.to_string()),
+            reason,
             exit_code: job.end().map(End::exit_code),
             blocked: runs && !self.on_cores.contains(&job.id),
             cores: job.cores,
@@ -46,11 +49,35 @@ impl<'a> Viewer<'a> {
             command: job.command.clone(),
             submitted_ms: job.submitted,
             started_ms: job.started,
-            ended_ms: job.ended,
+            ended_ms: job.ended.map(|ended| ended.wall_ms),
             stdout: Text::from(self.attempts.stdout(job.id)),
             stderr: Text::from(self.attempts.stderr(job.id)),
+            expected: expected(job),
         }
     }
+}
+
+fn expected(job: &Job) -> Option<Expected> {
+    let from = job.expected_from?;
+    let source = match from {
+        Source::Submission => ExpectedFrom::Submission,
+        Source::SubmissionAndStore => ExpectedFrom::SubmissionAndStore,
+        Source::Store => ExpectedFrom::Store,
+        Source::Replaced => ExpectedFrom::Replaced,
+        Source::Job(_) => ExpectedFrom::Job,
+    };
+    let first_run = match from {
+        Source::Job(job) => Some(job),
+        _ => None,
+    };
+    let profile = job.program.as_deref().filter(|_| from != Source::Submission);
+    Some(Expected {
+        time_ns: job.expected_time.map(|time| time.0),
+        bandwidth: job.expected_bandwidth.map(|rate| rate.0),
+        source,
+        job: first_run,
+        profile: profile.map(str::to_owned),
+    })
 }
 
 fn state(state: State) -> ViewedState {
@@ -60,6 +87,6 @@ fn state(state: State) -> ViewedState {
         State::Ended(End::Exited(0)) => ViewedState::Succeeded,
         State::Ended(End::Exited(_)) => ViewedState::Failed,
         State::Ended(End::Canceled(_)) => ViewedState::Canceled,
-        State::Ended(End::Lost) => ViewedState::Lost,
+        State::Ended(End::Lost(_)) => ViewedState::Lost,
     }
 }

@@ -1,5 +1,7 @@
 //! Clocks of this machine.
 
+use std::fs;
+use std::io;
 use std::time::Duration;
 
 use memweir_core::Nanos;
@@ -9,6 +11,20 @@ use nix::time::{ClockId, clock_gettime};
 #[must_use]
 pub fn monotonic() -> Nanos {
     read(ClockId::CLOCK_MONOTONIC)
+}
+
+/// Returns the time since the machine was booted, suspended or not.
+#[must_use]
+pub fn since_boot() -> Nanos {
+    read(ClockId::CLOCK_BOOTTIME)
+}
+
+/// Returns the random identifier of this boot.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
 /// Returns the CPU time that all threads of this process have used.

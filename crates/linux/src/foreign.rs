@@ -1,12 +1,12 @@
 //! Processes that this program did not start, told apart from later ones with the same pid.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use serde::{Deserialize, Serialize};
 
 use crate::blocker::processes;
+use crate::clock;
 use crate::pidfd::PidFd;
 
 /// A process of this machine, and the boot in which it runs.
@@ -28,7 +28,15 @@ impl ProcessName {
     /// If `/proc` cannot be read.
     pub fn of_this_process() -> io::Result<Self> {
         let pid = std::process::id() as i32;
-        Ok(Self { pid, start: processes::start_time(pid)?, boot: boot()? })
+        Ok(Self { pid, start: processes::start_time(pid)?, boot: clock::boot_id()? })
+    }
+
+    /// Returns true if the process ran in an earlier boot.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
+    pub fn is_of_earlier_boot(&self) -> io::Result<bool> {
+        Ok(clock::boot_id()? != self.boot)
     }
 
     /// Opens the process; `None` if it has ended.
@@ -36,7 +44,7 @@ impl ProcessName {
     /// # Errors
     /// If `/proc` cannot be read or the kernel refuses a descriptor.
     pub fn open(&self) -> io::Result<Option<ForeignProcess>> {
-        if boot()? != self.boot {
+        if self.is_of_earlier_boot()? {
             return Ok(None);
         }
         let Some(pidfd) = PidFd::open(self.pid)? else { return Ok(None) };
@@ -50,10 +58,6 @@ impl ProcessName {
             Err(error) => Err(error),
         }
     }
-}
-
-fn boot() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
 /// A running process that this program did not start. Its exit code goes to its parent.
@@ -99,7 +103,7 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id() as i32;
         let start = processes::start_time(pid).unwrap();
-        let name = ProcessName { pid, start, boot: boot().unwrap() };
+        let name = ProcessName { pid, start, boot: clock::boot_id().unwrap() };
         while !processes::stat(pid).unwrap().is_over() {
             std::thread::yield_now();
         }

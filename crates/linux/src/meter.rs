@@ -64,6 +64,17 @@ pub enum MeterError {
     Unsupported(String),
 }
 
+impl MeterError {
+    /// Returns the kind of the failure.
+    #[must_use]
+    pub fn reason(&self) -> cgroup::Reason {
+        match self {
+            Self::Os { source, .. } => cgroup::Reason::of(source),
+            Self::Unsupported(_) => cgroup::Reason::Other,
+        }
+    }
+}
+
 /// A source of counts for every job of a batch.
 ///
 /// Order of calls for a job: [`prepare`](Meter::prepare), birth, [`attach`](Meter::attach), exec,

@@ -2,10 +2,11 @@
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-use nix::unistd::{Gid, Uid, User, getgrouplist};
+use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use serde::{Deserialize, Serialize};
 
 /// User and group of a process.
@@ -56,6 +57,93 @@ impl Credentials {
     }
 }
 
+/// The user behind a connection, with all groups that its process had when it connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// User and group.
+    pub credentials: Credentials,
+    groups: Vec<u32>,
+}
+
+impl Peer {
+    /// Returns the peer of a connection. The kernel has kept its groups since it connected, so they
+    /// are not those of a later process with the same process id.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn of(stream: &UnixStream) -> io::Result<Self> {
+        let credentials = Credentials::of_peer(stream)?;
+        Ok(Self { credentials, groups: supplementary_groups(stream)? })
+    }
+
+    /// Returns true if the process was in a group.
+    #[must_use]
+    pub fn is_in(&self, group: u32) -> bool {
+        self.credentials.group == group || self.groups.contains(&group)
+    }
+}
+
+impl From<Credentials> for Peer {
+    /// A process without supplementary groups.
+    fn from(credentials: Credentials) -> Self {
+        Self { credentials, groups: Vec::new() }
+    }
+}
+
+/// Returns the supplementary groups of the other end of a connection (`SO_PEERGROUPS`, socket(7)).
+fn supplementary_groups(stream: &UnixStream) -> io::Result<Vec<u32>> {
+    let mut groups: Vec<libc::gid_t> = vec![0; 64];
+    loop {
+        let mut bytes = std::mem::size_of_val(groups.as_slice()) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `bytes` bytes, the size of `groups`, and sets `bytes`.
+        let result = unsafe {
+            libc::getsockopt(
+                stream.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut bytes,
+            )
+        };
+        let count = bytes as usize / size_of::<libc::gid_t>();
+        if result == 0 {
+            groups.truncate(count);
+            return Ok(groups);
+        }
+        let error = io::Error::last_os_error();
+        // The buffer is too small, and `bytes` is the size that it needs.
+        if error.raw_os_error() != Some(libc::ERANGE) || count <= groups.len() {
+            return Err(error);
+        }
+        groups.resize(count, 0);
+    }
+}
+
+/// A group of users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserGroup {
+    /// Group id.
+    pub id: u32,
+    /// Its name, or its number where it has none.
+    pub name: String,
+}
+
+impl UserGroup {
+    /// Finds a group by name or number; `None` if there is none of that name.
+    ///
+    /// # Errors
+    /// If the group database cannot be read.
+    pub fn find(text: &str) -> io::Result<Option<Self>> {
+        if let Some(found) = Group::from_name(text)? {
+            return Ok(Some(Self { id: found.gid.as_raw(), name: found.name }));
+        }
+        let Ok(id) = text.parse() else { return Ok(None) };
+        let named = Group::from_gid(Gid::from_raw(id))?;
+        let name = named.map_or_else(|| text.to_owned(), |group| group.name);
+        Ok(Some(Self { id, name }))
+    }
+}
+
 /// Returns the name of a user, or the number where there is none.
 #[must_use]
 pub fn user_name(user: u32) -> String {
@@ -73,6 +161,28 @@ mod tests {
     fn the_other_end_of_a_socket_pair_is_this_process() {
         let (end, _other) = UnixStream::pair().unwrap();
         assert_eq!(Credentials::of_peer(&end).unwrap(), Credentials::of_this_process());
+    }
+
+    #[test]
+    fn a_peer_has_the_groups_of_its_process() {
+        let (end, _other) = UnixStream::pair().unwrap();
+        let peer = Peer::of(&end).unwrap();
+        let own = nix::unistd::getgroups().unwrap();
+        assert_eq!(peer.groups, own.into_iter().map(Gid::as_raw).collect::<Vec<_>>());
+        assert!(peer.is_in(Credentials::of_this_process().group));
+        assert!(!peer.is_in(3_999_999_999));
+    }
+
+    #[test]
+    fn groups_are_found_by_name_and_number() {
+        let root = Some(UserGroup { id: 0, name: "root".to_owned() });
+        assert_eq!(
+            (UserGroup::find("root").unwrap(), UserGroup::find("0").unwrap()),
+            (root.clone(), root)
+        );
+        let unnamed = UserGroup { id: 3_999_999_999, name: "3999999999".to_owned() };
+        assert_eq!(UserGroup::find("3999999999").unwrap(), Some(unnamed));
+        assert_eq!(UserGroup::find("no-such-group").unwrap(), None);
     }
 
     #[test]

@@ -11,7 +11,8 @@ mod pinning;
 mod plan;
 mod report;
 
-pub use known::{Knowledge, Known, invocation, unknown_jobs};
+pub use known::{Alone, Knowledge, Known, invocation, unknown_jobs};
+pub use ledger::bandwidth;
 pub use mechanisms::{Mechanisms, MeterLoss, Totals};
 pub use meters::default_predictor;
 pub use plan::{Frame, Plan};

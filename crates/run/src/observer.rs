@@ -1,7 +1,9 @@
 //! Events of a running batch for an observer. Rendering lives in the command.
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_linux::meter::cgroup::Reason;
 use memweir_linux::{Mechanism, MeterKind};
+use memweir_policy::Bus;
 
 use crate::timeline::Row;
 
@@ -48,6 +50,17 @@ pub enum Event<'a> {
         /// Reason for the choice, as one sentence.
         reason: &'a str,
     },
+    /// A batch begins on a memory bus of which this is known.
+    BusKnown(Bus),
+    /// The meter could not take a job, or could no longer read it.
+    MeterFailed {
+        /// The meter.
+        kind: MeterKind,
+        /// Kind of the failure.
+        reason: Reason,
+    },
+    /// Number of the jobs of a queue that have not started.
+    Queued(usize),
     /// Notice for the user; the batch goes on.
     Notice(&'a str),
     /// The job's program was started.

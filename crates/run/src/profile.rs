@@ -12,6 +12,7 @@ mod emulated;
 mod ends;
 mod input;
 mod native;
+mod observed;
 mod phases;
 mod report;
 mod timing;
@@ -37,6 +38,7 @@ use native::NativeRun;
 
 pub use ends::DifferentEnd;
 pub use input::{Input, input_of};
+pub use observed::Observed;
 pub use types::{
     Check, IntervalReport, PhaseReport, ProfileError, ProfileOptions, ProfileProgress,
     ProfileReport, Profiled, ProgramOutput, SamplingReport,

@@ -6,6 +6,7 @@
 //! leaves that CSV file, whole up to its last quantum.
 
 pub(crate) mod parquet;
+mod read;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,11 +14,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use memweir_core::{BytesPerSec, Counts, Media, MediumId, Nanos};
+use memweir_linux::meter::Capabilities;
 use memweir_linux::private;
+use memweir_policy::quantum_loop::JobQuantum;
 use serde::{Deserialize, Serialize};
 
 use crate::files;
 use crate::options::Refusal;
+
+pub use read::read;
 
 /// One job in one quantum. Bandwidths are in bytes per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -175,6 +180,23 @@ impl Timeline {
 
 /// Setters from measurements and decisions.
 impl Row {
+    /// Returns the row of a job's part in a quantum of this length, as far as the meter sees it; of
+    /// a job that was blocked if it had none.
+    #[must_use]
+    pub fn of(entry: Option<&JobQuantum>, sees: &Capabilities, span: Nanos) -> Self {
+        let counts = entry.and_then(|entry| entry.counts);
+        Self {
+            chosen: entry.is_some_and(|entry| entry.chosen),
+            cpu_s: entry.map_or(0.0, |entry| entry.cpu_time.as_secs_f64()),
+            instructions: counts.filter(|_| sees.instructions).map(|counts| counts.instructions),
+            reads: counts.map(|counts| counts.reads.0),
+            writes: counts.filter(|_| sees.writes).map(|counts| counts.writes.0),
+            bandwidth: counts.map(|counts| counts.bandwidth(span).0),
+            reason: entry.and_then(|entry| entry.reason).map(str::to_owned),
+            ..Self::default()
+        }
+    }
+
     /// Sets the lines of the media beside the local DRAM, where they were told apart.
     #[must_use]
     pub fn elsewhere(self, counts: Option<&Counts>, media: &Media) -> Self {
@@ -193,12 +215,6 @@ impl Row {
             writes_3: writes(3),
             ..self
         }
-    }
-
-    /// Sets the reason for the job's selection.
-    #[must_use]
-    pub fn because(self, reason: Option<&str>) -> Self {
-        Self { reason: reason.map(str::to_owned), ..self }
     }
 
     /// Sets the times of the quantum.

@@ -154,6 +154,8 @@ pub struct Series {
 #[derive(Debug, Default)]
 struct Values {
     jobs: BTreeMap<String, Job>,
+    /// Jobs that wait without series of their own.
+    queued: usize,
     meter: Option<MeterFacts>,
     target: Option<BytesPerSec>,
     peak: Option<BytesPerSec>,
@@ -193,6 +195,11 @@ impl Metrics {
     /// Sets the bandwidth that the policy aims at; `None` for one that aims at none.
     pub fn set_target(&self, target: Option<BytesPerSec>) {
         self.values().target = target;
+    }
+
+    /// Sets the number of jobs that wait in a queue and have no series of their own.
+    pub fn set_queued(&self, jobs: usize) {
+        self.values().queued = jobs;
     }
 
     /// Counts a quantum that ended with the bus saturated or not.

@@ -4,17 +4,25 @@
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
-use memweir_core::Nanos;
 use memweir_core::input::InputError;
+use memweir_core::{Media, Nanos};
 use memweir_daemon::daemon::{self, DaemonError, DaemonOptions};
+use memweir_daemon::queue::Retention;
+use memweir_daemon::uptime::DAY_MS;
 use memweir_daemon::{places, shim};
 use memweir_linux::Mechanism;
 use memweir_linux::meter::MeterChoice;
+use memweir_linux::peer::UserGroup;
 use memweir_run::batch::RunError;
+use memweir_run::observer::{Event, Observer};
 use memweir_run::options::{self, BatchOptions, Cores, RunOptions};
+use memweir_watch::Metrics;
 
 use crate::choice::ChoiceArgs;
+use crate::export::ExportArgs;
 use crate::failure::{Failure, Outcome};
+use crate::interrupt;
+use crate::run::metrics::BatchMetrics;
 use crate::value::{quantum, refused};
 
 /// Options of `memweir daemon`.
@@ -28,6 +36,17 @@ pub(crate) struct Args {
     /// directory; of root /var/lib/memweir]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
+
+    /// Ended jobs that the queue keeps, with their logs
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    keep_jobs: usize,
+    /// Days for which it keeps them; days in which the machine is off do not count
+    #[arg(long, value_name = "D", default_value_t = 30)]
+    keep_days: u32,
+    /// Group whose members may hold, release, cancel and requeue the jobs of others, and drain the
+    /// queue; of root's daemon alone
+    #[arg(long, value_name = "GROUP", value_parser = group)]
+    operators: Option<UserGroup>,
 
     #[command(flatten)]
     choice: ChoiceArgs,
@@ -56,17 +75,34 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", help_heading = "Measuring")]
     #[arg(value_parser = |name: &str| options::meter(name).map_err(refused))]
     meter: Option<MeterChoice>,
+    /// The profile store, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    store: Option<PathBuf>,
     /// The calibration, instead of the one in the XDG data directory
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     platform: Option<PathBuf>,
     /// Perf events, instead of the built-in table
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     events: Option<PathBuf>,
+
+    #[command(flatten)]
+    export: ExportArgs,
 }
 
 fn cores(text: &str) -> Result<Cores, String> {
     let available = available_parallelism().map_or(1, |cores| cores.get() as u32);
     options::cores_or_auto(text, available).map_err(refused)
+}
+
+fn group(text: &str) -> Result<UserGroup, String> {
+    match UserGroup::find(text) {
+        Ok(Some(group)) => Ok(group),
+        Ok(None) => Err(format!(
+            "there is no group `{text}`; `groupadd --system {text}` makes it, `getent group` lists \
+             those that exist"
+        )),
+        Err(error) => Err(format!("the groups of this machine cannot be read: {error}")),
+    }
 }
 
 impl Args {
@@ -82,6 +118,7 @@ impl Args {
         let state = state.and_then(std::path::absolute);
         let base = RunOptions {
             platform: self.platform.clone(),
+            store: self.store.clone(),
             perf_events: self.events.clone(),
             ..RunOptions::default()
         };
@@ -104,6 +141,11 @@ impl Args {
             socket: socket.map_err(no_place("--socket"))?,
             state: state.map_err(no_place("--state"))?,
             admit: self.admit,
+            operators: self.operators.clone(),
+            retention: Retention {
+                jobs: self.keep_jobs,
+                age_ms: u64::from(self.keep_days) * DAY_MS,
+            },
             run,
         })
     }
@@ -121,10 +163,42 @@ impl From<DaemonError> for Failure {
 /// Runs the queue until a signal ends the daemon.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let options = args.options()?;
-    daemon::run(&options, |_| {
+    let claim = daemon::claim(&options)?;
+    interrupt::block()?;
+    let metrics = Metrics::default();
+    let export = args.export.start(&metrics)?;
+    let wanted = args.export.is_wanted();
+    let queue = || BatchMetrics::new(metrics, [].into_iter(), &Media::dram_only());
+    let mut observer = MetricsOf(wanted.then(queue));
+    let mut is_ready = false;
+    let ran = daemon::run(claim, &options, &mut observer, |_| {
+        is_ready = true;
         eprintln!("memweir: the daemon listens at {}", options.socket.display());
-    })?;
-    Ok(Outcome::Success)
+    });
+    let exported = match is_ready {
+        true => export.finish(),
+        false => {
+            export.withdraw();
+            Ok(())
+        }
+    };
+    ran?;
+    exported.map(|()| Outcome::Success)
+}
+
+/// The metrics of a queue, if they were requested.
+struct MetricsOf(Option<BatchMetrics>);
+
+impl Observer for MetricsOf {
+    fn event(&mut self, event: Event<'_>) {
+        if let Some(metrics) = &mut self.0 {
+            metrics.event(event);
+        }
+    }
+
+    fn wants_rows(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
 /// The argument with which memweir starts itself as the supervisor of a job.

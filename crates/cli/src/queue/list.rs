@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
-use memweir_daemon::protocol::{JobView, Listing, Reply, Request, Status};
+use memweir_core::Nanos;
+use memweir_daemon::protocol::{
+    Expected, ExpectedFrom, JobView, Listing, Reply, Request, Sources, Status,
+};
 use serde::Serialize;
 
 use super::Connection;
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, age, counted, shortened, table};
+use crate::render::text::{Align, age, counted, rate, seconds, shortened, table};
 
 /// Jobs beyond which the columns are not fitted to the terminal: fitting takes time with each row.
 const MAX_FITTED: usize = 500;
@@ -76,6 +79,7 @@ fn fitted(jobs: &[JobView]) -> String {
         ("cores", Align::Right),
         ("state", Align::Left),
         ("", Align::Left),
+        ("expected", Align::Left),
         ("command", Align::Left),
     ];
     let now = jiff::Timestamp::now().as_millisecond().cast_unsigned();
@@ -87,6 +91,7 @@ fn fitted(jobs: &[JobView]) -> String {
             job.cores.to_string(),
             job.state.name().to_owned(),
             remark(job, now),
+            job.expected.as_ref().map(expected).unwrap_or_default(),
             shortened(&job.command, 40),
         ]
     };
@@ -98,6 +103,22 @@ fn line(job: &JobView) -> String {
     let reason = job.reason.as_deref().unwrap_or_default();
     let state = job.state.name();
     format!("{:>7}  {:<24}  {:<9}  {reason}\n", job.id.0, shortened(&job.name, 24), state)
+}
+
+/// Says which time and bandwidth are expected of a job, and from where that is known.
+fn expected(expected: &Expected) -> String {
+    let time = expected.time_ns.map(|time| seconds(Nanos(time).as_secs_f64()));
+    let bandwidth = expected.bandwidth.map(rate);
+    let figures: Vec<String> = time.into_iter().chain(bandwidth).collect();
+    let source = match (expected.source, expected.job) {
+        (ExpectedFrom::Submission, _) => "submitted".to_owned(),
+        (ExpectedFrom::SubmissionAndStore, _) => "submitted, and from the store".to_owned(),
+        (ExpectedFrom::Store, _) => "from the store".to_owned(),
+        (ExpectedFrom::Replaced, _) => "of the replaced program".to_owned(),
+        (ExpectedFrom::Job, Some(job)) => format!("from job {job}"),
+        (ExpectedFrom::Job, None) => "from another job".to_owned(),
+    };
+    format!("{} ({source})", figures.join(", "))
 }
 
 /// Says why a job waits, for how long it runs, or how it ended.
@@ -127,6 +148,22 @@ fn described(status: &Status) -> String {
         status.running,
         status.ended,
     );
+    if let Some(profiles) = &status.profiles {
+        let Sources { submission, store, job, unknown } = status.expected;
+        text.push_str(&format!(
+            "expected figures: {submission} submitted, {store} from the profile store, {job} from \
+             earlier jobs, {unknown} none; profiles in {}\n",
+            profiles.to_path().display(),
+        ));
+    }
+    text.push_str(&format!(
+        "up to {} ended jobs are kept, for {} of uptime\n",
+        status.keep_jobs,
+        counted(status.keep_days, "day"),
+    ));
+    if let Some(group) = &status.operators {
+        text.push_str(&format!("members of the group {group} command all jobs\n"));
+    }
     for notice in &status.notices {
         text.push_str(&format!("notice: {notice}\n"));
     }

@@ -36,9 +36,14 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    fn open(&self) -> Result<Client, Failure> {
-        let socket = self.socket.clone().unwrap_or_else(places::client_socket);
-        Ok(Client::connect(&socket)?)
+    /// Connects to the daemon.
+    pub(crate) fn open(&self) -> Result<Client, Failure> {
+        Ok(Client::connect(&self.place())?)
+    }
+
+    /// Returns the daemon's socket.
+    pub(crate) fn place(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(places::client_socket)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The metrics of a batch, from the events of its loop.
+//! The metrics of a batch or a queue, from the events of its loop.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -6,40 +6,41 @@ use std::time::Instant;
 use memweir_core::{BytesPerSec, LINE_BYTES, Media, MediumId, Nanos};
 use memweir_linux::MeterKind;
 use memweir_run::observer::Event;
-use memweir_run::platform::Platform;
 use memweir_run::timeline::Row;
 use memweir_watch::{MeterFacts, Metrics, Series, State};
 
-/// Keeps the series of a batch. In a comparison, the counters go on from run to run.
-pub(super) struct BatchMetrics {
+/// Keeps the series of a batch or a queue. In a comparison, the counters go on from run to run.
+pub(crate) struct BatchMetrics {
     metrics: Metrics,
+    /// Jobs that are known from the beginning.
+    jobs: usize,
     /// Names of the media, by number.
     media: Vec<String>,
     saturation: Option<BytesPerSec>,
     meter: Option<MeterKind>,
+    /// Jobs that have started, up to the row of their last quantum.
     started: BTreeSet<u32>,
+    /// Of these, the ones that have ended.
     ended: BTreeSet<u32>,
     start: Instant,
 }
 
 impl BatchMetrics {
     /// Registers the jobs of these names as waiting.
-    pub(super) fn new<'a>(
+    pub(crate) fn new<'a>(
         metrics: Metrics,
-        jobs: impl Iterator<Item = &'a str>,
+        jobs: impl ExactSizeIterator<Item = &'a str>,
         media: &Media,
-        platform: Option<&Platform>,
     ) -> Self {
+        let count = jobs.len();
         for (number, name) in jobs.enumerate() {
             metrics.update(&number.to_string(), |series| series.name = name.to_owned());
         }
-        if let Some(peak) = platform.and_then(Platform::peak) {
-            metrics.set_peak(peak);
-        }
         Self {
             metrics,
+            jobs: count,
             media: media.iter().map(|(_, medium)| medium.name.clone()).collect(),
-            saturation: platform.and_then(Platform::saturation),
+            saturation: None,
             meter: None,
             started: BTreeSet::new(),
             ended: BTreeSet::new(),
@@ -48,17 +49,23 @@ impl BatchMetrics {
     }
 
     /// Takes in an event of the batch.
-    pub(super) fn event(&mut self, event: Event<'_>) {
+    pub(crate) fn event(&mut self, event: Event<'_>) {
         match event {
             Event::RunStarted { .. } => {
                 self.ended.clear();
-                for job in std::mem::take(&mut self.started) {
+                self.started.clear();
+                for job in 0..self.jobs {
                     self.metrics.update(&job.to_string(), |series| series.state = State::Waiting);
                 }
+            }
+            Event::BusKnown(bus) => {
+                self.saturation = bus.saturation;
+                bus.peak.into_iter().for_each(|peak| self.metrics.set_peak(peak));
             }
             Event::MeterChosen { kind, .. } => self.meter = Some(kind),
             Event::JobStarted { job, name } => {
                 self.started.insert(job.0);
+                self.ended.remove(&job.0);
                 self.metrics.update(&job.to_string(), |series| {
                     series.name = name.to_owned();
                     series.state = State::Blocked;
@@ -66,11 +73,18 @@ impl BatchMetrics {
             }
             Event::QuantumRecorded(rows) => self.quantum(rows),
             Event::JobEnded { job, .. } => {
-                self.ended.insert(job.0);
+                if self.started.contains(&job.0) {
+                    self.ended.insert(job.0);
+                }
                 self.metrics.end(&job.to_string(), self.now());
             }
             Event::QuantumEnded(_) => self.metrics.expire(self.now()),
             Event::Switched { took } => self.metrics.switched(took),
+            Event::MeterFailed { kind, reason } => self.metrics.meter_failed(kind, reason.name()),
+            Event::Queued(jobs) => {
+                self.metrics.set_queued(jobs);
+                self.metrics.expire(self.now());
+            }
             Event::MechanismChosen { .. } | Event::Notice(_) => {}
         }
     }
@@ -92,6 +106,11 @@ impl BatchMetrics {
             // Its last quantum is recorded after its end.
             if self.ended.contains(&row.job) {
                 self.metrics.end(&jobid, self.now());
+            }
+        }
+        for job in rows.iter().map(|row| row.job) {
+            if self.ended.remove(&job) {
+                self.started.remove(&job);
             }
         }
     }
@@ -152,12 +171,14 @@ fn lines(row: &Row, medium: usize) -> (Option<u64>, Option<u64>) {
 mod tests {
     use memweir_core::JobId;
     use memweir_core::medium::data::MediumData;
+    use memweir_linux::meter::cgroup::Reason;
+    use memweir_policy::Bus;
 
     use super::*;
 
     fn batch(media: &Media) -> (Metrics, BatchMetrics) {
         let metrics = Metrics::default();
-        let batch = BatchMetrics::new(metrics.clone(), ["a", "b"].into_iter(), media, None);
+        let batch = BatchMetrics::new(metrics.clone(), ["a", "b"].into_iter(), media);
         (metrics, batch)
     }
 
@@ -201,6 +222,41 @@ mod tests {
         assert_eq!(value(&metrics, "memweir_jobs{state=\"ended\"}"), Some(1.0));
         batch.event(Event::RunStarted { variant: "os", round: 0, rounds: 2 });
         assert_eq!(value(&metrics, "memweir_jobs{state=\"waiting\"}"), Some(2.0));
+    }
+
+    #[test]
+    fn failures_of_the_meter_and_the_bus_have_series() {
+        let (metrics, mut batch) = batch(&Media::dram_only());
+        let failed = Event::MeterFailed { kind: MeterKind::Perf, reason: Reason::Limit };
+        batch.event(failed);
+        batch.event(failed);
+        let errors = "memweir_meter_errors_total{meter=\"perf\",reason=\"limit\"}";
+        assert_eq!(value(&metrics, errors), Some(2.0));
+        let (peak, saturation) = (Some(BytesPerSec(8e9)), Some(BytesPerSec(7e9)));
+        batch.event(Event::BusKnown(Bus { peak, saturation }));
+        assert_eq!(value(&metrics, "memweir_peak_bytes_per_second"), Some(8e9));
+        start(&mut batch, 0);
+        let rows = [Row { system_bandwidth: Some(7e9), ..row(0, true) }];
+        batch.event(Event::QuantumRecorded(&rows));
+        assert_eq!(value(&metrics, "memweir_quanta_total{saturated=\"true\"}"), Some(1.0));
+    }
+
+    #[test]
+    fn a_queue_counts_jobs_that_wait_and_jobs_that_run_again() {
+        let metrics = Metrics::default();
+        let mut queue = BatchMetrics::new(metrics.clone(), [].into_iter(), &Media::dram_only());
+        queue.event(Event::Queued(9_000));
+        assert_eq!(value(&metrics, "memweir_jobs{state=\"waiting\"}"), Some(9_000.0));
+        let wall = Nanos::MILLI;
+        for _ in 0..2 {
+            start(&mut queue, 7);
+            assert_eq!(value(&metrics, "memweir_jobs{state=\"blocked\"}"), Some(1.0));
+            queue.event(Event::JobEnded { job: JobId(7), name: "a", exit_code: Some(0), wall });
+            queue.event(Event::QuantumRecorded(&[row(7, true)]));
+            assert_eq!(value(&metrics, "memweir_jobs{state=\"ended\"}"), Some(1.0));
+        }
+        let cpu = "memweir_job_cpu_seconds_total{jobid=\"7\",name=\"a\"}";
+        assert_eq!(value(&metrics, cpu), Some(0.5));
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod colored;
 mod first;
 pub(crate) mod groups;
 pub(crate) mod help;
-mod metrics;
+pub(crate) mod metrics;
 pub(crate) mod names;
 pub(crate) mod watcher;
 
@@ -22,7 +22,7 @@ pub(crate) use args::{Args, confidence};
 
 use crate::failure::{Failure, Outcome};
 use crate::render::{batch as render, comparison as render_comparison, plot};
-use crate::{export, interrupt, output};
+use crate::{interrupt, output};
 use memweir_run::timeline::Row;
 use metrics::BatchMetrics;
 use watcher::Watcher;
@@ -62,8 +62,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
 
 fn batch_metrics(metrics: Metrics, plan: &Plan) -> BatchMetrics {
     let jobs = plan.batch.jobs.iter().map(|job| job.name.as_str());
-    let platform = export::calibration(plan.options.platform.as_deref());
-    BatchMetrics::new(metrics, jobs, &plan.options.media, platform.as_ref())
+    BatchMetrics::new(metrics, jobs, &plan.options.media)
 }
 
 fn once(

@@ -11,9 +11,9 @@ use memweir_watch::{Selection, WrongPattern};
 use crate::export::ExportArgs;
 use crate::value::duration;
 
-/// Options of `memweir watch`.
+/// Subjects to watch, and the meter that counts them.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SubjectArgs {
     /// Watch this control group; `*` and `?` match names, and the group may come later
     #[arg(long, value_name = "PATH", help_heading = "Subjects")]
     cgroup: Vec<String>,
@@ -23,6 +23,23 @@ pub(crate) struct Args {
     /// Watch the steps of Slurm jobs
     #[arg(long, help_heading = "Subjects")]
     slurm: bool,
+    /// Meter that counts memory traffic: auto, perf or resctrl
+    #[arg(long, value_name = "NAME", value_parser = meter, default_value = "auto")]
+    #[arg(help_heading = "Measuring")]
+    pub(super) meter: MeterChoice,
+    /// Perf events, instead of the built-in table
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    events: Option<PathBuf>,
+    /// Most monitoring groups of resctrl to take [default: half of the CPU's]
+    #[arg(long, value_name = "N", help_heading = "Measuring")]
+    monitoring_groups: Option<usize>,
+}
+
+/// Options of `memweir watch`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(super) subjects: SubjectArgs,
     /// Show the N subjects with the most memory traffic
     #[arg(long, value_name = "N", help_heading = "Subjects")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
@@ -35,16 +52,6 @@ pub(crate) struct Args {
     /// End after this time [default: at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = duration, help_heading = "Measuring")]
     pub(super) time: Option<Nanos>,
-    /// Meter that counts memory traffic: auto, perf or resctrl
-    #[arg(long, value_name = "NAME", value_parser = meter, default_value = "auto")]
-    #[arg(help_heading = "Measuring")]
-    pub(super) meter: MeterChoice,
-    /// Perf events, instead of the built-in table
-    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
-    events: Option<PathBuf>,
-    /// Most monitoring groups of resctrl to take [default: half of the CPU's]
-    #[arg(long, value_name = "N", help_heading = "Measuring")]
-    monitoring_groups: Option<usize>,
 
     /// Write one row per subject and interval, as Parquet or CSV by the ending
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -54,7 +61,7 @@ pub(crate) struct Args {
 }
 
 /// An interval; a shorter one would measure the watch itself.
-fn interval(text: &str) -> Result<Nanos, String> {
+pub(crate) fn interval(text: &str) -> Result<Nanos, String> {
     let shortest = Nanos::from_millis(100);
     match duration(text)? {
         span if span < shortest => Err("the shortest interval is 100 ms".to_owned()),
@@ -73,7 +80,13 @@ fn meter(name: &str) -> Result<MeterChoice, String> {
     }
 }
 
-impl Args {
+impl SubjectArgs {
+    /// Returns true if the command line names subjects or a meter.
+    pub(crate) fn is_given(&self) -> bool {
+        let named = !self.cgroup.is_empty() || !self.unit.is_empty() || self.slurm;
+        named || self.events.is_some() || self.meter != MeterChoice::Auto
+    }
+
     /// Returns the subjects to watch in the tree mounted at `top`.
     pub(super) fn selection(&self, top: &Path) -> Result<Selection, InputError> {
         let wrong = |option: &'static str| {

@@ -14,7 +14,7 @@ use memweir_linux::cgroup_tree::CgroupTree;
 use memweir_linux::meter::cgroup::{OpenedGroupMeter, Reason, open_group_meter};
 use memweir_watch::{MeterFailure, Metrics, Row, Watch};
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, SubjectArgs, interval};
 
 use crate::failure::{Failure, Outcome};
 use crate::{export, interrupt, output};
@@ -27,12 +27,9 @@ const ATTENTION: Duration = Duration::from_millis(50);
 /// Watches until the time is up, a signal comes, or the reader of standard output is gone.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let stop = interrupt::catch()?;
-    let tree = CgroupTree::open().map_err(|probe| Failure::Machine(said(&probe)))?;
-    let selection = args.selection(tree.top())?;
-    let opened = open_group_meter(&tree, &args.meter_options())?;
     let mut screen = Screen::new(args.top);
-    screen.note(&meter(&opened, args)?);
-    let watch = Watch::new(tree, selection, opened.meter);
+    let (watch, meter) = open(&args.subjects)?;
+    screen.note(&meter);
     let metrics = metrics(&watch);
     let export = args.export.start(&metrics)?;
     let record = match args.record.as_deref().map(Record::create).transpose() {
@@ -46,6 +43,15 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let ended = rounds(args, watch, stop, &mut sinks);
     let written = output::each([sinks.record.map_or(Ok(()), Record::finish), export.finish()]);
     ended.and_then(|outcome| written.map(|()| outcome))
+}
+
+/// Opens a watch, and describes its meter or why there is none.
+pub(crate) fn open(args: &SubjectArgs) -> Result<(Watch, String), Failure> {
+    let tree = CgroupTree::open().map_err(|probe| Failure::Machine(said(&probe)))?;
+    let selection = args.selection(tree.top())?;
+    let opened = open_group_meter(&tree, &args.meter_options())?;
+    let described = meter(&opened, args)?;
+    Ok((Watch::new(tree, selection, opened.meter), described))
 }
 
 /// The places that rows go to.
@@ -96,7 +102,7 @@ fn said(probe: &memweir_linux::Probe) -> String {
 }
 
 /// Describes the meter, or why there is none. A meter that was named must serve.
-fn meter(opened: &OpenedGroupMeter, args: &Args) -> Result<String, Failure> {
+fn meter(opened: &OpenedGroupMeter, args: &SubjectArgs) -> Result<String, Failure> {
     let passed: Vec<String> = opened.passed_over.iter().map(ToString::to_string).collect();
     match (&opened.meter, &opened.description) {
         (Some(meter), Some(description)) => Ok(format!("meter {}: {description}", meter.kind())),

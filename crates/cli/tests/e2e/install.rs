@@ -61,6 +61,16 @@ fn what_is_installed_works_from_there_and_can_be_removed() {
         assert!(text.contains(expected), "{file}");
     }
     assert!(usr.join("include/memweir_color.h").exists());
+    for (unit, command) in [
+        ("system", "/usr/bin/memweir daemon --operators memweir"),
+        ("user", "/usr/bin/memweir daemon"),
+    ] {
+        let path = usr.join("lib/systemd").join(unit).join("memweir.service");
+        let text = std::fs::read_to_string(path).expect(unit);
+        assert!(text.contains(&format!("\nExecStart={command}\n")), "{text}");
+    }
+    let group = std::fs::read_to_string(usr.join("lib/sysusers.d/memweir.conf")).expect("a file");
+    assert!(group.contains("g memweir "), "{group}");
     finds_its_libraries(&world, &usr.join("bin/memweir"));
     make(&world, "uninstall");
     assert_eq!(files(&usr), Vec::<PathBuf>::new());

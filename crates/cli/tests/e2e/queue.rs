@@ -1,8 +1,12 @@
 //! The queue: the real daemon, its clients and real jobs, with a socket and a state of the test.
 
 mod death;
+mod faults;
+mod known;
 mod load;
+mod metrics;
 mod people;
+mod top;
 
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -119,12 +123,18 @@ fn daemon(world: &World, options: &[&str]) -> StdCommand {
 }
 
 fn launch(world: &World, options: &[&str]) -> Child {
+    launched(world, daemon(world, options))
+}
+
+/// Starts a daemon and waits until it answers.
+fn launched(world: &World, mut command: StdCommand) -> Child {
     let mut log = std::fs::File::options();
     let log = log.create(true).append(true).open(world.path().join("daemon.log"));
-    let mut command = daemon(world, options);
-    let child =
+    let mut child =
         command.stdout(Stdio::null()).stderr(log.expect("a file")).spawn().expect("it starts");
     wait_until("the daemon answers", || {
+        let ended = child.try_wait().expect("a child");
+        assert!(ended.is_none(), "{ended:?}\n{}", world.read("daemon.log"));
         client(world, "status").output().is_ok_and(|output| output.status.success())
     });
     child

@@ -1,13 +1,15 @@
 //! The ends of jobs, by themselves or because a client canceled them.
 
-use memweir_core::{JobId, Nanos};
+use memweir_core::{JobId, Media, Nanos};
 use memweir_linux::world::Occurrence;
 use memweir_policy::Observation;
 use memweir_policy::quantum_loop::Event;
 use memweir_run::batch::RunError;
 
-use super::QueueBackend;
-use crate::queue::End;
+use super::record::IDLE_CALL;
+use super::{QueueBackend, Watched};
+use crate::profiles::FirstRun;
+use crate::queue::{End, Loss};
 
 /// Polling interval for a job whose supervisor has ended and whose other processes go on.
 const CHILDREN_POLL: Nanos = Nanos::from_millis(5);
@@ -29,7 +31,7 @@ pub(super) enum Stage {
     ChildrenLeft(End),
 }
 
-impl QueueBackend {
+impl QueueBackend<'_> {
     /// Removes the jobs that clients have held or canceled before their first quantum.
     pub(super) fn withdrawals(&mut self) -> Vec<Event> {
         let is_withdrawn = |(job, slot): (&JobId, &super::Slot)| {
@@ -73,6 +75,10 @@ impl QueueBackend {
             Stage::ChildrenLeft(_) => until.min(now + CHILDREN_POLL),
             _ => slot.next_signal.map_or(until, |at| until.min(at)),
         });
+        let until = match self.observer.wants_rows() {
+            true => until.min(now + IDLE_CALL),
+            false => until,
+        };
         let occurrences = self.mechanisms.world.wait(until).map_err(|source| RunError::Os {
             what: "waiting for jobs and clients".to_owned(),
             source,
@@ -95,10 +101,10 @@ impl QueueBackend {
         let Some(found) = self.service.job(job) else { return };
         let end = match self.service.attempt(&found).read_end() {
             Ok(Some(exit)) => End::Exited(exit.code),
-            Ok(None) => End::Lost,
+            Ok(None) => End::Lost(Loss::Supervisor),
             Err(error) => {
                 self.service.notice(format!("the end of job {job} cannot be read: {error}"));
-                End::Lost
+                End::Lost(Loss::Files)
             }
         };
         if let Some(slot) = self.slots.get_mut(&job) {
@@ -129,6 +135,8 @@ impl QueueBackend {
 
     /// Releases what a job held, and records its end.
     fn over(&mut self, job: JobId, end: End) {
+        self.keep_first_run(job, end);
+        self.ended(job, end.exit_code());
         if let Some(meter) = &mut self.mechanisms.meter {
             for notice in meter.notices(job) {
                 self.service.notice(format!("job {job}: {notice}"));
@@ -139,6 +147,23 @@ impl QueueBackend {
         let _ = self.mechanisms.blocker.retire(job);
         self.slots.remove(&job);
         self.service.over(job, end);
+    }
+}
+
+impl QueueBackend<'_> {
+    /// Hands the first run of a program over to the profile store, if it ended well.
+    fn keep_first_run(&mut self, job: JobId, end: End) {
+        let slot = self.slots.get_mut(&job);
+        let Some(watched) = slot.and_then(|slot| slot.first_run.take()) else { return };
+        let (Some(keeper), Some(meter)) = (&self.keeper, &self.mechanisms.meter) else { return };
+        if end != End::Exited(0) || self.service.is_canceled(job) {
+            return;
+        }
+        let Watched { begin: Some(begin), readings, ran, .. } = *watched else { return };
+        if let Some(profile) = readings.profile(ran) {
+            let (meter, media) = (meter.kind(), Media::dram_only());
+            keeper.keep(FirstRun { job, begin, profile, meter, media });
+        }
     }
 }
 

@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 
 use memweir_core::JobId;
 use memweir_linux::Launch;
 use memweir_policy::quantum_loop::Start;
 use memweir_run::batch::MeterLoss;
+use memweir_run::observer::Event;
 
 use super::QueueBackend;
 use super::end::Stage;
 use crate::attempt::{Attempt, Order};
+use crate::profiles::Begin;
 use crate::queue::End;
 use crate::service::Begun;
 use crate::shim;
@@ -21,7 +24,19 @@ use crate::shim;
 /// executed.
 const NOT_STARTED: i32 = 126;
 
-impl QueueBackend {
+/// Failure to make the files of an attempt.
+#[derive(Debug, thiserror::Error)]
+#[error("the files of its start cannot be made: {0}")]
+struct NoFiles(#[from] io::Error);
+
+/// Returns true if files could not be made because the disk is full.
+fn is_full(error: &(dyn Error + 'static)) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    let kind = error.downcast_ref::<NoFiles>().map(|NoFiles(error)| error.kind());
+    matches!(kind, Some(StorageFull | QuotaExceeded))
+}
+
+impl QueueBackend<'_> {
     /// Starts jobs: creates all supervisors first and runs them then.
     pub(super) fn start(&mut self, jobs: &[JobId]) -> Vec<(JobId, Start)> {
         let (mut born, mut starts) = (Vec::new(), Vec::new());
@@ -51,11 +66,20 @@ impl QueueBackend {
         let attempt = begun.attempt.clone();
         match self.spawn(&begun) {
             Ok(None) => {}
-            Ok(Some(MeterLoss(reason))) => {
-                self.service.notice(format!("job {job} is not metered: {reason}"));
+            Ok(Some(loss)) => {
+                self.service.notice(format!("job {job} is not metered: {}", loss.text));
+                self.meter_failed(&loss);
                 if let Some(slot) = self.slots.get_mut(&job) {
                     slot.totals.metered = false;
                 }
+            }
+            Err(error) if is_full(&*error) => {
+                // Only files were made before.
+                attempt.remove();
+                self.slots.remove(&job);
+                self.service.hold_for_room(job);
+                self.service.notice(format!("job {job} does not start: {error}"));
+                return None;
             }
             Err(error) => {
                 self.failed(job, Some(&attempt), &*error);
@@ -67,8 +91,11 @@ impl QueueBackend {
 
     fn spawn(&mut self, begun: &Begun) -> Result<Option<MeterLoss>, Box<dyn Error>> {
         let id = begun.job.id;
-        let (stdout, stderr) = self.service.open_logs(id, begun.user)?;
-        begun.attempt.order(&self.order(begun))?;
+        let (stdout, stderr) = self.files(begun)?;
+        let first_run = self.slots.get_mut(&id).and_then(|slot| slot.first_run.as_mut());
+        if let Some(first_run) = first_run {
+            first_run.begin = Some(Begin::of(&begun.job.name, &begun.work));
+        }
         let base = begun.attempt.base().as_os_str().to_owned();
         let mut launch = Launch {
             // This very program, even if its file has been replaced since.
@@ -86,6 +113,13 @@ impl QueueBackend {
         self.mechanisms.spawn(id, &mut launch)
     }
 
+    /// Makes the files of an attempt, and returns those for the job's output.
+    fn files(&self, begun: &Begun) -> Result<(File, File), NoFiles> {
+        let logs = self.service.open_logs(begun.job.id, begun.user)?;
+        begun.attempt.order(&self.order(begun))?;
+        Ok(logs)
+    }
+
     /// Returns the order of an attempt: the job's work, with the variables that tell it its place.
     fn order(&self, begun: &Begun) -> Order {
         let mut work = begun.work.clone();
@@ -101,11 +135,15 @@ impl QueueBackend {
     }
 
     fn started(&mut self, job: JobId) -> Start {
+        let now = self.mechanisms.world.now();
         if let Some(slot) = self.slots.get_mut(&job) {
             slot.stage = Stage::Started;
+            slot.started = Some(now);
         }
         self.service.runs(job);
-        Start::At(self.mechanisms.world.now())
+        let name = self.service.name_of(job);
+        self.observer.event(Event::JobStarted { job, name: &name });
+        Start::At(now)
     }
 
     /// Ends a job whose supervisor could not be started.

@@ -3,7 +3,10 @@
 //! The methods that change a state return the changed job, so that the service can write it to the
 //! store before the queue sees it.
 
+use std::sync::Arc;
+
 use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_run::batch::Alone;
 
 use super::reason::WrongState;
 
@@ -27,8 +30,29 @@ pub enum End {
     Exited(i32),
     /// A user canceled it; the code is absent if it had not started or did not end by itself.
     Canceled(Option<i32>),
-    /// Its supervisor was killed or the machine stopped, so that nobody saw its end.
-    Lost,
+    /// Nobody saw its end.
+    Lost(Loss),
+}
+
+/// Reason for which nobody saw the end of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its supervisor ended without leaving an exit code.
+    Supervisor,
+    /// The machine was restarted while it ran.
+    Restart,
+    /// Its files in the state directory cannot be read.
+    Files,
+}
+
+/// A moment on two clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Milliseconds since 1970, for display: this clock may be set.
+    pub wall_ms: u64,
+    /// Milliseconds of the machine's uptime since the queue was made; see
+    /// [`Reading`](crate::uptime::Reading).
+    pub uptime_ms: u64,
 }
 
 impl End {
@@ -40,7 +64,7 @@ impl End {
             Self::Exited(code) => code,
             Self::Canceled(Some(code)) if code != 0 => code,
             Self::Canceled(_) => 143,
-            Self::Lost => 137,
+            Self::Lost(_) => 137,
         }
     }
 }
@@ -54,6 +78,21 @@ pub struct Membership {
     pub index: u32,
     /// Jobs of the array that may run at the same time; any number if absent.
     pub limit: Option<u32>,
+}
+
+/// Source of the time and bandwidth that are expected of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The submission.
+    Submission,
+    /// The submission for one of the two, the profile store for the other.
+    SubmissionAndStore,
+    /// The profile store.
+    Store,
+    /// The profile store, from before the program's file was replaced.
+    Replaced,
+    /// The first run of the same command, as this job.
+    Job(JobId),
 }
 
 /// A job of the queue. Its command, directory and environment stay in the store.
@@ -85,6 +124,10 @@ pub struct Job {
     pub expected_time: Option<Nanos>,
     /// Estimated mean bandwidth alone.
     pub expected_bandwidth: Option<BytesPerSec>,
+    /// Source of the two estimates; absent where there is none.
+    pub expected_from: Option<Source>,
+    /// Key of its command in the profile store; absent where it has none.
+    pub program: Option<Arc<str>>,
     /// Its command as one line for people.
     pub command: String,
     /// Times in milliseconds since 1970: of its submission, last start and end.
@@ -92,7 +135,7 @@ pub struct Job {
     /// Time of its last start.
     pub started: Option<u64>,
     /// Time of its end.
-    pub ended: Option<u64>,
+    pub ended: Option<Moment>,
 }
 
 impl Job {
@@ -113,6 +156,8 @@ impl Job {
             canceled: false,
             expected_time: None,
             expected_bandwidth: None,
+            expected_from: None,
+            program: None,
             command: String::new(),
             submitted: 0,
             started: None,
@@ -126,6 +171,29 @@ impl Job {
         match self.state {
             State::Ended(end) => Some(end),
             _ => None,
+        }
+    }
+
+    /// Returns true for a job that has ended with exit code 0.
+    #[must_use]
+    pub fn has_succeeded(&self) -> bool {
+        self.state == State::Ended(End::Exited(0))
+    }
+
+    /// Returns true if a run of the job tells more of its command than is known.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.program.is_some() && matches!(self.expected_from, None | Some(Source::Replaced))
+    }
+
+    /// Returns the job with what the first run of its command, as another job, has shown.
+    #[must_use]
+    pub fn learned(&self, alone: Alone, from: JobId) -> Self {
+        Self {
+            expected_time: Some(alone.time),
+            expected_bandwidth: Some(alone.bandwidth),
+            expected_from: Some(Source::Job(from)),
+            ..self.clone()
         }
     }
 
@@ -156,7 +224,7 @@ impl Job {
     ///
     /// # Errors
     /// It has ended.
-    pub fn canceled(&self, now: u64) -> Result<Self, WrongState> {
+    pub fn canceled(&self, now: Moment) -> Result<Self, WrongState> {
         match self.state {
             State::Pending => Ok(self.ended(End::Canceled(None), now)),
             State::Starting | State::Running => Ok(Self { canceled: true, ..self.clone() }),
@@ -197,10 +265,10 @@ impl Job {
 
     /// Returns the job ended at `now`. The end of a job that was canceled counts as such.
     #[must_use]
-    pub fn ended(&self, end: End, now: u64) -> Self {
+    pub fn ended(&self, end: End, now: Moment) -> Self {
         let end = match end {
             End::Exited(code) if self.canceled => End::Canceled(Some(code)),
-            End::Lost if self.canceled => End::Canceled(None),
+            End::Lost(_) if self.canceled => End::Canceled(None),
             end => end,
         };
         Self { state: State::Ended(end), held_by: None, ended: Some(now), ..self.clone() }

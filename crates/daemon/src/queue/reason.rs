@@ -4,7 +4,7 @@ use std::fmt;
 
 use memweir_core::JobId;
 
-use super::job::{End, State};
+use super::job::{End, Loss, State};
 
 /// The reason for which a pending job waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,16 @@ impl fmt::Display for Reason {
             Self::Drains => f.write_str("the queue drains"),
             Self::Turn => f.write_str("starts in one of the next quanta"),
         }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Supervisor => "its supervisor ended without an exit code, as if it was killed",
+            Self::Restart => "the machine was restarted while it ran",
+            Self::Files => "its files in the state directory cannot be read",
+        })
     }
 }
 

@@ -21,7 +21,7 @@ fn reason(queue: &Queue, id: u32) -> String {
 }
 
 fn end(queue: &mut Queue, id: u32, end: End) {
-    let ended = queue.get(JobId(id)).unwrap().ended(end, 0);
+    let ended = queue.get(JobId(id)).unwrap().ended(end, Moment::default());
     queue.insert(ended);
 }
 
@@ -84,6 +84,26 @@ fn a_dependent_job_waits_for_success() {
 }
 
 #[test]
+fn an_admitted_job_waits_again_for_a_requeued_one_unless_it_has_started() {
+    let mut queue = queue(2);
+    queue.insert(job(1));
+    (2..=3).for_each(|id| queue.insert(Job { after: vec![JobId(1)], ..job(id) }));
+    assert_eq!(admitted(&mut queue), [1]);
+    end(&mut queue, 1, End::Exited(0));
+    assert_eq!(admitted(&mut queue), [2, 3]);
+    let started = queue.get(JobId(3)).unwrap().starting(0);
+    queue.insert(started);
+    let again = queue.get(JobId(1)).unwrap().requeued().unwrap();
+    queue.insert(again);
+    assert!(!queue.is_admitted(JobId(2)) && queue.is_admitted(JobId(3)));
+    assert_eq!(reason(&queue, 2), "waits for job 1");
+    assert_eq!(queue.busy(), 1);
+    assert_eq!(admitted(&mut queue), [1]);
+    end(&mut queue, 1, End::Exited(0));
+    assert_eq!(admitted(&mut queue), [2]);
+}
+
+#[test]
 fn an_array_runs_as_many_jobs_as_its_limit() {
     let mut queue = queue(8);
     let array = |index| Some(Membership { array: JobId(1), index, limit: Some(2) });
@@ -126,9 +146,10 @@ fn a_draining_queue_starts_nothing() {
 #[test]
 fn requests_must_fit_the_state() {
     let pending = job(1);
+    let now = Moment { wall_ms: 9, uptime_ms: 4 };
     let running = pending.starting(5).running();
     assert_eq!(running.attempt, 1);
-    let ended = running.ended(End::Exited(3), 9);
+    let ended = running.ended(End::Exited(3), now);
     assert!(pending.requeued().is_err() && running.requeued().is_err());
     assert!(running.held("ann").is_err() && ended.held("ann").is_err());
     assert!(pending.released().is_err());
@@ -136,12 +157,12 @@ fn requests_must_fit_the_state() {
         running.held("ann").unwrap_err().to_string(),
         "job 1 runs: only a pending job can be held"
     );
-    assert!(ended.canceled(9).is_err());
-    assert_eq!(pending.canceled(9).unwrap().end(), Some(End::Canceled(None)));
-    let canceled = running.canceled(9).unwrap();
+    assert!(ended.canceled(now).is_err());
+    assert_eq!(pending.canceled(now).unwrap().end(), Some(End::Canceled(None)));
+    let canceled = running.canceled(now).unwrap();
     assert_eq!(canceled.state, State::Running);
-    assert_eq!(canceled.ended(End::Exited(143), 9).end(), Some(End::Canceled(Some(143))));
-    assert_eq!(canceled.ended(End::Lost, 9).end(), Some(End::Canceled(None)));
+    assert_eq!(canceled.ended(End::Exited(143), now).end(), Some(End::Canceled(Some(143))));
+    assert_eq!(canceled.ended(End::Lost(Loss::Restart), now).end(), Some(End::Canceled(None)));
     let again = ended.requeued().unwrap();
     assert_eq!((again.state, again.attempt, again.ended), (State::Pending, 1, None));
 }
@@ -150,9 +171,50 @@ fn requests_must_fit_the_state() {
 fn each_end_has_an_exit_code_that_tells_success() {
     assert_eq!(End::Exited(0).exit_code(), 0);
     assert_eq!(End::Exited(3).exit_code(), 3);
-    for end in [End::Canceled(None), End::Canceled(Some(0)), End::Lost] {
+    for end in [End::Canceled(None), End::Canceled(Some(0)), End::Lost(Loss::Files)] {
         assert_ne!(end.exit_code(), 0);
     }
+}
+
+fn ended_at(id: u32, uptime_ms: u64) -> Job {
+    job(id).ended(End::Exited(0), Moment { wall_ms: 0, uptime_ms })
+}
+
+fn prunable(queue: &Queue, jobs: usize, age_ms: u64, now_ms: u64) -> Vec<u32> {
+    let pruned = queue.prunable(Retention { jobs, age_ms }, now_ms);
+    pruned.into_iter().map(|id| id.0).collect()
+}
+
+#[test]
+fn jobs_that_ended_first_or_long_ago_are_pruned() {
+    let mut queue = queue(1);
+    for (id, ended) in [(1, 50), (2, 10), (3, 30), (5, 40)] {
+        queue.insert(ended_at(id, ended));
+    }
+    queue.insert(job(4));
+    queue.insert(job(6));
+    assert_eq!(prunable(&queue, 2, 1_000, 60), [2, 3]);
+    assert_eq!(prunable(&queue, 9, 25, 60), [2, 3]);
+    assert_eq!(prunable(&queue, 0, 0, 60), [1, 2, 3, 5]);
+    assert!(prunable(&queue, 4, 50, 60).is_empty());
+    // A clock that goes back removes nothing.
+    assert!(prunable(&queue, 9, 25, 0).is_empty());
+    queue.remove(JobId(4));
+    assert!(queue.get(JobId(4)).is_some(), "it has not ended");
+}
+
+#[test]
+fn what_others_wait_for_and_the_highest_number_are_kept() {
+    let mut queue = queue(1);
+    queue.insert(ended_at(1, 1));
+    queue.insert(Job { after: vec![JobId(1)], ..ended_at(2, 2) });
+    queue.insert(Job { after: vec![JobId(2)], ..job(3) });
+    queue.insert(ended_at(4, 3));
+    queue.insert(Job { after: vec![JobId(4)], ..ended_at(5, 4) });
+    queue.insert(ended_at(6, 5));
+    // 3 waits for 2, which may be requeued and would wait for 1 then.
+    assert_eq!(prunable(&queue, 0, 0, 99), [4, 5]);
+    assert_eq!(queue.next_id(), JobId(7));
 }
 
 /// One step of a random history.
@@ -167,6 +229,7 @@ enum Step {
     Cancel(u32),
     Requeue(u32),
     Drain(bool),
+    Prune(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -184,6 +247,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => id().prop_map(Step::Cancel),
         1 => id().prop_map(Step::Requeue),
         1 => any::<bool>().prop_map(Step::Drain),
+        1 => (0..4usize).prop_map(Step::Prune),
     ]
 }
 
@@ -193,7 +257,7 @@ fn take(queue: &mut Queue, step: Step) {
     let changed = match step {
         Step::Submit { cores, priority, after, limit } => {
             let id = queue.next_id();
-            let after = after.map(JobId).filter(|after| *after < id);
+            let after = after.map(JobId).filter(|after| queue.get(*after).is_some());
             let array = limit.map(|_| Membership { array: JobId(1), index: id.0, limit });
             Some(Job { cores, priority, after: after.into_iter().collect(), array, ..job(id.0) })
         }
@@ -207,14 +271,19 @@ fn take(queue: &mut Queue, step: Step) {
         }
         Step::End(id, code) => {
             let runs = |job: &Job| job.state == State::Starting;
-            get(id).filter(runs).map(|job| job.ended(End::Exited(code), 0))
+            get(id).filter(runs).map(|job| job.ended(End::Exited(code), Moment::default()))
         }
         Step::Hold(id) => get(id).and_then(|job| job.held("ann").ok()),
         Step::Release(id) => get(id).and_then(|job| job.released().ok()),
-        Step::Cancel(id) => get(id).and_then(|job| job.canceled(0).ok()),
+        Step::Cancel(id) => get(id).and_then(|job| job.canceled(Moment::default()).ok()),
         Step::Requeue(id) => get(id).and_then(|job| job.requeued().ok()),
         Step::Drain(draining) => {
             queue.set_draining(draining);
+            None
+        }
+        Step::Prune(jobs) => {
+            let retention = Retention { jobs, age_ms: u64::MAX };
+            queue.prunable(retention, 0).into_iter().for_each(|id| queue.remove(id));
             None
         }
     };
@@ -227,6 +296,8 @@ fn check(queue: &Queue) {
     let busy: u32 = admitted.iter().map(|job| job.cores).sum();
     assert_eq!(busy, queue.busy());
     assert!(busy <= queue.capacity().admit || admitted.len() == 1, "{busy} cores are taken");
+    let pending = queue.jobs().filter(|job| job.state == State::Pending).count();
+    assert_eq!(pending, queue.pending());
     let mut arrays: BTreeMap<JobId, (u32, u32)> = BTreeMap::new();
     for job in &admitted {
         if let Some(Membership { array, limit: Some(limit), .. }) = job.array {
@@ -236,6 +307,11 @@ fn check(queue: &Queue) {
     }
     assert!(arrays.values().all(|(count, limit)| count <= limit), "{arrays:?}");
     for job in queue.jobs() {
+        let is_known = |id: &JobId| queue.get(*id).is_some();
+        assert!(job.after.iter().all(is_known), "{job:?} waits for a job that was pruned");
+        let waits = job.after.iter().any(|id| !queue.get(*id).is_some_and(Job::has_succeeded));
+        let pending = job.state == State::Pending;
+        assert!(!(pending && waits && queue.is_admitted(job.id)), "{job:?}");
         assert_eq!(queue.reason(job.id).is_some(), job.state == State::Pending, "{job:?}");
         assert!(!matches!(job.state, State::Starting) || queue.is_admitted(job.id));
         assert!(job.end().is_none() || !queue.is_admitted(job.id));

@@ -1,5 +1,6 @@
 use std::io::{BufRead, BufReader};
 
+use memweir_linux::peer::Credentials;
 use memweir_linux::waker::Waker;
 
 use super::*;

@@ -8,15 +8,20 @@ use std::fs::File;
 use std::io;
 
 use memweir_core::JobId;
+use memweir_core::profile::Profile;
 use memweir_linux::peer::Credentials;
+use memweir_run::batch::Alone;
 
-use super::{MAX_NOTICES, Service, lock, now};
+use super::{MAX_NOTICES, Service, lock, wall_ms};
 use crate::attempt::Attempt;
 use crate::protocol::Work;
 use crate::queue::{End, Job, State};
 
-/// Name of the holder of jobs that the daemon itself holds.
-const DAEMON: &str = "memweir, which cannot write its state";
+/// Jobs that one transaction changes without a request: others wait for the lock meanwhile.
+pub(super) const MOST_AT_ONCE: usize = 500;
+
+/// Name of the holder of jobs that the daemon itself holds, until it can write again.
+pub(super) const DAEMON: &str = "memweir, which cannot write its state";
 
 /// A start that is in the store.
 #[derive(Debug)]
@@ -50,6 +55,16 @@ impl Service {
     /// Returns a job.
     pub(crate) fn job(&self, id: JobId) -> Option<Job> {
         self.lock().queue.get(id).cloned()
+    }
+
+    /// Returns the name of a job; nothing where there is none.
+    pub(crate) fn name_of(&self, id: JobId) -> String {
+        self.lock().queue.get(id).map(|job| job.name.clone()).unwrap_or_default()
+    }
+
+    /// Returns the number of jobs that have not started.
+    pub(crate) fn pending(&self) -> usize {
+        self.lock().queue.pending()
     }
 
     /// Returns the jobs that an earlier daemon was about to start or left running.
@@ -86,7 +101,7 @@ impl Service {
         if !inner.queue.is_admitted(id) {
             return None;
         }
-        let starting = job.starting(now());
+        let starting = job.starting(wall_ms());
         let read = inner.store.work(id);
         let written = read.and_then(|read| inner.apply(vec![starting.clone()]).map(|()| read));
         match written {
@@ -106,11 +121,19 @@ impl Service {
     fn hold_unwritten(&self, inner: &mut super::Inner, id: JobId) {
         let held = inner.queue.get(id).and_then(|job| job.held(DAEMON).ok());
         held.into_iter().for_each(|job| inner.queue.insert(job));
+        inner.unwritten.held.insert(id);
     }
 
     /// Notes that a job's supervisor runs.
     pub(crate) fn runs(&self, id: JobId) {
         self.set(id, Job::running);
+    }
+
+    /// Holds a job for the start of which the disk has no room. Its supervisor does not exist.
+    pub(crate) fn hold_for_room(&self, id: JobId) {
+        self.set(id, Job::pending);
+        let mut inner = self.lock();
+        self.hold_unwritten(&mut inner, id);
     }
 
     /// Notes that the last start of a job never began.
@@ -121,16 +144,37 @@ impl Service {
     /// Notes the end of a job that was canceled and never began. The files of its attempt stay: its
     /// supervisor may still come, and must find the claim.
     pub(crate) fn canceled_unbegun(&self, id: JobId) {
-        self.set(id, |job| job.ended(End::Canceled(None), now()));
+        self.set(id, |job| job.ended(End::Canceled(None), self.now()));
     }
 
     /// Notes the end of a job, and removes the files of its attempt once the end is on disk.
     pub(crate) fn over(&self, id: JobId, end: End) {
         let attempt = self.job(id).map(|job| self.attempt(&job));
-        if self.set(id, |job| job.ended(end, now()))
+        if self.set(id, |job| job.ended(end, self.now()))
             && let Some(attempt) = attempt
         {
             attempt.remove();
+        }
+    }
+
+    /// Lets the pending jobs of the same command, of which nothing is known, have what its first
+    /// run has shown, as this job.
+    pub(crate) fn learned(&self, program: &str, first_run: JobId, profile: &Profile) {
+        let learns = |job: &&Job| {
+            let waits = job.state == State::Pending && job.is_unknown();
+            waits && job.program.as_deref() == Some(program)
+        };
+        let ids: Vec<JobId> = self.lock().queue.jobs().filter(learns).map(|job| job.id).collect();
+        for some in ids.chunks(MOST_AT_ONCE) {
+            let mut inner = self.lock();
+            let jobs = some.iter().filter_map(|id| inner.queue.get(*id)).filter(learns);
+            let learned = jobs.map(|job| job.learned(Alone::of(profile, job.cores), first_run));
+            let learned = learned.collect();
+            if let Err(error) = inner.apply(learned) {
+                drop(inner);
+                self.notice(format!("the first run, as job {first_run}, helps no other: {error}"));
+                return;
+            }
         }
     }
 
@@ -140,6 +184,10 @@ impl Service {
         let Some(changed) = inner.queue.get(id).map(change) else { return false };
         let written = inner.store.update(std::slice::from_ref(&changed));
         inner.queue.insert(changed);
+        match written {
+            Ok(()) => inner.unwritten.changed.remove(&id),
+            Err(_) => inner.unwritten.changed.insert(id),
+        };
         self.changed(inner);
         match written {
             Ok(()) => true,

@@ -3,11 +3,12 @@
 use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_linux::peer::{Credentials, user_name};
 
-use super::{Service, find, now, unwritten};
+use super::{Service, find, unwritten, wall_ms};
+use crate::profiles::Foreknowledge;
 use crate::protocol::{
     Array, Initial, MAX_ARRAY, MAX_NAME, Refusal, RefusalKind, Reply, Submission, Text, Work,
 };
-use crate::queue::{Job, Membership};
+use crate::queue::{Job, Membership, Source};
 
 /// Most characters of a command that a listing shows.
 const SHOWN: usize = 200;
@@ -19,17 +20,37 @@ impl Service {
         peer: Credentials,
         submission: Submission,
     ) -> Result<Reply, Refusal> {
+        let cores = self.lock().queue.capacity().cores;
+        self.check(peer, &submission, cores)?;
+        // Without the lock, which the jobs need: a look at files may take long.
+        let known = self.known(&submission);
         let mut inner = self.lock();
-        self.check(peer, &submission, inner.queue.capacity().cores)?;
         let after = find(&inner.queue, &submission.after)?.iter().map(|job| job.id).collect();
         let first = inner.queue.next_id();
-        let model = model(peer, &submission, first, after);
+        let model = Job { after, ..known.of(model(peer, &submission, first)) };
         let jobs = members(&model, submission.array)?;
         inner.store.add(&jobs, peer.group, &submission.work).map_err(unwritten)?;
         let last = jobs.last().map_or(first, |job| job.id);
         jobs.into_iter().for_each(|job| inner.queue.insert(job));
         self.changed(inner);
         Ok(Reply::Submitted { first, last })
+    }
+
+    /// Returns what is known of a submission's job.
+    fn known(&self, submission: &Submission) -> Foreknowledge {
+        let time = submission.expected_time_ns.map(Nanos);
+        let bandwidth = submission.expected_bandwidth.map(BytesPerSec);
+        match &self.profiles {
+            Some(profiles) => {
+                let name = submission.name.as_deref().unwrap_or("job");
+                profiles.look_up(name, &submission.work, submission.cores, time, bandwidth)
+            }
+            None => {
+                let source = time.is_some() || bandwidth.is_some();
+                let source = source.then_some(Source::Submission);
+                Foreknowledge { time, bandwidth, source, program: None }
+            }
+        }
     }
 
     fn check(&self, peer: Credentials, submission: &Submission, cores: u32) -> Result<(), Refusal> {
@@ -43,7 +64,7 @@ impl Service {
                 submission.cores
             )));
         }
-        if submission.priority > 0 && !self.is_operator(peer) {
+        if submission.priority > 0 && !self.is_master(peer) {
             return Err(wrong("only root may raise a priority above 0; lower ones are free"));
         }
         if let Some(name) = &submission.name {
@@ -92,8 +113,21 @@ fn check_work(work: &Work) -> Result<(), Refusal> {
     }
 }
 
+impl Foreknowledge {
+    /// Returns a job of which this is known.
+    fn of(self, job: Job) -> Job {
+        Job {
+            expected_time: self.time,
+            expected_bandwidth: self.bandwidth,
+            expected_from: self.source,
+            program: self.program,
+            ..job
+        }
+    }
+}
+
 /// Returns the job that every member of an array is like.
-fn model(peer: Credentials, submission: &Submission, first: JobId, after: Vec<JobId>) -> Job {
+fn model(peer: Credentials, submission: &Submission, first: JobId) -> Job {
     let Submission { name, cores, priority, work, .. } = submission;
     let program = || work.program.to_path();
     let named = || program().file_name().map(|name| name.to_string_lossy().into_owned());
@@ -101,12 +135,9 @@ fn model(peer: Credentials, submission: &Submission, first: JobId, after: Vec<Jo
     Job {
         cores: *cores,
         priority: *priority,
-        after,
         held_by: (submission.initial == Initial::Held).then(|| user_name(peer.user)),
-        expected_time: submission.expected_time_ns.map(Nanos),
-        expected_bandwidth: submission.expected_bandwidth.map(BytesPerSec),
         command: shown(work),
-        submitted: now(),
+        submitted: wall_ms(),
         ..Job::new(first, name, peer.user)
     }
 }

@@ -1,7 +1,9 @@
-use crate::protocol::{Array, Initial, Submission, ViewedState, Work};
-use crate::queue::End;
+use memweir_core::profile::Profile;
+use memweir_core::{Counts, Nanos};
 
 use super::*;
+use crate::protocol::{Array, Initial, Submission, ViewedState, Work};
+use crate::queue::End;
 
 /// Users of the tests. The daemon is root's.
 const ROOT: Credentials = Credentials { user: 0, group: 0 };
@@ -40,8 +42,12 @@ fn submission() -> Submission {
     }
 }
 
+fn ask(service: &Service, peer: Credentials, request: Request) -> Reply {
+    service.handle(&peer.into(), request)
+}
+
 fn submit(service: &Service, peer: Credentials, submission: Submission) -> Reply {
-    service.handle(peer, Request::Submit(Box::new(submission)))
+    ask(service, peer, Request::Submit(Box::new(submission)))
 }
 
 fn one(id: u32) -> Ids {
@@ -66,15 +72,37 @@ fn only_the_owner_and_root_command_a_job() {
         |ids| Request::Requeue { ids },
     ];
     for request in requests {
-        let (kind, message) = refused(service.handle(BOB, request(one(1))));
+        let (kind, message) = refused(ask(&service, BOB, request(one(1))));
         assert_eq!(kind, RefusalKind::NotYours);
-        assert_eq!(message, "job 1 belongs to 4000001");
+        assert_eq!(message, "job 1 belongs to 4000001: only 4000001 and root may change it");
     }
-    assert_eq!(service.handle(ANN, Request::Hold { ids: one(1) }), Reply::Done {});
-    assert_eq!(service.handle(ROOT, Request::Release { ids: one(1) }), Reply::Done {});
+    assert_eq!(ask(&service, ANN, Request::Hold { ids: one(1) }), Reply::Done {});
+    assert_eq!(ask(&service, ROOT, Request::Release { ids: one(1) }), Reply::Done {});
     let drain = Request::Drain { drain: Drain::Begin };
-    assert_eq!(refused(service.handle(ANN, drain.clone())).0, RefusalKind::NotYours);
-    assert_eq!(service.handle(ROOT, drain), Reply::Done {});
+    assert_eq!(refused(ask(&service, ANN, drain.clone())).0, RefusalKind::NotYours);
+    assert_eq!(ask(&service, ROOT, drain), Reply::Done {});
+}
+
+#[test]
+fn operators_command_all_jobs_and_refusals_name_them() {
+    let (_directory, service) = service();
+    let operators = UserGroup { id: BOB.group, name: "ops".to_owned() };
+    let service = service.with_operators(Some(operators));
+    submit(&service, ANN, submission());
+    submit(&service, ROOT, submission());
+    let (drain, hold) = (Request::Drain { drain: Drain::Begin }, Request::Hold { ids: one(1) });
+    for request in [drain, hold, Request::Release { ids: one(1) }, Request::Cancel { ids: one(2) }]
+    {
+        assert_eq!(ask(&service, BOB, request), Reply::Done {});
+    }
+    assert_eq!(ask(&service, BOB, Request::Requeue { ids: one(2) }), Reply::Done {});
+    let (_, message) = refused(ask(&service, ANN, Request::Cancel { ids: one(2) }));
+    let who = "only root and members of the group ops may";
+    assert_eq!(message, format!("job 2 belongs to root: {who} change it"));
+    let end = Request::Drain { drain: Drain::End };
+    assert_eq!(refused(ask(&service, ANN, end)).1, format!("{who} drain this queue"));
+    let raised = Submission { priority: 1, ..submission() };
+    assert!(refused(submit(&service, BOB, raised)).1.contains("only root"));
 }
 
 #[test]
@@ -91,7 +119,7 @@ fn jobs_that_are_not_there_are_named() {
     let (_directory, service) = service();
     submit(&service, ANN, submission());
     for ids in [one(0), one(2), vec![(JobId(1), JobId(u32::MAX))], vec![(JobId(1), JobId(0))]] {
-        let (kind, message) = refused(service.handle(ANN, Request::Jobs { ids }));
+        let (kind, message) = refused(ask(&service, ANN, Request::Jobs { ids }));
         assert_eq!(kind, RefusalKind::NoSuchJob);
         assert!(message.contains("there is no job"), "{message}");
     }
@@ -105,7 +133,7 @@ fn a_request_changes_all_of_its_jobs_or_none() {
     submit(&service, ANN, submission());
     submit(&service, ANN, Submission { initial: Initial::Held, ..submission() });
     let both = vec![(JobId(1), JobId(2))];
-    let (kind, message) = refused(service.handle(ANN, Request::Release { ids: both }));
+    let (kind, message) = refused(ask(&service, ANN, Request::Release { ids: both }));
     assert_eq!(kind, RefusalKind::WrongState);
     assert!(message.contains("job 1 is pending: only a held job"), "{message}");
     assert!(service.job(JobId(2)).unwrap().held_by.is_some());
@@ -142,7 +170,7 @@ fn values_out_of_range_are_refused() {
         assert_eq!(kind, RefusalKind::Value);
         assert!(message.contains(reason), "{reason}: {message}");
     }
-    assert_eq!(service.handle(ANN, Request::Queue { which: Listing::All }), Reply::Jobs(vec![]));
+    assert_eq!(ask(&service, ANN, Request::Queue { which: Listing::All }), Reply::Jobs(vec![]));
 }
 
 #[test]
@@ -155,16 +183,16 @@ fn a_service_that_is_opened_again_knows_every_job() {
     assert_eq!(service.admit().len(), 1);
     service.begin(JobId(1)).unwrap();
     service.over(JobId(1), End::Exited(3));
-    service.handle(ANN, Request::Hold { ids: one(2) });
-    service.handle(ANN, Request::Cancel { ids: one(3) });
-    service.handle(ROOT, Request::Drain { drain: Drain::Begin });
+    ask(&service, ANN, Request::Hold { ids: one(2) });
+    ask(&service, ANN, Request::Cancel { ids: one(3) });
+    ask(&service, ROOT, Request::Drain { drain: Drain::Begin });
     let before: Vec<Job> = service.lock().queue.jobs().cloned().collect();
     drop(service);
     let again = open(directory.path(), 0);
     let after: Vec<Job> = again.lock().queue.jobs().cloned().collect();
     assert_eq!(before, after);
     assert!(again.lock().queue.is_draining());
-    let Reply::Jobs(views) = again.handle(ANN, Request::Queue { which: Listing::All }) else {
+    let Reply::Jobs(views) = ask(&again, ANN, Request::Queue { which: Listing::All }) else {
         panic!("no list");
     };
     let states: Vec<ViewedState> = views.iter().map(|view| view.state).collect();
@@ -186,15 +214,47 @@ fn a_start_gives_the_work_as_it_was_submitted() {
 }
 
 #[test]
+fn pending_jobs_of_a_command_learn_from_its_first_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let profiles = Profiles::open(Some(&directory.path().join("profiles.sqlite"))).unwrap();
+    let service = open(directory.path(), 0).with_profiles(Some(profiles));
+    let array = Some(Array { first: 1, last: 1200, limit: None });
+    submit(&service, ANN, Submission { array, ..submission() });
+    let estimate = Submission { expected_time_ns: Some(5), ..submission() };
+    submit(&service, ANN, estimate);
+    let other = Work { argv: vec!["true".into(), "x".into()], ..submission().work };
+    submit(&service, ANN, Submission { work: other, ..submission() });
+    service.admit();
+    service.begin(JobId(1)).unwrap();
+    let key = service.job(JobId(1)).unwrap().program.unwrap();
+    service.learned(&key, JobId(1), &Profile::steady(Nanos(7), Counts::default()));
+    let of = |id| {
+        let job = service.job(JobId(id)).unwrap();
+        (job.expected_time, job.expected_from)
+    };
+    assert_eq!(of(1), (None, None), "it runs");
+    for id in [2, 3, 1200] {
+        assert_eq!(of(id), (Some(Nanos(7)), Some(Source::Job(JobId(1)))));
+    }
+    assert_eq!(of(1201), (Some(Nanos(5)), Some(Source::Submission)));
+    assert_eq!(of(1202), (None, None));
+    let reopened = open(directory.path(), 0);
+    assert_eq!(reopened.job(JobId(1200)), service.job(JobId(1200)));
+    let Reply::Status(status) = ask(&service, ANN, Request::Status {}) else { panic!("none") };
+    let expected = Sources { submission: 1, store: 0, job: 1199, unknown: 2 };
+    assert_eq!(status.expected, expected);
+}
+
+#[test]
 fn a_wait_ends_with_the_job_or_with_its_time() {
     let (_directory, service) = service();
     submit(&service, ANN, submission());
     let wait = |timeout_ms| Request::Wait { ids: one(1), timeout_ms };
-    let Reply::Jobs(views) = service.handle(ANN, wait(1)) else { panic!("no jobs") };
+    let Reply::Jobs(views) = ask(&service, ANN, wait(1)) else { panic!("no jobs") };
     assert_eq!(views[0].state, ViewedState::Pending);
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| service.handle(ANN, wait(MAX_WAIT_MS)));
-        service.handle(ANN, Request::Cancel { ids: one(1) });
+        let waiter = scope.spawn(|| ask(&service, ANN, wait(MAX_WAIT_MS)));
+        ask(&service, ANN, Request::Cancel { ids: one(1) });
         let Reply::Jobs(views) = waiter.join().unwrap() else { panic!("no jobs") };
         assert_eq!((views[0].state, views[0].exit_code), (ViewedState::Canceled, Some(143)));
     });

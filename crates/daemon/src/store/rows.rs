@@ -4,7 +4,7 @@ use memweir_core::{BytesPerSec, JobId, Nanos};
 use rusqlite::{Connection, Row, named_params};
 use serde::Serialize;
 
-use crate::queue::{End, Job, Membership, State};
+use crate::queue::{End, Job, Loss, Membership, Moment, Source, State};
 
 /// Returns a value as JSON. Every value that is kept has a form in JSON.
 pub(super) fn json(value: &impl Serialize) -> String {
@@ -19,7 +19,9 @@ fn columns(state: State) -> (&'static str, Option<i32>) {
         State::Running => ("running", None),
         State::Ended(End::Exited(code)) => ("exited", Some(code)),
         State::Ended(End::Canceled(code)) => ("canceled", code),
-        State::Ended(End::Lost) => ("lost", None),
+        State::Ended(End::Lost(Loss::Supervisor)) => ("lost", None),
+        State::Ended(End::Lost(Loss::Restart)) => ("lost-restart", None),
+        State::Ended(End::Lost(Loss::Files)) => ("lost-files", None),
     }
 }
 
@@ -30,8 +32,31 @@ fn state(name: &str, exit_code: Option<i32>) -> Option<State> {
         "running" => State::Running,
         "exited" => State::Ended(End::Exited(exit_code?)),
         "canceled" => State::Ended(End::Canceled(exit_code)),
-        "lost" => State::Ended(End::Lost),
+        "lost" => State::Ended(End::Lost(Loss::Supervisor)),
+        "lost-restart" => State::Ended(End::Lost(Loss::Restart)),
+        "lost-files" => State::Ended(End::Lost(Loss::Files)),
         _ => return None,
+    })
+}
+
+/// Returns the column of a source: its name, or the number of the job that was the first run.
+fn source_column(source: Source) -> String {
+    match source {
+        Source::Submission => "submission".to_owned(),
+        Source::SubmissionAndStore => "submission+store".to_owned(),
+        Source::Store => "store".to_owned(),
+        Source::Replaced => "replaced".to_owned(),
+        Source::Job(job) => job.to_string(),
+    }
+}
+
+fn source(text: &str) -> Option<Source> {
+    Some(match text {
+        "submission" => Source::Submission,
+        "submission+store" => Source::SubmissionAndStore,
+        "store" => Source::Store,
+        "replaced" => Source::Replaced,
+        job => Source::Job(JobId(job.parse().ok()?)),
     })
 }
 
@@ -47,7 +72,8 @@ pub(super) fn insert(
     let sql = "INSERT INTO jobs VALUES (
         :id, :name, :user, :group, :cores, :priority, :after, :array, :array_index, :array_limit,
         :held_by, :state, :exit_code, :attempt, :canceled, :expected_time, :expected_bandwidth,
-        :command, :submitted, :started, :ended, :work, :environment)";
+        :command, :submitted, :started, :ended, :work, :environment, :expected_from, :program,
+        :ended_uptime)";
     connection.prepare_cached(sql)?.execute(named_params! {
         ":id": job.id.0,
         ":name": job.name,
@@ -69,9 +95,12 @@ pub(super) fn insert(
         ":command": job.command,
         ":submitted": job.submitted.cast_signed(),
         ":started": job.started.map(u64::cast_signed),
-        ":ended": job.ended.map(u64::cast_signed),
+        ":ended": job.ended.map(|ended| ended.wall_ms.cast_signed()),
+        ":ended_uptime": job.ended.map(|ended| ended.uptime_ms.cast_signed()),
         ":work": work,
         ":environment": environment,
+        ":expected_from": job.expected_from.map(source_column),
+        ":program": job.program.as_deref(),
     })?;
     Ok(())
 }
@@ -80,8 +109,10 @@ pub(super) fn insert(
 pub(super) fn update(connection: &Connection, job: &Job) -> rusqlite::Result<()> {
     let (state, exit_code) = columns(job.state);
     let sql = "UPDATE jobs SET held_by = :held_by, state = :state, exit_code = :exit_code,
-        attempt = :attempt, canceled = :canceled, started_ms = :started, ended_ms = :ended
-        WHERE id = :id";
+        attempt = :attempt, canceled = :canceled, started_ms = :started, ended_ms = :ended,
+        ended_uptime_ms = :ended_uptime,
+        expected_time_ns = :expected_time, expected_bandwidth = :expected_bandwidth,
+        expected_from = :expected_from WHERE id = :id";
     connection.prepare_cached(sql)?.execute(named_params! {
         ":id": job.id.0,
         ":held_by": job.held_by,
@@ -90,9 +121,18 @@ pub(super) fn update(connection: &Connection, job: &Job) -> rusqlite::Result<()>
         ":attempt": job.attempt,
         ":canceled": job.canceled,
         ":started": job.started.map(u64::cast_signed),
-        ":ended": job.ended.map(u64::cast_signed),
+        ":ended": job.ended.map(|ended| ended.wall_ms.cast_signed()),
+        ":ended_uptime": job.ended.map(|ended| ended.uptime_ms.cast_signed()),
+        ":expected_time": job.expected_time.map(|time| time.0.cast_signed()),
+        ":expected_bandwidth": job.expected_bandwidth.map(|rate| rate.0),
+        ":expected_from": job.expected_from.map(source_column),
     })?;
     Ok(())
+}
+
+/// Removes a job.
+pub(super) fn remove(connection: &Connection, id: JobId) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM jobs WHERE id = ?")?.execute([id.0]).map(drop)
 }
 
 /// Reads a job; the inner error names the unreadable part.
@@ -104,12 +144,18 @@ pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Result<Job, (u32, &'static 
     let Ok(after) = serde_json::from_str(&row.get::<_, String>("after")?) else {
         return Ok(Err((id, "the list of jobs before it")));
     };
+    let expected_from: Option<String> = row.get("expected_from")?;
+    let expected_from = match expected_from.map(|text| source(&text)) {
+        Some(None) => return Ok(Err((id, "the source of its expected time"))),
+        found => found.flatten(),
+    };
     let array: Option<u32> = row.get("array")?;
     let index: Option<u32> = row.get("array_index")?;
     let limit = row.get("array_limit")?;
     let millis = |column: &str| -> rusqlite::Result<Option<u64>> {
         Ok(row.get::<_, Option<i64>>(column)?.map(i64::cast_unsigned))
     };
+    let ended_uptime = millis("ended_uptime_ms")?;
     let expected_time: Option<i64> = row.get("expected_time_ns")?;
     let expected_bandwidth: Option<f64> = row.get("expected_bandwidth")?;
     Ok(Ok(Job {
@@ -130,9 +176,12 @@ pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Result<Job, (u32, &'static 
         canceled: row.get("canceled")?,
         expected_time: expected_time.map(|time| Nanos(time.cast_unsigned())),
         expected_bandwidth: expected_bandwidth.map(BytesPerSec),
+        expected_from,
+        program: row.get::<_, Option<String>>("program")?.map(Into::into),
         command: row.get("command")?,
         submitted: millis("submitted_ms")?.unwrap_or_default(),
         started: millis("started_ms")?,
-        ended: millis("ended_ms")?,
+        ended: millis("ended_ms")?
+            .map(|wall_ms| Moment { wall_ms, uptime_ms: ended_uptime.unwrap_or_default() }),
     }))
 }

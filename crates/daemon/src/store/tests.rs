@@ -1,7 +1,7 @@
 use memweir_core::{BytesPerSec, Nanos};
 
 use super::*;
-use crate::queue::{End, Membership, State};
+use crate::queue::{End, Loss, Membership, Moment, Source, State};
 
 fn work() -> Work {
     Work {
@@ -28,7 +28,9 @@ fn jobs_in_every_state_survive() {
         State::Ended(End::Exited(7)),
         State::Ended(End::Canceled(None)),
         State::Ended(End::Canceled(Some(143))),
-        State::Ended(End::Lost),
+        State::Ended(End::Lost(Loss::Supervisor)),
+        State::Ended(End::Lost(Loss::Restart)),
+        State::Ended(End::Lost(Loss::Files)),
     ];
     let job = |(id, state): (u32, State)| Job {
         state,
@@ -37,9 +39,12 @@ fn jobs_in_every_state_survive() {
         held_by: Some("ann".into()),
         expected_time: Some(Nanos(5)),
         expected_bandwidth: Some(BytesPerSec(1e9)),
+        expected_from: Some(if id % 2 == 0 { Source::Store } else { Source::Job(JobId(id)) }),
+        program: Some("5ca1ab1e".into()),
         command: "true x".into(),
         submitted: 1,
         started: Some(2),
+        ended: matches!(state, State::Ended(_)).then_some(Moment { wall_ms: 3, uptime_ms: 4 }),
         ..Job::new(JobId(id), "name", 7)
     };
     let jobs: Vec<Job> = (1..).zip(states).map(job).collect();
@@ -59,6 +64,48 @@ fn equal_environments_are_kept_once() {
     let count = "SELECT count(*) FROM environments";
     let kept: u32 = store.connection.query_row(count, [], |row| row.get(0)).unwrap();
     assert_eq!(kept, 1);
+}
+
+#[test]
+fn removed_jobs_take_their_environments_with_them() {
+    let (_directory, mut store) = store();
+    let other = Work { environment: Vec::new(), ..work() };
+    let job = |id| Job::new(JobId(id), "name", 7);
+    store.add(&[job(1), job(2)], 8, &work()).unwrap();
+    store.add(&[job(3)], 8, &other).unwrap();
+    let kept = |store: &Store| -> u32 {
+        let count = "SELECT count(*) FROM environments";
+        store.connection.query_row(count, [], |row| row.get(0)).unwrap()
+    };
+    store.remove(&[JobId(1), JobId(3)]).unwrap();
+    assert_eq!((store.load().unwrap().jobs, kept(&store)), (vec![job(2)], 1));
+    assert!(store.work(JobId(2)).is_ok());
+}
+
+#[test]
+fn a_store_of_the_first_version_is_brought_up_to_date() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("queue.sqlite");
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch(MIGRATIONS[0]).unwrap();
+    connection.pragma_update(None, "user_version", 1).unwrap();
+    let old = "INSERT INTO environments VALUES (1, x'00', '[]');
+        INSERT INTO jobs VALUES (4, 'n', 7, 8, 1, 0, '[]', NULL, NULL, NULL, NULL, 'exited', 0, 1,
+        0, 5, NULL, 'true', 1, 2, 3, '', 1)";
+    connection.execute_batch(old).unwrap();
+    drop(connection);
+    let kept = Store::open(&path).unwrap().load().unwrap();
+    assert_eq!(kept.jobs[0].ended, Some(Moment { wall_ms: 3, uptime_ms: 0 }));
+    assert_eq!(kept.jobs[0].expected_from, Some(Source::Submission));
+    assert_eq!(kept.uptime, Reading::default());
+}
+
+#[test]
+fn the_clock_survives() {
+    let (_directory, mut store) = store();
+    let reading = Reading { total_ms: 5, boot: "x".to_owned(), at_ms: 6 };
+    store.set_uptime(&reading).unwrap();
+    assert_eq!(store.load().unwrap().uptime, reading);
 }
 
 #[test]

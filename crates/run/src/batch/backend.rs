@@ -93,6 +93,7 @@ impl<'a> ProcessBackend<'a> {
         let expected: Vec<_> = plan.knowledge.jobs.iter().map(|known| known.time).collect();
         let mut notices = plan.notices.clone();
         notices.append(&mut mechanisms.notices);
+        observer.event(Event::BusKnown(plan.frame.bus));
         for notice in &notices {
             observer.event(Event::Notice(notice));
         }

@@ -35,6 +35,27 @@ pub struct Known {
     pub source: Option<ProfileSource>,
     /// Reason for which the stored profile is not used.
     pub outdated: Option<String>,
+    /// True if the profile is the store's, and the program's file has been replaced since.
+    pub replaced: bool,
+}
+
+/// Figures of a job alone that a scheduler is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alone {
+    /// Execution time, `T_j` of iabw section 3.3.
+    pub time: Nanos,
+    /// Mean bandwidth over that time, `B_j`.
+    pub bandwidth: BytesPerSec,
+}
+
+impl Alone {
+    /// Returns the figures of a profiled job. A profile is laid along CPU time; a job on several
+    /// cores goes through it faster.
+    #[must_use]
+    pub fn of(profile: &Profile, cores: u32) -> Self {
+        let time = Nanos(profile.cpu_time.0 / u64::from(cores.max(1)));
+        Self { time, bandwidth: profile.total().bandwidth(time) }
+    }
 }
 
 /// Knowledge of the jobs of a batch before they run.
@@ -64,33 +85,47 @@ impl Knowledge {
         let mut knowledge = Self::default();
         for (job, program) in batch.jobs.iter().zip(programs) {
             let found = match (&job.profile, store) {
-                (Some(path), _) => Ok(Some(recorded_in(path, &job.name)?)),
+                (Some(path), _) => {
+                    let (recording, source) = recorded_in(path, &job.name)?;
+                    Ok(Some((recording, source, ProgramState::Unchanged)))
+                }
                 (None, Some(store)) => knowledge.stored(store, job, program),
                 (None, None) => Ok(None),
             };
             let outdated = found.as_ref().err().cloned();
             let told = |reason| format!("the profile of {} is not used: {reason}", job.name);
             knowledge.notices.extend(outdated.as_ref().map(told));
-            let (recording, source) = found.ok().flatten().unzip();
+            let (recording, source, replaced) = match found.ok().flatten() {
+                Some((recording, source, program)) => {
+                    (Some(recording), Some(source), program == ProgramState::Changed)
+                }
+                None => (None, None, false),
+            };
             let (recorded, media) = recording.map(|r| (r.profile, r.media)).unzip();
             // Figures in the jobs file do not tell media apart, and take precedence over a
             // recording.
             let declares = job.declares_traffic();
             let media = media.filter(|_| !declares).unwrap_or_default();
             let source = source.filter(|_| !declares);
-            knowledge.jobs.push(Known { media, source, outdated, ..Known::of(job, recorded) });
+            knowledge.jobs.push(Known {
+                media,
+                source,
+                outdated,
+                replaced,
+                ..Known::of(job, recorded)
+            });
         }
         Ok(knowledge)
     }
 
-    /// Returns a job's profile in the store with its source, or the reason for which it cannot be
-    /// used.
+    /// Returns a job's profile in the store with its source and the state of its program, or the
+    /// reason for which it cannot be used.
     fn stored(
         &mut self,
         store: &Store,
         job: &Job,
         program: &Path,
-    ) -> Result<Option<(Recording, ProfileSource)>, String> {
+    ) -> Result<Option<(Recording, ProfileSource, ProgramState)>, String> {
         let found = lookup(store, job, program).map_err(|error| error.to_string())?;
         let Some(stored) = found else { return Ok(None) };
         if let InputState::Changed(files) = &stored.inputs {
@@ -103,7 +138,8 @@ impl Knowledge {
             ));
         }
         let source = ProfileSource::of(SourceKind::Store, &stored.recording);
-        Ok(Some((stored.recording, ProfileSource { key: Some(stored.key), ..source })))
+        let source = ProfileSource { key: Some(stored.key), ..source };
+        Ok(Some((stored.recording, source, stored.program)))
     }
 
     /// Maps the profiles to the media of a batch. A placement by share divides the traffic of a
@@ -151,11 +187,8 @@ impl Knowledge {
 impl Known {
     /// Combines the jobs file with `recorded`, which fills in what the file does not say.
     fn of(job: &Job, recorded: Option<Profile>) -> Self {
-        // A recording is laid along CPU time; a job on several cores goes through it faster.
         let cores = u64::from(job.cores.max(1));
-        let recorded_time = recorded.as_ref().map(|profile| Nanos(profile.cpu_time.0 / cores));
-        let recorded_bandwidth =
-            recorded.as_ref().zip(recorded_time).map(|(p, time)| p.total().bandwidth(time));
+        let alone = recorded.as_ref().map(|profile| Alone::of(profile, job.cores));
         let declared = job.expected_time.filter(|_| job.declares_traffic());
         let steady = declared.map(|time| {
             let lines = |rate: Option<BytesPerSec>| {
@@ -172,8 +205,8 @@ impl Known {
         // A recording that the jobs file names knows more than the figures beside it.
         let profile = steady.or(recorded);
         Self {
-            time: job.expected_time.or(recorded_time),
-            bandwidth: job.expected_bandwidth().or(recorded_bandwidth),
+            time: job.expected_time.or(alone.map(|alone| alone.time)),
+            bandwidth: job.expected_bandwidth().or(alone.map(|alone| alone.bandwidth)),
             profile,
             ..Self::default()
         }

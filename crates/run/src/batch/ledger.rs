@@ -8,8 +8,10 @@ use crate::jobs::Batch;
 use crate::observer::Progress;
 use crate::report::{JobReport, Outcome};
 
-/// Bandwidth of all jobs of a quantum together; absent if nothing was counted for any of them.
-pub(super) fn bandwidth(quantum: &Quantum) -> Option<BytesPerSec> {
+/// Returns the bandwidth of all jobs of a quantum together; absent if nothing was counted for any
+/// of them.
+#[must_use]
+pub fn bandwidth(quantum: &Quantum) -> Option<BytesPerSec> {
     let counted: Vec<Counts> = quantum.jobs.iter().filter_map(|job| job.counts).collect();
     if counted.is_empty() {
         return None;

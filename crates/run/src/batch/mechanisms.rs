@@ -2,8 +2,9 @@
 //! take part: creating a job's process, and reading what the job did.
 
 use memweir_core::{Counts, JobId, Nanos};
+use memweir_linux::meter::cgroup::Reason;
 use memweir_linux::world::World;
-use memweir_linux::{Blocker, Launch, Meter, Reading};
+use memweir_linux::{Blocker, Launch, Meter, MeterError, Reading};
 use memweir_policy::Observation;
 
 /// Mechanisms of this machine, or of another one.
@@ -33,9 +34,20 @@ pub struct Totals {
     pub counts: Counts,
 }
 
-/// The reason for which a job is no longer metered.
+/// The failure for which a job is no longer metered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MeterLoss(pub String);
+pub struct MeterLoss {
+    /// Its kind.
+    pub reason: Reason,
+    /// The failure, for people.
+    pub text: String,
+}
+
+impl From<MeterError> for MeterLoss {
+    fn from(error: MeterError) -> Self {
+        Self { reason: error.reason(), text: error.to_string() }
+    }
+}
 
 impl Mechanisms {
     /// Creates a job's process, metered and waiting before exec. Returns the loss of its meter, if
@@ -55,7 +67,7 @@ impl Mechanisms {
         let pid = self.world.spawn(job, launch, &target)?;
         self.blocker.spawned(job, pid)?;
         let attached = self.meter.as_mut().map_or(Ok(()), |meter| meter.attach(job, pid));
-        Ok(attached.err().map(|error| MeterLoss(error.to_string())))
+        Ok(attached.err().map(MeterLoss::from))
     }
 
     /// Reads what a job did since its `totals` were read, for quanta of this length. A job that
@@ -99,7 +111,7 @@ impl Mechanisms {
             Ok(reading) => (Some(reading), None),
             Err(error) => {
                 totals.metered = false;
-                (None, Some(MeterLoss(error.to_string())))
+                (None, Some(error.into()))
             }
         }
     }

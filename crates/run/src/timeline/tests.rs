@@ -42,6 +42,32 @@ fn csv_rows_are_in_the_file_before_it_is_finished() {
 }
 
 #[test]
+fn a_timeline_is_read_as_it_was_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rows = [
+        Row { reason: Some("head".to_owned()), ..row(0, "a,b") },
+        Row { writes: Some(5), reads_1: Some(6), ..row(1, "c") },
+    ];
+    for (name, format) in [("t.csv", Format::Csv), ("t.parquet", Format::Parquet)] {
+        let path = directory.path().join(name);
+        let mut timeline = Timeline::create(&path, format).expect("a file");
+        timeline.append(&rows).expect("space");
+        timeline.finish().expect("space");
+        assert_eq!(read(&path).expect("a timeline"), rows);
+    }
+    let whole = std::fs::read(directory.path().join("t.csv")).expect("a file");
+    let cut = directory.path().join("cut.csv");
+    std::fs::write(&cut, &whole[..whole.len() - 25]).expect("space");
+    assert_eq!(read(&cut).expect("a timeline"), rows[..1]);
+    std::fs::write(&cut, "a,b\n1,2\n").expect("space");
+    let refusal = read(&cut).expect_err("no timeline").to_string();
+    assert!(refusal.contains("it is no timeline"), "{refusal}");
+    let odd = directory.path().join("odd.parquet");
+    std::fs::write(&odd, "odd").expect("space");
+    assert!(read(&odd).is_err() && read(Path::new("absent.csv")).is_err());
+}
+
+#[test]
 fn parquet_rows_are_in_a_journal_until_the_end() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("t.parquet");

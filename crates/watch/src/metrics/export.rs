@@ -140,7 +140,10 @@ impl Values {
     }
 
     fn states(&self) -> Family {
-        let jobs = |state| self.jobs.values().filter(|job| job.series.state == state).count();
+        let jobs = |state| {
+            let queued = if state == State::Waiting { self.queued } else { 0 };
+            self.jobs.values().filter(|job| job.series.state == state).count() + queued
+        };
         Family {
             name: "memweir_jobs",
             unit: None,

@@ -5,6 +5,7 @@ use memweir_policy::Observation;
 
 use super::ProcessBackend;
 use crate::batch::MeterLoss;
+use crate::observer::Event;
 
 impl ProcessBackend<'_> {
     /// Returns what the job did since it was last read.
@@ -18,10 +19,14 @@ impl ProcessBackend<'_> {
     }
 
     /// Stops metering a job, and tells the user.
-    pub(super) fn lose_meter(&mut self, job: JobId, MeterLoss(reason): &MeterLoss) {
+    pub(super) fn lose_meter(&mut self, job: JobId, MeterLoss { reason, text }: &MeterLoss) {
         self.slots[job.index()].totals.metered = false;
+        if let Some(meter) = &self.mechanisms.meter {
+            let (kind, reason) = (meter.kind(), *reason);
+            self.observer.event(Event::MeterFailed { kind, reason });
+        }
         self.ledger.counting_failed(job);
         let name = &self.job(job).name;
-        self.notice(format!("{name} is no longer metered: {reason}"));
+        self.notice(format!("{name} is no longer metered: {text}"));
     }
 }

@@ -93,20 +93,13 @@ impl ProcessBackend<'_> {
                 quantum: self.ledger.quanta() - 1,
                 job: index as u32,
                 name: self.plan.batch.jobs[index].name.clone(),
-                chosen: entry.is_some_and(|entry| entry.chosen),
-                cpu_s: entry.map_or(0.0, |entry| entry.cpu_time.as_secs_f64()),
-                instructions: counts.filter(|_| sees.instructions).map(|c| c.instructions),
-                reads: counts.map(|c| c.reads.0),
-                writes: counts.filter(|_| sees.writes).map(|c| c.writes.0),
-                bandwidth: counts.map(|c| c.bandwidth(span).0),
                 predicted: self.slots[index].predicted.map(|rate| rate.0),
-                ..Row::default()
+                ..Row::of(entry, &sees, span)
             };
             let told_apart = counts.filter(|_| sees.media);
             row.at(start, span)
                 .in_system(system, quantum.decision.target)
                 .elsewhere(told_apart.as_ref(), &self.plan.options.media)
-                .because(entry.and_then(|entry| entry.reason))
         };
         (0..self.slots.len())
             .filter(|index| entries[*index].is_some() || self.slots[*index].stage != Stage::Over)

@@ -445,9 +445,11 @@ fn release_leaves_the_jobs_running() {
 fn a_meter_that_fails_costs_its_figures_and_nothing_else() {
     let mut case = Case::new("round-robin", 1, &[250, 250]);
     case.meter = Some(Ruler { reads: 0, fail_from: 2 });
-    let (report, ..) = case.run();
+    let (report, _, diary) = case.run();
     let report = report.expect("the batch goes on");
     assert_eq!(report.outcome, Outcome::Finished);
+    let events = diary.0.lock().expect("one thread");
+    assert_eq!(events.iter().filter(|event| event.starts_with("MeterFailed")).count(), 2);
     for job in [JobId(0), JobId(1)] {
         let report = &report.jobs[job.index()];
         assert_eq!((report.exit_code, report.memory_reads), (Some(0), None));
@@ -483,7 +485,8 @@ fn a_loop_that_cannot_go_on_leaves_nothing_blocked() {
 fn every_event_is_told() {
     let (_, _, diary) = Case::new("round-robin", 1, &[150]).run();
     let told = diary.0.lock().expect("one thread");
-    assert!(told[0].starts_with("JobStarted"), "{told:?}");
+    assert!(told[0].starts_with("BusKnown"), "{told:?}");
+    assert!(told[1].starts_with("JobStarted"), "{told:?}");
     assert!(told.iter().any(|event| event.starts_with("QuantumEnded")), "{told:?}");
     assert!(told.iter().any(|event| event.starts_with("Switched")), "{told:?}");
     assert!(told.iter().any(|event| event.contains("JobEnded") && event.contains("Some(0)")));

@@ -1,0 +1,76 @@
+//! The frames that a source yields: one for each quantum or interval.
+
+use std::time::Duration;
+
+use crate::failure::Failure;
+
+/// State of a job or subject in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LaneState {
+    /// It occupied a core.
+    Running,
+    /// It was blocked in favor of others, or frozen.
+    Blocked,
+    /// It has not started, or has no processes.
+    Waiting,
+    /// It is over.
+    Ended,
+}
+
+impl LaneState {
+    /// Returns the word for it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Blocked => "blocked",
+            Self::Waiting => "waiting",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// One job or subject in a frame.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Lane {
+    /// Its number, or its path.
+    pub(super) id: String,
+    /// Name for people.
+    pub(super) name: String,
+    pub(super) state: LaneState,
+    /// Its bandwidth in bytes per second; absent if nothing was counted.
+    pub(super) bandwidth: Option<f64>,
+    /// The reason for which it runs or waits; empty if none is known.
+    pub(super) why: String,
+    /// More about it, by name.
+    pub(super) details: Vec<(&'static str, String)>,
+}
+
+/// One quantum or interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Frame {
+    /// Its end in seconds since the beginning.
+    pub(super) at_s: f64,
+    /// Bandwidth of all lanes together in bytes per second; absent if nothing was counted.
+    pub(super) bandwidth: Option<f64>,
+    /// Bandwidth that the policy aims at.
+    pub(super) target: Option<f64>,
+    pub(super) lanes: Vec<Lane>,
+}
+
+/// A source of frames.
+pub(super) trait Source {
+    /// Names the source.
+    fn title(&self) -> String;
+
+    /// Returns the highest bandwidth that the machine sustains, in bytes per second, if known.
+    fn peak(&self) -> Option<f64>;
+
+    /// Returns the frames since the last call; `None` once there will be no more.
+    ///
+    /// # Errors
+    /// If the source is gone.
+    fn next(&mut self) -> Result<Option<Vec<Frame>>, Failure>;
+
+    /// Returns the time until the next call, at the rate 1.
+    fn interval(&self) -> Duration;
+}

@@ -1,0 +1,134 @@
+//! `memweir top`: the memory bus and the jobs on it, live or played back, in the terminal.
+//!
+//! A [`Source`] yields [`Frame`]s: the daemon, a watch, or a recording. `state.rs` keeps what is
+//! shown and obeys keys, `view.rs` draws it; neither knows the terminal or a source.
+
+mod frame;
+mod playback;
+mod queue;
+mod state;
+mod view;
+mod watched;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use memweir_core::Nanos;
+use memweir_core::input::InputError;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+
+use crate::failure::{Failure, Outcome};
+use crate::interrupt;
+use crate::queue::Connection;
+use crate::watch::{SubjectArgs, interval};
+use frame::Source;
+use state::{Flow, Key, Top};
+
+/// Longest time before a signal is noticed.
+const ATTENTION: Duration = Duration::from_millis(50);
+
+/// Options of `memweir top`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Play back a record of decisions (`run --record`) or a timeline (`run --timeline`, .csv or
+    /// .parquet), instead of watching the daemon
+    #[arg(value_name = "FILE", conflicts_with_all = ["watch", "socket"])]
+    file: Option<PathBuf>,
+    /// Watch control groups, as `memweir watch` does, instead of the daemon
+    #[arg(long, conflicts_with = "socket")]
+    watch: bool,
+    /// Time between two looks at what runs
+    #[arg(long, value_name = "TIME", value_parser = interval, default_value = "500ms")]
+    interval: Nanos,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    subjects: SubjectArgs,
+}
+
+/// Shows the source until the user quits.
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        let refusal = InputError::new("top", "standard input and output are no terminal");
+        let help = "`memweir queue`, `watch` and `replay` print to files and pipes";
+        return Err(refusal.help(help).into());
+    }
+    let mut source = open(args)?;
+    let stop = interrupt::catch()?;
+    let mut top = Top::new(source.title(), source.peak());
+    // A panic restores the terminal, too.
+    let mut terminal = ratatui::init();
+    let shown = show(&mut terminal, source.as_mut(), &mut top, stop);
+    ratatui::restore();
+    shown.map(|()| Outcome::Success)
+}
+
+fn open(args: &Args) -> Result<Box<dyn Source>, Failure> {
+    match &args.file {
+        Some(path) => Ok(Box::new(playback::Playback::open(path)?)),
+        None if args.watch || args.subjects.is_given() => {
+            Ok(Box::new(watched::Watched::open(&args.subjects, args.interval)?))
+        }
+        None => Ok(Box::new(queue::DaemonSource::open(&args.connection, args.interval)?)),
+    }
+}
+
+/// Draws and obeys keys until the user quits or a signal comes.
+fn show(
+    terminal: &mut DefaultTerminal,
+    source: &mut dyn Source,
+    top: &mut Top,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::Machine(format!("the terminal: {error}"));
+    let mut due = Instant::now();
+    loop {
+        if top.takes_frames() && Instant::now() >= due {
+            match source.next()? {
+                Some(frames) => frames.into_iter().for_each(|frame| top.push(frame)),
+                None => top.end(),
+            }
+            due = Instant::now() + source.interval().div_f64(top.rate());
+        }
+        terminal.draw(|frame| view::draw(frame, top)).map_err(failed)?;
+        let wait = match top.takes_frames() {
+            true => due.saturating_duration_since(Instant::now()).min(ATTENTION),
+            false => ATTENTION,
+        };
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if event::poll(wait).map_err(failed)?
+            && let Some(key) = key(&event::read().map_err(failed)?)
+        {
+            let rate = top.rate();
+            if top.key(key) == Flow::Quit {
+                return Ok(());
+            }
+            if top.rate() != rate {
+                due = due.min(Instant::now() + source.interval().div_f64(top.rate()));
+            }
+        }
+    }
+}
+
+/// Returns the key of an event of the terminal.
+fn key(event: &Event) -> Option<Key> {
+    let Event::Key(key) = event else { return None };
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    Some(match key.code {
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Interrupt,
+        KeyCode::Char(letter) => Key::Letter(letter),
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        _ => return None,
+    })
+}

@@ -1,0 +1,142 @@
+//! The daemon as a source: a frame for each quantum, and one per look while nothing runs.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use memweir_core::{JobId, Nanos};
+use memweir_daemon::client::Client;
+use memweir_daemon::protocol::{
+    Expected, JobActivity, JobView, Listing, QuantumView, Reply, Request, Status, ViewedState,
+};
+
+use super::frame::{Frame, Lane, LaneState, Source};
+use crate::failure::Failure;
+use crate::queue::Connection;
+use crate::render::text::{rate, seconds};
+
+/// The jobs of a daemon.
+pub(super) struct DaemonSource {
+    client: Client,
+    title: String,
+    peak: Option<f64>,
+    interval: Duration,
+    start: Instant,
+    /// Number of the first quantum that was not shown.
+    next: u64,
+}
+
+impl DaemonSource {
+    /// Connects to the daemon.
+    pub(super) fn open(connection: &Connection, interval: Nanos) -> Result<Self, Failure> {
+        let mut client = connection.open()?;
+        let status = status(&mut client)?;
+        // From now on the daemon keeps quanta.
+        activity(&mut client, 0)?;
+        let place = connection.place();
+        let title = format!("memweir top: queue at {}, {}", place.display(), status.policy);
+        let (peak, start) = (status.peak, Instant::now());
+        Ok(Self { client, title, peak, interval: interval.into(), start, next: 0 })
+    }
+
+    /// Returns the time since the beginning in seconds.
+    fn now(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
+    }
+}
+
+fn status(client: &mut Client) -> Result<Status, Failure> {
+    match client.request(&Request::Status {})? {
+        Reply::Status(status) => Ok(*status),
+        other => Err(Failure::Fault(format!("the daemon replied {other:?}"))),
+    }
+}
+
+fn activity(client: &mut Client, from: u64) -> Result<Vec<QuantumView>, Failure> {
+    match client.request(&Request::Activity { from })? {
+        Reply::Activity(quanta) => Ok(quanta),
+        other => Err(Failure::Fault(format!("the daemon replied {other:?}"))),
+    }
+}
+
+impl Source for DaemonSource {
+    fn title(&self) -> String {
+        self.title.clone()
+    }
+
+    fn peak(&self) -> Option<f64> {
+        self.peak
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<Frame>>, Failure> {
+        let quanta = activity(&mut self.client, self.next)?;
+        let jobs = self.client.jobs(&Request::Queue { which: Listing::Unfinished })?;
+        if let Some(last) = quanta.last() {
+            self.next = last.number + 1;
+        }
+        let now = self.now();
+        if quanta.is_empty() {
+            return Ok(Some(vec![idle(&jobs, now)]));
+        }
+        Ok(Some(quanta.iter().map(|quantum| frame(quantum, &jobs, now)).collect()))
+    }
+
+    fn interval(&self) -> Duration {
+        self.interval
+    }
+}
+
+/// Returns the frame of a time in which no quantum ended.
+fn idle(jobs: &[JobView], at_s: f64) -> Frame {
+    Frame { at_s, lanes: jobs.iter().map(|job| lane(job, None)).collect(), ..Frame::default() }
+}
+
+/// Returns the frame of a quantum.
+fn frame(quantum: &QuantumView, jobs: &[JobView], at_s: f64) -> Frame {
+    let of_job: BTreeMap<JobId, &JobActivity> =
+        quantum.jobs.iter().map(|activity| (activity.id, activity)).collect();
+    let lanes = jobs.iter().map(|job| lane(job, of_job.get(&job.id).copied()));
+    let (bandwidth, target) = (quantum.bandwidth, quantum.target);
+    Frame { at_s, bandwidth, target, lanes: lanes.collect() }
+}
+
+fn lane(job: &JobView, activity: Option<&JobActivity>) -> Lane {
+    let state = match (job.state, activity) {
+        (ViewedState::Running, Some(activity)) if activity.chosen => LaneState::Running,
+        (ViewedState::Running, None) if !job.blocked => LaneState::Running,
+        (ViewedState::Running, _) => LaneState::Blocked,
+        (ViewedState::Pending, _) => LaneState::Waiting,
+        _ => LaneState::Ended,
+    };
+    let selected = activity.and_then(|activity| activity.reason.clone());
+    let why = match state {
+        LaneState::Running => selected.unwrap_or_default(),
+        LaneState::Blocked => "not selected in this quantum".to_owned(),
+        LaneState::Waiting | LaneState::Ended => job.reason.clone().unwrap_or_default(),
+    };
+    let cpu = activity.map(|activity| seconds(Nanos(activity.cpu_ns).as_secs_f64()));
+    let after = job.after.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    Lane {
+        id: job.id.to_string(),
+        name: job.name.clone(),
+        state,
+        bandwidth: activity.and_then(|activity| activity.bandwidth),
+        why,
+        details: vec![
+            ("command", job.command.clone()),
+            ("user", job.user.clone()),
+            ("cores", job.cores.to_string()),
+            ("priority", job.priority.to_string()),
+            ("after", after),
+            ("attempt", job.attempt.to_string()),
+            ("CPU time", cpu.map(|cpu| format!("{cpu} in this quantum")).unwrap_or_default()),
+            ("expected", job.expected.as_ref().map(expected).unwrap_or_default()),
+            ("output", job.stdout.to_path().display().to_string()),
+        ],
+    }
+}
+
+fn expected(expected: &Expected) -> String {
+    let time = expected.time_ns.map(|time| seconds(Nanos(time).as_secs_f64()));
+    let figures: Vec<String> = time.into_iter().chain(expected.bandwidth.map(rate)).collect();
+    figures.join(", ")
+}

@@ -1,0 +1,89 @@
+//! Control groups as a source, as `memweir watch` measures them: a frame for each interval.
+
+use std::time::{Duration, Instant};
+
+use memweir_core::Nanos;
+use memweir_watch::{Row, State, Watch};
+
+use super::frame::{Frame, Lane, LaneState, Source};
+use crate::export;
+use crate::failure::Failure;
+use crate::render::text::{count, seconds};
+use crate::watch::{self, SubjectArgs, busiest_first};
+
+/// The subjects of a watch.
+pub(super) struct Watched {
+    watch: Watch,
+    title: String,
+    peak: Option<f64>,
+    interval: Duration,
+    start: Instant,
+}
+
+impl Watched {
+    /// Opens the watch.
+    pub(super) fn open(args: &SubjectArgs, interval: Nanos) -> Result<Self, Failure> {
+        let (watch, meter) = watch::open(args)?;
+        let title = format!("memweir top: watch, {meter}");
+        let peak = export::calibration(None).and_then(|platform| platform.peak());
+        let (peak, start) = (peak.map(|peak| peak.0), Instant::now());
+        Ok(Self { watch, title, peak, interval: interval.into(), start })
+    }
+}
+
+impl Source for Watched {
+    fn title(&self) -> String {
+        self.title.clone()
+    }
+
+    fn peak(&self) -> Option<f64> {
+        self.peak
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<Frame>>, Failure> {
+        let now = self.start.elapsed();
+        let rows = self.watch.tick(Nanos::from(now)).map_err(|error| {
+            Failure::Machine(format!("the cgroup tree cannot be read: {error}"))
+        })?;
+        // Failures show as missing bandwidth.
+        self.watch.take_failures();
+        Ok(Some(vec![frame(rows, now.as_secs_f64())]))
+    }
+
+    fn interval(&self) -> Duration {
+        self.interval
+    }
+}
+
+fn frame(mut rows: Vec<Row>, at_s: f64) -> Frame {
+    busiest_first(&mut rows);
+    let counted: Vec<f64> = rows.iter().filter_map(|row| row.bandwidth).collect();
+    let bandwidth = (!counted.is_empty()).then(|| counted.iter().sum());
+    Frame { at_s, bandwidth, target: None, lanes: rows.iter().map(lane).collect() }
+}
+
+fn lane(row: &Row) -> Lane {
+    let (state, why) = match row.state {
+        State::Running => (LaneState::Running, ""),
+        State::Blocked => (LaneState::Blocked, "frozen"),
+        State::Waiting => (LaneState::Waiting, ""),
+        State::Empty => (LaneState::Waiting, "without processes"),
+        State::Ended => (LaneState::Ended, ""),
+    };
+    let bytes = |bytes: Option<u64>| bytes.map(count).unwrap_or_default();
+    Lane {
+        id: row.jobid.clone(),
+        name: row.name.clone(),
+        state,
+        bandwidth: row.bandwidth,
+        why: why.to_owned(),
+        details: vec![
+            ("kind", row.kind.name().to_owned()),
+            ("cgroup", row.jobid.clone()),
+            ("CPU time", row.cpu_s.map(seconds).unwrap_or_default()),
+            ("read", bytes(row.read_bytes)),
+            ("written", bytes(row.write_bytes)),
+            ("Slurm job", row.slurm_jobid.clone().unwrap_or_default()),
+        ],
+    }
+}

@@ -1,0 +1,117 @@
+//! `memweir top` in a real terminal, of which tmux knows the screen.
+
+use std::process::{Command as StdCommand, Output};
+
+use super::{Daemon, socket};
+use crate::support::{MEMWEIR, SPIN, World, exists, refusal, wait_until};
+
+/// A terminal with memweir in it. It ends with the test.
+struct Terminal<'a>(&'a World);
+
+impl<'a> Terminal<'a> {
+    /// Starts memweir with these arguments in a terminal; `None` without tmux.
+    fn start(world: &'a World, arguments: &str) -> Option<Self> {
+        if !exists("tmux") {
+            return None;
+        }
+        let terminal = Self(world);
+        let command = format!("{MEMWEIR} {arguments}; echo left $?; read end");
+        let size = ["new-session", "-d", "-x", "100", "-y", "20"];
+        let output = terminal.tmux(&[&size[..], &[command.as_str()]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Some(terminal)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Output {
+        let mut tmux = self.0.surrounded(StdCommand::new("tmux"));
+        tmux.args(["-f", "/dev/null", "-u", "-S", "tmux"]).args(arguments);
+        tmux.env("LC_ALL", "C.UTF-8").env("SHELL", "/bin/sh").output().expect("tmux starts")
+    }
+
+    fn screen(&self) -> String {
+        let output = self.tmux(&["capture-pane", "-p"]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn press(&self, key: &str) {
+        assert!(self.tmux(&["send-keys", key]).status.success());
+    }
+
+    fn shows(&self, text: &str) {
+        wait_until(&format!("`{text}` on the screen"), || self.screen().contains(text));
+    }
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+#[test]
+fn the_queue_is_shown_in_a_terminal_and_obeys_keys() {
+    let daemon = Daemon::start(&["--policy", "round-robin", "--admit", "2", "--quantum", "50ms"]);
+    let turns = "while [ ! -e go ]; do :; done";
+    for name in ["first", "second"] {
+        daemon.submit(&["--name", name], turns);
+    }
+    daemon.submit(&["--after", "1", "--name", "last"], "true");
+    let socket = socket(&daemon.world);
+    let arguments = format!("top --interval 100ms --socket {}", socket.display());
+    let Some(terminal) = Terminal::start(&daemon.world, &arguments) else { return };
+    terminal.shows("round-robin");
+    terminal.shows("waits for job 1");
+    // The jobs take turns.
+    terminal.shows("█░");
+    terminal.press("?");
+    terminal.shows("twice, half as fast");
+    terminal.press("?");
+    for key in ["f", "l", "a", "s", "t", "Enter"] {
+        terminal.press(key);
+    }
+    wait_until("the filter hides the others", || {
+        let screen = terminal.screen();
+        screen.contains("last") && !screen.contains("second")
+    });
+    terminal.press("Enter");
+    terminal.shows("command");
+    terminal.press("Escape");
+    terminal.press("Space");
+    terminal.shows("paused");
+    terminal.press("q");
+    terminal.shows("left 0");
+    let screen = terminal.screen();
+    assert!(!screen.contains("round-robin"), "the terminal is as before: {screen}");
+    daemon.world.file("go", "");
+}
+
+#[test]
+fn recordings_are_played_back_to_their_end() {
+    let world = World::new();
+    let mut run = world.memweir();
+    run.args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "50ms"]);
+    run.args(["--timeline", "t.parquet", "--record", "decisions.jsonl"]);
+    run.args(["--", "sh", "-c", SPIN, ":::", "sh", "-c", SPIN]).assert().success();
+    for file in ["t.parquet", "decisions.jsonl"] {
+        let Some(terminal) = Terminal::start(&world, &format!("top {file}")) else { return };
+        terminal.shows("sh");
+        "++++".chars().for_each(|key| terminal.press(&key.to_string()));
+        terminal.shows(" end");
+        terminal.shows("█░█");
+        terminal.press("C-c");
+        terminal.shows("left 0");
+    }
+}
+
+#[test]
+fn what_cannot_be_shown_is_refused() {
+    let world = World::new();
+    let message = refusal(world.memweir().arg("top"), 2);
+    assert!(message.contains("no terminal") && message.contains("memweir queue"), "{message}");
+    let message = refusal(world.memweir().args(["top", "--watch", "x.csv"]), 2);
+    assert!(message.contains("cannot be used with"), "{message}");
+    world.file("odd.csv", "a,b\n1,2\n");
+    let Some(terminal) = Terminal::start(&world, "top odd.csv") else { return };
+    terminal.shows("it is no timeline");
+    terminal.shows("left 2");
+}

@@ -1,0 +1,227 @@
+//! Knowledge of programs: the profile store of `memweir run`, read when jobs are submitted, and
+//! extended by the first runs of programs that it does not know.
+//!
+//! First runs are written by a [`Keeper`] in a thread of its own: another writer of the store may
+//! hold it for seconds, and the loop that runs the jobs must not wait for that.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use jiff::Timestamp;
+use memweir_core::profile::Profile;
+use memweir_core::{BytesPerSec, JobId, Media, Nanos};
+use memweir_linux::MeterKind;
+use memweir_run::batch::{Knowledge, Known, invocation};
+use memweir_run::jobs::{Batch, Command, Job};
+use memweir_run::platform::Machine;
+use memweir_run::recording::Recording;
+use memweir_run::store::{
+    InputFile, InputState, Invocation, ProgramKey, ProgramState, Provenance, Store, StoreError,
+    inputs, not_written,
+};
+
+use crate::protocol::Work;
+use crate::queue::Source;
+use crate::service::{Service, lock};
+
+/// The profile store as submissions see it.
+#[derive(Debug)]
+pub struct Profiles {
+    store: Mutex<Store>,
+    path: PathBuf,
+}
+
+/// Knowledge of a job before it runs.
+#[derive(Debug, Default)]
+pub(crate) struct Foreknowledge {
+    /// Execution time alone.
+    pub(crate) time: Option<Nanos>,
+    /// Mean bandwidth alone.
+    pub(crate) bandwidth: Option<BytesPerSec>,
+    /// Source of both.
+    pub(crate) source: Option<Source>,
+    /// Key of the command in the store.
+    pub(crate) program: Option<Arc<str>>,
+}
+
+impl Profiles {
+    /// Opens the store at `path`, by default the one that `memweir run` uses.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub fn open(path: Option<&Path>) -> Result<Self, StoreError> {
+        let store = Store::open(path)?;
+        let path = store.path().to_owned();
+        Ok(Self { store: Mutex::new(store), path })
+    }
+
+    /// The store's file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns what is known of a job with these estimates of its submitter.
+    pub(crate) fn look_up(
+        &self,
+        name: &str,
+        work: &Work,
+        cores: u32,
+        time: Option<Nanos>,
+        bandwidth: Option<BytesPerSec>,
+    ) -> Foreknowledge {
+        let job = Job {
+            cores,
+            expected_time: time,
+            expected_reads: bandwidth,
+            ..job(name.to_owned(), work)
+        };
+        let program = work.program.to_path();
+        let key = ProgramKey::of(&invocation(&job, &program)).ok();
+        let batch = Batch { jobs: vec![job] };
+        let mut knowledge =
+            Knowledge::gather(&batch, &[program], Some(&lock(&self.store))).unwrap_or_default();
+        let known = knowledge.jobs.pop().unwrap_or_default();
+        Foreknowledge {
+            time: known.time.or(time),
+            bandwidth: known.bandwidth.or(bandwidth),
+            source: source(&known, time, bandwidth),
+            program: key.map(|key| key.as_str().into()),
+        }
+    }
+}
+
+/// Returns the source of what is known of a job, beside the estimates of its submitter.
+fn source(known: &Known, time: Option<Nanos>, bandwidth: Option<BytesPerSec>) -> Option<Source> {
+    match (time, bandwidth) {
+        (None, None) if known.source.is_none() => None,
+        (None, None) if known.replaced => Some(Source::Replaced),
+        (None, None) => Some(Source::Store),
+        (Some(_), None) | (None, Some(_)) if known.source.is_some() => {
+            Some(Source::SubmissionAndStore)
+        }
+        _ => Some(Source::Submission),
+    }
+}
+
+/// Returns a submission's work as a job of a batch.
+fn job(name: String, work: &Work) -> Job {
+    let argv = work.argv.iter().map(OsString::from).collect();
+    Job { directory: Some(work.directory.to_path()), ..Job::new(name, Command::Exec(argv)) }
+}
+
+/// The beginning of a first run.
+#[derive(Clone, Debug)]
+pub(crate) struct Begin {
+    invocation: Invocation,
+    /// The files that it names, as they were then.
+    inputs: Vec<InputFile>,
+}
+
+impl Begin {
+    /// Notes the files of a job that is about to start.
+    pub(crate) fn of(name: &str, work: &Work) -> Self {
+        let invocation = invocation(&job(name.to_owned(), work), &work.program.to_path());
+        Self { inputs: inputs(&invocation), invocation }
+    }
+}
+
+/// A first run that ended well.
+#[derive(Debug)]
+pub(crate) struct FirstRun {
+    pub(crate) job: JobId,
+    pub(crate) begin: Begin,
+    pub(crate) profile: Profile,
+    pub(crate) meter: MeterKind,
+    /// The media that the meter tells apart.
+    pub(crate) media: Media,
+}
+
+/// The thread that writes first runs. It writes those that it has when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    runs: Option<Sender<FirstRun>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Starts the thread for the store at `path`.
+    ///
+    /// # Errors
+    /// If the store cannot be opened, or no thread can be started.
+    pub(crate) fn start(path: &Path, service: Arc<Service>) -> Result<Self, StoreError> {
+        let store = Store::open(Some(path))?;
+        let (runs, incoming) = channel::<FirstRun>();
+        let builder = std::thread::Builder::new().name("profiles".to_owned());
+        let keep = move || {
+            for run in incoming {
+                let job = run.job;
+                match keep(&store, &run) {
+                    Ok(Kept::Added(key)) => service.learned(&key, job, &run.profile),
+                    Ok(Kept::Known) => {}
+                    Err(reason) => service.notice(format!("job {job} is not profiled: {reason}")),
+                }
+            }
+        };
+        let started = builder.spawn(keep);
+        let thread = started.map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
+        Ok(Self { runs: Some(runs), thread: Some(thread) })
+    }
+
+    /// Keeps a first run.
+    pub(crate) fn keep(&self, run: FirstRun) {
+        if let Some(runs) = &self.runs {
+            // The thread ends with this handle alone.
+            let _ = runs.send(run);
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.runs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Effect of keeping a run.
+enum Kept {
+    /// The store has it now, under this key.
+    Added(String),
+    /// The store knew the program: another run of it was first.
+    Known,
+}
+
+fn keep(store: &Store, run: &FirstRun) -> Result<Kept, StoreError> {
+    let Begin { invocation, inputs } = &run.begin;
+    let program = &invocation.program;
+    let key = ProgramKey::of(invocation)
+        .map_err(|source| StoreError::Io { path: program.clone(), source })?;
+    // An unreadable entry is replaced.
+    if let Ok(Some(stored)) = store.get(&key)
+        && stored.program == ProgramState::Unchanged
+        && !matches!(stored.inputs, InputState::Changed(_))
+    {
+        return Ok(Kept::Known);
+    }
+    let command = invocation.argv.iter().map(|word| word.to_string_lossy().into_owned());
+    let recording = Recording {
+        command: command.collect(),
+        meter: run.meter.name().to_owned(),
+        machine: Machine::here().name(),
+        date: Timestamp::now(),
+        media: run.media.clone(),
+        profile: run.profile.clone(),
+    };
+    let inputs = not_written(inputs.clone(), Path::to_path_buf);
+    store.put(&key, &recording, &Provenance { exit_code: 0, inputs })?;
+    Ok(Kept::Added(key.as_str().to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+use memweir_core::{Counts, Lines};
+
+use super::*;
+
+fn work(directory: &Path) -> Work {
+    Work {
+        program: "/bin/true".into(),
+        argv: vec!["true".into()],
+        directory: directory.into(),
+        environment: Vec::new(),
+    }
+}
+
+fn first_run(directory: &Path) -> FirstRun {
+    let reads = Counts::new(0, Lines(2_000_000), Lines(0));
+    FirstRun {
+        job: JobId(1),
+        begin: Begin::of("true", &work(directory)),
+        profile: Profile::steady(Nanos::from_millis(2_000), reads),
+        meter: MeterKind::Perf,
+        media: Media::dram_only(),
+    }
+}
+
+#[test]
+fn a_first_run_is_found_by_the_next_submission_on_any_number_of_cores() {
+    let directory = tempfile::tempdir().unwrap();
+    let profiles = Profiles::open(Some(&directory.path().join("profiles.sqlite"))).unwrap();
+    let work = work(directory.path());
+    let unknown = profiles.look_up("true", &work, 1, None, None);
+    assert_eq!((unknown.source, unknown.time), (None, None));
+    let store = Store::open(Some(profiles.path())).unwrap();
+    let Kept::Added(key) = keep(&store, &first_run(directory.path())).unwrap() else {
+        panic!("it was not known")
+    };
+    assert_eq!(Some(&*key), unknown.program.as_deref());
+    let wide = profiles.look_up("true", &work, 2, None, None);
+    assert_eq!((wide.source, wide.time), (Some(Source::Store), Some(Nanos::from_millis(1_000))));
+    assert_eq!(wide.bandwidth, Some(BytesPerSec(128e6)));
+    let time = Some(Nanos::MILLI);
+    let half = profiles.look_up("true", &work, 1, time, None);
+    assert_eq!((half.source, half.time), (Some(Source::SubmissionAndStore), time));
+    let told = profiles.look_up("true", &work, 1, time, Some(BytesPerSec(5.0)));
+    assert_eq!((told.source, told.bandwidth), (Some(Source::Submission), Some(BytesPerSec(5.0))));
+}
+
+#[test]
+fn of_two_first_runs_the_first_to_end_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(Some(&directory.path().join("profiles.sqlite"))).unwrap();
+    let run = first_run(directory.path());
+    assert!(matches!(keep(&store, &run).unwrap(), Kept::Added(_)));
+    let shorter = Profile::steady(Nanos::MILLI, Counts::default());
+    let second = FirstRun { job: JobId(2), profile: shorter, ..run };
+    assert!(matches!(keep(&store, &second).unwrap(), Kept::Known));
+}
