@@ -18,7 +18,7 @@ use memweir_linux::blocker::Demand;
 use memweir_linux::foreign::ForeignProcess;
 use memweir_linux::notify::{ServiceState, notify};
 use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
-use memweir_policy::{Decision, JobSpec, Observation, Running};
+use memweir_policy::{Decision, JobSpec, Observation};
 use memweir_run::batch::{Mechanisms, RunError, Totals};
 use memweir_run::observer::{self, Observer};
 use memweir_run::profile::Observed;
@@ -68,8 +68,6 @@ pub(crate) struct QueueBackend<'a> {
     keeper: Option<Keeper>,
     /// Jobs that an earlier daemon had started, until the loop knows of them.
     adopted: Vec<JobSpec>,
-    /// True if blocking has failed, so that the operating system schedules from now on.
-    unblockable: bool,
 }
 
 impl<'a> QueueBackend<'a> {
@@ -91,7 +89,6 @@ impl<'a> QueueBackend<'a> {
             slots: BTreeMap::new(),
             keeper,
             adopted: Vec::new(),
-            unblockable: false,
         }
     }
 
@@ -148,12 +145,8 @@ impl<'a> QueueBackend<'a> {
         Some(observation)
     }
 
-    fn give_up_blocking(&mut self, reason: &str) {
-        self.unblockable = true;
-        self.service.notice(format!(
-            "jobs can no longer be blocked ({reason}); the operating system schedules from here on"
-        ));
-        self.run_all();
+    fn notify(&self, notices: Vec<String>) {
+        notices.into_iter().for_each(|notice| self.service.notice(notice));
     }
 
     fn cores_of(&self, jobs: impl Iterator<Item = JobId>) -> u32 {
@@ -208,13 +201,12 @@ impl Backend for QueueBackend<'_> {
     }
 
     fn can_block(&self) -> bool {
-        !self.unblockable
+        !self.mechanisms.unblockable
     }
 
     fn block(&mut self) {
-        if let Err(error) = self.mechanisms.blocker.block_all() {
-            self.give_up_blocking(&error.to_string());
-        }
+        let notices = self.mechanisms.block();
+        self.notify(notices);
     }
 
     fn read(&mut self, jobs: &[JobId]) -> Vec<Observation> {
@@ -229,13 +221,8 @@ impl Backend for QueueBackend<'_> {
             total: self.cores_of(self.slots.keys().copied()),
             running: self.cores_of(jobs.iter().copied()),
         };
-        self.mechanisms.blocker.set_demand(demand);
-        if self.can_block()
-            && decision.running != Running::Everything
-            && let Err(error) = self.mechanisms.blocker.run_only(&started)
-        {
-            self.give_up_blocking(&error.to_string());
-        }
+        let notices = self.mechanisms.resume(decision, &started, demand);
+        self.notify(notices);
         self.service.set_on_cores(jobs.iter().copied());
         let now = self.mechanisms.world.now();
         for job in jobs {

@@ -156,7 +156,8 @@ pub fn run(
         Arc::new(service.with_profiles(profiles).with_operators(options.operators.clone()));
     let keeper = keeper(&service)?;
     let (meter, world) = (setup.meter, Box::new(world));
-    let mechanisms = Mechanisms { blocker, meter, world, mechanism, notices: told };
+    let mechanisms =
+        Mechanisms { blocker, meter, world, mechanism, notices: told, unblockable: false };
     let mut backend =
         QueueBackend::new(Arc::clone(&service), mechanisms, run.quantum, keeper, observer);
     recover(&service, &mut backend);

@@ -298,6 +298,7 @@ fn run(
         world: Box::new(world),
         mechanism: "virtual time".to_owned(),
         notices,
+        unblockable: false,
     };
     plan.run(mechanisms, observer)
 }

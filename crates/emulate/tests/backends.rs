@@ -179,6 +179,7 @@ fn run_processes(
         world: Box::new(Replayed { now: Nanos::ZERO, ends, counters, control }),
         mechanism: "fake".to_owned(),
         notices: Vec::new(),
+        unblockable: false,
     };
     let frame = Frame::elsewhere(config.cores, config.bus, config.medium_peaks);
     let plan = Plan::elsewhere(&batch, &options, frame).unwrap();

@@ -118,7 +118,9 @@ pub fn run_batch(
     told.extend(notices);
     let mechanism = mechanism.to_string();
     let world = Box::new(world);
-    plan.run(Mechanisms { blocker, meter, world, mechanism, notices: told }, observer)
+    let mechanisms =
+        Mechanisms { blocker, meter, world, mechanism, notices: told, unblockable: false };
+    plan.run(mechanisms, observer)
 }
 
 /// Output files of a batch.

@@ -18,7 +18,7 @@ use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_linux::blocker::Demand;
 use memweir_policy::quantum_loop::{self, Backend, Quantum, Start};
 use memweir_policy::record::RecordingScheduler;
-use memweir_policy::{Decision, JobSpec, Observation, Running};
+use memweir_policy::{Decision, JobSpec, Observation};
 
 use super::ledger::Ledger;
 use super::pinning::CoreMap;
@@ -66,8 +66,6 @@ pub(super) struct ProcessBackend<'a> {
     cores: Option<CoreMap>,
     /// CPUs that jobs are bound to, one for each job.
     bound: HashMap<JobId, usize>,
-    /// True if blocking has failed, so that the operating system schedules from now on.
-    unblockable: bool,
     /// True if a job has failed.
     failed: bool,
     pub(super) outcome: Outcome,
@@ -107,24 +105,12 @@ impl<'a> ProcessBackend<'a> {
             cores: (plan.pinning == Pinning::OneJobPerCore)
                 .then(|| CoreMap::new(plan.frame.cpus.clone())),
             bound: HashMap::new(),
-            unblockable: false,
             failed: false,
             outcome: Outcome::Finished,
             target: None,
             notices,
             lost: Vec::new(),
             plan,
-        }
-    }
-
-    /// Lets everything run from now on: a job that cannot be blocked must not stay blocked either.
-    fn give_up_blocking(&mut self, reason: &str) {
-        self.unblockable = true;
-        self.notice(format!(
-            "jobs can no longer be blocked ({reason}); the operating system schedules from here on"
-        ));
-        if let Err(error) = self.mechanisms.blocker.run_all() {
-            self.notice(format!("some jobs may be blocked until the batch ends: {error}"));
         }
     }
 
@@ -197,13 +183,12 @@ impl Backend for ProcessBackend<'_> {
     }
 
     fn can_block(&self) -> bool {
-        !self.unblockable
+        !self.mechanisms.unblockable
     }
 
     fn block(&mut self) {
-        if let Err(error) = self.mechanisms.blocker.block_all() {
-            self.give_up_blocking(&error.to_string());
-        }
+        let notices = self.mechanisms.block();
+        notices.into_iter().for_each(|notice| self.notice(notice));
     }
 
     fn read(&mut self, jobs: &[JobId]) -> Vec<Observation> {
@@ -216,13 +201,8 @@ impl Backend for ProcessBackend<'_> {
             jobs.iter().partition(|job| self.slots[job.index()].stage == Stage::Waiting);
         let unfinished = self.jobs_in(|stage| stage != Stage::Over);
         let demand = Demand { total: self.cores_of(&unfinished), running: self.cores_of(jobs) };
-        self.mechanisms.blocker.set_demand(demand);
-        if self.can_block()
-            && decision.running != Running::Everything
-            && let Err(error) = self.mechanisms.blocker.run_only(&started)
-        {
-            self.give_up_blocking(&error.to_string());
-        }
+        let notices = self.mechanisms.resume(decision, &started, demand);
+        notices.into_iter().for_each(|notice| self.notice(notice));
         self.place(&decision.chosen);
         self.start(&fresh)
     }

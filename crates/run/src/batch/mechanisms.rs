@@ -1,11 +1,12 @@
-//! The mechanisms that a batch or a queue runs its jobs by, and the steps in which several of them
-//! take part: creating a job's process, and reading what the job did.
+//! The mechanisms that a batch or a queue runs its jobs by, and the steps that both take with them:
+//! blocking and resuming, creating a job's process, and reading what the job did.
 
 use memweir_core::{Counts, JobId, Nanos};
+use memweir_linux::blocker::Demand;
 use memweir_linux::meter::cgroup::Reason;
 use memweir_linux::world::World;
-use memweir_linux::{Blocker, Launch, Meter, MeterError, Reading};
-use memweir_policy::Observation;
+use memweir_linux::{BlockError, Blocker, Launch, Meter, MeterError, Reading};
+use memweir_policy::{Decision, Observation, Running};
 
 /// Mechanisms of this machine, or of another one.
 ///
@@ -21,6 +22,8 @@ pub struct Mechanisms {
     pub mechanism: String,
     /// Notices for the user about the above.
     pub notices: Vec<String>,
+    /// True once blocking has failed, so that the operating system schedules from then on.
+    pub unblockable: bool,
 }
 
 /// Totals of a job at its last reading.
@@ -50,6 +53,42 @@ impl From<MeterError> for MeterLoss {
 }
 
 impl Mechanisms {
+    /// Blocks every job. If that fails, every job runs and none is blocked from then on; returns
+    /// the notices for the user about that.
+    pub fn block(&mut self) -> Vec<String> {
+        let blocked = self.blocker.block_all();
+        blocked.map_or_else(|error| self.give_up_blocking(&error), |()| Vec::new())
+    }
+
+    /// Lets those jobs run that a decision selects, of those whose processes exist: `started`.
+    /// `demand` is that of all jobs and of the selected ones. A failure is that of
+    /// [`block`](Self::block).
+    pub fn resume(
+        &mut self,
+        decision: &Decision,
+        started: &[JobId],
+        demand: Demand,
+    ) -> Vec<String> {
+        self.blocker.set_demand(demand);
+        if self.unblockable || decision.running == Running::Everything {
+            return Vec::new();
+        }
+        let resumed = self.blocker.run_only(started);
+        resumed.map_or_else(|error| self.give_up_blocking(&error), |()| Vec::new())
+    }
+
+    /// A job that cannot be blocked must not stay blocked either.
+    fn give_up_blocking(&mut self, error: &BlockError) -> Vec<String> {
+        self.unblockable = true;
+        let mut notices = vec![format!(
+            "jobs can no longer be blocked ({error}); the operating system schedules from here on"
+        )];
+        if let Err(error) = self.blocker.run_all() {
+            notices.push(format!("some jobs may stay blocked: {error}"));
+        }
+        notices
+    }
+
     /// Creates a job's process, metered and waiting before exec. Returns the loss of its meter, if
     /// that cannot count it.
     ///

@@ -281,6 +281,7 @@ impl Case {
             world: Box::new(world),
             mechanism: "fake".to_owned(),
             notices: Vec::new(),
+            unblockable: false,
         };
         let diary = Diary::default();
         let report = plan.run(mechanisms, &mut diary.clone());
