@@ -14,11 +14,11 @@ mod want;
 use std::collections::VecDeque;
 
 use crate::config::{MemoryConfig, PagePolicy, RefreshPolicy};
+use crate::observer::Observer;
 use crate::queue::{CLOSED, List, NIL, Slots};
 use crate::request::{Completion, Direction, Source};
 use crate::spec::BankRefresh;
 use crate::stats::Stats;
-use crate::system::Observer;
 use crate::timer::{NEVER, Shape, Timer};
 use options::Options;
 use select::Choice;

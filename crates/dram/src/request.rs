@@ -53,3 +53,9 @@ pub struct Completion {
     /// The requester that opened the conflicting row, on a row-buffer conflict.
     pub blamed: Option<Source>,
 }
+
+/// The queue for a request is full. Commands make room, so the caller should try again in the cycle
+/// after the next event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the queue is full")]
+pub struct Full;

@@ -6,8 +6,7 @@ use super::{Channel, index};
 use crate::config::Scheduler;
 use crate::decode::Place;
 use crate::queue::{NIL, Slot};
-use crate::request::{Completion, Direction, Request, RowOutcome};
-use crate::system::Full;
+use crate::request::{Completion, Direction, Full, Request, RowOutcome};
 
 impl Channel {
     /// Accepts a request in cycle `now`.

@@ -5,9 +5,9 @@ use memweir_core::Cycles;
 use super::Channel;
 use crate::command::{BankAddress, Command, CommandKind};
 use crate::config::PagePolicy;
+use crate::observer::Observer;
 use crate::queue::{CLOSED, NIL};
 use crate::request::{Completion, Direction, RowOutcome};
-use crate::system::Observer;
 
 /// The largest factor between a learned timeout and the initial one, in either direction.
 const TIMEOUT_RANGE: u64 = 16;
