@@ -19,7 +19,6 @@ pub mod energy;
 pub mod hybrid;
 mod link;
 mod observer;
-mod queue;
 pub mod request;
 pub mod spec;
 pub mod stats;
