@@ -29,7 +29,7 @@ use memweir_core::input::Refusal;
 
 use crate::command::Command;
 use crate::config::{MemoryConfig, RefreshPolicy};
-use crate::system::Observer;
+use crate::observer::Observer;
 
 use bus::Buses;
 use limits::Limits;

@@ -55,6 +55,19 @@ impl CommandKind {
         ("self-refresh-exit", Self::SelfRefreshExit),
     ];
 
+    /// Returns true if it addresses one bank for a request, and changes the state of no other.
+    pub(crate) fn is_to_bank(self) -> bool {
+        matches!(
+            self,
+            Self::Activate
+                | Self::Precharge
+                | Self::Read
+                | Self::ReadAutoPrecharge
+                | Self::Write
+                | Self::WriteAutoPrecharge
+        )
+    }
+
     /// Returns the name in files.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -23,9 +23,10 @@ use memweir_core::{Cycles, PhysAddr};
 
 use crate::command::Command;
 use crate::hybrid::Hybrid;
+use crate::observer::Observer;
 use crate::request::{Completion, Direction, Request, RowOutcome, Source};
 use crate::stats::Stats;
-use crate::system::{MemorySystem, Observer};
+use crate::system::MemorySystem;
 use target::{Alone, SideBySide, Target, Whole};
 
 /// Times at which requests are offered.

@@ -38,7 +38,7 @@ use memweir_core::{Cycles, Picos};
 
 use crate::command::Command;
 use crate::config::MemoryConfig;
-use crate::system::Observer;
+use crate::observer::Observer;
 
 use rank::Rank;
 

@@ -6,9 +6,10 @@ use memweir_core::{Bytes, Cycles, PhysAddr, Picos};
 
 use crate::command::Command;
 use crate::config::MemoryConfig;
-use crate::request::{Completion, Request};
+use crate::observer::Observer;
+use crate::request::{Completion, Full, Request};
 use crate::stats::Stats;
-use crate::system::{Full, MemorySystem, Observer};
+use crate::system::MemorySystem;
 
 /// Observer of the parts of a [`Hybrid`].
 pub trait HybridObserver {

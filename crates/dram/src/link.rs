@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use memweir_core::{Cycles, LINE_BYTES, Picos};
 
 use crate::command::Command;
-use crate::request::{Completion, Direction, Request};
-use crate::spec::Link;
-use crate::system::{Controllers, Full, Observer};
+use crate::controllers::Controllers;
+use crate::observer::Observer;
+use crate::request::{Completion, Direction, Full, Request};
+use crate::spec::Link as LinkSpec;
 use crate::timer::NEVER;
 
 /// One direction of a link; it sends lines one after the other.
@@ -19,7 +20,7 @@ struct Lane {
 
 /// A link with the requests and completions in flight on it.
 #[derive(Clone, Debug)]
-pub(crate) struct Way {
+pub(crate) struct Link {
     latency: u64,
     /// Time to send a line, in picoseconds.
     line: u64,
@@ -42,11 +43,11 @@ pub(crate) struct Way {
 /// Requests that a link holds before the memory accepts them: the buffer of a CXL controller.
 const CAPACITY: usize = 64;
 
-impl Way {
-    pub(crate) fn new(link: Link, clock: Picos) -> Self {
+impl Link {
+    pub(crate) fn new(spec: LinkSpec, clock: Picos) -> Self {
         Self {
-            latency: link.latency.0,
-            line: (LINE_BYTES as f64 / link.bandwidth.0 * 1e12).round() as u64,
+            latency: spec.latency.0,
+            line: (LINE_BYTES as f64 / spec.bandwidth.0 * 1e12).round() as u64,
             clock: clock.0,
             down: Lane::default(),
             up: Lane::default(),
@@ -101,7 +102,7 @@ impl Way {
                 observer.completed(&answer);
             }
             self.arrive(controllers, now);
-            controllers.advance(now, &mut Relay { way: self, observer });
+            controllers.advance(now, &mut Relay { link: self, observer });
         }
     }
 
@@ -152,13 +153,13 @@ impl Lane {
 
 /// Observer of the controllers that sends completions over the link and passes commands on.
 struct Relay<'a, O> {
-    way: &'a mut Way,
+    link: &'a mut Link,
     observer: &'a mut O,
 }
 
 impl<O: Observer> Observer for Relay<'_, O> {
     fn completed(&mut self, completion: &Completion) {
-        self.way.answer(completion);
+        self.link.answer(completion);
     }
 
     fn command(&mut self, command: &Command) {

@@ -2,6 +2,8 @@
 
 use memweir_core::{Cycles, PhysAddr};
 
+use crate::command::CommandKind;
+
 /// Direction of a request: a read or a write of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
@@ -9,6 +11,16 @@ pub enum Direction {
     Read,
     /// Posted: the data is buffered and written when it suits.
     Write,
+}
+
+impl Direction {
+    /// Returns the command that moves data in this direction.
+    pub(crate) fn command(self) -> CommandKind {
+        match self {
+            Self::Read => CommandKind::Read,
+            Self::Write => CommandKind::Write,
+        }
+    }
 }
 
 /// The requester: a program, a core or a thread, as the caller numbers them.
@@ -53,3 +65,9 @@ pub struct Completion {
     /// The requester that opened the conflicting row, on a row-buffer conflict.
     pub blamed: Option<Source>,
 }
+
+/// The queue for a request is full. Commands make room, so the caller should try again in the cycle
+/// after the next event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the queue is full")]
+pub struct Full;

@@ -23,6 +23,24 @@ pub(crate) struct Shape {
     pub(crate) banks: usize,
 }
 
+/// A bank.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BankId {
+    /// Its number in the channel.
+    pub(crate) index: usize,
+    /// Its rank.
+    pub(crate) rank: usize,
+    /// Its number in the rank, which is its bit in masks of banks.
+    pub(crate) bit: usize,
+}
+
+impl BankId {
+    /// Returns the mask of this bank among those of its rank.
+    pub(crate) fn mask(self) -> u64 {
+        1 << self.bit
+    }
+}
+
 impl Shape {
     /// Returns the number of banks in a rank.
     pub(crate) fn banks_of_rank(self) -> usize {
@@ -32,6 +50,17 @@ impl Shape {
     /// Returns the rank of the bank with this number in the channel.
     pub(crate) fn rank_of(self, bank: usize) -> usize {
         bank / self.banks_of_rank()
+    }
+
+    /// Returns the bank with this number in the channel.
+    pub(crate) fn bank(self, index: usize) -> BankId {
+        let rank = self.rank_of(index);
+        BankId { index, rank, bit: index - rank * self.banks_of_rank() }
+    }
+
+    /// Returns the number in the channel of the first bank of a rank.
+    pub(crate) fn first_bank(self, rank: usize) -> usize {
+        rank * self.banks_of_rank()
     }
 
     /// Returns the group of that bank, counted over the channel.

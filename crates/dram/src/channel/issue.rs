@@ -1,116 +1,82 @@
-//! Effects of a command on the state of a channel.
+//! Effects of a command: each owner of state learns what concerns it.
 
 use memweir_core::Cycles;
 
 use super::Channel;
+use super::rows::Closing;
+use super::slots::{CLOSED, NIL};
 use crate::command::{BankAddress, Command, CommandKind};
-use crate::config::PagePolicy;
-use crate::queue::{CLOSED, NIL};
-use crate::request::{Completion, Direction, RowOutcome};
-use crate::system::Observer;
-
-/// The largest factor between a learned timeout and the initial one, in either direction.
-const TIMEOUT_RANGE: u64 = 16;
+use crate::observer::Observer;
+use crate::request::{Direction, RowOutcome};
+use crate::timer::BankId;
 
 impl Channel {
-    /// Issues the selected command at `now` and selects the next.
+    /// Sends the selected command at `now` and selects the next.
     pub(super) fn issue(&mut self, now: u64, observer: &mut impl Observer) {
-        let choice = self.choice;
-        let (bank, slot) = (choice.bank as usize, choice.slot);
-        let rank = self.shape().rank_of(bank);
-        let command = match choice.command {
-            CommandKind::Read | CommandKind::Write => {
-                self.with_precharge(choice.command, bank, slot, now)
-            }
-            other => other,
-        };
-        let (mut row, mut column) = (0, 0);
-        match command {
-            CommandKind::Activate => row = self.slots.get(slot).row,
-            CommandKind::Read
-            | CommandKind::ReadAutoPrecharge
-            | CommandKind::Write
-            | CommandKind::WriteAutoPrecharge => {
-                (row, column) = (self.slots.get(slot).row, self.slots.get(slot).column);
-            }
-            _ => {}
-        }
-        self.timer.issue(command, bank, now);
-        self.floor = now + 1;
-        self.grow_stale(command, bank);
-        observer.command(&Command {
-            at: Cycles(now),
-            kind: command,
-            to: self.address(command, bank),
-            row,
-            column,
-        });
+        let slot = self.selected.slot;
+        let bank = self.bus.shape().bank(self.selected.bank.into());
+        let command = self.with_precharge(self.selected.command, bank, slot, now);
+        self.bus.send(command, bank.index, now);
+        self.needs.changed(bank.rank, if command.is_to_bank() { bank.mask() } else { !0 });
+        observer.command(&self.describe(command, bank, slot, now));
         match command {
             CommandKind::Activate => self.activate(bank, slot, now),
             CommandKind::Precharge => self.precharge(bank, slot),
-            CommandKind::Read
-            | CommandKind::ReadAutoPrecharge
-            | CommandKind::Write
-            | CommandKind::WriteAutoPrecharge => self.access(command, bank, slot, now),
-            CommandKind::PrechargeAll => self.precharge_all(rank),
-            CommandKind::Refresh => {
-                self.ranks[rank].owed -= 1;
-                self.stats.refreshes += 1;
+            CommandKind::Read | CommandKind::Write => self.access(bank, slot, now),
+            CommandKind::ReadAutoPrecharge | CommandKind::WriteAutoPrecharge => {
+                self.access(bank, slot, now);
+                self.close(bank);
             }
-            CommandKind::RefreshBank => self.refresh_bank(bank),
+            CommandKind::PrechargeAll => self.precharge_all(bank.rank),
+            CommandKind::Refresh => {
+                self.stats.refreshes += 1;
+                self.refresh.rank_refreshed(bank.rank);
+            }
+            CommandKind::RefreshBank => {
+                self.stats.refreshes += 1;
+                self.refresh.bank_refreshed(bank);
+            }
             CommandKind::PowerDownEnter
             | CommandKind::PowerDownExit
             | CommandKind::SelfRefreshEnter
-            | CommandKind::SelfRefreshExit => self.fall_asleep_or_wake(command, rank, now),
+            | CommandKind::SelfRefreshExit => self.change_power(command, bank.rank, now),
         }
         self.select();
     }
 
-    /// Marks the wanted commands that `command` affects as out of date: those of its bank, or of
-    /// its rank.
-    fn grow_stale(&mut self, command: CommandKind, bank: usize) {
-        let banks = match command {
-            CommandKind::Activate
-            | CommandKind::Precharge
-            | CommandKind::Read
-            | CommandKind::ReadAutoPrecharge
-            | CommandKind::Write
-            | CommandKind::WriteAutoPrecharge => 1 << self.bit(bank),
-            _ => !0,
-        };
-        let rank = self.shape().rank_of(bank);
-        self.ranks[rank].stale.iter_mut().for_each(|stale| *stale |= banks);
-    }
-
-    /// Returns the column command, with automatic precharge if it should close the row.
+    /// Returns the command; a read or a write with automatic precharge if it should close the row.
     fn with_precharge(
         &self,
         command: CommandKind,
-        bank: usize,
+        bank: BankId,
         slot: u16,
         now: u64,
     ) -> CommandKind {
-        let PagePolicy::Closed { accesses } = self.options.page else { return command };
-        let state = &self.banks[bank];
-        let is_needed = state.active != NIL && state.active != slot;
         let closing = match command {
             CommandKind::Read => CommandKind::ReadAutoPrecharge,
-            _ => CommandKind::WriteAutoPrecharge,
+            CommandKind::Write => CommandKind::WriteAutoPrecharge,
+            _ => return command,
         };
-        let is_last = state.accesses + 1 >= accesses;
-        if is_last && !is_needed && self.timer.for_bank(closing, bank) <= now {
-            closing
-        } else {
-            command
-        }
+        let closes = self.rows.closes_after(bank.index, slot)
+            && self.bus.timer().for_bank(closing, bank.index) <= now;
+        if closes { closing } else { command }
     }
 
-    /// Returns the address of a command; fields below the level of the command are zero.
-    fn address(&self, command: CommandKind, bank: usize) -> BankAddress {
-        let shape = self.shape();
-        let rank = shape.rank_of(bank);
-        let bit = bank - rank * shape.banks_of_rank();
-        let (group, bank) = match command {
+    /// Returns the command as an observer sees it. Fields of the address below the level of the
+    /// command are zero, and so are row and column where it has none.
+    fn describe(&self, command: CommandKind, bank: BankId, slot: u16, now: u64) -> Command {
+        let (row, column) = match command {
+            CommandKind::Activate => (self.queues.get(slot).row, 0),
+            CommandKind::Read
+            | CommandKind::ReadAutoPrecharge
+            | CommandKind::Write
+            | CommandKind::WriteAutoPrecharge => {
+                (self.queues.get(slot).row, self.queues.get(slot).column)
+            }
+            _ => (0, 0),
+        };
+        let banks = self.bus.shape().banks;
+        let (group, number) = match command {
             CommandKind::PrechargeAll
             | CommandKind::Refresh
             | CommandKind::PowerDownEnter
@@ -118,176 +84,89 @@ impl Channel {
             | CommandKind::SelfRefreshEnter
             | CommandKind::SelfRefreshExit => (0, 0),
             // A refresh of banks with the same number addresses the bank in the first group.
-            _ => (bit / shape.banks, bit % shape.banks),
+            _ => (bank.bit / banks, bank.bit % banks),
         };
-        BankAddress {
+        let to = BankAddress {
             channel: self.number,
-            rank: rank as u16,
+            rank: bank.rank as u16,
             group: group as u16,
-            bank: bank as u16,
-        }
+            bank: number as u16,
+        };
+        Command { at: Cycles(now), kind: command, to, row, column }
     }
 
-    fn activate(&mut self, bank: usize, slot: u16, now: u64) {
+    fn activate(&mut self, bank: BankId, slot: u16, now: u64) {
         self.stats.activates += 1;
         self.settle(slot, RowOutcome::Miss, bank);
-        let (request, row) = {
-            let slot = self.slots.get(slot);
-            (slot.request, slot.row)
+        let (row, source) = {
+            let slot = self.queues.get(slot);
+            (slot.row, slot.request.source)
         };
-        let state = &mut self.banks[bank];
-        if state.timed_out == row {
-            // The timeout closed it too early.
-            state.timeout = longer(state.timeout, self.options.page);
-        }
-        state.timed_out = CLOSED;
-        state.row = row;
-        state.opener = request.source;
-        state.accesses = 0;
-        state.last_use = now;
-        self.leave_list(bank, slot, request.direction);
-        let state = &mut self.banks[bank];
-        state.active = slot;
-        for list in &mut state.lists {
-            self.slots.sort(list, row);
-        }
-        let (rank, bit) = (self.shape().rank_of(bank), self.bit(bank));
-        let rank = &mut self.ranks[rank];
-        rank.active |= 1 << bit;
-        rank.open |= 1 << bit;
-        rank.last_use = now;
+        self.rows.open(bank, row, slot, source, now);
+        self.queues.take(slot, bank, row);
+        self.queues.sort(bank.index, row);
+        self.power.touch(bank.rank, now);
     }
 
-    /// Removes a request from the list of its bank.
-    fn leave_list(&mut self, bank: usize, slot: u16, direction: Direction) {
-        let way = super::index(direction);
-        let state = &mut self.banks[bank];
-        self.slots.unlink(&mut state.lists[way], state.row, slot);
-        self.waiting[way] -= 1;
-        if state.lists[way].length == 0 {
-            let (rank, bit) = (self.shape().rank_of(bank), self.bit(bank));
-            self.ranks[rank].work[way] &= !(1 << bit);
-        }
-    }
-
-    fn precharge(&mut self, bank: usize, slot: u16) {
+    fn precharge(&mut self, bank: BankId, slot: u16) {
         self.stats.precharges += 1;
-        let is_refreshing = self.ranks[self.shape().rank_of(bank)].refreshing >> self.bit(bank) & 1;
-        let state = &mut self.banks[bank];
-        if slot == NIL {
-            state.timed_out = if is_refreshing == 1 { CLOSED } else { state.row };
-        } else {
-            // Another row was still open: the timeout should have closed it.
-            state.timeout = shorter(state.timeout, self.options.page);
+        let reason = if slot != NIL {
             self.settle(slot, RowOutcome::Conflict, bank);
-        }
-        self.close(bank);
+            Closing::Conflict
+        } else if self.refresh.waiting(bank.rank) & bank.mask() != 0 {
+            Closing::Refresh
+        } else {
+            Closing::Timeout
+        };
+        self.rows.precharge(bank, reason);
+        self.queues.sort(bank.index, CLOSED);
     }
 
     fn precharge_all(&mut self, rank: usize) {
-        let first = rank * self.shape().banks_of_rank();
-        for bit in 0..self.shape().banks_of_rank() {
-            if self.ranks[rank].open >> bit & 1 == 1 {
-                self.stats.precharges += 1;
-                self.close(first + bit);
-            }
+        let first = self.bus.shape().first_bank(rank);
+        for bit in super::candidate::bits(self.rows.open_banks(rank)) {
+            self.stats.precharges += 1;
+            self.close(self.bus.shape().bank(first + bit));
         }
     }
 
-    fn close(&mut self, bank: usize) {
-        let state = &mut self.banks[bank];
-        state.row = CLOSED;
-        for list in &mut state.lists {
-            self.slots.sort(list, CLOSED);
-        }
-        let (rank, bit) = (self.shape().rank_of(bank), self.bit(bank));
-        self.ranks[rank].open &= !(1 << bit);
+    fn close(&mut self, bank: BankId) {
+        self.rows.close(bank);
+        self.queues.sort(bank.index, CLOSED);
     }
 
-    fn refresh_bank(&mut self, bank: usize) {
-        self.stats.refreshes += 1;
-        let (rank, bit) = (self.shape().rank_of(bank), self.bit(bank));
-        let (turn, turns) = self.ranks[rank].turn_of(bit, self.shape());
-        self.ranks[rank].next_turn = (turn + 1) % turns;
-        let together = match self.ranks[rank].bank_refresh {
-            crate::spec::BankRefresh::SameNumber => {
-                let banks = self.shape().banks;
-                let groups = 0..self.shape().groups;
-                groups.fold(0, |mask, group| mask | 1 << (group * banks + bit % banks))
-            }
-            _ => 1 << bit,
-        };
-        self.ranks[rank].refreshing &= !together;
-        self.ranks[rank].begin_turns(self.timer.shape());
-    }
-
-    fn access(&mut self, command: CommandKind, bank: usize, slot: u16, now: u64) {
+    fn access(&mut self, bank: BankId, slot: u16, now: u64) {
         self.settle(slot, RowOutcome::Hit, bank);
-        let (rank, bit) = (self.shape().rank_of(bank), self.bit(bank));
-        let request = self.slots.get(slot).request;
-        if self.banks[bank].active == slot {
-            self.banks[bank].active = NIL;
-            self.ranks[rank].active &= !(1 << bit);
-        } else {
-            self.leave_list(bank, slot, request.direction);
+        if !self.rows.access(bank, slot, now) {
+            self.queues.take(slot, bank, self.rows.row(bank.index));
         }
-        match request.direction {
-            Direction::Read => self.owed_reads = self.owed_reads.saturating_sub(1),
-            Direction::Write => self.slots.write_leaves(request.address),
+        let served = self.queues.get(slot);
+        if served.request.direction == Direction::Read {
+            self.drain.read_served();
         }
-        self.last_bank = bank;
-        let state = &mut self.banks[bank];
-        state.accesses += 1;
-        state.last_use = now;
-        let served = &mut self.ranks[rank];
-        served.last_use = now;
-        let done = now + served.latency[super::index(request.direction)];
-        self.stats.data_cycles += served.burst;
-        let waited = self.slots.get(slot);
-        let completion = Completion {
-            request,
-            accepted: Cycles(waited.accepted),
-            done: Cycles(done),
-            outcome: waited.outcome.unwrap_or(RowOutcome::Hit),
-            blamed: waited.blamed,
-        };
-        self.slots.release(slot);
-        self.answer(completion);
-        if matches!(command, CommandKind::ReadAutoPrecharge | CommandKind::WriteAutoPrecharge) {
-            self.close(bank);
-        }
+        self.stats.data_cycles += self.completions.serve(served, bank.rank, now);
+        self.queues.release(slot);
+        self.needs.served(bank);
+        self.power.touch(bank.rank, now);
     }
 
     /// Fixes the row-buffer outcome of a request, if this is the first command for it.
-    fn settle(&mut self, slot: u16, outcome: RowOutcome, bank: usize) {
-        let slot = self.slots.get_mut(slot);
-        if slot.outcome.is_some() {
-            return;
-        }
-        slot.outcome = Some(outcome);
-        match outcome {
-            RowOutcome::Hit => self.stats.row_hits += 1,
-            RowOutcome::Miss => self.stats.row_misses += 1,
-            RowOutcome::Conflict => {
-                self.stats.row_conflicts += 1;
-                slot.blamed = Some(self.banks[bank].opener);
+    fn settle(&mut self, slot: u16, outcome: RowOutcome, bank: BankId) {
+        if self.queues.settle(slot, outcome, self.rows.opener(bank.index)) {
+            match outcome {
+                RowOutcome::Hit => self.stats.row_hits += 1,
+                RowOutcome::Miss => self.stats.row_misses += 1,
+                RowOutcome::Conflict => self.stats.row_conflicts += 1,
             }
         }
     }
-}
 
-fn longer(timeout: u64, page: PagePolicy) -> u64 {
-    match page {
-        PagePolicy::Adaptive { timeout: first } => (timeout * 2).min(first.0 * TIMEOUT_RANGE),
-        _ => timeout,
-    }
-}
-
-fn shorter(timeout: u64, page: PagePolicy) -> u64 {
-    match page {
-        PagePolicy::Adaptive { timeout: first } => {
-            (timeout / 2).max(first.0 / TIMEOUT_RANGE).max(1)
+    fn change_power(&mut self, command: CommandKind, rank: usize, now: u64) {
+        self.power.change(command, rank);
+        match command {
+            CommandKind::SelfRefreshEnter => self.refresh.enter_self_refresh(rank),
+            CommandKind::SelfRefreshExit => self.refresh.leave_self_refresh(rank, now),
+            _ => {}
         }
-        _ => timeout,
     }
 }

@@ -17,7 +17,7 @@ use memweir_core::input::InputError;
 use memweir_core::names::suggestion;
 
 use crate::command::{BankAddress, Command, CommandKind};
-use crate::system::Observer;
+use crate::observer::Observer;
 
 use super::Checker;
 

@@ -4,8 +4,9 @@ use memweir_core::{Cycles, Picos};
 
 use crate::command::Command;
 use crate::hybrid::{Hybrid, HybridObserver};
-use crate::request::{Completion, Request};
-use crate::system::{Full, MemorySystem, Observer};
+use crate::observer::Observer;
+use crate::request::{Completion, Full, Request};
+use crate::system::MemorySystem;
 
 /// Observer of the parts of a driven memory. A single memory is part 0.
 pub trait PartObserver {

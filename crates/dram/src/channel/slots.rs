@@ -5,55 +5,55 @@ use memweir_core::PhysAddr;
 use crate::request::{Request, RowOutcome, Source};
 
 /// Marks the absence of a slot.
-pub(crate) const NIL: u16 = u16::MAX;
+pub(super) const NIL: u16 = u16::MAX;
 
 /// A waiting request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
-    pub(crate) request: Request,
-    pub(crate) accepted: u64,
+pub(super) struct Slot {
+    pub(super) request: Request,
+    pub(super) accepted: u64,
     /// Number of the request in the order of arrival.
-    pub(crate) number: u64,
-    pub(crate) row: u32,
-    pub(crate) column: u32,
+    pub(super) number: u64,
+    pub(super) row: u32,
+    pub(super) column: u32,
     next: u16,
-    pub(crate) blamed: Option<Source>,
+    pub(super) blamed: Option<Source>,
     /// Set by the first command for the request.
-    pub(crate) outcome: Option<RowOutcome>,
+    pub(super) outcome: Option<RowOutcome>,
 }
 
 /// The requests of one direction for one bank, in the order of arrival, and the two that matter to
 /// the scheduler: the oldest for the open row, and the oldest for another row.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct List {
+pub(super) struct List {
     head: u16,
     tail: u16,
     /// The oldest request for the open row.
-    pub(crate) hit: u16,
+    pub(super) hit: u16,
     /// The oldest request for another row; the oldest of all while the bank is closed.
-    pub(crate) other: u16,
+    pub(super) other: u16,
     /// Number of requests.
-    pub(crate) length: u16,
+    pub(super) length: u16,
 }
 
 impl List {
-    pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL, hit: NIL, other: NIL, length: 0 };
+    pub(super) const EMPTY: Self = Self { head: NIL, tail: NIL, hit: NIL, other: NIL, length: 0 };
 
     /// Returns the oldest request.
-    pub(crate) fn head(&self) -> u16 {
+    pub(super) fn head(&self) -> u16 {
         self.head
     }
 }
 
 /// Marks a bank without an open row; no row has this number.
-pub(crate) const CLOSED: u32 = u32::MAX;
+pub(super) const CLOSED: u32 = u32::MAX;
 
 /// Buckets of [`Slots::lines`], a power of two.
 const BUCKETS: usize = 256;
 
 /// The slots of a channel.
 #[derive(Clone, Debug)]
-pub(crate) struct Slots {
+pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u16>,
     /// Waiting writes by a hash of their line, so that a search for one is rarely needed.
@@ -62,22 +62,22 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { slots: Vec::new(), free: Vec::new(), lines: [0; BUCKETS], next_number: 0 }
     }
 
     #[inline]
-    pub(crate) fn get(&self, slot: u16) -> &Slot {
+    pub(super) fn get(&self, slot: u16) -> &Slot {
         &self.slots[slot as usize]
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, slot: u16) -> &mut Slot {
+    pub(super) fn get_mut(&mut self, slot: u16) -> &mut Slot {
         &mut self.slots[slot as usize]
     }
 
     /// Stores a request in a slot and appends it to `list`; `open` is the open row of its bank.
-    pub(crate) fn append(&mut self, list: &mut List, open: u32, mut slot: Slot) -> u16 {
+    pub(super) fn append(&mut self, list: &mut List, open: u32, mut slot: Slot) -> u16 {
         slot.number = self.next_number;
         slot.next = NIL;
         self.next_number += 1;
@@ -107,7 +107,7 @@ impl Slots {
 
     /// Removes `slot`, which is the oldest hit or the oldest other of its list, from the list,
     /// without freeing it.
-    pub(crate) fn unlink(&mut self, list: &mut List, open: u32, slot: u16) {
+    pub(super) fn unlink(&mut self, list: &mut List, open: u32, slot: u16) {
         let next = self.slots[slot as usize].next;
         if list.head == slot {
             list.head = next;
@@ -133,7 +133,7 @@ impl Slots {
     }
 
     /// Finds the oldest hit and the oldest other again after a row was opened or closed.
-    pub(crate) fn sort(&self, list: &mut List, open: u32) {
+    pub(super) fn sort(&self, list: &mut List, open: u32) {
         if open == CLOSED {
             (list.hit, list.other) = (NIL, list.head);
         } else {
@@ -151,27 +151,27 @@ impl Slots {
     }
 
     /// Frees a slot.
-    pub(crate) fn release(&mut self, slot: u16) {
+    pub(super) fn release(&mut self, slot: u16) {
         self.free.push(slot);
     }
 
     /// Counts a write to the line of `address` that begins to wait.
-    pub(crate) fn write_waits(&mut self, address: PhysAddr) {
+    pub(super) fn write_waits(&mut self, address: PhysAddr) {
         self.lines[bucket(address)] += 1;
     }
 
     /// Removes a write to the line of `address` from the count.
-    pub(crate) fn write_leaves(&mut self, address: PhysAddr) {
+    pub(super) fn write_leaves(&mut self, address: PhysAddr) {
         self.lines[bucket(address)] -= 1;
     }
 
     /// Returns true if a write to the line of `address` may be waiting.
-    pub(crate) fn write_may_wait(&self, address: PhysAddr) -> bool {
+    pub(super) fn write_may_wait(&self, address: PhysAddr) -> bool {
         self.lines[bucket(address)] > 0
     }
 
     /// Returns true if `list` holds a request for this line.
-    pub(crate) fn holds(&self, list: &List, row: u32, column: u32) -> bool {
+    pub(super) fn holds(&self, list: &List, row: u32, column: u32) -> bool {
         let mut slot = list.head;
         while slot != NIL {
             let waiting = &self.slots[slot as usize];
@@ -185,7 +185,7 @@ impl Slots {
 }
 
 impl Slot {
-    pub(crate) fn new(request: Request, accepted: u64, row: u32, column: u32) -> Self {
+    pub(super) fn new(request: Request, accepted: u64, row: u32, column: u32) -> Self {
         Self { request, accepted, number: 0, row, column, next: NIL, blamed: None, outcome: None }
     }
 }
