@@ -188,7 +188,7 @@ impl CaseGains {
     }
 
     /// Share in percent of the time that the best known schedules save on the mixes together, which
-    /// a policy with these gains saves; `None` where none is known, or saves no more than the noise.
+    /// a policy with these gains saves; `None` where none is known, or saves no more than noise.
     fn share_of_known(&self, gains: &[f64]) -> Option<f64> {
         let saved = |gain: &f64| 1.0 - 1.0 / (1.0 + gain / 100.0);
         let known: f64 = self.best_known.iter().map(saved).sum();
