@@ -7,6 +7,7 @@ use memweir_flow::experiment::{Experiment, SimError};
 use memweir_flow::optimal::{self, Effort, lower_bound, optimal};
 use memweir_flow::outcome::{Outcome, TaskOutcome};
 use memweir_flow::record::Recorder;
+use memweir_flow::stop::Stop;
 
 use super::migration::{MigrationSpec, Pager};
 use super::report::{Certainty, Run, TaskRun};
@@ -35,6 +36,9 @@ impl Scenario {
         scheduler.quantum = self.quantum;
         scheduler.target.clone_from(&self.target);
         scheduler.seed = seed;
+        if self.custom.find(&self.policies[policy]).is_some() {
+            scheduler.core_use = self.core_use;
+        }
         Experiment {
             knowledge: self.knowledge,
             overheads: self.overheads,
@@ -88,9 +92,13 @@ impl Scenario {
         repetition: u32,
         prepared: &Prepared,
         recorder: Option<&mut dyn Recorder>,
+        stop: &Stop,
     ) -> Result<Run, SimError> {
         let experiment = self.experiment(policy, repetition, prepared);
-        let mut simulation = Simulation::new(&experiment);
+        let mut simulation = Simulation::new(&experiment).stop(stop.clone());
+        if let Some(custom) = self.custom.find(&self.policies[policy]) {
+            simulation = simulation.policy(custom.build(&experiment.scheduler));
+        }
         if let Some(recorder) = recorder {
             simulation = simulation.recorder(recorder);
         }

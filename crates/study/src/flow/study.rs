@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_flow::experiment::SimError;
 use memweir_flow::record::Recorder;
+use memweir_flow::stop::Stop;
 
 use super::mix::MixSpec;
 use super::report::{MemoryFigures, Point, Report, Run, baseline, overall, summaries};
@@ -119,13 +120,26 @@ impl Study {
         self.points.iter().map(|s| s.repetitions as usize * s.policies.len()).sum()
     }
 
-    /// Runs the study on `threads` threads. Calls `done` after each run; the order of the report
-    /// does not depend on the threads.
+    /// Runs the study to its end: [`Self::run_until`].
     ///
     /// # Errors
     /// If a run is refused; the first refusal is returned.
     pub fn run(
         &self,
+        threads: NonZeroUsize,
+        done: impl FnMut(&Finished),
+    ) -> Result<Report, InputError> {
+        self.run_until(&Stop::default(), threads, done)
+    }
+
+    /// Runs the study on `threads` threads. Calls `done` after each run; the order of the report
+    /// does not depend on the threads.
+    ///
+    /// # Errors
+    /// If a run is refused, or `stop` is requested; the first refusal is returned.
+    pub fn run_until(
+        &self,
+        stop: &Stop,
         threads: NonZeroUsize,
         mut done: impl FnMut(&Finished),
     ) -> Result<Report, InputError> {
@@ -136,7 +150,7 @@ impl Study {
         for_each(
             pieces.len(),
             threads,
-            |index| self.work(pieces[index], &shared),
+            |index| self.work(pieces[index], &shared, stop),
             |index, results| {
                 let Piece { point, policies, .. } = pieces[index];
                 for (run, policy) in results.into_iter().zip(policies.0..) {
@@ -187,7 +201,10 @@ impl Study {
         pieces
     }
 
-    fn work(&self, piece: Piece, shared: &Shared) -> Vec<Result<Run, InputError>> {
+    fn work(&self, piece: Piece, shared: &Shared, stop: &Stop) -> Vec<Result<Run, InputError>> {
+        if stop.is_requested() {
+            return vec![Err(InputError::new(&self.name, SimError::Stopped.to_string()))];
+        }
         let scenario = &self.points[piece.point];
         let whole = piece.policies.1 - piece.policies.0 == scenario.policies.len();
         let prepared = if whole {
@@ -201,7 +218,7 @@ impl Study {
         };
         let run = |policy| {
             scenario
-                .execute(policy, piece.repetition, &prepared, None)
+                .execute(policy, piece.repetition, &prepared, None, stop)
                 .map_err(|error| InputError::new(&self.name, error.to_string()))
         };
         (piece.policies.0..piece.policies.1).map(run).collect()
@@ -272,6 +289,6 @@ impl First<'_> {
     /// # Errors
     /// If the engine refuses it.
     pub fn record(&self, policy: usize, recorder: &mut dyn Recorder) -> Result<Run, SimError> {
-        self.scenario.execute(policy, 0, &self.prepared, Some(recorder))
+        self.scenario.execute(policy, 0, &self.prepared, Some(recorder), &Stop::default())
     }
 }
