@@ -2,7 +2,7 @@
 //! process, and policies that are written in Python.
 //!
 //! The functions take a scenario's text and return reports as JSON, which the Python side
-//! (`python/memweir`) turns into results. Simulations run on threads of their own without the
+//! (`python/src/memweir`) turns into results. Simulations run on threads of their own without the
 //! interpreter's lock; the calling thread shows progress and looks for signals meanwhile.
 //!
 //! | module | contents |

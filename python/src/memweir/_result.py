@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Row = dict[str, Any]
@@ -118,7 +119,7 @@ class BankResult(Result):
     def plot(self) -> Figure:
         """Returns the slowdown of each program under each partition."""
         value = {
-            ((row["name"],), row["partition"]): row["slowdown"]
+            ((row["program"],), row["partition"]): row["slowdown"]
             for row in self.rows
             if row.get("slowdown") is not None
         }
@@ -258,7 +259,7 @@ def uniform(rows: list[Row]) -> list[Row]:
     return [{key: value(row, key) for key in keys} for row in rows]
 
 
-def empty_figure() -> Any:
+def empty_figure() -> tuple[Figure, Axes]:
     """Returns an empty figure of matplotlib and its axes, apart from the state of pyplot."""
     try:
         from matplotlib.figure import Figure
@@ -278,9 +279,9 @@ def lines_or_bars(
     numbers = len(swept) == 1 and all(isinstance(place[0], (int, float)) for place in places)
     if numbers:
         for name in names:
-            there = [place for place in places if (place, name) in value]
-            heights = [value[place, name] for place in there]
-            axes.plot([place[0] for place in there], heights, marker="o", label=name)
+            known = [place for place in places if (place, name) in value]
+            heights = [value[place, name] for place in known]
+            axes.plot([place[0] for place in known], heights, marker="o", label=name)
         axes.set_xlabel(swept[0])
     elif places == [()]:
         axes.bar(names, [value[(), name] for name in names])
@@ -295,4 +296,4 @@ def lines_or_bars(
     if places != [()]:
         axes.legend()
     axes.set_ylabel(label)
-    return figure  # type: ignore[no-any-return]
+    return figure
