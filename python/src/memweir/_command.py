@@ -86,16 +86,20 @@ def report(before: Sequence[str], after: Sequence[str] = ()) -> tuple[dict[str, 
 
 def call(command: Sequence[str]) -> tuple[str, int]:
     """Runs the command; returns the text that it printed and the exit code, 0 or 1."""
-    # In a session of its own, Ctrl-C reaches it once: from here.
-    process = subprocess.Popen(
-        [path(), *command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=True,
-    )
+    program = path()
+    try:
+        # In a session of its own, Ctrl-C reaches it once: from here.
+        process = subprocess.Popen(
+            [program, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CommandError(f"cannot start {program}: {error.strerror}", 127) from error
     try:
         text, errors = process.communicate()
     except BaseException:

@@ -197,15 +197,13 @@ class RunResult(CommandResult):
 
 
 class ReproductionResult(CommandResult):
-    """Result of `reproduce`: one row per statement of the paper."""
+    """Result of `reproduce`: one row per comparison with the paper."""
 
     directory: str
     """Directory of `report.html` and `results.json`."""
 
     def _rows(self) -> Iterable[Row]:
-        for figure in self.report["figures"]:
-            for statement in figure["statements"]:
-                yield {"figure": figure["figure"], **scalars(statement)}
+        return (scalars(comparison) for comparison in self.report["comparisons"])
 
 
 _RUN_KEYS = (
