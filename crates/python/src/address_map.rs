@@ -34,9 +34,10 @@ impl AddressMap {
 
     /// The bank functions: role and address bits.
     #[getter]
-    fn functions(&self) -> Vec<(&'static str, Vec<u8>)> {
+    fn functions(&self) -> Vec<(&'static str, Vec<u32>)> {
         let functions = self.0.functions.iter();
-        functions.map(|f| (f.role.name(), f.function.bits().collect())).collect()
+        // Bytes would become one value of Python, and not a list.
+        functions.map(|f| (f.role.name(), f.function.bits().map(u32::from).collect())).collect()
     }
 
     /// Returns the number of colors that pages of `page_bytes` can have.

@@ -18,7 +18,7 @@ from memweir._errors import (
     MissingPackageError,
     PolicyError,
 )
-from memweir._machine import profile, reproduce, run
+from memweir._machine import command, profile, reproduce, run
 from memweir._native import __version__
 from memweir._result import (
     BankResult,
@@ -48,6 +48,7 @@ __all__ = [
     "RunResult",
     "SimResult",
     "__version__",
+    "command",
     "dram",
     "maps",
     "page_sim",

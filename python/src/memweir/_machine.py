@@ -13,6 +13,17 @@ from memweir import _command
 from memweir._result import ProfileResult, ReproductionResult, RunResult
 
 
+def command(*arguments: Union[str, "os.PathLike[str]"]) -> str:
+    """Runs the bundled command and returns what it printed: `command("sim", "--list")`.
+
+    Raises:
+        InputError: wrong usage or wrong input; nothing was started.
+        MachineError: this machine cannot do it.
+        CommandError: any other failure.
+    """
+    return _command.call([os.fspath(argument) for argument in arguments])[0]
+
+
 def profile(command: Sequence[str], **options: Any) -> ProfileResult:
     """Records the memory traffic of a program along its execution (`memweir profile`).
 
