@@ -12,5 +12,5 @@ venv=$PWD/target/python/venv
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps \
     --force-reinstall target/python/wheels/memweir-*.whl
 cd python
-"$venv/bin/mypy" src tests
+"$venv/bin/mypy" src tests benches
 exec "$venv/bin/python" -m pytest -q "$@"

@@ -35,7 +35,7 @@ mod _native {
     #[pymodule_export]
     use crate::scenario::{toml_document, toml_value};
     #[pymodule_export]
-    use crate::simulate::{page_sim, sim};
+    use crate::simulate::{page_sim, points, sim};
     #[pymodule_export]
     use crate::view::{Candidate, Setup, View};
 

@@ -8,11 +8,11 @@ use std::thread::available_parallelism;
 use memweir_core::input::InputError;
 use memweir_flow::Stop;
 use memweir_run::recording::ProfileCache;
+use memweir_study::Fidelity;
 use memweir_study::bank::study::BankStudy;
 use memweir_study::flow::study::Study;
 use memweir_study::flow::{CustomPolicies, CustomPolicy};
 use memweir_study::swap::study::PageStudy;
-use memweir_study::{Fidelity, ScenarioText};
 use pyo3::prelude::*;
 use serde::Serialize;
 
@@ -36,21 +36,30 @@ pub(crate) fn sim(
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let supervision = Supervision::default();
-    let custom = policies.into_iter().map(|(name, object)| {
-        Arc::new(PythonPolicy::new(name, object, supervision.clone())) as Arc<dyn CustomPolicy>
-    });
-    let custom = CustomPolicies::new(custom.collect())
-        .map_err(|refusal| refusal.written_in("arguments").key("policies"));
-    let read = custom.and_then(|custom| {
-        let text = scenario.text().with_policies(custom);
-        Simulation::read(&scenario, &text)
-    });
-    let simulation = read.map_err(|error| refused(py, &error))?;
+    let simulation = Simulation::read(&scenario, policies, &supervision);
+    let simulation = simulation.map_err(|error| refused(py, &error))?;
     let threads = threads.unwrap_or_else(cores);
     let (progress, total) = (progress.as_ref(), simulation.runs());
     supervision
         .run(py, progress, total, |stop, done| simulation.run(stop, threads, done))?
         .map_err(|error| refused(py, &error))
+}
+
+/// A point of a sweep: its key, and the swept keys with their values.
+type Point = (String, Vec<(String, String)>);
+
+/// Checks a scenario at every point of its sweep, and returns the points.
+///
+/// # Errors
+/// `memweir.InputError` if the scenario is refused at a point.
+#[pyfunction]
+pub(crate) fn points(
+    py: Python<'_>,
+    scenario: Scenario,
+    policies: Vec<(String, Py<PyAny>)>,
+) -> PyResult<Vec<Point>> {
+    let read = Simulation::read(&scenario, policies, &Supervision::default());
+    Ok(read.map_err(|error| refused(py, &error))?.points())
 }
 
 /// Simulates a scenario of swapping, and returns the report as JSON.
@@ -83,14 +92,33 @@ enum Simulation {
 }
 
 impl Simulation {
-    fn read(scenario: &Scenario, text: &ScenarioText) -> Result<Self, InputError> {
+    fn read(
+        scenario: &Scenario,
+        policies: Vec<(String, Py<PyAny>)>,
+        supervision: &Supervision,
+    ) -> Result<Self, InputError> {
+        let custom = policies.into_iter().map(|(name, object)| {
+            let policy = PythonPolicy::new(name, object, supervision.clone());
+            Arc::new(policy) as Arc<dyn CustomPolicy>
+        });
+        let custom = CustomPolicies::new(custom.collect())
+            .map_err(|refusal| refusal.written_in("arguments").key("policies"))?;
+        let text = scenario.text().with_policies(custom);
         let (set, grid) = (scenario.replacements()?, scenario.grid()?);
         if text.fidelity(&set)? == Fidelity::Bank {
-            return BankStudy::read(text, &set, grid).map(Self::Bank);
+            return BankStudy::read(&text, &set, grid).map(Self::Bank);
         }
         let recordings = ProfileCache::default();
         let profile = |path: &Path| recordings.profile(path);
-        Study::read(text, &set, grid, &profile).map(Box::new).map(Self::Flow)
+        Study::read(&text, &set, grid, &profile).map(Box::new).map(Self::Flow)
+    }
+
+    fn points(&self) -> Vec<Point> {
+        let (grid, key): (_, Box<dyn Fn(usize) -> String + '_>) = match self {
+            Self::Flow(study) => (study.grid(), Box::new(|point| study.key(point))),
+            Self::Bank(study) => (study.grid(), Box::new(|point| study.key(point))),
+        };
+        (0..grid.len()).map(|point| (key(point), grid.at(point))).collect()
     }
 
     fn runs(&self) -> usize {

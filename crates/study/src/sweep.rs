@@ -196,6 +196,13 @@ impl Grid {
         values
     }
 
+    /// Returns the swept keys and their values at a point.
+    #[must_use]
+    pub fn at(&self, point: usize) -> Vec<(String, String)> {
+        let keys = self.sweeps.iter().map(|sweep| sweep.path.to_string());
+        keys.zip(self.values(point).into_iter().map(str::to_owned)).collect()
+    }
+
     /// Returns the replacements of the scenario's values at a point.
     #[must_use]
     pub fn replacements(&self, point: usize) -> Vec<Replacement> {

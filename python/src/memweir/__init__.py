@@ -31,6 +31,7 @@ from memweir._result import (
     SimResult,
 )
 from memweir._simulate import page_sim, sim
+from memweir._sweep import sweep
 
 __all__ = [
     "BankResult",
@@ -57,4 +58,5 @@ __all__ = [
     "reproduce",
     "run",
     "sim",
+    "sweep",
 ]

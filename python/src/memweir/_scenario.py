@@ -15,6 +15,9 @@ from memweir._errors import InputError
 ScenarioLike = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 """A scenario: a dict, a TOML text (of several lines), or the path of a file."""
 
+UNNAMED = "scenario"
+"""Name of a scenario without a file, in refusals."""
+
 Values = Union[str, Iterable[Any]]
 """Values of a swept key: a range as on the command line (`"1..8"`), or one by one."""
 
@@ -44,9 +47,9 @@ def read(
 
 def _text(scenario: ScenarioLike) -> tuple[str, str, str]:
     if isinstance(scenario, Mapping):
-        return "scenario", _toml(_native.toml_document, dict(scenario), "scenario"), "."
+        return UNNAMED, _toml(_native.toml_document, dict(scenario), UNNAMED), "."
     if isinstance(scenario, str) and "\n" in scenario:
-        return "scenario", scenario, "."
+        return UNNAMED, scenario, "."
     path = Path(scenario)
     try:
         text = path.read_text(encoding="utf-8")

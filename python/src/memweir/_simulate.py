@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Union
 
 from memweir import _native, _progress, _scenario
@@ -37,14 +38,10 @@ def sim(
         InputError: the scenario is refused; nothing has run.
         PolicyError: a policy in Python failed; `__cause__` is its exception.
     """
-    chosen = dict(set or {})
-    objects: list[tuple[str, object]] = []
-    if policies is not None:
-        chosen["policies"], objects = _named(policies)
+    chosen, objects = chosen_policies(set, policies)
     read = _scenario.read(scenario, chosen, sweep)
-    report = _call(
-        read, progress, lambda shown: _native.sim(read, objects, threads, shown), scenario
-    )
+    with without_lines_of_a_dict(scenario), _progress.shown(progress, "run") as shown:
+        report = json.loads(_native.sim(read, objects, threads, shown))
     return BankResult(report) if report.get("fidelity") == "bank" else SimResult(report)
 
 
@@ -61,13 +58,17 @@ def page_sim(
     The arguments are those of `sim`.
     """
     read = _scenario.read(scenario, set, sweep)
-    call = _call(read, progress, lambda shown: _native.page_sim(read, threads, shown), scenario)
-    return PageResult(call)
+    with without_lines_of_a_dict(scenario), _progress.shown(progress, "run") as shown:
+        return PageResult(json.loads(_native.page_sim(read, threads, shown)))
 
 
-def _named(
-    policies: Iterable[Union[str, Policy]],
-) -> tuple[list[str], list[tuple[str, object]]]:
+def chosen_policies(
+    set: Mapping[str, Any] | None, policies: Iterable[Union[str, Policy]] | None
+) -> tuple[dict[str, Any], list[tuple[str, object]]]:
+    """Returns the replacements that choose the policies, and the objects among them by name."""
+    chosen = dict(set or {})
+    if policies is None:
+        return chosen, []
     if isinstance(policies, str):
         policies = [policies]
     names: list[str] = []
@@ -85,22 +86,15 @@ def _named(
             )
         names.append(name_of(policy))
         objects.append((name_of(policy), policy))
-    return names, objects
+    return {**chosen, "policies": names}, objects
 
 
-def _call(
-    read: _scenario.Scenario,
-    progress: Progress,
-    native: Callable[[_progress.Report | None], str],
-    scenario: ScenarioLike,
-) -> dict[str, Any]:
-    """Calls a native function and returns its report."""
+@contextmanager
+def without_lines_of_a_dict(scenario: ScenarioLike) -> Iterator[None]:
+    """Takes the line from the refusal of a dict, whose lines are nowhere to be seen."""
     try:
-        with _progress.shown(progress, "run") as shown:
-            report: dict[str, Any] = json.loads(native(shown))
+        yield
     except InputError as error:
-        # The lines of a dict are nowhere to be seen.
-        if isinstance(scenario, Mapping) and error.source == read.name:
+        if isinstance(scenario, Mapping) and error.source == _scenario.UNNAMED:
             error.line = None
         raise
-    return report

@@ -19,6 +19,7 @@ use memweir_policy::colors::{ProgramTraits, Supply};
 use super::report::{Alone, BankPoint, BankReport, Fit, PartitionRun};
 use super::{BankScenario, Partition, Wanted};
 use crate::ScenarioText;
+use crate::key::key;
 use crate::parallel::for_each;
 use crate::sweep::Grid;
 
@@ -52,6 +53,12 @@ impl BankStudy {
     #[must_use]
     pub fn runs(&self) -> usize {
         self.points.iter().map(|p| p.programs.len() + p.partitions.len()).sum()
+    }
+
+    /// Returns the key of a point, which changes with all that its results depend on.
+    #[must_use]
+    pub fn key(&self, point: usize) -> String {
+        key(&self.grid.at(point), &self.points[point])
     }
 
     /// Returns the grid of the sweep.
@@ -159,10 +166,8 @@ impl BankStudy {
                 other.improvement = Some(Improvement::of(&baseline.outcome, &other.outcome));
             }
         }
-        let keys = self.grid.sweeps().iter().map(|sweep| sweep.path.to_string());
-        let values = self.grid.values(at).into_iter().map(str::to_owned);
         BankPoint {
-            at: keys.zip(values).collect(),
+            at: self.grid.at(at),
             machine: scenario.machine_name.clone(),
             seed: scenario.seed,
             colors: scenario.machine.palette(0).colors(),

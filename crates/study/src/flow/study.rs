@@ -14,6 +14,7 @@ use super::report::{MemoryFigures, Point, Report, Run, baseline, overall, summar
 use super::workload::Prepared;
 use super::{Recordings, Scenario};
 use crate::ScenarioText;
+use crate::key::key;
 use crate::parallel::for_each;
 use crate::sweep::Grid;
 
@@ -112,6 +113,12 @@ impl Study {
     #[must_use]
     pub fn points(&self) -> &[Scenario] {
         &self.points
+    }
+
+    /// Returns the key of a point, which changes with all that its results depend on.
+    #[must_use]
+    pub fn key(&self, point: usize) -> String {
+        key(&self.grid.at(point), &self.points[point])
     }
 
     /// Returns the total number of runs.
@@ -229,10 +236,8 @@ impl Study {
         runs.sort_by_key(|(policy, run)| (run.repetition, *policy));
         let runs: Vec<Run> = runs.into_iter().map(|(_, run)| run).collect();
         let scenario = &self.points[at];
-        let keys = self.grid.sweeps().iter().map(|sweep| sweep.path.to_string());
-        let values = self.grid.values(at).into_iter().map(str::to_owned);
         Point {
-            at: keys.zip(values).collect(),
+            at: self.grid.at(at),
             machine: scenario.hardware.machine.name.clone(),
             memories: MemoryFigures::of(&scenario.hardware.machine),
             cores: scenario.cores,

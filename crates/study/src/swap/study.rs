@@ -146,8 +146,6 @@ impl PageStudy {
     fn point(&self, at: usize, runs: Vec<Vec<Option<Run>>>) -> PagePoint {
         let scenario = &self.points[at];
         let session = &scenario.session;
-        let keys = self.grid.sweeps().iter().map(|sweep| sweep.path.to_string());
-        let values = self.grid.values(at).into_iter().map(str::to_owned);
         let swaps = scenario.swaps.iter().zip(runs).map(|(kind, runs)| {
             let runs: Vec<Run> = runs.into_iter().flatten().collect();
             let mean = Session::mean(runs.iter().map(|run| &run.session));
@@ -155,7 +153,7 @@ impl PageStudy {
         });
         let pages: u64 = session.apps.iter().map(|app| u64::from(app.behavior.pages())).sum();
         PagePoint {
-            at: keys.zip(values).collect(),
+            at: self.grid.at(at),
             apps: session.apps.iter().map(|app| app.name.clone()).collect(),
             footprint: Bytes(pages * PAGE.0),
             dram: session.dram,

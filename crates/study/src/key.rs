@@ -1,0 +1,27 @@
+//! Keys of points by content, under which the results of a point can be kept and found again.
+
+use std::fmt::{self, Debug, Write};
+
+use sha2::{Digest, Sha256};
+
+/// Bytes of a key: enough that two points never share one.
+const BYTES: usize = 16;
+
+/// Returns the key of a point, in hexadecimal digits: a hash of the version of memweir, the swept
+/// keys with their values, and the scenario with the content of all files that it names.
+pub(crate) fn key(at: &[(String, String)], scenario: &impl Debug) -> String {
+    let mut hasher = Hasher(Sha256::new());
+    // Writing to a hasher never fails.
+    let _ = write!(hasher, "{} {at:?} {scenario:?}", env!("CARGO_PKG_VERSION"));
+    hasher.0.finalize().iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A hasher of text.
+struct Hasher(Sha256);
+
+impl Write for Hasher {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text);
+        Ok(())
+    }
+}
