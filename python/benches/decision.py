@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import memweir
 from memweir.policy import Candidate, Policy, View
@@ -38,7 +38,7 @@ class Attentive(RoundRobin):
         return super().select(view)
 
 
-def seconds(scenario: dict[str, object], policy: str | Policy) -> tuple[float, int]:
+def seconds(scenario: Mapping[str, object], policy: str | Policy) -> tuple[float, int]:
     """Returns the wall time of a simulation, and its quanta."""
     start = time.perf_counter()
     result = memweir.sim(scenario, policies=[policy], threads=1, progress=False)
