@@ -6,11 +6,10 @@ set -eu
 cd "$(dirname "$0")/.."
 python/environment.sh
 scripts/cargo.sh build --locked -p memweir -p memweir-qemu-pmu -p memweir-preload
-rm -rf target/python/wheels
 python/wheel.sh dev
 venv=$PWD/target/python/venv
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps \
-    --force-reinstall target/python/wheels/memweir-*.whl
+    --force-reinstall target/python/dev-wheels/memweir-*.whl
 cd python
 "$venv/bin/mypy" src tests benches
 exec "$venv/bin/python" -m pytest -q "$@"

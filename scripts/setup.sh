@@ -88,7 +88,7 @@ fuzz) compiler && need c++ g++ ;;
 bench) compiler && programs ;;
 kernel) compiler && kernels ;;
 soak) compiler && kernels && need stress-ng stress-ng ;;
-python) compiler && environment ;;
+python) compiler && environment && need qemu-x86_64 qemu-user && need gzip gzip ;;
 test) compiler && programs && environment && monitoring && need setpriv util-linux && linters ;;
 *)
     echo "usage: $0 build|demo|test|python|bench|docs|fuzz|kernel|soak" >&2

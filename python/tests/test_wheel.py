@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
-WHEELS = Path(__file__).resolve().parents[2] / "target/python/wheels"
+# The wheel of the tests, or that of `make wheel` in nightly runs.
+WHEELS = os.environ.get("MEMWEIR_WHEELS", "target/python/dev-wheels")
 
 
 @pytest.fixture(scope="module")
 def wheel() -> Path:
     """The wheel that `python/wheel.sh` has built."""
-    (found,) = WHEELS.glob("memweir-*.whl")
+    root = Path(__file__).resolve().parents[2]
+    (found,) = (root / WHEELS).glob("memweir-*.whl")
     return found
 
 

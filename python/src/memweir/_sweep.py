@@ -127,12 +127,11 @@ def _run(
     points: list[_Point], objects: Objects, executor: Executor | None
 ) -> Iterable[tuple[str, str]]:
     """Yields key and report of each point as it ends."""
-    own = ThreadPoolExecutor(os.cpu_count()) if executor is None else None
+    pool = executor or ThreadPoolExecutor(os.cpu_count())
     running: dict[Future[str], str] = {}
     try:
         for point in points:
-            future = (own or executor).submit(_alone, point.scenario, objects)  # type: ignore[union-attr]
-            running[future] = point.key
+            running[pool.submit(_alone, point.scenario, objects)] = point.key
         pending = list(running)
         while pending:
             ended, waiting = wait(pending, return_when=FIRST_COMPLETED)
@@ -142,8 +141,8 @@ def _run(
     finally:
         for future in running:
             future.cancel()
-        if own is not None:
-            own.shutdown()
+        if executor is None:
+            pool.shutdown()
 
 
 def _alone(scenario: Scenario, objects: Objects) -> str:
