@@ -108,18 +108,19 @@ def test_a_command_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_signal_ends_the_jobs_and_is_passed_on(tmp_path: Path) -> None:
     mark = tmp_path / "started"
-    code = f"import memweir; memweir.run([['sh', '-c', 'echo $$ > {mark}; sleep 600']], policy='os')"
+    job = ["sh", "-c", f"echo $$ > {mark}; sleep 600"]
+    code = f"import memweir; memweir.run([{job!r}], policy='os')"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stderr=subprocess.PIPE, encoding="utf-8"
     )
     while not (mark.exists() and mark.read_text().endswith("\n")):
         assert process.poll() is None, process.communicate()
-    job = int(mark.read_text())
+    started = int(mark.read_text())
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate()
     assert errors.splitlines()[-1] == "KeyboardInterrupt"
     with pytest.raises(ProcessLookupError):
-        os.kill(job, 0)
+        os.kill(started, 0)
 
 
 def test_options_become_those_of_the_command() -> None:

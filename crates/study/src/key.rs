@@ -25,3 +25,18 @@ impl Write for Hasher {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_follows_from_values_and_content_alone() {
+        let at = |value: &str| vec![("cores".to_owned(), value.to_owned())];
+        let first = key(&at("2"), &vec![1.5, 2.0]);
+        assert_eq!(first, key(&at("2"), &vec![1.5, 2.0]));
+        assert_eq!(first.len(), 2 * BYTES);
+        assert_ne!(first, key(&at("3"), &vec![1.5, 2.0]));
+        assert_ne!(first, key(&at("2"), &vec![1.5, 2.1]));
+    }
+}

@@ -27,7 +27,7 @@ _VARIABLE = "MEMWEIR_COMMAND"
 
 
 def path() -> str:
-    """Returns the path of the command: that of the package, or the one that `MEMWEIR_COMMAND` names.
+    """Returns the path of the command that `MEMWEIR_COMMAND` names, or of the bundled one.
 
     Raises:
         CommandError: there is none.
