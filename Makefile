@@ -23,12 +23,14 @@ preload := target/release/libmemweir_preload.so
 header := plugins/preload/include/memweir_color.h
 
 .PHONY: help build demo test bench docs man install install-built uninstall clean
-.PHONY: kernel-test kernel-soak fuzz nightly
+.PHONY: kernel-test kernel-soak fuzz nightly wheel python-test
 
 help:
 	@echo 'make build      release build: $(memweir), the plugin of the software meter, the preload library'
 	@echo 'make demo       a batch of real programs under three policies (under three minutes)'
 	@echo 'make test       format, lints, documentation, every test'
+	@echo 'make wheel      the Python package with the command inside, in target/python/wheels'
+	@echo 'make python-test  the tests of the Python package alone'
 	@echo 'make bench      the figures of docs/performance.md, measured here'
 	@echo 'make kernel-test  the kernel series in QEMU guests; kernel-soak: longer, under KASAN and lockdep'
 	@echo 'make fuzz       every parser of input under libFuzzer, FUZZ_INPUTS each (a million)'
@@ -60,6 +62,17 @@ test:
 	mkdir -p target && rm -f $(MEMWEIR_SKIPS)
 	$(CARGO) test --workspace --locked --no-fail-fast </dev/null; tested=$$?; \
 		scripts/skips.sh $(MEMWEIR_SKIPS) && exit $$tested
+	python/test.sh
+
+python-test:
+	scripts/setup.sh python
+	python/test.sh
+
+# With the command and its plugins inside.
+wheel: build
+	scripts/setup.sh python
+	python/environment.sh
+	python/wheel.sh release
 
 # Without QEMU or the kernel's source they fail in CI (CI=true); elsewhere they say SKIPPED and why.
 kernel-test:

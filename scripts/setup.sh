@@ -2,7 +2,7 @@
 # Makes sure that a make target finds its tools: installs Debian packages when root, prints the
 # one command to run otherwise.
 #
-#   scripts/setup.sh build|demo|test|bench|docs|fuzz|kernel|soak
+#   scripts/setup.sh build|demo|test|python|bench|docs|fuzz|kernel|soak
 set -eu
 
 here=$(dirname "$0")
@@ -38,6 +38,15 @@ programs() {
 # A server and its checker, for the tests of metrics.
 monitoring() {
     need prometheus prometheus
+}
+
+# To make the environment of the Python package, which brings its own tools.
+environment() {
+    need python3 python3 python3-venv
+    if command -v python3 >/dev/null 2>&1; then
+        python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
+    fi
+    need strip binutils
 }
 
 linters() {
@@ -79,9 +88,13 @@ fuzz) compiler && need c++ g++ ;;
 bench) compiler && programs ;;
 kernel) compiler && kernels ;;
 soak) compiler && kernels && need stress-ng stress-ng ;;
-test) compiler && programs && monitoring && need setpriv util-linux && need tmux tmux && linters ;;
+python) compiler && environment && need qemu-x86_64 qemu-user && need gzip gzip ;;
+test)
+    compiler && programs && environment && monitoring && need setpriv util-linux && need tmux tmux &&
+        linters
+    ;;
 *)
-    echo "usage: $0 build|demo|test|bench|docs|fuzz|kernel|soak" >&2
+    echo "usage: $0 build|demo|test|python|bench|docs|fuzz|kernel|soak" >&2
     exit 2
     ;;
 esac

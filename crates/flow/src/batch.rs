@@ -15,6 +15,7 @@ use crate::engine::execution;
 use crate::experiment::{Experiment, SimError};
 use crate::outcome::Outcome;
 use crate::record::{Migrator, Recorder};
+use crate::stop::Stop;
 use backend::SimulatedBatch;
 
 /// Simulates an experiment.
@@ -58,13 +59,21 @@ pub struct Simulation<'a> {
     recorder: Option<&'a mut dyn Recorder>,
     migrator: Option<&'a mut dyn Migrator>,
     calls: Option<&'a mut Vec<Call>>,
+    stop: Stop,
 }
 
 impl<'a> Simulation<'a> {
     /// Creates a simulation of the experiment without hooks.
     #[must_use]
     pub fn new(experiment: &'a Experiment) -> Self {
-        Self { experiment, policy: None, recorder: None, migrator: None, calls: None }
+        Self {
+            experiment,
+            policy: None,
+            recorder: None,
+            migrator: None,
+            calls: None,
+            stop: Stop::default(),
+        }
     }
 
     /// Uses a policy from outside the table; the one that the experiment names is ignored.
@@ -91,10 +100,17 @@ impl<'a> Simulation<'a> {
         Self { calls: Some(calls), ..self }
     }
 
+    /// Ends the simulation when `stop` is requested.
+    #[must_use]
+    pub fn stop(self, stop: Stop) -> Self {
+        Self { stop, ..self }
+    }
+
     /// Runs the simulation.
     ///
     /// # Errors
-    /// If the machine, a task or a figure is impossible, or the policy is unknown.
+    /// If the machine, a task or a figure is impossible, the policy is unknown, or the end was
+    /// requested.
     pub fn run(self) -> Result<Outcome, SimError> {
         let experiment = self.experiment;
         experiment.check()?;
@@ -108,10 +124,10 @@ impl<'a> Simulation<'a> {
             None => RecordingScheduler::silent(scheduler),
         };
         let execution = execution(&experiment.machine, &experiment.tasks);
-        let mut batch = SimulatedBatch::new(experiment, execution);
+        let mut batch = SimulatedBatch::new(experiment, execution, self.stop);
         (batch.recorder, batch.migrator, batch.calls) = (self.recorder, self.migrator, self.calls);
         let mut quanta = QuantumLoop::new(scheduler, experiment.scheduler.quantum);
-        let Ok(_) = quanta.run(&mut batch);
+        quanta.run(&mut batch)?;
         if let Some(calls) = &mut batch.calls {
             calls.extend(quanta.take_calls());
         }

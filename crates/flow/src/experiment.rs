@@ -81,7 +81,7 @@ impl Default for KernelConfig {
     }
 }
 
-/// Refusal of an experiment.
+/// Reason for which an experiment has no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
     /// The machine, a task or a figure is impossible.
@@ -90,6 +90,9 @@ pub enum SimError {
     /// There is no such policy.
     #[error(transparent)]
     UnknownPolicy(#[from] UnknownPolicy),
+    /// Its end was requested ([`crate::Stop`]).
+    #[error("stopped before its end")]
+    Stopped,
 }
 
 impl Experiment {

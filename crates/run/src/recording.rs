@@ -10,6 +10,10 @@
 //! Format 1 has no media. Recordings of local DRAM alone are still written in it, so that older
 //! versions read them.
 
+mod cache;
+
+pub use cache::ProfileCache;
+
 use std::fs;
 use std::io;
 use std::panic;

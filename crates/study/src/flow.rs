@@ -6,10 +6,12 @@
 //! | `workload` | the tasks of a repetition |
 //! | `execute` | one run |
 //! | [`study`] | all runs, at every point of a sweep |
+//! | [`custom`] | policies from outside the table of policies |
 //! | [`target`] | the scheduling bandwidth targets of scenarios |
 //! | [`report`] | results, and the conclusions that they allow |
 
 mod cores;
+pub mod custom;
 mod execute;
 mod file;
 pub mod migration;
@@ -22,6 +24,7 @@ pub mod target;
 mod tasks;
 mod workload;
 
+pub use custom::{CustomPolicies, CustomPolicy};
 pub(crate) use file::KEYS;
 pub use pages::Pages;
 pub use workload::{Offset, Prepared, Source, TaskSpec, Workload};
@@ -32,7 +35,7 @@ use std::sync::Arc;
 use memweir_core::Nanos;
 use memweir_core::input::Refusal;
 use memweir_core::profile::Profile;
-use memweir_policy::{PredictorKind, TargetCurve};
+use memweir_policy::{CoreUse, PredictorKind, TargetCurve};
 
 use memweir_flow::experiment::{KernelConfig, Knowledge, Overheads};
 use memweir_flow::hardware::Hardware;
@@ -46,6 +49,12 @@ pub trait Recordings {
     /// # Errors
     /// If the file cannot be read, with the reason.
     fn profile(&self, path: &Path) -> Result<Arc<Profile>, Refusal>;
+}
+
+impl<F: Fn(&Path) -> Result<Arc<Profile>, Refusal>> Recordings for F {
+    fn profile(&self, path: &Path) -> Result<Arc<Profile>, Refusal> {
+        self(path)
+    }
 }
 
 /// A commented scenario to start from.
@@ -62,6 +71,11 @@ pub struct Scenario {
     pub cores: u32,
     /// The policies to compare; at least one, none twice.
     pub policies: Vec<String>,
+    /// Those of them that are not in the table.
+    pub custom: CustomPolicies,
+    /// Rule for filling the cores of a policy from outside the table; the others have it as an
+    /// option in their names.
+    pub core_use: CoreUse,
     /// Predictor of a task's next bandwidth.
     pub predictor: PredictorKind,
     /// Length of a quantum.

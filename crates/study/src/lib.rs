@@ -38,6 +38,7 @@
 
 pub mod bank;
 pub mod flow;
+mod key;
 pub mod parallel;
 pub mod swap;
 pub mod sweep;

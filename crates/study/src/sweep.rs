@@ -43,14 +43,30 @@ impl FromStr for Sweep {
                 None => all.push(part.to_owned()),
             }
             if all.len() > MOST_VALUES {
-                return Err(too_many(all.len()));
+                break;
             }
         }
-        if let Some(twice) = (1..all.len()).find(|index| all[..*index].contains(&all[*index])) {
-            let help = "give each value once";
-            return Err(Refusal::new(format!("`{key}` takes `{}` twice", all[twice]), help));
+        Self::new(path, all)
+    }
+}
+
+impl Sweep {
+    /// Creates the sweep of a key over these values, as they would be written.
+    ///
+    /// # Errors
+    /// If there is no value, a value occurs twice, or there are too many.
+    pub fn new(path: KeyPath, values: Vec<String>) -> Result<Self, Refusal> {
+        if values.is_empty() {
+            return Err(Refusal::new(format!("`{path}` takes no value"), "give at least one"));
         }
-        Ok(Self { path, values: all })
+        if values.len() > MOST_VALUES {
+            return Err(too_many(values.len()));
+        }
+        if let Some(twice) = (1..values.len()).find(|at| values[..*at].contains(&values[*at])) {
+            let help = "give each value once";
+            return Err(Refusal::new(format!("`{path}` takes `{}` twice", values[twice]), help));
+        }
+        Ok(Self { path, values })
     }
 }
 
@@ -178,6 +194,13 @@ impl Grid {
         }
         values.reverse();
         values
+    }
+
+    /// Returns the swept keys and their values at a point.
+    #[must_use]
+    pub fn at(&self, point: usize) -> Vec<(String, String)> {
+        let keys = self.sweeps.iter().map(|sweep| sweep.path.to_string());
+        keys.zip(self.values(point).into_iter().map(str::to_owned)).collect()
     }
 
     /// Returns the replacements of the scenario's values at a point.

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::input::{Document, InputError, Replaced, Replacement, Section, Value};
 
+use crate::flow::CustomPolicies;
+
 /// Level of detail of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fidelity {
@@ -20,6 +22,7 @@ pub struct ScenarioText {
     name: String,
     text: String,
     directory: PathBuf,
+    custom: CustomPolicies,
 }
 
 impl ScenarioText {
@@ -31,13 +34,24 @@ impl ScenarioText {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
-        Ok(Self { name, text, directory: path.parent().unwrap_or(Path::new("")).to_owned() })
+        Ok(Self::new(&name, &text, path.parent().unwrap_or(Path::new(""))))
     }
 
     /// Creates a scenario called `name` from its text; relative paths in it start at `directory`.
     #[must_use]
     pub fn new(name: &str, text: &str, directory: &Path) -> Self {
-        Self { name: name.to_owned(), text: text.to_owned(), directory: directory.to_owned() }
+        Self {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            directory: directory.to_owned(),
+            custom: CustomPolicies::default(),
+        }
+    }
+
+    /// Adds policies from outside the table, which the scenario can name from then on.
+    #[must_use]
+    pub fn with_policies(self, custom: CustomPolicies) -> Self {
+        Self { custom, ..self }
     }
 
     /// Returns its name.
@@ -67,6 +81,11 @@ impl ScenarioText {
     /// Returns the text with `replacements` in place of its own values.
     pub(crate) fn replaced(&self, replacements: &[Replacement]) -> Replaced {
         Replaced::new(Document { name: &self.name, text: &self.text }, replacements)
+    }
+
+    /// Returns the policies from outside the table that the scenario can name.
+    pub(crate) fn custom(&self) -> &CustomPolicies {
+        &self.custom
     }
 
     /// Returns the directory at which relative paths start.

@@ -4,7 +4,6 @@ pub(crate) mod args;
 mod bank;
 pub(crate) mod help;
 mod list;
-mod recorded;
 mod results;
 pub(crate) mod rows;
 mod timeline;
@@ -12,6 +11,7 @@ mod timeline;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use memweir_run::recording::ProfileCache;
 use memweir_study::flow::report::{PolicySummary, Report};
 use memweir_study::flow::study::Study;
 use memweir_study::sweep::Grid;
@@ -25,7 +25,6 @@ use crate::render::plot;
 use crate::render::plot::sweep::Line;
 use crate::render::progress::Counter;
 use crate::render::sim as render;
-use recorded::Recorded;
 use rows::Rows;
 
 /// Simulates the scenario and shows the results.
@@ -48,8 +47,9 @@ fn simulate(args: &Args, path: &Path) -> Result<(), Failure> {
     if text.fidelity(&args.set)? == Fidelity::Bank {
         return bank::simulate(args, &text, grid);
     }
-    let recordings = Recorded::default();
-    let study = Study::read(&text, &args.set, grid, &recordings)?;
+    let recordings = ProfileCache::default();
+    let profile = |path: &Path| recordings.profile(path);
+    let study = Study::read(&text, &args.set, grid, &profile)?;
     let timelines = timeline::files(args.timeline.as_deref(), &study)?;
     let mut rows = Rows::create(args.out.as_deref(), study.grid(), &results::COLUMNS)?;
 

@@ -1,7 +1,5 @@
 //! The simulated machine as a backend of the quantum loop.
 
-use std::convert::Infallible;
-
 use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MAX_MEDIA, Nanos, Traffic};
 use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
 use memweir_policy::record::{Call, RecordingScheduler};
@@ -9,10 +7,11 @@ use memweir_policy::{Decision, JobSpec, Observation, Running};
 
 use super::observe::tasks_of;
 use crate::engine::{Execution, Reading};
-use crate::experiment::{Experiment, Knowledge};
+use crate::experiment::{Experiment, Knowledge, SimError};
 use crate::kernel::Kernel;
 use crate::outcome::{Outcome, QuantumOutcome, TaskOutcome};
 use crate::record::{Migrator, Recorder};
+use crate::stop::Stop;
 use crate::task::Placement;
 
 /// State of a task.
@@ -42,6 +41,7 @@ pub(super) struct SimulatedBatch<'a> {
     arrivals: Vec<usize>,
     /// True while all tasks are blocked.
     blocked: bool,
+    stop: Stop,
     pub(super) quanta: Vec<QuantumOutcome>,
     /// Traffic that each memory has served in this quantum.
     pub(super) served: [Traffic; MAX_MEDIA],
@@ -49,7 +49,11 @@ pub(super) struct SimulatedBatch<'a> {
 }
 
 impl<'a> SimulatedBatch<'a> {
-    pub(super) fn new(experiment: &'a Experiment, mut execution: Box<dyn Execution>) -> Self {
+    pub(super) fn new(
+        experiment: &'a Experiment,
+        mut execution: Box<dyn Execution>,
+        stop: Stop,
+    ) -> Self {
         let count = experiment.tasks.len();
         let slot = |task| Slot {
             over: false,
@@ -74,6 +78,7 @@ impl<'a> SimulatedBatch<'a> {
             slots,
             arrivals,
             blocked: false,
+            stop,
             quanta: Vec::new(),
             served: Default::default(),
             copied: Bytes::ZERO,
@@ -138,13 +143,16 @@ fn arrival(experiment: &Experiment, task: usize) -> Nanos {
 }
 
 impl Backend for SimulatedBatch<'_> {
-    type Error = Infallible;
+    type Error = SimError;
 
     fn now(&mut self) -> Nanos {
         Nanos(self.kernel.execution().now().round() as u64)
     }
 
-    fn wait(&mut self, until: Nanos) -> Result<Vec<Event>, Infallible> {
+    fn wait(&mut self, until: Nanos) -> Result<Vec<Event>, SimError> {
+        if self.stop.is_requested() {
+            return Err(SimError::Stopped);
+        }
         let arrival = self.next_arrival();
         let until = until.min(arrival.unwrap_or(until));
         if let Some(task) = self.kernel.run(until) {

@@ -31,6 +31,7 @@ use crate::batch::Simulation;
 use crate::experiment::{Experiment, SimError};
 use crate::outcome::{Outcome, QuantumOutcome};
 use crate::record::{Recorder, TaskQuantum};
+use crate::stop::Stop;
 use policy::Follower;
 use rates::Rater;
 
@@ -46,16 +47,18 @@ const PLANNED_QUANTA: u32 = 50;
 /// Simulates an experiment under the planned schedule; the policy that it names is ignored.
 ///
 /// # Errors
-/// If the machine, a task or a figure is impossible.
+/// If the machine, a task or a figure is impossible, or the end was requested.
 pub fn run(
     experiment: &Experiment,
     recorder: Option<&mut dyn Recorder>,
+    stop: &Stop,
 ) -> Result<Outcome, SimError> {
     experiment.check()?;
     let planner = Arc::new(Mutex::new(Planner::new(experiment)));
     let follower = Follower(Arc::clone(&planner));
     let mut watch = Watch { planner, recorder };
-    Simulation::new(experiment).policy(Box::new(follower)).recorder(&mut watch).run()
+    let simulation = Simulation::new(experiment).policy(Box::new(follower));
+    simulation.recorder(&mut watch).stop(stop.clone()).run()
 }
 
 /// Tells the planner how far the tasks are.

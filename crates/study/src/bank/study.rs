@@ -12,11 +12,14 @@ use memweir_core::BytesPerSec;
 use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_dram::config::PagePolicy;
+use memweir_flow::experiment::SimError;
+use memweir_flow::stop::Stop;
 use memweir_policy::colors::{ProgramTraits, Supply};
 
 use super::report::{Alone, BankPoint, BankReport, Fit, PartitionRun};
 use super::{BankScenario, Partition, Wanted};
 use crate::ScenarioText;
+use crate::key::key;
 use crate::parallel::for_each;
 use crate::sweep::Grid;
 
@@ -52,18 +55,35 @@ impl BankStudy {
         self.points.iter().map(|p| p.programs.len() + p.partitions.len()).sum()
     }
 
+    /// Returns the key of a point, which changes with all that its results depend on.
+    #[must_use]
+    pub fn key(&self, point: usize) -> String {
+        key(&self.grid.at(point), &self.points[point])
+    }
+
     /// Returns the grid of the sweep.
     #[must_use]
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
 
-    /// Runs all pieces of work on `threads` threads and calls `done` after each.
+    /// Runs all pieces of work to their end: [`Self::run_until`].
     ///
     /// # Errors
     /// If a run is refused, for instance because the programs do not fit into memory.
-    pub fn run(
+    pub fn run(&self, threads: NonZeroUsize, done: impl FnMut()) -> Result<BankReport, InputError> {
+        self.run_until(&Stop::default(), threads, done)
+    }
+
+    /// Runs all pieces of work on `threads` threads and calls `done` after each. After a request
+    /// to `stop`, no further piece begins.
+    ///
+    /// # Errors
+    /// If a run is refused, for instance because the programs do not fit into memory, or `stop` is
+    /// requested.
+    pub fn run_until(
         &self,
+        stop: &Stop,
         threads: NonZeroUsize,
         mut done: impl FnMut(),
     ) -> Result<BankReport, InputError> {
@@ -73,7 +93,10 @@ impl BankStudy {
             .all(
                 threads,
                 |point| point.programs.len(),
-                |point, program| self.points[point].alone(program, &known),
+                |point, program| {
+                    running(stop)?;
+                    self.points[point].alone(program, &known)
+                },
                 &mut done,
             )
             .map_err(refused)?;
@@ -81,7 +104,10 @@ impl BankStudy {
             .all(
                 threads,
                 |point| point.partitions.len(),
-                |point, partition| self.points[point].together(partition, &ready[point]),
+                |point, partition| {
+                    running(stop)?;
+                    self.points[point].together(partition, &ready[point])
+                },
                 &mut done,
             )
             .map_err(refused)?;
@@ -140,16 +166,22 @@ impl BankStudy {
                 other.improvement = Some(Improvement::of(&baseline.outcome, &other.outcome));
             }
         }
-        let keys = self.grid.sweeps().iter().map(|sweep| sweep.path.to_string());
-        let values = self.grid.values(at).into_iter().map(str::to_owned);
         BankPoint {
-            at: keys.zip(values).collect(),
+            at: self.grid.at(at),
             machine: scenario.machine_name.clone(),
             seed: scenario.seed,
             colors: scenario.machine.palette(0).colors(),
             alone: ready.into_iter().map(|(_, alone)| alone).collect(),
             partitions: runs,
         }
+    }
+}
+
+/// Refuses to begin a piece of work after a request to stop.
+fn running(stop: &Stop) -> Result<(), Refusal> {
+    match stop.is_requested() {
+        true => Err(Refusal { reason: SimError::Stopped.to_string(), help: None }),
+        false => Ok(()),
     }
 }
 

@@ -8,6 +8,7 @@ use memweir_flow::optimal::planned::{self, PLANNED};
 use memweir_flow::optimal::{self, Effort, lower_bound, optimal};
 use memweir_flow::outcome::{Outcome, TaskOutcome};
 use memweir_flow::record::Recorder;
+use memweir_flow::stop::Stop;
 
 use super::migration::{MigrationSpec, Pager};
 use super::report::{Certainty, Run, TaskRun};
@@ -36,6 +37,9 @@ impl Scenario {
         scheduler.quantum = self.quantum;
         scheduler.target.clone_from(&self.target);
         scheduler.seed = seed;
+        if self.custom.find(&self.policies[policy]).is_some() {
+            scheduler.core_use = self.core_use;
+        }
         Experiment {
             knowledge: self.knowledge,
             overheads: self.overheads,
@@ -89,11 +93,12 @@ impl Scenario {
         repetition: u32,
         prepared: &Prepared,
         recorder: Option<&mut dyn Recorder>,
+        stop: &Stop,
     ) -> Result<Run, SimError> {
         let experiment = self.experiment(policy, repetition, prepared);
         let outcome = match self.policies[policy] == PLANNED {
-            true => planned::run(&experiment, recorder)?,
-            false => self.simulate(&experiment, prepared, recorder)?,
+            true => planned::run(&experiment, recorder, stop)?,
+            false => self.simulate(policy, &experiment, prepared, recorder, stop)?,
         };
         let seed = self.seed_of(repetition);
         let optimum = prepared.optimum.map(|(turnaround, _)| turnaround);
@@ -109,11 +114,16 @@ impl Scenario {
     /// Simulates an experiment with the scenario's migration of pages.
     fn simulate(
         &self,
+        policy: usize,
         experiment: &Experiment,
         prepared: &Prepared,
         recorder: Option<&mut dyn Recorder>,
+        stop: &Stop,
     ) -> Result<Outcome, SimError> {
-        let mut simulation = Simulation::new(experiment);
+        let mut simulation = Simulation::new(experiment).stop(stop.clone());
+        if let Some(custom) = self.custom.find(&self.policies[policy]) {
+            simulation = simulation.policy(custom.build(&experiment.scheduler));
+        }
         if let Some(recorder) = recorder {
             simulation = simulation.recorder(recorder);
         }

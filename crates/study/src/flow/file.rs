@@ -12,6 +12,7 @@ use memweir_flow::task::Placement;
 use memweir_flow::workload::catalog::Catalog;
 use memweir_policy::{PredictorKind, UnknownPredictor, policies};
 
+use super::custom::CustomPolicies;
 use super::migration::MigrationSpec;
 use super::mix::MixSpec;
 use super::tasks::TaskReader;
@@ -72,7 +73,8 @@ impl ScenarioText {
             let inside: Vec<_> = inside.iter().filter_map(|r| r.below("machine")).collect();
             hardware(&machine, self.directory(), &inside)?
         };
-        Reader { directory: self.directory(), recordings, hardware }.scenario(root)
+        let (directory, custom) = (self.directory(), self.custom());
+        Reader { directory, recordings, hardware, custom }.scenario(root)
     }
 }
 
@@ -96,6 +98,7 @@ struct Reader<'a> {
     directory: &'a Path,
     recordings: &'a dyn Recordings,
     hardware: Hardware,
+    custom: &'a CustomPolicies,
 }
 
 impl Reader<'_> {
@@ -111,7 +114,7 @@ impl Reader<'_> {
         let quantum = quantum(&mut root)?;
         let (cores, core_use) = cores::read(&mut root, &self.hardware.machine)?;
         let named = root.require("policies")?;
-        let policies = cores::apply(core_use, policy_names(&named)?, &named)?;
+        let policies = cores::apply(core_use, self.policy_names(&named)?, &named)?;
         let migration = root.map("migration", |v| self.migration(v, &workload))?;
         if migration.is_some() && policies.iter().any(|name| name == PLANNED) {
             let reason = format!("`{PLANNED}` plans for pages that stay where they are");
@@ -122,6 +125,8 @@ impl Reader<'_> {
             workload,
             cores,
             policies,
+            custom: self.custom.clone(),
+            core_use,
             predictor: root.map("predictor", |v| predictor(&v))?.unwrap_or(PredictorKind::Last),
             quantum,
             target: root.map("target", |v| target::read(v, peak))?.flatten(),
@@ -177,6 +182,35 @@ impl Reader<'_> {
         MigrationSpec::read(value, &self.hardware.machine)
     }
 
+    /// Reads one policy or an array of policies, each with its options.
+    fn policy_names(&self, value: &Value<'_>) -> Result<Vec<String>, InputError> {
+        let checked = |value: &Value<'_>| {
+            let given = value.string()?;
+            if given != PLANNED && self.custom.find(given).is_none() {
+                policies::find(given).map_err(|e| value.refuse(e.reason).help(e.help))?;
+            }
+            Ok(given.to_owned())
+        };
+        if value.text().is_some() {
+            return Ok(vec![checked(value)?]);
+        }
+        let mut chosen: Vec<String> = Vec::new();
+        for element in value.array("the name of a policy or an array of names")? {
+            let name = checked(&element)?;
+            if chosen.contains(&name) {
+                return Err(element.refuse(format!("`{name}` is named twice")));
+            }
+            chosen.push(name);
+        }
+        if chosen.is_empty() {
+            let names: Vec<&str> = policies::names().collect();
+            return Err(value
+                .refuse("there is no policy")
+                .help(format!("valid: {}", names.join(", "))));
+        }
+        Ok(chosen)
+    }
+
     /// Reads the programs of a file, in addition to the shipped ones.
     fn catalog(&self, value: &Value<'_>) -> Result<Arc<Catalog>, InputError> {
         let mut catalog = Catalog::clone(&shipped());
@@ -202,35 +236,6 @@ fn whole(
     }
     let (from, to) = range.into_inner();
     Err(value.refuse(format!("{number} is no {what}")).help(format!("from {from} to {to}")))
-}
-
-/// Reads one policy or an array of policies, each with its options.
-fn policy_names(value: &Value<'_>) -> Result<Vec<String>, InputError> {
-    let checked = |value: &Value<'_>| {
-        let given = value.string()?;
-        if given != PLANNED {
-            policies::find(given).map_err(|e| value.refuse(e.reason).help(e.help))?;
-        }
-        Ok(given.to_owned())
-    };
-    if value.text().is_some() {
-        return Ok(vec![checked(value)?]);
-    }
-    let mut chosen: Vec<String> = Vec::new();
-    for element in value.array("the name of a policy or an array of names")? {
-        let name = checked(&element)?;
-        if chosen.contains(&name) {
-            return Err(element.refuse(format!("`{name}` is named twice")));
-        }
-        chosen.push(name);
-    }
-    if chosen.is_empty() {
-        let names: Vec<&str> = policies::names().collect();
-        return Err(value
-            .refuse("there is no policy")
-            .help(format!("valid: {}", names.join(", "))));
-    }
-    Ok(chosen)
 }
 
 fn predictor(value: &Value<'_>) -> Result<PredictorKind, InputError> {

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_flow::experiment::SimError;
 use memweir_flow::record::Recorder;
+use memweir_flow::stop::Stop;
 
 use super::mix::MixSpec;
 use super::report::{MemoryFigures, Point, Report, Run, baseline, overall, summaries};
 use super::workload::Prepared;
 use super::{Recordings, Scenario};
 use crate::ScenarioText;
+use crate::key::key;
 use crate::parallel::for_each;
 use crate::sweep::Grid;
 
@@ -113,19 +115,38 @@ impl Study {
         &self.points
     }
 
+    /// Returns the key of a point, which changes with all that its results depend on.
+    #[must_use]
+    pub fn key(&self, point: usize) -> String {
+        key(&self.grid.at(point), &self.points[point])
+    }
+
     /// Returns the total number of runs.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.points.iter().map(|s| s.repetitions as usize * s.policies.len()).sum()
     }
 
-    /// Runs the study on `threads` threads. Calls `done` after each run; the order of the report
-    /// does not depend on the threads.
+    /// Runs the study to its end: [`Self::run_until`].
     ///
     /// # Errors
     /// If a run is refused; the first refusal is returned.
     pub fn run(
         &self,
+        threads: NonZeroUsize,
+        done: impl FnMut(&Finished),
+    ) -> Result<Report, InputError> {
+        self.run_until(&Stop::default(), threads, done)
+    }
+
+    /// Runs the study on `threads` threads. Calls `done` after each run; the order of the report
+    /// does not depend on the threads.
+    ///
+    /// # Errors
+    /// If a run is refused, or `stop` is requested; the first refusal is returned.
+    pub fn run_until(
+        &self,
+        stop: &Stop,
         threads: NonZeroUsize,
         mut done: impl FnMut(&Finished),
     ) -> Result<Report, InputError> {
@@ -136,7 +157,7 @@ impl Study {
         for_each(
             pieces.len(),
             threads,
-            |index| self.work(pieces[index], &shared),
+            |index| self.work(pieces[index], &shared, stop),
             |index, results| {
                 let Piece { point, policies, .. } = pieces[index];
                 for (run, policy) in results.into_iter().zip(policies.0..) {
@@ -187,7 +208,10 @@ impl Study {
         pieces
     }
 
-    fn work(&self, piece: Piece, shared: &Shared) -> Vec<Result<Run, InputError>> {
+    fn work(&self, piece: Piece, shared: &Shared, stop: &Stop) -> Vec<Result<Run, InputError>> {
+        if stop.is_requested() {
+            return vec![Err(InputError::new(&self.name, SimError::Stopped.to_string()))];
+        }
         let scenario = &self.points[piece.point];
         let whole = piece.policies.1 - piece.policies.0 == scenario.policies.len();
         let prepared = if whole {
@@ -201,7 +225,7 @@ impl Study {
         };
         let run = |policy| {
             scenario
-                .execute(policy, piece.repetition, &prepared, None)
+                .execute(policy, piece.repetition, &prepared, None, stop)
                 .map_err(|error| InputError::new(&self.name, error.to_string()))
         };
         (piece.policies.0..piece.policies.1).map(run).collect()
@@ -212,10 +236,8 @@ impl Study {
         runs.sort_by_key(|(policy, run)| (run.repetition, *policy));
         let runs: Vec<Run> = runs.into_iter().map(|(_, run)| run).collect();
         let scenario = &self.points[at];
-        let keys = self.grid.sweeps().iter().map(|sweep| sweep.path.to_string());
-        let values = self.grid.values(at).into_iter().map(str::to_owned);
         Point {
-            at: keys.zip(values).collect(),
+            at: self.grid.at(at),
             machine: scenario.hardware.machine.name.clone(),
             memories: MemoryFigures::of(&scenario.hardware.machine),
             cores: scenario.cores,
@@ -272,6 +294,6 @@ impl First<'_> {
     /// # Errors
     /// If the engine refuses it.
     pub fn record(&self, policy: usize, recorder: &mut dyn Recorder) -> Result<Run, SimError> {
-        self.scenario.execute(policy, 0, &self.prepared, Some(recorder))
+        self.scenario.execute(policy, 0, &self.prepared, Some(recorder), &Stop::default())
     }
 }

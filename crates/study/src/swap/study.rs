@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use memweir_core::input::{InputError, Replacement};
 use memweir_core::{Bytes, Nanos};
 use memweir_energy::{BusMemory, Medium};
+use memweir_flow::stop::Stop;
 use memweir_swap::PAGE;
 use memweir_swap::area::SwapKind;
 use memweir_swap::session::{SessionOutcome, SessionSpec};
@@ -75,7 +76,20 @@ impl PageStudy {
     /// Runs the study on `threads` threads. Calls `done` after each run; the order of the report
     /// does not depend on the threads.
     #[must_use]
-    pub fn run(&self, threads: NonZeroUsize, mut done: impl FnMut(&Finished)) -> PageReport {
+    pub fn run(&self, threads: NonZeroUsize, done: impl FnMut(&Finished)) -> PageReport {
+        let report = self.run_until(&Stop::default(), threads, done);
+        report.expect("the end was not requested")
+    }
+
+    /// As [`Self::run`]; after a request to `stop`, no further run begins, and the result is
+    /// `None`.
+    #[must_use]
+    pub fn run_until(
+        &self,
+        stop: &Stop,
+        threads: NonZeroUsize,
+        mut done: impl FnMut(&Finished),
+    ) -> Option<PageReport> {
         let pieces = self.pieces();
         let mut runs: Vec<Vec<Vec<Option<Run>>>> = self
             .points
@@ -85,16 +99,20 @@ impl PageStudy {
         for_each(
             pieces.len(),
             threads,
-            |index| self.one(pieces[index]),
+            |index| (!stop.is_requested()).then(|| self.one(pieces[index])),
             |index, run| {
+                let Some(run) = run else { return };
                 let Piece { point, swap, repetition } = pieces[index];
                 let name = &self.points[point].swaps[swap].name;
                 done(&Finished { point, swap: name, repetition, run: &run });
                 runs[point][swap][repetition as usize] = Some(run);
             },
         );
+        if runs.iter().flatten().flatten().any(Option::is_none) {
+            return None;
+        }
         let points = runs.into_iter().enumerate().map(|(at, runs)| self.point(at, runs)).collect();
-        PageReport { version: env!("CARGO_PKG_VERSION"), scenario: self.name.clone(), points }
+        Some(PageReport { version: env!("CARGO_PKG_VERSION"), scenario: self.name.clone(), points })
     }
 
     fn pieces(&self) -> Vec<Piece> {
@@ -128,8 +146,6 @@ impl PageStudy {
     fn point(&self, at: usize, runs: Vec<Vec<Option<Run>>>) -> PagePoint {
         let scenario = &self.points[at];
         let session = &scenario.session;
-        let keys = self.grid.sweeps().iter().map(|sweep| sweep.path.to_string());
-        let values = self.grid.values(at).into_iter().map(str::to_owned);
         let swaps = scenario.swaps.iter().zip(runs).map(|(kind, runs)| {
             let runs: Vec<Run> = runs.into_iter().flatten().collect();
             let mean = Session::mean(runs.iter().map(|run| &run.session));
@@ -137,7 +153,7 @@ impl PageStudy {
         });
         let pages: u64 = session.apps.iter().map(|app| u64::from(app.behavior.pages())).sum();
         PagePoint {
-            at: keys.zip(values).collect(),
+            at: self.grid.at(at),
             apps: session.apps.iter().map(|app| app.name.clone()).collect(),
             footprint: Bytes(pages * PAGE.0),
             dram: session.dram,

@@ -47,7 +47,8 @@ fn the_plan_is_nearly_reached() {
     // and of quanta; `long-job-first` has nothing to go by.
     let tasks: Vec<Task> = [6.0, 6.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0].map(|gb| task(5.0, gb)).into();
     let bound = lower_bound(&Machine::uniform("m", 4, BytesPerSec::from_gb(10.0)), &tasks, 4);
-    let planned = run(&experiment(4, tasks.clone(), "os"), None).unwrap().turnaround;
+    let planned =
+        run(&experiment(4, tasks.clone(), "os"), None, &Stop::default()).unwrap().turnaround;
     assert!(planned >= bound);
     assert!(planned.as_f64() < 1.02 * bound.as_f64(), "{planned:?} {bound:?}");
     let other = simulate(&experiment(4, tasks, "long-job-first")).unwrap().turnaround;
@@ -57,7 +58,11 @@ fn the_plan_is_nearly_reached() {
 #[test]
 fn tasks_that_arrive_later_are_planned_when_they_come() {
     let late = Task { arrival: Nanos::from_secs_f64(1.0), ..task(2.0, 8.0) };
-    let outcome = run(&experiment(2, vec![task(2.0, 8.0), task(3.0, 0.0), late], "os"), None);
+    let outcome = run(
+        &experiment(2, vec![task(2.0, 8.0), task(3.0, 0.0), late], "os"),
+        None,
+        &Stop::default(),
+    );
     let turnaround = outcome.unwrap().turnaround.as_secs_f64();
     // 4 s of traffic at 8 of 10 GB/s; both heavy ones together would take 3.2 s after the first.
     assert!((3.4..4.3).contains(&turnaround), "{turnaround}");
@@ -74,7 +79,7 @@ fn a_recorder_sees_the_quanta_of_the_plan() {
     }
     let mut count = Count(0);
     let tasks = vec![task(1.0, 1.0), task(1.0, 2.0), task(1.0, 3.0)];
-    let outcome = run(&experiment(2, tasks, "os"), Some(&mut count)).unwrap();
+    let outcome = run(&experiment(2, tasks, "os"), Some(&mut count), &Stop::default()).unwrap();
     assert_eq!(count.0, outcome.quanta.len());
 }
 
@@ -89,8 +94,8 @@ proptest! {
         let tasks: Vec<Task> = given.iter().map(|(seconds, gb)| task(*seconds, *gb)).collect();
         let experiment = experiment(cores, tasks, "os");
         let bound = lower_bound(&experiment.machine, &experiment.tasks, cores);
-        let planned = run(&experiment, None).unwrap();
+        let planned = run(&experiment, None, &Stop::default()).unwrap();
         prop_assert!(planned.turnaround >= bound);
-        prop_assert_eq!(planned.turnaround, run(&experiment, None).unwrap().turnaround);
+        prop_assert_eq!(planned.turnaround, run(&experiment, None, &Stop::default()).unwrap().turnaround);
     }
 }

@@ -1,4 +1,4 @@
-//! The recordings of `memweir profile` that a scenario names, each read once.
+//! The recordings that a scenario names, each read once.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,17 +7,21 @@ use std::sync::Arc;
 
 use memweir_core::input::Refusal;
 use memweir_core::profile::Profile;
-use memweir_run::recording::Recording;
-use memweir_study::flow::Recordings;
 
-/// Recordings by their files.
-#[derive(Default)]
-pub(super) struct Recorded {
+use super::Recording;
+
+/// Profiles by the files that they were read from.
+#[derive(Debug, Default)]
+pub struct ProfileCache {
     read: RefCell<HashMap<PathBuf, Arc<Profile>>>,
 }
 
-impl Recordings for Recorded {
-    fn profile(&self, path: &Path) -> Result<Arc<Profile>, Refusal> {
+impl ProfileCache {
+    /// Returns the profile of the recording at `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is not a recording, with the command that writes one.
+    pub fn profile(&self, path: &Path) -> Result<Arc<Profile>, Refusal> {
         if let Some(profile) = self.read.borrow().get(path) {
             return Ok(Arc::clone(profile));
         }

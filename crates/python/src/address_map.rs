@@ -1,0 +1,112 @@
+//! Address maps and the page colors that they allow.
+
+use memweir_core::PhysAddr;
+use memweir_core::address_map::{self, Coloring, Role};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::refused;
+
+/// The functions by which a memory controller chooses channel, rank, bank, row and column.
+#[pyclass(frozen, module = "memweir")]
+pub(crate) struct AddressMap(address_map::AddressMap);
+
+#[pymethods]
+impl AddressMap {
+    /// Reads a map from the text of a map file; `name` is its name in refusals.
+    #[staticmethod]
+    fn parse(py: Python<'_>, text: &str, name: &str) -> PyResult<Self> {
+        address_map::AddressMap::parse(name, text).map(Self).map_err(|error| refused(py, &error))
+    }
+
+    /// Name of the map.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Number of address bits.
+    #[getter]
+    fn bits(&self) -> u32 {
+        self.0.bits
+    }
+
+    /// The bank functions: role and address bits.
+    #[getter]
+    fn functions(&self) -> Vec<(&'static str, Vec<u32>)> {
+        let functions = self.0.functions.iter();
+        // Bytes would become one value of Python, and not a list.
+        functions.map(|f| (f.role.name(), f.function.bits().map(u32::from).collect())).collect()
+    }
+
+    /// Returns the number of colors that pages of `page_bytes` can have.
+    ///
+    /// # Errors
+    /// `ValueError` if that is not the size of a page.
+    #[pyo3(signature = (page_bytes = 4096))]
+    fn colors(&self, page_bytes: u64) -> PyResult<u32> {
+        Ok(self.coloring(page_bytes)?.colors())
+    }
+
+    /// Returns the color of the page at each of these physical addresses.
+    ///
+    /// # Errors
+    /// `ValueError` if `page_bytes` is not the size of a page.
+    #[pyo3(signature = (addresses, page_bytes = 4096))]
+    fn color_of(&self, addresses: Vec<u64>, page_bytes: u64) -> PyResult<Vec<u32>> {
+        let coloring = self.coloring(page_bytes)?;
+        Ok(addresses.into_iter().map(|at| coloring.color_of(PhysAddr(at)).0).collect())
+    }
+
+    /// Returns the place of each of these physical addresses: a value for each role that the map
+    /// knows, `set`, and `row` and `column` where it knows them.
+    ///
+    /// # Errors
+    /// `ValueError` if an address lies below the map.
+    fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        addresses: Vec<u64>,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        addresses.into_iter().map(|address| self.place(py, address)).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("AddressMap({:?}, {} bank functions)", self.0.name, self.0.functions.len())
+    }
+}
+
+impl AddressMap {
+    fn coloring(&self, page_bytes: u64) -> PyResult<Coloring> {
+        if !page_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&page_bytes) {
+            let reason = format!("a page has no {page_bytes} bytes; valid: powers of 2 from 4096");
+            return Err(PyValueError::new_err(reason));
+        }
+        Ok(self.0.coloring(page_bytes.trailing_zeros()))
+    }
+
+    fn place<'py>(&self, py: Python<'py>, address: u64) -> PyResult<Bound<'py, PyDict>> {
+        if address < self.0.offset {
+            let offset = self.0.offset;
+            let reason = format!("{address:#x} lies below the map, which begins at {offset:#x}");
+            return Err(PyValueError::new_err(reason));
+        }
+        let (place, at) = (PyDict::new(py), PhysAddr(address));
+        let location = self.0.decode(at);
+        place.set_item("address", address)?;
+        for (name, role) in Role::ALL {
+            if role != Role::Set && self.0.functions.iter().any(|f| f.role == role) {
+                place.set_item(name, self.0.value_of(role, at))?;
+            }
+        }
+        place.set_item("set", location.set)?;
+        if !self.0.row.is_empty() {
+            place.set_item("row", location.row)?;
+        }
+        if !self.0.column.is_empty() {
+            place.set_item("column", location.column)?;
+        }
+        Ok(place)
+    }
+}

@@ -1,0 +1,143 @@
+//! A Python object as a policy.
+
+use std::collections::HashSet;
+
+use memweir_core::{BytesPerSec, JobId};
+use memweir_policy::{Policy, QuantumView, SchedulerConfig};
+use memweir_study::flow::CustomPolicy;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::errors::policy_failed;
+use crate::supervise::Supervision;
+use crate::view::{Candidate, Setup, View};
+
+/// A policy that is written in Python: an object with `select(view)`. Each run has a deep copy of
+/// it, so that runs share no state and their order does not matter.
+pub(crate) struct PythonPolicy {
+    name: String,
+    object: Py<PyAny>,
+    supervision: Supervision,
+}
+
+impl PythonPolicy {
+    pub(crate) fn new(name: String, object: Py<PyAny>, supervision: Supervision) -> Self {
+        Self { name, object, supervision }
+    }
+
+    /// Returns the object of one run, which has been told of the machine if it has `start(setup)`.
+    fn start(&self, py: Python<'_>, config: &SchedulerConfig) -> PyResult<Py<PyAny>> {
+        let copy = py.import("copy")?.call_method1("deepcopy", (&self.object,))?;
+        if copy.hasattr("start")? {
+            copy.call_method1("start", (Setup::new(config),))?;
+        }
+        Ok(copy.unbind())
+    }
+}
+
+impl CustomPolicy for PythonPolicy {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn build(&self, config: &SchedulerConfig) -> Box<dyn Policy> {
+        let object = Python::attach(|py| match self.start(py, config) {
+            Ok(object) => Some(object),
+            Err(cause) => {
+                self.supervision.fail(policy_failed(py, &self.name, None, cause));
+                None
+            }
+        });
+        Box::new(RunPolicy {
+            name: self.name.clone(),
+            object,
+            supervision: self.supervision.clone(),
+            target: None,
+        })
+    }
+}
+
+/// The policy of one run.
+struct RunPolicy {
+    name: String,
+    /// Absent if it could not be started.
+    object: Option<Py<PyAny>>,
+    supervision: Supervision,
+    target: Option<BytesPerSec>,
+}
+
+impl Policy for RunPolicy {
+    /// Asks the object. After a failure the simulation is about to stop, and nothing is chosen.
+    fn select(&mut self, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
+        let Some(object) = self.object.as_ref().filter(|_| !self.supervision.has_stopped()) else {
+            return;
+        };
+        let selected = Python::attach(|py| {
+            let object = object.bind(py);
+            let selected = ask(object, view)
+                .and_then(|places| Ok((places, target(object)?)))
+                .map_err(|cause| policy_failed(py, &self.name, Some(view.quantum), cause));
+            selected.map_err(|error| self.supervision.fail(error))
+        });
+        if let Ok((places, target)) = selected {
+            self.target = target;
+            chosen.extend(places);
+        }
+    }
+
+    fn target(&self) -> Option<BytesPerSec> {
+        self.target
+    }
+}
+
+/// Asks a policy for its choice, and returns the places of the chosen jobs in the run queue.
+fn ask(object: &Bound<'_, PyAny>, view: &QuantumView<'_>) -> PyResult<Vec<usize>> {
+    let py = object.py();
+    let answer = object.call_method1("select", (View::new(py, view)?,))?;
+    let selected = answer.try_iter().map_err(|_| {
+        let kind = answer.get_type();
+        PyTypeError::new_err(format!("select() returned {kind}, and not jobs of view.queue"))
+    })?;
+    let (mut places, mut taken, mut cores) = (Vec::new(), HashSet::new(), 0u32);
+    for job in selected {
+        let place = place_of(&job?, view)?;
+        let candidate = &view.queue[place];
+        if !taken.insert(place) {
+            let reason = format!("select() chose job {} twice", candidate.job.0);
+            return Err(PyValueError::new_err(reason));
+        }
+        cores = cores.saturating_add(candidate.cores);
+        places.push(place);
+    }
+    if cores > view.cores {
+        let reason = format!("select() chose jobs for {cores} cores; {} are free", view.cores);
+        return Err(PyValueError::new_err(reason));
+    }
+    Ok(places)
+}
+
+/// Returns the place in the run queue of a chosen job: an element of `view.queue` or its number.
+fn place_of(job: &Bound<'_, PyAny>, view: &QuantumView<'_>) -> PyResult<usize> {
+    let number = match job.cast::<Candidate>() {
+        Ok(candidate) => candidate.get().0.job,
+        Err(_) => JobId(job.extract().map_err(|_| {
+            let kind = job.get_type();
+            PyTypeError::new_err(format!("select() chose {kind}, and not a job of view.queue"))
+        })?),
+    };
+    view.queue.iter().position(|waiting| waiting.job == number).ok_or_else(|| {
+        let waiting: Vec<String> = view.queue.iter().map(|job| job.job.0.to_string()).collect();
+        let waiting = if waiting.is_empty() { "none".to_owned() } else { waiting.join(", ") };
+        let reason = format!("select() chose job {}, which is not waiting", number.0);
+        PyValueError::new_err(format!("{reason}; waiting: {waiting}"))
+    })
+}
+
+/// Returns the target of the last selection, if the policy has `target()`.
+fn target(object: &Bound<'_, PyAny>) -> PyResult<Option<BytesPerSec>> {
+    if !object.hasattr("target")? {
+        return Ok(None);
+    }
+    let target: Option<f64> = object.call_method0("target")?.extract()?;
+    Ok(target.map(BytesPerSec))
+}

@@ -1,0 +1,42 @@
+//! Keys of points by content, under which the results of a point can be kept and found again.
+
+use std::fmt::{self, Debug, Write};
+
+use sha2::{Digest, Sha256};
+
+/// Bytes of a key: enough that two points never share one.
+const BYTES: usize = 16;
+
+/// Returns the key of a point, in hexadecimal digits: a hash of the version of memweir, the swept
+/// keys with their values, and the scenario with the content of all files that it names.
+pub(crate) fn key(at: &[(String, String)], scenario: &impl Debug) -> String {
+    let mut hasher = Hasher(Sha256::new());
+    // Writing to a hasher never fails.
+    let _ = write!(hasher, "{} {at:?} {scenario:?}", env!("CARGO_PKG_VERSION"));
+    hasher.0.finalize().iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A hasher of text.
+struct Hasher(Sha256);
+
+impl Write for Hasher {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_follows_from_values_and_content_alone() {
+        let at = |value: &str| vec![("cores".to_owned(), value.to_owned())];
+        let first = key(&at("2"), &vec![1.5, 2.0]);
+        assert_eq!(first, key(&at("2"), &vec![1.5, 2.0]));
+        assert_eq!(first.len(), 2 * BYTES);
+        assert_ne!(first, key(&at("3"), &vec![1.5, 2.0]));
+        assert_ne!(first, key(&at("2"), &vec![1.5, 2.1]));
+    }
+}

@@ -1,0 +1,91 @@
+"""Scenarios in the forms that callers may pass: a dict, a TOML text, or a path."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Union
+
+from memweir import _native
+from memweir._errors import InputError
+
+ScenarioLike = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+"""A scenario: a dict, a TOML text (of several lines), or the path of a file."""
+
+UNNAMED = "scenario"
+"""Name of a scenario without a file, in refusals."""
+
+Values = Union[str, Iterable[Any]]
+"""Values of a swept key: a range as on the command line (`"1..8"`), or one by one."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario as the native module takes it."""
+
+    name: str
+    text: str
+    directory: str
+    set: list[tuple[str, str]]
+    sweep: list[tuple[str, Union[str, list[str]]]]
+
+
+def read(
+    scenario: ScenarioLike,
+    set: Mapping[str, Any] | None,
+    sweep: Mapping[str, Values] | None,
+) -> Scenario:
+    """Reads a scenario with the values in place of its own."""
+    name, text, directory = _text(scenario)
+    replacements = [(key, _written(value, f"set {key}")) for key, value in (set or {}).items()]
+    swept = [(key, _values(values, key)) for key, values in (sweep or {}).items()]
+    return Scenario(name, text, directory, replacements, swept)
+
+
+def _text(scenario: ScenarioLike) -> tuple[str, str, str]:
+    if isinstance(scenario, Mapping):
+        return UNNAMED, _toml(_native.toml_document, dict(scenario), UNNAMED), "."
+    if isinstance(scenario, str) and "\n" in scenario:
+        return UNNAMED, scenario, "."
+    path = Path(scenario)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        help = "a path, a dict, or a TOML text of several lines"
+        raise InputError(str(path), f"cannot be read: {reason}", help=help) from error
+    return str(path), text, str(path.parent)
+
+
+def _values(values: Values, key: str) -> str | list[str]:
+    if isinstance(values, str):
+        return values
+    return [_written(value, f"sweep {key}") for value in values]
+
+
+def _written(value: object, place: str) -> str:
+    """Returns a value as one would write it on the command line: words need no quotes."""
+    if isinstance(value, str):
+        return value if value.strip() else json.dumps(value)
+    return _toml(_native.toml_value, value, place)
+
+
+def _toml(convert: Any, value: object, place: str) -> str:
+    try:
+        text: str = convert(json.dumps(value, default=_plain, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        help = "numbers, texts, booleans, lists and dicts of them"
+        raise InputError(place, str(error), help=help) from error
+    return text
+
+
+def _plain(value: Any) -> object:
+    """Returns a path, or a number or an array of numpy, as a plain value."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{value!r} is a {type(value).__name__}, which TOML has not")

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Tests the Python package: builds a wheel of the development profile, installs it, checks the types
+# and runs the tests. Arguments go to pytest.
+set -eu
+
+cd "$(dirname "$0")/.."
+python/environment.sh
+scripts/cargo.sh build --locked -p memweir -p memweir-qemu-pmu -p memweir-preload
+python/wheel.sh dev
+venv=$PWD/target/python/venv
+"$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps \
+    --force-reinstall target/python/dev-wheels/memweir-*.whl
+cd python
+"$venv/bin/mypy" src tests benches
+exec "$venv/bin/python" -m pytest -q "$@"

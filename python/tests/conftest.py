@@ -1,0 +1,31 @@
+"""Fixtures of all tests: small scenarios, and the repository's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def root() -> Path:
+    """Directory of the repository."""
+    return ROOT
+
+
+@pytest.fixture
+def scenario() -> dict[str, Any]:
+    """A scenario in which eight tasks of two kinds share four cores."""
+    return {
+        "machine": "iabw",
+        "policies": ["os", "round-robin", "ideal-average"],
+        "repetitions": 2,
+        "optimum": "bound",
+        "tasks": [
+            {"program": "433.milc", "instances": 4, "work_s": 2},
+            {"program": "444.namd", "instances": 4, "work_s": 2},
+        ],
+    }

@@ -1,0 +1,128 @@
+"""Calls that run the bundled command: reports, failures and interruption."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import memweir
+import pytest
+from memweir import _command
+
+
+def test_profile_counts_the_traffic_of_a_program(tmp_path: Path) -> None:
+    recording = tmp_path / "recording.parquet"
+    result = memweir.profile(
+        ["gzip", "--version"], meter="software", no_store=True, recording=recording
+    )
+    assert result.exit_code == 0
+    assert result.report["meter"] == "software"
+    assert result.report["command"] == ["gzip", "--version"]
+    assert result.rows and all(row["instructions"] > 0 for row in result.rows)
+    assert result.to_arrow().num_rows == len(result.rows)
+    assert result.plot().axes[0].get_ylabel() == "bandwidth (GB/s)"
+    # A scenario can name what was recorded.
+    scenario = {
+        "machine": "iabw",
+        "policies": ["os", "max-weight"],
+        "tasks": [{"recording": str(recording), "instances": 6}],
+    }
+    simulated = memweir.sim(scenario, {"tasks[0].work_s": 1})
+    assert len(simulated.rows) == 2
+
+
+def test_run_reports_each_job() -> None:
+    result = memweir.run([["true"], ["sh", "-c", "exit 3"]], policy="round-robin")
+    assert result.exit_code == 1
+    assert [row["exit_code"] for row in result.rows] == [0, 3]
+    assert "round-robin" in str(result)
+
+
+def test_a_comparison_has_a_row_for_each_run() -> None:
+    jobs = [["sleep", "0.1"], ["sleep", "0.1"]]
+    result = memweir.run(jobs, compare=["os", "round-robin"], repeat=2)
+    assert sorted((row["variant"], row["round"]) for row in result.rows) == [
+        ("os", 0),
+        ("os", 1),
+        ("round-robin", 0),
+        ("round-robin", 1),
+    ]
+    assert all(row["turnaround_s"] >= 0.1 for row in result.rows)
+
+
+def test_reproduce_compares_with_the_paper(tmp_path: Path) -> None:
+    result = memweir.reproduce("drswap", tmp_path, figure=["table4"], quick=True)
+    assert (tmp_path / "report.html").exists()
+    assert result.directory == str(tmp_path)
+    assert {row["figure"] for row in result.rows} == {"table4"}
+    assert len(result.rows) > 10
+
+
+def test_a_trace_is_replayed(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.txt"
+    lines = [f"{'LD' if at % 3 else 'ST'} {64 * at:#x}" for at in range(1000)]
+    trace.write_text("\n".join(lines) + "\n")
+    result = memweir.dram.replay(trace, "ddr4-2400", format="ramulator2", check=True, queue=[16, 8])
+    assert result.exit_code == 0
+    assert (result.report["reads"], result.report["writes"]) == (666, 334)
+    assert result.report["memories"][0]["read_queue"] == 16
+    assert result.rows[0]["requests"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"policy": "max-wait"}, "max-wait"), ({"no_such_option": True}, "--no-such-option")],
+)
+def test_wrong_options_are_refused(options: dict[str, object], said: str) -> None:
+    with pytest.raises(memweir.InputError) as refused:
+        memweir.run([["true"]], **options)
+    assert said in str(refused.value)
+
+
+def test_a_refusal_of_the_command_keeps_its_parts(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs.toml"
+    jobs.write_text('polcy = "os"\n[[jobs]]\ncommand = "true"\n')
+    with pytest.raises(memweir.InputError) as refused:
+        memweir.run(jobs)
+    error = refused.value
+    assert (error.source, error.line, error.key) == (str(jobs), 1, "polcy")
+    assert (error.reason, error.help) == ("unknown key", "did you mean `policy`?")
+    with pytest.raises(memweir.InputError, match="cannot be read"):
+        memweir.run(tmp_path / "none.toml")
+
+
+def test_what_this_machine_cannot_do_is_told() -> None:
+    with pytest.raises(memweir.MachineError, match="no-such.so") as failed:
+        memweir.profile(["true"], meter="software", no_store=True, plugin="/no-such.so")
+    assert failed.value.exit_code == 3
+
+
+def test_a_command_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMWEIR_COMMAND", "/no/such/memweir")
+    with pytest.raises(memweir.CommandError, match="/no/such/memweir"):
+        memweir.run([["true"]])
+
+
+def test_a_signal_ends_the_jobs_and_is_passed_on(tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    job = ["sh", "-c", f"echo $$ > {mark}; sleep 600"]
+    code = f"import memweir; memweir.run([{job!r}], policy='os')"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, encoding="utf-8"
+    )
+    while not (mark.exists() and mark.read_text().endswith("\n")):
+        assert process.poll() is None, process.communicate()
+    started = int(mark.read_text())
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate()
+    assert errors.splitlines()[-1] == "KeyboardInterrupt"
+    with pytest.raises(ProcessLookupError):
+        os.kill(started, 0)
+
+
+def test_options_become_those_of_the_command() -> None:
+    options = {"no_store": True, "queue": (1, 2), "quick": False, "seed": 3, "map": None}
+    assert _command.arguments(options) == ["--no-store", "--queue", "1,2", "--seed", "3"]

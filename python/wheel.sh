@@ -1,0 +1,35 @@
+#!/bin/sh
+# Builds the wheel of the Python package, with the command and its plugins inside, as the only one
+# in target/python/wheels, or for `dev` in target/python/dev-wheels.
+#
+#   python/wheel.sh release|dev
+#
+# The command and the plugins must have been built with that profile. `dev` is for tests: the wheel
+# runs on this machine, without the check of the libraries that it needs on others.
+set -eu
+
+cd "$(dirname "$0")/.."
+case "${1-}" in
+release) built=target/release out=target/python/wheels compatibility=pypi ;;
+dev) built=target/debug out=target/python/dev-wheels compatibility=linux ;;
+*)
+    echo "usage: $0 release|dev" >&2
+    exit 2
+    ;;
+esac
+
+# The command looks for its plugins in ../lib/memweir.
+data=target/python/data
+rm -rf "$data" "$out"
+mkdir -p "$data/scripts" "$data/data/lib/memweir"
+strip --strip-debug -o "$data/scripts/memweir" "$built/memweir"
+for plugin in libmemweir_qemu_pmu.so libmemweir_preload.so; do
+    strip --strip-debug -o "$data/data/lib/memweir/$plugin" "$built/$plugin"
+done
+chmod 755 "$data/scripts/memweir"
+
+PATH=$PWD/target/python/venv/bin:$PATH
+export PATH
+cd python
+exec maturin build --quiet --locked --profile "$1" --strip \
+    --compatibility "$compatibility" --out "../$out"
