@@ -112,7 +112,8 @@ impl RowBuffers {
         self.ranks[rank].active
     }
 
-    /// Returns `command`, which needs all banks of a rank closed, or the precharge that closes them.
+    /// Returns `command`, which needs all banks of a rank closed, or the precharge that closes
+    /// them.
     pub(super) fn closing_or(&self, command: CommandKind, rank: usize) -> CommandKind {
         if self.ranks[rank].open != 0 { CommandKind::PrechargeAll } else { command }
     }
