@@ -1,12 +1,9 @@
 //! The preload library of `memweir color run` and `memweir page run`.
 //!
-//! Colored: the heap, the anonymous mappings and the stacks of an unmodified program are placed in
-//! pages of chosen colors. The program's memory is watched with userfaultfd. A helper process that
-//! shares the memory keeps a pool of pages whose colors it read from pagemap, and answers each page
-//! fault by moving one into place (`UFFDIO_MOVE`), or by recycling its frame if the kernel cannot
-//! do that.
-//!
-//! Paged: cold pages leave DRAM; see `page.rs`, which also argues why no write is lost.
+//! Colored (module `color`): the heap, the anonymous mappings and the stacks of an unmodified
+//! program are placed in pages of chosen colors. Paged (module `page`): its cold pages leave DRAM;
+//! the module argues why no write is lost. In both, a helper process shares the program's memory
+//! (`launch`), and the program's threads talk to it through `control`.
 //!
 //! Without [`ORDER_VARIABLE`] or [`PAGE_ORDER_VARIABLE`] in the environment, the library does
 //! nothing.
@@ -14,45 +11,23 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("the preload library knows the system calls of Linux on x86-64 only");
 
-mod api;
-mod choice;
+mod color;
 mod control;
-mod counters;
-mod groups;
-mod helper;
-mod hooks;
 mod launch;
 mod maps;
 mod memory;
 mod page;
 mod pagemap;
-mod palette;
 mod patch;
-mod pool;
 mod sys;
 mod uffd;
 
-pub use api::{
+pub use color::api::{
     memweir_color_alloc, memweir_color_count, memweir_color_free, memweir_thread_colors,
 };
 
-use std::ffi::CString;
-use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
-
+use memweir_abi::preload::ORDER_VARIABLE;
 use memweir_abi::preload::page::PAGE_ORDER_VARIABLE;
-use memweir_abi::preload::{Counter, ORDER_VARIABLE, Order};
-
-use control::{Control, READY};
-use counters::Counters;
-use helper::{Helper, Start};
-use sys::{Errno, sys};
-
-/// Flags with which the file of counters is opened: a link or a FIFO in its place is refused.
-const COUNTERS_FLAGS: i32 = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-
-/// Parameters from which a forked child starts its helper.
-static START: OnceLock<Start> = OnceLock::new();
 
 /// Runs before the program, when libc works and there is only one thread.
 #[used]
@@ -61,72 +36,8 @@ static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
     if let Ok(text) = std::env::var(PAGE_ORDER_VARIABLE) {
-        return page::begin(&text);
-    }
-    let Ok(text) = std::env::var(ORDER_VARIABLE) else { return };
-    let Ok(order) = text.parse::<Order>() else { return };
-    let Ok(control) = control::create() else { return };
-    let counters =
-        match CString::new(order.counters.as_str()).map(|path| sys::open(&path, COUNTERS_FLAGS)) {
-            Ok(Ok(fd)) => {
-                let counters = Counters::map(fd);
-                sys::close(fd);
-                counters
-            }
-            _ => Counters::NONE,
-        };
-    let Some(start) = helper::start_of(&order, control, counters) else { return };
-    api::COLORS.store(order.coloring.colors(), Ordering::Relaxed);
-    let start = START.get_or_init(|| start);
-    // Huge pages span all colors. Children inherit the setting.
-    // SAFETY: changes a setting of this process.
-    let _ = unsafe { sys!(libc::SYS_prctl, libc::PR_SET_THP_DISABLE, 1) };
-    remember_set(control, start);
-    if launch(*start).is_err() {
-        counters.add(Counter::Uncolored, 1);
-        return;
-    }
-    control.await_state(READY);
-    hooks::install();
-    // SAFETY: the handlers live as long as the library, which is never unloaded.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
-}
-
-/// Stores the colors of the process as the first set.
-fn remember_set(control: &Control, start: &Start) {
-    for (word, set) in control.sets[0].iter().zip(start.set) {
-        word.store(set, Ordering::Relaxed);
-    }
-    control.sets_used.store(1, Ordering::Release);
-}
-
-/// Starts the helper and waits until it has closed the program's files.
-fn launch(start: Start) -> Result<(), Errno> {
-    let fill = |helper: &mut Helper| helper.start = Some(start);
-    // SAFETY: all zero is a helper that has not started.
-    unsafe { launch::launch(start.control, start.main, fill, helper::run) }
-}
-
-extern "C" fn before_fork() {
-    if let Some(control) = control::get() {
-        // Undone in the parent; in the child, the word is wiped.
-        while control.is_ready() && !control.enter() {}
-    }
-}
-
-extern "C" fn in_parent() {
-    if let Some(control) = control::get().filter(|control| control.is_ready()) {
-        control.forks.fetch_add(1, Ordering::Relaxed);
-        control.leave();
-    }
-}
-
-extern "C" fn in_child() {
-    let (Some(control), Some(start)) = (control::get(), START.get()) else { return };
-    let (main, started) = (sys::process_id(), sys::start_time());
-    let child = Start { main, started, delay: 3000, pool_pages: 0, ..*start };
-    remember_set(control, start);
-    if launch(child).is_ok() {
-        start.counters.add(Counter::Forks, 1);
+        page::begin(&text);
+    } else if let Ok(text) = std::env::var(ORDER_VARIABLE) {
+        color::begin(&text);
     }
 }

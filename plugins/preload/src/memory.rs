@@ -2,9 +2,7 @@
 
 use std::ffi::CStr;
 
-use crate::groups::Groups;
 use crate::sys;
-use crate::uffd::PAGE;
 
 /// Reads a small file into `buffer`.
 pub(crate) fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
@@ -59,10 +57,8 @@ pub(crate) fn usage_of(text: &[u8]) -> (usize, usize) {
     (resident.saturating_sub(shared) as usize, words.nth(2).unwrap_or(0) as usize)
 }
 
-/// Returns the pages that are available to the machine and to the groups.
-pub(crate) fn available_pages(groups: &Groups) -> usize {
+/// Returns the bytes that are available to the machine.
+pub(crate) fn available() -> u64 {
     let mut buffer = [0; 4096];
-    let text = read(c"/proc/meminfo", &mut buffer);
-    let available = field(text, b"MemAvailable:") * 1024;
-    available.min(groups.headroom()) as usize / PAGE
+    field(read(c"/proc/meminfo", &mut buffer), b"MemAvailable:") * 1024
 }

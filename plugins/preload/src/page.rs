@@ -14,8 +14,8 @@
 //! 1. makes writes to them wait (`UFFDIO_WRITEPROTECT`), and then checks which of them are D,
 //! 2. waits for every page fault in progress in their mappings, by a call that locks these
 //!    mappings; or ensures that the slots of the pages were removed from the file since the pages
-//!    became D,
-//! 3. writes them to their slots (`pwrite`),
+//!    became D (`Residency` knows which were not),
+//! 3. writes them to their slots (`Store::write_out`, by `pwrite`),
 //! 4. drops the copies (`MADV_DONTNEED`) and lets writes continue.
 //!
 //! All pages of a batch go through each step together. The order of the steps matters for each page

@@ -1,5 +1,6 @@
 //! The helper of a paged program: its state, its start, and its loop. The modules below move and
-//! track pages; [`Budget`] and the policy decide what to do.
+//! track pages; [`Budget`] and the policy decide what to do. [`Store`] owns the slots and their
+//! files, [`Residency`] the state of each page, and [`Rest`] the pauses of the evictor.
 
 mod batch;
 mod children;
@@ -10,12 +11,13 @@ mod files;
 mod hold;
 mod look;
 mod marks;
-mod nvm;
 mod pace;
 mod pages;
 mod requests;
+mod rest;
 mod scan;
 mod settle;
+mod store;
 mod transfer;
 mod urgency;
 
@@ -33,17 +35,21 @@ use memweir_policy::paging::{LearnsBy, Node, VictimEntry, Victims};
 
 use crate::control::{Control, GONE, READY, REQUESTS, STARTED};
 use crate::launch;
-use crate::maps::Maps;
+use crate::maps::{FileId, Maps};
 use crate::memory;
 use crate::page::budget::{Budget, MOST_AT_ONCE, Stage};
-use crate::page::slots::{SLOTS, Slots};
+use crate::page::slots::SLOTS;
 use crate::page::space::{Ranges, Space};
 use crate::page::spans::Spans;
 use crate::page::tally::{Tally, Total};
+use crate::page::vmas;
 use crate::pagemap::{Found, Pagemap};
 use crate::sys::{self, Errno, sys};
 use crate::uffd::{self, Message, PAGE, Uffd};
 use children::Children;
+use marks::Residency;
+use rest::Rest;
+use store::{Store, StoreTables};
 use urgency::Urgency;
 
 /// Pages for which NVM always keeps room, even if fewer are evicted together.
@@ -122,6 +128,7 @@ impl Start {
 pub(crate) struct Begin {
     pub(crate) start: Option<Start>,
     tables: Tables,
+    store: StoreTables,
     nodes: [Node; SLOTS],
 }
 
@@ -129,13 +136,7 @@ pub(crate) struct Begin {
 #[repr(C)]
 struct Tables {
     maps: Maps,
-    slots: Slots,
-    /// Flags of each slot's page: [`IN_DRAM`](marks::IN_DRAM) and the like.
-    marks: [u8; SLOTS],
-    /// Chunks whose slots are in the file of huge pages.
-    huge: nvm::Chunks,
-    /// Those of them that are not watched: none of their pages was a victim since all of them left.
-    unwatched: nvm::Chunks,
+    residency: Residency,
     found: [Found; 1024],
     pending: [Message; PENDING],
     pending_used: usize,
@@ -153,7 +154,9 @@ pub(crate) extern "C" fn run(begin: usize) -> ! {
     let Some(start) = begin.start else { sys::exit() };
     launch::detach(c"memweir-page");
     start.control.announce(STARTED);
-    match Pager::prepare(start, &mut begin.tables, &mut begin.nodes) {
+    let prepared = Store::create(&start, &mut begin.store)
+        .and_then(|store| Pager::prepare(start, &mut begin.tables, store, &mut begin.nodes));
+    match prepared {
         Ok(mut pager) => {
             start.tally.add(PageCounter::Processes, 1);
             // The memory in use may be too much already.
@@ -176,7 +179,7 @@ struct Pager<'a> {
     pagemap: Pagemap,
     statm: i32,
     maps: i32,
-    nvm: files::Files,
+    store: Store<'a>,
     main: i32,
     /// Descriptor of this process, if one call can drop pages of several ranges.
     itself: Option<i32>,
@@ -184,8 +187,6 @@ struct Pager<'a> {
     entry: usize,
     own: Total,
     total: Total,
-    /// Slots that are [`KEPT`](marks::KEPT).
-    kept: usize,
     stage: Stage,
     state: PagedState,
     /// True if memory cannot become short before the program reports new writable memory.
@@ -196,13 +197,7 @@ struct Pager<'a> {
     surprised: bool,
     /// Pages that may come without notice, since accesses to all others were made to wait.
     credit: usize,
-    /// Nothing is evicted until this time, or until there are more pages than `idle_up_to`, because
-    /// nothing could be evicted or there was no room.
-    idle_until: u64,
-    idle_up_to: usize,
-    /// Rests since the last eviction. Each doubles the growth that ends it, so that memory that
-    /// cannot leave may grow.
-    rests: u32,
+    rest: Rest,
     rarely_due: u64,
     scan_due: u64,
     paused_since: Option<u64>,
@@ -215,13 +210,16 @@ struct Pager<'a> {
     arrived_at: usize,
     converting: convert::Hand,
     batches: usize,
-    /// Nanoseconds to copy a page in DRAM, if a slower medium is emulated.
-    copy_nanos: f64,
     urgency: Urgency,
 }
 
 impl<'a> Pager<'a> {
-    fn prepare(start: Start, tables: &'a mut Tables, nodes: &'a mut [Node]) -> Result<Self, Errno> {
+    fn prepare(
+        start: Start,
+        tables: &'a mut Tables,
+        store: Store<'a>,
+        nodes: &'a mut [Node],
+    ) -> Result<Self, Errno> {
         let minor = if start.copies { UFFD_FEATURE_MINOR_SHMEM } else { 0 };
         let features = UFFD_FEATURE_EVENT_FORK
             | UFFD_FEATURE_WP_HUGETLBFS_SHMEM
@@ -245,22 +243,19 @@ impl<'a> Pager<'a> {
             pagemap: Pagemap(sys::open(c"/proc/self/pagemap", libc::O_RDONLY)?),
             statm: sys::open(c"/proc/self/statm", libc::O_RDONLY)?,
             maps: sys::open(c"/proc/self/maps", libc::O_RDONLY)?,
-            nvm: files::Files::create(start.place)?,
+            store,
             main,
             itself: batch::itself(doorbells),
             entry: start.tally.claim(start.main).ok_or(Errno(libc::EAGAIN))?,
             own: Total::default(),
             total: Total::default(),
-            kept: 0,
             stage: Stage::Ample,
             state: PagedState::Ample,
             at_ease: false,
             agreed: 0,
             surprised: false,
             credit: 0,
-            idle_until: 0,
-            idle_up_to: 0,
-            rests: 0,
+            rest: Rest::default(),
             rarely_due: 0,
             scan_due: 0,
             paused_since: None,
@@ -270,14 +265,24 @@ impl<'a> Pager<'a> {
             arrived_at: 0,
             converting: convert::Hand::default(),
             batches: 0,
-            copy_nanos: 0.0,
             urgency: Urgency::claim(),
         };
-        for (number, file) in pager.nvm.each().enumerate() {
+        for (number, file) in pager.store.files().enumerate() {
             start.space.set_file(number, pager.identify(file)?);
         }
-        pager.calibrate();
+        // At the priority at which pages will be moved.
+        pager.store.calibrate();
         Ok(pager)
+    }
+
+    /// Returns the identity that the kernel reports for mappings of the file.
+    fn identify(&mut self, file: i32) -> Result<FileId, Errno> {
+        let (nothing, private) = (libc::PROT_NONE, libc::MAP_PRIVATE);
+        // SAFETY: creates a new mapping, which no other code knows.
+        let start = unsafe { sys!(libc::SYS_mmap, 0, PAGE, nothing, private, file, 0) }?;
+        let mapping = vmas::at(self.maps, &mut self.tables.maps, start);
+        sys::unmap(start, PAGE);
+        mapping.map(|mapping| mapping.file).ok_or(Errno(libc::ENOENT))
     }
 
     fn serve(&mut self) {
@@ -329,8 +334,8 @@ impl<'a> Pager<'a> {
     /// Returns true if nothing could be evicted a moment ago, and few pages have come since or NVM
     /// is still full.
     fn is_idle(&self) -> bool {
-        let still = self.total.resident <= self.idle_up_to || self.nvm_is_full();
-        still && sys::micros() < self.idle_until
+        let still = self.rest.covers(self.total.resident) || self.nvm_is_full();
+        still && self.rest.lasts(sys::micros())
     }
 
     /// Returns the number of pages in a batch, which is small compared with the budget and with
@@ -393,10 +398,7 @@ impl<'a> Pager<'a> {
 
     /// Returns the result of a system call, and counts it if it failed.
     fn check<T>(&self, result: Result<T, Errno>) -> Option<T> {
-        if result.is_err() {
-            self.start.tally.add(PageCounter::Failures, 1);
-        }
-        result.ok()
+        self.start.tally.check(result)
     }
 
     /// Takes the last counts after the program has ended.

@@ -58,6 +58,14 @@ impl Tally {
         }
     }
 
+    /// Returns the result of a system call, and counts it if it failed.
+    pub(crate) fn check<T>(self, result: Result<T, Errno>) -> Option<T> {
+        if result.is_err() {
+            self.add(PageCounter::Failures, 1);
+        }
+        result.ok()
+    }
+
     /// Raises the counter to `value` if that is larger.
     pub(crate) fn most(self, counter: PageCounter, value: u64) {
         if let Some(words) = self.0 {

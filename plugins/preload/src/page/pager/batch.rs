@@ -6,7 +6,7 @@ use memweir_policy::paging::{Entry, VictimPolicy};
 
 use super::Pager;
 use super::marks::{IN_DRAM, IN_NVM, KEPT};
-use super::nvm::Source;
+use super::store::Source;
 use crate::page::budget::MOST_AT_ONCE;
 use crate::page::slots::Slots;
 use crate::page::spans::Span;
@@ -80,17 +80,17 @@ impl Pager<'_> {
     pub(super) fn move_out(&mut self, batch: &mut Batch) {
         let waits = batch.runs().iter().any(|run| self.keeps_slots(*run));
         let settled = !waits || self.await_faults(batch.runs());
-        self.bind(Source::Nvm);
+        self.store.bind(Source::Nvm);
         batch.retain(|run| {
             let free = settled && (waits || self.free_slots_of(run));
-            let written = free && self.write_out(run, run.start);
+            let written = free && self.store.write_out(run, run.start);
             if !written {
                 self.mark(run, IN_DRAM | KEPT);
                 self.keep_all(run);
             }
             written
         });
-        self.bind(Source::Anywhere);
+        self.store.bind(Source::Anywhere);
         self.drop_copies(batch);
         for run in batch.runs() {
             self.mark(*run, IN_NVM);
@@ -100,9 +100,8 @@ impl Pager<'_> {
     /// Performs step 2 where slots do not stay, unless it was performed on all pages of the run
     /// since they came to DRAM.
     fn free_slots_of(&mut self, run: Span) -> bool {
-        let mut slots =
-            super::scan::range_pages(run).filter_map(|page| self.tables.slots.slot(page));
-        slots.all(|slot| self.marks(slot) & KEPT == 0) || self.punch(run)
+        let mut slots = super::scan::range_pages(run).filter_map(|page| self.store.slot(page));
+        slots.all(|slot| !self.tables.residency.is_kept(slot)) || self.store.punch(run)
     }
 
     /// Step 4: drops the copies in DRAM.
@@ -142,7 +141,7 @@ impl Pager<'_> {
     /// Keeps all pages of a run in DRAM.
     pub(super) fn keep_all(&mut self, run: Span) {
         for page in super::scan::range_pages(run) {
-            if let Some(slot) = self.tables.slots.slot(page) {
+            if let Some(slot) = self.store.slot(page) {
                 self.keep(slot);
             }
         }
@@ -150,8 +149,8 @@ impl Pager<'_> {
 
     fn mark(&mut self, run: Span, marks: u8) {
         for page in super::scan::range_pages(run) {
-            if let Some(slot) = self.tables.slots.slot(page) {
-                self.set_marks(slot, marks);
+            if let Some(slot) = self.store.slot(page) {
+                self.tables.residency.set(slot, marks);
             }
         }
     }

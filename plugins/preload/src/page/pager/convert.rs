@@ -8,9 +8,9 @@ use memweir_abi::preload::page::PageCounter;
 
 use super::Pager;
 use super::marks::IN_NVM;
-use super::nvm::{CHUNK, Source};
 use super::pace::Pace;
 use super::pages::{CLUSTER, Pages};
+use super::store::{CHUNK, Source};
 use crate::maps::Mapping;
 use crate::page::slots::Slots;
 use crate::page::spans::Span;
@@ -158,9 +158,9 @@ impl Pager<'_> {
         let (range, before) = self.what_fits(range, all)?;
         let chunk = Span::of(range.start / CHUNK * CHUNK, CHUNK);
         if !self.ranges(|ranges| ranges.converted.touches(chunk)) {
-            let full = before.count() == CLUSTER && self.takes_huge(range);
+            let full = before.count() == CLUSTER && self.store.takes_huge(range);
             let huge = full && self.converting.pace.prefers_huge(self.start.budget);
-            self.choose_file(chunk.start, huge);
+            self.store.choose_file(chunk.start, huge);
         }
         // First, so that whatever happens later, no code takes the mapping for plain memory; and
         // not while anything is protected: the lock holder of the ranges may have its stack there.
@@ -233,21 +233,21 @@ impl Pager<'_> {
     fn copy_out(&mut self, range: Span, before: &Pages) -> Option<usize> {
         let mut pages = before.clone();
         self.add_found(range, &mut pages, Pagemap::scan_present)?;
-        self.bind(Source::Nvm);
+        self.store.bind(Source::Nvm);
         let begun = sys::nanos();
         let written = self.write_pages(range, &pages);
         let nanos = sys::nanos() - begun;
-        self.bind(Source::Anywhere);
+        self.store.bind(Source::Anywhere);
         if !written {
-            self.punch(range);
+            self.store.punch(range);
             return None;
         }
         if pages.count() == CLUSTER {
-            self.converting.pace.took(self.is_huge(range.start), nanos / CLUSTER as u64);
+            self.converting.pace.took(self.store.is_huge(range.start), nanos / CLUSTER as u64);
         }
         for page in 0..range.length() / PAGE {
-            let slot = self.tables.slots.slot(range.start + page * PAGE)?;
-            self.set_marks(slot, if pages.has(page) { IN_NVM } else { 0 });
+            let slot = self.store.slot(range.start + page * PAGE)?;
+            self.tables.residency.set(slot, if pages.has(page) { IN_NVM } else { 0 });
         }
         Some(pages.count())
     }
@@ -257,7 +257,7 @@ impl Pager<'_> {
         while let Some((start, end)) = pages.run(at) {
             at = end;
             let run = Span::new(range.start + start * PAGE, range.start + end * PAGE);
-            if !self.write_out(run, run.start) {
+            if !self.store.write_out(run, run.start) {
                 return false;
             }
         }
@@ -270,7 +270,7 @@ impl Pager<'_> {
         let protection = vmas::protection(like);
         let mut rest = range;
         while !rest.is_empty() {
-            let (part, slots) = self.slots_of(rest);
+            let (part, slots) = self.store.slots_of(rest);
             let (file, offset) = slots?;
             self.start.space.filed.store(true, Ordering::Release);
             // SAFETY: the content of the range is in the slots, and no write to it is in progress.
@@ -278,7 +278,7 @@ impl Pager<'_> {
                 sys!(libc::SYS_mmap, part.start, part.length(), protection, how, file, offset)
             };
             self.check(mapped)?;
-            if !self.is_unwatched(part.start) {
+            if !self.store.is_unwatched(part.start) {
                 self.watch_file(part);
             }
             rest.start = part.end;
@@ -289,6 +289,23 @@ impl Pager<'_> {
     pub(super) fn watch_file(&mut self, range: Span) {
         let modes = if self.start.copies { MISSING | MINOR | WRITES } else { WRITES };
         self.check(self.uffd.register_for(range.start, range.length(), modes));
+    }
+
+    /// Makes it possible to protect the range. This locks the ranges, so nothing may be protected.
+    pub(super) fn watch_chunks(&mut self, range: Span) {
+        let mut at = range.start / CHUNK * CHUNK;
+        while at < range.end {
+            let chunk = Span::of(at, CHUNK);
+            at = chunk.end;
+            if !self.store.is_unwatched(chunk.start) {
+                continue;
+            }
+            let _ = self.each_in_file(chunk, |pager, piece| {
+                pager.watch_file(piece);
+                Ok(())
+            });
+            self.store.mark_watched(chunk.start);
+        }
     }
 
     /// Returns the part of the window around `address` that is in one chunk and has adjacent slots.
@@ -315,7 +332,7 @@ impl Pager<'_> {
     }
 
     pub(super) fn clear(&mut self, span: Span) {
-        self.punch(span);
+        self.store.punch(span);
         super::scan::range_pages(span).for_each(|page| self.drop_page(page));
     }
 
@@ -324,8 +341,8 @@ impl Pager<'_> {
             return self.ranges(|ranges| ranges.given_back.overflow());
         }
         for window in (0..slots::SLOTS as u32).step_by(slots::WINDOW_PAGES) {
-            let start = self.tables.slots.address(window);
-            if self.tables.slots.slot(start) != Some(window) {
+            let start = self.store.address(window);
+            if self.store.slot(start) != Some(window) {
                 break;
             }
             let mut rest = Span::new(start, Slots::window_end(start));

@@ -7,7 +7,6 @@ use memweir_policy::paging::{Entry, VictimPolicy};
 use super::Pager;
 use super::marks::{IN_DRAM, IN_NVM, KEPT};
 use crate::page::budget::Stage;
-use crate::page::slots;
 use crate::page::spans::Span;
 use crate::page::vmas;
 use crate::sys::{self, Errno};
@@ -109,19 +108,18 @@ impl Pager<'_> {
             return false;
         }
         let begun = sys::nanos();
-        let slot = self.tables.slots.slot(page).filter(|_| self.start.copies);
+        let slot = self.store.slot(page).filter(|_| self.start.copies);
         let Some(slot) = slot else {
             self.uffd.wake(page);
             return true;
         };
-        let file = self.file(slot);
         let content = &mut self.tables.page;
         content.fill(0);
-        let read = sys::read_words_at(file, content, slots::offset(slot) as u64);
+        let read = self.store.read(slot, content);
         if self.check(read).is_some() {
             self.deliver(page, slot);
         }
-        self.delay(1, |slowdown| slowdown.read);
+        self.store.delay(1, |slowdown| slowdown.read);
         self.uffd.wake(page);
         self.start.tally.time(Timed::Copy, sys::nanos() - begun);
         true
@@ -134,17 +132,17 @@ impl Pager<'_> {
             self.await_fork();
             result = self.uffd.copy(page, from);
         }
-        if result.is_err() || self.marks(slot) & IN_DRAM != 0 {
+        if result.is_err() || self.tables.residency.of(slot) & IN_DRAM != 0 {
             return;
         }
-        let returned = self.marks(slot) & IN_NVM != 0;
+        let returned = self.tables.residency.of(slot) & IN_NVM != 0;
         let (counter, why) = if returned {
             (PageCounter::StraightCopies, Entry::Returned)
         } else {
             (PageCounter::FirstTouches, Entry::New)
         };
         self.start.tally.add(counter, 1);
-        self.set_marks(slot, if returned { IN_DRAM | KEPT } else { IN_DRAM });
+        self.tables.residency.set(slot, if returned { IN_DRAM | KEPT } else { IN_DRAM });
         self.victims.enter(slot, why);
         self.total.resident += 1;
         if !self.is_shared() {

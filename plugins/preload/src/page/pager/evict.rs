@@ -20,10 +20,6 @@ use crate::uffd::PAGE;
 const GAP: u32 = 8;
 /// Futile batches in a row after which nothing can be evicted.
 const VAIN: usize = 8;
-/// Microseconds to rest if nothing can be evicted.
-const REST: u64 = 2_000;
-/// Rests in a row after which the growth that ends a rest no longer doubles.
-const MOST_RESTS: u32 = 16;
 /// One batch in this many is followed by timing a read and a write of one of its pages.
 const PROBES: usize = 32;
 
@@ -65,7 +61,7 @@ impl Pager<'_> {
                 }
                 continue;
             }
-            self.rests = 0;
+            self.rest.forget();
             self.start.tally.add(PageCounter::Batches, 1);
             self.start.tally.add(PageCounter::Evictions, done);
             self.start.tally.time(Timed::Eviction, nanos / done as u64);
@@ -79,7 +75,7 @@ impl Pager<'_> {
 
     /// Removes slots of resident pages from the file; returns true if there is room then.
     fn free_kept(&mut self) -> bool {
-        if self.kept > 0 {
+        if self.tables.residency.kept() > 0 {
             self.scan();
             self.measure();
         }
@@ -87,9 +83,7 @@ impl Pager<'_> {
     }
 
     fn rest(&mut self, micros: u64) {
-        self.idle_until = sys::micros() + micros.max(REST);
-        self.idle_up_to = self.total.resident + (self.start.budget.batch() << self.rests);
-        self.rests = (self.rests + 1).min(MOST_RESTS);
+        self.rest.begin(sys::micros(), micros, self.total.resident, self.start.budget.batch());
     }
 
     /// Keeps the program from changing its mappings; returns false if it is about to.
@@ -175,7 +169,7 @@ impl Pager<'_> {
                     cluster.iter().for_each(|slot| self.keep(*slot))
                 }
                 Eviction::Gone => {
-                    self.set_marks(cluster[0], 0);
+                    self.tables.residency.set(cluster[0], 0);
                 }
             }
         }
@@ -198,7 +192,7 @@ impl Pager<'_> {
     }
 
     fn range_of(&self, cluster: &[u32]) -> Span {
-        let address = |slot: Option<&u32>| slot.map_or(0, |slot| self.tables.slots.address(*slot));
+        let address = |slot: Option<&u32>| slot.map_or(0, |slot| self.store.address(*slot));
         Span::new(address(cluster.first()), address(cluster.last()) + PAGE)
     }
 
@@ -211,9 +205,9 @@ impl Pager<'_> {
         };
         for slot in cluster {
             if in_dram.has((slot - cluster[0]) as usize) {
-                batch.add(self.tables.slots.address(*slot));
+                batch.add(self.store.address(*slot));
             } else {
-                self.set_marks(*slot, self.marks(*slot) & !(IN_DRAM | KEPT));
+                self.tables.residency.remove(*slot, IN_DRAM | KEPT);
             }
         }
     }
@@ -264,7 +258,7 @@ impl Pager<'_> {
         }
         let writable = vmas::at(self.maps, &mut self.tables.maps, address)
             .is_some_and(|mapping| mapping.readable && mapping.writable);
-        let Some(slot) = self.tables.slots.slot(address).filter(|_| writable) else { return };
+        let Some(slot) = self.store.slot(address).filter(|_| writable) else { return };
         let (read, begun) = (sys::nanos(), sys::nanos());
         // SAFETY: the page is mapped, readable and writable, and the gate is closed. Adding zero
         // changes nothing, whichever thread also writes to it.
@@ -280,13 +274,13 @@ impl Pager<'_> {
         self.start.tally.time(Timed::DirectRead, (between - begun).saturating_sub(clock));
         self.start.tally.time(Timed::Upgrade, (end - between).saturating_sub(clock));
         // The next scan finds the page in DRAM, and must not count that.
-        self.set_marks(slot, self.marks(slot) | PROBED);
+        self.tables.residency.add(slot, PROBED);
     }
 
     /// Records that the page is no longer in NVM or in DRAM.
     pub(super) fn drop_page(&mut self, page: usize) {
-        let Some(slot) = self.tables.slots.slot(page) else { return };
-        if self.set_marks(slot, 0) & IN_DRAM != 0 {
+        let Some(slot) = self.store.slot(page) else { return };
+        if self.tables.residency.set(slot, 0) & IN_DRAM != 0 {
             self.victims.leave(slot);
         }
     }

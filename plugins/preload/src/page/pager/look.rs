@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use memweir_abi::preload::page::{PageCounter, PagedState};
 
-use super::{Pager, nvm};
+use super::{Pager, store};
 use crate::page::budget::Stage;
 use crate::sys::{self, sys};
 use crate::uffd::PAGE;
@@ -25,9 +25,9 @@ impl Pager<'_> {
                 .min(writable + space.was_shut() / PAGE),
         };
         self.start.tally.add(PageCounter::Looks, 1);
-        self.own.nvm = self.nvm.used();
-        self.start.budget.chunks = self.own.nvm / nvm::CHUNK;
-        self.own.kept = (self.kept * PAGE).min(self.own.nvm);
+        self.own.nvm = self.store.used();
+        self.start.budget.chunks = self.own.nvm / store::CHUNK;
+        self.own.kept = (self.tables.residency.kept() * PAGE).min(self.own.nvm);
         self.state = match self.stage {
             _ if self.paused_since.is_some() => PagedState::Forked,
             Stage::Over if self.nvm_is_full() => PagedState::Full,

@@ -6,7 +6,7 @@ use memweir_policy::paging::{Entry, VictimPolicy};
 
 use super::Pager;
 use super::marks::{AROUND, IN_DRAM, IN_NVM, KEPT, PROBED, READ};
-use super::nvm::CHUNK;
+use super::store::CHUNK;
 use crate::page::spans::Span;
 use crate::pagemap::Found;
 use crate::sys;
@@ -88,7 +88,7 @@ impl Pager<'_> {
         let mut kept = Span::default();
         for page in range_pages(range) {
             self.saw_in_dram(page);
-            if self.tables.slots.slot(page).is_some_and(|slot| self.marks(slot) & KEPT != 0) {
+            if self.store.slot(page).is_some_and(|slot| self.tables.residency.is_kept(slot)) {
                 let start = if kept.is_empty() { page } else { kept.start };
                 kept = Span::new(start, page + PAGE);
             }
@@ -101,7 +101,7 @@ impl Pager<'_> {
     fn saw_mapped(&mut self, range: Span) {
         let (mut read, mut around, mut chunk) = (0, 0, usize::MAX);
         for page in range_pages(range) {
-            let beside = page / CHUNK == chunk && self.is_unwatched(page);
+            let beside = page / CHUNK == chunk && self.store.is_unwatched(page);
             if self.saw_read(page, if beside { AROUND } else { READ }) {
                 chunk = page / CHUNK;
                 read += usize::from(!beside);
@@ -123,14 +123,14 @@ impl Pager<'_> {
             if !self.nvm_is_short() && self.keeps_slots(part) {
                 continue;
             }
-            let first = usize::from(part.start == chunk && self.is_huge(chunk)) * PAGE;
+            let first = usize::from(part.start == chunk && self.store.is_huge(chunk)) * PAGE;
             let part = Span::new(part.start + first, part.end);
-            if part.is_empty() || !self.punch(part) {
+            if part.is_empty() || !self.store.punch(part) {
                 continue;
             }
             for page in range_pages(part) {
-                if let Some(slot) = self.tables.slots.slot(page) {
-                    self.set_marks(slot, self.marks(slot) & !KEPT);
+                if let Some(slot) = self.store.slot(page) {
+                    self.tables.residency.remove(slot, KEPT);
                 }
             }
         }
@@ -138,23 +138,23 @@ impl Pager<'_> {
 
     /// Marks a page that was evicted and is newly mapped in place since; returns true if it is one.
     fn saw_read(&mut self, page: usize, mark: u8) -> bool {
-        let Some(slot) = self.tables.slots.slot(page) else { return false };
-        let marks = self.marks(slot);
+        let Some(slot) = self.store.slot(page) else { return false };
+        let marks = self.tables.residency.of(slot);
         let new = marks & (IN_NVM | READ | AROUND | PROBED) == IN_NVM;
         if new {
-            self.set_marks(slot, marks | mark);
+            self.tables.residency.set(slot, marks | mark);
         }
         new
     }
 
     /// Records that the page is in DRAM.
     fn saw_in_dram(&mut self, page: usize) {
-        let Some(slot) = self.tables.slots.slot(page) else { return };
-        if self.marks(slot) & IN_DRAM != 0 {
+        let Some(slot) = self.store.slot(page) else { return };
+        if self.tables.residency.of(slot) & IN_DRAM != 0 {
             return;
         }
         // A new page has a slot, too, except in copying mode: the kernel made the page from it.
-        let (counter, why) = match self.set_marks(slot, IN_DRAM | KEPT) {
+        let (counter, why) = match self.tables.residency.set(slot, IN_DRAM | KEPT) {
             before if before & PROBED != 0 => (None, Entry::Kept),
             before if before & IN_NVM == 0 => (Some(PageCounter::FirstTouches), Entry::New),
             before if before & READ == 0 => (Some(PageCounter::StraightCopies), Entry::Returned),

@@ -10,7 +10,7 @@ impl Pager<'_> {
     /// that are parts of larger pages do; others do only if the budget can absorb a long wait. The
     /// holder of a lock may have to wait for a processor, while other threads fill memory.
     pub(super) fn keeps_slots(&self, range: Span) -> bool {
-        self.start.budget.bears_waits() || self.may_be_large(range)
+        self.start.budget.bears_waits() || self.store.may_be_large(range)
     }
 
     /// Performs step 2 of the protocol that [`page`](crate::page) argues for: when this returns

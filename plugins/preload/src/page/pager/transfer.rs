@@ -5,7 +5,7 @@ use memweir_abi::preload::page::PageCounter;
 
 use super::Pager;
 use super::marks::{IN_DRAM, IN_NVM};
-use super::nvm::Source;
+use super::store::Source;
 use crate::maps::Mapping;
 use crate::page::spans::Span;
 use crate::page::{slots, vmas};
@@ -57,7 +57,7 @@ impl Pager<'_> {
             if shared {
                 return pager.replace(piece, None);
             }
-            if pager.may_be_large(piece) {
+            if pager.store.may_be_large(piece) {
                 return pager.empty(piece);
             }
             pager.clear(piece);
@@ -116,7 +116,7 @@ impl Pager<'_> {
         let present = self.in_dram(piece).ok_or(Errno(libc::EAGAIN))?;
         for page in super::scan::range_pages(piece) {
             let target = to + (page - piece.start);
-            let slot = self.tables.slots.slot(page);
+            let slot = self.store.slot(page);
             if present.has((page - piece.start) / PAGE) {
                 // A load might fail, because the program may have removed the right to read.
                 let local = [target, PAGE];
@@ -134,12 +134,10 @@ impl Pager<'_> {
                     )
                 };
                 self.check(copied);
-            } else if let Some(slot) = slot.filter(|slot| self.marks(*slot) & IN_NVM != 0) {
-                let offset = slots::offset(slot);
-                // SAFETY: the kernel writes to the new memory.
-                let read =
-                    unsafe { sys!(libc::SYS_pread64, self.file(slot), target, PAGE, offset) };
-                self.check(read);
+            } else if let Some(slot) =
+                slot.filter(|slot| self.tables.residency.of(*slot) & IN_NVM != 0)
+            {
+                self.check(self.store.read_to(slot, target));
             }
         }
         Ok(())
@@ -264,7 +262,7 @@ impl Pager<'_> {
         let mapping = mapping.ok_or(Errno(libc::EFAULT))?;
         let target = Span::of(piece.start.wrapping_add(by), piece.length());
         // The target lies in one mapping of one file.
-        let within = self.make_slots(target.start) && self.slots_of(target).0 == target;
+        let within = self.store.make_slots(target.start) && self.store.slots_of(target).0 == target;
         let clean = self.ranges(|ranges| ranges.given_back.is_empty());
         let room = self.nvm_room() >= piece.length();
         if self.is_shared() || !within || !clean || !room || !mapping.readable {
@@ -296,9 +294,9 @@ impl Pager<'_> {
         if !self.protect(piece) {
             return Err(Errno(libc::EAGAIN));
         }
-        self.bind(Source::Nvm);
+        self.store.bind(Source::Nvm);
         let written = self.write_elsewhere(piece, target);
-        self.bind(Source::Anywhere);
+        self.store.bind(Source::Anywhere);
         written?;
         self.map_file(target, like).ok_or(Errno(libc::ENOMEM))
     }
@@ -306,17 +304,17 @@ impl Pager<'_> {
     /// Writes the content of a piece to the slots of its new address.
     fn write_elsewhere(&mut self, piece: Span, target: Span) -> Result<(), Errno> {
         for page in super::scan::range_pages(piece) {
-            let slot = self.tables.slots.slot(page);
-            let flags = slot.map_or(0, |slot| self.marks(slot));
+            let slot = self.store.slot(page);
+            let flags = slot.map_or(0, |slot| self.tables.residency.of(slot));
             let (from, along) = (Span::of(page, PAGE), page - piece.start);
             if flags & (IN_DRAM | IN_NVM) == 0 && !self.is_present(from) {
                 continue;
             }
-            if !self.write_out(from, target.start + along) {
+            if !self.store.write_out(from, target.start + along) {
                 return Err(Errno(libc::ENOMEM));
             }
-            if let Some(slot) = self.tables.slots.slot(target.start + along) {
-                self.set_marks(slot, IN_NVM);
+            if let Some(slot) = self.store.slot(target.start + along) {
+                self.tables.residency.set(slot, IN_NVM);
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use memweir_abi::preload::Counter;
 use super::streams::AT_ONCE;
 use super::upkeep::Reason;
 use super::{Helper, Start};
-use crate::choice::Set;
+use crate::color::choice::Set;
 use crate::pagemap::Pagemap;
 use crate::sys::{Errno, sys};
 use crate::uffd::{PAGE, Uffd};

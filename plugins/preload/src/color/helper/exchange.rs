@@ -12,7 +12,7 @@ use memweir_abi::preload::Counter;
 use super::mend::protection;
 use super::recycle::ZEROS;
 use super::{Helper, Start};
-use crate::choice::Set;
+use crate::color::choice::Set;
 use crate::maps::Mapping;
 use crate::pagemap::{Entry, Pagemap};
 use crate::sys::{self, Errno, sys};

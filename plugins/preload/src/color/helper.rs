@@ -22,16 +22,16 @@ use std::sync::atomic::Ordering;
 
 use memweir_abi::preload::{Counter, Delivery, Order, Shortage};
 
-use crate::choice::{Set, words_of};
+use crate::color::choice::{Set, words_of};
+use crate::color::counters::Counters;
+use crate::color::groups::Groups;
+use crate::color::palette::Palette;
+use crate::color::pool::{self, Pool};
 use crate::control::{Control, GONE, READY, REQUESTS, STARTED};
-use crate::counters::Counters;
-use crate::groups::Groups;
 use crate::launch;
 use crate::maps::Maps;
 use crate::memory;
 use crate::pagemap::Pagemap;
-use crate::palette::Palette;
-use crate::pool::{self, Pool};
 use crate::sys::{self, Errno, sys};
 use crate::uffd::{Message, PAGE, Uffd};
 use supply::{LEAST, MOST};

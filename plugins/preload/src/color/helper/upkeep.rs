@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use memweir_abi::preload::Delivery;
 
 use super::{Helper, Start};
-use crate::choice::{chosen, set_of};
+use crate::color::choice::{chosen, set_of};
 use crate::maps::Mapping;
 use crate::pagemap::{Entry, Found, Pagemap};
 use crate::uffd::{PAGE, Uffd};

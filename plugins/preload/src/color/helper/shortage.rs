@@ -3,7 +3,7 @@
 use memweir_abi::preload::{Counter, Shortage};
 
 use super::{Helper, Start};
-use crate::choice::{Set, chosen};
+use crate::color::choice::{Set, chosen};
 use crate::sys::{self, sys};
 use crate::uffd::{PAGE, Uffd};
 

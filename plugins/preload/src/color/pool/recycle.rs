@@ -9,10 +9,10 @@
 use memweir_abi::preload::Counter;
 
 use super::{NONE, Pool, SEGMENT, give_back};
-use crate::choice::{Set, has};
-use crate::counters::Counters;
+use crate::color::choice::{Set, has};
+use crate::color::counters::Counters;
+use crate::color::palette::Palette;
 use crate::pagemap::Pagemap;
-use crate::palette::Palette;
 use crate::sys;
 use crate::uffd::PAGE;
 
@@ -117,7 +117,7 @@ mod tests {
         let pagemap = Pagemap(sys::open(c"/proc/self/pagemap", libc::O_RDONLY).unwrap());
         pool.prepare(Delivery::Recycle, Uffd(-1), &pagemap, 4 * SEGMENT).unwrap();
         pool.begin(4 * STEP).unwrap();
-        (pool, Palette::of(&order).unwrap(), crate::choice::words_of(&order))
+        (pool, Palette::of(&order).unwrap(), crate::color::choice::words_of(&order))
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::memory;
+use crate::uffd::PAGE;
 
 /// Longest path in bytes. Groups with longer ones are not watched.
 const PATH: usize = 320;
@@ -72,8 +73,13 @@ impl Groups {
         Self(found)
     }
 
+    /// Returns the pages that are available to the machine and to the groups.
+    pub(crate) fn available_pages(&self) -> usize {
+        memory::available().min(self.headroom()) as usize / PAGE
+    }
+
     /// Returns the bytes that may still be used; `u64::MAX` if no group has a limit.
-    pub(crate) fn headroom(&self) -> u64 {
+    fn headroom(&self) -> u64 {
         self.0.iter().flatten().map(Group::headroom).min().unwrap_or(u64::MAX)
     }
 }

@@ -4,7 +4,7 @@ use memweir_abi::preload::{Counter, Delivery};
 
 use super::upkeep::Reason;
 use super::{Helper, Start};
-use crate::choice::Set;
+use crate::color::choice::Set;
 use crate::maps::Mapping;
 use crate::pagemap::Pagemap;
 use crate::sys::{self, Errno};

@@ -9,10 +9,10 @@ mod recycle;
 
 use memweir_abi::preload::{Counter, Delivery};
 
-use crate::choice::{Set, has, next_common};
-use crate::counters::Counters;
+use crate::color::choice::{Set, has, next_common};
+use crate::color::counters::Counters;
+use crate::color::palette::{COLORS, Palette};
 use crate::pagemap::Pagemap;
-use crate::palette::{COLORS, Palette};
 use crate::sys::{self, Errno};
 use crate::uffd::{PAGE, Uffd};
 

@@ -7,7 +7,7 @@ use memweir_abi::preload::{Counter, Delivery};
 use super::mend::{plain, protection};
 use super::upkeep::Reason;
 use super::{Helper, Start};
-use crate::choice::{Set, chosen};
+use crate::color::choice::{Set, chosen};
 use crate::control::{Ask, REQUESTS};
 use crate::maps::Mapping;
 use crate::sys::{self, Errno};

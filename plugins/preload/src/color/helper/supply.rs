@@ -2,7 +2,7 @@
 //! search holds.
 
 use super::{Helper, Start};
-use crate::choice::{Set, set_of};
+use crate::color::choice::{Set, set_of};
 use crate::{memory, sys};
 
 /// Fewest pages that a search looks for.
@@ -43,7 +43,7 @@ impl Helper {
 
     pub(super) fn begin(&mut self, start: &Start) -> bool {
         // At most half of the available memory.
-        let pages = memory::available_pages(&start.groups) / 2;
+        let pages = start.groups.available_pages() / 2;
         self.checked_held = 0;
         let begun = pages >= LEAST && self.pool.begin(pages).is_ok();
         self.search_begun = sys::micros();
@@ -77,7 +77,7 @@ impl Helper {
             return true;
         }
         self.checked_held = held;
-        memory::available_pages(&start.groups) >= held
+        start.groups.available_pages() >= held
     }
 
     /// Ends a failed search: from here on, at most a tenth of the time goes into searching.

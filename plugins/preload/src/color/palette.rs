@@ -2,7 +2,7 @@
 
 use memweir_abi::preload::Order;
 
-use crate::choice::{Set, has};
+use crate::color::choice::{Set, has};
 use crate::uffd::PAGE;
 
 /// Bank functions that can be distinguished: those of 4096 colors.
