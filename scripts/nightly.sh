@@ -2,13 +2,14 @@
 # Checks that take hours. Each part runs even where one before it failed; the list of those that
 # failed comes last.
 #
-#   scripts/nightly.sh [PART...]   costs planted bisect fuzz tests bench (default: all)
+#   scripts/nightly.sh [PART...]   costs planted bisect fuzz tests deb bench (default: all)
 #
 #   costs     instructions of a page fault on each kernel series, within the budgets of its suite
 #   planted   the planted bugs of the kernel series, each of which a suite must catch
 #   bisect    each kernel series patch by patch
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
 #   tests     the tests that `make test` leaves out because they take minutes
+#   deb       the Debian package: lintian, and its life in a clean Debian 12 tree
 #   bench     benchmarks against those of the first night, and budgets (scripts/slower.sh)
 set -u
 
@@ -42,17 +43,21 @@ tests() {
         -p memweir-reproduce -p memweir -- --include-ignored 'maps' 'full_runs' 'queue::' </dev/null
 }
 
+deb() {
+    make deb && scripts/setup.sh deb-test && packaging/deb-test.sh
+}
+
 bench() {
     scripts/slower.sh
 }
 
-[ $# -gt 0 ] || set -- costs planted bisect fuzz tests bench
+[ $# -gt 0 ] || set -- costs planted bisect fuzz tests deb bench
 failed=
 for part; do
     case $part in
-    costs | planted | bisect | fuzz | tests | bench) ;;
+    costs | planted | bisect | fuzz | tests | deb | bench) ;;
     *)
-        sed -n 's/^# \{0,1\}//; 2,12p' "$0" >&2
+        sed -n 's/^# \{0,1\}//; 2,13p' "$0" >&2
         exit 2
         ;;
     esac
