@@ -20,7 +20,7 @@ step lintian
 lintian --fail-on error,warning "$package"
 
 step tree
-mmdebstrap --quiet --variant=minbase --include=passwd bookworm "$tree"
+mmdebstrap --quiet --variant=minbase --include=passwd,systemd-standalone-sysusers bookworm "$tree"
 mount -t proc proc "$tree/proc"
 
 step install
