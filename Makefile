@@ -23,7 +23,7 @@ preload := target/release/libmemweir_preload.so
 header := plugins/preload/include/memweir_color.h
 
 .PHONY: help build demo test bench docs man install install-built uninstall clean
-.PHONY: kernel-test kernel-soak fuzz nightly wheel python-test
+.PHONY: kernel-test kernel-soak fuzz nightly wheel python-test deb
 
 help:
 	@echo 'make build      release build: $(memweir), the plugin of the software meter, the preload library'
@@ -38,6 +38,7 @@ help:
 	@echo 'make docs       the manual and the API documentation, below target/'
 	@echo 'make man        the manual pages, in target/man'
 	@echo 'make install    into PREFIX=$(PREFIX) (DESTDIR is honored); uninstall removes it'
+	@echo 'make deb        a Debian package with its SBOM and release notes, in target/deb'
 	@echo 'make clean      removes what was built'
 
 build:
@@ -135,6 +136,10 @@ uninstall:
 	rm -f $(bashdir)/memweir $(zshdir)/_memweir $(fishdir)/memweir.fish
 	rm -f $(unitdir)/memweir.service $(userunitdir)/memweir.service $(sysusersdir)/memweir.conf
 	-rmdir $(plugindir)
+
+deb: build
+	scripts/setup.sh deb
+	packaging/deb.sh
 
 clean:
 	scripts/cargo.sh clean

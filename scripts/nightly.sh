@@ -2,7 +2,7 @@
 # Checks that take hours. Each part runs even where one before it failed; the list of those that
 # failed comes last.
 #
-#   scripts/nightly.sh [PART...]   costs planted bisect fuzz tests wheel bench (default: all)
+#   scripts/nightly.sh [PART...]   costs planted bisect fuzz tests wheel deb bench (default: all)
 #
 #   costs     instructions of a page fault on each kernel series, within the budgets of its suite
 #   planted   the planted bugs of the kernel series, each of which a suite must catch
@@ -10,6 +10,7 @@
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
 #   tests     the tests that `make test` leaves out because they take minutes
 #   wheel     the Python package as `make wheel` builds it, in an empty environment
+#   deb       the Debian package: lintian, and its life in a clean Debian 12 tree
 #   bench     benchmarks against those of the first night, and budgets (scripts/slower.sh)
 set -u
 
@@ -48,17 +49,21 @@ wheel() {
         ../target/python/venv/bin/python -m pytest -q tests/test_wheel.py)
 }
 
+deb() {
+    make deb && scripts/setup.sh deb-test && packaging/deb-test.sh
+}
+
 bench() {
     scripts/slower.sh
 }
 
-[ $# -gt 0 ] || set -- costs planted bisect fuzz tests wheel bench
+[ $# -gt 0 ] || set -- costs planted bisect fuzz tests wheel deb bench
 failed=
 for part; do
     case $part in
-    costs | planted | bisect | fuzz | tests | wheel | bench) ;;
+    costs | planted | bisect | fuzz | tests | wheel | deb | bench) ;;
     *)
-        sed -n 's/^# \{0,1\}//; 2,13p' "$0" >&2
+        sed -n 's/^# \{0,1\}//; 2,14p' "$0" >&2
         exit 2
         ;;
     esac

@@ -2,7 +2,7 @@
 # Makes sure that a make target finds its tools: installs Debian packages when root, prints the
 # one command to run otherwise.
 #
-#   scripts/setup.sh build|demo|test|python|bench|docs|fuzz|kernel|soak
+#   scripts/setup.sh build|demo|test|python|bench|docs|fuzz|kernel|soak|deb|deb-test
 set -eu
 
 here=$(dirname "$0")
@@ -93,8 +93,10 @@ test)
     compiler && programs && environment && monitoring && need setpriv util-linux && need tmux tmux &&
         linters
     ;;
+deb) compiler && need git git && need dpkg-shlibdeps dpkg-dev ;;
+deb-test) need lintian lintian && need mmdebstrap mmdebstrap ;;
 *)
-    echo "usage: $0 build|demo|test|python|bench|docs|fuzz|kernel|soak" >&2
+    echo "usage: $0 build|demo|test|python|bench|docs|fuzz|kernel|soak|deb|deb-test" >&2
     exit 2
     ;;
 esac

@@ -100,13 +100,14 @@ fn parse(kind: HierarchyKind, mounts: &[u8], groups: &[u8]) -> Option<Hierarchy>
     let mounted = lines(mounts).filter_map(|line| {
         let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
         let dash = fields.iter().position(|field| *field == b"-")?;
-        let (root, point) = (fields.get(3)?, fields.get(4)?);
+        let (root, point) = (fields[..dash].get(3)?, fields[..dash].get(4)?);
         let (system, options) = (fields.get(dash + 1)?, fields.get(dash + 3)?);
         let is_ours = match kind.controller() {
             None => *system == b"cgroup2",
             Some(controller) => *system == b"cgroup" && lists(options, controller),
         };
-        is_ours.then(|| (path(&unescape(root)), path(&unescape(point))))
+        let are_paths = root.starts_with(b"/") && point.starts_with(b"/");
+        (is_ours && are_paths).then(|| (path(&unescape(root)), path(&unescape(point))))
     });
     // A container may mount several parts of one hierarchy: take the one that we are in.
     let hierarchies: Vec<Hierarchy> =
@@ -213,6 +214,12 @@ mod tests {
         let mounts = b"1 0 0:1 / /my\\040groups\\134 rw - cgroup2 none rw\n";
         let found = parse(Unified, mounts, b"").unwrap();
         assert_eq!(found.top, Path::new("/my groups\\"));
+    }
+
+    #[test]
+    fn a_line_without_paths_is_no_mount() {
+        let found = parse(HierarchyKind::Unified, b"    - cgroup2  \n", b"0::/\n");
+        assert_eq!(found, None);
     }
 
     proptest! {
