@@ -10,8 +10,8 @@ set -eu
 
 cd "$(dirname "$0")/.."
 case "${1-}" in
-release) built=target/release out=target/python/wheels compatibility=pypi ;;
-dev) built=target/debug out=target/python/dev-wheels compatibility=linux ;;
+release) built=target/release out=target/python/wheels ;;
+dev) built=target/debug out=target/python/dev-wheels ;;
 *)
     echo "usage: $0 release|dev" >&2
     exit 2
@@ -27,6 +27,15 @@ for plugin in libmemweir_qemu_pmu.so libmemweir_preload.so; do
     strip --strip-debug -o "$data/data/lib/memweir/$plugin" "$built/$plugin"
 done
 chmod 755 "$data/scripts/memweir"
+
+# The wheel names the oldest C library on which it runs. maturin looks at the module alone, and the
+# command may need a newer one.
+compatibility=linux
+if [ "$1" = release ]; then
+    newest=$(objdump -T "$data/scripts/memweir" "$data"/data/lib/memweir/*.so |
+        sed -n 's/.*GLIBC_2\.\([0-9]*\).*/\1/p' | sort -n | tail -n 1)
+    compatibility=manylinux_2_$newest
+fi
 
 PATH=$PWD/target/python/venv/bin:$PATH
 export PATH

@@ -46,7 +46,7 @@ environment() {
     if command -v python3 >/dev/null 2>&1; then
         python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
     fi
-    need strip binutils
+    need objdump binutils
 }
 
 linters() {
