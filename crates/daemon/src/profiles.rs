@@ -1,7 +1,7 @@
 //! Knowledge of programs: the profile store of `memweir run`, read when jobs are submitted, and
 //! extended by the first runs of programs that it does not know.
 //!
-//! First runs are written by a [`Keeper`] in a thread of its own: another writer of the store may
+//! First runs are written by a `Keeper` in a thread of its own: another writer of the store may
 //! hold it for seconds, and the loop that runs the jobs must not wait for that.
 
 use std::ffi::OsString;
