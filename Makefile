@@ -67,6 +67,7 @@ test:
 
 python-test:
 	scripts/setup.sh python
+	$(CARGO) build --locked -p memweir -p memweir-qemu-pmu -p memweir-preload
 	python/test.sh
 
 # With the command and its plugins inside.

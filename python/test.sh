@@ -1,11 +1,10 @@
 #!/bin/sh
-# Tests the Python package: builds a wheel of the development profile, installs it, checks the types
-# and runs the tests. Arguments go to pytest.
+# Tests the Python package: makes a wheel of the command and the plugins in target/debug, installs
+# it, checks the types and runs the tests. Arguments go to pytest.
 set -eu
 
 cd "$(dirname "$0")/.."
 python/environment.sh
-scripts/cargo.sh build --locked -p memweir -p memweir-qemu-pmu -p memweir-preload
 python/wheel.sh dev
 venv=$PWD/target/python/venv
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps \

@@ -10,6 +10,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs each test in a directory of its own: the command leaves logs where it runs."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def root() -> Path:
     """Directory of the repository."""
