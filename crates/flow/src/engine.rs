@@ -31,8 +31,8 @@ use contention::{Contention, Piece};
 pub(crate) use execution::{Execution, Reading};
 use lanes::Lanes;
 use state::{Doing, FAR, NEAR, State, flows};
-pub(crate) use track::Point;
-use track::{FIGURES, Row, Score, Track};
+use track::{FIGURES, Row, Track};
+pub(crate) use track::{Point, Score};
 
 /// Creates the execution of these tasks on this machine, both of which have been checked.
 pub(crate) fn execution(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {

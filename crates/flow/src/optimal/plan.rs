@@ -83,12 +83,8 @@ impl<'a> Costing<'a> {
     }
 
     fn row(&self, span: &Span, placement: Placement) -> Row {
-        let response = |node| self.solver.response(&span.demand, &placement, node);
         let speed = |response: &Response| self.solver.speed_alone(response);
-        let fastest =
-            (1..self.machine.nodes.len()).map(response).fold(response(0), |best, other| {
-                if speed(&other) > speed(&best) { other } else { best }
-            });
+        let fastest = fastest(&self.solver, self.machine.nodes.len(), span, &placement);
         // A response holds busy shares at its unloaded speed; a memory's time per progress is that
         // of its lines, on any node.
         let per_progress = |memory: usize| fastest.rate[memory] / fastest.unloaded_speed();
@@ -153,6 +149,20 @@ impl<'a> Costing<'a> {
         }
         Plan { rows }
     }
+}
+
+/// Returns the response of a span on the node where it is fastest alone, of this number of nodes.
+pub(super) fn fastest(
+    solver: &Solver,
+    nodes: usize,
+    span: &Span,
+    placement: &Placement,
+) -> Response {
+    let response = |node| solver.response(&span.demand, placement, node);
+    let speed = |response: &Response| solver.speed_alone(response);
+    (1..nodes)
+        .map(response)
+        .fold(response(0), |best, other| if speed(&other) > speed(&best) { other } else { best })
 }
 
 impl Row {

@@ -7,8 +7,9 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::engine::Score;
 use crate::experiment::Experiment;
-use crate::program::Span;
+use crate::optimal::plan::fastest;
 use crate::stretch::{Response, Solver};
 use crate::task::Task;
 
@@ -124,31 +125,12 @@ fn with(set: &[usize], task: usize) -> Vec<usize> {
 fn sampled(solver: &Solver, nodes: usize, task: &Task, random: &mut ChaCha8Rng) -> Vec<Response> {
     let shift: f64 = random.random();
     let point = |sample: usize| (sample as f64 + shift) / SAMPLES as f64 * task.work.as_f64();
-    let mut samples: Vec<Response> = (0..SAMPLES)
-        .map(|sample| {
-            let span = span_at(&task.program.spans, task.offset + Nanos(point(sample) as u64));
-            let on = |node| solver.response(&span.demand, &task.placement, node);
-            let speed = |response: &Response| solver.speed_alone(response);
-            (1..nodes).map(on).fold(on(0), |best, other| match speed(&other) > speed(&best) {
-                true => other,
-                false => best,
-            })
-        })
-        .collect();
+    let score = Score::new(&task.program);
+    let response = |sample: usize| {
+        let at = score.beginning_at(task.offset + Nanos(point(sample) as u64));
+        fastest(solver, nodes, &task.program.spans[at.span], &task.placement)
+    };
+    let mut samples: Vec<Response> = (0..SAMPLES).map(response).collect();
     samples.shuffle(random);
     samples
-}
-
-/// Returns the span at this progress, of a program that starts again at its end.
-fn span_at(spans: &[Span], progress: Nanos) -> &Span {
-    let whole: u64 = spans.iter().map(|span| span.length.0).sum();
-    let mut left = progress.0 % whole;
-    let found = spans.iter().find(|span| match left < span.length.0 {
-        true => true,
-        false => {
-            left -= span.length.0;
-            false
-        }
-    });
-    found.unwrap_or(&spans[0])
 }
