@@ -96,6 +96,8 @@ impl Service {
         facts: Facts,
     ) -> Result<Self, StoreError> {
         let kept = store.load()?;
+        let latest = kept.jobs.iter().filter_map(|job| Some(job.ended?.uptime_ms)).max();
+        let uptime = Uptime::after(&kept.uptime, latest.unwrap_or_default());
         let mut queue = Queue::new(capacity);
         queue.set_draining(kept.draining);
         for job in kept.jobs {
@@ -103,7 +105,7 @@ impl Service {
         }
         Ok(Self {
             inner: Mutex::new(Inner { queue, store, unwritten: Unwritten::default() }),
-            uptime: Uptime::after(&kept.uptime).map_err(StoreError::Clock)?,
+            uptime: uptime.map_err(StoreError::Clock)?,
             ended: Condvar::new(),
             on_cores: Mutex::default(),
             notices: Mutex::default(),

@@ -27,12 +27,15 @@ pub(crate) struct Uptime {
 }
 
 impl Uptime {
-    /// Goes on from the last reading.
+    /// Goes on from the last reading on disk, or from the latest time on record if that is later:
+    /// the machine may have restarted between two readings.
     ///
     /// # Errors
     /// If the boot cannot be identified.
-    pub(crate) fn after(last: &Reading) -> io::Result<Self> {
-        Ok(Self { base: continued(last, clock::boot_id()?, since_boot()) })
+    pub(crate) fn after(last: &Reading, latest_ms: u64) -> io::Result<Self> {
+        let mut base = continued(last, clock::boot_id()?, since_boot());
+        base.total_ms = base.total_ms.max(latest_ms);
+        Ok(Self { base })
     }
 
     /// Returns the reading now.
@@ -70,9 +73,16 @@ mod tests {
 
     #[test]
     fn the_clock_of_this_machine_goes_on() {
-        let clock = Uptime::after(&Reading::default()).unwrap();
+        let clock = Uptime::after(&Reading::default(), 0).unwrap();
         let first = clock.read();
-        assert_eq!(Uptime::after(&first).unwrap().read().boot, first.boot);
+        assert_eq!(Uptime::after(&first, 0).unwrap().read().boot, first.boot);
         assert!(clock.read().total_ms >= first.total_ms);
+    }
+
+    #[test]
+    fn no_job_ended_later_than_now() {
+        let lost = Reading { total_ms: 1_000, boot: "before".to_owned(), at_ms: 70 };
+        let clock = Uptime::after(&lost, 5_000).unwrap();
+        assert!(clock.read().total_ms >= 5_000);
     }
 }

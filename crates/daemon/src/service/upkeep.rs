@@ -20,6 +20,10 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Retries between two looks for old jobs.
 const PRUNE_EVERY: u32 = 10;
 
+/// Retries between two readings of the clock of ages that are put on disk: a restart of the machine
+/// loses what came after the last one, and ages count in days.
+const KEEP_UPTIME_EVERY: u32 = 3600;
+
 /// Differences between the queue and its store, as of a disk that was full.
 #[derive(Debug, Default)]
 pub(super) struct Unwritten {
@@ -41,6 +45,9 @@ impl Service {
             service.remove_strays();
             for turn in 0_u32.. {
                 service.write_again();
+                if turn % KEEP_UPTIME_EVERY == 0 {
+                    service.keep_uptime();
+                }
                 if turn % PRUNE_EVERY == 0 {
                     service.prune(retention);
                 }
@@ -64,14 +71,17 @@ impl Service {
         self.notice("what could not be written before is on disk now");
     }
 
-    /// Removes jobs that ended long ago, with their logs.
-    pub(crate) fn prune(&self, retention: Retention) {
+    /// Puts the clock of ages on disk.
+    fn keep_uptime(&self) {
         let now = self.uptime();
-        let prunable = self.lock().queue.prunable(retention, now.total_ms);
         if let Err(error) = self.lock().store.set_uptime(&now) {
             self.notice(format!("the age of jobs is not on disk: {error}"));
-            return;
         }
+    }
+
+    /// Removes jobs that ended long ago, with their logs.
+    pub(crate) fn prune(&self, retention: Retention) {
+        let prunable = self.lock().queue.prunable(retention, self.uptime().total_ms);
         for some in prunable.chunks(MOST_AT_ONCE) {
             match self.remove(some, retention) {
                 Ok(removed) => {
