@@ -26,7 +26,7 @@ use runs::Runs;
 
 macro_rules! file {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../experiments/", $name)))
+        ($name, include_str!(concat!("../experiments/", $name)))
     };
 }
 

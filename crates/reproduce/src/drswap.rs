@@ -19,7 +19,7 @@ use sessions::Sessions;
 
 macro_rules! file {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../experiments/", $name)))
+        ($name, include_str!(concat!("../experiments/", $name)))
     };
 }
 

@@ -16,7 +16,7 @@ use mixes::Mixes;
 
 macro_rules! file {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../experiments/", $name)))
+        ($name, include_str!(concat!("../experiments/", $name)))
     };
 }
 

@@ -35,7 +35,7 @@ use workloads::Workloads;
 
 macro_rules! file {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../experiments/", $name)))
+        ($name, include_str!(concat!("../experiments/", $name)))
     };
 }
 

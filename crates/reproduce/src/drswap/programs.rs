@@ -27,7 +27,7 @@ macro_rules! recording {
     ($name:literal, $window:expr) => {
         (
             $name,
-            include_bytes!(concat!("../../../../experiments/drswap/programs/", $name, ".mwt")),
+            include_bytes!(concat!("../../experiments/drswap/programs/", $name, ".mwt")),
             $window,
         )
     };
