@@ -50,7 +50,7 @@ pub(crate) fn decisions() -> Vec<Vec<u8>> {
     for job in 0..2 {
         let expected_bandwidth = Some(BytesPerSec::from_gb(1.0));
         let (job, expected_time) = (JobId(job), Some(Nanos::from_millis(700)));
-        scheduler.admit(JobSpec { job, cores: 1, expected_time, expected_bandwidth });
+        scheduler.admit(JobSpec { expected_time, expected_bandwidth, ..JobSpec::new(job) });
     }
     let elapsed = Nanos::from_millis(100);
     for quantum in 0..3 {

@@ -22,7 +22,7 @@ pub mod units;
 pub mod verdict;
 
 pub use counts::Counts;
-pub use job::JobId;
+pub use job::{JobId, Priority};
 pub use medium::{MAX_MEDIA, Media, Medium, MediumId, Traffic};
 pub use parabola::Parabola;
 pub use units::{

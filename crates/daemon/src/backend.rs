@@ -13,7 +13,7 @@ mod start;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use memweir_core::{JobId, Nanos};
+use memweir_core::{JobId, Nanos, Priority};
 use memweir_linux::blocker::Demand;
 use memweir_linux::foreign::ForeignProcess;
 use memweir_linux::notify::{ServiceState, notify};
@@ -176,6 +176,7 @@ fn spec(job: &Job) -> JobSpec {
         cores: job.cores,
         expected_time: job.expected_time,
         expected_bandwidth: job.expected_bandwidth,
+        priority: Priority(job.priority),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memweir_core::{BytesPerSec, MAX_MEDIA, Nanos};
+use memweir_core::{BytesPerSec, MAX_MEDIA, Nanos, Priority};
 
 use crate::program::{Flow, Program};
 
@@ -31,6 +31,8 @@ pub struct Task {
     pub arrival: Nanos,
     /// Placement of its pages.
     pub placement: Placement,
+    /// Priority, for policies with an objective.
+    pub priority: Priority,
 }
 
 impl Placement {
@@ -84,6 +86,7 @@ impl Task {
             work,
             arrival: Nanos::ZERO,
             placement: Placement::default(),
+            priority: Priority::default(),
         }
     }
 }

@@ -63,10 +63,9 @@ fn batch(config: SchedulerConfig) -> QuantumScheduler {
     let mut scheduler = QuantumScheduler::new(config).expect("the policy is in the table");
     for job in (0..CANDIDATES).map(JobId) {
         scheduler.admit(JobSpec {
-            job,
-            cores: 1,
             expected_time: Some(Nanos::from_millis(1000 + scrambled(job, 0, 100_000))),
             expected_bandwidth: Some(BytesPerSec(scrambled(job, 0, 10_000_000_000) as f64)),
+            ..JobSpec::new(job)
         });
     }
     scheduler

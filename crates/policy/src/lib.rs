@@ -61,10 +61,8 @@
 //! let mut scheduler = QuantumScheduler::with_policy(config, Box::new(Opposites));
 //! for (job, gb) in [20.0, 19.0, 1.0, 2.0].into_iter().enumerate() {
 //!     scheduler.admit(JobSpec {
-//!         job: JobId(job as u32),
-//!         cores: 1,
-//!         expected_time: None,
 //!         expected_bandwidth: Some(BytesPerSec::from_gb(gb)),
+//!         ..JobSpec::new(JobId(job as u32))
 //!     });
 //! }
 //!

@@ -1,6 +1,6 @@
 //! Input and output of a policy.
 
-use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
 
 use crate::ebw::TrafficRates;
 use crate::scheduler::Bus;
@@ -29,6 +29,8 @@ pub struct Candidate {
     pub progress: Nanos,
     /// Time since it was submitted.
     pub age: Nanos,
+    /// Its priority.
+    pub priority: Priority,
 }
 
 impl Candidate {

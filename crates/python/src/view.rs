@@ -68,6 +68,12 @@ impl Candidate {
         self.0.age.as_secs_f64()
     }
 
+    /// Its priority: each step doubles the worth of a second of its progress.
+    #[getter]
+    fn priority(&self) -> i32 {
+        self.0.priority.0
+    }
+
     fn __repr__(&self) -> String {
         let job = &self.0;
         format!("Candidate(job={}, cores={}, demand={:.4e})", job.job.0, job.cores, job.demand.0)

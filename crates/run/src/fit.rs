@@ -7,7 +7,7 @@
 
 mod measure;
 
-use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
 use memweir_policy::{Bus, Candidate, SchedulerConfig, SpeedModel, TrafficRates};
 use serde::Serialize;
 
@@ -121,6 +121,7 @@ fn speeds(model: &SpeedModel, kinds: &[Kind], copies: &[u32]) -> Vec<f64> {
             executed: Nanos::ZERO,
             progress: Nanos::ZERO,
             age: Nanos::ZERO,
+            priority: Priority::default(),
         })
     };
     let loads: Vec<_> = kinds.iter().map(load).collect();

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use memweir_core::address_map::ColorSet;
 use memweir_core::placement::PlacementSpec;
-use memweir_core::{BytesPerSec, Nanos};
+use memweir_core::{BytesPerSec, Nanos, Priority};
 
 /// The jobs that are submitted together.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,6 +61,8 @@ pub struct Job {
     pub colors: Option<ColorSet>,
     /// Number of banks beyond which it is no faster, for the planning of colors.
     pub demanded_banks: Option<u32>,
+    /// Priority, for policies with an objective.
+    pub priority: Priority,
     /// CPUs that [`Pinning::ByHand`](crate::options::Pinning::ByHand) binds it to; all if empty.
     pub cpus: Vec<usize>,
 }
@@ -94,6 +96,7 @@ impl Job {
             placement: None,
             colors: None,
             demanded_banks: None,
+            priority: Priority::default(),
             cpus: Vec::new(),
         }
     }

@@ -63,6 +63,10 @@ class Candidate:
     def age_s(self) -> float:
         """Time in seconds since it was submitted."""
 
+    @property
+    def priority(self) -> int:
+        """Its priority: each step doubles the worth of a second of its progress."""
+
 class View:
     """The state of the machine when a quantum is about to start."""
 

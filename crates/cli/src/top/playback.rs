@@ -251,12 +251,7 @@ mod tests {
 
     #[test]
     fn a_record_shows_the_jobs_of_each_decision() {
-        let spec = |job| JobSpec {
-            job: JobId(job),
-            cores: 1,
-            expected_time: None,
-            expected_bandwidth: None,
-        };
+        let spec = |job| JobSpec::new(JobId(job));
         let decision = |jobs: &[u32]| Decision {
             running: Running::Only(jobs.iter().copied().map(JobId).collect()),
             chosen: jobs.iter().copied().map(JobId).collect(),

@@ -97,10 +97,10 @@ impl<'a> SimulatedBatch<'a> {
             let (time, counts) = self.slots[task].alone;
             let known = self.experiment.knowledge == Knowledge::Alone;
             events.push(Event::Arrived(JobSpec {
-                job: JobId(task as u32),
-                cores: 1,
                 expected_time: known.then_some(time),
                 expected_bandwidth: known.then(|| counts.bandwidth(time)),
+                priority: self.experiment.tasks[task].priority,
+                ..JobSpec::new(JobId(task as u32))
             }));
         }
         events

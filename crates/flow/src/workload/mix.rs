@@ -22,7 +22,7 @@ use super::catalog::Entry;
 use super::requirement;
 use crate::hardware::Hardware;
 use crate::program::Program;
-use crate::task::{Placement, Task};
+use crate::task::Task;
 use reach::Reach;
 
 /// A program that mixes are drawn from.
@@ -312,12 +312,9 @@ impl Dealer<'_> {
 /// Creates instance `number` of a program, counted from 1.
 fn task(part: &Ingredient, number: u32, offset: Nanos, work: Nanos) -> Task {
     Task {
-        name: instance_name(&part.program.name, number),
-        program: Arc::clone(&part.program),
         offset,
         work,
-        arrival: Nanos::ZERO,
-        placement: Placement::default(),
+        ..Task::once(instance_name(&part.program.name, number), Arc::clone(&part.program))
     }
 }
 

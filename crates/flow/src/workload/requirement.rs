@@ -73,7 +73,6 @@ mod tests {
 
     use super::*;
     use crate::program::{Flow, Span};
-    use crate::task::Placement;
     use proptest::prelude::*;
 
     fn program(rates: &[f64]) -> Arc<Program> {
@@ -86,14 +85,7 @@ mod tests {
     }
 
     fn task(program: &Arc<Program>, offset: u64, work: u64) -> Task {
-        Task {
-            name: "t".to_owned(),
-            program: Arc::clone(program),
-            offset: Nanos(offset),
-            work: Nanos(work),
-            arrival: Nanos::ZERO,
-            placement: Placement::default(),
-        }
+        Task { offset: Nanos(offset), work: Nanos(work), ..Task::once("t", Arc::clone(program)) }
     }
 
     #[test]

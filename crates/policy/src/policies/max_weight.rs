@@ -24,8 +24,8 @@ pub const OPTIONS: &[PolicyOption] = &[COMPLETION, SLOWDOWN, AUTO_CORES];
 /// queueing systems", IEEE Transactions on Automatic Control 37(12), 1992): the weights fall as
 /// work is done, so that the schedule balances by itself whatever would end the batch late.
 ///
-/// The weights derive from the [`Objective`]. The search is approximate: at least 98 % of the best
-/// sum on random cases.
+/// The weights derive from the [`Objective`]. The search is approximate: at least 99 % of the best
+/// sum on 100,000 random cases, 98 % in a case found since.
 #[derive(Clone, Debug)]
 pub struct MaxWeight {
     prices: Prices,

@@ -95,12 +95,7 @@ impl Backend for Toys {
             self.running.iter().copied().filter(|job| self.left(*job) == Nanos::ZERO).collect();
         let mut events: Vec<Event> = over.into_iter().map(|job| self.ended(job)).collect();
         while self.jobs.get(self.arrived).is_some_and(|toy| toy.arrival <= self.now) {
-            events.push(Event::Arrived(JobSpec {
-                job: JobId(self.arrived as u32),
-                cores: 1,
-                expected_time: None,
-                expected_bandwidth: None,
-            }));
+            events.push(Event::Arrived(JobSpec::new(JobId(self.arrived as u32))));
             self.arrived += 1;
         }
         events.extend(self.stop_at.filter(|stop| *stop <= self.now).map(|_| Event::Stop));

@@ -49,10 +49,10 @@ fn record(policy: &str, course: &Course) -> String {
     let mut scheduler = RecordingScheduler::recording(QuantumScheduler::new(config).unwrap());
     for (number, (cores, bandwidth)) in (0..).zip(&course.jobs) {
         scheduler.admit(JobSpec {
-            job: JobId(number),
             cores: *cores,
             expected_time: bandwidth.map(|_| Nanos::from_millis(700)),
             expected_bandwidth: bandwidth.map(BytesPerSec),
+            ..JobSpec::new(JobId(number))
         });
     }
     let mut decision = scheduler.select();

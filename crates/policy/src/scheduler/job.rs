@@ -262,6 +262,7 @@ impl Job {
             executed: self.executed,
             progress: self.completed(),
             age: now.saturating_sub(self.submitted),
+            priority: self.spec.priority,
         }
     }
 
@@ -278,7 +279,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_core::Counts;
+    use memweir_core::{Counts, Priority};
 
     const SECOND: Nanos = Nanos(1_000_000_000);
 
@@ -290,6 +291,7 @@ mod tests {
             cores: 1,
             expected_time: Some(Nanos(10 * SECOND.0)),
             expected_bandwidth: expected,
+            priority: Priority::default(),
         };
         let mut job = Job::new(spec, PredictorKind::Last, Nanos::ZERO);
         job.placement = Placement::Running;

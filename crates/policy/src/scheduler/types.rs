@@ -1,6 +1,6 @@
 //! Inputs and outputs of the scheduler.
 
-use memweir_core::{BytesPerSec, Counts, JobId, MAX_MEDIA, Media, Nanos};
+use memweir_core::{BytesPerSec, Counts, JobId, MAX_MEDIA, Media, Nanos, Priority};
 
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +106,23 @@ pub struct JobSpec {
     /// Estimated mean bandwidth alone, `B_j`. It must count the same traffic as the meter (reads
     /// alone, or reads and writes), or it cannot be compared with observations.
     pub expected_bandwidth: Option<BytesPerSec>,
+    /// Priority, for policies with an objective.
+    #[serde(default)]
+    pub priority: Priority,
+}
+
+impl JobSpec {
+    /// Creates the properties of a job on one core of which nothing is known.
+    #[must_use]
+    pub fn new(job: JobId) -> Self {
+        Self {
+            job,
+            cores: 1,
+            expected_time: None,
+            expected_bandwidth: None,
+            priority: Priority::default(),
+        }
+    }
 }
 
 /// Behavior of one job in the quantum that just ended.

@@ -1,4 +1,4 @@
-use memweir_core::{JobId, Nanos};
+use memweir_core::{JobId, Nanos, Priority};
 use proptest::prelude::*;
 
 use super::*;
@@ -28,6 +28,7 @@ fn job(demand: f64, cores: u32) -> Candidate {
         executed: Nanos::ZERO,
         progress: Nanos::ZERO,
         age: Nanos::ZERO,
+        priority: Priority::default(),
     }
 }
 

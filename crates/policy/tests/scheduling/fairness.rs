@@ -1,7 +1,7 @@
 //! Properties of every policy: no job starves, cores are not over-committed, decisions are
 //! reproducible, and no order of calls does harm.
 
-use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
+use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos, Priority};
 use memweir_policy::{
     Bus, CoreUse, Decision, JobSpec, Observation, Policy, PredictorKind, QuantumScheduler,
     QuantumView, Running, SchedulerConfig, policies,
@@ -267,12 +267,14 @@ fn any_call() -> impl Strategy<Value = Call> {
         prop_oneof![0u32..5, Just(u32::MAX)],
         prop::option::of(any::<u64>().prop_map(Nanos)),
         prop::option::of(rate.clone().prop_map(BytesPerSec)),
+        any::<i32>().prop_map(Priority),
     );
-    let spec = spec.prop_map(|(job, cores, expected_time, expected_bandwidth)| JobSpec {
+    let spec = spec.prop_map(|(job, cores, expected_time, expected_bandwidth, priority)| JobSpec {
         job,
         cores,
         expected_time,
         expected_bandwidth,
+        priority,
     });
     let observation = (
         job.clone(),

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use memweir_core::medium::{Distance, Medium, MediumKind};
-use memweir_core::{BytesPerSec, Counts, JobId, Lines, MAX_MEDIA, Media, Nanos, Picos, Traffic};
+use memweir_core::{
+    BytesPerSec, Counts, JobId, Lines, MAX_MEDIA, Media, Nanos, Picos, Priority, Traffic,
+};
 use memweir_policy::policies::{self, Choice};
 use memweir_policy::{
     Bus, Candidate, JobSpec, Observation, Policy, PredictorKind, QuantumScheduler, QuantumView,
@@ -59,6 +61,7 @@ fn of_traffic(job: u32, traffic: TrafficRates) -> Candidate {
         executed: Nanos::ZERO,
         progress: Nanos::ZERO,
         age: Nanos::ZERO,
+        priority: Priority::default(),
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn scheduler(config: SchedulerConfig) -> QuantumScheduler {
 }
 
 pub(crate) fn spec(job: u32) -> JobSpec {
-    JobSpec { job: JobId(job), cores: 1, expected_time: None, expected_bandwidth: None }
+    JobSpec::new(JobId(job))
 }
 
 /// A job that used the CPU for the whole of a quantum, at `gb` GB/s.

@@ -1,6 +1,6 @@
 //! Each policy's choice on small cases, computed by hand.
 
-use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
 use memweir_policy::fitness::FitnessSelector;
 use memweir_policy::policies::{self, POLICIES};
 use memweir_policy::{Bus, Candidate, QuantumScheduler, QuantumView, TargetCurve, TrafficRates};
@@ -31,6 +31,7 @@ fn wide_queue(jobs: &[(f64, u32)]) -> Vec<Candidate> {
             executed: Nanos::ZERO,
             progress: Nanos::ZERO,
             age: Nanos::ZERO,
+            priority: Priority::default(),
         })
         .collect()
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use memweir_core::{BytesPerSec, Counts, Nanos};
 use memweir_flow::{
-    Experiment, Machine, Placement, Program, QuantumOutcome, Recorder, SimError, Simulation, Task,
-    TaskQuantum,
+    Experiment, Machine, Program, QuantumOutcome, Recorder, SimError, Simulation, Task, TaskQuantum,
 };
 
 /// Instructions per second of progress of the programs of [`beside`], whose counted instructions
@@ -32,12 +31,9 @@ pub(super) fn beside(
     time: Nanos,
 ) -> Result<Beside, SimError> {
     let tasks = programs.iter().enumerate().map(|(number, (program, offset))| Task {
-        name: format!("{}#{number}", program.name),
-        program: Arc::clone(program),
         offset: *offset,
         work: time,
-        arrival: Nanos::ZERO,
-        placement: Placement::default(),
+        ..Task::once(format!("{}#{number}", program.name), Arc::clone(program))
     });
     let experiment = Experiment::new(machine.clone(), tasks.collect(), "os");
     let mut meter = Meter { ends: Vec::new(), counts: vec![Counts::default(); programs.len()] };

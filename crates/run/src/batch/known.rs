@@ -169,6 +169,7 @@ impl Knowledge {
             cores: job.cores,
             expected_time: known.time,
             expected_bandwidth: known.bandwidth,
+            priority: job.priority,
         };
         batch.jobs.iter().zip(&self.jobs).enumerate().map(spec).collect()
     }

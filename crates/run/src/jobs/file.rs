@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::{Document, InputError, Section, Value};
-use memweir_core::{BytesPerSec, Media, Nanos};
+use memweir_core::{BytesPerSec, Media, Nanos, Priority};
 use memweir_policy::CoreUse;
 
 use super::arguments::{is_name_character, program_name};
@@ -34,7 +34,7 @@ const BATCH_KEYS: [&str; 14] = [
 ];
 
 /// Keys of one job.
-const JOB_KEYS: [&str; 15] = [
+const JOB_KEYS: [&str; 16] = [
     "name",
     "command",
     "directory",
@@ -49,6 +49,7 @@ const JOB_KEYS: [&str; 15] = [
     "placement",
     "colors",
     "demanded_banks",
+    "priority",
     "cpus",
 ];
 
@@ -193,6 +194,7 @@ impl JobReader<'_> {
             placement: section.map("placement", |v| v.checked(options::placement(v.string()?)))?,
             colors: section.map("colors", |v| v.checked(v.string()?.parse()))?,
             demanded_banks: section.map("demanded_banks", |v| banks(&v))?,
+            priority: section.map("priority", |v| priority(&v))?.unwrap_or_default(),
             cpus: section.map("cpus", |v| cpus(&v))?.unwrap_or_default(),
             directory: Some(directory),
             command,
@@ -383,4 +385,8 @@ fn cpus(value: &Value<'_>) -> Result<Vec<usize>, InputError> {
         }
     }
     Ok(cpus)
+}
+
+fn priority(value: &Value<'_>) -> Result<Priority, InputError> {
+    value.checked(Priority::checked(value.integer()?))
 }

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use memweir_core::{BytesPerSec, Nanos};
+use memweir_core::{BytesPerSec, Nanos, Priority};
 use memweir_linux::{Mechanism, MeterChoice};
 use memweir_policy::CoreUse;
 use proptest::prelude::*;
@@ -48,6 +48,7 @@ fn everything_that_a_file_can_say_is_read() {
         write_bandwidth = 1000
         placement = "pram=25%"
         cpus = [0, 1]
+        priority = -2
 
         [[jobs]]
         command = "yes | head -1"
@@ -83,6 +84,7 @@ fn everything_that_a_file_can_say_is_read() {
     assert_eq!(sorter.stdin.as_deref(), Some(Path::new("/etc/passwd")));
     assert_eq!(sorter.env["LC_ALL".as_ref() as &std::ffi::OsStr], "C");
     assert_eq!((sorter.cores, &sorter.cpus[..]), (2, &[0, 1][..]));
+    assert_eq!(sorter.priority, Priority(-2));
     assert_eq!(sorter.expected_time, Some(Nanos::from_millis(1500)));
     assert_eq!(sorter.expected_bandwidth(), Some(BytesPerSec(3.2e9 + 1000.0)));
     assert_eq!(jobs[1].command, Command::Shell("yes | head -1".into()));
@@ -189,6 +191,8 @@ fn absurd_values_are_refused_where_they_stand() {
         ("profile = \"no.parquet\"", "profile: there is no file `/no.parquet`"),
         ("env = { \"A=B\" = \"x\" }", "env.A=B: is no name for an environment variable"),
         ("env = { A = 1 }", "env.A: must be a string, not an integer"),
+        ("priority = 11", "priority: 11 is no priority from -10 to 10"),
+        ("priority = 0.5", "priority: must be a whole number, not a float"),
         ("cpus = [-1]", "cpus[0]: there is no CPU -1"),
         ("placement = \"pram=70\"", "placement: `70` is no share of `pram`"),
         ("placement = 1", "placement: must be a string, not an integer"),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memweir_core::input::{InputError, Section, Value};
-use memweir_core::{BytesPerSec, Nanos};
+use memweir_core::{BytesPerSec, Nanos, Priority};
 use memweir_flow::hardware::Hardware;
 use memweir_flow::program::{Demand, Flow, Program, Span};
 use memweir_flow::task::Placement;
@@ -15,8 +15,8 @@ use super::workload::{Offset, Source, TaskSpec};
 use super::{Recordings, pages, placement};
 
 /// Keys of every task.
-pub(super) const KEYS: [&str; 7] =
-    ["name", "instances", "work_s", "arrival_s", "offset_s", "placement", "pages"];
+pub(super) const KEYS: [&str; 8] =
+    ["name", "instances", "work_s", "arrival_s", "offset_s", "placement", "pages", "priority"];
 
 /// Sources of a task's program: the key of each, and all keys that belong to it.
 const SOURCES: [(&str, &[&str]); 4] = [
@@ -103,6 +103,7 @@ impl TaskReader<'_> {
             offset: section.map("offset_s", |v| self::offset(&v))?.unwrap_or(offset),
             placement: placed.unwrap_or(self.placement),
             pages: paged,
+            priority: section.map("priority", |v| priority(&v))?.unwrap_or_default(),
         })
     }
 
@@ -229,4 +230,8 @@ fn name_of(value: &Value<'_>) -> Result<String, InputError> {
         return Err(value.refuse(format!("{name:?} is no name for a task")));
     }
     Ok(name.to_owned())
+}
+
+fn priority(value: &Value<'_>) -> Result<Priority, InputError> {
+    value.checked(Priority::checked(value.integer()?))
 }

@@ -217,6 +217,7 @@ fn what_is_wrong_is_refused_where_it_stands() {
         ("name = \"a\"", "name = \"\"", "s.toml:4: tasks[0].name: \"\" is no name"),
         ("name = \"a\"", "instances = 0", "s.toml:4: tasks[0].instances: 0 instances cannot"),
         ("name = \"a\"", "offset_s = \"rand\"", "s.toml:4: tasks[0].offset_s: unknown offset"),
+        ("name = \"a\"", "priority = 99", "s.toml:4: tasks[0].priority: 99 is no priority"),
         ("name = \"a\"", "arrival_s = nan", "s.toml:4: tasks[0].arrival_s: NaN is no time"),
     ] {
         assert!(SCENARIO.contains(from), "{from}");
@@ -291,6 +292,36 @@ jitter_us = 0
         assert!((run.tasks[0].alone_s - 1.0).abs() < 1e-9);
     }
     assert_eq!(report.points[0].policies[1].gain, 0.0);
+}
+
+/// One core, no contention: the third job of equal length ends first if its priority is raised, but
+/// for the quanta of the others as the head of the run queue.
+#[test]
+fn a_higher_priority_ends_sooner() {
+    let scenario = r#"
+policies = ["max-weight:completion"]
+cores = 1
+machine = "hmmsched"
+[[tasks]]
+instances = 3
+spans = [{ length_s = 3 }]
+"#;
+    let raised = r#"
+[[tasks]]
+name = "raised"
+priority = 2
+spans = [{ length_s = 3 }]
+"#;
+    let ends = |scenario: &str| {
+        let study = study(scenario, &[], Grid::default()).expect("correct");
+        let report = study.run(NonZeroUsize::MIN, |_| {}).expect("possible");
+        report.points[0].runs[0].tasks.iter().map(|task| task.turnaround_s).collect::<Vec<_>>()
+    };
+    let last_of = |ends: &[f64]| ends.iter().all(|end| *end <= ends[3]);
+    let equal = ends(&format!("{scenario}{}", raised.replace("priority = 2", "priority = 0")));
+    assert!(last_of(&equal), "{equal:?}");
+    let ends = ends(&format!("{scenario}{raised}"));
+    assert!(ends[..3].iter().all(|end| *end > ends[3]), "{ends:?}");
 }
 
 #[test]

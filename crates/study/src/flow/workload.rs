@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use memweir_core::Nanos;
 use memweir_core::input::Refusal;
 use memweir_core::profile::Profile;
+use memweir_core::{Nanos, Priority};
 use memweir_flow::hardware::Hardware;
 use memweir_flow::program::Program;
 use memweir_flow::task::{Placement, Task};
@@ -49,6 +49,8 @@ pub struct TaskSpec {
     pub placement: Placement,
     /// Model of pages that determines the placement.
     pub pages: Option<Pages>,
+    /// Priority, for policies with an objective.
+    pub priority: Priority,
 }
 
 /// Source of a program.
@@ -148,6 +150,7 @@ impl TaskSpec {
                 work: self.work.unwrap_or(whole),
                 arrival: self.arrival,
                 placement,
+                priority: self.priority,
             });
         }
         Ok(())

@@ -124,15 +124,13 @@ pub fn mix(
         for number in 1..=INSTANCES {
             let millis = part.program.length().0 / Nanos::MILLI.0;
             tasks.push(Task {
-                name: instance_name(&part.program.name, number),
-                program: Arc::clone(&part.program),
                 offset: Nanos::from_millis(random.random_range(0..millis.max(1))),
                 work: match recipe.weight {
                     Weight::Equal(work) => work,
                     Weight::Normal => part.run_time,
                 },
-                arrival: Nanos::ZERO,
                 placement,
+                ..Task::once(instance_name(&part.program.name, number), Arc::clone(&part.program))
             });
         }
     }

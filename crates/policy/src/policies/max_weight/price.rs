@@ -1,6 +1,6 @@
 //! Weights of jobs: what a second of a job's progress is worth to the objective.
 
-use memweir_core::{MAX_MEDIA, Nanos};
+use memweir_core::{MAX_MEDIA, Nanos, Priority};
 
 use super::choice::Member;
 use crate::policies::PolicyOption;
@@ -30,14 +30,16 @@ pub enum Objective {
     ///
     /// Without contention and with a dominating job this is longest-remaining-first; where the bus
     /// limits the batch, a second of a heavy job is worth more, because it cannot be made up for
-    /// later.
+    /// later. A job's weight is multiplied by the worth of its priority, which the turnaround itself
+    /// does not know.
     #[default]
     Turnaround,
-    /// The mean completion time: `w_j = 1 / l_j`, Smith's rule.
+    /// The mean completion time, weighted by the worth `p_j` of the priorities:
+    /// `w_j = p_j / l_j`, Smith's rule.
     Completion,
-    /// The largest slowdown: with the time `t_j` alone, and the slowdown `s_j = (age + l_j) / t_j`
-    /// that the job ends with if it runs alone from now on, `w_j = s_j^3 / t_j`, the derivative of
-    /// the 4-norm of all slowdowns.
+    /// The largest slowdown, times the worth `p_j` of the priority: with the time `t_j` alone, and
+    /// the slowdown `s_j = (age + l_j) / t_j` that the job ends with if it runs alone from now on,
+    /// `w_j = p_j (p_j s_j)^3 / t_j`, the derivative of the 4-norm of all of them.
     Slowdown,
 }
 
@@ -92,16 +94,24 @@ impl Prices {
         let jobs = view.running.iter().chain(view.queue);
         self.estimate_remaining(jobs.clone());
         match self.objective {
-            Objective::Turnaround => self.price_turnaround(members),
+            Objective::Turnaround => {
+                self.price_turnaround(members);
+                for (member, job) in members.iter_mut().zip(jobs) {
+                    if job.priority != Priority::default() {
+                        member.price *= job.priority.worth();
+                    }
+                }
+            }
             Objective::Completion => {
-                for (member, ahead) in members.iter_mut().zip(&self.remaining) {
-                    member.price = 1.0 / ahead;
+                for ((member, job), ahead) in members.iter_mut().zip(jobs).zip(&self.remaining) {
+                    member.price = job.priority.worth() / ahead;
                 }
             }
             Objective::Slowdown => {
                 for ((member, job), ahead) in members.iter_mut().zip(jobs).zip(&self.remaining) {
-                    let alone = job.progress.as_f64() + ahead;
-                    member.price = cubed((job.age.as_f64() + ahead) / alone) / alone;
+                    let (worth, alone) = (job.priority.worth(), job.progress.as_f64() + ahead);
+                    let slowdown = (job.age.as_f64() + ahead) / alone;
+                    member.price = worth * cubed(worth * slowdown) / alone;
                 }
             }
         }
