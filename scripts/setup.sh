@@ -82,7 +82,8 @@ kernels() {
 }
 
 case "${1-}" in
-build | docs) compiler ;;
+build) compiler ;;
+docs) compiler && environment ;;
 demo) compiler && programs ;;
 fuzz) compiler && need c++ g++ ;;
 bench) compiler && programs ;;
