@@ -2,7 +2,8 @@
 # Checks that take hours. Each part runs even where one before it failed; the list of those that
 # failed comes last.
 #
-#   scripts/nightly.sh [PART...]   costs planted bisect fuzz tests wheel deb bench (default: all)
+#   scripts/nightly.sh [PART...]   costs planted bisect fuzz tests wheel deb site bench
+#                                  (default: all)
 #
 #   costs     instructions of a page fault on each kernel series, within the budgets of its suite
 #   planted   the planted bugs of the kernel series, each of which a suite must catch
@@ -11,6 +12,7 @@
 #   tests     the tests that `make test` leaves out because they take minutes
 #   wheel     the Python package as `make wheel` builds it, in an empty environment
 #   deb       the Debian package: lintian, and its life in a clean Debian 12 tree
+#   site      the site is made, its links lead somewhere, and it fits on narrow screens
 #   bench     benchmarks against those of the first night, and budgets (scripts/slower.sh)
 set -u
 
@@ -53,17 +55,21 @@ deb() {
     make deb && scripts/setup.sh deb-test && packaging/deb-test.sh
 }
 
+site() {
+    make docs && scripts/setup.sh browser && scripts/check-width.py target/book
+}
+
 bench() {
     scripts/slower.sh
 }
 
-[ $# -gt 0 ] || set -- costs planted bisect fuzz tests wheel deb bench
+[ $# -gt 0 ] || set -- costs planted bisect fuzz tests wheel deb site bench
 failed=
 for part; do
     case $part in
-    costs | planted | bisect | fuzz | tests | wheel | deb | bench) ;;
+    costs | planted | bisect | fuzz | tests | wheel | deb | site | bench) ;;
     *)
-        sed -n 's/^# \{0,1\}//; 2,14p' "$0" >&2
+        sed -n 's/^# \{0,1\}//; 2,16p' "$0" >&2
         exit 2
         ;;
     esac
