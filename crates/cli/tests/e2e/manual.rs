@@ -1,8 +1,8 @@
 //! The commands of the README and the manual, run as a reader would run them.
 //!
 //! Every `console` block of a page runs in order in one scratch directory that holds the files its
-//! commands name. A block whose first line is `# NAME.toml` or `# NAME.py` is such a file. A comment
-//! before a block exempts it, or some of its commands, with a reason:
+//! commands name. A block whose first line is `# NAME.toml` or `# NAME.py` is such a file. A
+//! comment before a block exempts it, or some of its commands, with a reason:
 //!
 //! ```text
 //! <!-- not run: needs a memory node without processors -->
