@@ -103,7 +103,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The files that a page shows, as pairs of name and content: its blocks that begin with their name.
+/// The files that a page shows, as pairs of name and content: its blocks that begin with a name.
 fn files(page: &str) -> impl Iterator<Item = (&str, &str)> {
     let blocks = page.split("\n```").skip(1).step_by(2);
     blocks.filter_map(|block| {
