@@ -35,7 +35,7 @@ help:
 	@echo 'make kernel-test  the kernel series in QEMU guests; kernel-soak: longer, under KASAN and lockdep'
 	@echo 'make fuzz       every parser of input under libFuzzer, FUZZ_INPUTS each (a million)'
 	@echo 'make nightly    kernel budgets, planted bugs, bisect, fuzzing, benchmarks: for hours'
-	@echo 'make docs       the manual and the API documentation, below target/'
+	@echo 'make docs       the site: manual and API documentation, in target/book'
 	@echo 'make man        the manual pages, in target/man'
 	@echo 'make install    into PREFIX=$(PREFIX) (DESTDIR is honored); uninstall removes it'
 	@echo 'make deb        a Debian package with its SBOM and release notes, in target/deb'
@@ -103,8 +103,7 @@ docs:
 	scripts/setup.sh docs
 	test -x target/tools/bin/mdbook || \
 		$(CARGO) install --locked --root target/tools --version $(MDBOOK_VERSION) mdbook
-	target/tools/bin/mdbook build docs
-	$(CARGO) doc --workspace --no-deps --locked
+	scripts/docs.sh
 
 man: build
 	mkdir -p target/man

@@ -2,8 +2,7 @@
 # Checks that take hours. Each part runs even where one before it failed; the list of those that
 # failed comes last.
 #
-#   scripts/nightly.sh [PART...]   costs planted bisect fuzz tests wheel deb publish bench
-#                               (default: all)
+#   scripts/nightly.sh [PART...]     default: all of them, in this order
 #
 #   costs     instructions of a page fault on each kernel series, within the budgets of its suite
 #   planted   the planted bugs of the kernel series, each of which a suite must catch
@@ -12,6 +11,7 @@
 #   tests     the tests that `make test` leaves out because they take minutes
 #   wheel     the Python package as `make wheel` builds it, in an empty environment
 #   deb       the Debian package: lintian, and its life in a clean Debian 12 tree
+#   site      the site is made, its links lead somewhere, and it fits on narrow screens
 #   publish   every crate that is published, built from its package
 #   bench     benchmarks against those of the first night, and budgets (scripts/slower.sh)
 set -u
@@ -55,6 +55,10 @@ deb() {
     make deb && scripts/setup.sh deb-test && packaging/deb-test.sh
 }
 
+site() {
+    make docs && scripts/setup.sh browser && scripts/check-width.py target/book
+}
+
 publish() {
     scripts/cargo.sh package --workspace --locked --exclude memweir-fuzz \
         --exclude memweir-test-support --exclude memweir-python
@@ -64,13 +68,15 @@ bench() {
     scripts/slower.sh
 }
 
-[ $# -gt 0 ] || set -- costs planted bisect fuzz tests wheel deb publish bench
+parts='costs planted bisect fuzz tests wheel deb site publish bench'
+# shellcheck disable=SC2086 # the parts are separate words
+[ $# -gt 0 ] || set -- $parts
 failed=
 for part; do
-    case $part in
-    costs | planted | bisect | fuzz | tests | wheel | deb | publish | bench) ;;
+    case " $parts " in
+    *" $part "*) ;;
     *)
-        sed -n 's/^# \{0,1\}//; 2,17p' "$0" >&2
+        sed -n 's/^# \{0,1\}//; 2,16p' "$0" >&2
         exit 2
         ;;
     esac

@@ -2,7 +2,7 @@
 # Makes sure that a make target finds its tools: installs Debian packages when root, prints the
 # one command to run otherwise.
 #
-#   scripts/setup.sh build|demo|test|python|bench|docs|fuzz|kernel|soak|deb|deb-test
+#   scripts/setup.sh build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|deb|deb-test
 set -eu
 
 here=$(dirname "$0")
@@ -82,7 +82,9 @@ kernels() {
 }
 
 case "${1-}" in
-build | docs) compiler ;;
+build) compiler ;;
+docs) compiler && environment ;;
+browser) need chromium chromium ;;
 demo) compiler && programs ;;
 fuzz) compiler && need c++ g++ ;;
 bench) compiler && programs ;;
@@ -96,7 +98,7 @@ test)
 deb) compiler && need git git && need dpkg-shlibdeps dpkg-dev ;;
 deb-test) need lintian lintian && need mmdebstrap mmdebstrap ;;
 *)
-    echo "usage: $0 build|demo|test|python|bench|docs|fuzz|kernel|soak|deb|deb-test" >&2
+    echo "usage: $0 build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|deb|deb-test" >&2
     exit 2
     ;;
 esac

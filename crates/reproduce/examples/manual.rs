@@ -1,4 +1,4 @@
-//! Updates the recorded results and the tables of the manual that come from them.
+//! Updates the recorded results, and the tables and the figure of the manual that come from them.
 //!
 //! ```sh
 //! cargo run --release -p memweir-reproduce --example manual -- iabw hmmsched bpm drswap
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use memweir_reproduce::report::Results;
-use memweir_reproduce::{Options, PaperName, Unobserved, manual, reproduce};
+use memweir_reproduce::{Options, PaperName, Unobserved, live, manual, reproduce};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -36,5 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let path = root.join(page.0);
         fs::write(&path, manual::filled(page, &fs::read_to_string(&path)?, &all)?)?;
     }
+    let turnarounds = fs::read_to_string(root.join(live::TURNAROUNDS))?;
+    live::figure(&turnarounds)?.write(&root.join(live::FIGURE))?;
     Ok(())
 }

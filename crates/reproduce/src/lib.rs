@@ -5,7 +5,8 @@
 //! the code of a figure runs the simulators and returns their results ([`report::Found`]); the two
 //! are judged by the kind of each comparison ([`score`]) and become an HTML page ([`html`]) and
 //! `results.json` ([`report::Results`]), from which the tables of the manual are generated
-//! ([`manual`]). Nothing here does I/O.
+//! ([`manual`]). The figure of its first page shows a comparison on a real machine ([`live`]).
+//! Nothing here does I/O.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ mod drswap;
 mod hmmsched;
 pub mod html;
 mod iabw;
+pub mod live;
 pub mod manual;
 pub mod report;
 mod run;

@@ -1,7 +1,8 @@
 //! The commands of the README and the manual, run as a reader would run them.
 //!
 //! Every `console` block of a page runs in order in one scratch directory that holds the files its
-//! commands name. A comment before a block exempts it, or some of its commands, with a reason:
+//! commands name. A block whose first line is `# NAME.toml` or `# NAME.py` is such a file. A
+//! comment before a block exempts it, or some of its commands, with a reason:
 //!
 //! ```text
 //! <!-- not run: needs a memory node without processors -->
@@ -102,11 +103,15 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The jobs file of the README: its TOML block that begins with its name.
-fn jobs_file(readme: &str) -> &str {
-    let start = readme.find("# jobs.toml\n").expect("the README shows a jobs file");
-    let end = readme[start..].find("```").expect("the block ends");
-    &readme[start..start + end]
+/// The files that a page shows, as pairs of name and content: its blocks that begin with a name.
+fn files(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    let blocks = page.split("\n```").skip(1).step_by(2);
+    blocks.filter_map(|block| {
+        let (_, content) = block.split_once('\n')?;
+        let name = content.lines().next()?.strip_prefix("# ")?;
+        let is_file = [".toml", ".py"].iter().any(|ending| name.ends_with(ending));
+        (is_file && !name.contains(['/', ' '])).then_some((name, content))
+    })
 }
 
 /// Lines of words, for programs that compress and sort.
@@ -149,13 +154,20 @@ fn trace() -> Vec<u8> {
     (0..64_u64).flat_map(|line| (line * 64).to_le_bytes()).collect()
 }
 
+/// Writes the files that a page shows.
+fn show_files(world: &World, page: &str) {
+    for (name, content) in files(page) {
+        world.file(name, content);
+    }
+}
+
 /// The files that the pages' commands name.
 fn furnish(world: &World) {
     for name in ["a", "b", "c", "data", "input", "big"] {
         world.file(name, &words(20_000));
     }
     let readme = std::fs::read_to_string(Path::new(ROOT).join("README.md")).expect("README.md");
-    world.file("jobs.toml", jobs_file(&readme));
+    show_files(world, &readme);
     world.file("job.py", JOB);
     world.file("hybrid.toml", HYBRID);
     world.file("table1.toml", TABLE_1);
@@ -174,7 +186,9 @@ fn furnish(world: &World) {
     }
     let maps = shipped.join("map/data/published_maps.json");
     std::fs::copy(maps, world.path().join("published_maps.json")).expect("the maps are shipped");
-    symlink(Path::new(ROOT).join("experiments"), world.path().join("experiments")).expect("a link");
+    for folder in ["experiments", "crates"] {
+        symlink(Path::new(ROOT).join(folder), world.path().join(folder)).expect("a link");
+    }
     let bin = world.path().join("bin");
     std::fs::create_dir(&bin).expect("a directory");
     symlink(MEMWEIR, bin.join("memweir")).expect("a link");
@@ -196,6 +210,7 @@ fn run_page(page: &str) {
     let world = World::new();
     furnish(&world);
     let text = std::fs::read_to_string(Path::new(ROOT).join(page)).expect(page);
+    show_files(&world, &text);
     let path = format!("{}:{}", world.path().join("bin").display(), std::env::var("PATH").unwrap());
     let mut failures = Vec::new();
     for block in blocks(&text) {
@@ -239,6 +254,20 @@ pages! {
     commands_of_sim_md_run: "docs/sim.md",
     commands_of_fit_md_run: "docs/fit.md",
     commands_of_watch_md_run: "docs/watch.md",
+    commands_of_the_first_page_run: "docs/introduction.md",
+    commands_of_tutorial_batch_md_run: "docs/tutorial-batch.md",
+    commands_of_tutorial_two_memories_md_run: "docs/tutorial-two-memories.md",
+    commands_of_tutorial_banks_md_run: "docs/tutorial-banks.md",
+    commands_of_tutorial_policy_md_run: "docs/tutorial-policy.md",
+}
+
+#[test]
+fn files_are_blocks_that_begin_with_their_names() {
+    let page = "```toml\n# a.toml\nx = 1\n```\n\n```console\n# b.py\n```\n```\n# a b.py\n```\n";
+    let page = format!("# Title\n\n{page}```python\n# c.py\ny = 2\n```\n");
+    let read: Vec<_> = files(&page).collect();
+    let expected = [("a.toml", "# a.toml\nx = 1"), ("b.py", "# b.py"), ("c.py", "# c.py\ny = 2")];
+    assert_eq!(read, expected);
 }
 
 #[test]
