@@ -2,7 +2,7 @@
 
 use memweir_core::Bytes;
 use memweir_core::input::Refusal;
-use memweir_core::names::suggestion;
+use memweir_core::names::choose;
 
 use crate::fit::Characteristics;
 
@@ -34,12 +34,7 @@ fn row(line: &str) -> Option<(String, Characteristics)> {
 /// # Errors
 /// If there is none; the error suggests the nearest name.
 pub fn named(name: &str) -> Result<Characteristics, Refusal> {
-    let all = all();
-    let found = all.iter().find(|(known, _)| known == name).map(|(_, found)| *found);
-    found.ok_or_else(|| {
-        let names = all.iter().map(|(name, _)| name.as_str());
-        Refusal::new(format!("unknown program `{name}`"), suggestion(name, names))
-    })
+    choose("program", name, all().iter().map(|(known, found)| (known.as_str(), *found)))
 }
 
 #[cfg(test)]

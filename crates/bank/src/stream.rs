@@ -72,8 +72,4 @@ pub enum Level {
     Memory,
 }
 
-impl Level {
-    /// All levels with their names in files.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("core", Self::Core), ("llc", Self::Shared), ("memory", Self::Memory)];
-}
+memweir_core::named! { pub Level, "level": Core = "core", Shared = "llc", Memory = "memory" }

@@ -4,7 +4,7 @@ use memweir_policy::PredictorKind;
 use memweir_policy::policies::Objective;
 use memweir_run::options::{self, BatchOptions};
 
-use crate::value::refused;
+use crate::value::{named, parsed, refused};
 
 /// Policy, objective and predictor.
 #[derive(Debug, clap::Args)]
@@ -16,11 +16,11 @@ pub(crate) struct ChoiceArgs {
     /// Quantity that max-weight minimizes: the turnaround, the mean completion time, or the largest
     /// slowdown [default: turnaround]
     #[arg(long, value_name = "turnaround|completion|slowdown", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::objective(name).map_err(refused))]
+    #[arg(value_parser = named::<Objective>)]
     objective: Option<Objective>,
     /// Predictor of a job's bandwidth in the next quantum
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::predictor(name).map_err(refused))]
+    #[arg(value_parser = parsed::<PredictorKind>)]
     predictor: Option<PredictorKind>,
 }
 

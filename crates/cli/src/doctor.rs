@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use memweir_core::names::Named;
 use memweir_linux::qemu::QemuPaths;
 use memweir_linux::{Mechanism, MeterKind, Probe};
 use memweir_run::doctor::{DoctorOptions, DoctorReport, doctor};
@@ -59,8 +60,8 @@ fn text(report: &DoctorReport) -> String {
         );
     }
     // Meters and mechanisms stand in the order in which they are tried.
-    let meters = MeterKind::ALL.map(MeterKind::name);
-    let mechanisms = Mechanism::ALL.map(|(name, _)| name);
+    let meters: Vec<&str> = MeterKind::names().collect();
+    let mechanisms: Vec<&str> = Mechanism::names().collect();
     section(&mut text, "Meters", &report.meters, &meters);
     section(&mut text, "Blocking mechanisms", &report.mechanisms, &mechanisms);
     section(&mut text, "Memory media", &report.media, &["cpuless-nodes", "dax", "cxl"]);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use memweir_core::input::InputError;
+use memweir_core::names::Named;
 use memweir_core::{Bytes, LINE_BYTES, Nanos};
 use memweir_linux::hog::Kernel;
 use memweir_run::hog::{HogOptions, HogReport, Limit, array_size, hog};
@@ -50,9 +51,7 @@ pub(crate) struct Common {
 
 /// The kernels by name; clap suggests the nearest.
 pub(crate) fn kernels() -> impl TypedValueParser<Value = Kernel> {
-    PossibleValuesParser::new(Kernel::ALL.map(Kernel::name)).map(|name| {
-        Kernel::ALL.into_iter().find(|kernel| kernel.name() == name).unwrap_or_default()
-    })
+    PossibleValuesParser::new(Kernel::names()).map(|name| Kernel::named(&name).unwrap_or_default())
 }
 
 /// Returns these CPUs if this process may use all of them, or every CPU that it may use if there

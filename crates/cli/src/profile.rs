@@ -20,7 +20,7 @@ use memweir_run::store::{Invocation, ProgramKey, Store};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::{profile as render, text};
-use crate::value::{duration, refused};
+use crate::value::{duration, parsed};
 
 /// Options of `memweir profile`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     media: Option<String>,
     /// Which pages lie where for the software meter: pram, pram=70%, hot=64MiB, ...
     #[arg(long, value_name = "WHERE", requires = "media")]
-    #[arg(value_parser = |text: &str| options::placement(text).map_err(refused))]
+    #[arg(value_parser = parsed::<PlacementSpec>)]
     placement: Option<PlacementSpec>,
     /// Caches that the software meter models, instead of this machine's
     #[arg(long, value_name = "FILE")]

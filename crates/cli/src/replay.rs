@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use memweir_core::input::InputError;
 use memweir_core::{BytesPerSec, JobId};
 use memweir_policy::SchedulerConfig;
 use memweir_policy::record::{Answer, Difference, Record, Replay, replay};
@@ -40,9 +39,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let recorded = &record.header.config.policy;
     let policy = args.policy.as_deref().unwrap_or(recorded);
     let same = policy == recorded;
-    let mut outcome = replay(&record, Some(policy)).map_err(|error| {
-        InputError::new(args.record.display().to_string(), error.reason).help(error.help)
-    })?;
+    let mut outcome = replay(&record, Some(policy))
+        .map_err(|refusal| refusal.written_in(&args.record.display().to_string()))?;
     if !same {
         // Two policies predict and target other bandwidths even where they select the same jobs.
         outcome.differences.retain(Difference::concerns_jobs);

@@ -1,9 +1,11 @@
 //! Values of options: times such as `100ms`, sizes such as `64M`, shares such as `10%`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use jiff::SignedDuration;
 use memweir_core::cache::CacheGeometry;
+use memweir_core::names::Named;
 use memweir_core::{Bytes, BytesPerSec, Nanos, PhysAddr};
 use memweir_run::options::Refusal;
 
@@ -71,6 +73,16 @@ pub(crate) fn cache(text: &str) -> Result<CacheGeometry, String> {
         0 => Err(format!("{bytes} is less than one set of {ways} ways")),
         _ => Ok(geometry),
     }
+}
+
+/// A choice by its name.
+pub(crate) fn named<T: Named>(name: &str) -> Result<T, String> {
+    T::named(name).map_err(refused)
+}
+
+/// A value with its own syntax.
+pub(crate) fn parsed<T: FromStr<Err = Refusal>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(refused)
 }
 
 /// A refusal as one text, for clap.

@@ -16,6 +16,7 @@ use memweir_abi::preload::{Counter, Delivery, Shortage};
 use memweir_color::{Colored, Request, Totals};
 use memweir_core::address_map::AddressMap;
 use memweir_core::metrics::{Interval, hodges_lehmann};
+use memweir_core::names::Named;
 use nix::sys::prctl;
 use nix::time::{ClockId, clock_gettime};
 
@@ -152,10 +153,10 @@ impl Way {
     /// The ways that work on this kernel.
     fn all() -> Vec<Self> {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let works = Delivery::ALL.into_iter().filter(|(_, delivery)| delivery.works_on(&release));
-        let way = |(name, delivery)| Self {
-            name,
-            delivery,
+        let works = Delivery::ALL.iter().filter(|delivery| delivery.works_on(&release));
+        let way = |delivery: &Delivery| Self {
+            name: delivery.name(),
+            delivery: *delivery,
             one_color: OneColor::default(),
             pooled: ["0", "0-7", "0-15"].map(|colors| (colors, Vec::new())),
             faults: Vec::new(),

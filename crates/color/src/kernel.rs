@@ -31,14 +31,11 @@ pub enum KernelShortage {
     Strict,
 }
 
-impl KernelShortage {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Spill => "spill",
-            Self::Reclaim => "reclaim",
-            Self::Strict => "strict",
-        }
-    }
+memweir_core::named! {
+    KernelShortage, "shortage":
+    Spill = "spill",
+    Reclaim = "reclaim",
+    Strict = "strict",
 }
 
 /// Request to the kernel.

@@ -40,22 +40,14 @@ pub enum Role {
     Set,
 }
 
-impl Role {
-    /// All roles and their names in files, from the channel inward.
-    pub const ALL: [(&'static str, Self); 6] = [
-        ("channel", Self::Channel),
-        ("sub-channel", Self::SubChannel),
-        ("rank", Self::Rank),
-        ("bank-group", Self::BankGroup),
-        ("bank", Self::Bank),
-        ("set", Self::Set),
-    ];
-
-    /// Returns the role's name in files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, role)| *role == self).map_or("set", |(name, _)| name)
-    }
+crate::named! {
+    pub Role, "role":
+    Channel = "channel",
+    SubChannel = "sub-channel",
+    Rank = "rank",
+    BankGroup = "bank-group",
+    Bank = "bank",
+    Set = "set",
 }
 
 /// A function that distinguishes banks, and its role.

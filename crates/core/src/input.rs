@@ -9,7 +9,7 @@ pub use replace::{KeyPath, Replaced, Replacement, values};
 use std::fmt;
 use std::ops::Range;
 
-use crate::names::suggestion;
+use crate::names::choose;
 
 /// Input that was refused before any work started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,14 +103,37 @@ impl Refusal {
         Self { reason: reason.into(), help: Some(help.into()) }
     }
 
+    /// Creates a refusal for `reason`, without a suggestion.
+    pub fn plain(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), help: None }
+    }
+
+    /// Sets the suggestion of a valid input.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Returns reason and help as one sentence: `unknown policy `x`: valid: os, random`.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match &self.help {
+            Some(help) => format!("{}: {help}", self.reason),
+            None => self.reason.clone(),
+        }
+    }
+
     /// Converts the refusal to that of something written in `source_name`.
     #[must_use]
     pub fn written_in(self, source_name: &str) -> InputError {
-        let error = InputError::new(source_name, self.reason);
-        match self.help {
-            Some(help) => error.help(help),
-            None => error,
-        }
+        self.placed(|reason| InputError::new(source_name, reason))
+    }
+
+    /// Converts the refusal to one with a place: `refuse` makes it from the reason.
+    #[must_use]
+    pub fn placed(self, refuse: impl FnOnce(String) -> InputError) -> InputError {
+        InputError { help: self.help, ..refuse(self.reason) }
     }
 }
 
@@ -124,13 +147,9 @@ pub fn shipped(
     name: &str,
     files: &[(&'static str, &'static str)],
 ) -> Result<&'static str, Refusal> {
-    let found = files.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| *text);
-    found.ok_or_else(|| {
-        let names = suggestion(name, files.iter().map(|(name, _)| *name));
-        Refusal::new(
-            format!("unknown {what} `{name}`"),
-            format!("{names}; or a file that ends in `.toml`"),
-        )
+    choose(what, name, files.iter().copied()).map_err(|refusal| {
+        let names = refusal.help.unwrap_or_default();
+        Refusal::new(refusal.reason, format!("{names}; or a file that ends in `.toml`"))
     })
 }
 

@@ -1,4 +1,136 @@
-//! Suggestions for misspelled names.
+//! Values that users choose by name, and suggestions for misspelled names.
+
+use std::path::Path;
+
+use crate::input::Refusal;
+
+/// A value that has a name on the command line, in files or in reports. [`named!`](crate::named)
+/// implements it.
+///
+/// ```
+/// use memweir_core::names::Named;
+///
+/// #[derive(Clone, Copy, Debug, PartialEq)]
+/// enum Shape {
+///     Round,
+///     Square,
+/// }
+///
+/// memweir_core::named! { Shape, "shape": Round = "round", Square = "square" }
+///
+/// assert_eq!(Shape::named("square"), Ok(Shape::Square));
+/// assert_eq!(Shape::Round.to_string(), "round");
+/// let refusal = Shape::named("sqare").unwrap_err();
+/// assert_eq!(refusal.reason, "unknown shape `sqare`");
+/// assert_eq!(refusal.help.unwrap(), "did you mean `square`? valid: round, square");
+/// ```
+pub trait Named: Copy + 'static {
+    /// Kind of the values in messages: `meter`.
+    const KIND: &'static str;
+
+    /// Every value, in the order in which messages list them.
+    const ALL: &'static [Self];
+
+    /// Returns the name.
+    #[must_use]
+    fn name(self) -> &'static str;
+
+    /// Returns every name, in the order of [`ALL`](Self::ALL).
+    fn names() -> impl Iterator<Item = &'static str> + Clone {
+        Self::ALL.iter().map(|value| value.name())
+    }
+
+    /// Returns the value called `name`.
+    ///
+    /// # Errors
+    /// If there is none; the refusal suggests the nearest name.
+    fn named(name: &str) -> Result<Self, Refusal> {
+        choose(Self::KIND, name, Self::ALL.iter().map(|value| (value.name(), *value)))
+    }
+}
+
+/// Gives the variants of an enum their names: a `name` method, [`Named`],
+/// `Display` and `FromStr`. A variant without a name does not compile.
+///
+/// [`Named`]: crate::names::Named
+#[macro_export]
+macro_rules! named {
+    ($vis:vis $type:ident, $kind:literal: $($variant:ident = $name:literal),+ $(,)?) => {
+        impl $type {
+            /// Returns the name on the command line, in files and in reports.
+            #[must_use]
+            $vis const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+
+        impl $crate::names::Named for $type {
+            const KIND: &'static str = $kind;
+            const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            fn name(self) -> &'static str {
+                self.name()
+            }
+        }
+
+        impl ::std::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl ::std::str::FromStr for $type {
+            type Err = $crate::input::Refusal;
+
+            fn from_str(name: &str) -> Result<Self, Self::Err> {
+                <Self as $crate::names::Named>::named(name)
+            }
+        }
+    };
+}
+
+/// Returns the one of `values` that is called `name`; `kind` is theirs in messages: `policy`.
+///
+/// # Errors
+/// If there is none; the refusal suggests the nearest name.
+pub fn choose<'a, T>(
+    kind: &str,
+    name: &str,
+    values: impl IntoIterator<Item = (&'a str, T)> + Clone,
+) -> Result<T, Refusal> {
+    let mut all = values.clone().into_iter();
+    all.find(|(known, _)| *known == name).map(|(_, value)| value).ok_or_else(|| {
+        let names: Vec<&str> = values.into_iter().map(|(known, _)| known).collect();
+        Refusal::new(format!("unknown {kind} `{name}`"), suggestion(name, names))
+    })
+}
+
+/// Returns the one of `values` whose name is the ending of `path`, in upper or lower case. `what`
+/// is the content of the file: `a table`.
+///
+/// # Errors
+/// If the path has another ending, or none; the refusal suggests the nearest.
+pub fn by_ending<T, const N: usize>(
+    path: &Path,
+    what: &str,
+    values: [(&str, T); N],
+) -> Result<T, Refusal> {
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    let names = values.each_ref().map(|(name, _)| *name);
+    let found = values.into_iter().find(|(name, _)| *name == ending).map(|(_, value)| value);
+    found.ok_or_else(|| match ending.as_str() {
+        "" => Refusal::new(
+            format!("`{}` has no ending", path.display()),
+            format!("end it in .{}", names.join(" or .")),
+        ),
+        other => {
+            let reason = format!("{what} cannot be written as `.{other}`");
+            Refusal::new(reason, suggestion(other, names))
+        }
+    })
+}
 
 /// Returns the candidate nearest to `given`, if one is near enough.
 ///

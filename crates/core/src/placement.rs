@@ -17,6 +17,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use crate::counts::Counts;
+use crate::input::Refusal;
 use crate::medium::{MAX_MEDIA, Media, MediumId, Traffic};
 use crate::names::suggestion;
 use crate::units::{Bytes, LINE_BYTES, Lines};
@@ -60,28 +61,18 @@ pub enum PlacementSpec {
     },
 }
 
-/// Error for an invalid placement.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct PlacementError {
-    /// Reason for the refusal.
-    pub reason: String,
-    /// Suggestion of a valid placement.
-    pub help: String,
-}
-
 /// Syntax of placements, for help texts.
 pub const FORMS: &str = "write a medium (`pram`), shares (`pram=70%`), ranges (`0x1000-0x9000=pram`) or hot pages \
      (`hot=64MiB`)";
 
-fn refuse<T>(reason: impl Into<String>, help: impl Into<String>) -> Result<T, PlacementError> {
-    Err(PlacementError { reason: reason.into(), help: help.into() })
+fn refuse<T>(reason: impl Into<String>, help: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::new(reason, help))
 }
 
 impl FromStr for PlacementSpec {
-    type Err = PlacementError;
+    type Err = Refusal;
 
-    fn from_str(text: &str) -> Result<Self, PlacementError> {
+    fn from_str(text: &str) -> Result<Self, Refusal> {
         let items: Vec<(&str, Option<&str>)> = text
             .split(',')
             .map(|item| match item.split_once('=') {
@@ -106,7 +97,7 @@ impl FromStr for PlacementSpec {
     }
 }
 
-fn share((medium, value): (&str, Option<&str>)) -> Result<(String, f64), PlacementError> {
+fn share((medium, value): (&str, Option<&str>)) -> Result<(String, f64), Refusal> {
     let percent = value
         .and_then(|value| value.strip_suffix('%'))
         .and_then(|number| number.trim().parse::<f64>().ok())
@@ -117,7 +108,7 @@ fn share((medium, value): (&str, Option<&str>)) -> Result<(String, f64), Placeme
     }
 }
 
-fn shares(shares: Vec<(String, f64)>) -> Result<PlacementSpec, PlacementError> {
+fn shares(shares: Vec<(String, f64)>) -> Result<PlacementSpec, Refusal> {
     for (number, (medium, _)) in shares.iter().enumerate() {
         if shares[..number].iter().any(|(other, _)| other == medium) {
             return refuse(format!("`{medium}` has two shares"), "name each medium once");
@@ -130,7 +121,7 @@ fn shares(shares: Vec<(String, f64)>) -> Result<PlacementSpec, PlacementError> {
     Ok(PlacementSpec::Share(shares))
 }
 
-fn range((key, value): (&str, Option<&str>)) -> Result<(Range<u64>, String), PlacementError> {
+fn range((key, value): (&str, Option<&str>)) -> Result<(Range<u64>, String), Refusal> {
     let address = |text: &str| u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
     let ends = key.split_once('-').and_then(|(from, to)| Some(address(from)?..address(to)?));
     match (ends.filter(|range| range.start < range.end), value) {
@@ -139,7 +130,7 @@ fn range((key, value): (&str, Option<&str>)) -> Result<(Range<u64>, String), Pla
     }
 }
 
-fn ranges(ranges: Vec<(Range<u64>, String)>) -> Result<PlacementSpec, PlacementError> {
+fn ranges(ranges: Vec<(Range<u64>, String)>) -> Result<PlacementSpec, Refusal> {
     if ranges.len() > MAX_RANGES {
         return refuse(format!("{} ranges", ranges.len()), format!("at most {MAX_RANGES}"));
     }
@@ -155,7 +146,7 @@ fn ranges(ranges: Vec<(Range<u64>, String)>) -> Result<PlacementSpec, PlacementE
     Ok(PlacementSpec::Ranges(ranges))
 }
 
-fn hot(size: &str, options: &[(&str, Option<&str>)]) -> Result<PlacementSpec, PlacementError> {
+fn hot(size: &str, options: &[(&str, Option<&str>)]) -> Result<PlacementSpec, Refusal> {
     let (mut rest, mut every) = (None, None);
     for (key, value) in options {
         match (*key, value) {
@@ -230,15 +221,12 @@ impl PlacementSpec {
     /// # Errors
     /// If the machine has no medium of a given name, or no medium other than the local DRAM for the
     /// pages that are not hot.
-    pub fn resolve(&self, media: &Media) -> Result<Placement, PlacementError> {
+    pub fn resolve(&self, media: &Media) -> Result<Placement, Refusal> {
         let find = |name: &str| match media.find(name) {
             Some(id) => Ok(id),
             None => {
                 let names: Vec<&str> = media.iter().map(|(_, m)| m.name.as_str()).collect();
-                refuse(
-                    format!("there is no medium `{name}`"),
-                    suggestion(name, names.iter().copied()),
-                )
+                refuse(format!("there is no medium `{name}`"), suggestion(name, names))
             }
         };
         Ok(match self {

@@ -171,7 +171,7 @@ pub fn run(
     }
     ready(&service);
     let scheduler = QuantumScheduler::new(setup.config)
-        .map_err(|error| InputError::new("daemon", error.to_string()).key("policy"))
+        .map_err(|refusal| refusal.written_in("daemon").key("policy"))
         .map_err(RunError::from)?;
     let mut quanta = QuantumLoop::new(RecordingScheduler::silent(scheduler), run.quantum);
     let driven = quanta.run(&mut backend);

@@ -332,24 +332,21 @@ pub enum ViewedState {
     Lost,
 }
 
+memweir_core::named! {
+    pub ViewedState, "state":
+    Pending = "pending",
+    Running = "running",
+    Succeeded = "succeeded",
+    Failed = "failed",
+    Canceled = "canceled",
+    Lost = "lost",
+}
+
 impl ViewedState {
     /// Returns true for a job that is over.
     #[must_use]
     pub fn is_over(self) -> bool {
         !matches!(self, Self::Pending | Self::Running)
-    }
-
-    /// Returns the word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Canceled => "canceled",
-            Self::Lost => "lost",
-        }
     }
 }
 

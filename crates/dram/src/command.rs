@@ -34,26 +34,26 @@ pub enum CommandKind {
     SelfRefreshExit,
 }
 
+memweir_core::named! {
+    pub CommandKind, "command":
+    Activate = "activate",
+    Precharge = "precharge",
+    PrechargeAll = "precharge-all",
+    Read = "read",
+    ReadAutoPrecharge = "read-auto",
+    Write = "write",
+    WriteAutoPrecharge = "write-auto",
+    Refresh = "refresh",
+    RefreshBank = "refresh-bank",
+    PowerDownEnter = "power-down",
+    PowerDownExit = "power-up",
+    SelfRefreshEnter = "self-refresh",
+    SelfRefreshExit = "self-refresh-exit",
+}
+
 impl CommandKind {
     /// Number of commands.
     pub const COUNT: usize = 13;
-
-    /// All commands with their names in files.
-    pub const ALL: [(&'static str, Self); Self::COUNT] = [
-        ("activate", Self::Activate),
-        ("precharge", Self::Precharge),
-        ("precharge-all", Self::PrechargeAll),
-        ("read", Self::Read),
-        ("read-auto", Self::ReadAutoPrecharge),
-        ("write", Self::Write),
-        ("write-auto", Self::WriteAutoPrecharge),
-        ("refresh", Self::Refresh),
-        ("refresh-bank", Self::RefreshBank),
-        ("power-down", Self::PowerDownEnter),
-        ("power-up", Self::PowerDownExit),
-        ("self-refresh", Self::SelfRefreshEnter),
-        ("self-refresh-exit", Self::SelfRefreshExit),
-    ];
 
     /// Returns true if it addresses one bank for a request, and changes the state of no other.
     pub(crate) fn is_to_bank(self) -> bool {
@@ -66,14 +66,6 @@ impl CommandKind {
                 | Self::Write
                 | Self::WriteAutoPrecharge
         )
-    }
-
-    /// Returns the name in files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        let (name, kind) = Self::ALL[self as usize];
-        debug_assert_eq!(kind, self);
-        name
     }
 }
 

@@ -20,6 +20,7 @@ pub use pattern::Pattern;
 use std::convert::Infallible;
 
 use memweir_core::input::Refusal;
+use memweir_core::names::Named;
 use memweir_core::{BytesPerSec, LINE_BYTES, PhysAddr};
 use serde::Serialize;
 
@@ -51,7 +52,7 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             read_shares: vec![0.0, 0.25, 0.5, 0.75, 1.0],
-            patterns: Pattern::ALL.map(|(_, pattern)| pattern).to_vec(),
+            patterns: Pattern::ALL.to_vec(),
             loads: vec![0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95],
             programs: vec![1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128],
             requests: 50_000,

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Kind, machine_h, run, trace};
+use memweir_core::names::Named;
 use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::command::{Command, CommandKind};
 use memweir_dram::config::{MapLayout, PagePolicy, PowerPolicy, RefreshPolicy, Scheduler};
@@ -151,7 +152,7 @@ fn keeping_rows_open_pays_for_streams_and_closing_them_for_chance() {
 }
 
 fn configs() -> impl Strategy<Value = MemoryConfig> {
-    let schedulers = Scheduler::ALL.map(|(_, scheduler)| scheduler);
+    let schedulers = Scheduler::ALL;
     let pages = [
         PagePolicy::Open,
         PagePolicy::Closed { accesses: 1 },

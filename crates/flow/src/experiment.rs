@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use memweir_core::Nanos;
+use memweir_core::input::Refusal;
 use memweir_core::medium::MediumKind;
-use memweir_policy::{Bus, SchedulerConfig, UnknownPolicy};
+use memweir_policy::{Bus, SchedulerConfig};
 
 use crate::machine::{Impossible, Machine, View};
 use crate::program::Program;
@@ -88,8 +89,8 @@ pub enum SimError {
     #[error(transparent)]
     Impossible(#[from] Impossible),
     /// There is no such policy.
-    #[error(transparent)]
-    UnknownPolicy(#[from] UnknownPolicy),
+    #[error("{}", .0.sentence())]
+    UnknownPolicy(#[from] Refusal),
     /// Its end was requested ([`crate::Stop`]).
     #[error("stopped before its end")]
     Stopped,

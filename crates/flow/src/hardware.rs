@@ -8,8 +8,7 @@ mod measured;
 use std::path::Path;
 
 use memweir_core::cache::CacheHierarchy;
-use memweir_core::input::{Document, InputError, Refusal, Replaced, Replacement, Section};
-use memweir_core::names::suggestion;
+use memweir_core::input::{Document, InputError, Refusal, Replaced, Replacement, Section, shipped};
 
 use crate::machine::Machine;
 
@@ -49,7 +48,7 @@ impl Hardware {
     /// # Errors
     /// If there is none, with the nearest name.
     pub fn shipped(name: &str) -> Result<Self, Refusal> {
-        let text = shipped_text(name)?;
+        let text = shipped("machine", name, &MACHINES)?;
         Ok(Self::parse(name, text, Path::new("."))
             .unwrap_or_else(|error| unreachable!("a shipped machine: {error}")))
     }
@@ -73,7 +72,8 @@ impl Hardware {
         replacements: &[Replacement],
     ) -> Result<Self, InputError> {
         if !choice.ends_with(".toml") {
-            let text = shipped_text(choice).map_err(|refusal| refusal.written_in("machine"))?;
+            let text = shipped("machine", choice, &MACHINES)
+                .map_err(|refusal| refusal.written_in("machine"))?;
             return Self::replacing(Document { name: choice, text }, directory, replacements);
         }
         let path = directory.join(choice);
@@ -120,17 +120,6 @@ impl Hardware {
             measured::parse(document.name, root)
         } else {
             file::parse(root, directory)
-        }
-    }
-}
-
-fn shipped_text(name: &str) -> Result<&'static str, Refusal> {
-    let names = MACHINES.iter().map(|(name, _)| *name);
-    match MACHINES.iter().find(|(shipped, _)| *shipped == name) {
-        Some((_, text)) => Ok(text),
-        None => {
-            let help = format!("{}; or a file that ends in `.toml`", suggestion(name, names));
-            Err(Refusal::new(format!("unknown machine `{name}`"), help))
         }
     }
 }

@@ -11,7 +11,6 @@ pub(crate) mod processes;
 mod share;
 mod sigstop;
 
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
@@ -31,26 +30,11 @@ pub enum Mechanism {
     CgroupV1,
 }
 
-impl Mechanism {
-    /// Every mechanism with the name by which users force it.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("cgroup-v2", Self::CgroupV2), ("sigstop", Self::Sigstop), ("cgroup-v1", Self::CgroupV1)];
-
-    /// Returns the name by which users force it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CgroupV2 => "cgroup-v2",
-            Self::Sigstop => "sigstop",
-            Self::CgroupV1 => "cgroup-v1",
-        }
-    }
-}
-
-impl fmt::Display for Mechanism {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+memweir_core::named! {
+    pub Mechanism, "mechanism":
+    CgroupV2 = "cgroup-v2",
+    Sigstop = "sigstop",
+    CgroupV1 = "cgroup-v1",
 }
 
 /// The place where a job's first process is spawned.

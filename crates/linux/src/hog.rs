@@ -27,20 +27,9 @@ pub enum Kernel {
     Stream,
 }
 
+memweir_core::named! { pub Kernel, "kernel": Copy = "copy", Read = "read", Stream = "stream" }
+
 impl Kernel {
-    /// Every kernel, the paper's first.
-    pub const ALL: [Self; 3] = [Self::Copy, Self::Read, Self::Stream];
-
-    /// Returns the name, as it is written on the command line and in `platform.toml`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Copy => "copy",
-            Self::Read => "read",
-            Self::Stream => "stream",
-        }
-    }
-
     /// Returns the lines that one step reads from memory, reads for ownership included.
     #[must_use]
     pub fn lines_read(self) -> u64 {
@@ -297,6 +286,8 @@ mod arch {
 
 #[cfg(test)]
 mod tests {
+    use memweir_core::names::Named;
+
     use super::*;
 
     const LINES: u64 = 100;
@@ -354,7 +345,7 @@ mod tests {
 
     #[test]
     fn no_steps_are_no_work() {
-        for kernel in Kernel::ALL {
+        for &kernel in Kernel::ALL {
             let mut hog = numbered(kernel);
             hog.steps(0, 5);
             assert!(hog.target.iter().all(|byte| *byte == 0));

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 
 pub use private::{PrivateDirectories, PrivateView, UserNamespace, is_writable_directory};
 pub use process::{Ending, Exit, Process};
-pub use program::{ProgramError, resolve_program};
+pub use program::resolve_program;
 pub use signals::Signals;
 
 use crate::blocker::SpawnTarget;

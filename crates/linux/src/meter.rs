@@ -13,7 +13,7 @@ pub mod perf;
 pub mod resctrl;
 pub mod software;
 
-pub use kind::{MeterChoice, MeterKind, UnknownMeter};
+pub use kind::{MeterChoice, MeterKind};
 pub use native::{Native, NativeOptions, OpenedMeter, PassedOver, native};
 
 use memweir_core::{BytesPerSec, Counts, JobId, Nanos};

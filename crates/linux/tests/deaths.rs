@@ -12,6 +12,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use memweir_core::JobId;
+use memweir_core::names::Named;
 use memweir_linux::blocker::{self, Blocker, Demand, Mechanism, Opened};
 use memweir_linux::private::RuntimeDirectory;
 use memweir_linux::{SharedSetting, leftovers};
@@ -56,7 +57,7 @@ fn roles(args: &[String]) -> Option<ExitCode> {
         wait_for_ever();
         drop(claim);
     }
-    let (_, mechanism) = Mechanism::ALL.into_iter().find(|(name, _)| name == mechanism).unwrap();
+    let mechanism = Mechanism::named(mechanism).unwrap();
     let opened = blocker::open(Some(mechanism), "test", &guardian_command());
     let Ok(Opened { mut blocker, notices }) = opened else { return Some(ExitCode::FAILURE) };
     match *what {

@@ -11,8 +11,7 @@ mod layout;
 mod palloc;
 
 use memweir_core::address_map::{AddressMap, Role, SetFunction, Span, XorFunction};
-use memweir_core::input::{InputError, Refusal};
-use memweir_core::names::suggestion;
+use memweir_core::input::InputError;
 
 #[cfg(test)]
 mod tests;
@@ -36,31 +35,16 @@ pub enum Format {
     DramSys,
 }
 
+memweir_core::named! {
+    pub Format, "format":
+    Bits = "bits",
+    DramDig = "dramdig",
+    Trrespass = "trrespass",
+    Palloc = "palloc",
+    DramSys = "dramsys",
+}
+
 impl Format {
-    /// All formats and their names.
-    pub const ALL: [(&'static str, Self); 5] = [
-        ("bits", Self::Bits),
-        ("dramdig", Self::DramDig),
-        ("trrespass", Self::Trrespass),
-        ("palloc", Self::Palloc),
-        ("dramsys", Self::DramSys),
-    ];
-
-    /// Returns the format with this name.
-    ///
-    /// # Errors
-    /// If there is none; the error suggests the nearest name.
-    pub fn named(name: &str) -> Result<Self, Refusal> {
-        Self::ALL
-            .into_iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, format)| format)
-            .ok_or_else(|| {
-                let names = Self::ALL.map(|(name, _)| name);
-                Refusal::new(format!("unknown format `{name}`"), suggestion(name, names))
-            })
-    }
-
     /// Guesses the format of `text`. Formats with distinctive words come first; the default is a
     /// list of numbers.
     #[must_use]
@@ -124,13 +108,9 @@ pub fn import(
     }?;
     if found.functions.is_empty() {
         return Err(InputError::new(source_name, "no function that tells banks apart")
-            .help(format!("read as `{}`; `--format` chooses another", name_of(format))));
+            .help(format!("read as `{}`; `--format` chooses another", format.name())));
     }
     Ok(assemble(source_name, found))
-}
-
-fn name_of(format: Format) -> &'static str {
-    Format::ALL.iter().find(|(_, known)| *known == format).map_or("", |(name, _)| name)
 }
 
 fn assemble(source_name: &str, found: Found) -> Imported {

@@ -26,7 +26,7 @@ use memweir_core::BytesPerSec;
 use memweir_core::address_map::{AddressMap, Color, ColorSet, Coloring};
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::Refusal;
-use memweir_core::names::suggestion;
+use memweir_core::names::choose;
 
 /// Known traits of a program. Any of them may be missing; each policy states its defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -161,22 +161,7 @@ pub enum CacheUse {
     Balance,
 }
 
-impl CacheUse {
-    /// Both variants, by the names that users write.
-    pub const ALL: [(&'static str, Self); 2] = [("keep", Self::Keep), ("balance", Self::Balance)];
-
-    /// Returns the variant called `name`.
-    ///
-    /// # Errors
-    /// If there is none; the error suggests the nearest name.
-    pub fn named(name: &str) -> Result<Self, Refusal> {
-        let known = Self::ALL.iter().find(|(known, _)| *known == name);
-        known.map(|(_, cache)| *cache).ok_or_else(|| {
-            let names = Self::ALL.iter().map(|(name, _)| *name);
-            Refusal::new(format!("unknown use of the cache `{name}`"), suggestion(name, names))
-        })
-    }
-}
+memweir_core::named! { pub CacheUse, "use of the cache": Keep = "keep", Balance = "balance" }
 
 /// One row of the table of assignment policies.
 #[derive(Clone, Copy, Debug)]
@@ -229,10 +214,7 @@ impl ColorAssignment {
     /// # Errors
     /// If there is none; the error suggests the nearest name.
     pub fn named(name: &str) -> Result<Self, Refusal> {
-        ASSIGNMENTS.iter().find(|entry| entry.name == name).map(Self).ok_or_else(|| {
-            let reason = format!("unknown color assignment `{name}`");
-            Refusal::new(reason, suggestion(name, names()))
-        })
+        choose("color assignment", name, ASSIGNMENTS.iter().map(|entry| (entry.name, Self(entry))))
     }
 
     /// Returns the policy's row of the table.

@@ -104,9 +104,8 @@ pub mod speed;
 pub mod target;
 
 pub use ebw::{EffectiveBandwidth, TrafficRate, TrafficRates, Translation};
-pub use policies::UnknownPolicy;
 pub use policy::{Blocking, Candidate, Policy, QuantumView};
-pub use predictor::{Predictor, PredictorKind, UnknownPredictor};
+pub use predictor::{Predictor, PredictorKind};
 pub use quantum_loop::{Backend, Conclusion, QuantumLoop};
 pub use scheduler::{
     Bus, CoreUse, Decision, JobSpec, Observation, QuantumScheduler, QuantumSummary, Running,

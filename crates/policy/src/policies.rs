@@ -14,7 +14,8 @@ pub mod peak_bandwidth;
 pub mod random;
 pub mod round_robin;
 
-use memweir_core::names::suggestion;
+use memweir_core::input::Refusal;
+use memweir_core::names::{Named, choose};
 
 use crate::policy::{Policy, QuantumView};
 use crate::scheduler::{CoreUse, SchedulerConfig};
@@ -146,17 +147,6 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     POLICIES.iter().map(|entry| entry.name)
 }
 
-/// Error for a policy that is not in the table, or an option that the policy does not have;
-/// suggests the nearest valid name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}: {help}")]
-pub struct UnknownPolicy {
-    /// The error, with the text as written.
-    pub reason: String,
-    /// The nearest valid choice and the list of all.
-    pub help: String,
-}
-
 /// A policy with its options.
 #[derive(Clone, Debug)]
 pub struct Choice {
@@ -201,22 +191,20 @@ impl Choice {
 /// assert_eq!(choice.entry.name, "hmmsched");
 /// assert_eq!(choice.options.number(&hmmsched::ALPHA), Some(0.3));
 /// assert_eq!(
-///     find("hmmsched:alfa=0.3").unwrap_err().to_string(),
+///     find("hmmsched:alfa=0.3").unwrap_err().sentence(),
 ///     "bad option `alfa=0.3` of policy `hmmsched`: did you mean `alpha`? valid: alpha, \
 ///      no-classes, no-guard, no-order, counts, no-remote, auto-cores"
 /// );
-/// # Ok::<(), memweir_policy::UnknownPolicy>(())
+/// # Ok::<(), memweir_core::input::Refusal>(())
 /// ```
 ///
 /// # Errors
-/// If the table has no such policy, or the policy no such option.
-pub fn find(given: &str) -> Result<Choice, UnknownPolicy> {
+/// If the table has no such policy, or the policy no such option; the refusal suggests the nearest
+/// name.
+pub fn find(given: &str) -> Result<Choice, Refusal> {
     let mut parts = given.split(':');
     let name = parts.next().unwrap_or(given);
-    let entry = POLICIES.iter().find(|entry| entry.name == name).ok_or_else(|| UnknownPolicy {
-        reason: format!("unknown policy `{name}`"),
-        help: suggestion(name, names()),
-    })?;
+    let entry = choose("policy", name, POLICIES.iter().map(|entry| (entry.name, entry)))?;
     Ok(Choice { entry, options: Options::read(name, entry.options, parts)? })
 }
 
@@ -242,7 +230,7 @@ pub fn with_objective(policy: String, objective: Objective) -> String {
     let written = |choice: &Choice| {
         Objective::ALL
             .iter()
-            .any(|(_, other)| other.option().is_some_and(|option| choice.options.has(&option)))
+            .any(|other| other.option().is_some_and(|option| choice.options.has(&option)))
     };
     match (objective.option(), find(&policy)) {
         (Some(option), Ok(choice)) if has_objectives(&policy) && !written(&choice) => {

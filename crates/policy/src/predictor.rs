@@ -10,7 +10,7 @@ mod phase;
 mod profile;
 mod window;
 
-pub use kind::{PredictorKind, UnknownPredictor, names};
+pub use kind::{PredictorKind, names};
 pub use last::Last;
 pub use phase::{DEFAULT_THRESHOLD, InstructionPointerVector, MAX_PHASES, Phases};
 pub use profile::ForecastOrLast;

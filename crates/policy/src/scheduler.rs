@@ -14,10 +14,11 @@ mod types;
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 
-use crate::policies::{self, UnknownPolicy};
+use crate::policies;
 use crate::policy::Policy;
 use crate::speed::{Load, SpeedModel};
 use job::{Conditions, Job, Placement};
+use memweir_core::input::Refusal;
 use occupancy::Occupancy;
 use survey::{Moment, Survey};
 use table::{JobTable, Slot};
@@ -87,7 +88,7 @@ impl QuantumScheduler {
     ///
     /// # Errors
     /// If there is no such policy, or it has no such option; the error names the nearest.
-    pub fn new(config: SchedulerConfig) -> Result<Self, UnknownPolicy> {
+    pub fn new(config: SchedulerConfig) -> Result<Self, Refusal> {
         let choice = policies::find(&config.policy)?;
         let policy = choice.build(&config);
         let core_use = choice.core_use(&config);

@@ -2,6 +2,7 @@
 
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{self, Coloring, Role};
+use memweir_core::names::Named;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -95,9 +96,9 @@ impl AddressMap {
         let (place, at) = (PyDict::new(py), PhysAddr(address));
         let location = self.0.decode(at);
         place.set_item("address", address)?;
-        for (name, role) in Role::ALL {
+        for &role in Role::ALL {
             if role != Role::Set && self.0.functions.iter().any(|f| f.role == role) {
-                place.set_item(name, self.0.value_of(role, at))?;
+                place.set_item(role.name(), self.0.value_of(role, at))?;
             }
         }
         place.set_item("set", location.set)?;

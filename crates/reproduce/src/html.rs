@@ -4,6 +4,7 @@
 
 use std::fmt::{self, Write as _};
 
+use memweir_core::names::Named;
 use memweir_plot::PlotError;
 
 use crate::report::{Comparison, Effort, Plot, Report, Section, Table};
@@ -130,7 +131,7 @@ fn kinds(html: &mut String, score: &Score) {
          <th class=\"number\">Match, no evidence</th><th class=\"number\">Not judged</th>\
          <th>Meaning</th></tr></thead>\n<tbody>\n",
     );
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         let tally = score.kind(kind);
         write(html, format_args!("<tr><td>{}</td>", kind.name()));
         let counts = [tally.agree, tally.sign_alone, tally.differ, tally.no_evidence, tally.open];

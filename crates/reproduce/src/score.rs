@@ -3,6 +3,7 @@
 //! Only magnitudes and directions count as agreement. A match of any other kind is no evidence; a
 //! miss is a miss whatever its kind.
 
+use memweir_core::names::Named;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -102,7 +103,7 @@ impl Score {
     /// Counts comparisons.
     pub fn of<'a>(comparisons: impl Iterator<Item = &'a Comparison>) -> Self {
         let mut kinds: BTreeMap<Kind, Tally> =
-            Kind::ALL.into_iter().map(|kind| (kind, Tally::default())).collect();
+            Kind::ALL.iter().map(|kind| (*kind, Tally::default())).collect();
         for line in comparisons {
             kinds.entry(line.kind).or_default().add(line.verdict);
         }

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use memweir_core::input::InputError;
+use memweir_core::input::{Document, InputError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -155,32 +155,18 @@ pub enum Kind {
     Unclaimed,
 }
 
+memweir_core::named! {
+    pub Kind, "kind":
+    Magnitude = "magnitude",
+    Direction = "The paper states a sign, an order or a bound.",
+    Input = "Our workload or device was made to match: no evidence.",
+    Construction = "The model can give nothing else: no evidence.",
+    Assumed = "A constant that we chose decides it: no evidence.",
+    Repeated = "Another comparison judges the same claim.",
+    Unclaimed = "The paper claims nothing here.",
+}
+
 impl Kind {
-    /// Every kind, the strongest first.
-    pub const ALL: [Self; 7] = [
-        Self::Magnitude,
-        Self::Direction,
-        Self::Input,
-        Self::Construction,
-        Self::Assumed,
-        Self::Repeated,
-        Self::Unclaimed,
-    ];
-
-    /// Its name in data files, reports and results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Magnitude => "magnitude",
-            Self::Direction => "direction",
-            Self::Input => "input",
-            Self::Construction => "construction",
-            Self::Assumed => "assumed",
-            Self::Repeated => "repeated",
-            Self::Unclaimed => "unclaimed",
-        }
-    }
-
     /// One sentence that explains it to a reader.
     #[must_use]
     pub fn meaning(self) -> String {
@@ -459,26 +445,20 @@ impl FigureData {
 /// # Errors
 /// If it is no TOML, or a key is missing, unknown, or of the wrong type; with its line.
 pub fn parse<T: DeserializeOwned>((name, text): File) -> Result<T, InputError> {
-    toml::from_str(text).map_err(|error| {
-        let refused = refusal(name, error.message());
-        match error.span() {
-            Some(span) => refused.at(text, span),
-            None => refused,
-        }
-    })
+    Document { name, text }.deserialize().map_err(keyed)
 }
 
-/// A refusal that names the key, where the message of the parser or of [`Written`] does.
-fn refusal(name: &str, message: &str) -> InputError {
+/// Names the key in a refusal, where the message of the parser or of [`Written`] does.
+fn keyed(refusal: InputError) -> InputError {
     let named = ["missing field `", "unknown field `", "`"]
         .iter()
-        .find_map(|start| message.strip_prefix(start)?.split_once('`'));
-    match named {
-        Some((key, rest)) if message.starts_with('`') => {
-            InputError::new(name, rest.trim_start_matches(": ")).key(key)
-        }
-        Some((key, _)) => InputError::new(name, message).key(key),
-        None => InputError::new(name, message),
+        .find_map(|start| refusal.reason.strip_prefix(start)?.split_once('`'));
+    let Some((key, rest)) = named.map(|(key, rest)| (key.to_owned(), rest.to_owned())) else {
+        return refusal;
+    };
+    match refusal.reason.starts_with('`') {
+        true => InputError { reason: rest.trim_start_matches(": ").to_owned(), ..refusal }.key(key),
+        false => refusal.key(key),
     }
 }
 

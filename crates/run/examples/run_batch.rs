@@ -43,8 +43,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     while let Ok(option) = next() {
         match &*option {
             "--release" => run.on_exit = OnExit::Release,
-            "--mechanism" => run.mechanism = Some(options::mechanism(&next()?)?),
-            "--meter" => run.meter = options::meter(&next()?)?,
+            "--mechanism" => run.mechanism = Some(next()?.parse()?),
+            "--meter" => run.meter = next()?.parse()?,
             "--plugin" => run.software.plugin = Some(next()?.into_owned().into()),
             "--timeline" => run.timeline = Some(next()?.into_owned().into()),
             other => return Err(format!("unknown option {other}").into()),

@@ -165,7 +165,7 @@ impl Plan<'_> {
         let predictor = config.predictor.to_string();
         let outputs = Outputs::create(self, &config)?;
         let scheduler = QuantumScheduler::new(config)
-            .map_err(|error| InputError::new("run", error.to_string()).key("policy"))?;
+            .map_err(|refusal| refusal.written_in("run").key("policy"))?;
         let scheduler = match outputs.decisions {
             Some(_) => RecordingScheduler::recording(scheduler),
             None => RecordingScheduler::silent(scheduler),

@@ -11,6 +11,7 @@ mod system;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use memweir_core::names::Named;
 use memweir_linux::memories::Memories;
 use memweir_linux::meter::perf::probe_perf;
 use memweir_linux::meter::resctrl::probe_resctrl;
@@ -74,8 +75,8 @@ pub fn doctor(options: &DoctorOptions) -> DoctorReport {
         kernel: system::release(root),
         meters: meters(&options.qemu, &store),
         mechanisms: Mechanism::ALL
-            .into_iter()
-            .map(|(name, mechanism)| (name.to_owned(), blocker::probe(mechanism)))
+            .iter()
+            .map(|mechanism| (mechanism.to_string(), blocker::probe(*mechanism)))
             .collect(),
         media: named(media::media(&memories)),
         paging: named(paging::paging(&memories, machine.memory, try_memfd(), try_pagemap_scan())),
@@ -104,7 +105,7 @@ fn meters(qemu: &QemuPaths, store: &Probe) -> BTreeMap<String, Probe> {
         MeterKind::Declared => declared.clone(),
         MeterKind::Software => Qemu::probe(qemu),
     };
-    MeterKind::ALL.into_iter().map(|kind| (kind.name().to_owned(), probe(kind))).collect()
+    MeterKind::ALL.iter().map(|kind| (kind.to_string(), probe(*kind))).collect()
 }
 
 const CALIBRATE: &str = "`memweir calibrate` measures this machine's memory bus";

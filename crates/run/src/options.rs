@@ -8,20 +8,20 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use memweir_core::cache::CacheHierarchy;
-use memweir_core::input::InputError;
 pub use memweir_core::input::Refusal;
-use memweir_core::names::suggestion;
+use memweir_core::input::{Document, InputError};
+use memweir_core::names::choose;
 use memweir_core::placement::PlacementSpec;
 use memweir_core::{Media, Nanos};
 use memweir_linux::Mechanism;
 use memweir_linux::guardian;
 use memweir_linux::launch::resolve_program;
-use memweir_linux::meter::{MeterChoice, UnknownMeter};
+use memweir_linux::meter::MeterChoice;
 use memweir_policy::policies::{self, DecidesBy, Objective};
-use memweir_policy::{CoreUse, PredictorKind, UnknownPredictor};
+use memweir_policy::{CoreUse, PredictorKind};
 
 pub use cores::{Cores, cores_or_auto};
-pub use media::{media, placed, placement};
+pub use media::{media, placed};
 
 /// The shortest quantum: below it, switching costs a measurable share of the time.
 pub const SHORTEST_QUANTUM: Nanos = Nanos::from_millis(10);
@@ -254,52 +254,22 @@ pub fn needs_media(policy: &str) -> bool {
 /// Checks the name of a policy and the options behind it.
 pub fn policy(given: &str) -> Result<String, Refusal> {
     let name = given.split(':').next().unwrap_or(given);
-    if choose("policy", name, &policy_names())? == PINNED {
-        return choose("policy", given, &[PINNED]).map(str::to_owned);
+    let names = policy_names();
+    if choose("policy", name, names.iter().map(|known| (*known, *known)))? == PINNED {
+        return choose("policy", given, [(PINNED, PINNED)]).map(str::to_owned);
     }
-    match policies::find(given) {
-        Ok(_) => Ok(given.to_owned()),
-        Err(error) => Err(Refusal::new(error.reason, error.help)),
-    }
-}
-
-/// Checks the name of an objective.
-pub fn objective(name: &str) -> Result<Objective, Refusal> {
-    choose_from("objective", name, &Objective::ALL)
-}
-
-/// Checks the name of a predictor.
-pub fn predictor(name: &str) -> Result<PredictorKind, Refusal> {
-    name.parse().map_err(|error: UnknownPredictor| Refusal::new(error.reason, error.help))
-}
-
-/// Checks the name of a meter.
-pub fn meter(name: &str) -> Result<MeterChoice, Refusal> {
-    name.parse().map_err(|error: UnknownMeter| {
-        Refusal::new(format!("unknown meter `{}`", error.given), error.help)
-    })
-}
-
-/// Checks the name of a blocking mechanism.
-pub fn mechanism(name: &str) -> Result<Mechanism, Refusal> {
-    const NAMES: [(&str, Mechanism); 3] = [
-        ("cgroup-v2", Mechanism::CgroupV2),
-        ("sigstop", Mechanism::Sigstop),
-        ("cgroup-v1", Mechanism::CgroupV1),
-    ];
-    choose_from("mechanism", name, &NAMES)
+    policies::find(given).map(|_| given.to_owned())
 }
 
 /// Finds a job's program as an absolute path: on `PATH`, or, if its name has a slash, from the
 /// `directory` in which the job runs.
 pub fn program(name: &OsStr, directory: &Path) -> Result<PathBuf, Refusal> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = if name.as_encoded_bytes().contains(&b'/') {
+    if name.as_encoded_bytes().contains(&b'/') {
         resolve_program(directory.join(name).as_os_str(), &path)
     } else {
         resolve_program(name, &path)
-    };
-    found.map_err(|error| Refusal { reason: error.reason, help: error.help })
+    }
 }
 
 /// Reads a file with the caches that the software meter simulates; see [`parse_caches`].
@@ -319,13 +289,7 @@ pub fn caches(path: &Path) -> Result<CacheHierarchy, InputError> {
 /// # Errors
 /// If the text is not such a file; the error has the line.
 pub fn parse_caches(name: &str, text: &str) -> Result<CacheHierarchy, InputError> {
-    let caches: CacheHierarchy = toml::from_str(text).map_err(|error| {
-        let refusal = InputError::new(name, error.message());
-        match error.span() {
-            Some(span) => refusal.at(text, span),
-            None => refusal,
-        }
-    })?;
+    let caches: CacheHierarchy = Document { name, text }.deserialize()?;
     caches.validate().map_err(|error| InputError::new(name, error.to_string()))?;
     Ok(caches)
 }
@@ -359,50 +323,13 @@ pub fn cores(cores: i64, available: u32) -> Result<u32, Refusal> {
     }
 }
 
-impl Pinning {
-    const NAMES: [(&'static str, Self); 3] = [
-        ("free", Self::Free),
-        ("one-job-per-core", Self::OneJobPerCore),
-        ("by-hand", Self::ByHand),
-    ];
+memweir_core::named! {
+    pub Pinning, "pinning":
+    Free = "free",
+    OneJobPerCore = "one-job-per-core",
+    ByHand = "by-hand",
 }
 
-impl OnExit {
-    const NAMES: [(&'static str, Self); 2] = [("kill", Self::Kill), ("release", Self::Release)];
-}
+memweir_core::named! { pub OnExit, "on_exit": Kill = "kill", Release = "release" }
 
-impl OnFailure {
-    const NAMES: [(&'static str, Self); 2] =
-        [("continue", Self::Continue), ("fail-fast", Self::FailFast)];
-}
-
-macro_rules! by_name {
-    ($type:ident, $what:literal) => {
-        impl std::str::FromStr for $type {
-            type Err = Refusal;
-            fn from_str(name: &str) -> Result<Self, Refusal> {
-                let names = Self::NAMES.map(|(name, _)| name);
-                let chosen = choose($what, name, &names)?;
-                Ok(Self::NAMES[names.iter().position(|n| *n == chosen).unwrap_or(0)].1)
-            }
-        }
-    };
-}
-
-by_name!(Pinning, "pinning");
-by_name!(OnExit, "on_exit");
-by_name!(OnFailure, "on_failure");
-
-/// Returns the choice called `name`, or a refusal with the nearest one.
-/// Returns the value of this name.
-fn choose_from<T: Copy>(what: &str, name: &str, values: &[(&str, T)]) -> Result<T, Refusal> {
-    values.iter().find(|(other, _)| *other == name).map(|(_, value)| *value).ok_or_else(|| {
-        let names = values.iter().map(|(name, _)| *name);
-        Refusal::new(format!("unknown {what} `{name}`"), suggestion(name, names))
-    })
-}
-
-fn choose<'a>(what: &str, name: &str, names: &[&'a str]) -> Result<&'a str, Refusal> {
-    let names: Vec<(&str, &str)> = names.iter().map(|name| (*name, *name)).collect();
-    choose_from(what, name, &names)
-}
+memweir_core::named! { pub OnFailure, "on_failure": Continue = "continue", FailFast = "fail-fast" }

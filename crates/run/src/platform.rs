@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use memweir_core::cache::CacheHierarchy;
-use memweir_core::input::InputError;
+use memweir_core::input::{Document, InputError};
 use memweir_core::{Bytes, BytesPerSec};
 use memweir_linux::hog::Kernel;
 use memweir_linux::private;
@@ -288,12 +288,8 @@ impl Platform {
 
     /// Reads the text of a `platform.toml`; `source_name` stands in messages.
     pub fn parse(text: &str, source_name: &str) -> Result<Self, InputError> {
-        toml::from_str(text).map_err(|error| {
-            let mut refusal = InputError::new(source_name, error.message())
-                .help("`memweir calibrate` writes a new one");
-            if let Some(span) = error.span() {
-                refusal = refusal.at(text, span);
-            }
+        Document { name: source_name, text }.deserialize().map_err(|refusal| {
+            let refusal = refusal.help("`memweir calibrate` writes a new one");
             match refusal.line.and_then(|line| key_on_line(text, line)) {
                 Some(key) => refusal.key(key),
                 None => refusal,

@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use memweir_core::names::by_ending;
 use memweir_core::{BytesPerSec, Counts, Media, MediumId, Nanos};
 use memweir_linux::meter::Capabilities;
 use memweir_linux::private;
@@ -84,19 +85,7 @@ pub enum Format {
 impl Format {
     /// The format that the ending of `path` names.
     pub fn of(path: &Path) -> Result<Self, Refusal> {
-        let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-        match extension.as_str() {
-            "csv" => Ok(Self::Csv),
-            "parquet" => Ok(Self::Parquet),
-            "" => Err(Refusal::new(
-                format!("`{}` has no ending", path.display()),
-                "end it in .csv or .parquet",
-            )),
-            other => Err(Refusal::new(
-                format!("a table cannot be written as `.{other}`"),
-                memweir_core::names::suggestion(other, ["csv", "parquet"]),
-            )),
-        }
+        by_ending(path, "a table", [("csv", Self::Csv), ("parquet", Self::Parquet)])
     }
 }
 

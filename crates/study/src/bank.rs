@@ -132,7 +132,7 @@ impl BankScenario {
             None if given => vec![Partition::None, Partition::Given],
             None => vec![Partition::None],
         };
-        let cache_use = |v: Value<'_>| v.checked(CacheUse::named(v.string()?));
+        let cache_use = |v: Value<'_>| v.named::<CacheUse>();
         Ok(Self {
             cache_use: root.map("cache_use", cache_use)?.unwrap_or_default(),
             warm: root.map("warm", |v| v.boolean())?.unwrap_or(true),

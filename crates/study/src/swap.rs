@@ -151,10 +151,7 @@ fn session(root: &mut Section<'_>, apps: Vec<AppSpec>) -> Result<SessionSpec, In
     let dram_size = mebibytes(&dram, PAGE.as_f64() / f64::from(1 << 20))?;
     let swap = root.map("swap_mib", |v| mebibytes(&v, 0.0))?.unwrap_or(Bytes::ZERO);
     let policy = |v: Value<'_>| v.checked(paging::find(v.string()?));
-    let killers = Killer::ALL.map(|(name, _)| name);
-    let killer = |v: Value<'_>| v.one_of("killer", &killers).map(str::to_owned);
-    let killer = root.map("killer", killer)?;
-    let killer = Killer::ALL.iter().find(|(name, _)| Some(*name) == killer.as_deref());
+    let killer: Option<Killer> = root.map("killer", |v| v.named())?;
     let foreground = |v: Value<'_>| v.number_in(1e-3..=LONGEST_S, "time in seconds");
     let needy = apps.iter().max_by_key(|app| app.behavior.pages());
     if let Some(app) = needy.filter(|app| room(app) > dram_size + swap) {
@@ -169,7 +166,7 @@ fn session(root: &mut Section<'_>, apps: Vec<AppSpec>) -> Result<SessionSpec, In
         rounds: count(root, "rounds", 1..=100_000, 3)?,
         foreground: Nanos::from_secs_f64(root.map("foreground_s", foreground)?.unwrap_or(60.0)),
         victims: root.map("policy", policy)?.unwrap_or(&paging::VICTIM_POLICIES[0]),
-        killer: killer.map_or(Killer::default(), |(_, killer)| *killer),
+        killer: killer.unwrap_or_default(),
     })
 }
 
@@ -203,9 +200,7 @@ fn kinds(value: &Value<'_>, directory: &Path) -> Result<Vec<SwapKind>, InputErro
 }
 
 fn reading(value: &Value<'_>) -> Result<(&'static str, Reading), InputError> {
-    let name = value.one_of("reading", &READINGS.map(|(name, _)| name))?;
-    let known = READINGS.into_iter().find(|(known, _)| *known == name);
-    known.ok_or_else(|| value.refuse(format!("unknown reading `{name}`")))
+    value.choose("reading", READINGS.map(|reading| (reading.0, reading)))
 }
 
 /// Replaces the assumed parameters that the section gives.

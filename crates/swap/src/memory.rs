@@ -33,11 +33,7 @@ pub enum Killer {
     Largest,
 }
 
-impl Killer {
-    /// All killers with their names in files.
-    pub const ALL: [(&'static str, Self); 2] =
-        [("least-recent", Self::LeastRecent), ("largest", Self::Largest)];
-}
+memweir_core::named! { pub Killer, "killer": LeastRecent = "least-recent", Largest = "largest" }
 
 /// Sizes and policies of a memory.
 #[derive(Clone, Copy, Debug)]

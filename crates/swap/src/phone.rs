@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use memweir_core::input::Refusal;
-use memweir_core::names::suggestion;
+use memweir_core::names::choose;
 use memweir_core::{Bytes, Nanos};
 use serde::Deserialize;
 
@@ -105,13 +105,10 @@ impl Phone {
     /// # Errors
     /// If there is no such group; the error suggests the nearest name.
     pub fn group(&self, name: &str) -> Result<Vec<&PhoneApp>, Refusal> {
-        if name == ALL {
+        let groups = self.groups.iter().map(|group| (group.name.as_str(), Some(group)));
+        let Some(group) = choose("group", name, groups.chain([(ALL, None)]))? else {
             return Ok(self.apps().collect());
-        }
-        let group = self.groups.iter().find(|group| group.name == name).ok_or_else(|| {
-            let names = self.groups().map(|(name, _)| name).chain([ALL]);
-            Refusal::new(format!("unknown group `{name}`"), suggestion(name, names))
-        })?;
+        };
         let others = group.of.iter().map(|name| self.app(name));
         let others = others.collect::<Result<Vec<_>, _>>()?;
         Ok(group.apps.iter().chain(others).collect())
@@ -122,10 +119,7 @@ impl Phone {
     /// # Errors
     /// If there is none; the error suggests the nearest name.
     pub fn app(&self, name: &str) -> Result<&PhoneApp, Refusal> {
-        self.apps().find(|app| app.name == name).ok_or_else(|| {
-            let names = self.apps().map(|app| app.name.as_str());
-            Refusal::new(format!("unknown application `{name}`"), suggestion(name, names))
-        })
+        choose("application", name, self.apps().map(|app| (app.name.as_str(), app)))
     }
 }
 

@@ -48,23 +48,16 @@ pub enum State {
     Ended,
 }
 
+memweir_core::named! {
+    pub State, "state":
+    Running = "running",
+    Blocked = "blocked",
+    Waiting = "waiting",
+    Empty = "empty",
+    Ended = "ended",
+}
+
 impl State {
-    /// Every state.
-    pub const ALL: [Self; 5] =
-        [Self::Running, Self::Blocked, Self::Waiting, Self::Empty, Self::Ended];
-
-    /// Returns the name in tables and metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Blocked => "blocked",
-            Self::Waiting => "waiting",
-            Self::Empty => "empty",
-            Self::Ended => "ended",
-        }
-    }
-
     /// Returns the state of a control group; one without a state is gone.
     pub(crate) fn of(group: Option<GroupState>) -> Self {
         match group {
@@ -87,15 +80,7 @@ pub enum Direction {
     Both,
 }
 
-impl Direction {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Both => "both",
-        }
-    }
-}
+memweir_core::named! { Direction, "direction": Read = "read", Write = "write", Both = "both" }
 
 /// The meter in use, and its blind spots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Subjects: the control groups that mean something to people, recognized by their paths.
 
-use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
@@ -25,23 +24,12 @@ pub enum Kind {
     Container,
 }
 
-impl Kind {
-    /// Returns the name in tables and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cgroup => "cgroup",
-            Self::Unit => "unit",
-            Self::Slurm => "slurm",
-            Self::Container => "container",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
+memweir_core::named! {
+    pub Kind, "kind of subject":
+    Cgroup = "cgroup",
+    Unit = "unit",
+    Slurm = "slurm",
+    Container = "container",
 }
 
 /// A control group that is watched.

@@ -11,12 +11,14 @@
 //!
 //! To take pages from D to N, the helper
 //!
-//! 1. makes writes to them wait (`UFFDIO_WRITEPROTECT`), and then checks which of them are D,
+//! 1. makes writes to them wait (`UFFDIO_WRITEPROTECT`; `Protection` knows where), and then checks
+//!    which of them are D: they form a `Batch`,
 //! 2. waits for every page fault in progress in their mappings, by a call that locks these
 //!    mappings; or ensures that the slots of the pages were removed from the file since the pages
 //!    became D (`Residency` knows which were not),
 //! 3. writes them to their slots (`Store::write_out`, by `pwrite`),
-//! 4. drops the copies (`MADV_DONTNEED`) and lets writes continue.
+//! 4. drops the copies of the pages that are still in the `Batch` (`MADV_DONTNEED`) and lets writes
+//!    continue.
 //!
 //! All pages of a batch go through each step together. The order of the steps matters for each page
 //! separately: no step changes a page of another cluster.
@@ -68,7 +70,8 @@
 //!
 //! A child maps the same slots. The kernel notifies the helper of every fork before the child runs
 //! (`UFFD_FEATURE_EVENT_FORK`), whichever call makes it. From then on, no slot changes until the
-//! child's memory is gone, which a request to its own userfaultfd reveals.
+//! child's memory is gone (`Children` knows whose is not), which a request to its own userfaultfd
+//! reveals.
 //!
 //! A child maps no slots of memory that the program withholds from it (`MADV_DONTFORK`): the advice
 //! is repeated on each mapping of the file, which may be too late for a child that is forked at

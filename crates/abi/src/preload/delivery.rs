@@ -1,5 +1,7 @@
 //! Ways to deliver pages of the requested colors to a program.
 
+use memweir_core::names::Named;
+
 /// Way in which a page of the pool reaches a page fault. All zeros are [`Move`](Self::Move).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
@@ -17,19 +19,9 @@ const MOVES: (u32, u32) = (6, 8);
 /// The oldest kernel on which recycling was tested.
 const RECYCLES: (u32, u32) = (6, 1);
 
+memweir_core::named! { pub Delivery, "delivery": Move = "move", Recycle = "recycle" }
+
 impl Delivery {
-    /// All variants and their names.
-    pub const ALL: [(&'static str, Self); 2] = [("move", Self::Move), ("recycle", Self::Recycle)];
-
-    /// Returns the variant's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Move => "move",
-            Self::Recycle => "recycle",
-        }
-    }
-
     /// Returns the first kernel, as major and minor number, on which it works.
     #[must_use]
     pub const fn since(self) -> (u32, u32) {
@@ -48,7 +40,7 @@ impl Delivery {
     /// Returns the preferred variant that works on a kernel of this release.
     #[must_use]
     pub fn best_on(release: &str) -> Option<Self> {
-        Self::ALL.into_iter().map(|(_, way)| way).find(|way| way.works_on(release))
+        Self::ALL.iter().copied().find(|way| way.works_on(release))
     }
 }
 
@@ -83,6 +75,6 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_table() {
-        assert!(Delivery::ALL.iter().all(|(name, way)| *name == way.name()));
+        assert!(Delivery::ALL.iter().all(|way| way.name().parse() == Ok(*way)));
     }
 }

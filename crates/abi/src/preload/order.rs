@@ -19,10 +19,11 @@ pub enum Shortage {
     Wait,
 }
 
-impl Shortage {
-    /// All variants and their names.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("refuse", Self::Refuse), ("spill", Self::Spill), ("wait", Self::Wait)];
+memweir_core::named! {
+    pub Shortage, "shortage":
+    Refuse = "refuse",
+    Spill = "spill",
+    Wait = "wait",
 }
 
 /// Request for pages of certain colors.
@@ -51,14 +52,6 @@ fn masks(coloring: &Coloring) -> String {
     masks.join(",")
 }
 
-fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
-    table.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
-}
-
-fn value_of<T: Copy>(table: &[(&'static str, T)], name: &str) -> Option<T> {
-    table.iter().find(|(other, _)| *other == name).map(|(_, value)| *value)
-}
-
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -67,8 +60,8 @@ impl fmt::Display for Order {
             self.coloring.offset(),
             masks(&self.coloring),
             self.colors,
-            name_of(&Shortage::ALL, &self.shortage),
-            self.delivery.name(),
+            self.shortage,
+            self.delivery,
             self.pool_pages,
             self.limit_pages,
         )?;
@@ -109,10 +102,8 @@ impl FromStr for Order {
                 Some(colors) => Some((coloring("cache", 0)?, colors.parse()?)),
                 None => None,
             },
-            shortage: value_of(&Shortage::ALL, need("shortage")?)
-                .ok_or_else(|| refuse("shortage"))?,
-            delivery: value_of(&Delivery::ALL, need("delivery")?)
-                .ok_or_else(|| refuse("delivery"))?,
+            shortage: need("shortage")?.parse().map_err(|_| refuse("shortage"))?,
+            delivery: need("delivery")?.parse().map_err(|_| refuse("delivery"))?,
             pool_pages: number("pool")?,
             limit_pages: number("limit")?,
             counters: need("counters")?.to_owned(),
@@ -123,6 +114,7 @@ impl FromStr for Order {
 #[cfg(test)]
 mod tests {
     use memweir_core::address_map::Color;
+    use memweir_core::names::Named;
     use proptest::prelude::*;
 
     use super::*;
@@ -147,8 +139,8 @@ mod tests {
                 coloring: of(&bank, offset),
                 cache: cache.map(|masks| (of(&masks, 0), colors.clone())),
                 colors,
-                shortage: shortage.1,
-                delivery: delivery.1,
+                shortage,
+                delivery,
                 pool_pages,
                 limit_pages,
                 counters: "/run/memweir/x".to_owned(),

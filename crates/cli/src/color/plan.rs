@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::render::text::{Align, rate, table};
-use crate::value::{cache, refused};
+use crate::value::{cache, named, refused};
 use crate::{map, output};
 
 /// Options of `memweir color plan`.
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     cache: Option<CacheGeometry>,
     /// Use of the cache: `keep` (each job in all of it) or `balance` (divided as the banks)
     #[arg(long, value_name = "USE", default_value = "keep", requires = "cache")]
-    #[arg(value_parser = |name: &str| CacheUse::named(name).map_err(refused))]
+    #[arg(value_parser = named::<CacheUse>)]
     cache_use: CacheUse,
     /// The profile store, instead of the one in the XDG data directory
     #[arg(long, value_name = "FILE")]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memweir_core::PhysAddr;
 use memweir_core::input::{InputError, Refusal};
+use memweir_core::names::Named;
 use memweir_dram::MemoryConfig;
 use memweir_dram::curve::{Curve, Fit, Growth, Line, Pattern, Plan, Point, Site, Task};
 use serde::Serialize;
@@ -274,8 +275,9 @@ fn latencies(point: &Point) -> String {
 /// A panel for each pattern, a line for each share of reads.
 fn figure(curve: &Curve) -> Figure {
     let mut panels = Vec::new();
-    for (name, pattern) in Pattern::ALL {
-        let lines: Vec<&Line> = curve.lines.iter().filter(|line| line.pattern == pattern).collect();
+    for pattern in Pattern::ALL {
+        let lines: Vec<&Line> =
+            curve.lines.iter().filter(|line| line.pattern == *pattern).collect();
         let series = lines.iter().enumerate().map(|(index, line)| Series {
             name: format!("{:.0} % reads", line.read_share * 100.0),
             points: line
@@ -289,7 +291,7 @@ fn figure(curve: &Curve) -> Figure {
         let series: Vec<Series> = series.filter(|series| !series.points.is_empty()).collect();
         if !series.is_empty() {
             panels.push(Panel::Chart(Chart {
-                title: name.to_owned(),
+                title: pattern.to_string(),
                 x_label: "bandwidth (GB/s)".to_owned(),
                 y_label: "read latency (ns)".to_owned(),
                 series,

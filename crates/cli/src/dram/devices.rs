@@ -8,8 +8,8 @@ use memweir_core::units::LINE_BYTES;
 use memweir_dram::config::RefreshPolicy;
 use memweir_dram::{MemoryConfig, MemorySpec};
 
-use super::memory::{named, with_map};
-use crate::value::place;
+use super::memory::with_map;
+use crate::value::{named, place};
 
 /// The memory: its devices, and whether they are refreshed.
 #[derive(Debug, clap::Args)]
@@ -25,8 +25,8 @@ pub(super) struct DeviceArgs {
     #[arg(long, value_name = "N", help_heading = "Memory")]
     ranks: Option<u32>,
     /// Refresh of the DRAM: all-bank, staggered, per-bank, off
-    #[arg(long, value_name = "NAME", default_value = "all-bank", value_parser = refresh)]
-    #[arg(help_heading = "Memory")]
+    #[arg(long, value_name = "NAME", default_value = "all-bank", help_heading = "Memory")]
+    #[arg(value_parser = named::<RefreshPolicy>)]
     refresh: RefreshPolicy,
 }
 
@@ -153,8 +153,4 @@ pub(super) fn spec(name: &str, option: &str) -> Result<MemorySpec, InputError> {
     let text =
         std::fs::read_to_string(name).map_err(|error| InputError::new(name, error.to_string()))?;
     MemorySpec::parse(name, &text)
-}
-
-fn refresh(text: &str) -> Result<RefreshPolicy, String> {
-    named("refresh policy", &RefreshPolicy::ALL, text)
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use memweir_core::input::{InputError, Refusal};
-use memweir_core::names::suggestion;
+use memweir_core::names::Named;
 use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::MemoryConfig;
 use memweir_dram::config::{MapLayout, PagePolicy, PowerPolicy, Scheduler};
 
 use super::devices::{DeviceArgs, NvmArgs};
 use crate::render::text::counted;
-use crate::value::refused;
+use crate::value::{named, parsed};
 
 /// The memory and its controllers.
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ pub(super) struct MemoryArgs {
     nvm: NvmArgs,
 
     /// In which order requests are served: fr-fcfs, fr-fcfs-hit, per-bank, fcfs
-    #[arg(long, value_name = "NAME", default_value = "fr-fcfs", value_parser = scheduler)]
+    #[arg(long, value_name = "NAME", default_value = "fr-fcfs", value_parser = named::<Scheduler>)]
     #[arg(help_heading = "Controller")]
     scheduler: Scheduler,
     /// Cycles after which a request goes before all others (`none`: never)
@@ -34,7 +34,7 @@ pub(super) struct MemoryArgs {
     age_limit: Option<AgeLimit>,
     /// When rows are closed: `open`, `closed`, `closed:ACCESSES`, `adaptive` or `adaptive:CYCLES`
     #[arg(long, value_name = "POLICY", default_value = "open", help_heading = "Controller")]
-    #[arg(value_parser = |text: &str| text.parse::<PagePolicy>().map_err(refused))]
+    #[arg(value_parser = parsed::<PagePolicy>)]
     page: PagePolicy,
     /// Reads, and writes, that a channel holds: `32`, or `READS,WRITES`
     #[arg(long, value_name = "N", default_value = "32", value_parser = queues)]
@@ -123,27 +123,10 @@ impl MemoryArgs {
 
 /// The memory with a built-in layout of its address map, or with the map of a file.
 pub(super) fn with_map(config: MemoryConfig, given: &str) -> Result<MemoryConfig, InputError> {
-    match MapLayout::ALL.iter().find(|(name, _)| *name == given) {
-        Some((_, layout)) => Ok(config.with_layout(*layout)),
-        None => Ok(MemoryConfig { map: crate::map::read(Path::new(given))?, ..config }),
+    match MapLayout::named(given) {
+        Ok(layout) => Ok(config.with_layout(layout)),
+        Err(_) => Ok(MemoryConfig { map: crate::map::read(Path::new(given))?, ..config }),
     }
-}
-
-/// Returns the value that is named `text`, or a message with the nearest name.
-pub(super) fn named<T: Copy>(
-    what: &str,
-    all: &[(&'static str, T)],
-    text: &str,
-) -> Result<T, String> {
-    let found = all.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
-    found.ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        format!("unknown {what} `{text}`: {}", suggestion(text, names.iter().copied()))
-    })
-}
-
-fn scheduler(text: &str) -> Result<Scheduler, String> {
-    named("scheduler", &Scheduler::ALL, text)
 }
 
 fn age_limit(text: &str) -> Result<AgeLimit, String> {

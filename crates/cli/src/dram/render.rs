@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use memweir_core::address_map::{AddressMap, Role, XorFunction};
+use memweir_core::names::Named;
 use memweir_core::{PhysAddr, Picos};
 use memweir_dram::drive::{Bucket, Mode, Report, Served};
 use memweir_dram::trace::Trace;
@@ -30,11 +31,7 @@ pub(super) fn head(
     let _ = writeln!(
         text,
         "controller   {}, {} page, {} refresh, queues of {} reads and {} writes",
-        name_of(&memweir_dram::config::Scheduler::ALL, config.scheduler),
-        config.page,
-        name_of(&memweir_dram::config::RefreshPolicy::ALL, config.refresh),
-        config.read_queue,
-        config.write_queue
+        config.scheduler, config.page, config.refresh, config.read_queue, config.write_queue
     );
     let about = match trace.header().name.as_str() {
         "" => String::new(),
@@ -65,11 +62,6 @@ pub(super) fn devices(config: &MemoryConfig) -> String {
     }
 }
 
-/// The name of an option's value in its table.
-pub(super) fn name_of<T: PartialEq>(all: &[(&'static str, T)], value: T) -> &'static str {
-    all.iter().find(|(_, known)| *known == value).map_or("", |(name, _)| name)
-}
-
 /// Address bits of each role, as the controllers read them.
 fn address_map(map: &AddressMap) -> String {
     let mut text = format!("address map  {}\n", map.name);
@@ -80,10 +72,10 @@ fn address_map(map: &AddressMap) -> String {
             interleave.granule, interleave.channels
         );
     }
-    for (name, role) in Role::ALL {
-        let functions: Vec<XorFunction> = map.functions_of(role).collect();
+    for role in Role::ALL {
+        let functions: Vec<XorFunction> = map.functions_of(*role).collect();
         if !functions.is_empty() {
-            let _ = writeln!(text, "  {name:<13} {}", listed(&functions));
+            let _ = writeln!(text, "  {role:<13} {}", listed(&functions));
         }
     }
     let _ = writeln!(text, "  row           {}", listed(&map.row));

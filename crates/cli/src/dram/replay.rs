@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::{Cycles, PhysAddr};
-use memweir_dram::config::{RefreshPolicy, Scheduler};
 use memweir_dram::drive::{
     self, DriveError, DrivenParts, Measured, Mode, PartReport, Report, Served,
 };
@@ -20,7 +19,7 @@ use super::source::{Beyond, Requests, Space};
 use super::watch::{Verdict, Watch, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::value::refused;
+use crate::value::parsed;
 
 /// Options of `memweir dram replay`.
 #[derive(Debug, clap::Args)]
@@ -31,7 +30,7 @@ pub(crate) struct Args {
     /// When requests are offered: `sat` always, `mlp:N` reads while fewer than N are outstanding,
     /// `pace:K` every K cycles
     #[arg(long, value_name = "sat|mlp:N|pace:K", default_value = "sat")]
-    #[arg(value_parser = |text: &str| text.parse::<Mode>().map_err(refused))]
+    #[arg(value_parser = parsed::<Mode>)]
     mode: Mode,
     /// The format of the trace, instead of the one that is recognized: memweir, bin, ramulator2,
     /// ramulator1, dramsim3, simple-o3
@@ -162,9 +161,9 @@ impl Memory {
             bytes: config.capacity().0,
             clock_ps: config.spec().clock.0,
             map: config.map.name.clone(),
-            scheduler: render::name_of(&Scheduler::ALL, config.scheduler),
+            scheduler: config.scheduler.name(),
             page: config.page.to_string(),
-            refresh: render::name_of(&RefreshPolicy::ALL, config.refresh),
+            refresh: config.refresh.name(),
             read_queue: config.read_queue,
             write_queue: config.write_queue,
             watermarks: [config.low_watermark, config.high_watermark],

@@ -16,7 +16,7 @@ use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions}
 use crate::choice::ChoiceArgs;
 use crate::run::confidence;
 use crate::run::groups::{Ending, JobSource};
-use crate::value::{duration, quantum, refused};
+use crate::value::{duration, named, parsed, quantum, refused};
 
 const USAGE: &str = "memweir emulate --machine M [OPTIONS] JOBS.toml
        memweir emulate --machine M [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     cores: Option<u32>,
     /// Which pages lie where: pram, pram=70%, hot=64MiB, 0x1000-0x9000=pram
     #[arg(long, value_name = "WHERE", help_heading = "Machine")]
-    #[arg(value_parser = |text: &str| options::placement(text).map_err(refused))]
+    #[arg(value_parser = parsed::<PlacementSpec>)]
     placement: Option<PlacementSpec>,
     /// Interval at which contention is computed, in virtual time, 100us to 10ms
     #[arg(long, value_name = "TIME", help_heading = "Machine", default_value = "1ms")]
@@ -62,7 +62,7 @@ pub(crate) struct Args {
 
     /// Mechanism by which the host groups a job's processes [default: the first that works]
     #[arg(long, value_name = "NAME", help_heading = "Emulator")]
-    #[arg(value_parser = |name: &str| options::mechanism(name).map_err(refused))]
+    #[arg(value_parser = named::<Mechanism>)]
     mechanism: Option<Mechanism>,
     /// The qemu-x86_64 to use [default: from PATH]
     #[arg(long, value_name = "FILE", help_heading = "Emulator")]

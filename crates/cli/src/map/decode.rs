@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, Coloring, Role};
 use memweir_core::input::InputError;
+use memweir_core::names::Named;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -116,7 +117,7 @@ impl Place {
 /// The roles that functions of the map are known to have.
 fn roles(map: &AddressMap) -> impl Iterator<Item = (&'static str, Role)> {
     let known = |role: Role| role != Role::Set && map.functions.iter().any(|f| f.role == role);
-    Role::ALL.into_iter().filter(move |(_, role)| known(*role))
+    Role::ALL.iter().filter(move |role| known(**role)).map(|role| (role.name(), *role))
 }
 
 fn render(map: &AddressMap, places: &[Place]) -> String {

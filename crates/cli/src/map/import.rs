@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::value::refused;
+use crate::value::named;
 
 /// Options of `memweir map import`.
 #[derive(Debug, clap::Args)]
@@ -17,7 +17,7 @@ pub(crate) struct Args {
     file: PathBuf,
     /// The format, instead of the one that it looks like: `bits` (DRAMA, DRAMA++, PALLOC's xormap),
     /// `dramdig`, `trrespass`, `palloc`, `dramsys`
-    #[arg(long, value_name = "NAME", value_parser = |name: &str| Format::named(name).map_err(refused))]
+    #[arg(long, value_name = "NAME", value_parser = named::<Format>)]
     format: Option<Format>,
     /// The name that the map is given, instead of the file's
     #[arg(long, value_name = "TEXT")]

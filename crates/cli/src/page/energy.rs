@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use memweir_core::input::{InputError, Refusal};
-use memweir_core::names::suggestion;
+use memweir_core::names::choose;
 use memweir_core::{Bytes, Nanos, Seconds};
 use memweir_energy::{
     Activity, BusMemory, Energy, Flash, Medium, POINTS, READINGS, Reading, TABLE_IV, average,
@@ -66,10 +66,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn reading(name: &str) -> Result<(&'static str, Reading), Refusal> {
-    READINGS.into_iter().find(|(known, _)| *known == name).ok_or_else(|| {
-        let names = READINGS.map(|(name, _)| name);
-        Refusal::new(format!("unknown reading `{name}`"), suggestion(name, names))
-    })
+    choose("reading", name, READINGS.map(|reading| (reading.0, reading)))
 }
 
 /// The three media.

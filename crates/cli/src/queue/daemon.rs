@@ -23,7 +23,7 @@ use crate::export::ExportArgs;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::run::metrics::BatchMetrics;
-use crate::value::{quantum, refused};
+use crate::value::{named, parsed, quantum, refused};
 
 /// Options of `memweir daemon`.
 #[derive(Debug, clap::Args)]
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     admit: Option<u32>,
     /// Mechanism that blocks jobs [default: the first that works]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::mechanism(name).map_err(refused))]
+    #[arg(value_parser = named::<Mechanism>)]
     mechanism: Option<Mechanism>,
     /// Seed of everything random [default: 1]
     #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
@@ -73,7 +73,7 @@ pub(crate) struct Args {
 
     /// Meter that counts memory traffic: auto, perf or resctrl [default: auto]
     #[arg(long, value_name = "NAME", help_heading = "Measuring")]
-    #[arg(value_parser = |name: &str| options::meter(name).map_err(refused))]
+    #[arg(value_parser = parsed::<MeterChoice>)]
     meter: Option<MeterChoice>,
     /// The profile store, instead of the one in the XDG data directory
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, Role, XorFunction};
+use memweir_core::names::Named;
 use memweir_map::view::{self, PageView};
 use memweir_plot::{Figure, Grid, GridRow, Panel};
 
@@ -85,7 +86,7 @@ struct Line {
 /// A row for each function of banks; rows and columns of single bits share one row each.
 fn lines(map: &AddressMap) -> Vec<Line> {
     let mut lines = Vec::new();
-    for (_, role) in Role::ALL {
+    for &role in Role::ALL {
         for (number, function) in map.functions_of(role).enumerate() {
             lines.push(Line { label: format!("{} {number}", role.name()), mask: function.0 });
         }

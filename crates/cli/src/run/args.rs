@@ -16,7 +16,7 @@ use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, Softw
 use super::groups::{Ending, JobSource};
 use crate::choice::ChoiceArgs;
 use crate::export::ExportArgs;
-use crate::value::{quantum, refused};
+use crate::value::{named, parsed, quantum, refused};
 
 const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
        memweir run [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     pin: bool,
     /// Mechanism that blocks jobs [default: the first that works]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::mechanism(name).map_err(refused))]
+    #[arg(value_parser = named::<Mechanism>)]
     mechanism: Option<Mechanism>,
     /// Seed of everything random [default: 1]
     #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
@@ -55,7 +55,7 @@ pub(crate) struct Args {
 
     /// Meter that counts memory traffic [default: auto]
     #[arg(long, value_name = "NAME", help_heading = "Measuring")]
-    #[arg(value_parser = |name: &str| options::meter(name).map_err(refused))]
+    #[arg(value_parser = parsed::<MeterChoice>)]
     meter: Option<MeterChoice>,
     /// Profile programs that the store does not know before the batch starts
     #[arg(long, help_heading = "Measuring")]
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     media: Option<String>,
     /// Which pages lie where: pram, pram=70%, hot=64MiB, 0x1000-0x9000=pram
     #[arg(long, value_name = "WHERE", help_heading = "Measuring")]
-    #[arg(value_parser = |text: &str| options::placement(text).map_err(refused))]
+    #[arg(value_parser = parsed::<PlacementSpec>)]
     placement: Option<PlacementSpec>,
     /// Share of each program that --profile-first simulates: all, or a share such as 10%
     #[arg(long, value_name = "SHARE", help_heading = "Measuring", default_value = "10%")]

@@ -8,7 +8,7 @@ use memweir_core::input::InputError;
 use memweir_run::jobs::{Batch, JobsFile, Limits};
 use memweir_run::options::{BatchOptions, OnExit, OnFailure};
 
-use crate::value::refused;
+use crate::value::named;
 
 /// Where the jobs come from.
 #[derive(Debug, clap::Args)]
@@ -71,7 +71,7 @@ fn from_file(path: &Path) -> Result<Batch, InputError> {
 pub(crate) struct Ending {
     /// Fate of the jobs on Ctrl-C: kill or release [default: kill]
     #[arg(long, value_name = "WHAT", help_heading = "Ending")]
-    #[arg(value_parser = |name: &str| name.parse::<OnExit>().map_err(refused))]
+    #[arg(value_parser = named::<OnExit>)]
     pub(crate) on_exit: Option<OnExit>,
     /// End the batch when a job fails
     #[arg(long, help_heading = "Ending")]

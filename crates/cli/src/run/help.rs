@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use memweir_core::names::Named;
 use memweir_linux::MeterKind;
 
 use crate::failure::EXIT_CODES;
@@ -56,7 +57,7 @@ fn meters() -> Vec<(String, String)> {
     };
     let auto = ("auto", "the first of perf, resctrl and declared that serves every job");
     std::iter::once(owned(auto))
-        .chain(MeterKind::ALL.map(|kind| owned((kind.name(), about(kind)))))
+        .chain(MeterKind::ALL.iter().map(|kind| owned((kind.name(), about(*kind)))))
         .collect()
 }
 

@@ -6,7 +6,7 @@ use memweir_core::medium::data::{MEDIA, MediumData};
 use memweir_flow::Hardware;
 use memweir_flow::hardware::MACHINES;
 use memweir_flow::optimal::planned::PLANNED;
-use memweir_flow::workload::catalog::{Catalog, Entry, Suite};
+use memweir_flow::workload::catalog::{Catalog, Entry};
 use memweir_flow::workload::mix::iabw::TABLE_1;
 use memweir_run::options::PINNED;
 use memweir_study::bank;
@@ -32,9 +32,7 @@ pub(super) fn text() -> String {
 
 /// The shipped catalog; estimated figures are marked.
 fn programs() -> Vec<(String, String)> {
-    let suite = |entry: &Entry| {
-        Suite::NAMES.iter().find(|(_, suite)| *suite == entry.suite).map_or("", |(name, _)| *name)
-    };
+    let suite = |entry: &Entry| entry.suite.name();
     let row = |entry: &Entry| {
         let mark = if entry.mpki.is_estimated() { " (estimated)" } else { "" };
         let about = format!(

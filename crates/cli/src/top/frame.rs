@@ -17,16 +17,12 @@ pub(super) enum LaneState {
     Ended,
 }
 
-impl LaneState {
-    /// Returns the word for it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Blocked => "blocked",
-            Self::Waiting => "waiting",
-            Self::Ended => "ended",
-        }
-    }
+memweir_core::named! {
+    pub(super) LaneState, "state":
+    Running = "running",
+    Blocked = "blocked",
+    Waiting = "waiting",
+    Ended = "ended",
 }
 
 /// One job or subject in a frame.

@@ -9,7 +9,7 @@ use memweir_linux::{MeterChoice, MeterKind};
 use memweir_watch::{Selection, WrongPattern};
 
 use crate::export::ExportArgs;
-use crate::value::duration;
+use crate::value::{duration, refused};
 
 /// Subjects to watch, and the meter that counts them.
 #[derive(Debug, clap::Args)]
@@ -76,7 +76,7 @@ fn meter(name: &str) -> Result<MeterChoice, String> {
             Err(format!("`{kind}` does not count control groups; choose auto, perf or resctrl"))
         }
         Ok(choice) => Ok(choice),
-        Err(error) => Err(error.to_string()),
+        Err(refusal) => Err(refused(refusal)),
     }
 }
 

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use memweir_abi::preload::Delivery;
+use memweir_core::names::Named;
 use serde_json::Value;
 
 use crate::support::{World, exists, wait_until};
@@ -20,8 +21,8 @@ pub(crate) const MAP: &str = include_str!("../../../core/data/maps/i7-860.toml")
 /// The ways in which this kernel can deliver pages.
 fn deliveries() -> Vec<&'static str> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let works = Delivery::ALL.into_iter().filter(|(_, way)| way.works_on(&release));
-    works.map(|(name, _)| name).collect()
+    let works = Delivery::ALL.iter().filter(|way| way.works_on(&release));
+    works.map(|way| way.name()).collect()
 }
 
 /// Returns true if pages can be placed here; reports a skip if not.

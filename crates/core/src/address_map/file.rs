@@ -76,13 +76,9 @@ fn set_functions(value: Value<'_>, bits: u32) -> Result<Vec<SetFunction>, InputE
 
 fn set_function(mut section: Section<'_>, bits: u32) -> Result<SetFunction, InputError> {
     section.only(&["role", "bits"])?;
-    let names = Role::ALL.map(|(name, _)| name);
-    let role = section.map("role", |value| {
-        let given = value.one_of("role", &names)?;
-        Ok(Role::ALL.into_iter().find(|(name, _)| *name == given).map(|(_, role)| role))
-    })?;
+    let role = section.map("role", |value| value.named())?;
     let function = function(&section.require("bits")?, bits)?;
-    Ok(SetFunction { role: role.flatten().unwrap_or(Role::Set), function })
+    Ok(SetFunction { role: role.unwrap_or(Role::Set), function })
 }
 
 fn functions(value: &Value<'_>, bits: u32) -> Result<Vec<XorFunction>, InputError> {

@@ -16,12 +16,13 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::replace::Replaced;
 use super::{InputError, Refusal};
-use crate::names::{nearest, suggestion};
+use crate::names::{Named, choose, nearest};
 
 /// Formats a number for a message: with an exponent if it has many digits.
 fn short(number: f64) -> String {
@@ -68,14 +69,25 @@ impl<'a> Document<'a> {
         Ok(Section::new(Origin { document: self, replaced: None }, table))
     }
 
+    /// Deserializes the file, whose keys are the fields of `T`.
+    ///
+    /// # Errors
+    /// If the text is not valid TOML, or a key is missing, unknown or of the wrong type. The
+    /// reasons are those of `serde`.
+    pub fn deserialize<T: DeserializeOwned>(self) -> Result<T, InputError> {
+        toml::from_str(self.text).map_err(|error| self.refusal(&error))
+    }
+
     pub(super) fn table(self) -> Result<Spanned<DeTable<'a>>, InputError> {
-        DeTable::parse(self.text).map_err(|error| {
-            let refusal = InputError::new(self.name, error.message());
-            match error.span() {
-                Some(span) => refusal.at(self.text, span),
-                None => refusal,
-            }
-        })
+        DeTable::parse(self.text).map_err(|error| self.refusal(&error))
+    }
+
+    fn refusal(self, error: &toml::de::Error) -> InputError {
+        let refusal = InputError::new(self.name, error.message());
+        match error.span() {
+            Some(span) => refusal.at(self.text, span),
+            None => refusal,
+        }
     }
 }
 
@@ -166,7 +178,7 @@ impl<'a> Section<'a> {
     /// # Errors
     /// That refusal.
     pub fn checked<T>(&self, result: Result<T, Refusal>) -> Result<T, InputError> {
-        result.map_err(|refusal| with_help(self.refuse(refusal.reason), refusal.help))
+        result.map_err(|refusal| refusal.placed(|reason| self.refuse(reason)))
     }
 
     /// Creates a refusal of this table.
@@ -193,7 +205,7 @@ impl<'a> Value<'a> {
     /// # Errors
     /// That refusal.
     pub fn checked<T>(&self, result: Result<T, Refusal>) -> Result<T, InputError> {
-        result.map_err(|refusal| with_help(self.refuse(refusal.reason), refusal.help))
+        result.map_err(|refusal| refusal.placed(|reason| self.refuse(reason)))
     }
 
     /// Returns the string, if the value is one.
@@ -216,11 +228,27 @@ impl<'a> Value<'a> {
     /// # Errors
     /// If it is not a string or not one of the names; the error suggests the nearest.
     pub fn one_of<'n>(&self, what: &str, names: &[&'n str]) -> Result<&'n str, InputError> {
-        let given = self.string()?;
-        names.iter().copied().find(|name| *name == given).ok_or_else(|| {
-            self.refuse(format!("unknown {what} `{given}`"))
-                .help(suggestion(given, names.iter().copied()))
-        })
+        self.choose(what, names.iter().map(|name| (*name, *name)))
+    }
+
+    /// Returns the one of `values` whose name this value must be; `what` is its kind in messages.
+    ///
+    /// # Errors
+    /// If it is not a string or not one of the names; the error suggests the nearest.
+    pub fn choose<'n, T>(
+        &self,
+        what: &str,
+        values: impl IntoIterator<Item = (&'n str, T)> + Clone,
+    ) -> Result<T, InputError> {
+        self.checked(choose(what, self.string()?, values))
+    }
+
+    /// Returns the choice whose name this value must be.
+    ///
+    /// # Errors
+    /// If it is not a string or not one of the names; the error suggests the nearest.
+    pub fn named<T: Named>(&self) -> Result<T, InputError> {
+        self.checked(T::named(self.string()?))
     }
 
     /// Returns the boolean that this value must be.
@@ -340,13 +368,6 @@ impl<'a> Value<'a> {
     #[must_use]
     pub fn expected(&self, what: &str) -> InputError {
         self.refuse(format!("must be {what}, not {}", article(self.value.type_str())))
-    }
-}
-
-fn with_help(error: InputError, help: Option<String>) -> InputError {
-    match help {
-        Some(help) => error.help(help),
-        None => error,
     }
 }
 

@@ -7,14 +7,14 @@
 //! ```
 //!
 //! One command per line, with fields separated by blanks, in the order of time within each channel.
-//! The names of the commands are those of [`CommandKind::ALL`]. Lines that begin with `#` and empty
-//! lines are ignored.
+//! The names of the commands are those of [`CommandKind::name`]. Lines that begin with `#` and
+//! empty lines are ignored.
 
 use std::io::{self, BufRead, Read, Write};
 
 use memweir_core::Cycles;
 use memweir_core::input::InputError;
-use memweir_core::names::suggestion;
+use memweir_core::names::Named;
 
 use crate::command::{BankAddress, Command, CommandKind};
 use crate::observer::Observer;
@@ -117,17 +117,13 @@ impl<R: BufRead> Reader<R> {
             let error = self.refuse("column", format!("`{word}` follows the last field"));
             return Err(error.help(format!("a line is `{}`", FIELDS.join(" "))));
         }
-        let kind = CommandKind::ALL.iter().find(|(name, _)| *name == fields[1]);
-        let Some((_, kind)) = kind else {
-            let help = suggestion(fields[1], CommandKind::ALL.iter().map(|(name, _)| *name));
-            let error = self.refuse("command", format!("unknown command `{}`", fields[1]));
-            return Err(error.help(help));
-        };
+        let kind = CommandKind::named(fields[1])
+            .map_err(|refusal| refusal.placed(|reason| self.refuse("command", reason)))?;
         let number = |field: usize, most: u64| self.number(FIELDS[field], fields[field], most);
         let (short, long) = (u64::from(u16::MAX), u64::from(u32::MAX));
         Ok(Some(Command {
             at: Cycles(number(0, Checker::LAST_CYCLE.0)?),
-            kind: *kind,
+            kind,
             to: BankAddress {
                 channel: number(2, short)? as u16,
                 rank: number(3, short)? as u16,

@@ -24,21 +24,13 @@ pub enum MapLayout {
     Interleaved,
 }
 
-impl MapLayout {
-    /// All layouts with their names.
-    pub const ALL: [(&'static str, Self); 2] =
-        [("plain", Self::Plain), ("interleaved", Self::Interleaved)];
+memweir_core::named! { pub MapLayout, "layout": Plain = "plain", Interleaved = "interleaved" }
 
+impl MapLayout {
     /// Returns the interleaved layout if the device has bank groups, otherwise the plain one.
     #[must_use]
     pub fn default_for(spec: &MemorySpec) -> Self {
         if spec.organization.bank_groups > 1 { Self::Interleaved } else { Self::Plain }
-    }
-
-    /// Returns the name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, layout)| *layout == self).map_or("", |(name, _)| name)
     }
 
     /// Builds the address map of `channels` channels with `ranks` ranks of `spec`.
@@ -158,7 +150,7 @@ impl MemoryConfig {
                 function.role = role;
             }
         }
-        let name = |role| Role::ALL.iter().find(|(_, known)| *known == role).map_or("", |(n, _)| n);
+        let name = Role::name;
         for (role, count) in wanted.into_iter().chain([(Role::Set, 0)]) {
             if has(map, role) != count {
                 return Err(Refusal::new(
@@ -194,6 +186,8 @@ fn fill(map: &mut AddressMap, columns: usize, rows: usize) {
 
 #[cfg(test)]
 mod tests {
+    use memweir_core::names::Named;
+
     use super::*;
     use crate::spec::MemorySpec;
 
@@ -203,9 +197,7 @@ mod tests {
 
     #[test]
     fn each_layout_is_complete_and_covers_the_memory() {
-        for ((_, layout), channels) in
-            MapLayout::ALL.into_iter().flat_map(|l| [1, 2, 4].map(|c| (l, c)))
-        {
+        for (layout, channels) in MapLayout::ALL.iter().flat_map(|l| [1, 2, 4].map(|c| (*l, c))) {
             let spec = MemorySpec::shipped("ddr4-2400").unwrap();
             let config = MemoryConfig::with_channels(spec, channels).with_layout(layout);
             let map = config.complete_map().unwrap();

@@ -24,14 +24,12 @@ pub enum Scheduler {
     Fcfs,
 }
 
-impl Scheduler {
-    /// All schedulers with their names.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("fr-fcfs", Self::FrFcfs),
-        ("fr-fcfs-hit", Self::FrFcfsHit),
-        ("per-bank", Self::PerBank),
-        ("fcfs", Self::Fcfs),
-    ];
+memweir_core::named! {
+    pub Scheduler, "scheduler":
+    FrFcfs = "fr-fcfs",
+    FrFcfsHit = "fr-fcfs-hit",
+    PerBank = "per-bank",
+    Fcfs = "fcfs",
 }
 
 /// Rule that decides when rows are closed.
@@ -133,14 +131,12 @@ pub enum RefreshPolicy {
     Off,
 }
 
-impl RefreshPolicy {
-    /// All policies with their names.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("all-bank", Self::AllBank),
-        ("staggered", Self::Staggered),
-        ("per-bank", Self::PerBank),
-        ("off", Self::Off),
-    ];
+memweir_core::named! {
+    pub RefreshPolicy, "refresh policy":
+    AllBank = "all-bank",
+    Staggered = "staggered",
+    PerBank = "per-bank",
+    Off = "off",
 }
 
 /// Idle times after which ranks without waiting requests are put to sleep.

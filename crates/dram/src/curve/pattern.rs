@@ -1,10 +1,5 @@
 //! Requests of programs with different row-buffer locality.
 
-use std::fmt;
-use std::str::FromStr;
-
-use memweir_core::input::Refusal;
-use memweir_core::names::suggestion;
 use memweir_core::{Bytes, Cycles, LINE_BYTES, PhysAddr};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -26,34 +21,11 @@ pub enum Pattern {
     Random,
 }
 
-impl Pattern {
-    /// All patterns with their names.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("streaming", Self::Streaming), ("mixed", Self::Mixed), ("random", Self::Random)];
-
-    /// Returns the name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, pattern)| *pattern == self).map_or("", |(name, _)| name)
-    }
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Pattern {
-    type Err = Refusal;
-
-    fn from_str(text: &str) -> Result<Self, Refusal> {
-        let known = Self::ALL.iter().find(|(name, _)| *name == text);
-        known.map(|(_, pattern)| *pattern).ok_or_else(|| {
-            let names = Self::ALL.map(|(name, _)| name);
-            Refusal::new(format!("unknown pattern `{text}`"), suggestion(text, names))
-        })
-    }
+memweir_core::named! {
+    pub Pattern, "pattern":
+    Streaming = "streaming",
+    Mixed = "mixed",
+    Random = "random",
 }
 
 impl Serialize for Pattern {

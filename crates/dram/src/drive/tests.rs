@@ -1,3 +1,4 @@
+use memweir_core::names::Named;
 use std::convert::Infallible;
 
 use proptest::prelude::*;
@@ -125,7 +126,7 @@ proptest! {
         let change = |config: &mut MemoryConfig| {
             config.read_queue = queue;
             config.write_queue = queue;
-            config.scheduler = Scheduler::ALL[scheduler].1;
+            config.scheduler = Scheduler::ALL[scheduler];
             config.page = [PagePolicy::Open, "closed:2".parse().unwrap(), "adaptive:60".parse().unwrap()][page];
         };
         let jumped = drive_all(&mut memory(change), mode, &offers);

@@ -1,6 +1,7 @@
 //! Energies by kind.
 
 use memweir_core::Picos;
+use memweir_core::names::Named;
 
 /// Use of energy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,27 +36,27 @@ pub enum EnergyKind {
     BufferWrite,
 }
 
+memweir_core::named! {
+    pub EnergyKind, "kind of energy":
+    Activate = "activate",
+    Precharge = "precharge",
+    Read = "read",
+    Write = "write",
+    Refresh = "refresh",
+    ActiveStandby = "active_standby",
+    PrechargeStandby = "precharge_standby",
+    ActivePowerDown = "active_power_down",
+    PrechargePowerDown = "precharge_power_down",
+    SelfRefresh = "self_refresh",
+    ArrayRead = "array_read",
+    ArrayWrite = "array_write",
+    BufferRead = "buffer_read",
+    BufferWrite = "buffer_write",
+}
+
 impl EnergyKind {
     /// Number of kinds.
     pub const COUNT: usize = 14;
-
-    /// All kinds with their names in results.
-    pub const ALL: [(&'static str, Self); Self::COUNT] = [
-        ("activate", Self::Activate),
-        ("precharge", Self::Precharge),
-        ("read", Self::Read),
-        ("write", Self::Write),
-        ("refresh", Self::Refresh),
-        ("active_standby", Self::ActiveStandby),
-        ("precharge_standby", Self::PrechargeStandby),
-        ("active_power_down", Self::ActivePowerDown),
-        ("precharge_power_down", Self::PrechargePowerDown),
-        ("self_refresh", Self::SelfRefresh),
-        ("array_read", Self::ArrayRead),
-        ("array_write", Self::ArrayWrite),
-        ("buffer_read", Self::BufferRead),
-        ("buffer_write", Self::BufferWrite),
-    ];
 }
 
 /// Energy that a memory drew in a span of time.
@@ -82,7 +83,7 @@ impl EnergyReport {
 
     /// Iterates over all kinds with their names and energies in pJ.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
-        EnergyKind::ALL.iter().map(|(name, kind)| (*name, self.of(*kind)))
+        EnergyKind::ALL.iter().map(|kind| (kind.name(), self.of(*kind)))
     }
 
     /// Returns the sum of all kinds, in pJ.

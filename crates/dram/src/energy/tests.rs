@@ -1,6 +1,7 @@
 //! The test patterns of DRAMPower 6.2 (tests/tests_drampower/core/DDR4), and cases that they lack.
 
 use memweir_core::Cycles;
+use memweir_core::names::Named;
 
 use super::*;
 use crate::command::{BankAddress, CommandKind as K};
@@ -48,10 +49,10 @@ fn pattern(commands: &[(u64, K, u16)], end: u64, expected: &[(EnergyKind, f64)],
 }
 
 fn compare(report: &EnergyReport, scale: f64, expected: &[(EnergyKind, f64)]) {
-    for (name, kind) in EnergyKind::ALL {
+    for &kind in EnergyKind::ALL {
         let wanted = expected.iter().find(|(known, _)| *known == kind).map_or(0.0, |(_, pj)| *pj);
         let got = report.of(kind) / scale;
-        assert!((got - wanted).abs() < 1.0, "{name}: {got:.3} pJ, {wanted} expected");
+        assert!((got - wanted).abs() < 1.0, "{kind}: {got:.3} pJ, {wanted} expected");
     }
 }
 

@@ -17,14 +17,12 @@ pub enum Level {
     Bank,
 }
 
-impl Level {
-    /// All levels with their names in files, from the channel inward.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("channel", Self::Channel),
-        ("rank", Self::Rank),
-        ("bank-group", Self::BankGroup),
-        ("bank", Self::Bank),
-    ];
+memweir_core::named! {
+    pub Level, "level":
+    Channel = "channel",
+    Rank = "rank",
+    BankGroup = "bank-group",
+    Bank = "bank",
 }
 
 /// The parts that a constraint binds.

@@ -93,13 +93,12 @@ impl Family {
         root.require("name")?.string()?;
         memweir_core::medium::data::source(&mut root)?;
         Ok(Self {
-            rounding: named(&root.require("rounding")?, "way of rounding", &Rounding::ALL)?,
+            rounding: root.require("rounding")?.named()?,
             parameters: names(&root.require("parameters")?)?,
             optional: root.map("optional", |value| names(&value))?.unwrap_or_default(),
-            bank_refresh: named(
-                &root.require("bank_refresh")?,
+            bank_refresh: root.require("bank_refresh")?.choose(
                 "kind of bank refresh",
-                &[
+                [
                     ("none", BankRefresh::None),
                     ("one-bank", BankRefresh::One),
                     ("same-bank", BankRefresh::SameNumber),
@@ -167,10 +166,9 @@ pub(super) fn rules(value: Value<'_>) -> Result<Vec<Rule>, InputError> {
 
 fn rule(mut section: Section<'_>) -> Result<Rule, InputError> {
     section.only(&["level", "scope", "from", "to", "wait", "window"])?;
-    let level = named(&section.require("level")?, "level", &Level::ALL)?;
+    let level = section.require("level")?.named()?;
     let scopes = [("same", Scope::Same), ("others", Scope::Others)];
-    let scope =
-        section.map("scope", |value| named(&value, "scope", &scopes))?.unwrap_or(Scope::Same);
+    let scope = section.map("scope", |value| value.choose("scope", scopes))?.unwrap_or(Scope::Same);
     if scope == Scope::Others && level != Level::Rank {
         return Err(section.refuse("only ranks are bound by what goes to others"));
     }
@@ -196,10 +194,10 @@ fn window(value: &Value<'_>) -> Result<u8, InputError> {
 /// Parses one command or an array of commands.
 fn commands(value: &Value<'_>) -> Result<Vec<CommandKind>, InputError> {
     if !value.is_array() {
-        return Ok(vec![named(value, "command", &CommandKind::ALL)?]);
+        return Ok(vec![value.named()?]);
     }
     let several = value.array("a command or an array of commands")?;
-    several.iter().map(|value| named(value, "command", &CommandKind::ALL)).collect()
+    several.iter().map(Value::named).collect()
 }
 
 fn formula(value: &Value<'_>) -> Result<Formula, InputError> {
@@ -210,16 +208,4 @@ fn formula(value: &Value<'_>) -> Result<Formula, InputError> {
 fn names(value: &Value<'_>) -> Result<Vec<String>, InputError> {
     let names = value.array("an array of names")?;
     names.iter().map(|name| Ok(name.string()?.to_owned())).collect()
-}
-
-/// Returns the item of `all` whose name is `value`.
-pub(super) fn named<T: Copy>(
-    value: &Value<'_>,
-    what: &str,
-    all: &[(&'static str, T)],
-) -> Result<T, InputError> {
-    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-    let given = value.one_of(what, &names)?;
-    let (_, meant) = all.iter().find(|(name, _)| *name == given).expect("one of them");
-    Ok(*meant)
 }

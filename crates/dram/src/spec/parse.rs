@@ -3,10 +3,9 @@
 use memweir_core::input::{Document, InputError, Section, Value};
 use memweir_core::medium::MediumKind;
 use memweir_core::medium::data::{latency, source};
-use memweir_core::names::suggestion;
 use memweir_core::{BytesPerSec, Cycles, Picos};
 
-use super::family::{FAMILIES, Family, named, rules, value_of};
+use super::family::{FAMILIES, Family, rules, value_of};
 use super::{ArrayEnergy, Constraint, Currents, Link, MemorySpec, Organization, Rail, Timing};
 
 const KEYS: [&str; 11] = [
@@ -38,7 +37,7 @@ impl MemorySpec {
         let organization = organization(root.require("organization")?)?;
         let timing = timing(root.require("timing")?.section()?, &family, clock)?;
         let kind_value = root.require("kind")?;
-        let kind = named(&kind_value, "kind of memory", &kinds)?;
+        let kind = kind_value.choose("kind of memory", kinds)?;
         let forgotten = ["tRFC", "tREFI"].into_iter().find(|name| timing.get(name).is_none());
         if let (MediumKind::Dram, Some(name)) = (kind, forgotten) {
             let error = kind_value.refuse(format!("DRAM without `{name}`"));
@@ -73,11 +72,7 @@ impl MemorySpec {
 }
 
 fn family(value: &Value<'_>) -> Result<(&'static str, Family), InputError> {
-    let given = value.string()?;
-    let Some((name, text)) = FAMILIES.iter().find(|(name, _)| *name == given) else {
-        let help = suggestion(given, FAMILIES.iter().map(|(name, _)| *name));
-        return Err(value.refuse(format!("unknown family `{given}`")).help(help));
-    };
+    let (name, text) = value.choose("family", FAMILIES.iter().map(|file| (file.0, *file)))?;
     let family =
         Family::parse(name, text).unwrap_or_else(|error| unreachable!("a shipped family: {error}"));
     Ok((name, family))

@@ -14,11 +14,9 @@ pub enum Rounding {
     Ddr5,
 }
 
-impl Rounding {
-    /// All roundings with their names in files.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("up", Self::Up), ("ddr4", Self::Ddr4), ("ddr5", Self::Ddr5)];
+memweir_core::named! { pub Rounding, "way of rounding": Up = "up", Ddr4 = "ddr4", Ddr5 = "ddr5" }
 
+impl Rounding {
     /// Returns the cycles of `clock` that `span` takes.
     #[must_use]
     pub fn cycles(self, span: Picos, clock: Picos) -> Cycles {

@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use memweir_core::address_map::{AddressMap, Role, XorFunction};
+use memweir_core::names::Named;
 use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::check::Checker;
 use memweir_dram::command::{Command, CommandKind};
@@ -53,7 +54,7 @@ pub(crate) fn config(name: &str, random: &mut Random) -> MemoryConfig {
         (0..ranks).map(|_| Arc::clone(&spec)).collect()
     };
     let mut config = MemoryConfig::of_ranks(specs, random.of(&[1, 1, 2]));
-    config.scheduler = random.of(&Scheduler::ALL).1;
+    config.scheduler = random.of(Scheduler::ALL);
     config.age_limit = random.of(&[None, Some(Cycles(200)), Some(Cycles(10_000))]);
     config.page = random.of(&[
         PagePolicy::Open,
@@ -64,7 +65,7 @@ pub(crate) fn config(name: &str, random: &mut Random) -> MemoryConfig {
     (config.read_queue, config.write_queue) = (random.of(&[1, 4, 32, 64]), random.of(&[1, 8, 32]));
     (config.low_watermark, config.high_watermark) =
         random.of(&[(0.2, 0.8), (0.0, 1.0), (0.5, 0.5)]);
-    config.refresh = random.of(&RefreshPolicy::ALL).1;
+    config.refresh = random.of(RefreshPolicy::ALL);
     if config.refresh == RefreshPolicy::PerBank
         && config.ranks.iter().any(|spec| spec.bank_refresh == BankRefresh::None)
     {

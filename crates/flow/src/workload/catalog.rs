@@ -59,14 +59,12 @@ pub enum Suite {
     Other,
 }
 
-impl Suite {
-    /// The suites by their names in files.
-    pub const NAMES: [(&'static str, Self); 4] = [
-        ("cint2006", Self::Cint2006),
-        ("cfp2006", Self::Cfp2006),
-        ("npb", Self::Npb),
-        ("other", Self::Other),
-    ];
+memweir_core::named! {
+    pub Suite, "suite":
+    Cint2006 = "cint2006",
+    Cfp2006 = "cfp2006",
+    Npb = "npb",
+    Other = "other",
 }
 
 /// Published figures of one program.

@@ -7,30 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use memweir_core::input::Refusal;
 use memweir_core::names::nearest;
 use object::elf::{ELFMAG, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader};
-
-/// A program that cannot be executed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct ProgramError {
-    /// Why.
-    pub reason: String,
-    /// The remedy, where one is known.
-    pub help: Option<String>,
-}
-
-impl ProgramError {
-    fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), help: None }
-    }
-
-    fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
-        self
-    }
-}
 
 /// Returns the file that `name` stands for, as an absolute path: itself if it contains a slash
 /// (relative to memweir's directory), else the first executable of that name in the directories of
@@ -40,9 +20,9 @@ impl ProgramError {
 ///
 /// A missing program, with the nearest name on the path; a directory; a file that may not be
 /// executed.
-pub fn resolve_program(name: &OsStr, path_env: &OsStr) -> Result<PathBuf, ProgramError> {
+pub fn resolve_program(name: &OsStr, path_env: &OsStr) -> Result<PathBuf, Refusal> {
     if name.is_empty() {
-        return Err(ProgramError::new("the program's name is empty"));
+        return Err(Refusal::plain("the program's name is empty"));
     }
     if name.as_bytes().contains(&b'/') {
         let path = std::path::absolute(name).unwrap_or_else(|_| PathBuf::from(name));
@@ -66,31 +46,31 @@ pub fn resolve_program(name: &OsStr, path_env: &OsStr) -> Result<PathBuf, Progra
 }
 
 /// Checks that `path` is a file that this user may execute.
-fn check(path: &Path) -> Result<(), ProgramError> {
+fn check(path: &Path) -> Result<(), Refusal> {
     let shown = path.display();
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => ProgramError::new(format!("{shown} does not exist")),
-        _ => ProgramError::new(format!("{shown}: {error}")),
+        std::io::ErrorKind::NotFound => Refusal::plain(format!("{shown} does not exist")),
+        _ => Refusal::plain(format!("{shown}: {error}")),
     })?;
     if metadata.is_dir() {
-        return Err(ProgramError::new(format!("{shown} is a directory, not a program")));
+        return Err(Refusal::plain(format!("{shown} is a directory, not a program")));
     }
     if !metadata.is_file() {
-        return Err(ProgramError::new(format!("{shown} is not a regular file")));
+        return Err(Refusal::plain(format!("{shown} is not a regular file")));
     }
     let allowed = nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok();
     if !allowed || metadata.permissions().mode() & 0o111 == 0 {
-        let error = ProgramError::new(format!("{shown} may not be executed"));
+        let error = Refusal::plain(format!("{shown} may not be executed"));
         return Err(error.help(format!("chmod +x {shown}, or name its interpreter first")));
     }
     Ok(())
 }
 
-fn not_on_path(name: &OsStr, path_env: &OsStr) -> ProgramError {
+fn not_on_path(name: &OsStr, path_env: &OsStr) -> Refusal {
     let name = name.to_string_lossy();
     let names: Vec<String> =
         std::env::split_paths(path_env).flat_map(|directory| executables(&directory)).collect();
-    let error = ProgramError::new(format!("no program `{name}` in the directories of PATH"));
+    let error = Refusal::plain(format!("no program `{name}` in the directories of PATH"));
     if Path::new(&*name).is_file() {
         return error.help(format!("write `./{name}` for the file in this directory"));
     }
@@ -100,7 +80,7 @@ fn not_on_path(name: &OsStr, path_env: &OsStr) -> ProgramError {
     }
 }
 
-fn near_in_directory(error: ProgramError, path: &Path) -> ProgramError {
+fn near_in_directory(error: Refusal, path: &Path) -> Refusal {
     if error.help.is_some() || path.exists() {
         return error;
     }

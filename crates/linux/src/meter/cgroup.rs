@@ -46,16 +46,7 @@ pub enum Scope {
     Local,
 }
 
-impl Scope {
-    /// Returns the name in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Total => "total",
-            Self::Local => "local",
-        }
-    }
-}
+memweir_core::named! { pub Scope, "scope": Total = "total", Local = "local" }
 
 /// Kinds of failures, few enough for a label of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,18 +61,15 @@ pub enum Reason {
     Other,
 }
 
-impl Reason {
-    /// Returns the name in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Limit => "limit",
-            Self::Permission => "permission",
-            Self::Gone => "gone",
-            Self::Other => "other",
-        }
-    }
+memweir_core::named! {
+    pub Reason, "reason":
+    Limit = "limit",
+    Permission = "permission",
+    Gone = "gone",
+    Other = "other",
+}
 
+impl Reason {
     /// Returns the kind of an error of the operating system.
     pub(crate) fn of(error: &io::Error) -> Self {
         match error.raw_os_error() {

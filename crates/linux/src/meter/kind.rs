@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use memweir_core::names::suggestion;
+use memweir_core::input::Refusal;
+use memweir_core::names::{Named, choose};
 
 /// The meters, in the order in which `auto` tries the native ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,38 +19,12 @@ pub enum MeterKind {
     Software,
 }
 
-impl MeterKind {
-    /// Every meter.
-    pub const ALL: [Self; 4] = [Self::Perf, Self::Resctrl, Self::Declared, Self::Software];
-
-    /// Returns the name on the command line, in files and in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Perf => "perf",
-            Self::Resctrl => "resctrl",
-            Self::Declared => "declared",
-            Self::Software => "software",
-        }
-    }
-}
-
-impl fmt::Display for MeterKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for MeterKind {
-    type Err = UnknownMeter;
-
-    fn from_str(given: &str) -> Result<Self, UnknownMeter> {
-        let names = Self::ALL.map(Self::name);
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.name() == given)
-            .ok_or_else(|| UnknownMeter::new(given, &names))
-    }
+memweir_core::named! {
+    pub MeterKind, "meter":
+    Perf = "perf",
+    Resctrl = "resctrl",
+    Declared = "declared",
+    Software = "software",
 }
 
 /// A user's choice: a meter by name, or the first that serves every job.
@@ -83,33 +58,11 @@ impl fmt::Display for MeterChoice {
 }
 
 impl FromStr for MeterChoice {
-    type Err = UnknownMeter;
+    type Err = Refusal;
 
-    fn from_str(given: &str) -> Result<Self, UnknownMeter> {
-        if given == "auto" {
-            return Ok(Self::Auto);
-        }
-        let [perf, resctrl, declared, software] = MeterKind::ALL.map(MeterKind::name);
-        given
-            .parse()
-            .map(Self::Only)
-            .map_err(|_| UnknownMeter::new(given, &["auto", perf, resctrl, declared, software]))
-    }
-}
-
-/// A meter's name that does not exist.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown meter `{given}`: {help}")]
-pub struct UnknownMeter {
-    /// The name as given.
-    pub given: String,
-    /// The nearest valid choice, and all of them.
-    pub help: String,
-}
-
-impl UnknownMeter {
-    fn new(given: &str, names: &[&str]) -> Self {
-        Self { given: given.to_owned(), help: suggestion(given, names.iter().copied()) }
+    fn from_str(given: &str) -> Result<Self, Refusal> {
+        let kinds = MeterKind::ALL.iter().map(|kind| (kind.name(), Self::Only(*kind)));
+        choose(MeterKind::KIND, given, std::iter::once(("auto", Self::Auto)).chain(kinds))
     }
 }
 
@@ -119,7 +72,7 @@ mod tests {
 
     #[test]
     fn every_kind_and_choice_reads_back() {
-        for kind in MeterKind::ALL {
+        for &kind in MeterKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
             assert_eq!(kind.to_string().parse(), Ok(MeterChoice::Only(kind)));
         }
@@ -132,20 +85,20 @@ mod tests {
 
     #[test]
     fn a_misspelt_name_is_answered_with_the_nearest() {
-        let error = "resctl".parse::<MeterChoice>().unwrap_err();
+        let refusal = "resctl".parse::<MeterChoice>().unwrap_err();
+        assert_eq!(refusal.reason, "unknown meter `resctl`");
         assert_eq!(
-            error.to_string(),
-            "unknown meter `resctl`: did you mean `resctrl`? \
-             valid: auto, perf, resctrl, declared, software"
+            refusal.help.unwrap(),
+            "did you mean `resctrl`? valid: auto, perf, resctrl, declared, software"
         );
-        let error = "auto".parse::<MeterKind>().unwrap_err();
-        assert!(error.help.ends_with("valid: perf, resctrl, declared, software"), "{error}");
+        let help = "auto".parse::<MeterKind>().unwrap_err().help.unwrap();
+        assert!(help.ends_with("valid: perf, resctrl, declared, software"), "{help}");
     }
 
     #[test]
     fn auto_never_tries_the_slow_meter() {
         let tried: Vec<_> =
-            MeterKind::ALL.into_iter().filter(|k| MeterChoice::Auto.allows(*k)).collect();
+            MeterKind::ALL.iter().copied().filter(|k| MeterChoice::Auto.allows(*k)).collect();
         assert_eq!(tried, [MeterKind::Perf, MeterKind::Resctrl, MeterKind::Declared]);
         assert!(MeterChoice::Only(MeterKind::Software).allows(MeterKind::Software));
         assert!(!MeterChoice::Only(MeterKind::Perf).allows(MeterKind::Resctrl));

@@ -24,7 +24,6 @@ mod records;
 mod regions;
 mod sampling;
 mod scaling;
-mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

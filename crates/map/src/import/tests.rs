@@ -1,3 +1,4 @@
+use memweir_core::names::Named;
 use proptest::prelude::*;
 
 use super::*;
@@ -92,7 +93,7 @@ proptest! {
         text in "(0x[0-9a-f]{1,17}|[0-9]{1,3}| |,|\\n|===|bank addr funs|row bits|xor |palloc_mask|\\{\\{\\{|\\}|\\[|\\]|\"BANK_BIT\": |\\(){0,40}",
         format in prop::sample::select(Format::ALL.to_vec()),
     ) {
-        for format in [None, Some(format.1)] {
+        for format in [None, Some(format)] {
             if let Ok(imported) = import("x", &text, format) {
                 imported.map.validate().unwrap();
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memweir_abi::preload::page::{DirectRead, PageCounter, PageCounters, WhenFull};
+use memweir_abi::preload::page::{PageCounter, PageCounters};
 use memweir_core::{Bytes, Seconds};
 use memweir_energy::{Estimate, Paging};
 use serde::Serialize;
@@ -118,10 +118,6 @@ pub struct Report {
     pub counters: BTreeMap<&'static str, u64>,
 }
 
-fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
-    table.iter().find(|(_, known)| known == value).map_or("", |(name, _)| name)
-}
-
 impl Report {
     /// Makes the report of a program that has ended. `place` is the place as requested, `last` the
     /// last look, and `estimate` computes an energy.
@@ -152,10 +148,10 @@ impl Report {
             command,
             dram_bytes: order.dram,
             nvm: NvmReport { place, size_bytes: order.nvm_size },
-            direct_read: name_of(&DirectRead::ALL, &order.direct_read),
+            direct_read: order.direct_read.name(),
             victims: order.victims.clone(),
             delay: order.delay.map(|delay| Delay { read: delay.read, write: delay.write }),
-            when_full: name_of(&WhenFull::ALL, &order.when_full),
+            when_full: order.when_full.name(),
             seconds: row.t_s.0,
             outcome,
             evictions: row.evictions,

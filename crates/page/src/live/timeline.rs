@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::Refusal;
-use memweir_core::names::suggestion;
+use memweir_core::names::by_ending;
 use memweir_core::{Bytes, Seconds};
 use memweir_linux::private;
 use serde::{Deserialize, Serialize};
@@ -50,19 +50,7 @@ impl Format {
     /// # Errors
     /// Refuses other endings.
     pub fn of(path: &Path) -> Result<Self, Refusal> {
-        let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-        match ending.as_str() {
-            "csv" => Ok(Self::Csv),
-            "svg" => Ok(Self::Svg),
-            "" => Err(Refusal::new(
-                format!("`{}` has no ending", path.display()),
-                "end it in .csv or .svg",
-            )),
-            other => Err(Refusal::new(
-                format!("a timeline of paging cannot be written as `.{other}`"),
-                suggestion(other, ["csv", "svg"]),
-            )),
-        }
+        by_ending(path, "a timeline of paging", [("csv", Self::Csv), ("svg", Self::Svg)])
     }
 }
 

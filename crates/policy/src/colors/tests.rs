@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use memweir_core::Bytes;
 use memweir_core::address_map::{Role, SetFunction, XorFunction};
+use memweir_core::names::Named;
 use proptest::prelude::*;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! The table of victim policies, in the order in which help lists them.
 
 use memweir_core::input::Refusal;
-use memweir_core::names::suggestion;
+use memweir_core::names::choose;
 
 use super::{Clock, Entry, Fifo, Node, Nodes, Page, Scan, Seen, VictimPolicy};
 
@@ -70,10 +70,7 @@ pub const VICTIM_POLICIES: &[VictimEntry] = &[
 /// # Errors
 /// If there is none; the error suggests the nearest name.
 pub fn find(name: &str) -> Result<&'static VictimEntry, Refusal> {
-    VICTIM_POLICIES.iter().find(|entry| entry.name == name).ok_or_else(|| {
-        let names = VICTIM_POLICIES.iter().map(|entry| entry.name);
-        Refusal::new(format!("unknown victim policy `{name}`"), suggestion(name, names))
-    })
+    choose("victim policy", name, VICTIM_POLICIES.iter().map(|entry| (entry.name, entry)))
 }
 
 impl VictimEntry {

@@ -3,9 +3,8 @@
 //! Colons separate them, so that policies with options can appear in comma-separated lists. The
 //! table of policies defines the options of each policy.
 
+use memweir_core::input::Refusal;
 use memweir_core::names::suggestion;
-
-use super::UnknownPolicy;
 
 /// An option that a policy may be given.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,16 +88,15 @@ impl Options {
         policy: &str,
         table: &[PolicyOption],
         given: impl Iterator<Item = &'a str>,
-    ) -> Result<Self, UnknownPolicy> {
+    ) -> Result<Self, Refusal> {
         let mut options = Self::default();
         for text in given {
             let (name, value) = match text.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
                 None => (text, None),
             };
-            let refuse = |help| UnknownPolicy {
-                reason: format!("bad option `{text}` of policy `{policy}`"),
-                help,
+            let refuse = |help: String| {
+                Refusal::new(format!("bad option `{text}` of policy `{policy}`"), help)
             };
             if text.contains(',') {
                 let separated = text.replace(',', ":");

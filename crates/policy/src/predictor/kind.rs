@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use memweir_core::input::Refusal;
 use memweir_core::names::suggestion;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,7 @@ use super::{DEFAULT_THRESHOLD, ForecastOrLast, Last, MAX_WINDOW, Phases, Predict
 /// assert_eq!(kind, PredictorKind::Window { quanta: 3 });
 /// assert_eq!(kind.to_string(), "window:3");
 /// assert_eq!("phase".parse::<PredictorKind>()?.to_string(), "phase:0.4");
-/// # Ok::<(), memweir_policy::UnknownPredictor>(())
+/// # Ok::<(), memweir_core::input::Refusal>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -39,10 +40,10 @@ pub enum PredictorKind {
 }
 
 impl TryFrom<String> for PredictorKind {
-    type Error = UnknownPredictor;
+    type Error = String;
 
-    fn try_from(given: String) -> Result<Self, UnknownPredictor> {
-        given.parse()
+    fn try_from(given: String) -> Result<Self, String> {
+        given.parse().map_err(|refusal: Refusal| refusal.sentence())
     }
 }
 
@@ -74,24 +75,12 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     FORMS.into_iter()
 }
 
-/// Error for a predictor that does not exist, or one with a parameter out of range.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}: {help}")]
-pub struct UnknownPredictor {
-    /// The error, with the text as written.
-    pub reason: String,
-    /// Suggestion of a valid text.
-    pub help: String,
-}
-
-impl UnknownPredictor {
-    fn parameter(given: &str, help: String) -> Self {
-        Self { reason: format!("bad parameter of predictor `{given}`"), help }
-    }
+fn bad_parameter(given: &str, help: impl Into<String>) -> Refusal {
+    Refusal::new(format!("bad parameter of predictor `{given}`"), help)
 }
 
 impl FromStr for PredictorKind {
-    type Err = UnknownPredictor;
+    type Err = Refusal;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
         let (name, parameter) = match given.split_once(':') {
@@ -102,7 +91,7 @@ impl FromStr for PredictorKind {
             ("last", None) => Ok(Self::Last),
             ("profile", None) => Ok(Self::Profile),
             ("last" | "profile", Some(_)) => {
-                Err(UnknownPredictor::parameter(given, format!("`{name}` takes none")))
+                Err(bad_parameter(given, format!("`{name}` takes none")))
             }
             ("window", parameter) => parameter
                 .and_then(|quanta| quanta.parse().ok())
@@ -111,7 +100,7 @@ impl FromStr for PredictorKind {
                 .ok_or_else(|| {
                     let help =
                         format!("write a number of quanta, `window:1` to `window:{MAX_WINDOW}`");
-                    UnknownPredictor::parameter(given, help)
+                    bad_parameter(given, help)
                 }),
             ("phase", None) => Ok(Self::Phase { threshold: DEFAULT_THRESHOLD }),
             ("phase", Some(threshold)) => threshold
@@ -121,12 +110,9 @@ impl FromStr for PredictorKind {
                 .map(|threshold| Self::Phase { threshold })
                 .ok_or_else(|| {
                     let help = "write a similarity threshold above 0 and at most 2, as `phase:0.4`";
-                    UnknownPredictor::parameter(given, help.to_owned())
+                    bad_parameter(given, help)
                 }),
-            _ => Err(UnknownPredictor {
-                reason: format!("unknown predictor `{given}`"),
-                help: suggestion(name, FORMS),
-            }),
+            _ => Err(Refusal::new(format!("unknown predictor `{given}`"), suggestion(name, FORMS))),
         }
     }
 }
@@ -159,7 +145,7 @@ mod tests {
 
     #[test]
     fn refuses_with_the_nearest_valid_choice() {
-        let refused = |given: &str| given.parse::<PredictorKind>().unwrap_err().to_string();
+        let refused = |given: &str| given.parse::<PredictorKind>().unwrap_err().sentence();
         assert_eq!(
             refused("lst"),
             "unknown predictor `lst`: did you mean `last`? valid: last, window:K, phase[:T_S], profile"

@@ -3,8 +3,8 @@
 use memweir_core::{JobId, Nanos};
 
 use super::{Call, Record};
-use crate::policies::UnknownPolicy;
 use crate::scheduler::{Decision, QuantumScheduler, QuantumSummary, SchedulerConfig};
+use memweir_core::input::Refusal;
 
 /// A scheduler's answer to a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +75,7 @@ pub struct Replay {
 ///
 /// # Errors
 /// If there is no such policy, or it has no such option.
-pub fn replay(record: &Record, policy: Option<&str>) -> Result<Replay, UnknownPolicy> {
+pub fn replay(record: &Record, policy: Option<&str>) -> Result<Replay, Refusal> {
     let mut config: SchedulerConfig = record.header.config.clone();
     if let Some(policy) = policy {
         policy.clone_into(&mut config.policy);

@@ -108,7 +108,7 @@ fn a_record_replays_identically_and_tells_what_another_policy_would_do() {
     assert!(first.line > 6 && first.quantum > 0, "{first:?}");
     assert_eq!(first.reasons.len(), 2);
     assert!(first.reasons.iter().any(|(_, why)| *why == "head of the run queue"), "{first:?}");
-    assert!(replay(&record, Some("rund-robin")).unwrap_err().help.contains("round-robin"));
+    assert!(replay(&record, Some("rund-robin")).unwrap_err().help.unwrap().contains("round-robin"));
 }
 
 #[test]

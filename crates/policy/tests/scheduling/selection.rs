@@ -228,7 +228,7 @@ fn the_table_names_every_policy_once_and_helps_with_wrong_names() {
     assert!(POLICIES.iter().all(|entry| !entry.summary.contains('\n')));
     let refused = QuantumScheduler::new(config("ideal-avg", 2)).err().unwrap();
     assert_eq!(
-        refused.to_string(),
+        refused.sentence(),
         "unknown policy `ideal-avg`: did you mean `ideal-average`? valid: os, round-robin, \
          random, long-job-first, peak-bandwidth, ideal-average, available-bandwidth, hmmsched, \
          max-weight"

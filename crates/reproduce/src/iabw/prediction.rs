@@ -68,9 +68,8 @@ pub(super) fn figure_15(
     let parameters: Parameters = data.parameters()?;
     let programs = workloads.spec_programs()?;
     let kinds = parameters.predictors.iter().map(|name| {
-        name.parse::<PredictorKind>().map_err(|unknown| {
-            memweir_core::input::InputError::new("figure 15", unknown.to_string()).key("predictors")
-        })
+        name.parse::<PredictorKind>()
+            .map_err(|refusal| refusal.written_in("figure 15").key("predictors"))
     });
     let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
     let cases: Vec<_> = programs

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use memweir_core::Nanos;
 use memweir_core::input::{InputError, Refusal};
+use memweir_core::names::Named;
 use memweir_flow::workload::catalog::{Catalog, Suite};
 use memweir_flow::workload::mix::iabw::{Set, TABLE_1, Workload, pool, to_paper};
 use memweir_flow::workload::mix::{Ingredient, Mix};
@@ -98,7 +99,7 @@ impl Workloads {
         let catalog = Catalog::shipped();
         let mut sets = Vec::new();
         let mut programs = HashMap::new();
-        for set in Set::ALL {
+        for &set in Set::ALL {
             let pool = pool(set, &catalog, &hardware, parameters.seed);
             let table = TABLE_1.iter().filter(|workload| workload.set == set);
             let drawn = table.map(|paper| {
@@ -216,7 +217,7 @@ pub(super) fn table_1(workloads: &Workloads) -> Found {
         .to_vec(),
         rows: Vec::new(),
     };
-    for set in Set::ALL {
+    for &set in Set::ALL {
         for counterpart in workloads.set(set) {
             let Counterpart { paper, equal, normal } = counterpart;
             let ours = to_paper(equal.iabw);

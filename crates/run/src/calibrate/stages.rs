@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use memweir_core::names::Named;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_linux::hog::Kernel;
 use rand::{RngExt, SeedableRng};
@@ -133,7 +134,7 @@ impl<'a> Stages<'a> {
         let load = Load::Steady { idle: 0 };
         for _ in 0..self.amount.peak_repeats {
             for instances in instance_counts(self.bus.members()) {
-                for kernel in Kernel::ALL {
+                for &kernel in Kernel::ALL {
                     let loads: Vec<_> = (0..instances).map(|member| (member, &load)).collect();
                     let bandwidth = self.together(Stage::Peak, kernel, &loads)?;
                     let instances = instances as u32;

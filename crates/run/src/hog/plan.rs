@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use memweir_core::input::InputError;
-use memweir_core::names::suggestion;
+use memweir_core::names::Named;
 use memweir_core::{BytesPerSec, LINE_BYTES, Nanos};
 use memweir_linux::hog::Kernel;
 
@@ -185,12 +185,8 @@ impl Plan {
             .next()
             .and_then(|(number, line)| Some((number, line.strip_prefix("kernel ")?.trim())))
             .ok_or_else(|| refuse(2, "`kernel` and its name must follow".to_owned()))?;
-        let kernel =
-            Kernel::ALL.into_iter().find(|kernel| kernel.name() == name).ok_or_else(|| {
-                refuse(line, format!("unknown kernel `{name}`"))
-                    .key("kernel")
-                    .help(suggestion(name, Kernel::ALL.map(Kernel::name)))
-            })?;
+        let kernel = Kernel::named(name)
+            .map_err(|refusal| refusal.written_in(source_name).line(line).key("kernel"))?;
         let mut groups = Vec::new();
         for (line, text) in lines {
             groups.push(group(text).ok_or_else(|| {

@@ -127,22 +127,22 @@ fn batch_options(
     let cores = root.map("cores", |v| batch_cores(&v, limits))?;
     Ok(BatchOptions {
         policy: root.map("policy", |v| v.checked(options::policy(v.string()?)))?,
-        objective: root.map("objective", |v| v.checked(options::objective(v.string()?)))?,
-        predictor: root.map("predictor", |v| v.checked(options::predictor(v.string()?)))?,
-        meter: root.map("meter", |v| v.checked(options::meter(v.string()?)))?,
-        mechanism: root.map("mechanism", |v| v.checked(options::mechanism(v.string()?)))?,
+        objective: root.map("objective", |v| v.named())?,
+        predictor: root.map("predictor", |v| v.checked(v.string()?.parse()))?,
+        meter: root.map("meter", |v| v.checked(v.string()?.parse()))?,
+        mechanism: root.map("mechanism", |v| v.named())?,
         quantum: root.map("quantum_ms", |v| v.checked(options::quantum(v.number()?)))?,
         cores: cores.and_then(|cores| cores.limit),
         core_use: cores.map(|cores| cores.core_use),
-        pinning: root.map("pinning", |v| v.checked(v.string()?.parse()))?,
-        on_exit: root.map("on_exit", |v| v.checked(v.string()?.parse()))?,
-        on_failure: root.map("on_failure", |v| v.checked(v.string()?.parse()))?,
+        pinning: root.map("pinning", |v| v.named())?,
+        on_exit: root.map("on_exit", |v| v.named())?,
+        on_failure: root.map("on_failure", |v| v.named())?,
         seed: root.map("seed", |v| {
             let seed = v.integer()?;
             u64::try_from(seed).map_err(|_| v.refuse(format!("a seed of {seed} is negative")))
         })?,
         media: root.map("media", |v| media(&v, directory))?,
-        placement: root.map("placement", |v| v.checked(options::placement(v.string()?)))?,
+        placement: root.map("placement", |v| v.checked(v.string()?.parse()))?,
     })
 }
 
@@ -191,7 +191,7 @@ impl JobReader<'_> {
             expected_reads: section.map("read_bandwidth", |v| bandwidth(&v))?,
             expected_writes: section.map("write_bandwidth", |v| bandwidth(&v))?,
             profile: section.map("profile", |v| self.existing(&v, Path::is_file, "file"))?,
-            placement: section.map("placement", |v| v.checked(options::placement(v.string()?)))?,
+            placement: section.map("placement", |v| v.checked(v.string()?.parse()))?,
             colors: section.map("colors", |v| v.checked(v.string()?.parse()))?,
             demanded_banks: section.map("demanded_banks", |v| banks(&v))?,
             priority: section.map("priority", |v| priority(&v))?.unwrap_or_default(),

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use memweir_core::input::{InputError, Refusal};
+use memweir_core::input::InputError;
 use memweir_core::medium::data::MediumData;
-use memweir_core::placement::{Placement, PlacementError, PlacementSpec};
+use memweir_core::placement::{Placement, PlacementSpec};
 use memweir_core::{MAX_MEDIA, Media};
 
 /// The media of a machine: DRAM, and beside it those of `list`, shipped ones by name and others
@@ -28,18 +28,13 @@ pub fn media(list: &str, directory: &Path) -> Result<Media, InputError> {
     })
 }
 
-/// Checks a placement of pages.
-pub fn placement(text: &str) -> Result<PlacementSpec, Refusal> {
-    text.parse().map_err(|error: PlacementError| Refusal::new(error.reason, error.help))
-}
-
 /// A placement on a machine with these media.
 pub fn placed(spec: &PlacementSpec, media: &Media) -> Result<Placement, InputError> {
-    spec.resolve(media).map_err(|error| {
-        let help = match media.len() {
-            1 => format!("{}; name the machine's media with `--media`", error.help),
-            _ => error.help,
-        };
-        InputError::new("placement", error.reason).help(help)
+    spec.resolve(media).map_err(|mut refusal| {
+        if media.len() == 1 {
+            let help = refusal.help.unwrap_or_default();
+            refusal.help = Some(format!("{help}; name the machine's media with `--media`"));
+        }
+        refusal.written_in("placement")
     })
 }

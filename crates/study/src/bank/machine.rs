@@ -9,11 +9,11 @@ use memweir_bank::os::{Aging, Exhausted, FaultCosts, Start};
 use memweir_core::address_map::AddressMap;
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::{Document, InputError, Replaced, Replacement, Section, Value};
-use memweir_core::names::suggestion;
+use memweir_core::names::{Named, suggestion};
 use memweir_core::{Bytes, Cycles, Nanos};
 use memweir_dram::MemoryConfig;
 use memweir_dram::MemorySpec;
-use memweir_dram::config::{MapLayout, PagePolicy, RefreshPolicy, Scheduler};
+use memweir_dram::config::{MapLayout, PagePolicy};
 use memweir_flow::hardware;
 
 use crate::text::{count, machine_of_fidelity, whole};
@@ -226,15 +226,14 @@ fn map(
     directory: &Path,
 ) -> Result<AddressMap, InputError> {
     let given = value.string()?;
-    if let Some((_, layout)) = MapLayout::ALL.iter().find(|(name, _)| *name == given) {
-        return Ok(memory.clone().with_layout(*layout).map);
+    if let Ok(layout) = MapLayout::named(given) {
+        return Ok(memory.clone().with_layout(layout).map);
     }
     if let Some((name, text)) = MAPS.iter().find(|(name, _)| *name == given) {
         return AddressMap::parse(name, text);
     }
     if !given.ends_with(".toml") {
-        let layouts = MapLayout::ALL.iter().map(|(name, _)| *name);
-        let names = layouts.chain(MAPS.iter().map(|(name, _)| *name));
+        let names = MapLayout::names().chain(MAPS.iter().map(|(name, _)| *name));
         let help = format!("{}; or a map's file", suggestion(given, names));
         return Err(value.refuse(format!("unknown address map `{given}`")).help(help));
     }
@@ -249,20 +248,10 @@ const MAPS: [(&str, &str); 1] =
     [("i7-860", include_str!("../../data/bank-machines/i7-860-map.toml"))];
 
 fn options(section: &mut Section<'_>, config: &mut MemoryConfig) -> Result<(), InputError> {
-    let schedulers = Scheduler::ALL.map(|(name, _)| name);
-    let scheduler = |v: Value<'_>| v.one_of("scheduler", &schedulers).map(str::to_owned);
-    if let Some(name) = section.map("scheduler", scheduler)? {
-        let known = Scheduler::ALL.iter().find(|(known, _)| *known == name);
-        config.scheduler = known.map_or(config.scheduler, |(_, scheduler)| *scheduler);
-    }
+    config.scheduler = section.map("scheduler", |v| v.named())?.unwrap_or(config.scheduler);
     let page = |v: Value<'_>| v.checked(v.string()?.parse::<PagePolicy>());
     config.page = section.map("page", page)?.unwrap_or(config.page);
-    let policies = RefreshPolicy::ALL.map(|(name, _)| name);
-    let refresh = |v: Value<'_>| v.one_of("refresh", &policies).map(str::to_owned);
-    if let Some(name) = section.map("refresh", refresh)? {
-        let known = RefreshPolicy::ALL.iter().find(|(known, _)| *known == name);
-        config.refresh = known.map_or(config.refresh, |(_, refresh)| *refresh);
-    }
+    config.refresh = section.map("refresh", |v| v.named())?.unwrap_or(config.refresh);
     config.read_queue = count(section, "read_queue", 1..=4096, config.read_queue)?;
     config.write_queue = count(section, "write_queue", 1..=4096, config.write_queue)?;
     let share = |v: Value<'_>| v.number_in(0.0..=1.0, "share of the write queue");
@@ -290,11 +279,12 @@ fn os(value: Value<'_>) -> Result<OsOptions, InputError> {
         seed: section.map("seed", |v| whole(&v, 0..=i64::MAX))?.map_or(default.seed, |n| n as u64),
     };
     let exhausted = |v: Value<'_>| {
-        Ok(match v.one_of("choice", &["refuse", "spill", "reclaim"])? {
-            "refuse" => Exhausted::Refuse,
-            "reclaim" => Exhausted::Reclaim,
-            _ => Exhausted::Spill,
-        })
+        let choices = [
+            ("refuse", Exhausted::Refuse),
+            ("spill", Exhausted::Spill),
+            ("reclaim", Exhausted::Reclaim),
+        ];
+        v.choose("choice", choices)
     };
     let mut costs = FaultCosts::default();
     if let Some(fault) = section.map("fault_ns", |v| whole(&v, 0..=1_000_000_000))? {

@@ -15,6 +15,7 @@ use memweir_bank::synthetic::{Resident, Shared, Structure};
 use memweir_core::Bytes;
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::{InputError, Section, Value};
+use memweir_core::names::choose;
 
 use super::Wanted;
 use crate::text::whole;
@@ -186,16 +187,10 @@ impl Reader<'_> {
     fn details(&self, section: &mut Section<'_>, spec: &mut ProgramSpec) -> Result<(), InputError> {
         let threads = section.map("threads", |v| whole(&v, 1..=1024))?;
         spec.threads = threads.map_or(spec.threads, |threads| threads as u16);
-        let levels = Level::ALL.map(|(name, _)| name);
-        let level = |v: Value<'_>| v.one_of("level", &levels).map(str::to_owned);
-        if let Some(name) = section.map("enters", level)? {
-            let known = Level::ALL.iter().find(|(known, _)| *known == name);
-            spec.level = known.map_or(spec.level, |(_, level)| *level);
-        }
-        let physical = |v: Value<'_>| Ok(v.one_of("kind", &["virtual", "physical"])? == "physical");
-        if let Some(physical) = section.map("addresses", physical)? {
-            spec.addressing = if physical { Addressing::Physical } else { Addressing::Virtual };
-        }
+        spec.level = section.map("enters", |v| v.named())?.unwrap_or(spec.level);
+        let kinds = [("virtual", Addressing::Virtual), ("physical", Addressing::Physical)];
+        let addressing = section.map("addresses", |v| v.choose("kind", kinds))?;
+        spec.addressing = addressing.unwrap_or(spec.addressing);
         spec.phase = section.map("phase", |v| whole(&v, 1..=i64::MAX))?.map(|n| n as u64);
         spec.colors = section.map("colors", |v| self.colors(&v))?;
         if let Some(value) = section.take("thread_colors") {
@@ -223,11 +218,8 @@ impl Reader<'_> {
         } else {
             let read = |(name, share): (String, Value<'_>)| {
                 let number = share.number_in(0.0..=1e9, "share")?;
-                if names.contains(&name.as_str()) {
-                    return Ok((name, number));
-                }
-                let help = memweir_core::names::suggestion(&name, names.iter().copied());
-                Err(share.refuse(format!("unknown memory `{name}`")).help(help))
+                let known = names.iter().map(|known| (*known, ()));
+                share.checked(choose("memory", &name, known)).map(|()| (name, number))
             };
             value.entries()?.into_iter().map(read).collect::<Result<Vec<_>, _>>()?
         };

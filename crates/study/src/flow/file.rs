@@ -10,7 +10,7 @@ use memweir_flow::hardware::Hardware;
 use memweir_flow::optimal::planned::PLANNED;
 use memweir_flow::task::Placement;
 use memweir_flow::workload::catalog::Catalog;
-use memweir_policy::{PredictorKind, UnknownPredictor, policies};
+use memweir_policy::{PredictorKind, policies};
 
 use super::custom::CustomPolicies;
 use super::migration::MigrationSpec;
@@ -127,7 +127,9 @@ impl Reader<'_> {
             policies,
             custom: self.custom.clone(),
             core_use,
-            predictor: root.map("predictor", |v| predictor(&v))?.unwrap_or(PredictorKind::Last),
+            predictor: root
+                .map("predictor", |v| v.checked(v.string()?.parse()))?
+                .unwrap_or(PredictorKind::Last),
             quantum,
             target: root.map("target", |v| target::read(v, peak))?.flatten(),
             knowledge: knowledge(&mut root)?,
@@ -187,7 +189,7 @@ impl Reader<'_> {
         let checked = |value: &Value<'_>| {
             let given = value.string()?;
             if given != PLANNED && self.custom.find(given).is_none() {
-                policies::find(given).map_err(|e| value.refuse(e.reason).help(e.help))?;
+                value.checked(policies::find(given))?;
             }
             Ok(given.to_owned())
         };
@@ -236,13 +238,6 @@ fn whole(
     }
     let (from, to) = range.into_inner();
     Err(value.refuse(format!("{number} is no {what}")).help(format!("from {from} to {to}")))
-}
-
-fn predictor(value: &Value<'_>) -> Result<PredictorKind, InputError> {
-    value
-        .string()?
-        .parse()
-        .map_err(|error: UnknownPredictor| value.refuse(error.reason).help(error.help))
 }
 
 fn quantum(root: &mut Section<'_>) -> Result<Nanos, InputError> {

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use memweir_core::input::{InputError, Refusal, Section, Value};
+use memweir_core::names::Named;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_flow::hardware::Hardware;
 use memweir_flow::task::Task;
@@ -152,10 +153,9 @@ fn drawn(section: &mut Section<'_>, catalog: &Catalog) -> Result<Kind, InputErro
 /// Reads the name of a suite, or an array of programs.
 fn programs(value: &Value<'_>, catalog: &Catalog) -> Result<Vec<Arc<Entry>>, InputError> {
     if value.text().is_some() {
-        let names: Vec<&str> = Suite::NAMES.iter().map(|(name, _)| *name).chain(["all"]).collect();
-        let chosen = value.one_of("suite", &names)?;
-        return Ok(match Suite::NAMES.iter().find(|(name, _)| *name == chosen) {
-            Some((_, of)) => suite(catalog, *of),
+        let suites = Suite::ALL.iter().map(|suite| (suite.name(), Some(*suite)));
+        return Ok(match value.choose("suite", suites.chain([("all", None)]))? {
+            Some(of) => suite(catalog, of),
             None => catalog.iter().cloned().map(Arc::new).collect(),
         });
     }

@@ -1,5 +1,6 @@
 //! The values as text: OpenMetrics for a scrape, the older Prometheus format for a textfile.
 
+use memweir_core::names::Named;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -150,8 +151,8 @@ impl Values {
             help: "Jobs or watched subjects by state; those that ended count for five minutes",
             kind: MetricType::Gauge,
             samples: State::ALL
-                .into_iter()
-                .map(|state| (vec![("state", state.name().to_owned())], jobs(state) as f64))
+                .iter()
+                .map(|state| (vec![("state", state.to_string())], jobs(*state) as f64))
                 .collect(),
         }
     }

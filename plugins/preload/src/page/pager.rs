@@ -1,18 +1,23 @@
 //! The helper of a paged program: its state, its start, and its loop. The modules below move and
 //! track pages; [`Budget`] and the policy decide what to do. [`Store`] owns the slots and their
-//! files, [`Residency`] the state of each page, and [`Rest`] the pauses of the evictor.
+//! files, [`Residency`] the state of each page, [`Protection`] the ranges in which writes wait,
+//! [`Children`] the forked children, [`Admission`] the credit of new memory, and [`Rest`] the
+//! pauses of the evictor.
 
+mod admission;
 mod batch;
 mod children;
 mod convert;
 mod credit;
 mod evict;
 mod files;
+mod forks;
 mod hold;
 mod look;
 mod marks;
 mod pace;
 mod pages;
+mod protection;
 mod requests;
 mod rest;
 mod scan;
@@ -37,17 +42,18 @@ use crate::control::{Control, GONE, READY, REQUESTS, STARTED};
 use crate::launch;
 use crate::maps::{FileId, Maps};
 use crate::memory;
-use crate::page::budget::{Budget, MOST_AT_ONCE, Stage};
+use crate::page::budget::Budget;
 use crate::page::slots::SLOTS;
 use crate::page::space::{Ranges, Space};
-use crate::page::spans::Spans;
 use crate::page::tally::{Tally, Total};
 use crate::page::vmas;
 use crate::pagemap::{Found, Pagemap};
 use crate::sys::{self, Errno, sys};
 use crate::uffd::{self, Message, PAGE, Uffd};
+use admission::Admission;
 use children::Children;
 use marks::Residency;
+use protection::Protection;
 use rest::Rest;
 use store::{Store, StoreTables};
 use urgency::Urgency;
@@ -56,8 +62,6 @@ use urgency::Urgency;
 const LEAST_ROOM: usize = 64;
 /// Faults that can wait for an answer: one for each thread.
 const PENDING: usize = 4096;
-/// Ranges in which writers can be held.
-const HELD: usize = 1024;
 /// Attempts to lock the ranges after which other threads get time to run.
 const AWHILE: u32 = 32;
 /// Microseconds between checks that are expensive.
@@ -141,9 +145,7 @@ struct Tables {
     pending: [Message; PENDING],
     pending_used: usize,
     children: Children,
-    held: Spans<HELD>,
-    /// Ranges whose pages are protected at the moment because they are being evicted.
-    protected: Spans<MOST_AT_ONCE>,
+    protection: Protection,
     page: [u64; PAGE / 8],
 }
 
@@ -187,27 +189,11 @@ struct Pager<'a> {
     entry: usize,
     own: Total,
     total: Total,
-    stage: Stage,
+    admission: Admission,
     state: PagedState,
-    /// True if memory cannot become short before the program reports new writable memory.
-    at_ease: bool,
-    /// Pages that this process can have before it reports, as far as is known.
-    agreed: usize,
-    /// True if there were more pages nevertheless.
-    surprised: bool,
-    /// Pages that may come without notice, since accesses to all others were made to wait.
-    credit: usize,
     rest: Rest,
     rarely_due: u64,
     scan_due: u64,
-    paused_since: Option<u64>,
-    held_since: u64,
-    /// Address of the next range to protect while writers are held.
-    hold_from: usize,
-    /// Address of the next range in which to release writers.
-    release_from: usize,
-    /// Address of the page that was last found in DRAM, or that a writer last waited for.
-    arrived_at: usize,
     converting: convert::Hand,
     batches: usize,
     urgency: Urgency,
@@ -249,20 +235,11 @@ impl<'a> Pager<'a> {
             entry: start.tally.claim(start.main).ok_or(Errno(libc::EAGAIN))?,
             own: Total::default(),
             total: Total::default(),
-            stage: Stage::Ample,
+            admission: Admission::FREE,
             state: PagedState::Ample,
-            at_ease: false,
-            agreed: 0,
-            surprised: false,
-            credit: 0,
             rest: Rest::default(),
             rarely_due: 0,
             scan_due: 0,
-            paused_since: None,
-            held_since: 0,
-            hold_from: 0,
-            release_from: 0,
-            arrived_at: 0,
             converting: convert::Hand::default(),
             batches: 0,
             urgency: Urgency::claim(),
@@ -287,12 +264,9 @@ impl<'a> Pager<'a> {
 
     fn serve(&mut self) {
         loop {
-            let pause = match self.at_ease {
-                true if self.surprised => Budget::PAUSE_WARY,
-                true => self.start.budget.pause_at_ease(self.total.reach, self.stage),
-                false => self.start.budget.pause(self.total.resident, self.stage),
-            };
-            let held = self.tables.held.count() > 0 || self.tables.pending_used > 0;
+            let Total { resident, reach, .. } = self.total;
+            let pause = self.admission.pause(self.start.budget, resident, reach);
+            let held = self.tables.protection.holds() || self.tables.pending_used > 0;
             if self.wait(if held { pause.min(500) } else { pause }) {
                 return;
             }
@@ -328,7 +302,7 @@ impl<'a> Pager<'a> {
     /// Returns true if nothing can be evicted now, because of a forked child or because nothing
     /// could be evicted a moment ago.
     fn cannot_evict(&self) -> bool {
-        self.paused_since.is_some() || self.is_idle()
+        self.tables.children.paused_since().is_some() || self.is_idle()
     }
 
     /// Returns true if nothing could be evicted a moment ago, and few pages have come since or NVM

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use memweir_core::Bytes;
 use memweir_core::input::Refusal;
+use memweir_core::names::Named;
 
 /// Location of evicted pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +38,7 @@ pub enum DirectRead {
     Copy,
 }
 
-impl DirectRead {
-    /// All variants and their names.
-    pub const ALL: [(&'static str, Self); 2] = [("in-place", Self::InPlace), ("copy", Self::Copy)];
-}
+memweir_core::named! { pub DirectRead, "direct read": InPlace = "in-place", Copy = "copy" }
 
 /// Action when the room for evicted pages is exhausted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,11 +51,7 @@ pub enum WhenFull {
     EndLargest,
 }
 
-impl WhenFull {
-    /// All variants and their names.
-    pub const ALL: [(&'static str, Self); 2] =
-        [("stop", Self::Stop), ("end-largest", Self::EndLargest)];
-}
+memweir_core::named! { pub WhenFull, "way": Stop = "stop", EndLargest = "end-largest" }
 
 /// Action when a paged program starts one that cannot be paged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,10 +63,7 @@ pub enum UnpagedPrograms {
     Refuse,
 }
 
-impl UnpagedPrograms {
-    /// All variants and their names.
-    pub const ALL: [(&'static str, Self); 2] = [("count", Self::Count), ("refuse", Self::Refuse)];
-}
+memweir_core::named! { pub UnpagedPrograms, "way": Count = "count", Refuse = "refuse" }
 
 /// Slowdown of the emulated medium relative to DRAM (drswap section IV-A: 2 and 12). One leaves the
 /// stand-in unchanged.
@@ -108,10 +99,6 @@ pub struct PageOrder {
     pub counters: String,
 }
 
-fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
-    table.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
-}
-
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -135,11 +122,7 @@ impl fmt::Display for PageOrder {
         write!(
             f,
             ";size={};direct-read={};victims={};when-full={};unpaged={}",
-            self.nvm_size.0,
-            name_of(&DirectRead::ALL, &self.direct_read),
-            self.victims,
-            name_of(&WhenFull::ALL, &self.when_full),
-            name_of(&UnpagedPrograms::ALL, &self.unpaged),
+            self.nvm_size.0, self.direct_read, self.victims, self.when_full, self.unpaged,
         )?;
         if let Some(Slowdown { read, write }) = self.delay {
             write!(f, ";delay={read},{write}")?;
@@ -172,10 +155,8 @@ impl Fields<'_> {
         self.need(key)?.parse().map(Bytes).map_err(|_| Self::refuse(key))
     }
 
-    fn named<T: Copy>(&self, key: &str, table: &[(&str, T)]) -> Result<T, Refusal> {
-        let name = self.need(key)?;
-        let found = table.iter().find(|(known, _)| *known == name);
-        found.map(|(_, value)| *value).ok_or_else(|| Self::refuse(key))
+    fn named<T: Named>(&self, key: &str) -> Result<T, Refusal> {
+        T::named(self.need(key)?).map_err(|_| Self::refuse(key))
     }
 
     fn place(&self) -> Result<NvmPlace, Refusal> {
@@ -209,11 +190,11 @@ impl FromStr for PageOrder {
             dram: fields.bytes("dram")?,
             nvm: fields.place()?,
             nvm_size: fields.bytes("size")?,
-            direct_read: fields.named("direct-read", &DirectRead::ALL)?,
+            direct_read: fields.named("direct-read")?,
             victims: fields.need("victims")?.to_owned(),
             delay: fields.delay()?,
-            when_full: fields.named("when-full", &WhenFull::ALL)?,
-            unpaged: fields.named("unpaged", &UnpagedPrograms::ALL)?,
+            when_full: fields.named("when-full")?,
+            unpaged: fields.named("unpaged")?,
             counters: fields.need("counters")?.to_owned(),
         })
     }
@@ -251,11 +232,11 @@ mod tests {
                 dram: Bytes(dram),
                 nvm,
                 nvm_size: Bytes(size),
-                direct_read: direct_read.1,
+                direct_read,
                 victims,
                 delay: delay.map(|(read, write)| Slowdown { read, write }),
-                when_full: when_full.1,
-                unpaged: unpaged.1,
+                when_full,
+                unpaged,
                 counters: "/dev/shm/memweir-page-x".to_owned(),
             };
             prop_assert_eq!(order.to_string().parse::<PageOrder>(), Ok(order));

@@ -8,6 +8,7 @@ use crate::MemoryConfig;
 use crate::command::{BankAddress, Command, CommandKind};
 use crate::spec::{MemorySpec, SHIPPED};
 use memweir_core::Cycles;
+use memweir_core::names::Named;
 
 fn read(text: &str) -> Result<Vec<Command>, String> {
     let lines = Reader::new("x.txt", text.as_bytes());
@@ -20,7 +21,7 @@ prop_compose! {
     ) -> Command {
         let (channel, rank, group, bank) = to;
         let to = BankAddress { channel, rank, group, bank };
-        Command { at: Cycles(at), kind: CommandKind::ALL[kind].1, to, row, column }
+        Command { at: Cycles(at), kind: CommandKind::ALL[kind], to, row, column }
     }
 }
 
@@ -69,7 +70,7 @@ fn what_is_no_text_is_refused_without_being_read_to_its_end() {
 }
 
 fn lines() -> impl Strategy<Value = String> {
-    let kind = prop::sample::select(CommandKind::ALL.map(|(name, _)| name).to_vec());
+    let kind = prop::sample::select(CommandKind::names().collect::<Vec<_>>());
     let cycle = prop_oneof![0u64..2000, Just(0), (0u64..=Checker::LAST_CYCLE.0)];
     (cycle, kind, 0u16..3, 0u16..3, 0u16..9, 0u16..9, 0u32..3, 0u32..3).prop_map(
         |(at, kind, channel, rank, group, bank, row, column)| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use memweir_core::input::{Document, InputError, Section, Value};
 use memweir_core::names::suggestion;
 
-use super::{Entry, Figure, Suite};
+use super::{Entry, Figure};
 
 /// Keys of a whole file.
 const KEYS: [&str; 3] = ["sources", "defaults", "programs"];
@@ -113,9 +113,7 @@ fn entry(
         ["name", "suite"].into_iter().chain(FIGURES.map(|(key, ..)| key)).collect();
     section.only(&known)?;
     let name = section.require("name")?.string()?.to_owned();
-    let suite = section.require("suite")?;
-    let chosen = suite.one_of("suite", &Suite::NAMES.map(|(name, _)| name))?;
-    let suite = Suite::NAMES.iter().find(|(name, _)| *name == chosen);
+    let suite = section.require("suite")?.named()?;
     let mut all = defaults.clone();
     all.extend(figures(section, sources)?);
     let mut require = |key: &str| {
@@ -126,7 +124,7 @@ fn entry(
         })
     };
     let mut entry = Entry {
-        suite: suite.map_or(Suite::Other, |(_, suite)| *suite),
+        suite,
         mpki: require("mpki")?,
         write_share: require("write_share")?,
         overlap: require("overlap")?,

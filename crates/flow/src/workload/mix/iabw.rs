@@ -6,6 +6,7 @@
 //! tolerance.
 
 use memweir_core::input::Refusal;
+use memweir_core::names::Named;
 use memweir_core::{BytesPerSec, LINE_BYTES, TransPerMicro};
 
 use super::{Ingredient, Mix, Recipe, Wanted, draw};
@@ -29,20 +30,9 @@ pub enum Set {
     Npb,
 }
 
+memweir_core::named! { pub Set, "set": SpecTraining = "spec-training", Spec = "spec", Npb = "npb" }
+
 impl Set {
-    /// All of them, in the order of the table.
-    pub const ALL: [Self; 3] = [Self::SpecTraining, Self::Spec, Self::Npb];
-
-    /// Returns the name in files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SpecTraining => "spec-training",
-            Self::Spec => "spec",
-            Self::Npb => "npb",
-        }
-    }
-
     /// Returns the suite of its programs: SPEC stands for its floating-point programs (section
     /// 5.1).
     #[must_use]

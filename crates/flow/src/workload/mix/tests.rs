@@ -1,3 +1,4 @@
+use memweir_core::names::Named;
 use memweir_policy::iabw::ideal_average_bandwidth;
 use proptest::prelude::*;
 
@@ -27,7 +28,7 @@ fn names(mix: &Mix) -> Vec<&str> {
 fn all_thirty_five_workloads_of_table_1_have_counterparts() {
     let hardware = Hardware::shipped("iabw").unwrap();
     let catalog = Catalog::shipped();
-    for set in Set::ALL {
+    for &set in Set::ALL {
         let pool = pool(set, &catalog, &hardware, 1);
         for workload in TABLE_1.iter().filter(|workload| workload.set == set) {
             let mix = workload.counterpart(&pool, 4, 1).unwrap();

@@ -37,11 +37,10 @@
 
 use std::path::Path;
 
-use memweir_core::input::InputError;
+use memweir_core::input::{Document, InputError, Section, Value};
 use memweir_core::medium::{Distance, MediumKind};
 use memweir_core::{Media, MediumId};
 
-use super::table::{Document, Table};
 use crate::meter::cpu::CpuModel;
 
 /// The files that come with memweir, with the names that errors use.
@@ -52,7 +51,7 @@ const SHIPPED: [(&str, &str); 3] = [
 ];
 
 /// The version of the format that this build reads.
-const FORMAT: u64 = 1;
+const FORMAT: i64 = 1;
 
 /// Files larger than this are no event files.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -143,14 +142,18 @@ pub struct EventMedium {
     pub distance: Distance,
 }
 
-impl EventMedium {
-    const NAMES: [(&'static str, Self); 4] = [
-        ("dram", Self { kind: MediumKind::Dram, distance: Distance::Local }),
-        ("remote-dram", Self { kind: MediumKind::Dram, distance: Distance::Remote }),
-        ("nvm", Self { kind: MediumKind::Nvm, distance: Distance::Local }),
-        ("remote-nvm", Self { kind: MediumKind::Nvm, distance: Distance::Remote }),
-    ];
+/// The media that events may name.
+const MEDIA: [(&str, EventMedium); 4] = {
+    use {Distance::*, MediumKind::*};
+    [
+        ("dram", EventMedium { kind: Dram, distance: Local }),
+        ("remote-dram", EventMedium { kind: Dram, distance: Remote }),
+        ("nvm", EventMedium { kind: Nvm, distance: Local }),
+        ("remote-nvm", EventMedium { kind: Nvm, distance: Remote }),
+    ]
+};
 
+impl EventMedium {
     /// Returns the first medium of this kind and distance, if the machine has one.
     #[must_use]
     pub fn find(self, media: &Media) -> Option<MediumId> {
@@ -211,15 +214,14 @@ impl Source {
     }
 }
 
-impl SoftwareEvent {
-    const NAMES: [(&'static str, Self); 6] = [
-        ("task-clock", Self::TaskClock),
-        ("page-faults", Self::PageFaults),
-        ("minor-faults", Self::MinorFaults),
-        ("major-faults", Self::MajorFaults),
-        ("context-switches", Self::ContextSwitches),
-        ("cpu-migrations", Self::CpuMigrations),
-    ];
+memweir_core::named! {
+    pub SoftwareEvent, "software event":
+    TaskClock = "task-clock",
+    PageFaults = "page-faults",
+    MinorFaults = "minor-faults",
+    MajorFaults = "major-faults",
+    ContextSwitches = "context-switches",
+    CpuMigrations = "cpu-migrations",
 }
 
 impl CpuMatch {
@@ -275,22 +277,22 @@ impl EventFile {
 
     /// Reads and checks the text of a file called `name`.
     pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
-        let document = Document { file: name, text };
-        let root = document.parse()?;
-        let root = Table::root(document, &root);
+        let mut root = Document { name, text }.parse()?;
         root.only(&["format", "test", "cpu"])?;
-        if root.integer::<u64>("format")? != FORMAT {
-            return Err(root.refuse("format", format!("this build reads format {FORMAT} only")));
+        let format = root.require("format")?;
+        if format.integer()? != FORMAT {
+            return Err(format.refuse(format!("this build reads format {FORMAT} only")));
         }
-        let test = root.flag("test")?;
+        let test = flag(&mut root, "test")?;
         let mut cpus: Vec<CpuEvents> = Vec::new();
-        for table in root.tables("cpu")? {
-            let entry = cpu_events(&table)?;
+        for mut section in several(root.require("cpu")?)? {
+            let label = section.require("name")?;
+            let entry = cpu_events(section, text_of(&label)?)?;
             if let Some(other) = cpus.iter().find(|other| other.matches.overlaps(&entry.matches)) {
-                return Err(table.refuse(
-                    "name",
-                    format!("`{}` and `{}` match the same CPUs", entry.name, other.name),
-                ));
+                let names = (&entry.name, &other.name);
+                return Err(
+                    label.refuse(format!("`{}` and `{}` match the same CPUs", names.0, names.1))
+                );
             }
             cpus.push(entry);
         }
@@ -304,115 +306,143 @@ impl EventFile {
     }
 }
 
-fn cpu_events(table: &Table<'_, '_>) -> Result<CpuEvents, InputError> {
-    table.only(&["name", "any", "vendor", "family", "models", "steppings", "caveats", "source"])?;
-    let name = table.text("name")?.to_owned();
-    let matches = cpu_match(table)?;
-    let caveats = table.texts("caveats")?;
-    let sources =
-        table.tables("source")?.iter().map(source).collect::<Result<Vec<_>, InputError>>()?;
-    if !sources.iter().any(|source| source.counts == Quantity::Reads) {
-        return Err(
-            table.refuse("source", "no source counts `reads`, so nothing could be scheduled")
-        );
+fn cpu_events(mut section: Section<'_>, name: String) -> Result<CpuEvents, InputError> {
+    section.only(&["any", "vendor", "family", "models", "steppings", "caveats", "source"])?;
+    let matches = cpu_match(&mut section)?;
+    let caveats = texts(&mut section, "caveats")?;
+    let sources = section.require("source")?;
+    let blind = sources.refuse("no source counts `reads`, so nothing could be scheduled");
+    let sources = several(sources)?.into_iter().map(source).collect::<Result<Vec<_>, _>>()?;
+    match sources.iter().any(|source| source.counts == Quantity::Reads) {
+        true => Ok(CpuEvents { name, matches, caveats, sources }),
+        false => Err(blind),
     }
-    Ok(CpuEvents { name, matches, caveats, sources })
 }
 
-fn cpu_match(table: &Table<'_, '_>) -> Result<CpuMatch, InputError> {
-    if table.flag("any")? {
-        return match ["vendor", "family", "models", "steppings"].iter().find(|key| table.has(key)) {
-            Some(key) => Err(table.refuse(key, "`any = true` matches every CPU already")),
+fn cpu_match(section: &mut Section<'_>) -> Result<CpuMatch, InputError> {
+    if flag(section, "any")? {
+        let mut keys = ["vendor", "family", "models", "steppings"].into_iter();
+        return match keys.find_map(|key| section.take(key)) {
+            Some(value) => Err(value.refuse("`any = true` matches every CPU already")),
             None => Ok(CpuMatch::Any),
         };
     }
-    let steppings =
-        if table.has("steppings") { table.ranges("steppings")? } else { vec![(0, u32::MAX)] };
     Ok(CpuMatch::Models {
-        vendor: table.text("vendor")?.to_owned(),
-        family: table.integer("family")?,
-        models: table.ranges("models")?,
-        steppings,
+        vendor: text_of(&section.require("vendor")?)?,
+        family: whole(&section.require("family")?)?,
+        models: ranges(&section.require("models")?)?,
+        steppings: section.map("steppings", |v| ranges(&v))?.unwrap_or(vec![(0, u32::MAX)]),
     })
 }
 
-fn source(table: &Table<'_, '_>) -> Result<Source, InputError> {
-    table.only(&["counts", "caveats", "events"])?;
-    let counts = match table.text("counts")? {
-        "instructions" => Quantity::Instructions,
-        "reads" => Quantity::Reads,
-        "writes" => Quantity::Writes,
-        other => {
-            return Err(table.refuse_choice("counts", other, &["instructions", "reads", "writes"]));
-        }
-    };
-    let events = table
-        .tables("events")?
-        .iter()
-        .map(|event| event_spec(event, counts))
-        .collect::<Result<_, _>>()?;
-    Ok(Source { counts, caveats: table.texts("caveats")?, events })
+fn source(mut section: Section<'_>) -> Result<Source, InputError> {
+    section.only(&["counts", "caveats", "events"])?;
+    let quantities = [
+        ("instructions", Quantity::Instructions),
+        ("reads", Quantity::Reads),
+        ("writes", Quantity::Writes),
+    ];
+    let counts = section.require("counts")?.choose("quantity", quantities)?;
+    let events = several(section.require("events")?)?;
+    let events =
+        events.into_iter().map(|event| event_spec(event, counts)).collect::<Result<_, _>>()?;
+    Ok(Source { counts, caveats: texts(&mut section, "caveats")?, events })
 }
 
-fn event_spec(table: &Table<'_, '_>, counts: Quantity) -> Result<EventSpec, InputError> {
-    table.only(&["name", "type", "config", "config1", "lines_per_event", "medium"])?;
-    let name = table.text("name")?.to_owned();
-    let encoding = encoding(table)?;
-    if counts == Quantity::Instructions && table.has("lines_per_event") {
-        return Err(table.refuse("lines_per_event", "instructions are not lines"));
+fn event_spec(mut section: Section<'_>, counts: Quantity) -> Result<EventSpec, InputError> {
+    section.only(&["name", "type", "config", "config1", "lines_per_event", "medium"])?;
+    let name = text_of(&section.require("name")?)?;
+    let encoding = encoding(&mut section)?;
+    let (weight, medium) = (section.take("lines_per_event"), section.take("medium"));
+    if counts == Quantity::Instructions {
+        let refused = weight.as_ref().map(|value| value.refuse("instructions are not lines"));
+        let refused =
+            refused.or(medium.as_ref().map(|value| value.refuse("instructions have none")));
+        return refused.map_or(Ok(EventSpec { name, encoding, weight: 1.0, medium: None }), Err);
     }
-    let medium = medium(table)?;
-    if counts == Quantity::Instructions && medium.is_some() {
-        return Err(table.refuse("medium", "instructions have none"));
-    }
-    let weight = table.number("lines_per_event", 1.0)?;
-    if !(weight > 0.0 && weight <= 1e6) {
-        return Err(table.refuse("lines_per_event", "must be more than 0 and at most 1000000"));
-    }
+    let medium = medium.map(|value| value.choose("medium", MEDIA)).transpose()?;
+    let weight = weight.map_or(Ok(1.0), |value| match value.number()? {
+        weight if weight > 0.0 && weight <= 1e6 => Ok(weight),
+        _ => Err(value.refuse("must be more than 0 and at most 1000000")),
+    })?;
     Ok(EventSpec { name, encoding, weight, medium })
 }
 
-fn medium(table: &Table<'_, '_>) -> Result<Option<EventMedium>, InputError> {
-    if !table.has("medium") {
-        return Ok(None);
+fn encoding(section: &mut Section<'_>) -> Result<Encoding, InputError> {
+    let kind = section.require("type")?;
+    let kind = kind.one_of("type", &["raw", "software", "hardware"])?;
+    let (config, extra) = (section.require("config")?, section.take("config1"));
+    if let Some(extra) = extra.as_ref().filter(|_| kind != "raw") {
+        return Err(extra.refuse("only raw events take it"));
     }
-    let given = table.text("medium")?;
-    let names = EventMedium::NAMES.map(|(name, _)| name);
-    let found = EventMedium::NAMES.into_iter().find(|(name, _)| *name == given);
-    match found {
-        Some((_, medium)) => Ok(Some(medium)),
-        None => Err(table.refuse_choice("medium", given, &names)),
+    match (kind, config.text()) {
+        ("raw", _) => {
+            let config1 = extra.map_or(Ok(0), |value| whole(&value))?;
+            Ok(Encoding::Raw { config: whole(&config)?, config1 })
+        }
+        ("software", _) => config.named().map(Encoding::Software),
+        (_, Some("cache-misses")) => Err(config
+            .refuse("counts L3 misses on Intel, L2 misses on AMD, L1 refills on ARM")
+            .help("name this CPU's own event with `type = \"raw\"`")),
+        _ => config.choose("hardware event", [("instructions", Encoding::Instructions)]),
     }
 }
 
-fn encoding(table: &Table<'_, '_>) -> Result<Encoding, InputError> {
-    let kind = table.text("type")?;
-    if kind != "raw" && table.has("config1") {
-        return Err(table.refuse("config1", "only raw events take it"));
+/// Reads an array of tables, at least one.
+fn several(value: Value<'_>) -> Result<Vec<Section<'_>>, InputError> {
+    let none = value.refuse("at least one is needed");
+    let sections = value.sections()?;
+    if sections.is_empty() { Err(none) } else { Ok(sections) }
+}
+
+/// Reads a text that is not empty.
+fn text_of(value: &Value<'_>) -> Result<String, InputError> {
+    match value.string()? {
+        "" => Err(value.refuse("must not be empty")),
+        text => Ok(text.to_owned()),
     }
-    match kind {
-        "raw" => Ok(Encoding::Raw {
-            config: table.integer("config")?,
-            config1: if table.has("config1") { table.integer("config1")? } else { 0 },
-        }),
-        "software" => {
-            let given = table.text("config")?;
-            let names = SoftwareEvent::NAMES.map(|(name, _)| name);
-            SoftwareEvent::NAMES
-                .into_iter()
-                .find(|(name, _)| *name == given)
-                .map(|(_, event)| Encoding::Software(event))
-                .ok_or_else(|| table.refuse_choice("config", given, &names))
-        }
-        "hardware" => match table.text("config")? {
-            "instructions" => Ok(Encoding::Instructions),
-            "cache-misses" => Err(table
-                .refuse("config", "counts L3 misses on Intel, L2 misses on AMD, L1 refills on ARM")
-                .help("name this CPU's own event with `type = \"raw\"`")),
-            other => Err(table.refuse_choice("config", other, &["instructions"])),
-        },
-        other => Err(table.refuse_choice("type", other, &["raw", "software", "hardware"])),
+}
+
+/// Takes a list of texts, empty where the key is missing.
+fn texts(section: &mut Section<'_>, key: &str) -> Result<Vec<String>, InputError> {
+    let texts = |value: Value<'_>| value.array("an array of texts")?.iter().map(text_of).collect();
+    Ok(section.map(key, texts)?.unwrap_or_default())
+}
+
+/// Takes a truth value, false where the key is missing.
+fn flag(section: &mut Section<'_>, key: &str) -> Result<bool, InputError> {
+    Ok(section.map(key, |value| value.boolean())?.unwrap_or(false))
+}
+
+/// Reads a whole number that fits `T`.
+fn whole<T: TryFrom<i64>>(value: &Value<'_>) -> Result<T, InputError> {
+    T::try_from(value.integer()?).map_err(|_| value.refuse("negative or too large"))
+}
+
+/// Reads a list of numbers and of ranges written `"0x30-0x4f"`, at least one.
+fn ranges(value: &Value<'_>) -> Result<Vec<(u32, u32)>, InputError> {
+    let range = |element: &Value<'_>| {
+        let read = match element.text() {
+            Some(text) => range(text),
+            None => whole(element).ok().map(|number| (number, number)),
+        };
+        read.filter(|(first, last)| first <= last)
+            .ok_or_else(|| element.refuse("must be a number or a range such as \"0x30-0x4f\""))
+    };
+    let elements = value.array("an array of numbers and ranges")?;
+    if elements.is_empty() {
+        return Err(value.refuse("at least one number or range is needed"));
     }
+    elements.iter().map(range).collect()
+}
+
+fn range(text: &str) -> Option<(u32, u32)> {
+    let number = |text: &str| match text.trim().strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => text.trim().parse().ok(),
+    };
+    let (first, last) = text.split_once('-')?;
+    Some((number(first)?, number(last)?))
 }
 
 #[cfg(test)]

@@ -18,14 +18,10 @@ pub(super) enum MbmEvent {
     Local,
 }
 
-impl MbmEvent {
-    /// Returns the name in `mon_features`, which is that of the file too.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Total => "mbm_total_bytes",
-            Self::Local => "mbm_local_bytes",
-        }
-    }
+memweir_core::named! {
+    pub(super) MbmEvent, "counter":
+    Total = "mbm_total_bytes",
+    Local = "mbm_local_bytes",
 }
 
 /// The mounted file system, as far as a meter needs it.

@@ -43,14 +43,14 @@ pub enum Objective {
     Slowdown,
 }
 
-impl Objective {
-    /// Every objective, by the name that users write.
-    pub const ALL: [(&str, Self); 3] = [
-        ("turnaround", Self::Turnaround),
-        ("completion", Self::Completion),
-        ("slowdown", Self::Slowdown),
-    ];
+memweir_core::named! {
+    pub Objective, "objective":
+    Turnaround = "turnaround",
+    Completion = "completion",
+    Slowdown = "slowdown",
+}
 
+impl Objective {
     /// Returns the option by which a policy is given this objective; `None` for the default one.
     #[must_use]
     pub fn option(self) -> Option<PolicyOption> {

@@ -1,3 +1,4 @@
+use memweir_core::names::Named;
 use proptest::prelude::*;
 
 use super::*;

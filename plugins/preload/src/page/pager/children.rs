@@ -1,32 +1,37 @@
-//! Forks: a child maps the slots that its parent mapped, so no evicted page may change until the
-//! child's memory is gone. This module also waits for forks and all other messages of the kernel.
+//! The forked children whose memory maps slots of this process.
 
-use memweir_abi::preload::page::PageCounter;
-
-use super::{PENDING, Pager};
-use crate::page::spans::Span;
-use crate::sys::{self, Errno, sys};
-use crate::uffd::{Message, PAGE, Uffd, WRITES};
+use crate::sys;
+use crate::uffd::Uffd;
 
 /// Children that are tracked. With more, eviction stops for good.
 const CHILDREN: usize = 1024;
 
-/// The userfaultfds of the children's memory. All zero means that there are none.
+/// The userfaultfds of the children's memory, in the order of the forks. All zero means that there
+/// are none.
+///
+/// As long as there is [any](Self::any), no slot may change: a child maps the slots that its parent
+/// mapped when it was forked. The pause of evictions begins with the first child, and ends when
+/// [`end_pause`](Self::end_pause) finds none. A child beyond the last place stays forever.
 #[repr(C)]
 pub(super) struct Children {
     used: usize,
-    /// Number of them, from the first, whose memory was released already.
+    /// Number of them, from the first, that were released already.
     settled: usize,
     files: [i32; CHILDREN],
     too_many: bool,
+    paused: bool,
+    /// Start of the pause in microseconds, if there is one.
+    since: u64,
 }
 
 impl Children {
+    /// Returns true if a child maps slots.
     pub(super) const fn any(&self) -> bool {
         self.used > 0 || self.too_many
     }
 
-    fn push(&mut self, file: i32) {
+    /// Adds the child that was forked at `now`, and takes over its descriptor.
+    pub(super) fn adopt(&mut self, file: i32, now: u64) {
         match self.files.get_mut(self.used) {
             Some(free) => {
                 *free = file;
@@ -34,180 +39,124 @@ impl Children {
             }
             None => self.too_many = true,
         }
+        if !self.paused {
+            (self.paused, self.since) = (true, now);
+        }
     }
 
-    fn remove(&mut self, at: usize) {
+    /// Returns their descriptors, those of the first children first.
+    pub(super) fn files(&self) -> &[i32] {
+        &self.files[..self.used]
+    }
+
+    /// Returns the child at a place in the order of the forks.
+    pub(super) fn get(&self, at: usize) -> Option<Uffd> {
+        self.files().get(at).copied().map(Uffd)
+    }
+
+    /// Returns the first child that was not returned yet: its memory has to be released.
+    pub(super) fn next_new(&mut self) -> Option<Uffd> {
+        let child = self.get(self.settled)?;
+        self.settled += 1;
+        Some(child)
+    }
+
+    /// Removes a child whose memory is gone, and closes its descriptor.
+    pub(super) fn remove(&mut self, at: usize) {
         sys::close(self.files[at]);
         self.files.copy_within(at + 1..self.used, at);
         self.used -= 1;
         self.settled = self.settled.min(self.used);
     }
+
+    /// Returns the start of the pause.
+    pub(super) fn paused_since(&self) -> Option<u64> {
+        self.paused.then_some(self.since)
+    }
+
+    /// Ends the pause if there is no child; returns its start.
+    pub(super) fn end_pause(&mut self) -> Option<u64> {
+        let since = self.paused_since().filter(|_| !self.any());
+        self.paused &= since.is_none();
+        since
+    }
 }
 
-impl Pager<'_> {
-    /// Waits that many microseconds, or until a message arrives. Returns true if the program has
-    /// ended.
-    pub(super) fn wait(&self, micros: usize) -> bool {
-        const FEW: usize = 30;
-        let mut files = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; FEW + 2];
-        (files[0].fd, files[1].fd) = (self.main, self.uffd.0);
-        let children = &self.tables.children.files[..self.tables.children.used];
-        for (file, child) in files[2..].iter_mut().zip(children) {
-            file.fd = *child;
-        }
-        let time = libc::timespec {
-            tv_sec: (micros / 1_000_000) as i64,
-            tv_nsec: (micros % 1_000_000 * 1000) as i64,
-        };
-        let begun = sys::nanos();
-        // SAFETY: the kernel writes the results into the array.
-        let ready = unsafe {
-            sys!(libc::SYS_ppoll, files.as_mut_ptr(), files.len(), &raw const time, 0, 8)
-        };
-        if ready == Ok(0) {
-            let late = (sys::nanos() - begun).saturating_sub(micros as u64 * 1000);
-            self.start.tally.most(PageCounter::LatestWake, late);
-        }
-        files[0].revents != 0
-    }
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::IntoRawFd;
 
-    /// Reads the messages of the kernel. Reading answers forks; faults wait for
-    /// [`answer`](Self::answer).
-    pub(super) fn drain(&mut self) {
-        let mut messages = [Message::default(); 16];
-        while self.tables.pending_used + messages.len() <= PENDING {
-            let read = self.uffd.read(&mut messages);
-            for message in &messages[..read] {
-                match message.event {
-                    Message::FORK => self.adopt(message),
-                    Message::FAULT if message.flags & Message::FLAG_PROTECTED != 0 => {
-                        self.start.tally.add(PageCounter::Waits, 1);
-                        self.arrived_at = message.address as usize & !(PAGE - 1);
-                        self.wake_late(self.arrived_at);
-                    }
-                    Message::FAULT => {
-                        self.tables.pending[self.tables.pending_used] = *message;
-                        self.tables.pending_used += 1;
-                    }
-                    _ => {}
-                }
-            }
-            if read < messages.len() {
-                return;
-            }
+    use super::*;
+
+    fn none() -> Children {
+        Children {
+            used: 0,
+            settled: 0,
+            files: [0; CHILDREN],
+            too_many: false,
+            paused: false,
+            since: 0,
         }
     }
 
-    /// Wakes a thread that began to wait for a page when its protection was removed already: the
-    /// kernel checks the page-table entry once more, but lets every thread wait that finds it empty
-    /// or read-only.
-    fn wake_late(&self, page: usize) {
-        if self.tables.protected.at(page).is_none() && self.tables.held.at(page).is_none() {
-            self.uffd.wake(page);
-        }
+    fn descriptor() -> i32 {
+        File::open("/dev/null").expect("it exists").into_raw_fd()
     }
 
-    /// Returns true if a child maps pages of the file. Pages that were found in DRAM before a call
-    /// that returns false are in DRAM in any later child, too, so their slots may be removed.
-    pub(super) fn is_shared(&mut self) -> bool {
-        let bells = self.start.control.doorbells.load(std::sync::atomic::Ordering::Relaxed);
-        // From before the first page is copied for a child until the message of the fork is read,
-        // the kernel refuses every such request for now; this one does nothing else.
-        while self.uffd.unprotect(bells, PAGE) == Err(Errno(libc::EAGAIN)) {
-            self.await_fork();
-        }
-        self.tables.children.any()
+    fn number(child: Option<Uffd>) -> Option<i32> {
+        child.map(|child| child.0)
     }
 
-    /// Reads the message of a fork in progress. The forking thread must be able to run meanwhile.
-    pub(super) fn await_fork(&mut self) {
-        self.drain();
-        sys::sleep_micros(20);
+    #[test]
+    fn the_pause_lasts_from_the_first_child_to_the_last() {
+        let mut children = none();
+        assert_eq!(
+            (children.any(), children.paused_since(), children.end_pause()),
+            (false, None, None)
+        );
+        children.adopt(descriptor(), 100);
+        children.adopt(descriptor(), 200);
+        assert!(children.any());
+        children.remove(0);
+        assert_eq!((children.end_pause(), children.paused_since()), (None, Some(100)));
+        children.remove(0);
+        assert_eq!(children.paused_since(), Some(100), "until it is ended");
+        assert_eq!((children.end_pause(), children.paused_since()), (Some(100), None));
+        children.adopt(descriptor(), 300);
+        assert_eq!(children.paused_since(), Some(300));
+        children.remove(0);
     }
 
-    fn adopt(&mut self, message: &Message) {
-        self.tables.children.push(message.flags as i32);
-        self.start.tally.add(PageCounter::ForkPauses, 1);
-        self.paused_since.get_or_insert(sys::micros());
+    #[test]
+    fn each_child_is_new_once() {
+        let mut children = none();
+        let files = [descriptor(), descriptor(), descriptor()];
+        files[..2].iter().for_each(|file| children.adopt(*file, 1));
+        assert_eq!(number(children.next_new()), Some(files[0]));
+        children.adopt(files[2], 2);
+        assert_eq!(children.files(), files);
+        assert_eq!(number(children.next_new()), Some(files[1]));
+        children.remove(1);
+        assert_eq!(
+            [0, 1, 2].map(|at| number(children.get(at))),
+            [Some(files[0]), Some(files[2]), None]
+        );
+        while children.any() {
+            children.remove(0);
+        }
+        assert_eq!(number(children.next_new()), None);
     }
 
-    /// Releases new children, and finds those that have ended or started another program.
-    pub(super) fn look_after_children(&mut self) {
-        while self.tables.children.settled < self.tables.children.used {
-            let child = Uffd(self.tables.children.files[self.tables.children.settled]);
-            self.tables.children.settled += 1;
-            self.settle_child(child);
+    #[test]
+    fn with_too_many_children_no_slot_changes_any_more() {
+        let mut children = none();
+        (0..=CHILDREN).for_each(|_| children.adopt(descriptor(), 1));
+        assert_eq!(children.files().len(), CHILDREN);
+        while children.get(0).is_some() {
+            children.remove(0);
         }
-        let shared = self.ranges(|ranges| ranges.converted.next(0));
-        let mut at = 0;
-        while at < self.tables.children.used {
-            let child = Uffd(self.tables.children.files[at]);
-            self.listen_to(child);
-            let alive = shared
-                .is_some_and(|span| child.unprotect(span.start, PAGE) != Err(Errno(libc::ESRCH)));
-            if alive {
-                at += 1;
-            } else {
-                self.tables.children.remove(at);
-            }
-        }
-        if let Some(since) = self.paused_since.filter(|_| !self.tables.children.any()) {
-            self.paused_since = None;
-            let nanos = (sys::micros() - since) * 1000;
-            self.start.tally.add(PageCounter::ForkPauseNanos, nanos as usize);
-        }
-    }
-
-    /// Makes a child's memory independent, so that no thread in it waits for this process. Mappings
-    /// of the file stay watched, so that forks of the child are reported.
-    fn settle_child(&mut self, child: Uffd) {
-        let mut at = 0;
-        while let Some(known) = self.ranges(|ranges| ranges.known.next(at)) {
-            let mut rest = known;
-            while !rest.is_empty() {
-                let plain = self.ranges(|ranges| ranges.converted.first_out(rest));
-                let file =
-                    Span::new(rest.start, if plain.is_empty() { rest.end } else { plain.start });
-                if !plain.is_empty() {
-                    let _ = child.unregister(plain.start, plain.length());
-                }
-                if self.start.copies && !file.is_empty() {
-                    let _ = child.unregister(file.start, file.length());
-                    let _ = child.register_for(file.start, file.length(), WRITES);
-                }
-                rest.start = if plain.is_empty() { rest.end } else { plain.end };
-            }
-            at = known.end;
-        }
-        let mut at = 0;
-        while let Some(busy) = self.tables.protected.next(at) {
-            let _ = child.unprotect(busy.start, busy.length());
-            at = busy.end;
-        }
-        let mut at = 0;
-        while let Some(held) = self.tables.held.next(at) {
-            let _ = child.unprotect(held.start, held.length());
-            at = held.end;
-        }
-    }
-
-    fn listen_to(&mut self, child: Uffd) {
-        let mut messages = [Message::default(); 16];
-        loop {
-            let read = child.read(&mut messages);
-            for message in &messages[..read] {
-                if message.event == Message::FORK {
-                    self.adopt(message);
-                } else {
-                    // The access waits for no helper: the kernel provides the page.
-                    let page = message.address as usize & !(PAGE - 1);
-                    let _ = child.unregister(page, PAGE);
-                    child.wake(page);
-                }
-            }
-            if read < messages.len() {
-                return;
-            }
-        }
+        assert!(children.any());
+        assert_eq!((children.end_pause(), children.paused_since()), (None, Some(1)));
     }
 }

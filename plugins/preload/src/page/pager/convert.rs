@@ -189,7 +189,7 @@ impl Pager<'_> {
             self.unprotect(range);
             return None;
         }
-        self.tables.protected.remove(range);
+        self.tables.protection.end_move(range);
         self.uffd.wake_range(range.start, range.length());
         self.keep_from_children(range);
         self.start.tally.add(PageCounter::ConvertedBytes, range.length());

@@ -41,14 +41,14 @@ impl Pager<'_> {
         if self.ranges(|ranges| ranges.converted.at(page)).is_some() {
             return self.copy_in(page);
         }
-        if self.paused_since.is_some_and(|since| sys::micros() < since + CHILD_TIMEOUT) {
+        let paused_since = self.tables.children.paused_since();
+        if paused_since.is_some_and(|since| sys::micros() < since + CHILD_TIMEOUT) {
             return false;
         }
         let least = self.start.budget.window();
-        if self.stage < Stage::Over || self.paused_since.is_some() {
-            if self.total.resident + least <= self.start.budget.high()
-                || self.paused_since.is_some()
-            {
+        let paused = paused_since.is_some();
+        if self.admission.stage() < Stage::Over || paused {
+            if self.total.resident + least <= self.start.budget.high() || paused {
                 let pages = self.start.budget.credit(self.total.reach);
                 let bytes = pages * PAGE;
                 self.allow(Span::of(page / bytes * bytes, bytes), page);
@@ -56,7 +56,7 @@ impl Pager<'_> {
                 self.total.reach += pages;
                 return true;
             }
-            self.stage = Stage::Over;
+            self.admission.enter(Stage::Over);
             self.watch_all();
         }
         self.give_window(self.window_of(page, least * PAGE), page, least)
@@ -85,7 +85,7 @@ impl Pager<'_> {
 
     /// Lets the kernel provide new pages in the window, or at least this one.
     fn allow(&mut self, window: Span, page: usize) {
-        self.credit += window.length() / PAGE;
+        self.admission.give(window.length() / PAGE);
         let mapping = vmas::at(self.maps, &mut self.tables.maps, page);
         let plain = self.ranges(|ranges| ranges.converted.first_out(Span::new(page, window.end)));
         let range = mapping.map_or(Span::default(), |mapping| {
@@ -152,7 +152,7 @@ impl Pager<'_> {
 
     /// Makes accesses to all new memory wait.
     pub(super) fn watch_all(&mut self) {
-        self.credit = 0;
+        self.admission.withdraw();
         self.ranges(|ranges| ranges.fresh.clear());
         let mut at = 0;
         while let Some(known) = self.ranges(|ranges| ranges.known.next(at)) {
@@ -174,7 +174,7 @@ impl Pager<'_> {
     /// Counts memory that became known since as if it had been given, because it is not watched.
     pub(super) fn credit_fresh(&mut self) {
         while let Some(span) = self.ranges(|ranges| ranges.fresh.pop()) {
-            self.credit += span.length() / PAGE;
+            self.admission.give(span.length() / PAGE);
         }
         if self.ranges(|ranges| ranges.fresh.overflowed()) {
             self.watch_all();

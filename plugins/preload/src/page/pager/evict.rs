@@ -115,7 +115,7 @@ impl Pager<'_> {
             batch = Batch::EMPTY;
         }
         self.move_out(&mut batch);
-        while let Some(span) = self.tables.protected.next(0) {
+        while let Some(span) = self.tables.protection.next_moving(0) {
             self.unprotect(span);
         }
         if self.batches.is_multiple_of(PROBES)
@@ -214,7 +214,7 @@ impl Pager<'_> {
 
     /// Makes writes to the range wait. Returns false if the kernel cannot do that here.
     pub(super) fn protect(&mut self, range: Span) -> bool {
-        if !self.tables.protected.insert(range) {
+        if !self.tables.protection.begin_move(range) {
             return false;
         }
         loop {
@@ -235,14 +235,14 @@ impl Pager<'_> {
     pub(super) fn unprotect(&mut self, range: Span) {
         let mut rest = range;
         while !rest.is_empty() {
-            let open = self.tables.held.first_out(rest);
+            let open = self.tables.protection.first_not_held(rest);
             if open.is_empty() {
                 break;
             }
             self.let_go(open);
             rest.start = open.end;
         }
-        self.tables.protected.remove(range);
+        self.tables.protection.end_move(range);
     }
 
     pub(super) fn let_go(&mut self, range: Span) {
@@ -253,7 +253,7 @@ impl Pager<'_> {
 
     /// Times accesses to a page that was just evicted: a read, and then a write.
     fn probe(&mut self, address: usize) {
-        if self.start.copies || self.tables.held.at(address).is_some() {
+        if self.start.copies || self.tables.protection.is_held(address) {
             return;
         }
         let writable = vmas::at(self.maps, &mut self.tables.maps, address)

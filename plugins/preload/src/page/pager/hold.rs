@@ -15,7 +15,7 @@ const STEPS: usize = 256;
 impl Pager<'_> {
     pub(super) fn hold_or_release(&mut self) {
         let budget = self.start.budget;
-        let held = self.tables.held.count() > 0;
+        let held = self.tables.protection.holds();
         let stuck = self.cannot_evict() || !self.can_keep_budget();
         if self.total.resident > budget.hold_above() && !stuck {
             self.hold();
@@ -35,14 +35,12 @@ impl Pager<'_> {
 
     /// Protects all writable memory, starting where a page last came to DRAM.
     pub(super) fn hold(&mut self) {
-        if self.tables.held.count() == 0 {
-            self.held_since = sys::nanos();
-            self.hold_from = self.arrived_at / STEP * STEP;
+        if self.tables.protection.begin_hold(STEP, sys::nanos()) {
             self.start.tally.add(PageCounter::Holds, 1);
         }
         let mut first = None;
         for _ in 0..STEPS {
-            let from = self.hold_from;
+            let from = self.tables.protection.hold_from();
             let Some(step) = self.ranges(|ranges| ranges.converted.part_behind(from, STEP)) else {
                 return;
             };
@@ -50,15 +48,14 @@ impl Pager<'_> {
                 return;
             }
             first = first.or(Some(step.start));
-            self.hold_from = step.end;
-            if self.tables.held.first_out(step).is_empty() {
+            if !self.tables.protection.pass(step) {
                 continue;
             }
             self.watch_chunks(step);
-            if self.tables.held.insert(step)
+            if self.tables.protection.hold(step)
                 && self.uffd.protect(step.start, step.length()).is_err()
             {
-                self.tables.held.remove(step);
+                self.tables.protection.undo_hold(step);
             }
         }
     }
@@ -71,12 +68,12 @@ impl Pager<'_> {
     /// Lets writers continue until they have filled memory again, which takes them less time than
     /// it takes to release all of them.
     fn release_some(&mut self) {
-        let first = self.release_from;
+        let first = self.tables.protection.release_from();
         while self.release_next() {
             self.measure();
             if self.total.resident > self.start.budget.hold_above() {
                 // The ranges released here are the first to be held again.
-                self.hold_from = first;
+                self.tables.protection.hold_again_from(first);
                 return;
             }
         }
@@ -85,14 +82,10 @@ impl Pager<'_> {
     /// Lets the writers of the next range continue; returns false if there is none. It resumes
     /// where it ended last, so that no writer waits forever.
     fn release_next(&mut self) -> bool {
-        let Some(step) = self.tables.held.part_behind(self.release_from, STEP) else {
-            return false;
-        };
+        let Some(step) = self.tables.protection.next_to_release(STEP) else { return false };
         self.let_go(step);
-        self.tables.held.remove(step);
-        self.release_from = step.end;
-        if self.tables.held.count() == 0 {
-            let held = sys::nanos() - self.held_since;
+        if let Some(since) = self.tables.protection.released(step) {
+            let held = sys::nanos() - since;
             self.start.tally.add(PageCounter::HoldNanos, held as usize);
         }
         true

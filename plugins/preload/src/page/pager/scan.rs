@@ -164,7 +164,7 @@ impl Pager<'_> {
             self.start.tally.add(counter, 1);
         }
         self.victims.enter(slot, why);
-        self.arrived_at = page;
+        self.tables.protection.arrived(page);
     }
 }
 

@@ -161,7 +161,7 @@ impl Pager<'_> {
                 None => sys!(libc::SYS_mmap, start, length, protection, own, usize::MAX, 0),
             }
         }?;
-        self.tables.protected.remove(piece);
+        self.tables.protection.end_move(piece);
         self.uffd.wake_range(start, length);
         self.ranges(|ranges| {
             ranges.converted.remove(piece);
@@ -229,7 +229,7 @@ impl Pager<'_> {
         }
         // SAFETY: the program releases it.
         unsafe { sys!(libc::SYS_munmap, range.start, range.length()) }?;
-        self.tables.protected.remove(range);
+        self.tables.protection.end_move(range);
         self.uffd.wake_range(range.start, range.length());
         self.ranges(|ranges| ranges.forget(range));
         Ok(())
