@@ -294,8 +294,8 @@ jitter_us = 0
     assert_eq!(report.points[0].policies[1].gain, 0.0);
 }
 
-/// Without contention, jobs of equal length beside the head of the run queue: the one whose priority
-/// is raised always has the second core.
+/// Jobs of equal length that do not contend: the one whose priority is raised always has the core
+/// that the head of the run queue leaves.
 #[test]
 fn a_higher_priority_ends_sooner() {
     let scenario = r#"
