@@ -2,13 +2,15 @@
 # Checks that take hours. Each part runs even where one before it failed; the list of those that
 # failed comes last.
 #
-#   scripts/nightly.sh [PART...]   costs planted bisect fuzz tests wheel deb bench (default: all)
+#   scripts/nightly.sh [PART...]   costs planted bisect fuzz tests engines wheel deb bench
+#                             (default: all)
 #
 #   costs     instructions of a page fault on each kernel series, within the budgets of its suite
 #   planted   the planted bugs of the kernel series, each of which a suite must catch
 #   bisect    each kernel series patch by patch
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
 #   tests     the tests that `make test` leaves out because they take minutes
+#   engines   sweeps on Dask, Ray, MPI, HyperQueue and Slurm
 #   wheel     the Python package as `make wheel` builds it, in an empty environment
 #   deb       the Debian package: lintian, and its life in a clean Debian 12 tree
 #   bench     benchmarks against those of the first night, and budgets (scripts/slower.sh)
@@ -44,6 +46,12 @@ tests() {
         -p memweir-reproduce -p memweir -- --include-ignored 'maps' 'full_runs' 'queue::' </dev/null
 }
 
+engines() {
+    scripts/setup.sh engines &&
+        scripts/cargo.sh build --locked -p memweir -p memweir-qemu-pmu -p memweir-preload &&
+        python/environment.sh && python/wheel.sh dev && python/engines.sh
+}
+
 wheel() {
     make wheel && (cd python && MEMWEIR_WHEELS=target/python/wheels \
         ../target/python/venv/bin/python -m pytest -q tests/test_wheel.py)
@@ -57,13 +65,13 @@ bench() {
     scripts/slower.sh
 }
 
-[ $# -gt 0 ] || set -- costs planted bisect fuzz tests wheel deb bench
+[ $# -gt 0 ] || set -- costs planted bisect fuzz tests engines wheel deb bench
 failed=
 for part; do
     case $part in
-    costs | planted | bisect | fuzz | tests | wheel | deb | bench) ;;
+    costs | planted | bisect | fuzz | tests | engines | wheel | deb | bench) ;;
     *)
-        sed -n 's/^# \{0,1\}//; 2,14p' "$0" >&2
+        sed -n 's/^# \{0,1\}//; 2,18p' "$0" >&2
         exit 2
         ;;
     esac
