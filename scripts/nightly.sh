@@ -9,6 +9,7 @@
 #   bisect    each kernel series patch by patch
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
 #   tests     the tests that `make test` leaves out because they take minutes
+#   engines   sweeps on Dask, Ray, MPI, HyperQueue and Slurm
 #   wheel     the Python package as `make wheel` builds it, in an empty environment
 #   deb       the Debian package: lintian, and its life in a clean Debian 12 tree
 #   site      the site is made, its links lead somewhere, and it fits on narrow screens
@@ -46,6 +47,12 @@ tests() {
         -p memweir-reproduce -p memweir -- --include-ignored 'maps' 'full_runs' 'queue::' </dev/null
 }
 
+engines() {
+    scripts/setup.sh engines &&
+        scripts/cargo.sh build --locked -p memweir -p memweir-qemu-pmu -p memweir-preload &&
+        python/environment.sh && python/wheel.sh dev && python/engines.sh
+}
+
 wheel() {
     make wheel && (cd python && MEMWEIR_WHEELS=target/python/wheels \
         ../target/python/venv/bin/python -m pytest -q tests/test_wheel.py)
@@ -68,7 +75,7 @@ bench() {
     scripts/slower.sh
 }
 
-parts='costs planted bisect fuzz tests wheel deb site publish bench'
+parts='costs planted bisect fuzz tests engines wheel deb site publish bench'
 # shellcheck disable=SC2086 # the parts are separate words
 [ $# -gt 0 ] || set -- $parts
 failed=
@@ -76,7 +83,7 @@ for part; do
     case " $parts " in
     *" $part "*) ;;
     *)
-        sed -n 's/^# \{0,1\}//; 2,16p' "$0" >&2
+        sed -n 's/^# \{0,1\}//; 2,17p' "$0" >&2
         exit 2
         ;;
     esac

@@ -2,7 +2,7 @@
 # Makes sure that a make target finds its tools: installs Debian packages when root, prints the
 # one command to run otherwise.
 #
-#   scripts/setup.sh build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|deb|deb-test
+#   scripts/setup.sh build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|deb|deb-test|engines
 set -eu
 
 here=$(dirname "$0")
@@ -96,9 +96,13 @@ test)
         linters
     ;;
 deb) compiler && need git git && need dpkg-shlibdeps dpkg-dev ;;
+engines)
+    compiler && environment && need mpiexec openmpi-bin && need munged munge &&
+        need slurmctld slurmctld && need slurmd slurmd && need sbatch slurm-client
+    ;;
 deb-test) need lintian lintian && need mmdebstrap mmdebstrap ;;
 *)
-    echo "usage: $0 build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|deb|deb-test" >&2
+    echo "usage: $0 build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|deb|deb-test|engines" >&2
     exit 2
     ;;
 esac

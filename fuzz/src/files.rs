@@ -23,8 +23,10 @@ use memweir_run::hog::Plan;
 use memweir_run::jobs::{Batch, JobsFile, Limits};
 use memweir_run::platform::Platform;
 use memweir_run::recording::Recording;
+use memweir_run::table::parquet_from;
 use memweir_run::{options, segment};
 use memweir_swap::area::SwapKind;
+use memweir_sweep::manifest::Manifest;
 use memweir_watch::{Metrics, Selection};
 
 use crate::Seeds::{Files, Made, Texts};
@@ -272,6 +274,36 @@ pub(crate) static RECORDING: Target = Target {
 
 fn recording(data: &[u8]) {
     let _ = Recording::from_bytes(data.to_vec(), "fuzz");
+}
+
+/// Files of sweeps in shards, which other machines have written.
+pub(crate) static SWEEP_MANIFEST: Target = Target::new(
+    "sweep-manifest",
+    sweep_manifest,
+    &[Texts(&[
+        r#"{"format":1,"version":"0.1.0","command":"sim","scenario":"00","name":"s.toml","text":"",
+            "set":{"seed":"3"},"sweep":[["cores",["1","2"]]],
+            "columns":[{"name":"point","kind":"text"},{"name":"cores","kind":"number"}],
+            "points":[{"key":"01","seed":3,"at":{"cores":"1"}},{"key":"02","seed":null,"at":{}}]}"#,
+    ])],
+);
+
+fn sweep_manifest(data: &[u8]) {
+    text(data, |text| {
+        if let Ok(manifest) = Manifest::parse(text, "fuzz") {
+            let written = serde_json::to_string(&manifest).expect("texts and numbers");
+            assert_eq!(Manifest::parse(&written, "fuzz").expect("what was written"), manifest);
+        }
+    });
+}
+
+pub(crate) static SWEEP_ROWS: Target =
+    Target { catches_panics: true, ..Target::new("sweep-rows", sweep_rows, &[Made(made::rows)]) };
+
+fn sweep_rows(data: &[u8]) {
+    if let Ok((columns, rows)) = parquet_from(data.to_vec(), "fuzz", |_| true) {
+        assert!(rows.iter().all(|row| row.len() == columns.len()), "a cell for each column");
+    }
 }
 
 /// Input from programs that memweir does not trust: the line of `/proc/PID/stat` with a name

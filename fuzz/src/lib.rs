@@ -88,6 +88,8 @@ pub static TARGETS: &[&Target] = &[
     &files::HOGSIM,
     &files::DECISIONS,
     &files::RECORDING,
+    &files::SWEEP_MANIFEST,
+    &files::SWEEP_ROWS,
     &files::CGROUPS,
     &files::PROCESS,
     &traces::MEMWEIR,

@@ -9,6 +9,7 @@ use memweir_policy::record::{self, RecordingScheduler};
 use memweir_policy::scheduler::{JobSpec, Observation, QuantumScheduler, SchedulerConfig};
 use memweir_run::platform::{Effort, HogPoint, Machine, Peak, Platform, Target};
 use memweir_run::recording::Recording;
+use memweir_run::table::{Cell, Column, Kind, parquet};
 
 pub(crate) fn platforms() -> Vec<Vec<u8>> {
     let machine = Machine {
@@ -88,6 +89,14 @@ pub(crate) fn recordings() -> Vec<Vec<u8>> {
         },
     };
     vec![recording.to_bytes()]
+}
+
+/// A table with a column of each kind.
+pub(crate) fn rows() -> Vec<Vec<u8>> {
+    let columns = [("point", Kind::Text), ("seed", Kind::Whole), ("s", Kind::Number)]
+        .map(|(name, kind)| Column { name: name.to_owned(), kind });
+    let rows = [vec!["5d".into(), 7u64.into(), 1.5.into()], vec![Cell::Empty; 3]];
+    vec![parquet(&columns, &rows).expect("memory takes all")]
 }
 
 /// A trace of two threads in `format`, as far as that can tell threads.

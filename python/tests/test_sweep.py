@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Iterable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
 import memweir
+import polars
 import pytest
 from memweir import _native
 from memweir.policy import Candidate, View
@@ -36,22 +39,33 @@ class Versioned(RoundRobin):
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Collects the simulations of this process."""
-    calls: list[str] = []
-    original = _native.sim
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Collects the points that workers of this process simulate."""
+    calls: list[int] = []
+    original = _native.run_points
 
-    def sim(*arguments: Any) -> str:
-        calls.append(arguments[0].name)
+    def run_points(*arguments: Any) -> list[str]:
+        calls.extend(arguments[3])
         return original(*arguments)
 
-    monkeypatch.setattr(_native, "sim", sim)
+    monkeypatch.setattr(_native, "run_points", run_points)
     return calls
 
 
-def points(directory: Path) -> set[str]:
-    """Returns the names of all files of a sweep."""
-    return {path.name for path in directory.iterdir()}
+def partitions(directory: Path) -> list[Path]:
+    """Returns the partitions of a sweep's directory."""
+    return sorted(directory.iterdir())
+
+
+def files(directory: Path) -> list[Path]:
+    """Returns the files with results below a sweep's directory."""
+    return sorted(directory.rglob("*.parquet"))
+
+
+def kept(directory: Path) -> dict[str, int]:
+    """Returns the rows of each point below a sweep's directory."""
+    rows = polars.scan_parquet(files(directory)).select("point").collect()
+    return dict(rows.group_by("point").len().iter_rows())
 
 
 def test_points_are_those_of_sim(scenario: dict[str, Any]) -> None:
@@ -70,16 +84,15 @@ def test_any_executor_runs_them(scenario: dict[str, Any], kind: type[Executor]) 
 
 
 def test_a_sweep_is_taken_up_where_it_ended(
-    scenario: dict[str, Any], tmp_path: Path, counted: list[str]
+    scenario: dict[str, Any], tmp_path: Path, counted: list[int]
 ) -> None:
     first = memweir.sweep(scenario, GRID, out=tmp_path)
-    assert len(counted) == 6 and len(points(tmp_path)) == 7
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert {f"{point['key']}.json" for point in manifest["points"]} | {"manifest.json"} == points(
-        tmp_path
-    )
-    lost = manifest["points"][4]["key"]
-    (tmp_path / f"{lost}.json").unlink()
+    assert sorted(counted) == [0, 1, 2, 3, 4, 5]
+    (partition,) = partitions(tmp_path)
+    manifest = json.loads((partition / "manifest.json").read_text())
+    assert partition.name == f"scenario={manifest['scenario']}"
+    assert {point["key"] for point in manifest["points"]} == kept(tmp_path).keys()
+    files(tmp_path)[4].unlink()
     counted.clear()
     again = memweir.sweep(scenario, GRID, out=tmp_path)
     assert len(counted) == 1
@@ -90,12 +103,82 @@ def test_a_sweep_is_taken_up_where_it_ended(
     memweir.sweep(scenario, more, out=tmp_path)
     assert len(counted) == 2
     counted.clear()
-    memweir.sweep(scenario, GRID, out=tmp_path, resume=False)
-    assert len(counted) == 6
+    rerun = memweir.sweep(scenario, GRID, out=tmp_path, resume=False)
+    assert len(counted) == 6 and rerun.rows == first.rows
+    assert set(kept(partition).values()) == {6}, "the older files are gone"
+
+
+def test_tasks_have_several_points(scenario: dict[str, Any], tmp_path: Path) -> None:
+    swept = memweir.sweep(scenario, GRID, out=tmp_path, points_per_task=4)
+    assert len(files(tmp_path)) == 2
+    assert swept.rows == memweir.sim(scenario, sweep=GRID).rows
+    with pytest.raises(memweir.InputError, match="a task has a point"):
+        memweir.sweep(scenario, GRID, points_per_task=0)
+
+
+def test_command_and_package_share_a_directory(
+    scenario: dict[str, Any], tmp_path: Path, counted: list[int]
+) -> None:
+    text = _native.toml_document(json.dumps(scenario))
+    Path("s.toml").write_text(text)
+    swept = ["--sweep", "predictor=last,window:3", "--sweep", "cores=2..4"]
+    memweir.command("sim", "s.toml", *swept, "--shard", "1/2", "--out", tmp_path / "points")
+    result = memweir.sweep(scenario, GRID, out=tmp_path / "points")
+    assert len(counted) == 3 and result.rows == memweir.sim(scenario, sweep=GRID).rows
+    memweir.command("sweep", "merge", tmp_path / "points")
+    counted.clear()
+    assert memweir.sweep("s.toml", GRID, out=tmp_path / "points").rows == result.rows
+    assert counted == [] and len(files(tmp_path)) == 1
+    said = memweir.command("sim", "s.toml", *swept, "--resume", "--out", tmp_path / "points")
+    assert "0 points simulated, 6 were there" in said
+
+
+def test_polars_reads_the_directory(scenario: dict[str, Any], tmp_path: Path) -> None:
+    whole = memweir.sweep(scenario, GRID, out=tmp_path).to_polars()
+    read = polars.read_parquet(tmp_path / "**/*.parquet", hive_partitioning=True)
+    assert read["scenario"].unique().to_list() == [partitions(tmp_path)[0].name[9:]]
+    by = ["cores", "predictor", "policy", "repetition"]
+    compared = [*by, "turnaround_s", "quanta", "slowdown_max"]
+    left = read.with_columns(polars.col("cores").cast(polars.Int64)).select(compared).sort(by)
+    assert left.equals(whole.select(compared).sort(by))
+
+
+class DiesOnThree(RoundRobin):
+    """Kills its process on the machine with three cores, once."""
+
+    name = "dies"
+    version = "1"
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def select(self, view: View) -> Iterable[Candidate]:
+        if view.cores + sum(job.cores for job in view.running) == 3 and not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().select(view)
+
+
+def test_a_worker_that_dies_costs_its_points_alone(
+    scenario: dict[str, Any], tmp_path: Path
+) -> None:
+    policies = [DiesOnThree(tmp_path / "mark")]
+    grid = {"cores": [1, 2, 3, 4]}
+    with ProcessPoolExecutor(1) as pool, pytest.raises(BrokenProcessPool):
+        memweir.sweep(scenario, grid, policies=policies, executor=pool, out=tmp_path / "points")
+    before = kept(tmp_path / "points")
+    assert len(before) == 2, "those before the third"
+    with ProcessPoolExecutor(1) as pool:
+        swept = memweir.sweep(
+            scenario, grid, policies=policies, executor=pool, out=tmp_path / "points"
+        )
+    assert swept.rows == memweir.sim(scenario, policies=policies, sweep=grid).rows
+    after = kept(tmp_path / "points")
+    assert len(after) == 4 and set(after.values()) == {2}, "nothing twice, nothing lost"
 
 
 def test_other_content_has_other_keys(
-    scenario: dict[str, Any], tmp_path: Path, counted: list[str]
+    scenario: dict[str, Any], tmp_path: Path, counted: list[int]
 ) -> None:
     machine = tmp_path / "machine.toml"
     text = (
@@ -112,11 +195,11 @@ def test_other_content_has_other_keys(
     memweir.sweep(scenario, cores, change, out=out)
     assert len(counted) == 2, "a file that the scenario names is part of its content"
     memweir.sweep(scenario, cores, {**change, "seed": 7}, out=out)
-    assert len(counted) == 3
+    assert len(counted) == 3 and len(partitions(out)) == 3
 
 
 def test_policies_in_python_are_told_apart_by_version(
-    scenario: dict[str, Any], tmp_path: Path, counted: list[str]
+    scenario: dict[str, Any], tmp_path: Path, counted: list[int]
 ) -> None:
     for version, runs in [("1", 1), ("1", 1), ("2", 2)]:
         memweir.sweep(scenario, {"cores": [2]}, policies=[Versioned(version)], out=tmp_path)
@@ -145,14 +228,15 @@ def test_what_has_ended_is_kept_if_a_point_fails(
             executor=executor,
             out=tmp_path,
         )
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert f"{manifest['points'][0]['key']}.json" in points(tmp_path)
-    assert f"{manifest['points'][2]['key']}.json" not in points(tmp_path)
-    assert not any("partial" in name for name in points(tmp_path))
+    (partition,) = partitions(tmp_path)
+    manifest = json.loads((partition / "manifest.json").read_text())
+    assert manifest["points"][0]["key"] in kept(tmp_path)
+    assert manifest["points"][2]["key"] not in kept(tmp_path)
+    assert {path.suffix for path in partition.iterdir()} == {".json", ".parquet"}
 
 
 def test_all_points_are_checked_before_the_first_runs(
-    scenario: dict[str, Any], tmp_path: Path, counted: list[str]
+    scenario: dict[str, Any], tmp_path: Path, counted: list[int]
 ) -> None:
     with pytest.raises(memweir.InputError) as refused:
         memweir.sweep(scenario, {"cores": "2..5"}, out=tmp_path / "none")

@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::failure::{EXIT_CODES, PROGRAM_EXIT_CODES};
 use crate::{
     calibrate, color, completions, doctor, dram, emulate, fit, hog, hogsim, man, map, page,
-    profile, queue, replay, reproduce, run, sim, store, top, watch,
+    profile, queue, replay, reproduce, run, sim, store, sweep, top, watch,
 };
 
 /// memweir's command line.
@@ -96,6 +96,8 @@ pub(crate) enum Command {
     Page(page::Args),
     /// Drive memories at bank level with traces
     Dram(dram::Args),
+    /// Merge the results of sweeps that ran in shards
+    Sweep(sweep::Args),
     /// Repeat the figures of a paper in simulation, beside the paper's values
     Reproduce(reproduce::Args),
     /// Show what this machine offers, and what would enable the rest

@@ -8,13 +8,15 @@ use memweir_core::input::InputError;
 use memweir_flow::SimError;
 use memweir_linux::preload::NotStarted;
 use memweir_run::batch::RunError;
+use memweir_sweep::SweepError;
 
 /// The exit codes, as every `--help` lists them.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything ended well
     1  a job failed; the runs of a profile ended differently; a replay decided differently under
-       the same policy; a memory broke a rule; no map was found; a trace was truncated
+       the same policy; a memory broke a rule; no map was found; a trace was truncated; points of
+       a merged sweep are missing
     2  wrong usage or wrong input; nothing was started
     3  this machine cannot do it: no such meter, mechanism or permission
     4  a result could not be written
@@ -45,6 +47,8 @@ pub(crate) enum Outcome {
     Refused,
     /// A trace was truncated and may have lost accesses.
     Truncated,
+    /// Points of a sweep have not run.
+    Incomplete,
     /// The machine cannot do it, and the result says so.
     Impossible,
     /// A signal ended the work.
@@ -108,6 +112,15 @@ impl From<SimError> for Failure {
     }
 }
 
+impl From<SweepError> for Failure {
+    fn from(error: SweepError) -> Self {
+        match error {
+            SweepError::Input(input) => Self::Input(input),
+            SweepError::Write { path, source } => Self::write(&path, source),
+        }
+    }
+}
+
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
@@ -138,7 +151,8 @@ impl From<Outcome> for ExitCode {
             | Outcome::Different
             | Outcome::Violation
             | Outcome::Refused
-            | Outcome::Truncated => 1,
+            | Outcome::Truncated
+            | Outcome::Incomplete => 1,
             Outcome::Impossible => 3,
             Outcome::Interrupted => 130,
             Outcome::Program(status) => status,

@@ -30,6 +30,7 @@ mod reproduce;
 mod run;
 mod sim;
 mod store;
+mod sweep;
 mod top;
 mod value;
 mod watch;
@@ -97,6 +98,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Profile(args) => profile::execute(&args),
         Command::Calibrate(args) => calibrate::execute(&args),
         Command::Dram(args) => dram::execute(&args),
+        Command::Sweep(args) => sweep::execute(&args),
         Command::Reproduce(args) => reproduce::execute(&args),
         Command::Doctor(args) => doctor::execute(&args),
         Command::Completions(args) => completions::execute(&args),

@@ -1,6 +1,8 @@
 //! `memweir reproduce`: repeats the figures of a paper in simulation, beside its values; and
 //! compares all policies on the mixes of all papers.
 
+mod shards;
+
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -17,6 +19,7 @@ use memweir_run::files::{check_writable, write_atomically};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::text::{Align, shortened, table};
+use crate::sweep::shards::Shards;
 
 /// Options of `memweir reproduce`.
 #[derive(Debug, clap::Args)]
@@ -39,6 +42,8 @@ pub(crate) struct Args {
     /// List the figures instead
     #[arg(long, conflicts_with_all = ["figure", "out", "quick", "threads"])]
     list: bool,
+    #[command(flatten)]
+    shards: Shards,
 }
 
 /// A paper, as the command line names it.
@@ -86,6 +91,9 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         let columns = [("figure", Align::Left), ("what it shows", Align::Left)];
         output::print(&format!("{}\n", table(&columns, rows.collect())))?;
         return Ok(Outcome::Success);
+    }
+    if args.shards.is_wanted() {
+        return shards::execute(args);
     }
     let directory =
         args.out.clone().unwrap_or_else(|| PathBuf::from(format!("reproduce-{}", paper.name())));

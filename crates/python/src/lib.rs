@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `scenario` | a scenario with the values that replace its own |
 //! | `simulate` | the simulations |
+//! | `sweep` | sweeps point by point, and their directory |
 //! | `supervise` | progress, interruption and failures of a simulation |
 //! | `policy` | a Python object as a policy |
 //! | `view` | the view that a Python policy decides by |
@@ -23,6 +24,7 @@ mod policy;
 mod scenario;
 mod simulate;
 mod supervise;
+mod sweep;
 mod view;
 
 use pyo3::prelude::*;
@@ -35,7 +37,9 @@ mod _native {
     #[pymodule_export]
     use crate::scenario::{toml_document, toml_value};
     #[pymodule_export]
-    use crate::simulate::{page_sim, points, sim};
+    use crate::simulate::{page_sim, sim};
+    #[pymodule_export]
+    use crate::sweep::{begin, points, reports, run_points};
     #[pymodule_export]
     use crate::view::{Candidate, Setup, View};
 

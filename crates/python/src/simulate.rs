@@ -13,6 +13,8 @@ use memweir_study::bank::study::BankStudy;
 use memweir_study::flow::study::Study;
 use memweir_study::flow::{CustomPolicies, CustomPolicy};
 use memweir_study::swap::study::PageStudy;
+use memweir_study::sweep::Grid;
+use memweir_sweep::simulation::Simulation as PointByPoint;
 use pyo3::prelude::*;
 use serde::Serialize;
 
@@ -45,23 +47,6 @@ pub(crate) fn sim(
         .map_err(|error| refused(py, &error))
 }
 
-/// A point of a sweep: its key, and the swept keys with their values.
-type Point = (String, Vec<(String, String)>);
-
-/// Checks a scenario at every point of its sweep, and returns the points.
-///
-/// # Errors
-/// `memweir.InputError` if the scenario is refused at a point.
-#[pyfunction]
-pub(crate) fn points(
-    py: Python<'_>,
-    scenario: Scenario,
-    policies: Vec<(String, Py<PyAny>)>,
-) -> PyResult<Vec<Point>> {
-    let read = Simulation::read(&scenario, policies, &Supervision::default());
-    Ok(read.map_err(|error| refused(py, &error))?.points())
-}
-
 /// Simulates a scenario of swapping, and returns the report as JSON.
 ///
 /// # Errors
@@ -86,14 +71,40 @@ pub(crate) fn page_sim(
 }
 
 /// A scenario that has been read and is ready to run.
-enum Simulation {
+pub(crate) enum Simulation {
     Flow(Box<Study>),
     Bank(BankStudy),
 }
 
 impl Simulation {
-    fn read(
+    /// Reads a scenario at every point of its sweep.
+    ///
+    /// # Errors
+    /// The first refusal at any point.
+    pub(crate) fn read(
         scenario: &Scenario,
+        policies: Vec<(String, Py<PyAny>)>,
+        supervision: &Supervision,
+    ) -> Result<Self, InputError> {
+        Self::read_grid(scenario, scenario.grid()?, policies, supervision)
+    }
+
+    /// Reads a scenario at these points of its sweep, by number.
+    ///
+    /// # Errors
+    /// The first refusal at any of them.
+    pub(crate) fn read_at(
+        scenario: &Scenario,
+        points: &[usize],
+        policies: Vec<(String, Py<PyAny>)>,
+        supervision: &Supervision,
+    ) -> Result<Self, InputError> {
+        Self::read_grid(scenario, scenario.grid()?.only(points), policies, supervision)
+    }
+
+    fn read_grid(
+        scenario: &Scenario,
+        grid: Grid,
         policies: Vec<(String, Py<PyAny>)>,
         supervision: &Supervision,
     ) -> Result<Self, InputError> {
@@ -104,7 +115,7 @@ impl Simulation {
         let custom = CustomPolicies::new(custom.collect())
             .map_err(|refusal| refusal.written_in("arguments").key("policies"))?;
         let text = scenario.text().with_policies(custom);
-        let (set, grid) = (scenario.replacements()?, scenario.grid()?);
+        let set = scenario.replacements()?;
         if text.fidelity(&set)? == Fidelity::Bank {
             return BankStudy::read(&text, &set, grid).map(Self::Bank);
         }
@@ -113,12 +124,12 @@ impl Simulation {
         Study::read(&text, &set, grid, &profile).map(Box::new).map(Self::Flow)
     }
 
-    fn points(&self) -> Vec<Point> {
-        let (grid, key): (_, Box<dyn Fn(usize) -> String + '_>) = match self {
-            Self::Flow(study) => (study.grid(), Box::new(|point| study.key(point))),
-            Self::Bank(study) => (study.grid(), Box::new(|point| study.key(point))),
-        };
-        (0..grid.len()).map(|point| (key(point), grid.at(point))).collect()
+    /// Returns the simulation point by point.
+    pub(crate) fn points(&self) -> &dyn PointByPoint {
+        match self {
+            Self::Flow(study) => study.as_ref(),
+            Self::Bank(study) => study,
+        }
     }
 
     fn runs(&self) -> usize {

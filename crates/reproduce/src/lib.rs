@@ -25,6 +25,6 @@ pub mod source;
 pub mod work;
 
 pub use report::{Comparison, Effort, Report};
-pub use run::{Failed, Options, PaperName, reproduce};
+pub use run::{Failed, Options, PaperName, choose, reproduce};
 pub use source::Suite;
 pub use work::{Observer, Stop, Unobserved};

@@ -126,8 +126,11 @@ pub fn reproduce(
     Ok(report)
 }
 
-/// Returns the requested figures, in the order of the report.
-fn choose<'a>(suite: &'a Suite, wanted: &[String]) -> Result<Vec<&'a FigureData>, InputError> {
+/// Returns the requested figures, in the order of the report; all of them if none is named.
+///
+/// # Errors
+/// If there is no such figure, with the nearest.
+pub fn choose<'a>(suite: &'a Suite, wanted: &[String]) -> Result<Vec<&'a FigureData>, InputError> {
     let names = suite.figures.iter().map(|figure| figure.id.as_str());
     for name in wanted {
         if !names.clone().any(|known| known == name) {

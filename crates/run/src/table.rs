@@ -3,6 +3,8 @@
 //! Rows are on disk as soon as they are known, in `FILE.partial.csv`, so that work that is killed
 //! keeps what it has. At the end the file itself appears whole, its rows in their final order.
 
+mod read;
+
 use std::error::Error;
 use std::fs::{self, File};
 use std::io;
@@ -12,12 +14,15 @@ use std::sync::Arc;
 use memweir_linux::private;
 use parquet::basic::{Compression, Repetition, Type as Physical, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
 use crate::timeline::parquet::column;
 use crate::timeline::{Format, with_ending};
+
+pub use read::{Contents, parquet_from, read_parquet};
 
 /// Rows per row group of a Parquet file.
 const ROWS_PER_GROUP: usize = 1 << 16;
@@ -169,7 +174,11 @@ impl Table {
     }
 
     /// Gives the complete file its name and removes the journal.
-    fn replace(self, partial: &Path, written: Result<(), Box<dyn Error>>) -> io::Result<()> {
+    fn replace(
+        self,
+        partial: &Path,
+        written: Result<(), Box<dyn Error + Send + Sync>>,
+    ) -> io::Result<()> {
         written.and_then(|()| fs::rename(partial, &self.path).map_err(Into::into)).map_err(
             |error| {
                 let journal = self.journal_path.display();
@@ -199,13 +208,29 @@ fn parquet_file(
     path: &Path,
     columns: &[Column],
     groups: impl Iterator<Item = Result<Rows, csv::Error>>,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    parquet_to(private::create(path)?, columns, groups).map(drop)
+}
+
+/// Returns the rows as the content of a Parquet file.
+///
+/// # Errors
+/// If a row lacks a cell.
+pub fn parquet(columns: &[Column], rows: &[Vec<Cell>]) -> io::Result<Vec<u8>> {
+    let groups = rows.chunks(ROWS_PER_GROUP).map(|rows| Ok(rows.to_vec()));
+    parquet_to(Vec::new(), columns, groups).map_err(io::Error::other)
+}
+
+fn parquet_to<W: io::Write + Send>(
+    to: W,
+    columns: &[Column],
+    groups: impl Iterator<Item = Result<Rows, csv::Error>>,
+) -> Result<W, Box<dyn Error + Send + Sync>> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .build();
     let schema = Arc::new(schema(columns)?);
-    let mut writer =
-        SerializedFileWriter::new(private::create(path)?, schema, Arc::new(properties))?;
+    let mut writer = SerializedFileWriter::new(to, schema, Arc::new(properties))?;
     for rows in groups {
         let rows = rows?;
         let mut group = writer.next_row_group()?;
@@ -214,11 +239,10 @@ fn parquet_file(
         }
         group.close()?;
     }
-    writer.close()?;
-    Ok(())
+    Ok(writer.into_inner()?)
 }
 
-fn schema(columns: &[Column]) -> Result<Type, Box<dyn Error>> {
+fn schema(columns: &[Column]) -> Result<Type, ParquetError> {
     let field = |column: &Column| {
         let physical = match column.kind {
             Kind::Text => Physical::BYTE_ARRAY,
@@ -233,14 +257,14 @@ fn schema(columns: &[Column]) -> Result<Type, Box<dyn Error>> {
             .map(Arc::new)
     };
     let fields = columns.iter().map(field).collect::<Result<_, _>>()?;
-    Ok(Type::group_type_builder("results").with_fields(fields).build()?)
+    Type::group_type_builder("results").with_fields(fields).build()
 }
 
-fn write_column<'a>(
-    group: &mut SerializedRowGroupWriter<'_, File>,
+fn write_column<'a, W: io::Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
     kind: Kind,
     cells: impl Iterator<Item = &'a Cell> + Clone,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<(), ParquetError> {
     let levels: Vec<i16> = cells.clone().map(|c| i16::from(*c != Cell::Empty)).collect();
     match kind {
         Kind::Text => {
@@ -248,7 +272,7 @@ fn write_column<'a>(
                 .filter(|cell| **cell != Cell::Empty)
                 .map(|cell| ByteArray::from(cell.written().as_str()))
                 .collect();
-            column::<ByteArrayType>(group, &values, Some(&levels))?;
+            column::<ByteArrayType, _>(group, &values, Some(&levels))?;
         }
         Kind::Whole => {
             let values: Vec<i64> = cells
@@ -257,7 +281,7 @@ fn write_column<'a>(
                     _ => None,
                 })
                 .collect();
-            column::<Int64Type>(group, &values, Some(&levels))?;
+            column::<Int64Type, _>(group, &values, Some(&levels))?;
         }
         Kind::Number => {
             let values: Vec<f64> = cells
@@ -267,7 +291,7 @@ fn write_column<'a>(
                     _ => None,
                 })
                 .collect();
-            column::<DoubleType>(group, &values, Some(&levels))?;
+            column::<DoubleType, _>(group, &values, Some(&levels))?;
         }
     }
     Ok(())

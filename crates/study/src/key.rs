@@ -8,8 +8,12 @@ use sha2::{Digest, Sha256};
 const BYTES: usize = 16;
 
 /// Returns the key of a point, in hexadecimal digits: a hash of the version of memweir, the swept
-/// keys with their values, and the scenario with the content of all files that it names.
-pub(crate) fn key(at: &[(String, String)], scenario: &impl Debug) -> String {
+/// keys with their values in whatever order, and the scenario with the content of all files that it
+/// names.
+#[must_use]
+pub fn key(at: &[(String, String)], scenario: &impl Debug) -> String {
+    let mut at: Vec<_> = at.iter().collect();
+    at.sort();
     let mut hasher = Hasher(Sha256::new());
     // Writing to a hasher never fails.
     let _ = write!(hasher, "{} {at:?} {scenario:?}", env!("CARGO_PKG_VERSION"));
@@ -38,5 +42,9 @@ mod tests {
         assert_eq!(first.len(), 2 * BYTES);
         assert_ne!(first, key(&at("3"), &vec![1.5, 2.0]));
         assert_ne!(first, key(&at("2"), &vec![1.5, 2.1]));
+
+        let two =
+            |first: &str, second: &str| [first, second].map(|key| (key.to_owned(), "1".to_owned()));
+        assert_eq!(key(&two("a", "b"), &()), key(&two("b", "a"), &()));
     }
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`text`] | the text of a scenario file |
 //! | [`sweep`] | keys that take several values in turn |
+//! | [`key`] | keys of points by content |
 //! | [`parallel`] | work on all cores |
 //! | [`flow`] | scenarios of tasks that share memories ([`memweir_flow`]) |
 //! | [`bank`] | scenarios of requests to caches and banks ([`memweir_bank`]) |
@@ -38,7 +39,7 @@
 
 pub mod bank;
 pub mod flow;
-mod key;
+pub mod key;
 pub mod parallel;
 pub mod swap;
 pub mod sweep;

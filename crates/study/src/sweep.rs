@@ -135,17 +135,20 @@ fn decimals(number: &str) -> usize {
     digits.saturating_sub(exponent).clamp(0, 17) as usize
 }
 
-/// Every combination of the values of several sweeps; the last one changes fastest.
+/// Every combination of the values of several sweeps, or some of them; the last sweep changes
+/// fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grid {
     sweeps: Vec<Sweep>,
     points: usize,
+    /// The combinations that are points, by number; all if absent.
+    chosen: Option<Vec<usize>>,
 }
 
 impl Default for Grid {
     /// Returns a grid of one point that changes nothing.
     fn default() -> Self {
-        Self { sweeps: Vec::new(), points: 1 }
+        Self { sweeps: Vec::new(), points: 1, chosen: None }
     }
 }
 
@@ -167,7 +170,24 @@ impl Grid {
             let reason = format!("{points} combinations are too many");
             return Err(Refusal::new(reason, format!("at most {MOST_POINTS}")));
         }
-        Ok(Self { sweeps, points })
+        Ok(Self { sweeps, points, chosen: None })
+    }
+
+    /// Returns the grid of these points alone, in this order.
+    ///
+    /// # Panics
+    /// If there is no point of such a number, or none is chosen.
+    #[must_use]
+    pub fn only(&self, points: &[usize]) -> Self {
+        assert!(!points.is_empty(), "a grid has a point");
+        let chosen: Vec<usize> = points.iter().map(|point| self.combination(*point)).collect();
+        Self { sweeps: self.sweeps.clone(), points: chosen.len(), chosen: Some(chosen) }
+    }
+
+    /// Returns the number of a point's combination among all of them.
+    fn combination(&self, point: usize) -> usize {
+        assert!(point < self.points, "point {point} of {}", self.points);
+        self.chosen.as_ref().map_or(point, |chosen| chosen[point])
     }
 
     /// Returns the sweeps in the given order.
@@ -186,7 +206,7 @@ impl Grid {
     /// Returns the value of each sweep at a point.
     #[must_use]
     pub fn values(&self, point: usize) -> Vec<&str> {
-        let mut rest = point;
+        let mut rest = self.combination(point);
         let mut values: Vec<&str> = Vec::with_capacity(self.sweeps.len());
         for sweep in self.sweeps.iter().rev() {
             values.push(&sweep.values[rest % sweep.values.len()]);
@@ -290,6 +310,19 @@ mod tests {
         assert_eq!(Grid::new(vec![]).expect("a grid").len(), 1);
         assert!(Grid::new(vec![sweep("a=1"), sweep("a=2")]).is_err());
         assert!(Grid::new(["a", "b", "c"].map(|k| sweep(&format!("{k}=1..1000"))).into()).is_err());
+    }
+
+    #[test]
+    fn some_points_of_a_grid_are_a_grid() {
+        let sweep = |text: &str| text.parse::<Sweep>().expect("a sweep");
+        let grid = Grid::new(vec![sweep("a=1,2"), sweep("b=x,y,z")]).expect("a grid");
+        let some = grid.only(&[5, 0, 2]);
+        assert_eq!((some.len(), some.sweeps()), (3, grid.sweeps()));
+        assert_eq!(
+            (0..3).map(|at| some.at(at)).collect::<Vec<_>>(),
+            [5, 0, 2].map(|at| grid.at(at))
+        );
+        assert_eq!(some.only(&[1]).at(0), grid.at(0));
     }
 
     proptest! {

@@ -60,6 +60,12 @@ impl ScenarioText {
         &self.name
     }
 
+    /// Returns the text as the file has it.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Returns the fidelity of the simulation: `fidelity = "flow"`, which is the default, or
     /// `"bank"`.
     ///

@@ -1,6 +1,7 @@
 """Types of the native module (`crates/python`)."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from memweir._scenario import Scenario
@@ -19,8 +20,23 @@ def page_sim(
     progress: Callable[[int, int], object] | None,
 ) -> str: ...
 def points(
-    scenario: Scenario, policies: Sequence[tuple[str, object]]
-) -> list[tuple[str, list[tuple[str, str]]]]: ...
+    scenario: Scenario, policies: Sequence[tuple[str, object]], versions: Sequence[str]
+) -> list[str]: ...
+def begin(
+    scenario: Scenario,
+    policies: Sequence[tuple[str, object]],
+    versions: Sequence[str],
+    out: str,
+    resume: bool,
+) -> tuple[Path, list[str], list[int]]: ...
+def run_points(
+    scenario: Scenario,
+    policies: Sequence[tuple[str, object]],
+    versions: Sequence[str],
+    points: Sequence[int],
+    partition: Path | None,
+) -> list[str]: ...
+def reports(partition: Path, keys: Sequence[str]) -> list[str]: ...
 def toml_document(json: str) -> str: ...
 def toml_value(json: str) -> str: ...
 

@@ -1,15 +1,15 @@
-"""Sweeps whose points run one by one, on any executor, and are kept as they end."""
+"""Sweeps whose points run on any executor and are kept as they end."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Protocol, Union
 
 from memweir import _native, _progress, _scenario
 from memweir._errors import InputError
@@ -19,16 +19,25 @@ from memweir._scenario import Scenario, ScenarioLike, Values
 from memweir._simulate import chosen_policies, without_lines_of_a_dict
 from memweir.policy import Policy
 
-Objects = list[tuple[str, object]]
+# Tasks that a sweep is cut into, as long as each has a point, and not too many.
+_TASKS = 128
+_MOST_POINTS_PER_TASK = 64
+
+
+class Submits(Protocol):
+    """An executor: its `submit` returns a future with `result`, as in `concurrent.futures`."""
+
+    def submit(self, function: Any, /, *arguments: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
-class _Point:
-    """One point of a sweep: its key, and the scenario that runs it alone."""
+class _Work:
+    """What a worker needs beside the numbers of its points."""
 
-    key: str
-    at: list[tuple[str, str]]
     scenario: Scenario
+    policies: list[tuple[str, object]]
+    versions: list[str]
+    partition: Path | None
 
 
 def sweep(
@@ -37,12 +46,13 @@ def sweep(
     set: Mapping[str, Any] | None = None,
     *,
     policies: Iterable[Union[str, Policy]] | None = None,
-    executor: Executor | None = None,
+    executor: Executor | Submits | None = None,
     out: Union[str, "os.PathLike[str]", None] = None,
     resume: bool = True,
+    points_per_task: int | None = None,
     progress: Progress = None,
 ) -> SimResult | BankResult:
-    """Simulates a scenario at every point of a grid, each point by itself.
+    """Simulates a scenario at every point of a grid, some points at a time.
 
     All points are checked before the first runs. If one fails, those that have ended are kept.
 
@@ -52,39 +62,45 @@ def sweep(
         set: values in place of the scenario's own.
         policies: as of `sim`. With `out`, a policy in Python needs an attribute `version`, a text
             that changes with its code.
-        executor: where the points run, such as a `ProcessPoolExecutor`; threads of this process
-            without it. Policies in Python must be known to its workers.
-        out: directory in which each point is kept, under a name that follows from its content.
+        executor: where the points run: a `ProcessPoolExecutor`, a `Client` of Dask, or whatever
+            has `submit` and returns futures with `result`; threads of this process without it.
+            Policies in Python must be known to its workers.
+        out: directory of the sweep, which all workers can write to. The command's `sim --shard`
+            and `sweep merge` use the same.
         resume: take the points that are in `out` already.
+        points_per_task: points that a worker runs in turn, into one file; by default enough for
+            128 tasks, at most 64.
         progress: see `Progress`; counts points.
     """
     replaced, objects = chosen_policies(set, policies)
     read = _scenario.read(scenario, replaced, grid)
+    versions = [_version(name, policy) for name, policy in objects] if out is not None else []
+    old: list[Path] = []
     with without_lines_of_a_dict(scenario):
-        points = _points(read, objects, versioned=out is not None)
-    directory = None if out is None else _directory(Path(out), read, points)
-    reports = _kept(points, directory) if resume else {}
-    missing = [point for point in points if point.key not in reports]
+        if out is None:
+            partition, keys = None, _native.points(read, objects, versions)
+            missing = list(range(len(keys)))
+        else:
+            begun = _native.begin(read, objects, versions, os.fspath(out), resume)
+            partition, keys, missing = begun
+            old = [] if resume else sorted(partition.glob("*.parquet"))
+    work = _Work(read, objects, versions, partition)
+    texts = [""] * len(keys)
     with _progress.shown(progress, "point") as shown:
-        for key, text in _run(missing, objects, executor):
-            if directory is not None:
-                _write(directory / f"{key}.json", text)
-            reports[key] = json.loads(text)
-            if shown is not None:
-                shown(len(reports), len(points))
-    return _merged([reports[point.key] for point in points])
-
-
-def _points(read: Scenario, objects: Objects, *, versioned: bool) -> list[_Point]:
-    """Checks every point, and returns them in the order of the grid."""
-    versions = [_version(name, policy) for name, policy in objects] if versioned else []
-    points = []
-    for key, at in _native.points(read, objects):
-        if versions:
-            key = hashlib.sha256("\n".join([key, *versions]).encode()).hexdigest()[: len(key)]
-        alone = replace(read, sweep=[(swept, [value]) for swept, value in at])
-        points.append(_Point(key, at, alone))
-    return points
+        done = len(keys) - len(missing)
+        for points, reports in _run(work, _tasks(missing, points_per_task), executor):
+            for point, report in zip(points, reports):
+                texts[point] = report
+            for _ in points:
+                done += 1
+                if shown is not None:
+                    shown(done, len(keys))
+    if partition is not None:
+        for path in old:
+            with suppress(FileNotFoundError):
+                path.unlink()
+        texts = _native.reports(partition, keys)
+    return _result(read.name, [json.loads(text) for text in texts])
 
 
 def _version(name: str, policy: object) -> str:
@@ -99,57 +115,52 @@ def _version(name: str, policy: object) -> str:
     )
 
 
-def _directory(path: Path, read: Scenario, points: list[_Point]) -> Path:
-    """Makes the directory of a sweep, with a manifest of its points."""
-    path.mkdir(parents=True, exist_ok=True)
-    listed = [{"key": point.key, "at": dict(point.at)} for point in points]
-    manifest = {"version": _native.__version__, "scenario": read.name, "points": listed}
-    _write(path / "manifest.json", json.dumps(manifest, indent=1))
-    return path
-
-
-def _kept(points: list[_Point], directory: Path | None) -> dict[str, dict[str, Any]]:
-    """Returns the reports of the points that are in the directory."""
-    if directory is None:
-        return {}
-    files = ((point.key, directory / f"{point.key}.json") for point in points)
-    return {key: json.loads(file.read_text()) for key, file in files if file.exists()}
-
-
-def _write(path: Path, text: str) -> None:
-    """Writes a file that appears whole or not at all."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+def _tasks(points: list[int], points_per_task: int | None) -> list[list[int]]:
+    """Cuts points into tasks."""
+    if points_per_task is None:
+        points_per_task = min(max(1, len(points) // _TASKS), _MOST_POINTS_PER_TASK)
+    if points_per_task < 1:
+        raise InputError("arguments", "a task has a point", key="points_per_task", help="at least 1")
+    starts = range(0, len(points), points_per_task)
+    return [points[start : start + points_per_task] for start in starts]
 
 
 def _run(
-    points: list[_Point], objects: Objects, executor: Executor | None
-) -> Iterable[tuple[str, str]]:
-    """Yields key and report of each point as it ends."""
+    work: _Work, tasks: list[list[int]], executor: Executor | Submits | None
+) -> Iterator[tuple[list[int], list[str]]]:
+    """Yields the points of each task as it ends, with their reports if they are not in files."""
     pool = executor or ThreadPoolExecutor(os.cpu_count())
-    running: dict[Future[str], str] = {}
+    running: dict[Any, list[int]] = {}
     try:
-        for point in points:
-            running[pool.submit(_alone, point.scenario, objects)] = point.key
-        pending = list(running)
-        while pending:
-            ended, waiting = wait(pending, return_when=FIRST_COMPLETED)
-            pending = list(waiting)
-            for future in ended:
-                yield running[future], future.result()
+        for task in tasks:
+            running[pool.submit(_points, work, task)] = task
+        for future in _as_completed(running):
+            yield running[future], future.result()
     finally:
         for future in running:
             future.cancel()
-        if executor is None:
+        if executor is None and isinstance(pool, Executor):
             pool.shutdown()
 
 
-def _alone(scenario: Scenario, objects: Objects) -> str:
-    """Runs one point, in whatever process the executor has."""
-    return _native.sim(scenario, objects, 1, None)
+def _as_completed(running: Mapping[Any, object]) -> Iterable[Any]:
+    """Returns futures as they complete, or in their order if they are not of the standard library:
+    all that those of other engines have in common is `result`."""
+    if all(isinstance(future, Future) for future in running):
+        return as_completed(running)
+    return list(running)
 
 
-def _merged(reports: list[dict[str, Any]]) -> SimResult | BankResult:
-    merged = {**reports[0], "points": [report["points"][0] for report in reports]}
-    return BankResult(merged) if merged.get("fidelity") == "bank" else SimResult(merged)
+def _points(work: _Work, points: list[int]) -> list[str]:
+    """Runs points in turn, in whatever process the executor has."""
+    return _native.run_points(
+        work.scenario, work.policies, work.versions, points, work.partition
+    )
+
+
+def _result(name: str, points: list[dict[str, Any]]) -> SimResult | BankResult:
+    if "partitions" in points[0]:
+        return BankResult({"scenario": name, "fidelity": "bank", "points": points})
+    return SimResult(
+        {"version": _native.__version__, "scenario": name, "points": points, "overall": []}
+    )

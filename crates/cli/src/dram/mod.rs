@@ -10,6 +10,7 @@ mod render;
 mod replay;
 mod show;
 mod source;
+mod sweep;
 mod watch;
 
 use clap::Subcommand;

@@ -1,5 +1,6 @@
 //! `memweir dram replay`: a memory serves a trace.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use memweir_core::input::{InputError, Refusal};
@@ -10,15 +11,18 @@ use memweir_dram::drive::{
 use memweir_dram::trace::{Format, Loss, Trace, Truncation};
 use memweir_dram::{Hybrid, MemoryConfig, MemorySystem, Stats};
 use memweir_linux::clock::process_cpu_time;
+use memweir_study::sweep::Sweep;
 use serde::Serialize;
 
 use super::convert::format;
 use super::memory::MemoryArgs;
 use super::render;
 use super::source::{Beyond, Requests, Space};
+use super::sweep;
 use super::watch::{Verdict, Watch, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::sweep::shards::Shards;
 use crate::value::parsed;
 
 /// Options of `memweir dram replay`.
@@ -26,36 +30,52 @@ use crate::value::parsed;
 pub(crate) struct Args {
     /// The trace (`-`: standard input)
     #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    pub(super) trace: PathBuf,
     /// When requests are offered: `sat` always, `mlp:N` reads while fewer than N are outstanding,
     /// `pace:K` every K cycles
     #[arg(long, value_name = "sat|mlp:N|pace:K", default_value = "sat")]
     #[arg(value_parser = parsed::<Mode>)]
-    mode: Mode,
+    pub(super) mode: Mode,
     /// The format of the trace, instead of the one that is recognized: memweir, bin, ramulator2,
     /// ramulator1, dramsim3, simple-o3
     #[arg(long, value_name = "FORMAT", value_parser = format)]
-    format: Option<Format>,
+    pub(super) format: Option<Format>,
     /// Take addresses beyond the memory modulo its size, instead of refusing them
     #[arg(long)]
-    wrap: bool,
+    pub(super) wrap: bool,
     #[command(flatten)]
-    memory: MemoryArgs,
+    pub(super) memory: MemoryArgs,
+    /// Replay with each of these values of an option, `OPTION=A,B,C`; several make a grid, whose
+    /// results go into the directory of `--out`
+    #[arg(long, value_name = "OPTION=VALUES", help_heading = "Sweeping")]
+    #[arg(value_parser = crate::sim::args::sweep)]
+    pub(super) sweep: Vec<Sweep>,
+    /// Points to replay at a time [default: one per core]
+    #[arg(long, value_name = "N", requires = "sweep", help_heading = "Sweeping")]
+    pub(super) threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(super) shards: Shards,
+    /// The directory of a sweep
+    #[arg(long, value_name = "DIR", requires = "sweep", help_heading = "Output")]
+    pub(super) out: Option<PathBuf>,
     /// Hold every command against the rules of the standard; a violation fails the replay
     #[arg(long, help_heading = "Output")]
-    check: bool,
+    pub(super) check: bool,
     /// Write every command, one per line
     #[arg(long, value_name = "FILE", help_heading = "Output")]
-    commands: Option<PathBuf>,
+    pub(super) commands: Option<PathBuf>,
     /// Write every command of the second memory, in cycles of its own clock
     #[arg(long, value_name = "FILE", requires = "nvm", help_heading = "Output")]
-    nvm_commands: Option<PathBuf>,
+    pub(super) nvm_commands: Option<PathBuf>,
     /// Write the result as JSON (`-`: to standard output instead of the report)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
-    json: Option<PathBuf>,
+    pub(super) json: Option<PathBuf>,
 }
 
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    if args.shards.is_wanted() || !args.sweep.is_empty() {
+        return sweep::execute(args);
+    }
     output::writable(args.json.as_deref())?;
     let systems = args.memory.systems()?;
     let trace = Trace::open(&args.trace, args.format)?;
@@ -93,7 +113,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 /// The result of a replay with everything that it depends on.
 #[derive(Serialize)]
-struct Replayed<'a> {
+pub(super) struct Replayed<'a> {
     memories: Vec<Memory>,
     mode: String,
     trace: Source<'a>,
@@ -133,7 +153,7 @@ struct Source<'a> {
 }
 
 impl<'a> Replayed<'a> {
-    fn new(
+    pub(super) fn new(
         systems: &[(PhysAddr, MemoryConfig)],
         trace: &'a Trace,
         mode: Mode,
@@ -182,7 +202,7 @@ pub(super) fn warn_of_truncation(trace: &Trace) -> Outcome {
 }
 
 /// Replays, checks the sums against each other, and returns the counts of each memory.
-fn drive_all(
+pub(super) fn drive_all(
     systems: &[(PhysAddr, MemoryConfig)],
     mode: Mode,
     requests: &mut Requests,
@@ -217,7 +237,7 @@ fn failed(error: DriveError<InputError>) -> Failure {
 }
 
 /// The report, and the cycle of each memory's own clock in which the replay ended.
-fn measured(
+pub(super) fn measured(
     systems: &[(PhysAddr, MemoryConfig)],
     driven: &DrivenParts,
     stats: &[Stats],

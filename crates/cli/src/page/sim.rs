@@ -1,7 +1,6 @@
 //! `memweir page sim`: applications in turn on DRAM and a swap area, simulated.
 
 mod figure;
-mod results;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,8 @@ use memweir_study::swap::study::PageStudy;
 use memweir_study::sweep::{Grid, Sweep};
 use memweir_swap::area::{SWAPS, SwapKind};
 use memweir_swap::phone::{ALL, Phone};
+use memweir_sweep::plan::Origin;
+use memweir_sweep::simulation::swap as results;
 
 use crate::failure::{EXIT_CODES, Failure, Outcome};
 use crate::output;
@@ -23,6 +24,7 @@ use crate::run::help::section;
 use crate::sim::args::{replacement, sweep};
 use crate::sim::cores;
 use crate::sim::rows::Rows;
+use crate::sweep::shards::{Output, Shards};
 
 const USAGE: &str = "memweir page sim [OPTIONS] SCENARIO.toml
        memweir page sim --example > scenario.toml
@@ -68,34 +70,54 @@ pub(crate) struct Args {
     /// Threads to run on [default: one per core]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    shards: Shards,
     /// Write everything as JSON (`-`: to standard output instead of the table)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
-    /// Write one row per run, as Parquet or CSV by the ending
-    #[arg(long, value_name = "FILE")]
+    /// Write one row per run, as Parquet or CSV by the ending; with `--shard` or `--resume` the
+    /// directory of the sweep
+    #[arg(long, value_name = "FILE|DIR")]
     out: Option<PathBuf>,
     /// Draw pages, delays and energy of each swap area; of a sweep, a line per swap area
     #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg)]
     svg: Option<PathBuf>,
 }
 
+impl Args {
+    /// The options that a sweep in shards shares.
+    fn output(&self) -> Output<'_> {
+        Output {
+            out: self.out.as_deref(),
+            json: self.json.as_deref(),
+            whole: vec![("--svg", self.svg.is_some())],
+            threads: self.threads,
+        }
+    }
+}
+
 /// Simulates the scenario and shows the results.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.scenario {
-        Some(path) => simulate(args, path)?,
+        Some(path) => return simulate(args, path),
         None if args.example => output::print(EXAMPLE)?,
         None => output::print(&list())?,
     }
     Ok(Outcome::Success)
 }
 
-fn simulate(args: &Args, path: &Path) -> Result<(), Failure> {
+fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
+    args.shards.check(&args.output())?;
     for path in [&args.json, &args.svg] {
         output::writable(path.as_deref())?;
     }
     let grid = Grid::new(args.sweep.clone())
         .map_err(|refusal| refusal.written_in("command line").key("--sweep"))?;
-    let study = PageStudy::read(&ScenarioText::read(path)?, &args.set, grid)?;
+    let text = ScenarioText::read(path)?;
+    let study = PageStudy::read(&text, &args.set, grid)?;
+    if args.shards.is_wanted() {
+        return args.shards.execute(&study, &Origin::of(&text, &args.set), &args.output());
+    }
     let mut rows = Rows::create(args.out.as_deref(), study.grid(), &results::COLUMNS)?;
     let counter = Counter::new("runs", study.runs() as u64);
     let report = study.run(args.threads.unwrap_or_else(cores), |finished| {
@@ -113,7 +135,7 @@ fn simulate(args: &Args, path: &Path) -> Result<(), Failure> {
     if let Some(path) = &args.svg {
         figure::of(&report, study.grid()).write(path)?;
     }
-    Ok(())
+    Ok(Outcome::Success)
 }
 
 fn list() -> String {

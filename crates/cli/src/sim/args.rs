@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use memweir_core::input::Replacement;
 use memweir_study::sweep::Sweep;
 
+use crate::sweep::shards::{Output, Shards};
 use crate::value::refused;
 
 const USAGE: &str = "memweir sim [OPTIONS] SCENARIO.toml
@@ -36,12 +37,15 @@ pub(crate) struct Args {
     /// Threads to run on [default: one per core]
     #[arg(long, value_name = "N", help_heading = "Sweeping")]
     pub(super) threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(super) shards: Shards,
 
     /// Write everything as JSON (`-`: to standard output instead of the table)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(super) json: Option<PathBuf>,
-    /// Write one row per run, as Parquet or CSV by the ending
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    /// Write one row per run, as Parquet or CSV by the ending; with `--shard` or `--resume` the
+    /// directory of the sweep
+    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
     pub(super) out: Option<PathBuf>,
     /// Write one row per task and quantum of the first repetition, as Parquet or CSV by the ending;
     /// with several policies one file for each, `FILE.POLICY.csv`
@@ -50,6 +54,18 @@ pub(crate) struct Args {
     /// Draw bandwidth and who ran when; of a sweep, a line per policy
     #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg, help_heading = "Output")]
     pub(super) svg: Option<PathBuf>,
+}
+
+impl Args {
+    /// The options that a sweep in shards shares.
+    pub(super) fn output(&self) -> Output<'_> {
+        Output {
+            out: self.out.as_deref(),
+            json: self.json.as_deref(),
+            whole: vec![("--timeline", self.timeline.is_some()), ("--svg", self.svg.is_some())],
+            threads: self.threads,
+        }
+    }
 }
 
 pub(crate) fn sweep(text: &str) -> Result<Sweep, String> {

@@ -3,22 +3,30 @@
 use memweir_study::ScenarioText;
 use memweir_study::bank::study::BankStudy;
 use memweir_study::sweep::Grid;
+use memweir_sweep::plan::Origin;
 
 use super::Args;
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::bank as render;
 use crate::render::progress::Counter;
 
 /// Simulates it and shows the results.
-pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<(), Failure> {
+pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<Outcome, Failure> {
+    if args.shards.is_wanted() {
+        let study = BankStudy::read(text, &args.set, grid)?;
+        return args.shards.execute(&study, &Origin::of(text, &args.set), &args.output());
+    }
     let rows = [("--out", &args.out), ("--timeline", &args.timeline), ("--svg", &args.svg)];
     if let Some((option, _)) = rows.iter().find(|(_, path)| path.is_some()) {
         let error = memweir_core::input::InputError::new(
             "command line",
             "is for scenarios of flows; this one has `fidelity = \"bank\"`",
         );
-        return Err(error.key(*option).help("`--json FILE` writes everything").into());
+        return Err(error
+            .key(*option)
+            .help("`--json FILE` writes everything; `--out DIR` with `--shard` or `--resume` rows")
+            .into());
     }
     let study = BankStudy::read(text, &args.set, grid)?;
     let counter = Counter::new("runs", study.runs() as u64);
@@ -32,5 +40,5 @@ pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<(
     if !output::is_stdout(args.json.as_deref()) {
         output::print(&render::report(&report))?;
     }
-    Ok(())
+    Ok(Outcome::Success)
 }

@@ -4,7 +4,6 @@ pub(crate) mod args;
 mod bank;
 pub(crate) mod help;
 mod list;
-mod results;
 pub(crate) mod rows;
 mod timeline;
 
@@ -16,6 +15,8 @@ use memweir_study::flow::report::{PolicySummary, Report};
 use memweir_study::flow::study::Study;
 use memweir_study::sweep::Grid;
 use memweir_study::{Fidelity, ScenarioText, flow};
+use memweir_sweep::plan::Origin;
+use memweir_sweep::simulation::flow as results;
 
 pub(crate) use args::Args;
 
@@ -30,14 +31,15 @@ use rows::Rows;
 /// Simulates the scenario and shows the results.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.scenario {
-        Some(path) => simulate(args, path)?,
+        Some(path) => return simulate(args, path),
         None if args.example => output::print(flow::EXAMPLE)?,
         None => output::print(&list::text())?,
     }
     Ok(Outcome::Success)
 }
 
-fn simulate(args: &Args, path: &Path) -> Result<(), Failure> {
+fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
+    args.shards.check(&args.output())?;
     for path in [&args.json, &args.svg] {
         output::writable(path.as_deref())?;
     }
@@ -50,6 +52,9 @@ fn simulate(args: &Args, path: &Path) -> Result<(), Failure> {
     let recordings = ProfileCache::default();
     let profile = |path: &Path| recordings.profile(path);
     let study = Study::read(&text, &args.set, grid, &profile)?;
+    if args.shards.is_wanted() {
+        return args.shards.execute(&study, &Origin::of(&text, &args.set), &args.output());
+    }
     let timelines = timeline::files(args.timeline.as_deref(), &study)?;
     let mut rows = Rows::create(args.out.as_deref(), study.grid(), &results::COLUMNS)?;
 
@@ -74,7 +79,7 @@ fn simulate(args: &Args, path: &Path) -> Result<(), Failure> {
     if let Some(path) = &args.svg {
         draw(&study, &report)?.write(path)?;
     }
-    Ok(())
+    Ok(Outcome::Success)
 }
 
 /// Cores that this process may use.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use memweir_run::table::{Cell, Column, Kind, Table};
 use memweir_run::timeline::Format;
 use memweir_study::sweep::{Grid, Sweep};
+use memweir_sweep::plan::{cell, kind};
 
 use crate::failure::Failure;
 
@@ -80,17 +81,4 @@ fn table(
     let columns = swept.chain(fixed).map(|(name, kind)| Column { name, kind }).collect();
     let table = Table::create(path, format, columns).map_err(|e| Failure::write(path, e))?;
     Ok((path.to_owned(), table))
-}
-
-/// Returns the kind of a sweep's column: numbers if all values are numbers.
-fn kind(sweep: &Sweep) -> Kind {
-    let numbers = sweep.values.iter().all(|value| value.parse::<f64>().is_ok());
-    if numbers { Kind::Number } else { Kind::Text }
-}
-
-fn cell(value: &str, kind: Kind) -> Cell {
-    match kind {
-        Kind::Number => value.parse().map_or(Cell::Empty, Cell::Number),
-        _ => value.into(),
-    }
 }

@@ -27,5 +27,6 @@ mod reproduce;
 mod signals;
 mod sim;
 mod support;
+mod sweeps;
 mod usage;
 mod watch;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -100,7 +101,7 @@ fn required<T: DataType>(
     value: impl Fn(&Row) -> T::T,
 ) -> Result<(), ParquetError> {
     let values: Vec<T::T> = rows.iter().map(value).collect();
-    column::<T>(group, &values, None)
+    column::<T, _>(group, &values, None)
 }
 
 fn optional<T: DataType>(
@@ -110,12 +111,12 @@ fn optional<T: DataType>(
 ) -> Result<(), ParquetError> {
     let levels: Vec<i16> = rows.iter().map(|row| i16::from(value(row).is_some())).collect();
     let values: Vec<T::T> = rows.iter().filter_map(value).collect();
-    column::<T>(group, &values, Some(&levels))
+    column::<T, _>(group, &values, Some(&levels))
 }
 
 /// Writes one column; without levels, every row has a value.
-pub(crate) fn column<T: DataType>(
-    group: &mut GroupWriter<'_>,
+pub(crate) fn column<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
     values: &[T::T],
     levels: Option<&[i16]>,
 ) -> Result<(), ParquetError> {

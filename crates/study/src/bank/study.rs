@@ -49,16 +49,30 @@ impl BankStudy {
         Ok(Self { name: text.name().to_owned(), grid, points })
     }
 
+    /// Returns the scenario at each point.
+    #[must_use]
+    pub fn points(&self) -> &[BankScenario] {
+        &self.points
+    }
+
+    /// Returns the study of one of its points alone.
+    #[must_use]
+    pub fn only(&self, point: usize) -> Self {
+        let (grid, points) = (self.grid.only(&[point]), vec![self.points[point].clone()]);
+        Self { name: self.name.clone(), grid, points }
+    }
+
     /// Returns the number of pieces of work: each program alone, and each partition.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.points.iter().map(|p| p.programs.len() + p.partitions.len()).sum()
     }
 
-    /// Returns the key of a point, which changes with all that its results depend on.
+    /// Returns the key of each point, which changes with all that its results depend on.
     #[must_use]
-    pub fn key(&self, point: usize) -> String {
-        key(&self.grid.at(point), &self.points[point])
+    pub fn keys(&self) -> Vec<String> {
+        let points = self.points.iter().enumerate();
+        points.map(|(at, point)| key(&self.grid.at(at), point)).collect()
     }
 
     /// Returns the grid of the sweep.

@@ -8,6 +8,7 @@ use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_flow::experiment::SimError;
 use memweir_flow::record::Recorder;
 use memweir_flow::stop::Stop;
+use memweir_flow::workload::catalog::Catalog;
 
 use super::mix::MixSpec;
 use super::report::{MemoryFigures, Point, Report, Run, baseline, overall, summaries};
@@ -115,10 +116,28 @@ impl Study {
         &self.points
     }
 
-    /// Returns the key of a point, which changes with all that its results depend on.
+    /// Returns the key of each point, which changes with all that its results depend on.
     #[must_use]
-    pub fn key(&self, point: usize) -> String {
-        key(&self.grid.at(point), &self.points[point])
+    pub fn keys(&self) -> Vec<String> {
+        // A catalog is larger than all else, and mostly that of the point before.
+        let none = Arc::new(Catalog::default());
+        let mut last: Option<(&Arc<Catalog>, String)> = None;
+        let mut keys = Vec::with_capacity(self.points.len());
+        for (at, scenario) in self.points.iter().enumerate() {
+            let known = last.take().filter(|(other, _)| Arc::ptr_eq(other, &scenario.catalog));
+            let (_, catalog) = last
+                .insert(known.unwrap_or_else(|| (&scenario.catalog, key(&[], &scenario.catalog))));
+            let rest = Scenario { catalog: Arc::clone(&none), ..scenario.clone() };
+            keys.push(key(&self.grid.at(at), &(rest, catalog)));
+        }
+        keys
+    }
+
+    /// Returns the study of one of its points alone.
+    #[must_use]
+    pub fn only(&self, point: usize) -> Self {
+        let (grid, points) = (self.grid.only(&[point]), vec![self.points[point].clone()]);
+        Self { name: self.name.clone(), grid, points }
     }
 
     /// Returns the total number of runs.

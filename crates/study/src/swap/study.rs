@@ -13,6 +13,7 @@ use memweir_swap::session::{SessionOutcome, SessionSpec};
 use super::report::{AppResult, PagePoint, PageReport, Run, Session, SwapResult};
 use super::{PageScenario, Traces};
 use crate::ScenarioText;
+use crate::key::key;
 use crate::parallel::for_each;
 use crate::sweep::Grid;
 
@@ -65,6 +66,26 @@ impl PageStudy {
     #[must_use]
     pub const fn grid(&self) -> &Grid {
         &self.grid
+    }
+
+    /// Returns the scenario at each point.
+    #[must_use]
+    pub fn points(&self) -> &[PageScenario] {
+        &self.points
+    }
+
+    /// Returns the key of each point, which changes with all that its results depend on.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        let points = self.points.iter().enumerate();
+        points.map(|(at, point)| key(&self.grid.at(at), point)).collect()
+    }
+
+    /// Returns the study of one of its points alone.
+    #[must_use]
+    pub fn only(&self, point: usize) -> Self {
+        let (grid, points) = (self.grid.only(&[point]), vec![self.points[point].clone()]);
+        Self { name: self.name.clone(), grid, points, dram: dram() }
     }
 
     /// Returns the number of runs.

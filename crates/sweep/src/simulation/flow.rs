@@ -1,10 +1,18 @@
-//! The columns of `memweir sim --out`, and the row of a run.
+//! Scenarios of tasks: the columns of `memweir sim --out`, and the row of a run.
 
+use std::num::NonZeroUsize;
+
+use memweir_core::input::InputError;
+use memweir_flow::Stop;
 use memweir_run::table::{Cell, Kind};
-use memweir_study::flow::report::{Certainty, Report, Run};
+use memweir_study::flow::report::{Certainty, Point, Report, Run};
+use memweir_study::flow::study::Study;
+use memweir_study::sweep::Grid;
+
+use super::{Simulated, Simulation};
 
 /// The columns, behind the swept keys.
-pub(super) const COLUMNS: [(&str, Kind); 15] = [
+pub const COLUMNS: [(&str, Kind); 15] = [
     ("policy", Kind::Text),
     ("repetition", Kind::Whole),
     ("seed", Kind::Whole),
@@ -22,14 +30,15 @@ pub(super) const COLUMNS: [(&str, Kind); 15] = [
     ("copied_bytes", Kind::Whole),
 ];
 
-/// The rows of all runs, each with the number of its point.
-pub(super) fn rows(report: &Report) -> impl Iterator<Item = (usize, Vec<Cell>)> {
+/// Returns the rows of all runs, each with the number of its point.
+pub fn rows(report: &Report) -> impl Iterator<Item = (usize, Vec<Cell>)> {
     let points = report.points.iter().enumerate();
     points.flat_map(|(at, point)| point.runs.iter().map(move |run| (at, row(run))))
 }
 
-/// The row of a run.
-pub(super) fn row(run: &Run) -> Vec<Cell> {
+/// Returns the row of a run.
+#[must_use]
+pub fn row(run: &Run) -> Vec<Cell> {
     let slowdowns: Vec<f64> = run.tasks.iter().map(|task| task.slowdown).collect();
     vec![
         run.policy.as_str().into(),
@@ -48,6 +57,42 @@ pub(super) fn row(run: &Run) -> Vec<Cell> {
         run.optimum_is.map(certainty).into(),
         run.copied_bytes.into(),
     ]
+}
+
+impl Simulation for Study {
+    fn command(&self) -> &'static str {
+        "sim"
+    }
+
+    fn grid(&self) -> &Grid {
+        self.grid()
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.keys()
+    }
+
+    fn seed(&self, point: usize) -> Option<u64> {
+        Some(self.points()[point].seed)
+    }
+
+    fn columns(&self) -> &[(&'static str, Kind)] {
+        &COLUMNS
+    }
+
+    fn simulate(
+        &self,
+        point: usize,
+        threads: NonZeroUsize,
+        stop: &Stop,
+    ) -> Result<Option<Simulated>, InputError> {
+        let simulated = |point: &Point| Simulated::new(point.runs.iter().map(row).collect(), point);
+        match self.only(point).run_until(stop, threads, |_| ()) {
+            Ok(report) => Ok(report.points.first().map(simulated)),
+            Err(_) if stop.is_requested() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 fn certainty(certainty: Certainty) -> &'static str {

@@ -1,10 +1,18 @@
-//! The columns of `memweir page sim --out`, and the row of a run.
+//! Scenarios of swapping: the columns of `memweir page sim --out`, and the row of a run.
 
+use std::num::NonZeroUsize;
+
+use memweir_core::input::InputError;
+use memweir_flow::Stop;
 use memweir_run::table::{Cell, Kind};
 use memweir_study::swap::report::{PageReport, Run};
+use memweir_study::swap::study::PageStudy;
+use memweir_study::sweep::Grid;
+
+use super::{Simulated, Simulation};
 
 /// The columns, behind the swept keys.
-pub(super) const COLUMNS: [(&str, Kind); 17] = [
+pub const COLUMNS: [(&str, Kind); 17] = [
     ("swap", Kind::Text),
     ("repetition", Kind::Whole),
     ("seed", Kind::Whole),
@@ -24,8 +32,8 @@ pub(super) const COLUMNS: [(&str, Kind); 17] = [
     ("energy_background_j", Kind::Number),
 ];
 
-/// The rows of all runs, each with the number of its point.
-pub(super) fn rows(report: &PageReport) -> impl Iterator<Item = (usize, Vec<Cell>)> {
+/// Returns the rows of all runs, each with the number of its point.
+pub fn rows(report: &PageReport) -> impl Iterator<Item = (usize, Vec<Cell>)> {
     let points = report.points.iter().enumerate();
     let swaps = points.flat_map(|(at, point)| point.swaps.iter().map(move |swap| (at, swap)));
     swaps.flat_map(|(at, swap)| {
@@ -33,8 +41,9 @@ pub(super) fn rows(report: &PageReport) -> impl Iterator<Item = (usize, Vec<Cell
     })
 }
 
-/// The row of a run.
-pub(super) fn row(swap: &str, repetition: u32, run: &Run) -> Vec<Cell> {
+/// Returns the row of a run.
+#[must_use]
+pub fn row(swap: &str, repetition: u32, run: &Run) -> Vec<Cell> {
     let session = &run.session;
     // Counts of one run are whole; only the means of several are not.
     let whole = |count: f64| Cell::from(count as u64);
@@ -57,4 +66,39 @@ pub(super) fn row(swap: &str, repetition: u32, run: &Run) -> Vec<Cell> {
         session.energy_j.into(),
         session.energy_background_j.into(),
     ]
+}
+
+impl Simulation for PageStudy {
+    fn command(&self) -> &'static str {
+        "page sim"
+    }
+
+    fn grid(&self) -> &Grid {
+        self.grid()
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.keys()
+    }
+
+    fn seed(&self, point: usize) -> Option<u64> {
+        Some(self.points()[point].seed)
+    }
+
+    fn columns(&self) -> &[(&'static str, Kind)] {
+        &COLUMNS
+    }
+
+    fn simulate(
+        &self,
+        point: usize,
+        threads: NonZeroUsize,
+        stop: &Stop,
+    ) -> Result<Option<Simulated>, InputError> {
+        let report = self.only(point).run_until(stop, threads, |_| ());
+        Ok(report.map(|report| {
+            let rows = rows(&report).map(|(_, row)| row).collect();
+            Simulated::new(rows, &report.points[0])
+        }))
+    }
 }

@@ -1,0 +1,285 @@
+//! `memweir dram replay --sweep`: a trace served at every point of a grid of options.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use clap::{CommandFactory, Parser};
+use memweir_core::PhysAddr;
+use memweir_core::input::{InputError, Refusal};
+use memweir_core::names::suggestion;
+use memweir_dram::MemoryConfig;
+use memweir_dram::drive::{Report, Served};
+use memweir_dram::trace::Trace;
+use memweir_flow::Stop;
+use memweir_run::table::{Cell, Kind};
+use memweir_study::key::key;
+use memweir_study::sweep::Grid;
+use memweir_sweep::plan::{Origin, digest};
+use memweir_sweep::simulation::{Simulated, Simulation};
+
+use super::replay::{Args, Replayed, drive_all, measured};
+use super::source::{Beyond, Requests, Space};
+use super::watch::Watch;
+use crate::failure::{Failure, Outcome};
+use crate::sweep::shards::Output;
+
+/// Options that say how a replay runs or where its results go, which no result depends on.
+const OF_THE_RUN: [&str; 8] =
+    ["commands", "nvm-commands", "format", "json", "out", "shard", "sweep", "threads"];
+
+const COLUMNS: [(&str, Kind); 19] = [
+    ("memory", Kind::Text),
+    ("requests", Kind::Whole),
+    ("reads", Kind::Whole),
+    ("writes", Kind::Whole),
+    ("cycles", Kind::Whole),
+    ("time_s", Kind::Number),
+    ("row_hits", Kind::Whole),
+    ("row_misses", Kind::Whole),
+    ("row_conflicts", Kind::Whole),
+    ("activates", Kind::Whole),
+    ("refreshes", Kind::Whole),
+    ("read_latency_mean_cycles", Kind::Number),
+    ("read_latency_p50_cycles", Kind::Whole),
+    ("read_latency_p90_cycles", Kind::Whole),
+    ("read_latency_p99_cycles", Kind::Whole),
+    ("read_latency_max_cycles", Kind::Whole),
+    ("bandwidth_bytes_per_s", Kind::Number),
+    ("bus_utilisation", Kind::Number),
+    ("average_power_mw", Kind::Number),
+];
+
+/// Runs the points of the sweep into the directory of `--out`, or lists them.
+pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    let output = Output {
+        out: args.out.as_deref(),
+        json: args.json.as_deref(),
+        whole: vec![
+            ("--check", args.check),
+            ("--commands", args.commands.is_some()),
+            ("--nvm-commands", args.nvm_commands.is_some()),
+        ],
+        threads: args.threads,
+    };
+    args.shards.check_directory(&output)?;
+    let sweep = ReplaySweep::read(args)?;
+    let name = args.trace.display().to_string();
+    let origin = Origin { name, ..Origin::default() };
+    args.shards.execute(&sweep, &origin, &output)
+}
+
+/// The options of one point in the place of those of the command line.
+#[derive(Parser)]
+#[command(name = "replay", args_override_self = true)]
+struct Point {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// One point: memories, mode and what becomes of addresses beyond the memories.
+struct Prepared {
+    args: Args,
+    systems: Vec<(PhysAddr, MemoryConfig)>,
+    key: String,
+}
+
+/// A replay at every point of a grid of options.
+struct ReplaySweep {
+    grid: Grid,
+    points: Vec<Prepared>,
+}
+
+impl ReplaySweep {
+    /// Reads the options at every point, and the trace once for its key.
+    fn read(args: &Args) -> Result<Self, Failure> {
+        let on_command_line = |refusal: Refusal| refusal.written_in("command line").key("--sweep");
+        let grid = Grid::new(args.sweep.clone()).map_err(on_command_line)?;
+        for sweep in grid.sweeps() {
+            check(&sweep.path.to_string()).map_err(on_command_line)?;
+        }
+        let trace = args.trace.as_path();
+        if trace == Path::new("-") {
+            let error = InputError::new("command line", "a sweep reads the trace at every point");
+            return Err(error.key("TRACE").help("name a file").into());
+        }
+        let content = digest(trace).map_err(|error| {
+            InputError::new(trace.display().to_string(), format!("cannot be read: {error}"))
+        })?;
+        // `memweir dram replay`, and then the options.
+        let given: Vec<OsString> = std::env::args_os().skip(3).collect();
+        let point = |at| Prepared::read(&given, &grid.at(at), &content);
+        let points = (0..grid.len()).map(point).collect::<Result<_, _>>()?;
+        Ok(Self { grid, points })
+    }
+}
+
+/// Refuses an option that a replay does not have, or whose values change no result.
+fn check(option: &str) -> Result<(), Refusal> {
+    let command = Point::command();
+    let takes_values = |arg: &&clap::Arg| arg.get_action().takes_values();
+    let names: Vec<&str> = command
+        .get_arguments()
+        .filter(takes_values)
+        .filter_map(clap::Arg::get_long)
+        .filter(|name| !OF_THE_RUN.contains(name))
+        .collect();
+    match names.contains(&option) {
+        true => Ok(()),
+        false => {
+            let reason = format!("`{option}` is no option that a replay can sweep");
+            Err(Refusal::new(reason, suggestion(option, names.iter().copied())))
+        }
+    }
+}
+
+impl Prepared {
+    fn read(
+        given: &[OsString],
+        at: &[(String, String)],
+        content: &str,
+    ) -> Result<Self, InputError> {
+        let swept = at.iter().map(|(option, value)| format!("--{option}={}", unquoted(value)));
+        let line = std::iter::once("replay".into())
+            .chain(given.iter().cloned())
+            .chain(swept.map(OsString::from));
+        let place = || {
+            let values: Vec<String> = at.iter().map(|(o, value)| format!("{o}={value}")).collect();
+            format!("--sweep {}", values.join(" "))
+        };
+        let args = Point::try_parse_from(line).map_err(|error| {
+            let text = error.to_string();
+            let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            InputError::new(place(), reason)
+        })?;
+        let args = args.args;
+        let systems =
+            args.memory.systems().map_err(|error| InputError { source_name: place(), ..error })?;
+        let key = key(at, &(&systems, args.mode, args.wrap, content));
+        Ok(Self { args, systems, key })
+    }
+
+    /// Serves the trace.
+    fn replay(&self) -> Result<Simulated, Failure> {
+        let Self { args, systems, .. } = self;
+        let trace = Trace::open(&args.trace, args.format)?;
+        let watches = systems.iter().map(|(_, config)| Watch::new(config, false, None));
+        let mut watches = watches.collect::<Result<Vec<_>, _>>()?;
+        let beyond = if args.wrap { Beyond::Wrap } else { Beyond::Refuse };
+        let mut requests = Requests::new(trace, Space::of(systems), beyond);
+        let (driven, stats) = drive_all(systems, args.mode, &mut requests, &mut watches)?;
+        let (report, _) = measured(systems, &driven, &stats, &watches, 1.0);
+        let trace = requests.finish();
+        let replayed = Replayed::new(systems, &trace, args.mode, &report);
+        Ok(Simulated::new(rows(systems, &report), &without_host(&replayed)))
+    }
+}
+
+/// Returns a value without the quotes that kept its commas together.
+fn unquoted(value: &str) -> &str {
+    let inside = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inside.unwrap_or(value)
+}
+
+/// Returns the result without the times of this host, which differ from run to run.
+fn without_host(replayed: &Replayed<'_>) -> serde_json::Value {
+    let mut value = serde_json::to_value(replayed).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|name, _| !["cpu_s", "requests_per_cpu_s"].contains(&name.as_str()));
+    }
+    value
+}
+
+/// Returns the row of all memories together, and of each where there are several.
+fn rows(systems: &[(PhysAddr, MemoryConfig)], report: &Report) -> Vec<Vec<Cell>> {
+    let clock_ps = systems[0].1.spec().clock.0;
+    let parts = report.parts.iter().map(|part| row(&part.memory, clock_ps, &part.served));
+    std::iter::once(row("all", clock_ps, &report.served)).chain(parts).collect()
+}
+
+fn row(memory: &str, clock_ps: u64, served: &Served) -> Vec<Cell> {
+    let latency = &served.read_latency_cycles;
+    vec![
+        memory.into(),
+        served.requests.into(),
+        served.reads.into(),
+        served.writes.into(),
+        served.cycles.into(),
+        (served.cycles as f64 * clock_ps as f64 * 1e-12).into(),
+        served.row_hits.into(),
+        served.row_misses.into(),
+        served.row_conflicts.into(),
+        served.activates.into(),
+        served.refreshes.into(),
+        latency.mean.into(),
+        latency.p50.into(),
+        latency.p90.into(),
+        latency.p99.into(),
+        latency.max.into(),
+        served.bandwidth_bytes_per_s.into(),
+        served.bus_utilisation.into(),
+        served.average_power_mw.into(),
+    ]
+}
+
+impl Simulation for ReplaySweep {
+    fn command(&self) -> &'static str {
+        "dram replay"
+    }
+
+    fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.points.iter().map(|point| point.key.clone()).collect()
+    }
+
+    fn seed(&self, _: usize) -> Option<u64> {
+        None
+    }
+
+    fn columns(&self) -> &[(&'static str, Kind)] {
+        &COLUMNS
+    }
+
+    /// A replay runs on one thread to its end.
+    fn simulate(
+        &self,
+        point: usize,
+        _: NonZeroUsize,
+        _: &Stop,
+    ) -> Result<Option<Simulated>, InputError> {
+        self.points[point].replay().map(Some).map_err(|failure| match failure {
+            Failure::Input(error) => error,
+            other => InputError::new("dram replay", other.to_string()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_change_no_result_cannot_be_swept() {
+        for option in ["mode", "scheduler", "page", "queue", "map"] {
+            assert!(check(option).is_ok(), "{option}");
+        }
+        for option in ["threads", "json", "wrap", "modes"] {
+            assert!(check(option).is_err(), "{option}");
+        }
+        assert!(check("modes").is_err_and(|r| r.help.is_some_and(|help| help.contains("`mode`"))));
+    }
+
+    #[test]
+    fn quotes_keep_commas_together() {
+        assert_eq!([unquoted("\"16,32\""), unquoted("32"), unquoted("\"")], ["16,32", "32", "\""]);
+    }
+
+    #[test]
+    fn the_last_value_of_an_option_counts() {
+        let line = ["replay", "--page=closed", "t.mwt", "--page", "open"];
+        assert!(Point::try_parse_from(line).is_ok(), "a point gives its options beside the others");
+    }
+}

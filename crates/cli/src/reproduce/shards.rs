@@ -1,0 +1,119 @@
+//! `memweir reproduce --shard`: the figures of a paper as points of a sweep.
+
+use std::num::NonZeroUsize;
+
+use memweir_core::input::{InputError, Refusal};
+use memweir_flow::Stop;
+use memweir_reproduce::{Comparison, Effort, Options, PaperName, Unobserved, choose, reproduce};
+use memweir_run::table::{Cell, Kind};
+use memweir_study::key::key;
+use memweir_study::sweep::{Grid, Sweep};
+use memweir_sweep::plan::Origin;
+use memweir_sweep::simulation::{Simulated, Simulation};
+use serde::Serialize;
+
+use super::Args;
+use crate::failure::{Failure, Outcome};
+use crate::sweep::shards::Output;
+
+const COLUMNS: [(&str, Kind); 8] = [
+    ("item", Kind::Text),
+    ("quantity", Kind::Text),
+    ("paper", Kind::Text),
+    ("ours", Kind::Number),
+    ("unit", Kind::Text),
+    ("kind", Kind::Text),
+    ("ratio", Kind::Number),
+    ("verdict", Kind::Text),
+];
+
+/// Reproduces the figures of the shard, or lists them.
+pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    let threads = args.threads.and_then(|threads| NonZeroUsize::new(threads.into()));
+    let output = Output { out: args.out.as_deref(), json: None, whole: Vec::new(), threads };
+    args.shards.check_directory(&output)?;
+    let suite = args.paper.0.suite()?;
+    let figures = choose(&suite, &args.figure)?.into_iter().map(|figure| figure.id.clone());
+    let on_command_line = |refusal: Refusal| refusal.written_in("command line").key("--figure");
+    let grid = "figure"
+        .parse()
+        .and_then(|path| Sweep::new(path, figures.collect()))
+        .and_then(|sweep| Grid::new(vec![sweep]))
+        .map_err(on_command_line)?;
+    let effort = if args.quick { Effort::Quick } else { Effort::Full };
+    let figures = Figures { paper: args.paper.0, effort, grid };
+    let name = figures.paper.name().to_owned();
+    args.shards.execute(&figures, &Origin { name, ..Origin::default() }, &output)
+}
+
+/// The figures of a paper.
+struct Figures {
+    paper: PaperName,
+    effort: Effort,
+    grid: Grid,
+}
+
+impl Simulation for Figures {
+    fn command(&self) -> &'static str {
+        "reproduce"
+    }
+
+    fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    fn keys(&self) -> Vec<String> {
+        // The data of the figures come with the version.
+        let key = |point| key(&self.grid.at(point), &(self.paper, self.effort));
+        (0..self.grid.len()).map(key).collect()
+    }
+
+    fn seed(&self, _: usize) -> Option<u64> {
+        None
+    }
+
+    fn columns(&self) -> &[(&'static str, Kind)] {
+        &COLUMNS
+    }
+
+    /// A figure runs to its end.
+    fn simulate(
+        &self,
+        point: usize,
+        threads: NonZeroUsize,
+        _: &Stop,
+    ) -> Result<Option<Simulated>, InputError> {
+        let figures = self.grid.values(point).into_iter().map(str::to_owned).collect();
+        let options = Options { effort: self.effort, figures, threads: threads.get() };
+        let report = reproduce(self.paper, &options, &Unobserved)
+            .map_err(|failed| InputError::new(self.paper.name(), failed.to_string()))?;
+        let mut rows: Vec<Vec<Cell>> = report.comparisons().map(row).collect();
+        if rows.is_empty() {
+            // A figure without a number to compare is done, too.
+            rows.push(vec![Cell::Empty; COLUMNS.len()]);
+        }
+        Ok(Some(Simulated::new(rows, &report.results())))
+    }
+}
+
+fn row(line: &Comparison) -> Vec<Cell> {
+    vec![
+        line.item.as_str().into(),
+        line.quantity.as_str().into(),
+        word(&line.paper),
+        line.ours.into(),
+        line.unit.as_str().into(),
+        line.kind.name().into(),
+        line.ratio.into(),
+        word(&line.verdict),
+    ]
+}
+
+/// Returns a value as the text that `results.json` has for it.
+fn word(value: &impl Serialize) -> Cell {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(text)) => Cell::Text(text),
+        Ok(serde_json::Value::Null) | Err(_) => Cell::Empty,
+        Ok(other) => Cell::Text(other.to_string()),
+    }
+}

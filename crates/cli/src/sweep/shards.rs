@@ -1,0 +1,238 @@
+//! `--list-points`, `--shard` and `--resume` of the commands that simulate the points of a sweep.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use memweir_core::input::InputError;
+use memweir_flow::Stop;
+use memweir_linux::signals;
+use memweir_study::sweep::Grid;
+use memweir_sweep::Shard;
+use memweir_sweep::partition::Partition;
+use memweir_sweep::plan::{Origin, Plan};
+use memweir_sweep::run::{Ran, Work};
+use memweir_sweep::simulation::Simulation;
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::render::progress::Counter;
+use crate::sim::cores;
+use crate::value::refused;
+
+/// The exit code of a command that a second signal ends at once.
+const INTERRUPTED: i32 = 130;
+
+/// Options of sweeps in shards.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Shards {
+    /// List the points with their keys and values instead of running them; with `--out DIR` also
+    /// which of them are there
+    #[arg(long, help_heading = "Sweeping", conflicts_with = "resume")]
+    list_points: bool,
+    /// Run the I-th of N shards, from 1: every N-th point, into files of the directory of `--out`
+    #[arg(long, value_name = "I/N", help_heading = "Sweeping", value_parser = shard)]
+    shard: Option<Shard>,
+    /// Take the points that the directory of `--out` has already, and run the others
+    #[arg(long, help_heading = "Sweeping")]
+    resume: bool,
+}
+
+/// Returns the refusal of an option.
+fn refuse(key: &str, reason: &str, help: &str) -> Result<(), Failure> {
+    Err(InputError::new("command line", reason).key(key).help(help).into())
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    text.parse().map_err(refused)
+}
+
+/// Options of the command beside those of shards.
+pub(crate) struct Output<'a> {
+    /// The file or directory of `--out`.
+    pub(crate) out: Option<&'a Path>,
+    /// The file of `--json`.
+    pub(crate) json: Option<&'a Path>,
+    /// Options that need the results of all points, each true if it is given.
+    pub(crate) whole: Vec<(&'static str, bool)>,
+    /// Threads to run on.
+    pub(crate) threads: Option<NonZeroUsize>,
+}
+
+/// A point in the list.
+#[derive(Serialize)]
+struct Listed<'a> {
+    point: usize,
+    key: &'a str,
+    at: BTreeMap<String, String>,
+    /// True if the directory has it; absent without a directory.
+    done: Option<bool>,
+}
+
+impl Shards {
+    /// Returns true if the command runs in shards, or lists points.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.list_points || self.is_sharded()
+    }
+
+    fn is_sharded(&self) -> bool {
+        self.shard.is_some() || self.resume
+    }
+
+    /// Refuses options that do not go together, before anything is read.
+    pub(crate) fn check(&self, output: &Output<'_>) -> Result<(), Failure> {
+        if !self.is_wanted() {
+            return match output.out {
+                Some(path) if path.is_dir() => {
+                    refuse("--out", "is a directory", "`--resume` sweeps into a directory")
+                }
+                _ => Ok(()),
+            };
+        }
+        self.check_directory(output)
+    }
+
+    /// Refuses options that do not go together with results in a directory.
+    pub(crate) fn check_directory(&self, output: &Output<'_>) -> Result<(), Failure> {
+        if let Some((option, _)) = output.whole.iter().find(|(_, given)| *given) {
+            return refuse(
+                option,
+                "needs all points at once",
+                "leave out `--shard` and `--resume`",
+            );
+        }
+        if !self.list_points && output.json.is_some() {
+            let help = "the rows of all shards: `memweir sweep merge DIR --out FILE`";
+            return refuse("--json", "needs all points at once", help);
+        }
+        let table = |path: &Path| path.extension().is_some_and(|e| e == "csv" || e == "parquet");
+        match output.out {
+            None if !self.list_points => {
+                let help = "add `--out DIR`, the same for all shards";
+                refuse("--out", "a sweep in shards has no directory for its results", help)
+            }
+            Some(path) if table(path) || path.is_file() => {
+                refuse("--out", "is a file", "name the directory of the sweep")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lists the points, or runs those of the shard.
+    pub(crate) fn execute(
+        &self,
+        simulation: &dyn Simulation,
+        origin: &Origin,
+        output: &Output<'_>,
+    ) -> Result<Outcome, Failure> {
+        let plan = Plan::new(simulation, &[]);
+        let shard = self.shard.unwrap_or(Shard::WHOLE);
+        match (self.list_points, output.out) {
+            (false, Some(out)) => {
+                self.run(&plan, origin, &shard, out, output.threads.unwrap_or_else(cores))
+            }
+            (_, out) => list(&plan, &shard, out, output.json),
+        }
+    }
+
+    fn run(
+        &self,
+        plan: &Plan<'_>,
+        origin: &Origin,
+        shard: &Shard,
+        out: &Path,
+        threads: NonZeroUsize,
+    ) -> Result<Outcome, Failure> {
+        let points: Vec<usize> = shard.points(plan.keys().len()).collect();
+        let done = Partition::of(out, plan).done()?;
+        let there = |point: &usize| done.contains_key(&plan.keys()[*point]);
+        let missing: Vec<usize> = points.iter().copied().filter(|p| !there(p)).collect();
+        let kept = points.len() - missing.len();
+        if kept > 0 && !self.resume {
+            let (name, all) = (out.display(), points.len());
+            let reason = format!("{name} has {kept} of the {all} points already");
+            return Err(InputError::new("command line", reason)
+                .key("--out")
+                .help("`--resume` takes them and runs the others; or name another directory")
+                .into());
+        }
+        let partition = Partition::begin(out, plan, origin)?;
+        let stop = stop_at_a_signal()?;
+        let counter = Counter::new("points", missing.len() as u64);
+        let work = Work { plan, partition: &partition, threads };
+        let ran = work.run(shard, &missing, &stop, || counter.one_more());
+        counter.finish();
+        let ran = ran?;
+        let summary = summary(shard, &ran, kept, &partition);
+        if stop.is_requested() {
+            let left = missing.len() - ran.simulated - ran.adopted;
+            return Err(Failure::Interrupted(format!(
+                "interrupted with {left} points to go; `--resume` runs them\n{summary}"
+            )));
+        }
+        output::print(&format!("{summary}\n"))?;
+        Ok(Outcome::Success)
+    }
+}
+
+/// Returns a request to stop that the first end signal makes. The second ends the command at once.
+fn stop_at_a_signal() -> Result<Stop, Failure> {
+    let stop = Stop::default();
+    let requested = stop.clone();
+    let handle = move || {
+        if requested.is_requested() {
+            std::process::exit(INTERRUPTED);
+        }
+        requested.request();
+    };
+    signals::handle_end_signals(handle)
+        .map_err(|error| Failure::Machine(format!("cannot block signals: {error}")))?;
+    Ok(stop)
+}
+
+fn summary(shard: &Shard, ran: &Ran, kept: usize, partition: &Partition) -> String {
+    let file: PathBuf = ran.file.clone().unwrap_or_else(|| partition.directory().to_owned());
+    let mut parts = vec![format!("{} points simulated", ran.simulated)];
+    if kept > 0 {
+        parts.push(format!("{kept} were there"));
+    }
+    if ran.adopted > 0 {
+        parts.push(format!("{} taken from another sweep of the directory", ran.adopted));
+    }
+    format!("shard {shard}: {}; {}", parts.join(", "), file.display())
+}
+
+/// Lists the points of a shard, one a line: number, key, state if a directory is named, and values.
+fn list(
+    plan: &Plan<'_>,
+    shard: &Shard,
+    out: Option<&Path>,
+    json: Option<&Path>,
+) -> Result<Outcome, Failure> {
+    let done = out.map(|out| Partition::of(out, plan).done()).transpose()?;
+    let grid: &Grid = plan.simulation().grid();
+    let listed = |point: usize| {
+        let key = plan.keys()[point].as_str();
+        let done = done.as_ref().map(|done| done.contains_key(key));
+        Listed { point: point + 1, key, at: grid.at(point).into_iter().collect(), done }
+    };
+    let points: Vec<Listed<'_>> = shard.points(grid.len()).map(listed).collect();
+    match json {
+        Some(path) => output::plain_json(path, &points)?,
+        None => {
+            let lines: Vec<String> = points.iter().map(|point| line(point, grid)).collect();
+            output::print(&lines.concat())?;
+        }
+    }
+    Ok(Outcome::Success)
+}
+
+fn line(point: &Listed<'_>, grid: &Grid) -> String {
+    let state = point.done.map(|done| if done { "done" } else { "missing" });
+    let values = grid.at(point.point - 1).into_iter().map(|(key, value)| format!("{key}={value}"));
+    let head =
+        [Some(point.point.to_string()), Some(point.key.to_owned()), state.map(str::to_owned)];
+    let cells: Vec<String> = head.into_iter().flatten().chain(values).collect();
+    format!("{}\n", cells.join("\t"))
+}

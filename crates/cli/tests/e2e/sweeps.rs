@@ -1,0 +1,339 @@
+//! Sweeps in shards: killed, interrupted and repeated processes, full disks, and refusals.
+
+use std::path::{Path, PathBuf};
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::support::{World, refusal, root, send, wait_until};
+
+/// Two tasks that share two cores: a point takes milliseconds.
+const SHORT: &str = r#"
+machine = "iabw"
+policies = ["os", "round-robin"]
+optimum = "none"
+
+[[tasks]]
+name = "heavy"
+bandwidth = 2e9
+work_s = 1
+instances = 2
+"#;
+
+/// The same for long enough that a shard is in the middle of its points when it is killed.
+const LONG: &str = r#"
+machine = "iabw"
+policies = ["os", "round-robin", "ideal-average"]
+repetitions = 60
+optimum = "none"
+
+[[tasks]]
+name = "heavy"
+bandwidth = 2e9
+work_s = 20
+instances = 8
+"#;
+
+/// A world with a scenario.
+fn world(text: &str) -> World {
+    let world = World::new();
+    world.file("s.toml", text);
+    world
+}
+
+fn stdout(command: &mut assert_cmd::Command) -> String {
+    let output = command.assert().success().get_output().clone();
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn sim(world: &World, more: &[&str]) -> assert_cmd::Command {
+    let mut command = world.memweir();
+    command.args(["sim", "s.toml"]).args(more);
+    command
+}
+
+/// The points of the list with their state.
+fn points(world: &World, sweep: &[&str], out: &str) -> Vec<Value> {
+    let listed = stdout(sim(world, sweep).args(["--list-points", "--json", "-", "--out", out]));
+    serde_json::from_str(&listed).expect("JSON")
+}
+
+fn done(points: &[Value]) -> usize {
+    points.iter().filter(|point| point["done"] == true).count()
+}
+
+/// The only partition below a directory.
+fn partition(out: &Path) -> PathBuf {
+    let mut entries =
+        std::fs::read_dir(out).expect("a directory").map(|entry| entry.expect("entry"));
+    let first = entries.next().expect("a partition").path();
+    assert_eq!(entries.count(), 0, "one partition");
+    first
+}
+
+fn files(out: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(partition(out)).expect("a directory");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("entry").path()).collect();
+    files.sort();
+    files
+}
+
+const SWEEP: [&str; 4] = ["--sweep", "cores=1..4", "--sweep", "quantum_ms=50,100"];
+
+#[test]
+fn shards_are_merged_to_the_table_of_one_process() {
+    let world = world(SHORT);
+    for shard in ["2/3", "3/3", "1/3"] {
+        let text = stdout(sim(&world, &SWEEP).args(["--shard", shard, "--out", "points"]));
+        assert!(text.starts_with(&format!("shard {shard}: ")), "{text}");
+    }
+    let points = world.path().join("points");
+    assert_eq!(files(&points).len(), 4, "three shards and the manifest");
+    let one = stdout(sim(&world, &SWEEP).args(["--out", "one.csv"]));
+    assert!(one.contains("turnaround"), "{one}");
+    let text = stdout(world.memweir().args(["sweep", "merge", "points", "--out", "all.csv"]));
+    assert!(text.contains("8 of 8 points from 3 files"), "{text}");
+    assert_eq!(world.read("all.csv"), world.read("one.csv"));
+
+    let manifest = world.read(&format!("{}/manifest.json", partition(&points).display()));
+    let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
+    assert_eq!(manifest["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(manifest["points"].as_array().map(Vec::len), Some(8));
+    assert_eq!((&manifest["points"][0]["seed"], &manifest["text"]), (&1.into(), &SHORT.into()));
+
+    stdout(world.memweir().args(["sweep", "merge", "points"]));
+    assert_eq!(files(&points).len(), 2, "one file and the manifest");
+    stdout(world.memweir().args(["sweep", "merge", "points", "--out", "again.csv"]));
+    assert_eq!(world.read("again.csv"), world.read("one.csv"));
+}
+
+#[test]
+fn points_are_listed_by_shard() {
+    let world = world(SHORT);
+    let text = stdout(sim(&world, &SWEEP).arg("--list-points"));
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!(lines.len(), 8);
+    assert_eq!((lines[4][0], &lines[4][2..]), ("5", &["cores=3", "quantum_ms=50"][..]));
+    let half = stdout(sim(&world, &SWEEP).args(["--list-points", "--shard", "2/2"]));
+    let expected: Vec<&str> = text.lines().skip(1).step_by(2).collect();
+    assert_eq!(half.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_killed_shard_keeps_whole_points_and_runs_no_point_twice() {
+    let world = world(LONG);
+    let sweep = ["--sweep", "seed=1..400"];
+    let arguments = ["sim", "s.toml", "--out", "points", "--resume", "--sweep", "seed=1..400"];
+    let mut child = world.start(&arguments);
+    let points_directory = world.path().join("points");
+    wait_until("the first points are saved", || {
+        points_directory.is_dir() && files(&points_directory).len() > 1
+    });
+    send(&child, Signal::SIGKILL);
+    child.wait().expect("the command");
+    let kept = done(&points(&world, &sweep, "points"));
+    assert!((1..400).contains(&kept), "{kept} points are there");
+
+    // The next one is interrupted, and says so.
+    let mut child = world.start(&arguments);
+    wait_until("a second file", || files(&points_directory).len() > 2);
+    send(&child, Signal::SIGTERM);
+    assert_eq!(child.wait().expect("the command").code(), Some(130), "{}", world.read("stderr"));
+    assert!(world.read("stderr").contains("points to go"), "{}", world.read("stderr"));
+    let more = done(&points(&world, &sweep, "points"));
+    assert!((kept + 1..=400).contains(&more), "{more} points are there");
+    let left = 400 - more;
+    let text = stdout(sim(&world, &["--set", "repetitions=60"]).args(&arguments[2..]));
+    assert!(text.contains(&format!("{left} points simulated, {more} were there")), "{text}");
+    let merged = world.memweir().args(["sweep", "merge", "points"]).assert().success();
+    let output = merged.get_output();
+    assert!(output.stderr.is_empty(), "no point ran twice: {:?}", output.stderr);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("400 of 400 points from 3 files"));
+}
+
+#[test]
+fn missing_points_are_told() {
+    let world = world(SHORT);
+    stdout(sim(&world, &SWEEP).args(["--shard", "1/2", "--out", "points"]));
+    let assert = world.memweir().args(["sweep", "merge", "points", "--out", "h.parquet"]).assert();
+    let output = assert.code(1).get_output().clone();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        told.contains("4 points are missing") && told.contains("cores=1 quantum_ms=100"),
+        "{told}"
+    );
+    assert!(world.has("h.parquet"));
+}
+
+#[test]
+fn a_full_disk_costs_no_point_that_was_saved() {
+    if !root("mounting a small file system") {
+        return;
+    }
+    let world = world(SHORT);
+    let disk = world.path().join("disk");
+    std::fs::create_dir(&disk).expect("a directory");
+    let sized = |flags, size: &str| {
+        mount(Some("none"), &disk, Some("tmpfs"), flags, Some(size)).expect("a file system");
+    };
+    sized(MsFlags::empty(), "size=64k");
+    stdout(sim(&world, &SWEEP).args(["--shard", "1/2", "--out", "disk/points"]));
+    let filling = disk.join("filling");
+    // The rest of the disk, to the last page.
+    let _ = std::fs::write(&filling, vec![0; 1 << 20]);
+    let refused = sim(&world, &SWEEP).args(["--shard", "2/2", "--out", "disk/points"]).assert();
+    let told = String::from_utf8_lossy(&refused.code(4).get_output().stderr).into_owned();
+    assert!(told.contains("No space left"), "{told}");
+    assert_eq!(done(&points(&world, &SWEEP, "disk/points")), 4);
+    assert_eq!(files(&disk.join("points")).len(), 2, "no part of a file stays");
+    sized(MsFlags::MS_REMOUNT, "size=8m");
+    let text = stdout(sim(&world, &SWEEP).args(["--resume", "--out", "disk/points"]));
+    assert!(text.contains("4 points simulated, 4 were there"), "{text}");
+    stdout(world.memweir().args(["sweep", "merge", "disk/points"]));
+    umount2(&disk, MntFlags::MNT_DETACH).expect("the mount");
+}
+
+#[test]
+fn another_scenario_has_a_partition_of_its_own() {
+    let world = world(SHORT);
+    stdout(sim(&world, &SWEEP).args(["--resume", "--out", "points"]));
+    stdout(sim(&world, &SWEEP).args(["--resume", "--out", "points", "--set", "seed=9"]));
+    let text = refusal(world.memweir().args(["sweep", "merge", "points", "--out", "a.csv"]), 2);
+    assert!(text.contains("has 2 sweeps"), "{text}");
+    let text = stdout(world.memweir().args(["sweep", "merge", "points"]));
+    assert_eq!(text.matches("8 of 8 points").count(), 2, "{text}");
+    // One value more: the points of the first are taken.
+    let more = ["--sweep", "cores=1..4", "--sweep", "quantum_ms=50,100,150"];
+    let text = stdout(sim(&world, &more).args(["--resume", "--out", "points"]));
+    assert!(text.contains("4 points simulated, 8 taken from another sweep"), "{text}");
+}
+
+#[test]
+fn a_bank_level_scenario_runs_in_shards() {
+    let world = World::new();
+    world.file(
+        "s.toml",
+        "fidelity = \"bank\"\nmachine = \"i7-860\"\ninstructions = 20000\n\
+         [[programs]]\nprogram = \"429.mcf\"\n[[programs]]\nprogram = \"462.libquantum\"\n",
+    );
+    let sweep = ["--sweep", "seed=1..2"];
+    for shard in ["1/2", "2/2"] {
+        stdout(sim(&world, &sweep).args(["--shard", shard, "--out", "points"]));
+    }
+    stdout(world.memweir().args(["sweep", "merge", "points", "--out", "all.csv"]));
+    let table = world.read("all.csv");
+    assert!(table.starts_with("at.seed,partition,program,"), "{table}");
+    assert_eq!(table.lines().count(), 1 + 2 * 2, "{table}");
+}
+
+#[test]
+fn page_sim_runs_in_shards() {
+    let world = World::new();
+    world.file("s.toml", "swaps = \"nvm\"\ngroup = \"browser\"\ndram_mib = 182\nswap_mib = 512\n");
+    let sweep = ["page", "sim", "s.toml", "--sweep", "dram_mib=128,256,512"];
+    for shard in ["1/2", "2/2"] {
+        stdout(world.memweir().args(sweep).args(["--shard", shard, "--out", "points"]));
+    }
+    stdout(world.memweir().args(sweep).args(["--out", "one.csv"]));
+    stdout(world.memweir().args(["sweep", "merge", "points", "--out", "all.csv"]));
+    assert_eq!(world.read("all.csv"), world.read("one.csv"));
+}
+
+#[test]
+fn options_of_a_replay_are_swept() {
+    let world = World::new();
+    let trace: String =
+        (0..2_000).map(|line| format!("LD {:#x}\n", line * 4096 + line * 64)).collect();
+    world.file("t.txt", &trace);
+    let replay = ["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--page", "open"];
+    let sweep = ["--sweep", "page=open,closed", "--sweep", "mode=sat,mlp:4", "--out", "points"];
+    for shard in ["1/2", "2/2"] {
+        stdout(world.memweir().args(replay).args(sweep).args(["--shard", shard]));
+    }
+    let text = stdout(world.memweir().args(["sweep", "merge", "points", "--out", "all.csv"]));
+    assert!(text.contains("4 of 4 points from 2 files"), "{text}");
+    let table = world.read("all.csv");
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!((&rows[0][..4], rows.len()), (&["page", "mode", "memory", "requests"][..], 5));
+    for row in &rows[1..] {
+        let alone = world
+            .memweir()
+            .args(["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--json", "-"])
+            .args(["--page", row[0], "--mode", row[1]])
+            .assert()
+            .success();
+        let alone: Value = serde_json::from_slice(&alone.get_output().stdout).expect("JSON");
+        assert_eq!((row[3], row[6]), ("2000", &*alone["cycles"].to_string()), "{row:?}");
+    }
+    // The content of the trace is part of the keys.
+    world.file("t.txt", &trace[..trace.len() / 2].rsplit_once('\n').expect("lines").0);
+    let text = stdout(world.memweir().args(replay).args(sweep).arg("--resume"));
+    assert!(text.contains("4 points simulated;"), "{text}");
+    for (sweep, said) in [
+        ("pages=open", "did you mean `page`"),
+        ("page=opened", "--sweep page=opened"),
+        ("threads=1,2", "is no option that a replay can sweep"),
+    ] {
+        let mut command = world.memweir();
+        let command = command.args(replay).args(["--sweep", sweep, "--out", "others"]);
+        let text = refusal(command, 2);
+        assert!(text.contains(said), "{text}");
+    }
+    assert!(!world.has("others"));
+}
+
+#[test]
+fn figures_are_reproduced_in_shards() {
+    let world = World::new();
+    let figures = ["reproduce", "bpm", "--figure", "streamcluster", "--quick", "--out", "points"];
+    let text = stdout(world.memweir().args(figures).args(["--list-points"]));
+    assert!(text.ends_with("missing\tfigure=streamcluster\n"), "{text}");
+    stdout(world.memweir().args(figures).args(["--shard", "1/1"]));
+    let text = stdout(world.memweir().args(figures).args(["--resume"]));
+    assert!(text.contains("0 points simulated, 1 were there"), "{text}");
+    stdout(world.memweir().args(["sweep", "merge", "points", "--out", "all.csv"]));
+    assert!(world.read("all.csv").starts_with("figure,item,quantity,paper,ours,"));
+    let text = refusal(
+        world.memweir().args([
+            "reproduce",
+            "bpm",
+            "--figure",
+            "stream",
+            "--resume",
+            "--out",
+            "points",
+        ]),
+        2,
+    );
+    assert!(text.contains("unknown figure `stream`"), "{text}");
+}
+
+#[test]
+fn options_that_do_not_go_together_are_refused() {
+    let world = world(SHORT);
+    std::fs::create_dir(world.path().join("there")).expect("a directory");
+    for (arguments, said) in [
+        (&["--shard", "0/8", "--out", "points"][..], "shards count from 1"),
+        (&["--shard", "9/8", "--out", "points"], "there is no shard 9 of 8"),
+        (&["--shard", "1/2"], "has no directory"),
+        (&["--resume"], "has no directory"),
+        (&["--shard", "1/2", "--out", "points.csv"], "name the directory"),
+        (&["--shard", "1/2", "--out", "s.toml"], "name the directory"),
+        (&["--out", "there"], "`--resume` sweeps into a directory"),
+        (&["--shard", "1/2", "--out", "points", "--json", "-"], "sweep merge"),
+        (&["--shard", "1/2", "--out", "points", "--svg", "a.svg"], "needs all points at once"),
+    ] {
+        let text = refusal(sim(&world, &SWEEP).args(arguments), 2);
+        assert!(text.contains(said), "{arguments:?}: {text}");
+    }
+    assert!(!world.has("points"));
+    stdout(sim(&world, &SWEEP).args(["--shard", "1/2", "--out", "points"]));
+    let text = refusal(sim(&world, &SWEEP).args(["--shard", "1/2", "--out", "points"]), 2);
+    assert!(
+        text.contains("has 4 of the 4 points already") && text.contains("`--resume`"),
+        "{text}"
+    );
+    let text = refusal(world.memweir().args(["sweep", "merge", "there"]), 2);
+    assert!(text.contains("there is no sweep"), "{text}");
+}

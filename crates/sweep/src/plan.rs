@@ -1,0 +1,209 @@
+//! The points of a sweep with their keys, and the columns of its files.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use memweir_core::input::Replacement;
+use memweir_run::table::{Cell, Column, Kind};
+use memweir_study::ScenarioText;
+use memweir_study::sweep::Sweep;
+use sha2::{Digest, Sha256};
+
+use crate::manifest::{FORMAT, Manifest, ManifestColumn, ManifestPoint};
+use crate::simulation::{Simulated, Simulation};
+
+/// The column with the key of the point.
+pub const POINT: &str = "point";
+/// The column with the point as `--json` has it, in the first row of each point.
+pub const REPORT: &str = "report";
+
+/// Bytes of a hash in names, as of those in keys.
+const BYTES: usize = 16;
+
+/// Text and settings of a scenario, for the manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Name of the scenario's file.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Keys and the values in place of the text's own.
+    pub set: BTreeMap<String, String>,
+}
+
+impl Origin {
+    /// Creates the origin of a scenario that is read with these values in place of its own.
+    #[must_use]
+    pub fn of(text: &ScenarioText, set: &[Replacement]) -> Self {
+        let set = set.iter().map(|r| (r.path.to_string(), r.value().to_owned())).collect();
+        Self { name: text.name().to_owned(), text: text.text().to_owned(), set }
+    }
+}
+
+/// A sweep that is ready to run: its points with their keys.
+pub struct Plan<'a> {
+    simulation: &'a dyn Simulation,
+    keys: Vec<String>,
+    swept: Vec<Swept>,
+    columns: Vec<Column>,
+}
+
+/// A swept key as a column.
+struct Swept {
+    /// Place among the sweeps of the grid.
+    place: usize,
+    kind: Kind,
+}
+
+impl<'a> Plan<'a> {
+    /// Creates the plan of a simulation. `versions` are texts that change with whatever else its
+    /// results depend on, such as policies from outside memweir.
+    #[must_use]
+    pub fn new(simulation: &'a dyn Simulation, versions: &[String]) -> Self {
+        let grid = simulation.grid();
+        let keys = simulation.keys().into_iter().map(|key| versioned(key, versions)).collect();
+        let sweeps = grid.sweeps();
+        let mut swept: Vec<Swept> =
+            (0..sweeps.len()).map(|place| Swept { place, kind: kind(&sweeps[place]) }).collect();
+        // Equal points have equal columns, in whatever order the keys were swept.
+        swept.sort_by_key(|swept| sweeps[swept.place].path.to_string());
+        let columns = columns(simulation, &swept);
+        Self { simulation, keys, swept, columns }
+    }
+
+    /// Returns the simulation.
+    #[must_use]
+    pub fn simulation(&self) -> &'a dyn Simulation {
+        self.simulation
+    }
+
+    /// Returns the key of each point.
+    #[must_use]
+    pub fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// Returns the columns of the sweep's files: the key, the swept keys, the results, the report.
+    #[must_use]
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Returns the hash that names the sweep: of the keys of all points, in whatever order.
+    #[must_use]
+    pub fn scenario(&self) -> String {
+        let mut keys: Vec<&str> = self.keys.iter().map(String::as_str).collect();
+        keys.sort_unstable();
+        hash(&format!("{} {}", self.simulation.command(), keys.join(" ")))
+    }
+
+    /// Returns the rows of a point as they are in files.
+    #[must_use]
+    pub fn rows(&self, point: usize, results: &Simulated) -> Vec<Vec<Cell>> {
+        let mut rows = self.headed(point, results.rows.clone());
+        for (number, row) in rows.iter_mut().enumerate() {
+            let report = (number == 0).then_some(results.report.as_str());
+            row.push(report.into());
+        }
+        rows
+    }
+
+    /// Puts the cells of a point in front of its results.
+    pub(crate) fn headed(&self, point: usize, results: Vec<Vec<Cell>>) -> Vec<Vec<Cell>> {
+        let values = self.simulation.grid().values(point);
+        let swept = self.swept.iter().map(|swept| cell(values[swept.place], swept.kind));
+        let head: Vec<Cell> =
+            std::iter::once(self.keys[point].as_str().into()).chain(swept).collect();
+        results.into_iter().map(|row| head.iter().cloned().chain(row).collect()).collect()
+    }
+
+    /// Returns the names of the columns of results.
+    pub(crate) fn result_columns(&self) -> &[Column] {
+        &self.columns[1 + self.swept.len()..]
+    }
+
+    /// Returns the description of the sweep.
+    #[must_use]
+    pub fn manifest(&self, origin: &Origin) -> Manifest {
+        let grid = self.simulation.grid();
+        let sweep = grid.sweeps().iter().map(|s| (s.path.to_string(), s.values.clone())).collect();
+        let point = |(at, key): (usize, &String)| ManifestPoint {
+            key: key.clone(),
+            seed: self.simulation.seed(at),
+            at: grid.at(at).into_iter().collect(),
+        };
+        Manifest {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.simulation.command().to_owned(),
+            scenario: self.scenario(),
+            name: origin.name.clone(),
+            text: origin.text.clone(),
+            set: origin.set.clone(),
+            sweep,
+            columns: self.columns.iter().map(ManifestColumn::of).collect(),
+            points: self.keys.iter().enumerate().map(point).collect(),
+        }
+    }
+}
+
+/// Returns the columns of a sweep's files. A swept key with the name of a result becomes `at.KEY`.
+fn columns(simulation: &dyn Simulation, swept: &[Swept]) -> Vec<Column> {
+    let column = |name: &str, kind| Column { name: name.to_owned(), kind };
+    let sweeps = simulation.grid().sweeps();
+    let results: Vec<Column> =
+        simulation.columns().iter().map(|(name, kind)| column(name, *kind)).collect();
+    let swept = swept.iter().map(|swept| {
+        let name = sweeps[swept.place].path.to_string();
+        let taken = results.iter().any(|column| column.name == name);
+        let name = if taken { format!("at.{name}") } else { name };
+        Column { name, kind: swept.kind }
+    });
+    let key = std::iter::once(column(POINT, Kind::Text));
+    let report = std::iter::once(column(REPORT, Kind::Text));
+    key.chain(swept).chain(results.clone()).chain(report).collect()
+}
+
+/// Returns the kind of a sweep's column: numbers if all values are numbers.
+#[must_use]
+pub fn kind(sweep: &Sweep) -> Kind {
+    let numbers = sweep.values.iter().all(|value| value.parse::<f64>().is_ok());
+    if numbers { Kind::Number } else { Kind::Text }
+}
+
+/// Returns a swept value as a cell.
+#[must_use]
+pub fn cell(value: &str, kind: Kind) -> Cell {
+    match kind {
+        Kind::Number => value.parse().map_or(Cell::Empty, Cell::Number),
+        _ => value.into(),
+    }
+}
+
+/// Returns the key of a point whose results depend on these versions too.
+fn versioned(key: String, versions: &[String]) -> String {
+    match versions {
+        [] => key,
+        versions => hash(&format!("{key}\n{}", versions.join("\n"))),
+    }
+}
+
+/// Returns the hash of a file's content, for keys of points that read it.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn digest(path: &Path) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    io::copy(&mut File::open(path)?, &mut hasher)?;
+    Ok(shortened(&hasher.finalize()))
+}
+
+fn hash(text: &str) -> String {
+    shortened(&Sha256::digest(text))
+}
+
+fn shortened(hash: &[u8]) -> String {
+    hash.iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect()
+}

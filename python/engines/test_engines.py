@@ -1,0 +1,166 @@
+"""The example's sweep on each engine: equal to one process, resumed after a death, nothing twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import duckdb
+import memweir
+import polars
+import pytest
+from conftest import EXAMPLE, GRID
+
+_MIX = EXAMPLE / "mix.toml"
+_POINTS = 100
+_TIMEOUT_S = 300
+
+
+def _command(engine: str, example: Path, out: Path) -> list[str]:
+    script = [str(example / "executors.py"), engine, str(example / "mix.toml"), str(out)]
+    if engine == "mpi":
+        mpi = ["mpiexec", "--oversubscribe", "-n", "3"]
+        as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        return [*mpi, *as_root, sys.executable, "-m", "mpi4py.futures", *script]
+    return [sys.executable, *script]
+
+
+def _environment() -> dict[str, str]:
+    # Ray: no key of a cluster in the home directory, no usage reports.
+    return {**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+def _rows(out: Path) -> Counter[str]:
+    """Returns the rows of each point in the files of a directory."""
+    files = [str(path) for path in out.rglob("*.parquet")]
+    if not files:
+        return Counter()
+    found = duckdb.sql(f"select point, count(*) from read_parquet({files}) group by point")
+    return Counter(dict(found.fetchall()))
+
+
+def _complete(out: Path, whole: memweir.SimResult) -> None:
+    """Checks that a directory has every point once, with the results of one process."""
+    rows = _rows(out)
+    assert len(rows) == _POINTS and set(rows.values()) == {2}, "nothing twice, nothing lost"
+    before = sorted(out.rglob("*"))
+    swept = memweir.sweep(_MIX, GRID, out=out)
+    assert swept.rows == whole.rows
+    assert sorted(out.rglob("*")) == before, "nothing was left to run"
+
+
+@pytest.mark.parametrize("engine", ["pool", "dask", "ray", "mpi"])
+def test_an_executor_runs_a_sweep(
+    engine: str, example: Path, tmp_path: Path, whole: memweir.SimResult
+) -> None:
+    done = subprocess.run(
+        _command(engine, example, tmp_path / "points"),
+        env=_environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "200 rows" in done.stdout
+    assert len(list((tmp_path / "points").rglob("*.parquet"))) == 10
+    _complete(tmp_path / "points", whole)
+
+
+@pytest.mark.parametrize("engine", ["pool", "dask", "ray", "mpi"])
+def test_a_killed_engine_goes_on(
+    engine: str, example: Path, tmp_path: Path, whole: memweir.SimResult
+) -> None:
+    out = tmp_path / "points"
+    command = _command(engine, example, out)
+    process = subprocess.Popen(
+        command,
+        env=_environment(),
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    end = time.monotonic() + _TIMEOUT_S
+    while not _rows(out) and process.poll() is None:
+        assert time.monotonic() < end, "no point ends"
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    time.sleep(1)
+    before = _rows(out)
+    assert before
+    again = subprocess.run(
+        command, env=_environment(), cwd=tmp_path, capture_output=True, timeout=_TIMEOUT_S, check=False
+    )
+    assert again.returncode == 0, again.stderr
+    _complete(out, whole)
+
+
+def test_hyperqueue_runs_shards(example: Path, tmp_path: Path, whole: memweir.SimResult) -> None:
+    script = example / "hyperqueue_shards.py"
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, script, example / "mix.toml", tmp_path / "points", "8"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        _complete(tmp_path / "points", whole)
+    assert len(list((tmp_path / "points").rglob("*.parquet"))) == 8
+
+
+def _sbatch(slurm: dict[str, str], example: Path, directory: Path, *options: str) -> int:
+    """Submits the example's array, and returns its exit code when it has ended."""
+    done = subprocess.run(
+        ["sbatch", "--wait", *options, example / "sweep.sbatch", example / "mix.toml", "points"],
+        env=slurm,
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    print(done.stdout, done.stderr)
+    return done.returncode
+
+
+def test_slurm_runs_an_array(
+    slurm: dict[str, str], example: Path, tmp_path: Path, whole: memweir.SimResult
+) -> None:
+    assert _sbatch(slurm, example, tmp_path, "--array=1-4") == 0
+    _complete(tmp_path / "points", whole)
+    assert len(list((tmp_path / "points").rglob("*.parquet"))) == 4
+    merged = memweir.command("sweep", "merge", tmp_path / "points")
+    assert "100 of 100 points from 4 files" in merged
+
+
+def test_a_failed_array_goes_on_with_another_number_of_tasks(
+    slurm: dict[str, str], example: Path, tmp_path: Path, whole: memweir.SimResult
+) -> None:
+    # The third task of the first array never runs.
+    assert _sbatch(slurm, example, tmp_path, "--array=1,2,4") == 0
+    assert len(_rows(tmp_path / "points")) == 75
+    assert _sbatch(slurm, example, tmp_path, "--array=1-2") == 0
+    _complete(tmp_path / "points", whole)
+
+
+def test_duckdb_and_polars_read_the_directory(tmp_path: Path, whole: memweir.SimResult) -> None:
+    memweir.sweep(_MIX, GRID, out=tmp_path)
+    pattern = str(tmp_path / "**" / "*.parquet")
+    sums = "select scenario, count(*), sum(turnaround_s) from read_parquet($1) group by scenario"
+    ((scenario, rows, total),) = duckdb.execute(sums, [pattern]).fetchall()
+    assert tmp_path.joinpath(f"scenario={scenario}").is_dir()
+    expected = sum(row["turnaround_s"] for row in whole.rows)
+    assert rows == 200 and total == pytest.approx(expected)
+    read = polars.read_parquet(pattern, hive_partitioning=True)
+    assert (read.height, read["scenario"].unique().to_list()) == (200, [scenario])
