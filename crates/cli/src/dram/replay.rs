@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::config::{RefreshPolicy, Scheduler};
@@ -13,6 +14,7 @@ use memweir_dram::{Hybrid, MemoryConfig, MemorySystem, Stats};
 use memweir_linux::clock::process_cpu_time;
 use serde::Serialize;
 
+use super::caches::{CacheArgs, CacheFigures};
 use super::convert::format;
 use super::memory::MemoryArgs;
 use super::render;
@@ -34,7 +36,7 @@ pub(crate) struct Args {
     #[arg(value_parser = |text: &str| text.parse::<Mode>().map_err(refused))]
     mode: Mode,
     /// The format of the trace, instead of the one that is recognized: memweir, bin, ramulator2,
-    /// ramulator1, dramsim3, simple-o3
+    /// ramulator1, dramsim3, simple-o3, champsim, lackey, drmemtrace
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     format: Option<Format>,
     /// Take addresses beyond the memory modulo its size, instead of refusing them
@@ -42,6 +44,8 @@ pub(crate) struct Args {
     wrap: bool,
     #[command(flatten)]
     memory: MemoryArgs,
+    #[command(flatten)]
+    caches: CacheArgs,
     /// Hold every command against the rules of the standard; a violation fails the replay
     #[arg(long, help_heading = "Output")]
     check: bool,
@@ -59,7 +63,7 @@ pub(crate) struct Args {
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let systems = args.memory.systems()?;
-    let trace = Trace::open(&args.trace, args.format)?;
+    let trace = args.caches.apply(Trace::open(&args.trace, args.format)?)?;
     let files = [args.commands.as_deref(), args.nvm_commands.as_deref()];
     let watches = systems.iter().zip(files);
     let watches = watches.map(|((_, config), file)| Watch::new(config, args.check, file));
@@ -86,7 +90,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         output::json(path, &Replayed::new(&systems, &trace, args.mode, &report))?;
     }
     let outcome = conclude(&systems, &verdicts);
-    match warn_of_truncation(&trace) {
+    match warn_of_truncation(trace.trace()) {
         Outcome::Success => Ok(outcome),
         truncated => Ok(truncated),
     }
@@ -130,22 +134,26 @@ struct Source<'a> {
     addresses: &'static str,
     /// Name of the recording, if the trace gives one.
     recorded: Option<&'a str>,
+    /// Caches that were modeled between the trace and memory.
+    caches: Option<CacheFigures>,
     truncated: Option<Truncation>,
 }
 
 impl<'a> Replayed<'a> {
     fn new(
         systems: &[(PhysAddr, MemoryConfig)],
-        trace: &'a Trace,
+        behind: &'a CachedTrace,
         mode: Mode,
         report: &'a Report,
     ) -> Self {
+        let trace = behind.trace();
         let recorded = Some(trace.header().name.as_str()).filter(|name| !name.is_empty());
         let source = Source {
             file: trace.name(),
             format: trace.format().name(),
             addresses: trace.header().addresses.name(),
             recorded,
+            caches: behind.caches().map(CacheFigures::from),
             truncated: trace.truncation(),
         };
         let memories = systems.iter().map(|(from, config)| Memory::new(*from, config));
