@@ -66,6 +66,7 @@ pub static TARGETS: &[&Target] = &[
     &scenarios::BANK,
     &scenarios::PAGE,
     &scenarios::SWEPT,
+    &scenarios::JOB_LOG,
     &files::MACHINE,
     &files::CATALOG,
     &files::PLATFORM,

@@ -27,6 +27,7 @@ use memweir_core::input::InputError;
 
 use crate::request::Direction;
 use bytes::Bytes;
+pub use compressed::decompressed;
 pub use format::Format;
 pub use write::Writer;
 

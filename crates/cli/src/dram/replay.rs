@@ -19,7 +19,7 @@ use super::convert::format;
 use super::memory::MemoryArgs;
 use super::render;
 use super::source::{Beyond, Requests, Space};
-use super::watch::{Verdict, Watch, Watches};
+use super::watch::{CommandsFormat, Verdict, Watch, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::value::refused;
@@ -55,6 +55,9 @@ pub(crate) struct Args {
     /// Write every command of the second memory, in cycles of its own clock
     #[arg(long, value_name = "FILE", requires = "nvm", help_heading = "Output")]
     nvm_commands: Option<PathBuf>,
+    /// Format of the files of commands: `memweir`, or `drampower` with a file for each channel
+    #[arg(long, value_name = "FORMAT", default_value = "memweir", help_heading = "Output")]
+    commands_format: CommandsFormat,
     /// Write the result as JSON (`-`: to standard output instead of the report)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     json: Option<PathBuf>,
@@ -66,7 +69,8 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let trace = args.caches.apply(Trace::open(&args.trace, args.format)?)?;
     let files = [args.commands.as_deref(), args.nvm_commands.as_deref()];
     let watches = systems.iter().zip(files);
-    let watches = watches.map(|((_, config), file)| Watch::new(config, args.check, file));
+    let watches = watches
+        .map(|((_, config), file)| Watch::new(config, args.check, file, args.commands_format));
     let mut watches = watches.collect::<Result<Vec<_>, _>>()?;
     let for_people = !output::is_stdout(args.json.as_deref());
     if for_people {

@@ -27,5 +27,6 @@ mod reproduce;
 mod signals;
 mod sim;
 mod support;
+mod traces;
 mod usage;
 mod watch;

@@ -43,6 +43,14 @@ pub(super) fn open(mut input: Box<dyn Read + Send>) -> io::Result<Opened> {
     Ok(Opened { input: decoder, compressed: true })
 }
 
+/// Decompresses `input` if it begins like a file of xz, gzip or Zstandard.
+///
+/// # Errors
+/// If its first bytes cannot be read.
+pub fn decompressed(input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    open(input).map(|opened| opened.input)
+}
+
 /// Returns the name of a file without the ending of its compression.
 pub(super) fn bare(path: &Path) -> &Path {
     let ending = path.extension().and_then(|ending| ending.to_str());
