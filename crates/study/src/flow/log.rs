@@ -16,7 +16,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memweir_core::input::{InputError, Section, Value};
-use memweir_core::names::suggestion;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_dram::trace::decompressed;
 use memweir_flow::experiment::Admission;
@@ -175,9 +174,9 @@ impl JobLog {
                 LONGEST => return Err(refuse("is longer than 64 KiB: this is no job log".into())),
                 _ => {}
             }
-            let line = std::str::from_utf8(&text)
-                .map_err(|_| refuse("is no text in UTF-8".to_owned()))?
-                .trim();
+            // The comments of old logs are in other encodings.
+            let line = String::from_utf8_lossy(&text);
+            let line = line.trim();
             if line.is_empty() {
                 continue;
             }
@@ -265,32 +264,8 @@ impl LogSpec {
     ) -> Result<Self, InputError> {
         let mut section = value.section()?;
         section.only(&KEYS)?;
-        let format = section.map("format", |v| {
-            let names = LogFormat::ALL.map(|(name, _)| name);
-            let name = v.one_of("format of job logs", &names)?;
-            Ok(LogFormat::ALL.iter().find(|(known, _)| *known == name).map(|(_, format)| *format))
-        })?;
-        let value = section.require("file")?;
-        let mut log = JobLog::read(&directory.join(value.string()?), format.flatten())?;
-        let ran = log.jobs.len();
-        log.jobs.retain(|job| job.cores <= cores);
-        if log.jobs.len() < ran {
-            log.left_out.insert(LeftOut::TooLarge, (ran - log.jobs.len()) as u64);
-        }
-        let count = |v: Value<'_>| Ok(v.number_in(0.0..=1e9, "number of jobs")? as usize);
-        let skip = section.map("skip", count)?.unwrap_or(0);
-        let first = section.map("first", count)?.unwrap_or(usize::MAX);
-        let jobs: Arc<[LoggedJob]> = log.jobs.into_iter().skip(skip).take(first).collect();
-        if jobs.is_empty() {
-            let out: u64 = log.left_out.values().sum();
-            let reason = format!("has no job to simulate; {out} are left out");
-            return Err(value.refuse(reason).help("`skip` and `first`, `cores`, or another log"));
-        }
-        let tasks: u64 = jobs.iter().map(|job| u64::from(job.cores)).sum();
-        if tasks > MOST_TASKS {
-            let reason = format!("its jobs have {tasks} cores in all, more than {MOST_TASKS}");
-            return Err(value.refuse(reason).help("`first = 1000` takes a part of them"));
-        }
+        let (file, log) = chosen(&mut section, directory, cores)?;
+        let jobs: Arc<[LoggedJob]> = log.jobs.into();
         let time_scale = section.map("time_scale", |v| v.number_in(1e-6..=1e3, "scale"))?;
         let time_scale = time_scale.unwrap_or(1.0);
         let admit = section.map("admit", |v| v.number_in(0.01..=1e3, "tasks per core"))?;
@@ -298,7 +273,7 @@ impl LogSpec {
         let bandwidth = section.require("bandwidth")?;
         let share = |v: Value<'_>| v.number_in(0.0..=1.0, "share");
         Ok(Self {
-            file: value.string()?.to_owned(),
+            file,
             bandwidth: Bandwidth::read(bandwidth, hardware, catalog, recordings, &jobs)?,
             jobs,
             left_out: log.left_out,
@@ -377,18 +352,37 @@ impl LogSpec {
     }
 }
 
-/// Refuses a word that names no source of bandwidths.
-fn unknown(value: &Value<'_>, word: &str, known: &[&str]) -> InputError {
-    let help = suggestion(word, known.iter().copied());
-    value.refuse(format!("unknown source of bandwidths `{word}`")).help(help)
-}
-
-/// Reads the keys of a table of figures.
-fn figures(mut section: Section<'_>, keys: [&str; 2]) -> Result<[f64; 2], InputError> {
-    section.only(&keys)?;
-    let mut values = [0.0; 2];
-    for (value, key) in values.iter_mut().zip(keys) {
-        *value = section.require(key)?.number_in(0.0..=1e14, key)?;
+/// Reads the log that the table names, and takes the part that the table and `cores` allow.
+fn chosen(
+    section: &mut Section<'_>,
+    directory: &Path,
+    cores: u32,
+) -> Result<(String, JobLog), InputError> {
+    let format = section.map("format", |v| {
+        let name = v.one_of("format of job logs", &LogFormat::ALL.map(|(name, _)| name))?;
+        Ok(LogFormat::ALL.iter().find(|(known, _)| *known == name).map(|(_, format)| *format))
+    })?;
+    let value = section.require("file")?;
+    let file = value.string()?.to_owned();
+    let mut log = JobLog::read(&directory.join(&file), format.flatten())?;
+    let ran = log.jobs.len();
+    log.jobs.retain(|job| job.cores <= cores);
+    if log.jobs.len() < ran {
+        log.left_out.insert(LeftOut::TooLarge, (ran - log.jobs.len()) as u64);
     }
-    Ok(values)
+    let count = |v: Value<'_>| Ok(v.number_in(0.0..=1e9, "number of jobs")? as usize);
+    let skip = section.map("skip", count)?.unwrap_or(0);
+    let first = section.map("first", count)?.unwrap_or(usize::MAX);
+    log.jobs = log.jobs.into_iter().skip(skip).take(first).collect();
+    if log.jobs.is_empty() {
+        let out: u64 = log.left_out.values().sum();
+        let reason = format!("has no job to simulate; {out} are left out");
+        return Err(value.refuse(reason).help("`skip` and `first`, `cores`, or another log"));
+    }
+    let tasks: u64 = log.jobs.iter().map(|job| u64::from(job.cores)).sum();
+    if tasks > MOST_TASKS {
+        let reason = format!("its jobs have {tasks} cores in all, more than {MOST_TASKS}");
+        return Err(value.refuse(reason).help("`first = 1000` takes a part of them"));
+    }
+    Ok((file, log))
 }

@@ -4,7 +4,8 @@ use std::f64::consts::TAU;
 use std::sync::Arc;
 
 use memweir_core::BytesPerSec;
-use memweir_core::input::{InputError, Value};
+use memweir_core::input::{InputError, Section, Value};
+use memweir_core::names::suggestion;
 use memweir_flow::hardware::Hardware;
 use memweir_flow::workload::catalog::{Catalog, Entry};
 use memweir_flow::workload::requirement::mean_bandwidth;
@@ -12,7 +13,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::super::Recordings;
-use super::{LoggedJob, figures, unknown};
+use super::LoggedJob;
 
 /// Sources that have a name.
 const NAMES: [&str; 2] = ["catalog", "store"];
@@ -116,4 +117,20 @@ impl Bandwidth {
             Self::OfJobs(rates) => rates[place],
         }
     }
+}
+
+/// Refuses a word that names no source of bandwidths.
+fn unknown(value: &Value<'_>, word: &str, known: &[&str]) -> InputError {
+    let help = suggestion(word, known.iter().copied());
+    value.refuse(format!("unknown source of bandwidths `{word}`")).help(help)
+}
+
+/// Reads the keys of a table of figures.
+fn figures(mut section: Section<'_>, keys: [&str; 2]) -> Result<[f64; 2], InputError> {
+    section.only(&keys)?;
+    let mut values = [0.0; 2];
+    for (value, key) in values.iter_mut().zip(keys) {
+        *value = section.require(key)?.number_in(0.0..=1e14, key)?;
+    }
+    Ok(values)
 }
