@@ -101,7 +101,8 @@ pub(crate) fn rows() -> Vec<Vec<u8>> {
 
 /// A trace of two threads in `format`, as far as that can tell threads.
 pub(crate) fn trace(format: Format) -> Vec<Vec<u8>> {
-    let header = Header { name: "seed".to_owned(), addresses: AddressSpace::Virtual };
+    let header =
+        Header { name: "seed".to_owned(), addresses: AddressSpace::Virtual, ..Header::default() };
     let mut writer = Writer::start(Vec::new(), format, &header).expect("memory takes all");
     for number in 0..40 {
         let thread = ThreadId { process: 0, thread: number % 2 };

@@ -9,6 +9,7 @@ use memweir_core::{Counts, Lines, Nanos};
 use memweir_study::ScenarioText;
 use memweir_study::bank::study::BankStudy;
 use memweir_study::flow::Recordings;
+use memweir_study::flow::log::{JobLog, LogFormat};
 use memweir_study::flow::study::Study;
 use memweir_study::swap::study::PageStudy;
 use memweir_study::sweep::Grid;
@@ -102,4 +103,23 @@ fn swept(data: &[u8]) {
             let _ = Study::read(&text, &[], grid, &Steady).map(|study| study.runs());
         }
     });
+}
+
+/// Job logs of clusters, recognized and forced.
+pub(crate) static JOB_LOG: Target = Target::new(
+    "job-log",
+    job_log,
+    &[Texts(&[
+        "; Version: 2.2\n1 0 3 60 4 -1 -1 8 -1 -1 1 1 1 -1 1 -1 -1 -1\n2 5 0 0 1 -1 -1 1 -1 -1 5 1 1 -1 1 -1 -1 -1\n",
+        "JobID|JobName|Submit|Elapsed|NCPUS|State\n100|lbm|2026-03-01T10:00:00|1-01:02:03|4|COMPLETED\n\
+         100.batch|batch|2026-03-01T10:00:05|01:02:03|4|COMPLETED\n102|gcc|Unknown|00:00:00|2|CANCELLED by 7\n",
+    ])],
+);
+
+fn job_log(data: &[u8]) {
+    for format in [None, Some(LogFormat::Swf), Some(LogFormat::Sacct)] {
+        if let Ok(log) = JobLog::parse("fuzz", data, format) {
+            assert!(log.jobs.iter().all(|job| job.length > 0.0 && job.cores > 0));
+        }
+    }
 }

@@ -3,17 +3,19 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
+use memweir_bank::cached_trace::CachedTrace;
 use memweir_bank::instructions::{InstructionStream, InstructionTrace};
 use memweir_bank::misses::{MissStream, MissTrace};
 use memweir_bank::stream::Stream;
-use memweir_core::Cycles;
+use memweir_core::cache::{CacheGeometry, CacheHierarchy};
+use memweir_core::{Bytes, Cycles};
 use memweir_dram::check::{Checker, text as command_text};
 use memweir_dram::config::MemoryConfig;
 use memweir_dram::spec::MemorySpec;
 use memweir_dram::trace::{Format, Trace};
 use memweir_swap::trace::PageTrace;
 
-use crate::Seeds::{Made, Texts};
+use crate::Seeds::{Files, Made, Texts};
 use crate::{Target, made, text};
 
 macro_rules! formats {
@@ -33,13 +35,50 @@ formats! {
     RAMULATOR1 "ramulator1" Ramulator1;
     DRAMSIM3 "dramsim3" Dramsim3;
     SIMPLE_O3 "simple-o3" SimpleO3;
+    CHAMPSIM "champsim" ChampSim;
+}
+
+pub(crate) static LACKEY: Target = Target::new(
+    "trace-lackey",
+    |data| drained(data, Some(Format::Lackey)),
+    &[Files("crates/dram/tests/data/lackey.txt")],
+);
+
+pub(crate) static DRMEMTRACE: Target = Target::new(
+    "trace-drmemtrace",
+    |data| drained(data, Some(Format::Drmemtrace)),
+    &[Texts(&["Output format:\n<--record#-> <--instr#->: <---tid---> <record details>\n\
+     1 0: 7 <marker: version 6>\n2 1: 7 ifetch 4 byte(s) @ 0x401000 48 8b\n\
+     3 1: W0.T7 read 8 byte(s) @ 0x7fdf64e2adc8 by PC 0x401000\n\
+     4 2: T8 write 16 byte(s) @ 0x601038 by PC 0x401000\nView tool results:\n"])],
+);
+
+/// Loads and stores behind caches.
+pub(crate) static CACHED: Target = Target::new(
+    "trace-cached",
+    cached,
+    &[Files("crates/dram/tests/data/lackey.txt*"), Made(|| made::trace(Format::Memweir))],
+);
+
+fn cached(data: &[u8]) {
+    let Some(trace) = opened(data, None) else { return };
+    let cache = |kib: u64| CacheGeometry::new(Bytes(kib << 10), 4);
+    let caches = CacheHierarchy { l1d: cache(1), l2: cache(2), llc: cache(4) };
+    let mut behind = CachedTrace::new(trace, Some(caches));
+    while let Ok(Some(_)) = behind.next_access() {}
 }
 
 /// The format that the content suggests.
 pub(crate) static RECOGNIZED: Target = Target::new(
     "trace-recognized",
     |data| drained(data, None),
-    &[Made(|| Format::ALL.iter().flat_map(|(_, format, _)| made::trace(*format)).collect())],
+    &[
+        Made(|| {
+            let formats = Format::ALL.iter().filter(|(_, format, _)| format.is_writable());
+            formats.flat_map(|(_, format, _)| made::trace(*format)).collect()
+        }),
+        Files("crates/dram/tests/data/lackey.txt*"),
+    ],
 );
 
 fn opened(data: &[u8], format: Option<Format>) -> Option<Trace> {

@@ -303,7 +303,7 @@ impl ProgramSpec {
         let level = match &source {
             Source::Synthetic(_) => Level::Shared,
             Source::Instructions(_) => Level::Core,
-            Source::Misses(_) => Level::Memory,
+            Source::Misses(trace) => trace.level(),
         };
         Self {
             name: name.into(),

@@ -1,10 +1,13 @@
 //! Instruction traces in the text format of Ramulator's SimpleO3 cores. A line has the number of
 //! instructions before a load, the load's address, and optionally the address of a store.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use memweir_core::input::InputError;
+use memweir_dram::trace::decompressed;
 
 use crate::packed::{Reader, put, unzigzag, zigzag};
 use crate::stream::{Access, AccessKind, Stream};
@@ -20,13 +23,16 @@ pub struct InstructionTrace {
 }
 
 impl InstructionTrace {
-    /// Reads the file at `path`.
+    /// Reads the file at `path`, which may be compressed.
     ///
     /// # Errors
     /// Names the file, the line and the field that cannot be used.
     pub fn read(path: &Path) -> Result<Self, InputError> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
+        let mut text = String::new();
+        File::open(path)
+            .and_then(|file| decompressed(Box::new(file)))
+            .and_then(|mut input| input.read_to_string(&mut text))
             .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
         Self::parse(&name, &text)
     }

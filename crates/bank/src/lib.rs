@@ -63,6 +63,7 @@
 
 pub mod banks;
 pub mod cache;
+pub mod cached_trace;
 pub mod characteristics;
 pub mod clock;
 pub mod experiment;

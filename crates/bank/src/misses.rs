@@ -1,4 +1,5 @@
-//! Streams of recorded misses of real programs, as `memweir profile --addresses` writes them.
+//! Streams of recorded accesses of real programs: the misses that `memweir profile --addresses`
+//! writes, or the loads and stores of a trace that was taken before the caches.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,17 +7,18 @@ use std::sync::Arc;
 
 use memweir_core::input::InputError;
 use memweir_dram::request::Direction;
-use memweir_dram::trace::{Access as Recorded, AddressSpace, ThreadId, Trace};
+use memweir_dram::trace::{Access as Recorded, AddressSpace, Side, ThreadId, Trace};
 
 use crate::machine::Addressing;
 use crate::packed::{Reader, put, unzigzag, zigzag};
-use crate::stream::{Access, AccessKind, Stream};
+use crate::stream::{Access, AccessKind, Level, Stream};
 
-/// The misses of one program, packed in memory, by thread.
+/// The accesses of one program, packed in memory, by thread.
 #[derive(Clone, Debug, Default)]
 pub struct MissTrace {
     threads: Vec<Thread>,
     addressing: Addressing,
+    side: Side,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -47,7 +49,9 @@ impl MissTrace {
             AddressSpace::Virtual => Addressing::Virtual,
             AddressSpace::Physical | AddressSpace::Unknown => Addressing::Physical,
         };
-        let mut misses = Self { threads: Vec::new(), addressing };
+        let side = trace.header().side;
+        let mut misses = Self { threads: Vec::new(), addressing, side };
+        let one_thread = !trace.format().has_threads();
         let mut known: HashMap<ThreadId, usize> = HashMap::new();
         while let Some(access) = trace.next_access()? {
             let next = misses.threads.len();
@@ -60,6 +64,10 @@ impl MissTrace {
                 misses.threads.push(Thread::default());
             }
             misses.threads[thread].append(&access, instructions);
+            // A trace of one thread may be far longer than what is simulated of it.
+            if one_thread && misses.threads[thread].instructions >= instructions {
+                break;
+            }
         }
         trace.refuse_truncated()?;
         misses.threads.retain(|thread| thread.accesses > 0 && thread.instructions > 0);
@@ -75,6 +83,15 @@ impl MissTrace {
     #[must_use]
     pub fn threads(&self) -> u16 {
         self.threads.len() as u16
+    }
+
+    /// Returns the level of the hierarchy at which its accesses enter.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        match self.side {
+            Side::Core => Level::Core,
+            Side::Memory => Level::Memory,
+        }
     }
 
     /// Returns the kind of its addresses.
@@ -130,7 +147,7 @@ impl Stream for MissStream {
         let instructions = head >> 1;
         let kind = match (head & 1, instructions) {
             (0, _) => AccessKind::Load,
-            (_, 0) => AccessKind::WriteBack,
+            (_, 0) if self.trace.side == Side::Memory => AccessKind::WriteBack,
             _ => AccessKind::Store,
         };
         Access { instructions, address: self.before, kind, needs: 0 }
@@ -152,7 +169,8 @@ mod tests {
     /// Records accesses of two threads in a file.
     fn recorded(accesses: &[(u32, u64, u64, Direction)]) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let header = Header { name: "p".to_owned(), addresses: AddressSpace::Virtual };
+        let header =
+            Header { name: "p".to_owned(), addresses: AddressSpace::Virtual, ..Header::default() };
         let mut writer = Writer::start(file, Format::Memweir, &header).unwrap();
         for (thread, gap, address, direction) in accesses {
             let thread = ThreadId { process: 7, thread: *thread };
@@ -202,6 +220,21 @@ mod tests {
         let mut second = MissStream::new(trace, 1);
         assert_eq!(second.next(), access(30, 0x2000, AccessKind::Load));
         assert_eq!(second.next(), access(30, 0x2000, AccessKind::Load));
+    }
+
+    #[test]
+    fn stores_of_a_trace_before_the_caches_are_no_write_backs() {
+        let text = "I  0400,4\n M 1000,8\nI  0404,4\nI  0408,4\n L 2000,8\nI  040c,4\n L 3000,8\n";
+        let trace = Trace::read("t", Box::new(std::io::Cursor::new(text)), None).unwrap();
+        let trace = Arc::new(MissTrace::of(trace, 3).unwrap());
+        assert_eq!((trace.level(), trace.addressing()), (Level::Core, Addressing::Virtual));
+        let mut stream = MissStream::new(trace, 0);
+        let access = |instructions, address, kind| Access { instructions, address, kind, needs: 0 };
+        for _ in 0..2 {
+            assert_eq!(stream.next(), access(1, 0x1000, AccessKind::Load));
+            assert_eq!(stream.next(), access(0, 0x1000, AccessKind::Store));
+            assert_eq!(stream.next(), access(2, 0x2000, AccessKind::Load));
+        }
     }
 
     #[test]

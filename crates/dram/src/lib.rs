@@ -14,6 +14,7 @@ pub mod config;
 mod controllers;
 pub mod curve;
 mod decode;
+pub mod drampower;
 pub mod drive;
 pub mod energy;
 pub mod hybrid;

@@ -1,17 +1,21 @@
 //! Traces of memory accesses: readers that take constant memory, and a writer.
 //!
-//! Five foreign formats are read beside memweir's own (see [`Format`]). A trace lists the accesses
-//! of a program. [`drive`](crate::drive) decides when each one is replayed; the simulator decides
-//! what a core does with the instruction gaps.
+//! Eight foreign formats are read beside memweir's own (see [`Format`]), compressed or not. A trace
+//! lists the accesses of a program, before or behind its caches ([`Side`]).
+//! [`drive`](crate::drive) decides when each one is replayed; the simulator decides what a core does
+//! with the instruction gaps.
 
 mod binary;
 mod bytes;
+mod champsim;
 mod compact;
+mod compressed;
 mod fields;
 mod format;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tools;
 mod write;
 
 use std::fmt;
@@ -23,6 +27,7 @@ use memweir_core::input::InputError;
 
 use crate::request::Direction;
 use bytes::Bytes;
+pub use compressed::decompressed;
 pub use format::Format;
 pub use write::Writer;
 
@@ -44,8 +49,8 @@ pub struct Access {
     /// Byte address.
     pub address: u64,
     /// Instructions of this thread since its previous access, including the one that makes this
-    /// access; zero for accesses that no instruction waits for (write-backs) and in formats without
-    /// gaps.
+    /// access; zero for a further access of the same instruction, for accesses that no instruction
+    /// waits for (write-backs) and in formats without gaps.
     pub gap: u64,
     /// The thread that made the access.
     pub thread: ThreadId,
@@ -77,6 +82,16 @@ impl AddressSpace {
     }
 }
 
+/// Side of the caches on which a trace was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Side {
+    /// Between the caches and memory: lines read and written back.
+    #[default]
+    Memory,
+    /// Between the core and its caches: the loads and stores of instructions.
+    Core,
+}
+
 /// Metadata that a trace stores before its first access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
@@ -84,6 +99,8 @@ pub struct Header {
     pub name: String,
     /// Address space of the accesses.
     pub addresses: AddressSpace,
+    /// Side of the caches on which it was taken.
+    pub side: Side,
 }
 
 /// Sums over a trace.
@@ -160,7 +177,7 @@ impl fmt::Display for Truncation {
 pub struct Progress {
     /// Bytes read so far.
     pub taken: u64,
-    /// Size of the file in bytes; `None` for a pipe.
+    /// Size of the file in bytes; `None` for a pipe and for a compressed file.
     pub size: Option<u64>,
 }
 
@@ -180,11 +197,13 @@ pub struct Trace {
     error: Option<InputError>,
     ended: bool,
     size: Option<u64>,
+    compressed: bool,
 }
 
 enum Decoder {
     Compact(Box<compact::Decoder>),
     Binary,
+    ChampSim(champsim::Decoder),
     Text(text::Decoder),
 }
 
@@ -207,9 +226,8 @@ impl Trace {
         if metadata.is_file() {
             file.seek(SeekFrom::Start(0)).map_err(fail)?;
         }
-        let by_ending = Format::of_ending(path);
-        let mut trace = Self::start(&name, Box::new(file), format, by_ending)?;
-        trace.size = metadata.is_file().then_some(metadata.len());
+        let mut trace = Self::start(&name, Box::new(file), format, path)?;
+        trace.size = (metadata.is_file() && !trace.compressed).then_some(metadata.len());
         trace.totals = totals.filter(|_| trace.format == Format::Memweir);
         Ok(trace)
     }
@@ -223,28 +241,31 @@ impl Trace {
         input: Box<dyn Read + Send>,
         format: Option<Format>,
     ) -> Result<Self, InputError> {
-        Self::start(name, input, format, None)
+        Self::start(name, input, format, Path::new(""))
     }
 
     fn start(
         name: &str,
         input: Box<dyn Read + Send>,
         format: Option<Format>,
-        by_ending: Option<Format>,
+        path: &Path,
     ) -> Result<Self, InputError> {
-        let mut bytes = Bytes::new(name, input);
+        let opened = compressed::open(input)
+            .map_err(|error| InputError::new(name.to_owned(), error.to_string()))?;
+        let mut bytes = Bytes::new(name, opened.input);
         bytes.fill()?;
         let format = match format {
             Some(format) => format,
-            None => format::recognize(&bytes, by_ending)?,
+            None => format::recognize(&bytes, path)?,
         };
         let (decoder, header) = match format {
             Format::Memweir => {
                 let (decoder, header) = compact::Decoder::start(&mut bytes)?;
                 (Decoder::Compact(Box::new(decoder)), header)
             }
-            Format::Binary => (Decoder::Binary, Header::default()),
-            text => (Decoder::Text(text::Decoder::new(text)), Header::default()),
+            Format::Binary => (Decoder::Binary, format.header()),
+            Format::ChampSim => (Decoder::ChampSim(champsim::Decoder::default()), format.header()),
+            text => (Decoder::Text(text::Decoder::new(text)), format.header()),
         };
         Ok(Self {
             format,
@@ -258,6 +279,7 @@ impl Trace {
             error: None,
             ended: false,
             size: None,
+            compressed: opened.compressed,
         })
     }
 
@@ -287,6 +309,7 @@ impl Trace {
             let more = match &mut self.decoder {
                 Decoder::Compact(decoder) => decoder.decode(&mut self.bytes, &mut self.batch),
                 Decoder::Binary => binary::decode(&mut self.bytes, &mut self.batch),
+                Decoder::ChampSim(decoder) => decoder.decode(&mut self.bytes, &mut self.batch),
                 Decoder::Text(decoder) => decoder.decode(&mut self.bytes, &mut self.batch),
             };
             self.decoded += self.batch.len() as u64;

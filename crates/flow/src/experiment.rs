@@ -28,6 +28,8 @@ pub struct Experiment {
     pub overheads: Overheads,
     /// Behavior of the operating system below.
     pub kernel: KernelConfig,
+    /// Admission of arriving tasks to the scheduler.
+    pub admission: Admission,
     /// Seed of the differences between real runs of one batch: where tasks start and when the
     /// timers of the cores fire. The scheduler has a seed of its own.
     pub seed: u64,
@@ -41,6 +43,21 @@ pub enum Knowledge {
     Alone,
     /// Nothing.
     Nothing,
+}
+
+/// Admission of arriving tasks to the scheduler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Admission {
+    /// Each at its arrival.
+    #[default]
+    Immediate,
+    /// In the order of their arrival, as long as they find room; the tasks of a job together.
+    Limited {
+        /// Most tasks in the system; a job of more tasks is admitted when there is no other.
+        tasks: u32,
+        /// The job of each task; the tasks of a job follow each other and arrive together.
+        jobs: Arc<[u32]>,
+    },
 }
 
 /// Costs of scheduling.
@@ -119,6 +136,7 @@ impl Experiment {
             knowledge: Knowledge::default(),
             overheads: Overheads::default(),
             kernel: KernelConfig::default(),
+            admission: Admission::default(),
             seed: 0,
         }
     }
@@ -150,6 +168,12 @@ impl Experiment {
         }
         if self.tasks.is_empty() {
             return Err(Impossible::new("tasks", "there is nothing to execute"));
+        }
+        if let Admission::Limited { tasks, jobs } = &self.admission
+            && (*tasks == 0 || jobs.len() != self.tasks.len())
+        {
+            let reason = "needs room for a task, and a job for each task";
+            return Err(Impossible::new("admission", reason));
         }
         let memories = self.machine.memories.len();
         let mut checked = HashSet::new();
@@ -238,7 +262,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         type Change = fn(&mut Experiment);
-        let changes: [(&str, Change); 18] = [
+        let changes: [(&str, Change); 19] = [
             ("nodes[0].cores", |e| e.machine.nodes[0].cores = 0),
             ("nodes", |e| e.machine.nodes.clear()),
             ("nodes[1]", |e| e.machine.nodes.push(Node { cores: 1 })),
@@ -256,6 +280,7 @@ mod tests {
             ("scheduler.quantum", |e| e.scheduler.quantum = Nanos::ZERO),
             ("kernel.slice", |e| e.kernel.slice = Nanos::ZERO),
             ("overheads.quantum_switch", |e| e.overheads.quantum_switch = e.scheduler.quantum),
+            ("admission", |e| e.admission = Admission::Limited { tasks: 0, jobs: [0].into() }),
             ("tasks", |e| e.tasks.clear()),
             ("tasks[0].work", |e| e.tasks[0].work = Nanos::ZERO),
             ("tasks[0].placement.reads", |e| e.tasks[0].placement = Placement::all_in(1)),

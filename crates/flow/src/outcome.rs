@@ -27,6 +27,9 @@ pub struct TaskOutcome {
     pub name: String,
     /// Time of submission.
     pub arrival: Nanos,
+    /// Start of the first quantum in which it had a core, or its admission if that was later. Where
+    /// the operating system schedules, a task has a core as soon as it is admitted.
+    pub started: Nanos,
     /// Time of completion.
     pub finish: Nanos,
     /// Time that it spent on a core.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `file`, `tasks`, `placement`, `pages`, [`mix`], [`migration`] | reading of scenario files |
 //! | `workload` | the tasks of a repetition |
+//! | [`log`], [`queueing`] | job logs of clusters as workloads, and their results |
 //! | `execute` | one run |
 //! | [`study`] | all runs, at every point of a sweep |
 //! | [`custom`] | policies from outside the table of policies |
@@ -14,10 +15,12 @@ mod cores;
 pub mod custom;
 mod execute;
 mod file;
+pub mod log;
 pub mod migration;
 pub mod mix;
 mod pages;
 mod placement;
+pub mod queueing;
 pub mod report;
 pub mod study;
 pub mod target;
@@ -32,9 +35,9 @@ pub use workload::{Offset, Prepared, Source, TaskSpec, Workload};
 use std::path::Path;
 use std::sync::Arc;
 
-use memweir_core::Nanos;
 use memweir_core::input::Refusal;
 use memweir_core::profile::Profile;
+use memweir_core::{BytesPerSec, Nanos};
 use memweir_policy::{CoreUse, PredictorKind, TargetCurve};
 
 use memweir_flow::experiment::{KernelConfig, Knowledge, Overheads};
@@ -49,6 +52,15 @@ pub trait Recordings {
     /// # Errors
     /// If the file cannot be read, with the reason.
     fn profile(&self, path: &Path) -> Result<Arc<Profile>, Refusal>;
+
+    /// Returns the programs of the profile store by name, each with its mean bandwidth.
+    ///
+    /// # Errors
+    /// If there is no store.
+    fn stored(&self) -> Result<Vec<(String, BytesPerSec)>, Refusal> {
+        let help = "give a bandwidth, a distribution, or \"catalog\"";
+        Err(Refusal::new("there is no profile store here", help))
+    }
 }
 
 impl<F: Fn(&Path) -> Result<Arc<Profile>, Refusal>> Recordings for F {

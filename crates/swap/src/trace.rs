@@ -1,9 +1,12 @@
-//! References to pages, recorded from a real program by `memweir profile --addresses`.
+//! References to pages of a real program, from a recording of `memweir profile --addresses` or
+//! another trace.
 //!
 //! A recording has the lines that moved between memory and the last-level cache: a line that is
 //! written comes in as a read and is written back later. So a read whose line is written back
 //! before it is read again counts as a write of its page, at the time of the read. A recording made
 //! with small caches shows more of the program's accesses and their times.
+//!
+//! A trace that was taken before the caches has the program's loads and stores themselves.
 //!
 //! The references to a page within a window of instructions are merged into one, a write if any of
 //! them is. Within a window, references are in the order of the pages, because their order in time
@@ -18,7 +21,7 @@ use memweir_core::LINE_BYTES;
 use memweir_core::input::InputError;
 use memweir_dram::request::Direction;
 use memweir_dram::trace::{
-    Access as Recorded, AddressSpace, Format, Header, ThreadId, Trace, Writer,
+    Access as Recorded, AddressSpace, Format, Header, Side, ThreadId, Trace, Writer,
 };
 use memweir_policy::paging::Page;
 
@@ -53,7 +56,7 @@ pub struct Sums {
     pub references: u64,
     /// Of these, writes.
     pub writes: u64,
-    /// Mean number of lines read per reference.
+    /// Mean number of lines read per reference; of a trace before the caches, of accesses.
     pub lines_per_reference: f64,
     /// Instructions of all threads.
     pub instructions: u64,
@@ -71,17 +74,20 @@ struct Collector {
     /// Index of the reference for which each line was read, until the line is written back.
     fetched: HashMap<u64, u32>,
     windows_seen: u64,
+    side: Side,
 }
 
 impl Collector {
     fn take(&mut self, access: &Recorded) {
         let space = u64::from(access.thread.process) << SPACE_SHIFT;
         let line = space | (access.address / LINE_BYTES);
-        // A read counts as at least one instruction, for formats that do not state instructions.
-        let own = u64::from(access.direction == Direction::Read);
+        // A read behind the caches counts as at least one instruction, for formats that do not state
+        // instructions.
+        let behind = self.side == Side::Memory;
+        let own = u64::from(behind && access.direction == Direction::Read);
         self.trace.instructions = self.trace.instructions.saturating_add(access.gap.max(own));
         // A write without an instruction of its own is a write-back.
-        let goes_back = access.direction == Direction::Write && access.gap == 0;
+        let goes_back = behind && access.direction == Direction::Write && access.gap == 0;
         if goes_back && let Some(place) = self.fetched.remove(&line) {
             self.trace.references[place as usize] |= 1;
             return;
@@ -90,9 +96,10 @@ impl Collector {
         self.trace.lines += 1;
         match access.direction {
             Direction::Write => self.trace.references[place as usize] |= 1,
-            Direction::Read => {
+            Direction::Read if behind => {
                 self.fetched.insert(line, place);
             }
+            Direction::Read => {}
         }
     }
 
@@ -139,7 +146,8 @@ impl PageTrace {
     /// # Errors
     /// If it cannot be read, or has no access.
     pub fn read(trace: &mut Trace, window: u64) -> Result<Self, InputError> {
-        let mut collector = Collector { window: window.max(1), ..Collector::default() };
+        let side = trace.header().side;
+        let mut collector = Collector { window: window.max(1), side, ..Collector::default() };
         while let Some(access) = trace.next_access()? {
             collector.take(&access);
             if collector.trace.references.len() >= (u32::MAX >> 1) as usize {
@@ -166,7 +174,8 @@ impl PageTrace {
     /// # Errors
     /// If `out` cannot be written to.
     pub fn write<W: Write>(&self, name: &str, out: W, window: u64) -> io::Result<W> {
-        let header = Header { name: name.to_owned(), addresses: AddressSpace::Virtual };
+        let header =
+            Header { name: name.to_owned(), addresses: AddressSpace::Virtual, ..Header::default() };
         let mut writer = Writer::start(out, Format::Memweir, &header)?;
         let (mut start, mut instructions) = (0, 0);
         for end in &self.windows {

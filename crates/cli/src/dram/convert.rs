@@ -3,10 +3,12 @@
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
+use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::InputError;
-use memweir_dram::trace::{Format, Header, Totals, Trace, Writer};
+use memweir_dram::trace::{Format, Side, Totals, Trace, Writer};
 use memweir_run::files::Replacement;
 
+use super::caches::{CacheArgs, describe};
 use super::replay::warn_of_truncation;
 use super::source::Progress;
 use crate::failure::{Failure, Outcome};
@@ -26,19 +28,36 @@ pub(crate) struct Args {
     /// The format of IN, instead of the one that is recognized
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     from: Option<Format>,
-    /// The format of OUT: memweir, bin, ramulator2, ramulator1, dramsim3, simple-o3
-    /// [default: by the ending, `.bin` is bin, all others memweir]
-    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    /// The format of OUT: memweir, bin, ramulator2, ramulator1, dramsim3, simple-o3, champsim
+    /// [default: by the ending, `.bin` is bin, `.champsim` and `.champsimtrace` are champsim, all
+    /// others memweir]
+    #[arg(long, value_name = "FORMAT", value_parser = written)]
     to: Option<Format>,
+    #[command(flatten)]
+    caches: CacheArgs,
 }
 
 pub(super) fn format(text: &str) -> Result<Format, String> {
     text.parse().map_err(refused)
 }
 
+/// Parses a format that memweir writes.
+fn written(text: &str) -> Result<Format, String> {
+    let format = format(text)?;
+    match format.is_writable() {
+        true => Ok(format),
+        false => Err(format!("`{text}` is read and not written")),
+    }
+}
+
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let format = args.to.or_else(|| Format::of_ending(&args.output)).unwrap_or(Format::Memweir);
-    let mut trace = Trace::open(&args.input, args.from)?;
+    let trace = Trace::open(&args.input, args.from)?;
+    // ChampSim has caches of its own.
+    let mut trace = match format {
+        Format::ChampSim if args.caches.is_default() => CachedTrace::new(trace, None),
+        _ => args.caches.apply(trace)?,
+    };
     let same = args.input.canonicalize().ok().zip(args.output.canonicalize().ok());
     if same.is_some_and(|(input, output)| input == output) {
         let error = InputError::new("command line", "a trace cannot be written over itself");
@@ -46,7 +65,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     }
     if output::is_stdout(Some(&args.output)) {
         copy(args, &mut trace, format, std::io::stdout().lock())?;
-        return Ok(warn_of_truncation(&trace));
+        return Ok(warn_of_truncation(trace.trace()));
     }
     // A conversion that fails must not leave a file that looks like a trace.
     let fail = |error| Failure::write(&args.output, error);
@@ -54,33 +73,39 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let totals = copy(args, &mut trace, format, replacement.file())?;
     replacement.commit().map_err(fail)?;
     output::print(&format!(
-        "{} accesses, {} of them writes, as {}\n",
+        "{} accesses, {} of them writes, as {}{}\n",
         count(totals.accesses()),
         count(totals.writes),
-        format.name()
+        format.name(),
+        trace
+            .caches()
+            .map_or(String::new(), |caches| format!(", behind caches: {}", describe(caches)))
     ))?;
-    Ok(warn_of_truncation(&trace))
+    Ok(warn_of_truncation(trace.trace()))
 }
 
 fn copy(
     args: &Args,
-    trace: &mut Trace,
+    trace: &mut CachedTrace,
     format: Format,
     out: impl Write,
 ) -> Result<Totals, Failure> {
     let fail = |error| Failure::write(&args.output, error);
-    let mut header = trace.header().clone();
+    let mut header = trace.trace().header().clone();
     if header.name.is_empty() {
-        header = Header { name: trace.name().to_owned(), ..header };
+        header.name = trace.trace().name().to_owned();
     }
-    let mut progress = Progress::new(trace.progress().size);
+    if trace.caches().is_some() {
+        header.side = Side::Memory;
+    }
+    let mut progress = Progress::new(trace.trace().progress().size);
     let mut writer = Writer::start(BufWriter::new(out), format, &header).map_err(fail)?;
     let mut taken = 0u64;
     while let Some(access) = trace.next_access()? {
         writer.push(&access).map_err(fail)?;
         taken += 1;
         if taken.is_multiple_of(1 << 14) {
-            progress.show(trace.progress().taken);
+            progress.show(trace.trace().progress().taken);
         }
     }
     progress.finish();

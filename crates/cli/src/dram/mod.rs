@@ -1,5 +1,6 @@
 //! `memweir dram`: memories at bank level, driven by traces.
 
+mod caches;
 mod check;
 mod convert;
 mod curve;

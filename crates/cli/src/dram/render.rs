@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::address_map::{AddressMap, Role, XorFunction};
 use memweir_core::names::Named;
 use memweir_core::{PhysAddr, Picos};
 use memweir_dram::drive::{Bucket, Mode, Report, Served};
-use memweir_dram::trace::Trace;
 use memweir_dram::{MemoryConfig, Stats};
 
+use super::caches::describe;
 use crate::failure::Failure;
 use crate::render::bars::bar;
 use crate::render::text::{count, counted, percent, rate, seconds};
@@ -16,9 +17,10 @@ use crate::render::text::{count, counted, percent, rate, seconds};
 /// Memories, trace and mode, and the address maps as the controllers read them.
 pub(super) fn head(
     systems: &[(PhysAddr, MemoryConfig)],
-    trace: &Trace,
+    behind: &CachedTrace,
     mode: Mode,
 ) -> Result<String, Failure> {
+    let trace = behind.trace();
     let mut text = String::new();
     for (number, (from, config)) in systems.iter().enumerate() {
         let name = if number == 0 { "memory" } else { "second" };
@@ -44,6 +46,9 @@ pub(super) fn head(
         trace.format().name(),
         trace.header().addresses.name()
     );
+    if let Some(caches) = behind.caches() {
+        let _ = writeln!(text, "caches       {}", describe(caches));
+    }
     for (_, config) in systems {
         let map = config.complete_map().map_err(|refusal| refusal.written_in("command line"))?;
         text += &address_map(&map);

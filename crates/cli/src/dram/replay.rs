@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::drive::{
@@ -14,12 +15,13 @@ use memweir_linux::clock::process_cpu_time;
 use memweir_study::sweep::Sweep;
 use serde::Serialize;
 
+use super::caches::{CacheArgs, CacheFigures};
 use super::convert::format;
 use super::memory::MemoryArgs;
 use super::render;
 use super::source::{Beyond, Requests, Space};
 use super::sweep;
-use super::watch::{Verdict, Watch, Watches};
+use super::watch::{CommandsFormat, Verdict, Watch, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::sweep::shards::Shards;
@@ -37,7 +39,7 @@ pub(crate) struct Args {
     #[arg(value_parser = parsed::<Mode>)]
     pub(super) mode: Mode,
     /// The format of the trace, instead of the one that is recognized: memweir, bin, ramulator2,
-    /// ramulator1, dramsim3, simple-o3
+    /// ramulator1, dramsim3, simple-o3, champsim, lackey, drmemtrace
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     pub(super) format: Option<Format>,
     /// Take addresses beyond the memory modulo its size, instead of refusing them
@@ -45,6 +47,8 @@ pub(crate) struct Args {
     pub(super) wrap: bool,
     #[command(flatten)]
     pub(super) memory: MemoryArgs,
+    #[command(flatten)]
+    pub(super) caches: CacheArgs,
     /// Replay with each of these values of an option, `OPTION=A,B,C`; several make a grid, whose
     /// results go into the directory of `--out`
     #[arg(long, value_name = "OPTION=VALUES", help_heading = "Sweeping")]
@@ -67,6 +71,9 @@ pub(crate) struct Args {
     /// Write every command of the second memory, in cycles of its own clock
     #[arg(long, value_name = "FILE", requires = "nvm", help_heading = "Output")]
     pub(super) nvm_commands: Option<PathBuf>,
+    /// Format of the files of commands: `memweir`, or `drampower` with a file for each channel
+    #[arg(long, value_name = "FORMAT", default_value = "memweir", help_heading = "Output")]
+    pub(super) commands_format: CommandsFormat,
     /// Write the result as JSON (`-`: to standard output instead of the report)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(super) json: Option<PathBuf>,
@@ -78,10 +85,11 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     }
     output::writable(args.json.as_deref())?;
     let systems = args.memory.systems()?;
-    let trace = Trace::open(&args.trace, args.format)?;
+    let trace = args.caches.apply(Trace::open(&args.trace, args.format)?)?;
     let files = [args.commands.as_deref(), args.nvm_commands.as_deref()];
     let watches = systems.iter().zip(files);
-    let watches = watches.map(|((_, config), file)| Watch::new(config, args.check, file));
+    let watches = watches
+        .map(|((_, config), file)| Watch::new(config, args.check, file, args.commands_format));
     let mut watches = watches.collect::<Result<Vec<_>, _>>()?;
     let for_people = !output::is_stdout(args.json.as_deref());
     if for_people {
@@ -105,7 +113,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         output::json(path, &Replayed::new(&systems, &trace, args.mode, &report))?;
     }
     let outcome = conclude(&systems, &verdicts);
-    match warn_of_truncation(&trace) {
+    match warn_of_truncation(trace.trace()) {
         Outcome::Success => Ok(outcome),
         truncated => Ok(truncated),
     }
@@ -149,22 +157,26 @@ struct Source<'a> {
     addresses: &'static str,
     /// Name of the recording, if the trace gives one.
     recorded: Option<&'a str>,
+    /// Caches that were modeled between the trace and memory.
+    caches: Option<CacheFigures>,
     truncated: Option<Truncation>,
 }
 
 impl<'a> Replayed<'a> {
     pub(super) fn new(
         systems: &[(PhysAddr, MemoryConfig)],
-        trace: &'a Trace,
+        behind: &'a CachedTrace,
         mode: Mode,
         report: &'a Report,
     ) -> Self {
+        let trace = behind.trace();
         let recorded = Some(trace.header().name.as_str()).filter(|name| !name.is_empty());
         let source = Source {
             file: trace.name(),
             format: trace.format().name(),
             addresses: trace.header().addresses.name(),
             recorded,
+            caches: behind.caches().map(CacheFigures::from),
             truncated: trace.truncation(),
         };
         let memories = systems.iter().map(|(from, config)| Memory::new(*from, config));

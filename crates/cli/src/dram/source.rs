@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::InputError;
 use memweir_core::{Bytes, Cycles, PhysAddr};
 use memweir_dram::MemoryConfig;
 use memweir_dram::drive::Offer;
 use memweir_dram::request::Source;
-use memweir_dram::trace::{AddressSpace, ThreadId, Trace};
+use memweir_dram::trace::{AddressSpace, ThreadId};
 
 /// Treatment of addresses beyond the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +58,7 @@ impl Space {
 
 /// The requests of a trace.
 pub(super) struct Requests {
-    trace: Trace,
+    trace: CachedTrace,
     space: Space,
     beyond: Beyond,
     sources: HashMap<ThreadId, Source>,
@@ -68,8 +69,8 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn new(trace: Trace, space: Space, beyond: Beyond) -> Self {
-        let progress = Progress::new(trace.progress().size);
+    pub(super) fn new(trace: CachedTrace, space: Space, beyond: Beyond) -> Self {
+        let progress = Progress::new(trace.trace().progress().size);
         let sources = HashMap::new();
         Self { trace, space, beyond, sources, last: None, progress, taken: 0 }
     }
@@ -79,7 +80,7 @@ impl Requests {
         let Some(access) = self.trace.next_access()? else { return Ok(None) };
         self.taken += 1;
         if self.taken.is_multiple_of(LOOK_EVERY) {
-            self.progress.show(self.trace.progress().taken);
+            self.progress.show(self.trace.trace().progress().taken);
         }
         let mut address = access.address;
         if !self.space.holds(address) {
@@ -105,7 +106,7 @@ impl Requests {
 
     fn outside(&self, address: u64) -> InputError {
         let reason = format!("{address:#x} lies outside the memory of {}", self.space.size());
-        let help = match self.trace.header().addresses {
+        let help = match self.trace.trace().header().addresses {
             AddressSpace::Virtual => {
                 "the trace has virtual addresses; `--wrap` takes them modulo the memory's size"
             }
@@ -113,11 +114,11 @@ impl Requests {
                 "`--wrap` takes addresses modulo the memory's size; `--channels` and `--ranks` make it larger"
             }
         };
-        self.trace.refuse(reason).help(help)
+        self.trace.trace().refuse(reason).help(help)
     }
 
     /// Takes the progress off the terminal, and returns the trace.
-    pub(super) fn finish(self) -> Trace {
+    pub(super) fn finish(self) -> CachedTrace {
         self.progress.bar.finish_and_clear();
         self.trace
     }

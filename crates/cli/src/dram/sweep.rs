@@ -10,7 +10,7 @@ use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
 use memweir_dram::MemoryConfig;
 use memweir_dram::drive::{Report, Served};
-use memweir_dram::trace::Trace;
+use memweir_dram::trace::{Format, Trace};
 use memweir_flow::Stop;
 use memweir_run::table::{Cell, Kind};
 use memweir_study::key::key;
@@ -20,13 +20,22 @@ use memweir_sweep::simulation::{Simulated, Simulation};
 
 use super::replay::{Args, Replayed, drive_all, measured};
 use super::source::{Beyond, Requests, Space};
-use super::watch::Watch;
+use super::watch::{CommandsFormat, Watch};
 use crate::failure::{Failure, Outcome};
 use crate::sweep::shards::Output;
 
 /// Options that say how a replay runs or where its results go, which no result depends on.
-const OF_THE_RUN: [&str; 8] =
-    ["commands", "nvm-commands", "format", "json", "out", "shard", "sweep", "threads"];
+const OF_THE_RUN: [&str; 9] = [
+    "commands",
+    "nvm-commands",
+    "commands-format",
+    "format",
+    "json",
+    "out",
+    "shard",
+    "sweep",
+    "threads",
+];
 
 const COLUMNS: [(&str, Kind); 19] = [
     ("memory", Kind::Text),
@@ -155,15 +164,19 @@ impl Prepared {
         let args = args.args;
         let systems =
             args.memory.systems().map_err(|error| InputError { source_name: place(), ..error })?;
-        let key = key(at, &(&systems, args.mode, args.wrap, content));
+        let caches =
+            args.caches.chosen().map_err(|error| InputError { source_name: place(), ..error })?;
+        let read_as = (args.format.map(Format::name), format!("{caches:?}"));
+        let key = key(at, &(&systems, args.mode, args.wrap, read_as, content));
         Ok(Self { args, systems, key })
     }
 
     /// Serves the trace.
     fn replay(&self) -> Result<Simulated, Failure> {
         let Self { args, systems, .. } = self;
-        let trace = Trace::open(&args.trace, args.format)?;
-        let watches = systems.iter().map(|(_, config)| Watch::new(config, false, None));
+        let trace = args.caches.apply(Trace::open(&args.trace, args.format)?)?;
+        let format = CommandsFormat::default();
+        let watches = systems.iter().map(|(_, config)| Watch::new(config, false, None, format));
         let mut watches = watches.collect::<Result<Vec<_>, _>>()?;
         let beyond = if args.wrap { Beyond::Wrap } else { Beyond::Refuse };
         let mut requests = Requests::new(trace, Space::of(systems), beyond);

@@ -10,7 +10,7 @@ use memweir_dram::check::{Checker, text};
 use memweir_dram::command::Command;
 use memweir_dram::drive::PartObserver;
 use memweir_dram::energy::{EnergyMeter, EnergyReport};
-use memweir_dram::{MemoryConfig, Observer};
+use memweir_dram::{MemoryConfig, Observer, drampower};
 
 use crate::failure::Failure;
 use crate::render::text::counted;
@@ -19,7 +19,62 @@ use crate::render::text::counted;
 pub(super) struct Watch {
     meter: EnergyMeter,
     checker: Option<Checker>,
-    commands: Option<(PathBuf, text::Writer<BufWriter<File>>)>,
+    commands: Option<(PathBuf, Commands)>,
+}
+
+/// A file of commands, in one of its formats.
+enum Commands {
+    Own(text::Writer<BufWriter<File>>),
+    Drampower(drampower::Writer<BufWriter<File>>),
+}
+
+/// Format of a file of commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum CommandsFormat {
+    /// That of `memweir dram check`
+    #[default]
+    Memweir,
+    /// That of DRAMPower 5 and 6, a file for each channel
+    Drampower,
+}
+
+impl Commands {
+    fn create(path: &Path, format: CommandsFormat, config: &MemoryConfig) -> Result<Self, Failure> {
+        let file = |path: &Path| match File::create(path) {
+            Ok(file) => Ok(BufWriter::new(file)),
+            Err(error) => Err(Failure::write(path, error)),
+        };
+        Ok(match format {
+            CommandsFormat::Memweir => Self::Own(text::Writer::new(file(path)?)),
+            CommandsFormat::Drampower => {
+                let channels = config.controllers();
+                let files = (0..channels).map(|channel| file(&of_channel(path, channel, channels)));
+                Self::Drampower(drampower::Writer::new(config, files.collect::<Result<_, _>>()?))
+            }
+        })
+    }
+
+    fn finish(self, end: Cycles) -> std::io::Result<()> {
+        match self {
+            Self::Own(writer) => writer.finish().map(drop),
+            Self::Drampower(writer) => writer.finish(end).map(drop),
+        }
+    }
+}
+
+/// Returns the file of a channel: `commands.csv` for the only one, `commands-1.csv` for the second
+/// of several.
+fn of_channel(path: &Path, channel: u32, channels: u32) -> PathBuf {
+    if channels == 1 {
+        return path.to_owned();
+    }
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{channel}"));
+    if let Some(ending) = path.extension() {
+        name.push(".");
+        name.push(ending);
+    }
+    path.with_file_name(name)
 }
 
 /// Result of the rule checker.
@@ -38,12 +93,12 @@ impl Watch {
         config: &MemoryConfig,
         check: bool,
         commands: Option<&Path>,
+        format: CommandsFormat,
     ) -> Result<Self, Failure> {
         let checker = check.then(|| Checker::new(config)).transpose();
         let checker = checker.map_err(|refusal| refusal.written_in("command line"))?;
-        let create = |path: &Path| match File::create(path) {
-            Ok(file) => Ok((path.to_owned(), text::Writer::new(BufWriter::new(file)))),
-            Err(error) => Err(Failure::write(path, error)),
+        let create = |path: &Path| -> Result<_, Failure> {
+            Ok((path.to_owned(), Commands::create(path, format, config)?))
         };
         Ok(Self {
             meter: EnergyMeter::new(config),
@@ -61,7 +116,7 @@ impl Watch {
     /// Ends the command file and the check at the cycle `end`.
     pub(super) fn finish(self, end: Cycles) -> Result<Option<Verdict>, Failure> {
         if let Some((path, writer)) = self.commands {
-            writer.finish().map_err(|error| Failure::write(&path, error))?;
+            writer.finish(end).map_err(|error| Failure::write(&path, error))?;
         }
         Ok(self.checker.map(|mut checker| {
             checker.finish(end);
@@ -78,8 +133,10 @@ impl Observer for Watch {
         if let Some(checker) = &mut self.checker {
             checker.check(command);
         }
-        if let Some((_, writer)) = &mut self.commands {
-            writer.write(command);
+        match &mut self.commands {
+            Some((_, Commands::Own(writer))) => writer.write(command),
+            Some((_, Commands::Drampower(writer))) => writer.write(command),
+            None => {}
         }
     }
 }

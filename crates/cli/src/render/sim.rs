@@ -7,6 +7,8 @@ use memweir_study::flow::report::{
     Certainty, MemoryFigures, Overall, Point, PolicySummary, Report,
 };
 
+mod queueing;
+
 use super::comparison::{conclusion, spread};
 use super::text::{Align, natural_width, percent, rate, seconds, table, terminal_width};
 
@@ -59,6 +61,9 @@ fn one(point: &Point) -> String {
     }
     let _ = writeln!(text, "{}\n", of_workload(point));
     text += &rendered(columns(&[point]), &[point], terminal_width());
+    if let Some(log) = &point.log {
+        let _ = write!(text, "\n\n{}", queueing::of(point, log));
+    }
     let repetitions = repetitions(point);
     if repetitions == 1 {
         return text + "\n\none repetition; `--set repetitions=5` tells differences from chance\n";
@@ -268,6 +273,7 @@ mod tests {
                     copied_bytes: 0,
                     optimum_s,
                     optimum_is: optimum_s.map(|_| Certainty::Best),
+                    queueing: None,
                     tasks: Vec::new(),
                 });
             }
@@ -278,6 +284,7 @@ mod tests {
             memories: Vec::new(),
             cores: 1,
             tasks: 8,
+            log: None,
             predictor: "last".to_owned(),
             quantum_ms: 100.0,
             confidence: 0.95,

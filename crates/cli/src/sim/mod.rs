@@ -9,8 +9,14 @@ mod timeline;
 
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 
+use memweir_core::BytesPerSec;
+use memweir_core::input::Refusal;
+use memweir_core::profile::Profile;
 use memweir_run::recording::ProfileCache;
+use memweir_run::store::{Store, StoreError};
+use memweir_study::flow::Recordings;
 use memweir_study::flow::report::{PolicySummary, Report};
 use memweir_study::flow::study::Study;
 use memweir_study::sweep::Grid;
@@ -49,9 +55,8 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     if text.fidelity(&args.set)? == Fidelity::Bank {
         return bank::simulate(args, &text, grid);
     }
-    let recordings = ProfileCache::default();
-    let profile = |path: &Path| recordings.profile(path);
-    let study = Study::read(&text, &args.set, grid, &profile)?;
+    let profiles = Profiles { recordings: ProfileCache::default(), store: args.store.as_deref() };
+    let study = Study::read(&text, &args.set, grid, &profiles)?;
     if args.shards.is_wanted() {
         return args.shards.execute(&study, &Origin::of(&text, &args.set), &args.output());
     }
@@ -80,6 +85,30 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
         draw(&study, &report)?.write(path)?;
     }
     Ok(Outcome::Success)
+}
+
+/// Recordings in files, and the profile store.
+struct Profiles<'a> {
+    recordings: ProfileCache,
+    /// The store, unless it is that of the user.
+    store: Option<&'a Path>,
+}
+
+impl Recordings for Profiles<'_> {
+    fn profile(&self, path: &Path) -> Result<Arc<Profile>, Refusal> {
+        self.recordings.profile(path)
+    }
+
+    fn stored(&self) -> Result<Vec<(String, BytesPerSec)>, Refusal> {
+        let help = "record programs with `memweir profile`, or name a store with `--store`";
+        let fail = |error: StoreError| Refusal::new(error.to_string(), help);
+        let entries = Store::open(self.store).and_then(|store| store.list()).map_err(fail)?;
+        let named = entries.into_iter().filter_map(|entry| {
+            let program = Path::new(entry.command.first()?).file_name()?;
+            Some((program.to_string_lossy().into_owned(), entry.bandwidth))
+        });
+        Ok(named.collect())
+    }
 }
 
 /// Cores that this process may use.

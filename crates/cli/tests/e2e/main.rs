@@ -28,5 +28,6 @@ mod signals;
 mod sim;
 mod support;
 mod sweeps;
+mod traces;
 mod usage;
 mod watch;

@@ -17,7 +17,7 @@ mod write;
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::{AddressSpace, Header, ThreadId, Totals};
+use super::{AddressSpace, Header, Side, ThreadId, Totals};
 pub(super) use read::Decoder;
 pub(super) use write::Encoder;
 
@@ -31,6 +31,8 @@ const BLOCK: usize = 16 << 10;
 const MAX_CONTENT: usize = BLOCK * 40;
 /// Bytes before a block's frame.
 const BLOCK_HEAD: usize = 13;
+/// The byte behind the name in the header of a trace of accesses before the caches.
+const CORE_SIDE: u8 = 1;
 /// Longest name of a trace in a header, in bytes.
 const MAX_NAME: usize = 4096;
 
@@ -121,6 +123,9 @@ fn header_content(header: &Header) -> Vec<u8> {
     let mut content = vec![super::LINE.trailing_zeros() as u8, addresses];
     put_varint(&mut content, end as u64);
     content.extend_from_slice(&header.name.as_bytes()[..end]);
+    if header.side == Side::Core {
+        content.push(CORE_SIDE);
+    }
     content
 }
 
@@ -139,9 +144,10 @@ fn read_header(content: &[u8]) -> Result<Header, String> {
     };
     let mut rest = rest;
     let length = take_varint(&mut rest).ok_or_else(damaged)?;
-    let name = rest.get(..length as usize).ok_or_else(damaged)?;
+    let (name, rest) = rest.split_at_checked(length as usize).ok_or_else(damaged)?;
     let name = String::from_utf8(name.to_vec()).map_err(|_| damaged())?;
-    Ok(Header { name, addresses })
+    let side = if rest.first() == Some(&CORE_SIDE) { Side::Core } else { Side::Memory };
+    Ok(Header { name, addresses, side })
 }
 
 fn end_content(totals: &Totals) -> Vec<u8> {

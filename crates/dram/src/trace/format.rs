@@ -6,7 +6,7 @@ use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
 
 use super::bytes::Bytes;
-use super::{compact, text};
+use super::{AddressSpace, Header, Side, compact, compressed, text};
 
 /// A trace format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,18 +25,50 @@ pub enum Format {
     /// Ramulator's cores: `BUBBLES READ` or `BUBBLES READ WRITE`, instructions between accesses and
     /// addresses. No instruction waits for the write.
     SimpleO3,
+    /// ChampSim: a record of 64 bytes per instruction.
+    ChampSim,
+    /// Valgrind's lackey: `I  0401ab70,3`, ` L 1fff000748,8`, ` S` and ` M` (load and store).
+    Lackey,
+    /// Text of the `view` tool of DynamoRIO's drmemtrace.
+    Drmemtrace,
 }
 
 impl Format {
     /// All formats with their names and the form of an access.
-    pub const ALL: [(&'static str, Self, &'static str); 6] = [
+    pub const ALL: [(&'static str, Self, &'static str); 9] = [
         ("memweir", Self::Memweir, "compressed, with threads and instruction gaps"),
         ("bin", Self::Binary, "8 bytes little endian: address | is_write"),
         ("ramulator2", Self::Ramulator2, "LD 0x1a40 | ST 0x1a40"),
         ("ramulator1", Self::Ramulator1, "0x1a40 R | 0x1a40 W"),
         ("dramsim3", Self::Dramsim3, "0x1a40 READ 120 | 0x1a40 WRITE 120"),
         ("simple-o3", Self::SimpleO3, "10 0x1a40 | 10 0x1a40 0x2b80"),
+        ("champsim", Self::ChampSim, "64 bytes per instruction"),
+        ("lackey", Self::Lackey, "I  0401ab70,3 | L 1fff000748,8"),
+        ("drmemtrace", Self::Drmemtrace, "17 9: T4711 read 8 byte(s) @ 0x7fdf64e2adc8"),
     ];
+
+    /// Returns true if [`Writer`](super::Writer) writes the format.
+    #[must_use]
+    pub fn is_writable(self) -> bool {
+        !matches!(self, Self::Lackey | Self::Drmemtrace)
+    }
+
+    /// Returns true if accesses of several threads can be told apart.
+    #[must_use]
+    pub fn has_threads(self) -> bool {
+        matches!(self, Self::Memweir | Self::Drmemtrace)
+    }
+
+    /// Returns the metadata that the format implies.
+    #[must_use]
+    pub fn header(self) -> Header {
+        match self {
+            Self::ChampSim | Self::Lackey | Self::Drmemtrace => {
+                Header { addresses: AddressSpace::Virtual, side: Side::Core, ..Header::default() }
+            }
+            _ => Header::default(),
+        }
+    }
 
     /// Returns the name.
     #[must_use]
@@ -44,13 +76,15 @@ impl Format {
         Self::ALL.iter().find(|(_, format, _)| *format == self).map_or("", |(name, _, _)| name)
     }
 
-    /// Returns the format that a file's ending implies: `.mwt` and `.bin` are binary; text formats
-    /// are recognized by their content.
+    /// Returns the format that a file's ending implies, apart from that of its compression: `.mwt`,
+    /// `.bin`, `.champsim` and `.champsimtrace` are binary; text formats are recognized by their
+    /// content.
     #[must_use]
     pub fn of_ending(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
+        match compressed::bare(path).extension()?.to_str()? {
             "mwt" => Some(Self::Memweir),
             "bin" => Some(Self::Binary),
+            "champsim" | "champsimtrace" => Some(Self::ChampSim),
             _ => None,
         }
     }
@@ -69,12 +103,12 @@ impl std::str::FromStr for Format {
 }
 
 /// Recognizes the format from the first bytes. Content takes precedence over the file's ending.
-pub(super) fn recognize(bytes: &Bytes, ending: Option<Format>) -> Result<Format, InputError> {
+pub(super) fn recognize(bytes: &Bytes, path: &Path) -> Result<Format, InputError> {
     let start = bytes.rest();
     if start.starts_with(&compact::MAGIC) {
         return Ok(Format::Memweir);
     }
-    match ending {
+    match Format::of_ending(path) {
         Some(Format::Memweir) => {
             return Err(bytes.refuse("is no trace of memweir: it does not begin like one"));
         }
@@ -83,7 +117,9 @@ pub(super) fn recognize(bytes: &Bytes, ending: Option<Format>) -> Result<Format,
     }
     // An address below 2^56 has a zero byte, and a text has none.
     if start[..start.len().min(64)].contains(&0) {
-        return Ok(Format::Binary);
+        // Public archives of ChampSim's traces also name them `.trace.xz` and `.trace.gz`.
+        let is_trace = compressed::bare(path).extension().is_some_and(|ending| ending == "trace");
+        return Ok(if is_trace { Format::ChampSim } else { Format::Binary });
     }
     text::recognize(bytes)
 }

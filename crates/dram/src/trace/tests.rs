@@ -25,7 +25,11 @@ fn plain(address: u64, direction: Direction) -> Access {
 }
 
 fn written(format: Format, accesses: &[Access]) -> Vec<u8> {
-    let header = Header { name: "a trace".to_owned(), addresses: AddressSpace::Virtual };
+    let header = Header {
+        name: "a trace".to_owned(),
+        addresses: AddressSpace::Virtual,
+        ..Header::default()
+    };
     let mut writer = Writer::start(Vec::new(), format, &header).unwrap();
     for access in accesses {
         writer.push(access).unwrap();
@@ -219,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_read_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), which in 0usize..6) {
+    fn whatever_is_read_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), which in 0usize..9) {
         let _ = open("t", &bytes, Some(Format::ALL[which].1)).map(all);
         let _ = read(&bytes);
     }

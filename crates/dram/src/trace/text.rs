@@ -5,6 +5,7 @@ use memweir_core::input::InputError;
 
 use super::bytes::Bytes;
 use super::fields::{Base, FieldError, Fields, number, shown};
+use super::tools::{self, Instructions};
 use super::{Access, Format, ThreadId};
 use crate::request::Direction;
 
@@ -20,11 +21,13 @@ pub(super) struct Decoder {
     /// For each access of the batch its line within the batch, counted from one.
     line_of: Vec<u32>,
     lines: usize,
+    instructions: Instructions,
 }
 
 impl Decoder {
     pub(super) fn new(format: Format) -> Self {
-        Self { format, lines_before: 0, line_of: Vec::new(), lines: 0 }
+        let instructions = Instructions::default();
+        Self { format, lines_before: 0, line_of: Vec::new(), lines: 0, instructions }
     }
 
     /// Returns the line of the `count`th access of the batch.
@@ -84,7 +87,7 @@ impl Decoder {
     }
 
     #[inline]
-    fn fields(&self, line: &[u8], batch: &mut Vec<Access>) -> Result<(), FieldError> {
+    fn fields(&mut self, line: &[u8], batch: &mut Vec<Access>) -> Result<(), FieldError> {
         let mut fields = Fields::new(line);
         let mut ahead = fields;
         match ahead.next() {
@@ -96,6 +99,8 @@ impl Decoder {
             Format::Ramulator2 => batch.push(ramulator2(&mut fields)?),
             Format::Ramulator1 => batch.push(ramulator1(&mut fields)?),
             Format::Dramsim3 => batch.push(dramsim3(&mut fields)?),
+            Format::Lackey => self.instructions.lackey(&mut fields, batch)?,
+            Format::Drmemtrace => self.instructions.drmemtrace(&mut fields, batch)?,
             _ => simple_o3(&mut fields, batch)?,
         }
         fields.end()
@@ -173,9 +178,12 @@ fn operation(given: &[u8], wanted: &str) -> FieldError {
 pub(super) fn recognize(bytes: &Bytes) -> Result<Format, InputError> {
     let lines = bytes.rest().split(|byte| *byte == b'\n').enumerate();
     for (index, line) in lines {
-        let fields: Vec<&[u8]> = Fields::new(line).take(4).collect();
+        let whole = Fields::new(line);
+        let fields: Vec<&[u8]> = whole.take(4).collect();
         let format = match fields.as_slice() {
             [] | [[b'#', ..], ..] => continue,
+            _ if tools::is_lackey(whole) => Format::Lackey,
+            _ if tools::is_record(whole) || tools::is_remark(whole) => Format::Drmemtrace,
             [b"LD" | b"ST" | b"R" | b"W", ..] => Format::Ramulator2,
             [_, b"R" | b"W", ..] => Format::Ramulator1,
             [_, operation, ..] if dramsim3_operation(operation) => Format::Dramsim3,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Access, Format, Header, Totals, binary, compact};
+use super::{Access, Format, Header, Totals, binary, champsim, compact};
 use crate::request::Direction;
 
 /// A trace that is being written. Unless it is [finished](Self::finish), it has no end.
@@ -17,26 +17,32 @@ enum Encoder {
     Plain(Format),
     /// The read that waits for the write of its line.
     SimpleO3(Option<Access>),
+    ChampSim(champsim::Encoder),
 }
 
 impl<W: Write> Writer<W> {
     /// Begins a trace; formats with a header store `header`.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written, or the format is one that is only read.
     pub fn start(mut out: W, format: Format, header: &Header) -> io::Result<Self> {
         let encoder = match format {
             Format::Memweir => {
                 Encoder::Compact(Box::new(compact::Encoder::start(&mut out, header)?))
             }
             Format::SimpleO3 => Encoder::SimpleO3(None),
+            Format::ChampSim => Encoder::ChampSim(champsim::Encoder::default()),
+            tool @ (Format::Lackey | Format::Drmemtrace) => {
+                let reason = format!("the format `{}` is read and not written", tool.name());
+                return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+            }
             plain => Encoder::Plain(plain),
         };
         Ok(Self { out, encoder, totals: Totals::default() })
     }
 
-    /// Appends an access. Formats other than memweir's lose its thread, and all but that of cores
-    /// its gap.
+    /// Appends an access. Formats other than memweir's lose its thread, and all but `simple-o3` and
+    /// `champsim` its gap.
     ///
     /// # Errors
     /// If it cannot be written, or the format cannot express it.
@@ -47,6 +53,7 @@ impl<W: Write> Writer<W> {
         match &mut self.encoder {
             Encoder::Compact(encoder) => encoder.push(&mut self.out, access),
             Encoder::SimpleO3(pending) => simple_o3(&mut self.out, pending, access),
+            Encoder::ChampSim(encoder) => encoder.push(&mut self.out, access),
             Encoder::Plain(Format::Binary) => self.out.write_all(&binary::word(access)),
             Encoder::Plain(Format::Ramulator2) => {
                 writeln!(self.out, "{} {address:#x}", if write { "ST" } else { "LD" })
@@ -71,6 +78,7 @@ impl<W: Write> Writer<W> {
                 encoder.finish(&mut self.out)?;
             }
             Encoder::SimpleO3(Some(read)) => line_o3(&mut self.out, &read, None)?,
+            Encoder::ChampSim(mut encoder) => encoder.flush(&mut self.out)?,
             Encoder::SimpleO3(None) | Encoder::Plain(_) => {}
         }
         self.out.flush()?;

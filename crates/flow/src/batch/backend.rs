@@ -7,7 +7,7 @@ use memweir_policy::{Decision, JobSpec, Observation, Running};
 
 use super::observe::tasks_of;
 use crate::engine::{Execution, Reading};
-use crate::experiment::{Experiment, Knowledge, SimError};
+use crate::experiment::{Admission, Experiment, Knowledge, SimError};
 use crate::kernel::Kernel;
 use crate::outcome::{Outcome, QuantumOutcome, TaskOutcome};
 use crate::record::{Migrator, Recorder};
@@ -24,6 +24,10 @@ pub(super) struct Slot {
     /// Its placement and its node at that time.
     pub(super) placement: Placement,
     pub(super) node: usize,
+    /// Time of its admission to the scheduler.
+    admitted: Nanos,
+    /// Start of its first turn on a core.
+    started: Option<Nanos>,
     pub(super) finish: Nanos,
     pub(super) quanta: u64,
     pub(super) alone: (Nanos, Counts),
@@ -39,6 +43,10 @@ pub(super) struct SimulatedBatch<'a> {
     pub(super) slots: Vec<Slot>,
     /// Tasks that have not been submitted yet; the next one last.
     arrivals: Vec<usize>,
+    /// Tasks that were admitted and have not ended.
+    present: usize,
+    /// Time of the first arrival.
+    pub(super) start: Nanos,
     /// True while all tasks are blocked.
     blocked: bool,
     stop: Stop,
@@ -61,6 +69,8 @@ impl<'a> SimulatedBatch<'a> {
             before: execution.read(task),
             placement: *execution.placement(task),
             node: execution.node(task),
+            admitted: Nanos::ZERO,
+            started: None,
             finish: Nanos::ZERO,
             quanta: 0,
             alone: execution.alone(task),
@@ -76,6 +86,8 @@ impl<'a> SimulatedBatch<'a> {
             migrator: None,
             calls: None,
             slots,
+            present: 0,
+            start: experiment.tasks.iter().map(|task| task.arrival).min().unwrap_or_default(),
             arrivals,
             blocked: false,
             stop,
@@ -85,29 +97,56 @@ impl<'a> SimulatedBatch<'a> {
         }
     }
 
-    /// Returns the time at which the next tasks are submitted.
-    fn next_arrival(&self) -> Option<Nanos> {
-        self.arrivals.last().map(|task| self.experiment.tasks[*task].arrival)
+    /// Returns the number of tasks that are admitted next, together; zero if they find no room.
+    fn next_together(&self) -> usize {
+        let Some(next) = self.arrivals.last() else { return 0 };
+        let Admission::Limited { tasks, jobs } = &self.experiment.admission else { return 1 };
+        let of_job = |task: &&usize| jobs[**task] == jobs[*next];
+        let together = self.arrivals.iter().rev().take_while(of_job).count();
+        let room = self.present == 0 || self.present + together <= *tasks as usize;
+        if room { together } else { 0 }
     }
 
-    /// Submits the tasks that have arrived by `now`.
+    /// Returns the time at which the next tasks are admitted, as far as that is known.
+    fn next_admission(&mut self) -> Option<Nanos> {
+        let now = self.now();
+        let next = self.arrivals.last().filter(|_| self.next_together() > 0)?;
+        Some(arrival(self.experiment, *next).max(now))
+    }
+
+    /// Admits the tasks that have arrived by `now` and find room.
     fn arrive(&mut self, now: Nanos) -> Vec<Event> {
         let mut events = Vec::new();
-        while let Some(task) = self.arrivals.pop_if(|task| arrival(self.experiment, *task) <= now) {
-            let (time, counts) = self.slots[task].alone;
-            let known = self.experiment.knowledge == Knowledge::Alone;
-            events.push(Event::Arrived(JobSpec {
-                expected_time: known.then_some(time),
-                expected_bandwidth: known.then(|| counts.bandwidth(time)),
-                priority: self.experiment.tasks[task].priority,
-                ..JobSpec::new(JobId(task as u32))
-            }));
+        while let Some(next) = self.arrivals.last()
+            && arrival(self.experiment, *next) <= now
+        {
+            let together = self.next_together();
+            if together == 0 {
+                break;
+            }
+            let admitted = self.arrivals.split_off(self.arrivals.len() - together);
+            self.present += together;
+            for task in admitted.into_iter().rev() {
+                self.slots[task].admitted = now;
+                events.push(self.arrived(task));
+            }
         }
         events
     }
 
+    /// Submits a task.
+    fn arrived(&self, task: usize) -> Event {
+        let (time, counts) = self.slots[task].alone;
+        let known = self.experiment.knowledge == Knowledge::Alone;
+        Event::Arrived(JobSpec {
+            expected_time: known.then_some(time),
+            expected_bandwidth: known.then(|| counts.bandwidth(time)),
+            priority: self.experiment.tasks[task].priority,
+            ..JobSpec::new(JobId(task as u32))
+        })
+    }
+
     pub(super) fn outcome(mut self, ideal_average: Option<BytesPerSec>) -> Outcome {
-        let started = self.started();
         let mut served: [Traffic; MAX_MEDIA] = Default::default();
         let mut tasks = Vec::with_capacity(self.slots.len());
         for (place, task) in self.experiment.tasks.iter().enumerate() {
@@ -116,11 +155,13 @@ impl<'a> SimulatedBatch<'a> {
                 *sum += traffic;
             }
             let slot = &self.slots[place];
+            let running = Nanos(reading.cpu_time.round() as u64);
             tasks.push(TaskOutcome {
                 name: task.name.clone(),
                 arrival: task.arrival,
+                started: slot.started.unwrap_or(slot.finish.saturating_sub(running)),
                 finish: slot.finish,
-                running: Nanos(reading.cpu_time.round() as u64),
+                running,
                 alone: slot.alone.0,
                 counts: reading.counts,
                 quanta: slot.quanta,
@@ -128,7 +169,7 @@ impl<'a> SimulatedBatch<'a> {
         }
         let last = tasks.iter().map(|task| task.finish).max().unwrap_or_default();
         Outcome {
-            turnaround: last.saturating_sub(started),
+            turnaround: last.saturating_sub(self.start),
             tasks,
             quanta: self.quanta,
             served,
@@ -153,12 +194,13 @@ impl Backend for SimulatedBatch<'_> {
         if self.stop.is_requested() {
             return Err(SimError::Stopped);
         }
-        let arrival = self.next_arrival();
-        let until = until.min(arrival.unwrap_or(until));
+        let admission = self.next_admission();
+        let until = until.min(admission.unwrap_or(until));
         if let Some(task) = self.kernel.run(until) {
             let at = self.now();
             let reading = self.kernel.execution().read(task);
             let observation = self.note(task, reading);
+            self.present -= 1;
             (self.slots[task].over, self.slots[task].finish) = (true, at);
             return Ok(vec![Event::Ended { observation, at }]);
         }
@@ -205,13 +247,17 @@ impl Backend for SimulatedBatch<'_> {
 
     fn quantum_ended(&mut self, quantum: &Quantum) {
         for entry in &quantum.jobs {
-            self.slots[entry.job.index()].quanta += u64::from(entry.chosen);
+            let slot = &mut self.slots[entry.job.index()];
+            if entry.chosen && slot.started.is_none() {
+                slot.started = Some(quantum.start.max(slot.admitted));
+            }
+            slot.quanta += u64::from(entry.chosen);
         }
         let everything = quantum.decision.running == Running::Everything;
         let chosen = quantum.jobs.iter().filter(|entry| entry.chosen && !everything);
         let elapsed = quantum.summary.elapsed;
         let outcome = QuantumOutcome {
-            start: quantum.start - self.started(),
+            start: quantum.start - self.start,
             elapsed,
             bandwidth: quantum.summary.bandwidth,
             memories: std::mem::take(&mut self.served).map(|moved| moved.lines().over(elapsed)),

@@ -10,11 +10,6 @@ use crate::engine::{Execution, Reading};
 use crate::record::TaskQuantum;
 
 impl SimulatedBatch<'_> {
-    /// Returns the time of the first arrival.
-    pub(super) fn started(&self) -> Nanos {
-        self.experiment.tasks.iter().map(|task| task.arrival).min().unwrap_or_default()
-    }
-
     /// Returns the observation of a task since its last reading, given the new one.
     pub(super) fn note(&mut self, task: usize, reading: Reading) -> Observation {
         let execution = self.kernel.execution();

@@ -23,7 +23,11 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Starts the file. `command` is the name of the trace.
     pub(super) fn create(path: &Path, command: &str) -> Result<Self, ProfileError> {
-        let header = Header { name: command.to_owned(), addresses: AddressSpace::Virtual };
+        let header = Header {
+            name: command.to_owned(),
+            addresses: AddressSpace::Virtual,
+            ..Header::default()
+        };
         let writer = File::create(path)
             .and_then(|file| Writer::start(BufWriter::new(file), Format::Memweir, &header));
         match writer {

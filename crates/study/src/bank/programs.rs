@@ -16,6 +16,7 @@ use memweir_core::Bytes;
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::{InputError, Section, Value};
 use memweir_core::names::choose;
+use memweir_dram::trace::{Side, Trace};
 
 use super::Wanted;
 use crate::text::whole;
@@ -160,22 +161,35 @@ impl Reader<'_> {
             }
             "trace" => {
                 let name = value.string()?.to_owned();
+                if !value.is_array() && self.has_other_format(&value)? {
+                    return self.recorded(&value, instructions);
+                }
                 let files = if value.is_array() { value.array("files")? } else { vec![value] };
                 let traces = files.iter().map(|file| self.instruction_trace(file));
                 let traces: Vec<_> = traces.collect::<Result<_, _>>()?;
                 let source = Source::Instructions(traces);
                 Ok(Wanted { spec: ProgramSpec::new(name, source, instructions), behavior: None })
             }
-            _ => {
-                let path = self.directory.join(value.string()?);
-                let trace = MissTrace::read(&path, instructions)?;
-                let (threads, addressing) = (trace.threads(), trace.addressing());
-                let source = Source::Misses(Arc::new(trace));
-                let mut spec = ProgramSpec::new(value.string()?, source, instructions);
-                (spec.threads, spec.addressing) = (threads, addressing);
-                Ok(Wanted { spec, behavior: None })
-            }
+            _ => self.recorded(&value, instructions),
         }
+    }
+
+    /// Reads a program from a trace of its misses, or of its loads and stores.
+    fn recorded(&self, value: &Value<'_>, instructions: u64) -> Result<Wanted, InputError> {
+        let path = self.directory.join(value.string()?);
+        let trace = MissTrace::read(&path, instructions)?;
+        let (threads, addressing) = (trace.threads(), trace.addressing());
+        let source = Source::Misses(Arc::new(trace));
+        let mut spec = ProgramSpec::new(value.string()?, source, instructions);
+        (spec.threads, spec.addressing) = (threads, addressing);
+        Ok(Wanted { spec, behavior: None })
+    }
+
+    /// Returns true if a trace is in another format than that of Ramulator's cores.
+    fn has_other_format(&self, file: &Value<'_>) -> Result<bool, InputError> {
+        let trace = Trace::open(&self.directory.join(file.string()?), None);
+        // What has no format is refused as a trace of Ramulator, with the line.
+        Ok(trace.is_ok_and(|trace| trace.header().side == Side::Core))
     }
 
     fn instruction_trace(&self, file: &Value<'_>) -> Result<Arc<InstructionTrace>, InputError> {

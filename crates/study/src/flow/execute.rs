@@ -11,6 +11,7 @@ use memweir_flow::record::Recorder;
 use memweir_flow::stop::Stop;
 
 use super::migration::{MigrationSpec, Pager};
+use super::queueing::Queueing;
 use super::report::{Certainty, Run, TaskRun};
 use super::workload::Prepared;
 use super::{Optimum, Scenario};
@@ -40,7 +41,9 @@ impl Scenario {
         if self.custom.find(&self.policies[policy]).is_some() {
             scheduler.core_use = self.core_use;
         }
+        let log = self.workload.log.as_ref();
         Experiment {
+            admission: log.map(|log| log.spec.admission()).unwrap_or_default(),
             knowledge: self.knowledge,
             overheads: self.overheads,
             kernel: self.kernel,
@@ -62,6 +65,8 @@ impl Scenario {
         match self.optimum {
             // If pages move, no bound for the initial placement holds.
             _ if self.migration.as_ref().is_some_and(MigrationSpec::moves) => None,
+            // The optimum is that of tasks which are all admitted.
+            _ if self.workload.log.is_some() => None,
             Optimum::None => None,
             Optimum::Bound => {
                 experiment.check().ok()?;
@@ -102,9 +107,14 @@ impl Scenario {
         };
         let seed = self.seed_of(repetition);
         let optimum = prepared.optimum.map(|(turnaround, _)| turnaround);
+        let queueing =
+            self.workload.log.as_ref().map(|log| {
+                Queueing::of(&outcome, &log.spec.job_of_task(), self.cores, log.spec.bound)
+            });
         Ok(Run {
             repetition,
             seed,
+            queueing,
             optimum_s: optimum.map(Nanos::as_secs_f64),
             optimum_is: prepared.optimum.map(|(_, certainty)| certainty),
             ..run(&self.policies[policy], self.quantum, &outcome)
@@ -150,6 +160,7 @@ fn run(policy: &str, quantum: Nanos, outcome: &Outcome) -> Run {
         target: outcome.quanta.iter().rev().find_map(|quantum| quantum.target).map(|rate| rate.0),
         quanta: outcome.quanta.len() as u64,
         copied_bytes: outcome.copied.0,
+        queueing: None,
         optimum_s: None,
         optimum_is: None,
         tasks: outcome.tasks.iter().map(task).collect(),

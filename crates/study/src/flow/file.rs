@@ -13,15 +13,17 @@ use memweir_flow::workload::catalog::Catalog;
 use memweir_policy::{PredictorKind, policies};
 
 use super::custom::CustomPolicies;
+use super::log::LogSpec;
 use super::migration::MigrationSpec;
 use super::mix::MixSpec;
 use super::tasks::TaskReader;
+use super::workload::Logged;
 use super::{Optimum, Recordings, Scenario, Workload, cores, placement, target};
 use crate::bank;
 use crate::text::{ScenarioText, machine_of_fidelity, of_fidelity};
 
 /// Keys of a scenario.
-pub(crate) const KEYS: [&str; 19] = [
+pub(crate) const KEYS: [&str; 20] = [
     "fidelity",
     "machine",
     "catalog",
@@ -38,6 +40,7 @@ pub(crate) const KEYS: [&str; 19] = [
     "placement",
     "tasks",
     "mix",
+    "log",
     "migration",
     "overheads",
     "kernel",
@@ -110,15 +113,19 @@ impl Reader<'_> {
         let repetitions =
             root.map("repetitions", |v| whole(&v, 1..=MOST_REPETITIONS, "number of repetitions"))?;
         let catalog = root.map("catalog", |v| self.catalog(&v))?.unwrap_or_else(shipped);
-        let workload = self.workload(&mut root, &catalog)?;
         let quantum = quantum(&mut root)?;
         let (cores, core_use) = cores::read(&mut root, &self.hardware.machine)?;
+        let workload = self.workload(&mut root, &catalog, cores)?;
         let named = root.require("policies")?;
         let policies = cores::apply(core_use, self.policy_names(&named)?, &named)?;
         let migration = root.map("migration", |v| self.migration(v, &workload))?;
         if migration.is_some() && policies.iter().any(|name| name == PLANNED) {
             let reason = format!("`{PLANNED}` plans for pages that stay where they are");
             return Err(named.refuse(reason).help("leave it out, or `migration`"));
+        }
+        if workload.log.is_some() && policies.iter().any(|name| name == PLANNED) {
+            let reason = format!("`{PLANNED}` plans for tasks that are all admitted");
+            return Err(named.refuse(reason).help("leave it out, or `log`"));
         }
         Ok(Scenario {
             migration,
@@ -148,6 +155,7 @@ impl Reader<'_> {
         &self,
         root: &mut Section<'_>,
         catalog: &Arc<Catalog>,
+        cores: u32,
     ) -> Result<Workload, InputError> {
         let machine = &self.hardware.machine;
         let placement = root.map("placement", |v| placement::read(&v, machine))?;
@@ -160,11 +168,20 @@ impl Reader<'_> {
         };
         let tasks = root.map("tasks", |v| reader.tasks(v))?.unwrap_or_default();
         let mix = root.map("mix", |v| MixSpec::read(v, catalog, &self.hardware))?;
-        if tasks.is_empty() && mix.is_none() {
-            let help = "add a `[[tasks]]` table, or a `[mix]`";
+        let placement = reader.placement;
+        let log = root.map("log", |value| {
+            if !tasks.is_empty() || mix.is_some() {
+                let help = "leave out `tasks` and `mix`, or `log`";
+                return Err(value.refuse("a job log is a whole workload").help(help));
+            }
+            let (directory, hardware) = (self.directory, &self.hardware);
+            LogSpec::read(value, directory, hardware, cores, catalog, self.recordings)
+        })?;
+        if tasks.is_empty() && mix.is_none() && log.is_none() {
+            let help = "add a `[[tasks]]` table, a `[mix]` or a `[log]`";
             return Err(root.refuse("there is nothing to execute").help(help));
         }
-        Ok(Workload { tasks, mix })
+        Ok(Workload { tasks, mix, log: log.map(|spec| Logged { spec, placement }) })
     }
 
     /// Reads page migration, which excludes other placements of pages.

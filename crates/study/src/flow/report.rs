@@ -5,6 +5,8 @@ use memweir_core::metrics;
 use memweir_core::verdict::{Difference, Verdict};
 use serde::Serialize;
 
+use super::log::LogFigures;
+use super::queueing::Queueing;
 use crate::sweep::as_object;
 
 use memweir_flow::machine::{Machine, Memory};
@@ -62,6 +64,9 @@ pub struct Point {
     pub cores: u32,
     /// Number of tasks.
     pub tasks: usize,
+    /// The job log; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogFigures>,
     /// The predictor, with its parameter.
     pub predictor: String,
     /// Length of a quantum in milliseconds.
@@ -142,6 +147,9 @@ pub struct Run {
     pub optimum_s: Option<f64>,
     /// Certainty of `optimum_s`.
     pub optimum_is: Option<Certainty>,
+    /// Results by job; absent without a job log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queueing: Option<Queueing>,
     /// The tasks, in the order of the scenario.
     pub tasks: Vec<TaskRun>,
 }
@@ -204,6 +212,9 @@ pub struct PolicySummary {
     pub share_of_possible: Option<f64>,
     /// Certainty of the optimum: best only if it is so in every repetition.
     pub optimum_is: Option<Certainty>,
+    /// Results by job, each the mean over the repetitions; absent without a job log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queueing: Option<Queueing>,
 }
 
 /// Returns the name of the policy with which the others are compared: `os` if present, else the
@@ -240,6 +251,9 @@ pub fn summaries(policies: &[String], runs: &[Run], confidence: f64) -> Vec<Poli
             bandwidth_std: mean(|run| run.bandwidth_std),
             share_of_possible: share_of_possible(&of_baseline, &own),
             optimum_is: certainty(&own),
+            queueing: Queueing::mean(
+                &own.iter().filter_map(|run| run.queueing).collect::<Vec<_>>(),
+            ),
             turnaround_s,
         }
     };

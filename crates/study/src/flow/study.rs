@@ -261,6 +261,7 @@ impl Study {
             memories: MemoryFigures::of(&scenario.hardware.machine),
             cores: scenario.cores,
             tasks: runs.first().map_or(0, |run| run.tasks.len()),
+            log: scenario.workload.log.as_ref().map(|log| log.spec.figures()),
             predictor: scenario.predictor.to_string(),
             quantum_ms: scenario.quantum.as_millis_f64(),
             confidence: scenario.confidence,

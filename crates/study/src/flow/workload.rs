@@ -16,6 +16,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::Scenario;
+use super::log::LogSpec;
 use super::migration::TaskPages;
 use super::mix::MixSpec;
 use super::pages::Pages;
@@ -28,6 +29,17 @@ pub struct Workload {
     pub tasks: Vec<TaskSpec>,
     /// A mix drawn in addition.
     pub mix: Option<MixSpec>,
+    /// A job log, which is the whole workload.
+    pub log: Option<Logged>,
+}
+
+/// A job log, and where its tasks have their pages.
+#[derive(Clone, Debug)]
+pub struct Logged {
+    /// The log.
+    pub spec: LogSpec,
+    /// Placement of the pages of all tasks.
+    pub placement: Placement,
 }
 
 /// One task of a scenario, of which several instances may be executed.
@@ -115,6 +127,9 @@ impl Scenario {
         }
         if let Some(mix) = &self.workload.mix {
             tasks.extend(mix.tasks(&self.hardware, self.cores, seed)?);
+        }
+        if let Some(Logged { spec, placement }) = &self.workload.log {
+            tasks = spec.tasks(&self.hardware, *placement, seed);
         }
         let pages = self.migration.as_ref().map(|migration| {
             let pages = migration.pages(&tasks, &self.catalog, seed);

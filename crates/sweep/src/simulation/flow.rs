@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use memweir_core::input::InputError;
 use memweir_flow::Stop;
 use memweir_run::table::{Cell, Kind};
+use memweir_study::flow::queueing::Queueing;
 use memweir_study::flow::report::{Certainty, Point, Report, Run};
 use memweir_study::flow::study::Study;
 use memweir_study::sweep::Grid;
@@ -12,7 +13,7 @@ use memweir_study::sweep::Grid;
 use super::{Simulated, Simulation};
 
 /// The columns, behind the swept keys.
-pub const COLUMNS: [(&str, Kind); 15] = [
+pub const COLUMNS: [(&str, Kind); 22] = [
     ("policy", Kind::Text),
     ("repetition", Kind::Whole),
     ("seed", Kind::Whole),
@@ -28,6 +29,13 @@ pub const COLUMNS: [(&str, Kind); 15] = [
     ("optimum_s", Kind::Number),
     ("optimum_is", Kind::Text),
     ("copied_bytes", Kind::Whole),
+    ("wait_mean_s", Kind::Number),
+    ("wait_p95_s", Kind::Number),
+    ("response_mean_s", Kind::Number),
+    ("response_p95_s", Kind::Number),
+    ("bounded_slowdown_mean", Kind::Number),
+    ("bounded_slowdown_p95", Kind::Number),
+    ("utilization", Kind::Number),
 ];
 
 /// Returns the rows of all runs, each with the number of its point.
@@ -39,6 +47,8 @@ pub fn rows(report: &Report) -> impl Iterator<Item = (usize, Vec<Cell>)> {
 /// Returns the row of a run.
 #[must_use]
 pub fn row(run: &Run) -> Vec<Cell> {
+    let queueing =
+        |figure: fn(&Queueing) -> f64| -> Cell { run.queueing.as_ref().map(figure).into() };
     let slowdowns: Vec<f64> = run.tasks.iter().map(|task| task.slowdown).collect();
     vec![
         run.policy.as_str().into(),
@@ -56,6 +66,13 @@ pub fn row(run: &Run) -> Vec<Cell> {
         run.optimum_s.into(),
         run.optimum_is.map(certainty).into(),
         run.copied_bytes.into(),
+        queueing(|q| q.wait_s.mean),
+        queueing(|q| q.wait_s.p95),
+        queueing(|q| q.response_s.mean),
+        queueing(|q| q.response_s.p95),
+        queueing(|q| q.bounded_slowdown.mean),
+        queueing(|q| q.bounded_slowdown.p95),
+        queueing(|q| q.utilization),
     ]
 }
 

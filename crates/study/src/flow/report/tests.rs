@@ -15,6 +15,7 @@ fn run(policy: &str, repetition: u32, turnaround_s: f64, optimum_s: Option<f64>)
         copied_bytes: 0,
         optimum_s,
         optimum_is: optimum_s.map(|_| Certainty::Bound),
+        queueing: None,
         tasks: Vec::new(),
     }
 }
@@ -63,6 +64,7 @@ fn point(at: &str, turnarounds: [f64; 2]) -> Point {
         memories: Vec::new(),
         cores: 4,
         tasks: 8,
+        log: None,
         predictor: "last".to_owned(),
         quantum_ms: 100.0,
         confidence: 0.95,
