@@ -1,13 +1,15 @@
 //! Blocking and resuming jobs.
 //!
 //! [`open()`] chooses a mechanism by trying it and returns it as a [`Blocker`]. Cgroups of both
-//! versions are in `blocker/cgroup.rs`, signals in `blocker/sigstop.rs`, a job's processes as
-//! `/proc` shows them in `blocker/processes.rs`, the CPU share that a batch with blocked jobs keeps
-//! beside other programs in `blocker/share.rs`. Which jobs are blocked is decided elsewhere.
+//! versions are in `blocker/cgroup.rs`, signals in `blocker/sigstop.rs`, the BPF scheduler in
+//! `blocker/sched_ext.rs`, a job's processes as `/proc` shows them in `blocker/processes.rs`, the
+//! CPU share that a batch with blocked jobs keeps beside other programs in `blocker/share.rs`. Which
+//! jobs are blocked is decided elsewhere.
 
 mod cgroup;
 mod open;
 pub(crate) mod processes;
+mod sched_ext;
 mod share;
 mod sigstop;
 
@@ -20,7 +22,8 @@ use memweir_core::{JobId, Nanos};
 pub use open::{OpenError, Opened, open, probe};
 pub use share::Demand;
 
-/// The ways to block, in the order in which they are tried.
+/// The ways to block, in the order in which they are tried. [`SchedExt`](Self::SchedExt) is used on
+/// demand alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mechanism {
     /// `cgroup.freeze`, one leaf per job under one group that memweir owns.
@@ -29,12 +32,18 @@ pub enum Mechanism {
     Sigstop,
     /// The freezer controller of cgroup v1.
     CgroupV1,
+    /// A BPF scheduler, which holds the runnable tasks of blocked jobs.
+    SchedExt,
 }
 
 impl Mechanism {
     /// Every mechanism with the name by which users force it.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("cgroup-v2", Self::CgroupV2), ("sigstop", Self::Sigstop), ("cgroup-v1", Self::CgroupV1)];
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("cgroup-v2", Self::CgroupV2),
+        ("sigstop", Self::Sigstop),
+        ("cgroup-v1", Self::CgroupV1),
+        ("sched-ext", Self::SchedExt),
+    ];
 
     /// Returns the name by which users force it.
     #[must_use]
@@ -43,6 +52,7 @@ impl Mechanism {
             Self::CgroupV2 => "cgroup-v2",
             Self::Sigstop => "sigstop",
             Self::CgroupV1 => "cgroup-v1",
+            Self::SchedExt => "sched-ext",
         }
     }
 }
@@ -137,7 +147,7 @@ pub trait Blocker: Send {
     /// Sends a signal to every process of the job. Blocked jobs receive SIGKILL at once (under the
     /// v1 freezer when the next `run_*` is called). A signal that the job handles stays pending
     /// while it is blocked, so a job must run to act on SIGTERM; one that it does not handle ends a
-    /// frozen v2 job at once, as SIGKILL does.
+    /// frozen v2 job at once, as SIGKILL does, and a held one (`SchedExt`) when it next runs.
     fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError>;
 
     /// Releases the place of a job that is over. Fails with `EBUSY` while processes are left in it;

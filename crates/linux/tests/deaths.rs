@@ -17,7 +17,8 @@ use memweir_linux::private::RuntimeDirectory;
 use memweir_linux::{SharedSetting, leftovers};
 use support::*;
 
-const ALL: [Mechanism; 3] = [Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::CgroupV1];
+const ALL: [Mechanism; 4] =
+    [Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::CgroupV1, Mechanism::SchedExt];
 /// Jobs of an owner.
 const JOBS: usize = 6;
 

@@ -12,8 +12,10 @@ use memweir_linux::blocker::{self, Blocker, Mechanism, SpawnTarget};
 use memweir_linux::launch::{Ending, launch};
 use support::*;
 
-const ALL: [Mechanism; 3] = [Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::CgroupV1];
-const GROUPS: [Mechanism; 2] = [Mechanism::CgroupV2, Mechanism::CgroupV1];
+const ALL: [Mechanism; 4] =
+    [Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::CgroupV1, Mechanism::SchedExt];
+const GROUPS: [Mechanism; 3] =
+    [Mechanism::CgroupV2, Mechanism::CgroupV1, Mechanism::SchedExt];
 
 fn main() -> ExitCode {
     support::main(

@@ -282,12 +282,7 @@ pub fn meter(name: &str) -> Result<MeterChoice, Refusal> {
 
 /// Checks the name of a blocking mechanism.
 pub fn mechanism(name: &str) -> Result<Mechanism, Refusal> {
-    const NAMES: [(&str, Mechanism); 3] = [
-        ("cgroup-v2", Mechanism::CgroupV2),
-        ("sigstop", Mechanism::Sigstop),
-        ("cgroup-v1", Mechanism::CgroupV1),
-    ];
-    choose_from("mechanism", name, &NAMES)
+    choose_from("mechanism", name, &Mechanism::ALL)
 }
 
 /// Finds a job's program as an absolute path: on `PATH`, or, if its name has a slash, from the

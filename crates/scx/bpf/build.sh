@@ -3,7 +3,7 @@
 # the debugging information but for BTF. The same versions give the same bytes.
 set -eu
 
-output=$1
+output=$(realpath "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -30,13 +30,15 @@ typedef _Bool bool;
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
 
+/* Hides from the compiler what it knows of a value, so that it keeps the check that the verifier wants. */
+#define FORGET(x) asm volatile("" : "+r"(x))
+
 enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2 };
 enum { BPF_F_MMAPABLE = 1 << 10 };
 
 /* Numbers of helpers are part of the kernel's interface. */
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
-static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -48,7 +50,6 @@ struct kernfs_node {
 struct cgroup {
 	int level;
 	struct kernfs_node *kn;
-	struct cgroup *ancestors[];
 };
 
 struct css_set {
@@ -60,7 +61,10 @@ struct sched_ext_entity {
 	u64 slice;
 };
 
-struct cpumask;
+/* Only pointers to it are passed on; the kernel's one is longer. */
+struct cpumask {
+	unsigned long bits[1];
+};
 
 struct task_struct {
 	unsigned int flags;
@@ -69,8 +73,10 @@ struct task_struct {
 	struct sched_ext_entity scx;
 };
 
+enum scx_exit_kind { SCX_EXIT_NONE };
+
 struct scx_exit_info {
-	u32 kind;
+	enum scx_exit_kind kind;
 	const char *reason;
 	char *msg;
 };
@@ -85,6 +91,9 @@ struct bpf_iter_num {
 extern int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end) __weak __ksym;
 extern int *bpf_iter_num_next(struct bpf_iter_num *it) __weak __ksym;
 extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __weak __ksym;
+
+extern struct cgroup *bpf_cgroup_ancestor(struct cgroup *group, int level) __ksym;
+extern void bpf_cgroup_release(struct cgroup *group) __ksym;
 
 /* The callbacks and settings that the scheduler fills in. libbpf matches them by their names. */
 struct sched_ext_ops {

@@ -99,39 +99,27 @@ static __always_inline bool is_selected(s32 slot)
 /* The slot of the job whose group is `group`. */
 static __always_inline s32 slot_of_group(struct cgroup *group)
 {
-	struct kernfs_node *node = NULL;
-	u32 *slot;
-	u64 id = 0;
+	u64 id = group->kn->id;
+	u32 *slot = bpf_map_lookup_elem(&jobs, &id);
 
-	bpf_probe_read_kernel(&node, sizeof(node), &group->kn);
-	if (!node)
-		return NO_SLOT;
-	bpf_probe_read_kernel(&id, sizeof(id), &node->id);
-	slot = bpf_map_lookup_elem(&jobs, &id);
 	return slot ? (s32)*slot : NO_SLOT;
 }
 
 /* A job may have made groups below its own. */
-static __attribute__((noinline)) s32 slot_of_ancestor(u64 address, s32 level)
+static __always_inline s32 slot_of_ancestor(struct cgroup *group)
 {
-	struct cgroup *group = (struct cgroup *)address, *ancestor;
+	s32 level = group->level, slot = NO_SLOT;
 	struct bpf_iter_num it;
-	s32 slot = NO_SLOT;
 	int *up;
 
 	bpf_iter_num_new(&it, 1, MAX_DEPTH);
-	while ((up = bpf_iter_num_next(&it))) {
-		s32 above = level - *up;
+	while (slot == NO_SLOT && (up = bpf_iter_num_next(&it)) && *up < level) {
+		struct cgroup *ancestor = bpf_cgroup_ancestor(group, level - *up);
 
-		if (above < 0)
-			break;
-		ancestor = NULL;
-		bpf_probe_read_kernel(&ancestor, sizeof(ancestor), &group->ancestors[above]);
 		if (!ancestor)
 			break;
 		slot = slot_of_group(ancestor);
-		if (slot != NO_SLOT)
-			break;
+		bpf_cgroup_release(ancestor);
 	}
 	bpf_iter_num_destroy(&it);
 	return slot;
@@ -150,7 +138,7 @@ static __always_inline s32 slot_of(struct task_struct *p)
 		return NO_SLOT;
 	slot = slot_of_group(group);
 	if (slot == NO_SLOT)
-		slot = slot_of_ancestor((u64)group, group->level);
+		slot = slot_of_ancestor(group);
 	return slot;
 }
 
@@ -227,6 +215,7 @@ static __always_inline bool take_selected(void)
 	while ((step = bpf_iter_num_next(&it))) {
 		u32 at = (begin + (u32)*step) % count;
 
+		FORGET(at);
 		if (at < MAX_SLOTS && move_to_local(READ_ONCE(selection->slots[at]))) {
 			WRITE_ONCE(cursor, at + 1);
 			taken = true;
