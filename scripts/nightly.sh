@@ -2,9 +2,10 @@
 # Checks that take hours. Each part runs even where one before it failed; the list of those that
 # failed comes last.
 #
-#   scripts/nightly.sh [PART...]   costs planted bisect fuzz tests wheel deb bench (default: all)
+#   scripts/nightly.sh [PART...]   costs long planted bisect fuzz tests wheel deb bench (default: all)
 #
 #   costs     instructions of a page fault on each kernel series, within the budgets of its suite
+#   long      the suites that wait for a watchdog of the kernel
 #   planted   the planted bugs of the kernel series, each of which a suite must catch
 #   bisect    each kernel series patch by patch
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
@@ -21,6 +22,10 @@ export FUZZ_INPUTS="${FUZZ_INPUTS-10000000}"
 
 costs() {
     kernel/test/run.sh test fault-cost fault-cost-direct-read
+}
+
+long() {
+    kernel/test/run.sh test sched-ext-long
 }
 
 planted() {
@@ -57,7 +62,7 @@ bench() {
     scripts/slower.sh
 }
 
-[ $# -gt 0 ] || set -- costs planted bisect fuzz tests wheel deb bench
+[ $# -gt 0 ] || set -- costs long planted bisect fuzz tests wheel deb bench
 failed=
 for part; do
     case $part in

@@ -14,7 +14,8 @@ use crate::cgroup::{self, Files};
 pub(crate) fn enter(tid: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: `parameters` is a whole structure that the kernel reads.
-    if unsafe { libc::sched_setscheduler(tid, memweir_scx::SCHED_EXT, &raw const parameters) } == 0 {
+    if unsafe { libc::sched_setscheduler(tid, memweir_scx::SCHED_EXT, &raw const parameters) } == 0
+    {
         return Ok(());
     }
     cgroup::unless_gone(Err(io::Error::last_os_error()))

@@ -14,8 +14,7 @@ use support::*;
 
 const ALL: [Mechanism; 4] =
     [Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::CgroupV1, Mechanism::SchedExt];
-const GROUPS: [Mechanism; 3] =
-    [Mechanism::CgroupV2, Mechanism::CgroupV1, Mechanism::SchedExt];
+const GROUPS: [Mechanism; 3] = [Mechanism::CgroupV2, Mechanism::CgroupV1, Mechanism::SchedExt];
 
 fn main() -> ExitCode {
     support::main(
@@ -159,7 +158,7 @@ fn daemons_stop_in_groups() {
 }
 
 fn a_blocked_job_can_be_killed() {
-    with(&[Mechanism::CgroupV2, Mechanism::Sigstop], |blocker| {
+    with(&[Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::SchedExt], |blocker| {
         let counters = Counters::new();
         let mut first = spin(blocker, JobId(0), counters.path(), 0, 3);
         let mut second = spin(blocker, JobId(1), counters.path(), 3, 1);

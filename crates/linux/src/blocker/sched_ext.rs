@@ -282,3 +282,197 @@ impl Drop for SchedExtBlocker {
         let _ = self.groups.run_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use memweir_scx::Ended;
+
+    use super::*;
+    use crate::cgroup::testing::FakeTree;
+    use crate::cgroup::{Version, names};
+    use crate::guardian::testing::FakeGuard;
+
+    /// A scheduler that notes what it is told. Clones share it.
+    #[derive(Clone, Default)]
+    struct FakeScheduler(Arc<Mutex<Told>>);
+
+    #[derive(Default)]
+    struct Told {
+        admitted: BTreeMap<u64, Slot>,
+        selections: Vec<Vec<u16>>,
+        ended: Option<Ended>,
+        is_full: bool,
+    }
+
+    impl FakeScheduler {
+        fn selected(&self) -> Vec<u16> {
+            self.0.lock().unwrap().selections.last().cloned().unwrap_or_default()
+        }
+
+        fn admitted(&self) -> usize {
+            self.0.lock().unwrap().admitted.len()
+        }
+    }
+
+    impl Scheduler for FakeScheduler {
+        fn admit(&mut self, group: u64) -> io::Result<Slot> {
+            let mut told = self.0.lock().unwrap();
+            if told.is_full {
+                return Err(io::Error::other("no room"));
+            }
+            let free = (0..).filter_map(Slot::new);
+            let slot = { free }.find(|slot| !told.admitted.values().any(|s| s == slot)).unwrap();
+            told.admitted.insert(group, slot);
+            Ok(slot)
+        }
+
+        fn dismiss(&mut self, group: u64, slot: Slot) -> io::Result<()> {
+            assert_eq!(self.0.lock().unwrap().admitted.remove(&group), Some(slot));
+            Ok(())
+        }
+
+        fn select(&mut self, slots: &[Slot]) -> io::Result<()> {
+            let slots = slots.iter().map(|slot| slot.number()).collect();
+            self.0.lock().unwrap().selections.push(slots);
+            Ok(())
+        }
+
+        fn ended(&self) -> Option<Ended> {
+            self.0.lock().unwrap().ended.clone()
+        }
+    }
+
+    const FOR_EVER: Duration = Duration::from_secs(1000);
+
+    fn blocker(tree: &FakeTree, long_wait: Duration) -> (SchedExtBlocker, FakeScheduler) {
+        let scheduler = FakeScheduler::default();
+        let files: Arc<dyn Files> = Arc::new(tree.clone());
+        let guard = Box::new(FakeGuard::default());
+        let parent = tree.root().join("p");
+        let groups = CgroupBlocker::new(Arc::clone(&files), Version::V2, parent, guard, 8).unwrap();
+        let boxed = Box::new(scheduler.clone());
+        let blocker = SchedExtBlocker::new(boxed, groups, files, long_wait);
+        (SchedExtBlocker { enter: |_| Ok(()), ..blocker }, scheduler)
+    }
+
+    fn jobs(blocker: &mut SchedExtBlocker, count: u32) -> Vec<JobId> {
+        let jobs: Vec<JobId> = (0..count).map(JobId).collect();
+        for job in &jobs {
+            blocker.prepare(*job).unwrap();
+            blocker.spawned(*job, 1).unwrap();
+        }
+        jobs
+    }
+
+    #[test]
+    fn a_decision_is_one_selection_and_freezes_nothing() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, FOR_EVER);
+        let jobs = jobs(&mut blocker, 4);
+        assert_eq!(scheduler.selected(), [0, 1, 2, 3], "a new job runs");
+        tree.forget_writes();
+        for (chosen, slots) in [(&jobs[1..3], &[1, 2][..]), (&jobs[3..], &[3]), (&[], &[])] {
+            blocker.block_all().unwrap();
+            assert!(scheduler.selected().is_empty());
+            assert!(blocker.prepare(JobId(9)).is_err(), "no process could set itself up");
+            blocker.run_only(chosen).unwrap();
+            assert_eq!(scheduler.selected(), slots);
+        }
+        blocker.run_all().unwrap();
+        assert_eq!(scheduler.selected(), [0, 1, 2, 3]);
+        assert!(tree.writes().is_empty());
+    }
+
+    #[test]
+    fn a_job_that_is_held_for_long_goes_to_the_freezer_until_it_is_chosen() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, Duration::ZERO);
+        let jobs = jobs(&mut blocker, 2);
+        tree.forget_writes();
+        blocker.block_all().unwrap();
+        blocker.run_only(&jobs[..1]).unwrap();
+        // Its tasks must run to get into the freezer.
+        assert_eq!(tree.writes_of("1").len(), 1);
+        assert_eq!(scheduler.selected(), [0, 1]);
+        blocker.block_all().unwrap();
+        assert_eq!(scheduler.selected(), [1], "its tasks may still be on their way");
+        tree.forget_writes();
+        blocker.run_only(&jobs[1..]).unwrap();
+        assert_eq!((tree.writes_of("0").len(), tree.writes_of("1").len()), (1, 1));
+        drop(blocker);
+        assert!(tree.writes_of("1").len() <= tree.writes_of("0").len());
+    }
+
+    #[test]
+    fn a_killed_job_runs_to_its_end_also_when_all_are_blocked() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, FOR_EVER);
+        let jobs = jobs(&mut blocker, 2);
+        blocker.block_all().unwrap();
+        blocker.signal(jobs[0], libc::SIGTERM).unwrap();
+        assert!(scheduler.selected().is_empty());
+        blocker.signal(jobs[1], libc::SIGKILL).unwrap();
+        assert_eq!(scheduler.selected(), [1]);
+        blocker.run_only(&jobs[..1]).unwrap();
+        assert_eq!(scheduler.selected(), [0, 1]);
+    }
+
+    #[test]
+    fn a_slot_is_given_back_when_the_group_is_gone() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, FOR_EVER);
+        let jobs = jobs(&mut blocker, 3);
+        blocker.retire(jobs[0]).unwrap();
+        assert_eq!((scheduler.admitted(), scheduler.selected()), (2, vec![1, 2]));
+        tree.fail("remove", &names::leaf(jobs[1]), libc::EBUSY, 100);
+        blocker.retire(jobs[1]).unwrap_err();
+        blocker.block_all().unwrap();
+        assert_eq!(scheduler.selected(), [1], "what a job left behind runs freely");
+    }
+
+    #[test]
+    fn an_ended_scheduler_is_told_and_the_freezer_goes_on() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, FOR_EVER);
+        let jobs = jobs(&mut blocker, 2);
+        let reason = Ended { reason: "runnable task stall".into(), message: "sh[7]".into() };
+        scheduler.0.lock().unwrap().ended = Some(reason);
+        tree.forget_writes();
+        blocker.block_all().unwrap();
+        blocker.run_only(&jobs[..1]).unwrap();
+        assert_eq!((tree.writes_of("1").len(), tree.writes_of("0").len()), (2, 1));
+        let notices = blocker.notices();
+        assert!(notices[0].contains("(runnable task stall: sh[7])"), "{notices:?}");
+        assert!(blocker.notices().is_empty());
+        blocker.prepare(JobId(5)).unwrap();
+        blocker.retire(JobId(5)).unwrap();
+    }
+
+    #[test]
+    fn a_job_without_a_slot_is_refused_and_leaves_no_group() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, FOR_EVER);
+        scheduler.0.lock().unwrap().is_full = true;
+        let error = blocker.prepare(JobId(0)).unwrap_err();
+        assert!(error.to_string().contains("no room"), "{error}");
+        assert!(tree.root().join("p").read_dir().unwrap().all(|e| e.unwrap().path().is_file()));
+    }
+
+    #[test]
+    fn all_threads_of_an_adopted_group_enter_the_class() {
+        let tree = FakeTree::new();
+        let group = tree.group("g");
+        std::fs::write(group.join("cgroup.threads"), "11\n12\n").unwrap();
+        let below = tree.group("g/below");
+        std::fs::write(below.join("cgroup.threads"), "13\n").unwrap();
+        let entered = Mutex::new(Vec::new());
+        enter_all(&tree, &group, |tid| {
+            entered.lock().unwrap().push(tid);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(entered.into_inner().unwrap(), [11, 12, 13]);
+    }
+}
