@@ -353,8 +353,9 @@ mod tests {
         let parent = tree.root().join("p");
         let groups = CgroupBlocker::new(Arc::clone(&files), Version::V2, parent, guard, 8).unwrap();
         let boxed = Box::new(scheduler.clone());
-        let blocker = SchedExtBlocker::new(boxed, groups, files, long_wait);
-        (SchedExtBlocker { enter: |_| Ok(()), ..blocker }, scheduler)
+        let mut blocker = SchedExtBlocker::new(boxed, groups, files, long_wait);
+        blocker.enter = |_| Ok(());
+        (blocker, scheduler)
     }
 
     fn jobs(blocker: &mut SchedExtBlocker, count: u32) -> Vec<JobId> {
