@@ -3,8 +3,8 @@
 //! [`open()`] chooses a mechanism by trying it and returns it as a [`Blocker`]. Cgroups of both
 //! versions are in `blocker/cgroup.rs`, signals in `blocker/sigstop.rs`, the BPF scheduler in
 //! `blocker/sched_ext.rs`, a job's processes as `/proc` shows them in `blocker/processes.rs`, the
-//! CPU share that a batch with blocked jobs keeps beside other programs in `blocker/share.rs`. Which
-//! jobs are blocked is decided elsewhere.
+//! CPU share that a batch with blocked jobs keeps beside other programs in `blocker/share.rs`. The
+//! choice of the jobs is made elsewhere.
 
 mod cgroup;
 mod open;

@@ -43,8 +43,10 @@ pub struct OpenError {
 
 /// Opens the blocker of `forced`, or of the first mechanism that works here, in the order cgroup
 /// v2, SIGSTOP, cgroup v1. The BPF scheduler must be forced: a machine takes one at a time, and
-/// ordinary programs come before its tasks. `batch_name` is part of the groups' names; `guardian` is the command of
-/// the process that resumes the jobs if this one dies.
+/// ordinary programs come before its tasks.
+///
+/// `batch_name` is part of the groups' names; `guardian` is the command of the process that resumes
+/// the jobs if this one dies.
 ///
 /// # Errors
 ///

@@ -6,8 +6,8 @@
 //! scheduler.
 //!
 //! The kernel ends a scheduler one of whose runnable tasks has waited for
-//! [`WATCHDOG`](memweir_scx::WATCHDOG). So a job that was blocked for [`LONG_WAIT`] is released into
-//! the freezer: its tasks run as far as that, and then they are no longer runnable.
+//! [`WATCHDOG`](memweir_scx::WATCHDOG). So a job that was blocked for [`LONG_WAIT`] is released
+//! into the freezer: its tasks run as far as that, and then they are no longer runnable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
