@@ -5,6 +5,7 @@
 #   scripts/nightly.sh [PART...]     default: all of them, in this order
 #
 #   costs     instructions of a page fault on each kernel series, within the budgets of its suite
+#   long      the suites that wait for a watchdog of the kernel
 #   planted   the planted bugs of the kernel series, each of which a suite must catch
 #   bisect    each kernel series patch by patch
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
@@ -24,6 +25,10 @@ export FUZZ_INPUTS="${FUZZ_INPUTS-10000000}"
 
 costs() {
     kernel/test/run.sh test fault-cost fault-cost-direct-read
+}
+
+long() {
+    kernel/test/run.sh test sched-ext-long
 }
 
 planted() {
@@ -75,7 +80,7 @@ bench() {
     scripts/slower.sh
 }
 
-parts='costs planted bisect fuzz tests engines wheel deb site publish bench'
+parts='costs long planted bisect fuzz tests engines wheel deb site publish bench'
 # shellcheck disable=SC2086 # the parts are separate words
 [ $# -gt 0 ] || set -- $parts
 failed=
@@ -83,7 +88,7 @@ for part; do
     case " $parts " in
     *" $part "*) ;;
     *)
-        sed -n 's/^# \{0,1\}//; 2,17p' "$0" >&2
+        sed -n 's/^# \{0,1\}//; 2,18p' "$0" >&2
         exit 2
         ;;
     esac

@@ -74,7 +74,10 @@ kernels() {
     need flock util-linux
     need qemu-system-x86_64 qemu-system-x86
     need busybox busybox-static
+    # For the kernel's tools, and for memweir with its BPF scheduler.
     [ -e /usr/include/libelf.h ] || packages="$packages libelf-dev"
+    [ -e /usr/include/zlib.h ] || packages="$packages zlib1g-dev"
+    need pahole pahole
     # For three of the kernel's own tests.
     [ -e /usr/include/sys/capability.h ] || packages="$packages libcap-dev"
     [ -e /usr/include/numa.h ] || packages="$packages libnuma-dev"

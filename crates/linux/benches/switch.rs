@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         ("v2 leaf by leaf", Mechanism::CgroupV2, How::LeafByLeaf),
         ("SIGSTOP", Mechanism::Sigstop, How::Blocker),
         ("v1 two-level", Mechanism::CgroupV1, How::Blocker),
+        ("BPF scheduler", Mechanism::SchedExt, How::Blocker),
     ] {
         match measure(mechanism, how) {
             Ok(samples) => rows.push(Row::new(name, samples)),

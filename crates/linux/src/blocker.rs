@@ -1,13 +1,15 @@
 //! Blocking and resuming jobs.
 //!
 //! [`open()`] chooses a mechanism by trying it and returns it as a [`Blocker`]. Cgroups of both
-//! versions are in `blocker/cgroup.rs`, signals in `blocker/sigstop.rs`, a job's processes as
-//! `/proc` shows them in `blocker/processes.rs`, the CPU share that a batch with blocked jobs keeps
-//! beside other programs in `blocker/share.rs`. Which jobs are blocked is decided elsewhere.
+//! versions are in `blocker/cgroup.rs`, signals in `blocker/sigstop.rs`, the BPF scheduler in
+//! `blocker/sched_ext.rs`, a job's processes as `/proc` shows them in `blocker/processes.rs`, the
+//! CPU share that a batch with blocked jobs keeps beside other programs in `blocker/share.rs`. The
+//! choice of the jobs is made elsewhere.
 
 mod cgroup;
 mod open;
 pub(crate) mod processes;
+mod sched_ext;
 mod share;
 mod sigstop;
 
@@ -19,7 +21,8 @@ use memweir_core::{JobId, Nanos};
 pub use open::{OpenError, Opened, open, probe};
 pub use share::Demand;
 
-/// The ways to block, in the order in which they are tried.
+/// The ways to block, in the order in which they are tried. [`SchedExt`](Self::SchedExt) is used on
+/// demand alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mechanism {
     /// `cgroup.freeze`, one leaf per job under one group that memweir owns.
@@ -28,6 +31,8 @@ pub enum Mechanism {
     Sigstop,
     /// The freezer controller of cgroup v1.
     CgroupV1,
+    /// A BPF scheduler, which holds the runnable tasks of blocked jobs.
+    SchedExt,
 }
 
 memweir_core::named! {
@@ -35,6 +40,7 @@ memweir_core::named! {
     CgroupV2 = "cgroup-v2",
     Sigstop = "sigstop",
     CgroupV1 = "cgroup-v1",
+    SchedExt = "sched-ext",
 }
 
 /// The place where a job's first process is spawned.
@@ -121,7 +127,7 @@ pub trait Blocker: Send {
     /// Sends a signal to every process of the job. Blocked jobs receive SIGKILL at once (under the
     /// v1 freezer when the next `run_*` is called). A signal that the job handles stays pending
     /// while it is blocked, so a job must run to act on SIGTERM; one that it does not handle ends a
-    /// frozen v2 job at once, as SIGKILL does.
+    /// frozen v2 job at once, as SIGKILL does, and a held one (`SchedExt`) when it next runs.
     fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError>;
 
     /// Releases the place of a job that is over. Fails with `EBUSY` while processes are left in it;

@@ -126,13 +126,22 @@ pub(crate) fn remove_tree_patiently(files: &dyn Files, group: &Path) -> io::Resu
 /// Returns the processes in a group and in those below it. Processes that this pid namespace cannot
 /// name (the kernel writes 0 for them) are left out: signalling 0 would hit our own group.
 pub(crate) fn pids(files: &dyn Files, group: &Path) -> io::Result<Vec<i32>> {
-    let text = unless_gone(files.read(&group.join("cgroup.procs")))?;
-    let mut pids: Vec<i32> =
-        text.lines().filter_map(|line| line.trim().parse().ok()).filter(|pid| *pid > 0).collect();
+    listed(files, group, "cgroup.procs")
+}
+
+/// Returns the threads in a v2 group and in those below it, named as [`pids`] names processes.
+pub(crate) fn threads(files: &dyn Files, group: &Path) -> io::Result<Vec<i32>> {
+    listed(files, group, "cgroup.threads")
+}
+
+fn listed(files: &dyn Files, group: &Path, file: &str) -> io::Result<Vec<i32>> {
+    let text = unless_gone(files.read(&group.join(file)))?;
+    let mut ids: Vec<i32> =
+        text.lines().filter_map(|line| line.trim().parse().ok()).filter(|id| *id > 0).collect();
     for child in unless_gone(files.children(group))? {
-        pids.extend(self::pids(files, &child)?);
+        ids.extend(listed(files, &child, file)?);
     }
-    Ok(pids)
+    Ok(ids)
 }
 
 /// Moves every process of a group, and of those below it, to another group.

@@ -33,6 +33,7 @@ pub mod private;
 pub mod probe;
 pub mod qemu;
 pub mod record;
+mod scheduling_class;
 mod shared_setting;
 pub mod signals;
 pub mod softpmu;

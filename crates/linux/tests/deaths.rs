@@ -18,7 +18,8 @@ use memweir_linux::private::RuntimeDirectory;
 use memweir_linux::{SharedSetting, leftovers};
 use support::*;
 
-const ALL: [Mechanism; 3] = [Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::CgroupV1];
+const ALL: [Mechanism; 4] =
+    [Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::CgroupV1, Mechanism::SchedExt];
 /// Jobs of an owner.
 const JOBS: usize = 6;
 
@@ -41,6 +42,10 @@ fn main() -> ExitCode {
             ),
             ("a_dead_guardian_is_replaced", a_dead_guardian_is_replaced),
             ("leftovers_of_both_deaths_are_cleaned", leftovers_of_both_deaths_are_cleaned),
+            (
+                "a_scheduler_ends_with_its_owner_without_a_guardian",
+                a_scheduler_ends_with_its_owner_without_a_guardian,
+            ),
             ("jobs_that_are_released_run_on", jobs_that_are_released_run_on),
             ("a_setting_is_put_back_by_the_guardian", a_setting_is_put_back_by_the_guardian),
         ],
@@ -390,8 +395,10 @@ fn running_jobs_are_raised_and_lowered_after_a_death() {
     }
     let weighed = |mechanism: &Mechanism| {
         let controllers = fs::read_to_string(own_group().join("cgroup.controllers"));
-        *mechanism == Mechanism::CgroupV2
-            && controllers.is_ok_and(|names| names.split_whitespace().any(|name| name == "cpu"))
+        // The scheduler takes tasks of a class that knows no nice values.
+        *mechanism == Mechanism::SchedExt
+            || *mechanism == Mechanism::CgroupV2
+                && controllers.is_ok_and(|names| names.split_whitespace().any(|name| name == "cpu"))
     };
     for mechanism in available().into_iter().filter(|mechanism| !weighed(mechanism)) {
         let counters = Counters::new();
@@ -492,8 +499,9 @@ fn a_dead_guardian_is_replaced() {
 
 fn leftovers_of_both_deaths_are_cleaned() {
     for mechanism in available() {
-        if mechanism == Mechanism::Sigstop {
-            // No group names its owner; the first processes are continued by the kernel.
+        if [Mechanism::Sigstop, Mechanism::SchedExt].contains(&mechanism) {
+            // No group names its owner, and the kernel continues the first processes; or it ends
+            // the scheduler with its owner, and no job stays blocked.
             continue;
         }
         let counters = Counters::new();
@@ -517,6 +525,29 @@ fn leftovers_of_both_deaths_are_cleaned() {
             groups(&own).is_empty()
         }));
     }
+}
+
+fn a_scheduler_ends_with_its_owner_without_a_guardian() {
+    if open(Mechanism::SchedExt).is_none() {
+        return;
+    }
+    let counters = Counters::new();
+    let mut owner = blocked_owner("blocks", Mechanism::SchedExt, &counters);
+    let all: Vec<usize> = (0..JOBS).collect();
+    counters.assert_stand(&all);
+    let [guardian] = guardians_of(owner.id())[..] else { panic!("one guardian") };
+    kill(guardian, libc::SIGKILL);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    all.iter().for_each(|index| counters.assert_runs(*index));
+    kill_jobs(counters.path().to_str().unwrap());
+    let own = format!("memweir-{}-", owner.id());
+    assert!(eventually(|| {
+        let _ = leftovers::clean();
+        groups(&own).is_empty()
+    }));
+    // The place is free again.
+    assert!(open(Mechanism::SchedExt).is_some());
 }
 
 fn jobs_that_are_released_run_on() {

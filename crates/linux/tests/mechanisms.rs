@@ -12,8 +12,9 @@ use memweir_linux::blocker::{self, Blocker, Mechanism, SpawnTarget};
 use memweir_linux::launch::{Ending, launch};
 use support::*;
 
-const ALL: [Mechanism; 3] = [Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::CgroupV1];
-const GROUPS: [Mechanism; 2] = [Mechanism::CgroupV2, Mechanism::CgroupV1];
+const ALL: [Mechanism; 4] =
+    [Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::CgroupV1, Mechanism::SchedExt];
+const GROUPS: [Mechanism; 3] = [Mechanism::CgroupV2, Mechanism::CgroupV1, Mechanism::SchedExt];
 
 fn main() -> ExitCode {
     support::main(
@@ -157,7 +158,7 @@ fn daemons_stop_in_groups() {
 }
 
 fn a_blocked_job_can_be_killed() {
-    with(&[Mechanism::CgroupV2, Mechanism::Sigstop], |blocker| {
+    with(&[Mechanism::CgroupV2, Mechanism::Sigstop, Mechanism::SchedExt], |blocker| {
         let counters = Counters::new();
         let mut first = spin(blocker, JobId(0), counters.path(), 0, 3);
         let mut second = spin(blocker, JobId(1), counters.path(), 3, 1);

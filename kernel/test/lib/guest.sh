@@ -22,12 +22,29 @@ guest_memweir() {
         "$top/scripts/cargo.sh" --version >"$work/memweir.log" 2>&1 ||
             { say "SKIPPED: $(tail -n 1 "$work/memweir.log")"; return 1; }
         # The whole workspace, as `make test` does it: its parts alone would be built with other features.
-        (cd "$top" && scripts/cargo.sh build --workspace --locked) >"$work/memweir.log" 2>&1 ||
+        (cd "$top" && scripts/cargo.sh build --workspace --locked --features memweir/sched-ext) >"$work/memweir.log" 2>&1 ||
             die "memweir: not built (see $work/memweir.log)"
     fi
     mkdir -p "$work/programs"
     strip -o "$work/programs/memweir" "$memweir_built" || die "no memweir in $memweir_built"
     touch "$scratch/memweir"
+}
+
+# The tests of mechanisms of crates/linux, as programs that run in a guest, too.
+mechanism_test_names='mechanisms deaths switch'
+guest_mechanism_tests() {
+    [ ! -f "$scratch/mechanism_tests" ] || return 0
+    "$top/scripts/cargo.sh" --version >"$work/mechanism-tests.log" 2>&1 ||
+        { say "SKIPPED: $(tail -n 1 "$work/mechanism-tests.log")"; return 1; }
+    mkdir -p "$work/programs"
+    (cd "$top" && scripts/cargo.sh test --workspace --locked --features memweir/sched-ext --no-run \
+        --test mechanisms --test deaths --bench switch) >"$work/mechanism-tests.log" 2>&1 ||
+        die "the tests of mechanisms: not built (see $work/mechanism-tests.log)"
+    for name in $mechanism_test_names; do
+        built=$(sed -n "s/.*(\(.*\/$name-[0-9a-f]*\))$/\1/p" "$work/mechanism-tests.log")
+        (cd "$top" && strip -o "$work/programs/$name" "$built") || die "no program $name in $built"
+    done
+    touch "$scratch/mechanism_tests"
 }
 
 # What a program that is not static loads, by its path.

@@ -3,7 +3,7 @@
 # load_suite NAME: its variables.
 load_suite() {
     about='' tier=test series='' patches_extra='' config=base cpus='2 4' append='' programs='' script=''
-    files='' commands='' memweir=no machine='' seconds=900 baseline='' budgets=''
+    files='' commands='' mechanism_tests=no memweir=no machine='' seconds=900 baseline='' budgets=''
     [ -f "$here/suites/$1.suite" ] ||
         die "no suite $1; there are: $(cd "$here/suites" && echo *.suite | sed 's/\.suite//g')"
     # shellcheck disable=SC1090
@@ -53,6 +53,12 @@ prepare_suite() {
     if [ "$memweir" = yes ]; then
         guest_memweir || return 1
         binaries="$binaries $work/programs/memweir"
+    fi
+    if [ "$mechanism_tests" = yes ]; then
+        guest_mechanism_tests || return 1
+        for name in $mechanism_test_names; do
+            binaries="$binaries $work/programs/$name"
+        done
     fi
     for wanted in $commands; do
         command -v "$wanted" >"$scratch/command" || { say "SKIPPED: no $wanted here"; return 1; }

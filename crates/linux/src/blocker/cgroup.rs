@@ -155,6 +155,30 @@ impl CgroupBlocker {
         result
     }
 
+    /// Returns the group of a job.
+    pub(super) fn group(&self, job: JobId) -> Result<&Path, BlockError> {
+        self.leaves.get(&job).map(|leaf| &*leaf.path).ok_or_else(|| BlockError::unknown(job))
+    }
+
+    /// Freezes one job, beside the jobs that [`run_only`](Blocker::run_only) blocks. Returns false
+    /// if there is no guardian to thaw it.
+    pub(super) fn freeze_job(&mut self, job: JobId) -> Result<bool, BlockError> {
+        if !self.guarded() {
+            return Ok(false);
+        }
+        self.set_job(job, Freeze::On).map(|()| true)
+    }
+
+    /// Thaws a job that was frozen alone.
+    pub(super) fn thaw_job(&mut self, job: JobId) -> Result<(), BlockError> {
+        self.set_job(job, Freeze::Off)
+    }
+
+    fn set_job(&mut self, job: JobId, freeze: Freeze) -> Result<(), BlockError> {
+        let (files, version) = (Arc::clone(&self.files), self.version);
+        self.leaf(job)?.set(&*files, version, freeze)
+    }
+
     /// Removes retired leaves that are empty by now.
     fn sweep(&mut self) {
         let files = &*self.files;

@@ -9,6 +9,7 @@ use memweir_core::JobId;
 
 use super::cgroup::CgroupBlocker;
 use super::processes;
+use super::sched_ext::{LONG_WAIT, SchedExtBlocker};
 use super::sigstop::SigstopBlocker;
 use super::{Blocker, Mechanism, SpawnTarget};
 use crate::cgroup::{self, Files, HierarchyKind, KernelFiles, Version, locate, names};
@@ -16,6 +17,7 @@ use crate::guardian::{self, Guard};
 use crate::launch::{Launch, Newborn, launch, limits};
 use crate::owner::Owner;
 use crate::probe::Probe;
+use crate::scheduling_class;
 
 /// Longest wait of a trial for the kernel to confirm that a process stopped. On a busy machine this
 /// can take a second.
@@ -40,8 +42,11 @@ pub struct OpenError {
 }
 
 /// Opens the blocker of `forced`, or of the first mechanism that works here, in the order cgroup
-/// v2, SIGSTOP, cgroup v1. `batch_name` is part of the groups' names; `guardian` is the command of
-/// the process that resumes the jobs if this one dies.
+/// v2, SIGSTOP, cgroup v1. The BPF scheduler must be forced: a machine takes one at a time, and
+/// ordinary programs come before its tasks.
+///
+/// `batch_name` is part of the groups' names; `guardian` is the command of the process that resumes
+/// the jobs if this one dies.
 ///
 /// # Errors
 ///
@@ -58,9 +63,10 @@ pub fn open(
     let (mut reasons, mut help) = (Vec::new(), None);
     for mechanism in order {
         let opened = match mechanism {
-            Mechanism::CgroupV2 => open_group(Version::V2, batch_name, guardian),
-            Mechanism::CgroupV1 => open_group(Version::V1, batch_name, guardian),
+            Mechanism::CgroupV2 => open_group(Version::V2, batch_name, guardian).map(Opened::from),
+            Mechanism::CgroupV1 => open_group(Version::V1, batch_name, guardian).map(Opened::from),
             Mechanism::Sigstop => open_sigstop(guardian),
+            Mechanism::SchedExt => open_sched_ext(batch_name, guardian),
         };
         match opened {
             Ok(mut opened) => {
@@ -88,6 +94,10 @@ pub fn probe(mechanism: Mechanism) -> Probe {
         Mechanism::Sigstop => try_sigstop().map(|()| {
             "signals stop and continue processes; other threads of a process stop late, and \
              processes that leave their session can be missed"
+                .to_owned()
+        }),
+        Mechanism::SchedExt => try_sched_ext().map(|()| {
+            "a BPF scheduler can be loaded and takes tasks; ordinary programs come before them"
                 .to_owned()
         }),
     };
@@ -125,11 +135,50 @@ fn start_guardian(
     Ok(Box::new(started))
 }
 
+/// Opens the blocker over a BPF scheduler, which takes the groups of the v2 freezer.
+fn open_sched_ext(batch: &str, guardian: &guardian::Command) -> Result<Opened, Failure> {
+    let scheduler = load_scheduler()?;
+    let OpenedGroup { blocker, notices } = open_group(Version::V2, batch, guardian)?;
+    let blocker = SchedExtBlocker::new(scheduler, blocker, Arc::new(KernelFiles), LONG_WAIT);
+    Ok(Opened { blocker: Box::new(blocker), notices })
+}
+
+fn load_scheduler() -> Result<Box<dyn memweir_scx::Scheduler>, Failure> {
+    memweir_scx::load().map_err(|error| Failure {
+        reason: error.to_string(),
+        remedy: error.remedy().map(str::to_owned),
+    })
+}
+
+/// Loads a scheduler and gives it a process.
+fn try_sched_ext() -> Result<(), Failure> {
+    let scheduler = load_scheduler()?;
+    let newborn = trial_process(&SpawnTarget::Session).map_err(Failure::new)?;
+    let entered = scheduling_class::enter(newborn.pid());
+    entered.map_err(|error| Failure::new(format!("the policy SCHED_EXT: {error}")))?;
+    match scheduler.ended() {
+        Some(ended) => Err(Failure::new(format!("the kernel ended the scheduler: {ended}"))),
+        None => Ok(()),
+    }
+}
+
+/// A blocker over groups, with the notices of [`Opened`].
+struct OpenedGroup {
+    blocker: CgroupBlocker,
+    notices: Vec<String>,
+}
+
+impl From<OpenedGroup> for Opened {
+    fn from(opened: OpenedGroup) -> Self {
+        Self { blocker: Box::new(opened.blocker), notices: opened.notices }
+    }
+}
+
 fn open_group(
     version: Version,
     batch: &str,
     guardian: &guardian::Command,
-) -> Result<Opened, Failure> {
+) -> Result<OpenedGroup, Failure> {
     let name = group_name(batch)?;
     // Each leaf's switch is one file, next to what a job needs itself (its end, logs, counters).
     let handles = usize::try_from(limits::raise_open_files() / 8).unwrap_or(usize::MAX);
@@ -152,7 +201,7 @@ fn open_group(
             let own = locate(HierarchyKind::Unified).ok().flatten().and_then(|found| found.own);
             blocker.weigh_parent(own.as_deref());
         }
-        Ok(Box::new(blocker) as Box<dyn Blocker>)
+        Ok(blocker)
     })?;
     if version == Version::V2 && !first.passed_over.is_empty() {
         notices.push(format!(
@@ -162,7 +211,7 @@ fn open_group(
             first.passed_over.join("; ")
         ));
     }
-    Ok(Opened { blocker: first.value, notices })
+    Ok(OpenedGroup { blocker: first.value, notices })
 }
 
 /// Starts the guardian of jobs that the v1 freezer blocks. They share the other groups of memweir

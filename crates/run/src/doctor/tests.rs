@@ -20,7 +20,7 @@ fn every_meter_and_mechanism_is_there_with_a_reason() {
     let report = doctor(&options(&dir));
     let names = |probes: &BTreeMap<String, Probe>| probes.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&report.meters), ["declared", "perf", "resctrl", "software"]);
-    assert_eq!(names(&report.mechanisms), ["cgroup-v1", "cgroup-v2", "sigstop"]);
+    assert_eq!(names(&report.mechanisms), ["cgroup-v1", "cgroup-v2", "sched-ext", "sigstop"]);
     assert_eq!(names(&report.media), ["cpuless-nodes", "cxl", "dax", "second-medium"]);
     assert_eq!(names(&report.paging), ["pagemap-scan", "places", "userfaultfd"]);
     let DoctorReport { meters, mechanisms, media, paging, privileges, kernel_features, .. } =

@@ -1,0 +1,479 @@
+//! Blocking by a BPF scheduler: the runnable tasks of blocked jobs wait in its queues.
+//!
+//! Nothing is frozen and no process is signalled; a blocked job that sleeps in a system call goes
+//! on sleeping, and waits when it wakes up. The jobs' groups are those of the freezer's blocker,
+//! which also counts their time and ends them, and blocks them once the kernel has ended the
+//! scheduler.
+//!
+//! The kernel ends a scheduler one of whose runnable tasks has waited for
+//! [`WATCHDOG`](memweir_scx::WATCHDOG). So a job that was blocked for [`LONG_WAIT`] is released
+//! into the freezer: its tasks run as far as that, and then they are no longer runnable.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use memweir_core::{JobId, Nanos};
+use memweir_scx::{Scheduler, Slot};
+
+use super::cgroup::CgroupBlocker;
+use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
+use crate::cgroup::Files;
+use crate::scheduling_class::{enter, enter_all};
+
+/// Longest time that a job is held before it is frozen. It is checked once in a quantum, of 10 s at
+/// most, and what is left of the watchdog's 30 s is for tasks that wait for a CPU on their way.
+pub(super) const LONG_WAIT: Duration = Duration::from_secs(10);
+
+/// A blocker over a BPF scheduler.
+pub(super) struct SchedExtBlocker {
+    /// Absent once the kernel has ended it. Dropped first: then every job runs.
+    scheduler: Option<Box<dyn Scheduler>>,
+    groups: CgroupBlocker,
+    files: Arc<dyn Files>,
+    jobs: BTreeMap<JobId, Job>,
+    /// Retired jobs that left processes behind. They run freely.
+    left_behind: Vec<(PathBuf, Place)>,
+    all_blocked: bool,
+    long_wait: Duration,
+    /// Gives a thread to the scheduler's class.
+    enter: fn(i32) -> io::Result<()>,
+    notices: Vec<String>,
+}
+
+/// A job's place in the scheduler.
+#[derive(Clone, Copy)]
+struct Place {
+    slot: Slot,
+    /// Id of its group.
+    group: u64,
+}
+
+struct Job {
+    place: Place,
+    state: State,
+    /// True if SIGKILL was sent, which takes effect when a task runs.
+    dying: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    /// Its runnable tasks wait since then.
+    Held(Instant),
+    /// It was held for long, and is in the freezer or on its way.
+    Frozen,
+}
+
+impl SchedExtBlocker {
+    /// Takes over the groups of `groups`, whose files are `files`, and a loaded scheduler.
+    pub(super) fn new(
+        scheduler: Box<dyn Scheduler>,
+        groups: CgroupBlocker,
+        files: Arc<dyn Files>,
+        long_wait: Duration,
+    ) -> Self {
+        Self {
+            scheduler: Some(scheduler),
+            groups,
+            files,
+            jobs: BTreeMap::new(),
+            left_behind: Vec::new(),
+            all_blocked: false,
+            long_wait,
+            enter,
+            notices: Vec::new(),
+        }
+    }
+
+    /// Returns the scheduler, unless the kernel has ended it.
+    fn scheduler(&mut self) -> Option<&mut Box<dyn Scheduler>> {
+        if let Some(ended) = self.scheduler.as_ref().and_then(|scheduler| scheduler.ended()) {
+            self.scheduler = None;
+            self.notices.push(format!(
+                "the kernel ended the BPF scheduler ({ended}); jobs are blocked by the freezer \
+                 from here on"
+            ));
+        }
+        self.scheduler.as_mut()
+    }
+
+    /// Hands the jobs' states to the scheduler.
+    fn select(&mut self) -> Result<(), BlockError> {
+        self.sweep();
+        let all_blocked = self.all_blocked;
+        let runs = |job: &&Job| {
+            job.dying || job.state == State::Frozen || (job.state == State::Running && !all_blocked)
+        };
+        let jobs = self.jobs.values().filter(runs).map(|job| job.place.slot);
+        let slots: Vec<Slot> =
+            jobs.chain(self.left_behind.iter().map(|(_, place)| place.slot)).collect();
+        match &mut self.scheduler {
+            Some(scheduler) => scheduler
+                .select(&slots)
+                .map_err(|source| BlockError::new("selecting jobs in the scheduler", source)),
+            None => Ok(()),
+        }
+    }
+
+    /// Freezes jobs that are held for long, and thaws those that may run again.
+    fn follow_the_freezer(&mut self) -> Result<(), BlockError> {
+        let mut result = Ok(());
+        for (id, job) in &mut self.jobs {
+            let long = matches!(job.state, State::Held(since) if since.elapsed() >= self.long_wait);
+            if long && !job.dying {
+                match self.groups.freeze_job(*id) {
+                    Ok(true) => job.state = State::Frozen,
+                    Ok(false) => {}
+                    Err(error) => result = result.and(Err(error)),
+                }
+            }
+        }
+        result
+    }
+
+    /// Sets which jobs run, without telling the scheduler.
+    fn choose(&mut self, is_chosen: impl Fn(JobId) -> bool) -> Result<(), BlockError> {
+        let mut result = Ok(());
+        let now = Instant::now();
+        for (id, job) in &mut self.jobs {
+            job.state = match (is_chosen(*id), job.state) {
+                (true, State::Frozen) => {
+                    result = result.and(self.groups.thaw_job(*id));
+                    State::Running
+                }
+                (true, _) => State::Running,
+                (false, State::Running) => State::Held(now),
+                (false, state) => state,
+            };
+        }
+        result
+    }
+
+    /// Gives a job that has a group its place in the scheduler.
+    fn admit(&mut self, job: JobId) -> Result<(), BlockError> {
+        let failed = |source| BlockError::new(format!("admitting job {job}"), source);
+        let group = std::fs::metadata(self.groups.group(job)?).map_err(failed)?.ino();
+        let Some(scheduler) = self.scheduler() else { return Ok(()) };
+        let slot = scheduler.admit(group).map_err(failed)?;
+        let place = Place { slot, group };
+        self.jobs.insert(job, Job { place, state: State::Running, dying: false });
+        self.select()
+    }
+
+    fn enter_all(&self, group: &Path) -> io::Result<()> {
+        enter_all(&*self.files, group, self.enter)
+    }
+
+    /// Dismisses retired jobs whose groups are gone by now.
+    fn sweep(&mut self) {
+        let Some(scheduler) = &mut self.scheduler else { return };
+        self.left_behind.retain(|(path, place)| {
+            path.exists() || scheduler.dismiss(place.group, place.slot).is_err()
+        });
+    }
+}
+
+impl Blocker for SchedExtBlocker {
+    fn mechanism(&self) -> Mechanism {
+        Mechanism::SchedExt
+    }
+
+    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, BlockError> {
+        if self.all_blocked {
+            return Err(BlockError::birth_while_blocked(job));
+        }
+        let target = self.groups.prepare(job)?;
+        if let Err(error) = self.admit(job) {
+            // The group is empty; one that cannot be removed is removed with the parent.
+            let _ = self.groups.retire(job);
+            return Err(error);
+        }
+        Ok(target)
+    }
+
+    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+        self.groups.group(job)?;
+        let source = (self.enter)(pid);
+        source.map_err(|source| BlockError::new(format!("giving job {job} to the class"), source))
+    }
+
+    fn adopt(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+        self.groups.adopt(job, pid)?;
+        self.admit(job)?;
+        let group = self.groups.group(job)?.to_owned();
+        let entered = self.enter_all(&group);
+        entered.map_err(|source| BlockError::new(format!("giving job {job} to the class"), source))
+    }
+
+    fn block_all(&mut self) -> Result<(), BlockError> {
+        self.all_blocked = true;
+        if self.scheduler().is_none() {
+            return self.groups.block_all();
+        }
+        self.select()
+    }
+
+    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError> {
+        self.all_blocked = false;
+        if self.scheduler().is_none() {
+            return self.groups.run_only(jobs);
+        }
+        let chosen: BTreeSet<JobId> = jobs.iter().copied().collect();
+        let thawed = self.choose(|job| chosen.contains(&job));
+        let frozen = self.follow_the_freezer();
+        thawed.and(frozen).and(self.select())
+    }
+
+    fn run_all(&mut self) -> Result<(), BlockError> {
+        self.all_blocked = false;
+        if self.scheduler().is_none() {
+            return self.groups.run_all();
+        }
+        let thawed = self.choose(|_| true);
+        thawed.and(self.select())
+    }
+
+    /// Does nothing: tasks of this class run when no ordinary task wants the CPU, at any weight.
+    fn set_demand(&mut self, _demand: Demand) {}
+
+    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
+        self.groups.cpu_time(job)
+    }
+
+    fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
+        self.groups.populated(job)
+    }
+
+    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError> {
+        self.groups.signal(job, signal)?;
+        match self.jobs.get_mut(&job) {
+            Some(found) if signal == libc::SIGKILL && !found.dying => {
+                found.dying = true;
+                self.select()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn retire(&mut self, job: JobId) -> Result<(), BlockError> {
+        let path = self.groups.group(job)?.to_owned();
+        let retired = self.groups.retire(job);
+        let Some(Job { place, .. }) = self.jobs.remove(&job) else { return retired };
+        // A group that is gone is dismissed at once.
+        self.left_behind.push((path, place));
+        let selected = self.select();
+        retired.and(selected)
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        self.notices.extend(self.groups.notices());
+        std::mem::take(&mut self.notices)
+    }
+}
+
+impl Drop for SchedExtBlocker {
+    /// Lets every job run, also those in the freezer.
+    fn drop(&mut self) {
+        self.scheduler = None;
+        let _ = self.groups.run_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use memweir_scx::Ended;
+
+    use super::*;
+    use crate::cgroup::testing::FakeTree;
+    use crate::cgroup::{Version, names};
+    use crate::guardian::testing::FakeGuard;
+
+    /// A scheduler that notes what it is told. Clones share it.
+    #[derive(Clone, Default)]
+    struct FakeScheduler(Arc<Mutex<Told>>);
+
+    #[derive(Default)]
+    struct Told {
+        admitted: BTreeMap<u64, Slot>,
+        selections: Vec<Vec<u16>>,
+        ended: Option<Ended>,
+        is_full: bool,
+    }
+
+    impl FakeScheduler {
+        fn selected(&self) -> Vec<u16> {
+            self.0.lock().unwrap().selections.last().cloned().unwrap_or_default()
+        }
+
+        fn admitted(&self) -> usize {
+            self.0.lock().unwrap().admitted.len()
+        }
+    }
+
+    impl Scheduler for FakeScheduler {
+        fn admit(&mut self, group: u64) -> io::Result<Slot> {
+            let mut told = self.0.lock().unwrap();
+            if told.is_full {
+                return Err(io::Error::other("no room"));
+            }
+            let free = (0..).filter_map(Slot::new);
+            let slot = { free }.find(|slot| !told.admitted.values().any(|s| s == slot)).unwrap();
+            told.admitted.insert(group, slot);
+            Ok(slot)
+        }
+
+        fn dismiss(&mut self, group: u64, slot: Slot) -> io::Result<()> {
+            assert_eq!(self.0.lock().unwrap().admitted.remove(&group), Some(slot));
+            Ok(())
+        }
+
+        fn select(&mut self, slots: &[Slot]) -> io::Result<()> {
+            let slots = slots.iter().map(|slot| slot.number()).collect();
+            self.0.lock().unwrap().selections.push(slots);
+            Ok(())
+        }
+
+        fn ended(&self) -> Option<Ended> {
+            self.0.lock().unwrap().ended.clone()
+        }
+    }
+
+    const FOR_EVER: Duration = Duration::from_secs(1000);
+
+    fn blocker(tree: &FakeTree, long_wait: Duration) -> (SchedExtBlocker, FakeScheduler) {
+        let scheduler = FakeScheduler::default();
+        let files: Arc<dyn Files> = Arc::new(tree.clone());
+        let guard = Box::new(FakeGuard::default());
+        let parent = tree.root().join("p");
+        let groups = CgroupBlocker::new(Arc::clone(&files), Version::V2, parent, guard, 8).unwrap();
+        let boxed = Box::new(scheduler.clone());
+        let mut blocker = SchedExtBlocker::new(boxed, groups, files, long_wait);
+        blocker.enter = |_| Ok(());
+        (blocker, scheduler)
+    }
+
+    fn jobs(blocker: &mut SchedExtBlocker, count: u32) -> Vec<JobId> {
+        let jobs: Vec<JobId> = (0..count).map(JobId).collect();
+        for job in &jobs {
+            blocker.prepare(*job).unwrap();
+            blocker.spawned(*job, 1).unwrap();
+        }
+        jobs
+    }
+
+    #[test]
+    fn a_decision_is_one_selection_and_freezes_nothing() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, FOR_EVER);
+        let jobs = jobs(&mut blocker, 4);
+        assert_eq!(scheduler.selected(), [0, 1, 2, 3], "a new job runs");
+        tree.forget_writes();
+        for (chosen, slots) in [(&jobs[1..3], &[1, 2][..]), (&jobs[3..], &[3]), (&[], &[])] {
+            blocker.block_all().unwrap();
+            assert!(scheduler.selected().is_empty());
+            assert!(blocker.prepare(JobId(9)).is_err(), "no process could set itself up");
+            blocker.run_only(chosen).unwrap();
+            assert_eq!(scheduler.selected(), slots);
+        }
+        blocker.run_all().unwrap();
+        assert_eq!(scheduler.selected(), [0, 1, 2, 3]);
+        assert!(tree.writes().is_empty());
+    }
+
+    #[test]
+    fn a_job_that_is_held_for_long_goes_to_the_freezer_until_it_is_chosen() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, Duration::ZERO);
+        let jobs = jobs(&mut blocker, 2);
+        tree.forget_writes();
+        blocker.block_all().unwrap();
+        blocker.run_only(&jobs[..1]).unwrap();
+        // Its tasks must run to get into the freezer.
+        assert_eq!(tree.writes_of("1").len(), 1);
+        assert_eq!(scheduler.selected(), [0, 1]);
+        blocker.block_all().unwrap();
+        assert_eq!(scheduler.selected(), [1], "its tasks may still be on their way");
+        tree.forget_writes();
+        blocker.run_only(&jobs[1..]).unwrap();
+        assert_eq!((tree.writes_of("0").len(), tree.writes_of("1").len()), (1, 1));
+        drop(blocker);
+        assert!(tree.writes_of("1").len() <= tree.writes_of("0").len());
+    }
+
+    #[test]
+    fn a_killed_job_runs_to_its_end_also_when_all_are_blocked() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, FOR_EVER);
+        let jobs = jobs(&mut blocker, 2);
+        blocker.block_all().unwrap();
+        blocker.signal(jobs[0], libc::SIGTERM).unwrap();
+        assert!(scheduler.selected().is_empty());
+        blocker.signal(jobs[1], libc::SIGKILL).unwrap();
+        assert_eq!(scheduler.selected(), [1]);
+        blocker.run_only(&jobs[..1]).unwrap();
+        assert_eq!(scheduler.selected(), [0, 1]);
+    }
+
+    #[test]
+    fn a_slot_is_given_back_when_the_group_is_gone() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, FOR_EVER);
+        let jobs = jobs(&mut blocker, 3);
+        blocker.retire(jobs[0]).unwrap();
+        assert_eq!((scheduler.admitted(), scheduler.selected()), (2, vec![1, 2]));
+        tree.fail("remove", &names::leaf(jobs[1]), libc::EBUSY, 100);
+        blocker.retire(jobs[1]).unwrap_err();
+        blocker.block_all().unwrap();
+        assert_eq!(scheduler.selected(), [1], "what a job left behind runs freely");
+    }
+
+    #[test]
+    fn an_ended_scheduler_is_told_and_the_freezer_goes_on() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, FOR_EVER);
+        let jobs = jobs(&mut blocker, 2);
+        let reason = Ended { reason: "runnable task stall".into(), message: "sh[7]".into() };
+        scheduler.0.lock().unwrap().ended = Some(reason);
+        tree.forget_writes();
+        blocker.block_all().unwrap();
+        blocker.run_only(&jobs[..1]).unwrap();
+        assert_eq!((tree.writes_of("1").len(), tree.writes_of("0").len()), (2, 1));
+        let notices = blocker.notices();
+        assert!(notices[0].contains("(runnable task stall: sh[7])"), "{notices:?}");
+        assert!(blocker.notices().is_empty());
+        blocker.prepare(JobId(5)).unwrap();
+        blocker.retire(JobId(5)).unwrap();
+    }
+
+    #[test]
+    fn a_job_without_a_slot_is_refused_and_leaves_no_group() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, FOR_EVER);
+        scheduler.0.lock().unwrap().is_full = true;
+        let error = blocker.prepare(JobId(0)).unwrap_err();
+        assert!(error.to_string().contains("no room"), "{error}");
+        assert!(tree.root().join("p").read_dir().unwrap().all(|e| e.unwrap().path().is_file()));
+    }
+
+    #[test]
+    fn all_threads_of_an_adopted_group_enter_the_class() {
+        let tree = FakeTree::new();
+        let group = tree.group("g");
+        std::fs::write(group.join("cgroup.threads"), "11\n12\n").unwrap();
+        let below = tree.group("g/below");
+        std::fs::write(below.join("cgroup.threads"), "13\n").unwrap();
+        let entered = Mutex::new(Vec::new());
+        enter_all(&tree, &group, |tid| {
+            entered.lock().unwrap().push(tid);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(entered.into_inner().unwrap(), [11, 12, 13]);
+    }
+}
