@@ -64,16 +64,15 @@ def main(points: int = 10_000, workers: int = os.cpu_count() or 1) -> None:
 
         def shards() -> object:
             options = ["--out", str(Path(place) / "shards"), "--threads", "1", "--shard"]
-            started = [
-                subprocess.Popen([*command, *options, f"{shard}/{workers}"], stdout=subprocess.DEVNULL)
-                for shard in range(1, workers + 1)
-            ]
+            shards = [[*command, *options, f"{n}/{workers}"] for n in range(1, workers + 1)]
+            started = [subprocess.Popen(shard, stdout=subprocess.DEVNULL) for shard in shards]
             ended = [process.wait() for process in started]
             assert not any(ended), "a shard failed"
             return ended
 
         def check() -> object:
-            return subprocess.run([*command, "--list-points"], stdout=subprocess.DEVNULL, check=True)
+            listing = [*command, "--list-points"]
+            return subprocess.run(listing, stdout=subprocess.DEVNULL, check=True)
 
         alone = seconds(one)
         print(f"{points} points in one process: {alone:.1f} s, {1e3 * alone / points:.2f} ms each")

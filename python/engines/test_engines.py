@@ -1,4 +1,4 @@
-"""The example's sweep on each engine: equal to one process, resumed after a death, nothing twice."""
+"""The example's sweep on each engine: as in one process, resumed after a death, nothing twice."""
 
 from __future__ import annotations
 
@@ -97,7 +97,12 @@ def test_a_killed_engine_goes_on(
     before = _rows(out)
     assert before
     again = subprocess.run(
-        command, env=_environment(), cwd=tmp_path, capture_output=True, timeout=_TIMEOUT_S, check=False
+        command,
+        env=_environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=_TIMEOUT_S,
+        check=False,
     )
     assert again.returncode == 0, again.stderr
     _complete(out, whole)

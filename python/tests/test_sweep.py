@@ -83,6 +83,17 @@ def test_any_executor_runs_them(scenario: dict[str, Any], kind: type[Executor]) 
     assert swept.rows == memweir.sim(scenario, policies=policies, sweep=GRID).rows
 
 
+def test_processes_write_files_of_their_own(scenario: dict[str, Any], tmp_path: Path) -> None:
+    # Forked workers have the same memory, generators of random numbers included.
+    memweir.sweep(scenario, {"cores": [4]}, out=tmp_path / "before")
+    with ProcessPoolExecutor(2) as executor:
+        swept = memweir.sweep(
+            scenario, {"seed": range(40)}, {"cores": 2}, executor=executor, out=tmp_path / "points"
+        )
+    assert len(files(tmp_path / "points")) == 40
+    assert [row["seed"] for row in swept.rows[::6]] == list(range(40))
+
+
 def test_a_sweep_is_taken_up_where_it_ended(
     scenario: dict[str, Any], tmp_path: Path, counted: list[int]
 ) -> None:

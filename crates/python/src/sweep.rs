@@ -81,7 +81,7 @@ fn missing(plan: &Plan<'_>, partition: &Partition) -> Result<Vec<usize>, SweepEr
         keys.filter(|(_, key)| !done.contains_key(*key)).map(|(point, _)| point).collect();
     let adopted = partition.adopted(plan, &missing)?;
     missing.retain(|point| !adopted.contains_key(point));
-    let mut file = ShardFile::new(partition, ADOPTED, plan.columns());
+    let mut file = ShardFile::new(partition, ADOPTED, plan.columns())?;
     adopted.into_values().for_each(|rows| file.add(rows));
     file.finish()?;
     Ok(missing)
@@ -108,8 +108,8 @@ pub(crate) fn run_points(
     let simulation = read.map_err(|error| refused(py, &error))?;
     let plan = Plan::new(simulation.points(), &versions);
     let partition = partition.as_deref().map(Partition::at);
-    let mut file =
-        partition.as_ref().map(|partition| ShardFile::new(partition, STEM, plan.columns()));
+    let new = |partition| ShardFile::new(partition, STEM, plan.columns());
+    let mut file = partition.as_ref().map(new).transpose().map_err(|error| failed(py, error))?;
     let mut reports = vec![String::new(); points.len()];
     let all: Vec<usize> = (0..points.len()).collect();
     let ran = supervision.run(py, None, points.len(), |stop, done| {

@@ -132,7 +132,7 @@ impl Merged {
         }
         let columns: Vec<Column> =
             self.manifest.columns.iter().map(ManifestColumn::column).collect();
-        let mut file = ShardFile::new(&Partition::at(directory), MERGED, &columns);
+        let mut file = ShardFile::new(&Partition::at(directory), MERGED, &columns)?;
         file.add(self.points.iter().flat_map(|(_, rows)| rows).cloned().collect());
         let merged = file.finish()?;
         for (path, identity) in self.files.iter().zip(&self.identities) {

@@ -62,7 +62,7 @@ impl Work<'_> {
         mut done: impl FnMut(),
     ) -> Result<Ran, SweepError> {
         let Self { plan, partition, .. } = *self;
-        let mut file = ShardFile::new(partition, &shard.file_stem(), plan.columns());
+        let mut file = ShardFile::new(partition, &shard.file_stem(), plan.columns())?;
         let mut ran = Ran { simulated: 0, adopted: 0, file: None };
         let adopted = partition.adopted(plan, points)?;
         let rest: Vec<usize> =

@@ -120,7 +120,8 @@ def _tasks(points: list[int], points_per_task: int | None) -> list[list[int]]:
     if points_per_task is None:
         points_per_task = min(max(1, len(points) // _TASKS), _MOST_POINTS_PER_TASK)
     if points_per_task < 1:
-        raise InputError("arguments", "a task has a point", key="points_per_task", help="at least 1")
+        help = "at least 1"
+        raise InputError("arguments", "a task has a point", key="points_per_task", help=help)
     starts = range(0, len(points), points_per_task)
     return [points[start : start + points_per_task] for start in starts]
 

@@ -16,6 +16,8 @@ Examples:
       the same on another machine, with intervals that tell a difference from chance
   memweir sim mix.toml --sweep cores=1..4 --sweep quantum_ms=10,50,100,200 --out grid.parquet
       twelve combinations and more on all cores; rows are on disk as they come
+  memweir sim mix.toml --sweep seed=1..10000 --out points --shard 3/8 --resume
+      the third of eight processes that fill one directory; `memweir sweep merge points` joins them
   memweir sim mix.toml --sweep machine.memories[0].capacity=2e9..10e9:1e9 --svg capacity.svg
       any key can be swept, those of a shipped machine too; a line per policy
   memweir sim banks.toml --sweep partitions=none,uniform --json banks.json

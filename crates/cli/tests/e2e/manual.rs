@@ -253,6 +253,7 @@ pages! {
     commands_of_page_md_run: "docs/page.md",
     commands_of_sim_md_run: "docs/sim.md",
     commands_of_fit_md_run: "docs/fit.md",
+    commands_of_sweep_md_run: "docs/sweep.md",
     commands_of_watch_md_run: "docs/watch.md",
     commands_of_the_first_page_run: "docs/introduction.md",
     commands_of_tutorial_batch_md_run: "docs/tutorial-batch.md",

@@ -1,8 +1,7 @@
 //! The file of one process in a partition.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -32,17 +31,20 @@ pub struct ShardFile {
 impl ShardFile {
     /// Begins a file of a partition, whose name starts with `stem`. It appears with its first
     /// points, under a name that no other process chooses.
-    #[must_use]
-    pub fn new(partition: &Partition, stem: &str, columns: &[Column]) -> Self {
-        let unique = RandomState::new().build_hasher().finish();
-        Self {
-            path: partition.directory().join(format!("{stem}-{unique:016x}.parquet")),
+    ///
+    /// # Errors
+    /// If the system gives no random number for the name.
+    pub fn new(partition: &Partition, stem: &str, columns: &[Column]) -> Result<Self, SweepError> {
+        let directory = partition.directory();
+        let unique = random().map_err(|error| SweepError::write(directory, error))?;
+        Ok(Self {
+            path: directory.join(format!("{stem}-{unique:016x}.parquet")),
             columns: columns.to_owned(),
             rows: Vec::new(),
             saved: 0,
             last: Instant::now(),
             interval: SAVE_EVERY,
-        }
+        })
     }
 
     /// Adds the rows of one or several whole points, and saves them if it is time to. A failure is
@@ -73,6 +75,14 @@ impl ShardFile {
         self.saved = self.rows.len();
         Ok(())
     }
+}
+
+/// Returns a random number from the kernel. Generators within the process have the same state in
+/// all workers that were forked from it.
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 /// Replaces a file by one that is on the disk as a whole.
