@@ -2,8 +2,8 @@
 //!
 //! Eight foreign formats are read beside memweir's own (see [`Format`]), compressed or not. A trace
 //! lists the accesses of a program, before or behind its caches ([`Side`]).
-//! [`drive`](crate::drive) decides when each one is replayed; the simulator decides what a core does
-//! with the instruction gaps.
+//! [`drive`](crate::drive) decides when each one is replayed; the simulator decides what a core
+//! does with the instruction gaps.
 
 mod binary;
 mod bytes;

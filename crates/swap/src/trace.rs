@@ -81,8 +81,8 @@ impl Collector {
     fn take(&mut self, access: &Recorded) {
         let space = u64::from(access.thread.process) << SPACE_SHIFT;
         let line = space | (access.address / LINE_BYTES);
-        // A read behind the caches counts as at least one instruction, for formats that do not state
-        // instructions.
+        // A read behind the caches counts as at least one instruction, for formats that do not
+        // state instructions.
         let behind = self.side == Side::Memory;
         let own = u64::from(behind && access.direction == Direction::Read);
         self.trace.instructions = self.trace.instructions.saturating_add(access.gap.max(own));

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Put a value in the place of the scenario's own, for example `cores=8`
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Scenario", value_parser = replacement)]
     pub(super) set: Vec<Replacement>,
-    /// The profile store for `log.bandwidth = "store"`, instead of the one in the XDG data directory
+    /// The profile store for `log.bandwidth = "store"`, instead of that in the XDG data directory
     #[arg(long, value_name = "FILE", help_heading = "Scenario")]
     pub(super) store: Option<PathBuf>,
 

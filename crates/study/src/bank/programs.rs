@@ -188,7 +188,7 @@ impl Reader<'_> {
     /// Returns true if a trace is in another format than that of Ramulator's cores.
     fn has_other_format(&self, file: &Value<'_>) -> Result<bool, InputError> {
         let trace = Trace::open(&self.directory.join(file.string()?), None);
-        // What has no format is refused as a trace of Ramulator, with the line.
+        // A file in no known format is refused as a trace of Ramulator, with the line.
         Ok(trace.is_ok_and(|trace| trace.header().side == Side::Core))
     }
 

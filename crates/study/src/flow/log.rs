@@ -32,7 +32,7 @@ use super::tasks::seed;
 use bandwidth::Bandwidth;
 
 /// Keys of the table `log`.
-const KEYS: [&str; 10] = [
+pub(super) const KEYS: [&str; 10] = [
     "file",
     "format",
     "skip",

@@ -476,12 +476,14 @@ fn every_mix_of_the_papers_can_be_named() {
 fn the_manual_has_every_key_and_a_machine_that_is_accepted() {
     const PAGE: &str = include_str!("../../../../docs/sim.md");
     let documented = |key: &str| PAGE.contains(&format!("`{key}`"));
-    for key in file::KEYS.iter().chain(&tasks::KEYS).chain(&migration::KEYS) {
+    let keys = file::KEYS.iter().chain(&tasks::KEYS).chain(&migration::KEYS).chain(&log::KEYS);
+    for key in keys {
         let table = [format!("`[{key}]`"), format!("`[[{key}]]`")];
         let has = documented(key) || table.iter().any(|heading| PAGE.contains(heading));
         assert!(has, "`{key}` is missing in docs/sim.md");
     }
-    let (_, machine) = PAGE.split_once("```toml\n").expect("a machine file");
+    let (_, machines) = PAGE.split_once("## Machine files\n").expect("the section");
+    let (_, machine) = machines.split_once("```toml\n").expect("a machine file");
     let (machine, _) = machine.split_once("```").expect("its end");
     let machine =
         Hardware::parse("docs/sim.md", machine, Path::new(".")).expect("accepted").machine;
