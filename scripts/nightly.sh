@@ -2,10 +2,10 @@
 # Checks that take hours. Each part runs even where one before it failed; the list of those that
 # failed comes last.
 #
-#   scripts/nightly.sh [PART...]   costs long planted bisect fuzz tests wheel deb bench (default: all)
+#   scripts/nightly.sh [PART...]   costs sched_ext planted bisect fuzz tests wheel deb bench (default: all)
 #
 #   costs     instructions of a page fault on each kernel series, within the budgets of its suite
-#   long      the suites that wait for a watchdog of the kernel
+#   sched_ext the suites of the BPF scheduler, on a kernel of their own
 #   planted   the planted bugs of the kernel series, each of which a suite must catch
 #   bisect    each kernel series patch by patch
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
@@ -24,8 +24,8 @@ costs() {
     kernel/test/run.sh test fault-cost fault-cost-direct-read
 }
 
-long() {
-    kernel/test/run.sh test sched-ext-long
+sched_ext() {
+    scripts/setup.sh kernel && kernel/test/run.sh test sched-ext sched-ext-long
 }
 
 planted() {
@@ -62,7 +62,7 @@ bench() {
     scripts/slower.sh
 }
 
-[ $# -gt 0 ] || set -- costs long planted bisect fuzz tests wheel deb bench
+[ $# -gt 0 ] || set -- costs sched_ext planted bisect fuzz tests wheel deb bench
 failed=
 for part; do
     case $part in
