@@ -64,8 +64,5 @@ const MECHANISMS: [(&str, &str); 4] = [
     ("cgroup-v2", "cgroup.freeze: every process of a job, at once, invisible to its parent"),
     ("sigstop", "SIGSTOP and SIGCONT to the job's session: threads stop late, shells notice"),
     ("cgroup-v1", "the freezer controller of older machines"),
-    (
-        "sched-ext",
-        "a scheduler in BPF: no freezer and no signals, but ordinary programs run first",
-    ),
+    ("sched-ext", "a scheduler in BPF: no freezer and no signals, but ordinary programs run first"),
 ];
