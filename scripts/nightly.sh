@@ -5,7 +5,7 @@
 #   scripts/nightly.sh [PART...]     default: all of them, in this order
 #
 #   costs     instructions of a page fault on each kernel series, within the budgets of its suite
-#   long      the suites that wait for a watchdog of the kernel
+#   sched_ext the suites of the BPF scheduler, on a kernel of their own
 #   planted   the planted bugs of the kernel series, each of which a suite must catch
 #   bisect    each kernel series patch by patch
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
@@ -27,8 +27,8 @@ costs() {
     kernel/test/run.sh test fault-cost fault-cost-direct-read
 }
 
-long() {
-    kernel/test/run.sh test sched-ext-long
+sched_ext() {
+    scripts/setup.sh kernel && kernel/test/run.sh test sched-ext sched-ext-long
 }
 
 planted() {
@@ -80,7 +80,7 @@ bench() {
     scripts/slower.sh
 }
 
-parts='costs long planted bisect fuzz tests engines wheel deb site publish bench'
+parts='costs sched_ext planted bisect fuzz tests engines wheel deb site publish bench'
 # shellcheck disable=SC2086 # the parts are separate words
 [ $# -gt 0 ] || set -- $parts
 failed=

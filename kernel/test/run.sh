@@ -67,7 +67,7 @@ digest_of_file() {
 tools() {
     [ "$(uname -m)" = x86_64 ] || skip "the kernels are for x86_64, this is $(uname -m)"
     missing=
-    for tool in qemu-system-x86_64 busybox cc make flex bison bc cpio patch perl flock timeout gzip xz dpkg-deb pahole; do
+    for tool in qemu-system-x86_64 busybox cc make flex bison bc cpio patch perl flock timeout gzip xz dpkg-deb; do
         command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
     done
     [ -z "$missing" ] || skip "missing:$missing (as root, scripts/setup.sh kernel installs them)"

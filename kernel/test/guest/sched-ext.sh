@@ -89,12 +89,12 @@ check "the scheduler is gone" state_is disabled
 
 # Ordinary load has the CPU before tasks of this class, whatever their number.
 start_batch
-spin 100 /tmp/beside &
+spin 1000 /tmp/beside &
 beside=$!
 wait $beside
 echo "COST an ordinary program beside a batch: $(cat /tmp/beside) s"
 wait $batch
-spin 100 /tmp/alone
+spin 1000 /tmp/alone
 echo "COST the same program alone: $(cat /tmp/alone) s"
 
 # The same work under both, and under the operating system in the same class and in its own.

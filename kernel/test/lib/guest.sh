@@ -13,21 +13,25 @@ guest_program() {
     fi
 }
 
-# The command of this repository: what `make test` builds, unless KERNEL_TEST_MEMWEIR names one. Fails, after
+# guest_memweir KIND: the command of this repository as memweir.KIND/memweir, `yes` without features of Cargo, or with
+# the feature KIND. It is what `make test` builds, unless KERNEL_TEST_MEMWEIR names one. Fails, after
 # saying so, where there is no cargo.
 guest_memweir() {
-    [ ! -f "$scratch/memweir" ] || return 0
+    [ ! -f "$scratch/memweir.$1" ] || return 0
+    features=
+    [ "$1" = yes ] || features="--features memweir/$1"
     memweir_built=${KERNEL_TEST_MEMWEIR-${CARGO_TARGET_DIR:-$top/target}/debug/memweir}
     if [ -z "${KERNEL_TEST_MEMWEIR-}" ]; then
         "$top/scripts/cargo.sh" --version >"$work/memweir.log" 2>&1 ||
             { say "SKIPPED: $(tail -n 1 "$work/memweir.log")"; return 1; }
         # The whole workspace, as `make test` does it: its parts alone would be built with other features.
-        (cd "$top" && scripts/cargo.sh build --workspace --locked --features memweir/sched-ext) >"$work/memweir.log" 2>&1 ||
+        # shellcheck disable=SC2086
+        (cd "$top" && scripts/cargo.sh build --workspace --locked $features) >"$work/memweir.log" 2>&1 ||
             die "memweir: not built (see $work/memweir.log)"
     fi
-    mkdir -p "$work/programs"
-    strip -o "$work/programs/memweir" "$memweir_built" || die "no memweir in $memweir_built"
-    touch "$scratch/memweir"
+    mkdir -p "$work/programs/memweir.$1"
+    strip -o "$work/programs/memweir.$1/memweir" "$memweir_built" || die "no memweir in $memweir_built"
+    touch "$scratch/memweir.$1"
 }
 
 # The tests of mechanisms of crates/linux, as programs that run in a guest, too.

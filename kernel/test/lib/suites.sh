@@ -50,9 +50,9 @@ prepare_suite() {
         case $file in /*) ;; *) file=$top/$file ;; esac
         binaries="$binaries $file"
     done
-    if [ "$memweir" = yes ]; then
-        guest_memweir || return 1
-        binaries="$binaries $work/programs/memweir"
+    if [ "$memweir" != no ]; then
+        guest_memweir "$memweir" || return 1
+        binaries="$binaries $work/programs/memweir.$memweir/memweir"
     fi
     if [ "$mechanism_tests" = yes ]; then
         guest_mechanism_tests || return 1

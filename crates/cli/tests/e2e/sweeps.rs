@@ -272,7 +272,7 @@ fn options_of_a_replay_are_swept() {
         assert_eq!((row[3], row[6]), ("2000", &*alone["cycles"].to_string()), "{row:?}");
     }
     // The content of the trace is part of the keys.
-    world.file("t.txt", &trace[..trace.len() / 2].rsplit_once('\n').expect("lines").0);
+    world.file("t.txt", trace[..trace.len() / 2].rsplit_once('\n').expect("lines").0);
     let text = stdout(world.memweir().args(replay).args(sweep).arg("--resume"));
     assert!(text.contains("4 points simulated;"), "{text}");
     for (sweep, said) in [

@@ -128,7 +128,7 @@ pub fn open(mechanism: Mechanism) -> Option<Box<dyn Blocker>> {
             assert_eq!(opened.blocker.mechanism(), mechanism);
             Some(opened.blocker)
         }
-        // `make kernel-test` runs them where it is there.
+        // `make nightly` runs them where it is there.
         Err(error) if mechanism == Mechanism::SchedExt => {
             memweir_test_support::skip!(Kernel, "{error}");
             None
