@@ -292,7 +292,8 @@ mod tests {
 
     #[test]
     fn the_last_value_of_an_option_counts() {
-        let line = ["replay", "--page=closed", "t.mwt", "--page", "open"];
-        assert!(Point::try_parse_from(line).is_ok(), "a point gives its options beside the others");
+        let line = ["replay", "t.mwt", "--memory=ddr4-2400", "--mode=sat", "--mode", "mlp:4"];
+        let point = Point::try_parse_from(line).expect("a point's options stand beside the others");
+        assert_eq!(point.args.mode.to_string(), "mlp:4");
     }
 }

@@ -130,15 +130,15 @@ fn points_are_listed_by_shard() {
 #[test]
 fn a_killed_shard_keeps_whole_points_and_runs_no_point_twice() {
     let world = world(LONG);
-    let sweep = ["--sweep", "seed=1..400"];
-    let arguments = ["sim", "s.toml", "--out", "points", "--resume", "--sweep", "seed=1..400"];
+    let sweep = ["--sweep", "seed=1..140"];
+    let arguments = ["sim", "s.toml", "--out", "points", "--resume", "--sweep", "seed=1..140"];
     let mut child = world.start(&arguments);
     let points_directory = world.path().join("points");
     wait_until("the first points are saved", || tables(&points_directory) == 1);
     send(&child, Signal::SIGKILL);
     child.wait().expect("the command");
     let kept = done(&points(&world, &sweep, "points"));
-    assert!((1..400).contains(&kept), "{kept} points are there");
+    assert!((1..140).contains(&kept), "{kept} points are there");
 
     // The next one is interrupted, and says so.
     let mut child = world.start(&arguments);
@@ -147,14 +147,14 @@ fn a_killed_shard_keeps_whole_points_and_runs_no_point_twice() {
     assert_eq!(child.wait().expect("the command").code(), Some(130), "{}", world.read("stderr"));
     assert!(world.read("stderr").contains("points to go"), "{}", world.read("stderr"));
     let more = done(&points(&world, &sweep, "points"));
-    assert!((kept + 1..=400).contains(&more), "{more} points are there");
-    let left = 400 - more;
+    assert!((kept + 1..=140).contains(&more), "{more} points are there");
+    let left = 140 - more;
     let text = stdout(sim(&world, &["--set", "repetitions=60"]).args(&arguments[2..]));
     assert!(text.contains(&format!("{left} points simulated, {more} were there")), "{text}");
     let merged = world.memweir().args(["sweep", "merge", "points"]).assert().success();
     let output = merged.get_output();
     assert!(output.stderr.is_empty(), "no point ran twice: {:?}", output.stderr);
-    assert!(String::from_utf8_lossy(&output.stdout).contains("400 of 400 points from 3 files"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("140 of 140 points from 3 files"));
 }
 
 #[test]
