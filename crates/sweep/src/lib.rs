@@ -49,8 +49,8 @@
 //! let partition = Partition::begin(out.path(), &plan, &Origin::of(&text, &[])).expect("space");
 //! let work = run::Work { plan: &plan, partition: &partition, threads: NonZeroUsize::MIN };
 //! let half = "1/2".parse().expect("a shard");
-//! work.run(&half, &run::missing(&plan, &partition, &half).expect("files"), &Stop::default(), || ())
-//!     .expect("space");
+//! let missing = run::missing(&plan, &partition, &half).expect("files");
+//! work.run(&half, &missing, &Stop::default(), || ()).expect("space");
 //! assert_eq!(merge::read(partition.directory()).expect("files").missing.len(), 1);
 //! # Ok::<(), memweir_core::input::Refusal>(())
 //! ```
