@@ -158,12 +158,12 @@ pub enum Kind {
 memweir_core::named! {
     pub Kind, "kind":
     Magnitude = "magnitude",
-    Direction = "The paper states a sign, an order or a bound.",
-    Input = "Our workload or device was made to match: no evidence.",
-    Construction = "The model can give nothing else: no evidence.",
-    Assumed = "A constant that we chose decides it: no evidence.",
-    Repeated = "Another comparison judges the same claim.",
-    Unclaimed = "The paper claims nothing here.",
+    Direction = "direction",
+    Input = "input",
+    Construction = "construction",
+    Assumed = "assumed",
+    Repeated = "repeated",
+    Unclaimed = "unclaimed",
 }
 
 impl Kind {
