@@ -30,8 +30,8 @@ pub enum Objective {
     ///
     /// Without contention and with a dominating job this is longest-remaining-first; where the bus
     /// limits the batch, a second of a heavy job is worth more, because it cannot be made up for
-    /// later. A job's weight is multiplied by the worth of its priority, which the turnaround itself
-    /// does not know.
+    /// later. A job's weight is multiplied by the worth of its priority, which the turnaround
+    /// itself does not know.
     #[default]
     Turnaround,
     /// The mean completion time, weighted by the worth `p_j` of the priorities:
