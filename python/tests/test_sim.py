@@ -35,9 +35,25 @@ def command(*arguments: str) -> str:
     return done.stdout
 
 
-def test_results_are_those_of_the_command(tmp_path: Path) -> None:
+LOG = """
+machine = "hmmsched"
+policies = ["os", "round-robin"]
+[log]
+file = "jobs.swf"
+bandwidth = 2e9
+"""
+
+# Number, submission, wait, run time and processors of each job; the other fields are unknown.
+JOBS = "".join(
+    f"{number} {number} 0 {3 + number} 1 -1 -1 1 -1 -1 1 1 1 1 1 1 -1 -1\n" for number in range(1, 7)
+)
+
+
+@pytest.mark.parametrize("text", [TEXT, LOG])
+def test_results_are_those_of_the_command(tmp_path: Path, text: str) -> None:
     file, rows = tmp_path / "s.toml", tmp_path / "rows.csv"
-    file.write_text(TEXT)
+    file.write_text(text)
+    (tmp_path / "jobs.swf").write_text(JOBS)
     options = ["--sweep", "cores=2,4", "--set", "quantum_ms=50"]
     said = command("sim", str(file), *options, "--json", "-", "--out", str(rows))
     expected = json.loads(said)

@@ -79,7 +79,7 @@ class SimResult(Result):
                 row = {**point["at"], **{key: run[key] for key in _RUN_KEYS}}
                 row["slowdown_mean"] = sum(slowdowns) / len(slowdowns)
                 row["slowdown_max"] = max(slowdowns)
-                yield row
+                yield {**row, **_queueing(run.get("queueing"))}
 
     @cached_property
     def policies(self) -> list[Row]:
@@ -222,6 +222,8 @@ _RUN_KEYS = (
     "copied_bytes",
 )
 
+_QUEUEING_KEYS = ("wait", "response", "bounded_slowdown")
+
 _POLICY_KEYS = (
     "policy",
     "mean_s",
@@ -233,6 +235,18 @@ _POLICY_KEYS = (
     "bandwidth_std",
     "share_of_possible",
 )
+
+
+def _queueing(found: Mapping[str, Any] | None) -> Row:
+    """Returns the columns of a run of a job log; None in all of them for another run."""
+    row: Row = {}
+    for name in _QUEUEING_KEYS:
+        unit = "" if name == "bounded_slowdown" else "_s"
+        for figure in ("mean", "p95"):
+            distribution = found[name + unit] if found else {}
+            row[f"{name}_{figure}{unit}"] = distribution.get(figure)
+    row["utilization"] = found["utilization"] if found else None
+    return row
 
 
 def scalars(values: Mapping[str, Any]) -> Row:
