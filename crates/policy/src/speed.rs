@@ -50,7 +50,7 @@ impl Load {
     /// Returns the job's speed at this contention, over its speed alone: in (0, 1].
     #[must_use]
     pub fn speed(&self, contention: &Contention) -> f64 {
-        speed_at(self, &contention.excess, contention.media)
+        speed_at(self, &contention.excess)
     }
 }
 
@@ -63,8 +63,6 @@ pub struct Contention {
     pub queueing: [f64; MAX_MEDIA],
     /// Total demand on each medium over its peak; above 1 on a saturated medium.
     pub utilization: [f64; MAX_MEDIA],
-    /// Media that are told apart, the first of each array; the others are zero.
-    pub(crate) media: usize,
 }
 
 /// Speeds of jobs that share the memory of one machine.
@@ -128,7 +126,7 @@ impl SpeedModel {
     /// Returns the contention among jobs with these requirements.
     #[must_use]
     pub fn contention<'a>(&self, jobs: impl Iterator<Item = &'a Load> + Clone) -> Contention {
-        let mut found = Contention { media: self.media, ..Contention::default() };
+        let mut found = Contention::default();
         for load in jobs.clone() {
             for medium in 0..self.media {
                 found.utilization[medium] += load.utilization[medium];
@@ -138,8 +136,7 @@ impl SpeedModel {
         for _ in 0..sweeps {
             for medium in 0..self.media {
                 if found.utilization[medium] > 1.0 {
-                    found.queueing[medium] =
-                        queueing(medium, found.queueing, self.media, jobs.clone());
+                    found.queueing[medium] = queueing(medium, found.queueing, jobs.clone());
                 }
             }
         }
@@ -167,7 +164,7 @@ impl SpeedModel {
             for (load, weight) in jobs.clone() {
                 let share = load.share[medium];
                 let speed = load.speed(contention);
-                let queued = speed_at(load, &contention.queueing, self.media);
+                let queued = speed_at(load, &contention.queueing);
                 value += weight * share * speed * speed;
                 traffic += load.utilization[medium] * share * queued * queued;
             }
@@ -186,7 +183,6 @@ impl SpeedModel {
 fn queueing<'a>(
     medium: usize,
     mut at: [f64; MAX_MEDIA],
-    media: usize,
     jobs: impl Iterator<Item = &'a Load> + Clone,
 ) -> f64 {
     at[medium] = 0.0;
@@ -194,7 +190,7 @@ fn queueing<'a>(
         // Traffic over the peak, and its derivative.
         let (mut drawn, mut slope) = (0.0, 0.0);
         for load in jobs.clone() {
-            let speed = speed_at(load, &at, media);
+            let speed = speed_at(load, &at);
             let traffic = load.utilization[medium] * speed;
             drawn += traffic;
             slope += traffic * speed * load.share[medium];
@@ -207,10 +203,9 @@ fn queueing<'a>(
     at[medium]
 }
 
-/// Returns a job's speed at this latency of each of the first `media` beyond its idle latency.
-fn speed_at(load: &Load, latency: &[f64; MAX_MEDIA], media: usize) -> f64 {
-    let more = load.share.iter().zip(latency).take(media);
-    let waiting: f64 = more.map(|(share, more)| share * more).sum();
+/// Returns a job's speed at this latency of each medium beyond its idle latency.
+fn speed_at(load: &Load, latency: &[f64; MAX_MEDIA]) -> f64 {
+    let waiting: f64 = load.share.iter().zip(latency).map(|(share, more)| share * more).sum();
     1.0 / (1.0 + waiting)
 }
 

@@ -85,8 +85,7 @@ impl Conditions {
 
     /// Returns what a job adds to the weighted speed here, per core.
     fn score(&self, job: &Member) -> f64 {
-        let media = self.damage.iter().zip(job.load.utilization).take(self.contention.media);
-        let damage: f64 = media.map(|(d, u)| d * u).sum();
+        let damage: f64 = self.damage.iter().zip(job.load.utilization).map(|(d, u)| d * u).sum();
         job.load.speed(&self.contention) * (job.price - damage) * job.per_core
     }
 }
