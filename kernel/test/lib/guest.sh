@@ -44,9 +44,9 @@ guest_mechanism_tests() {
     (cd "$top" && scripts/cargo.sh test --workspace --locked --features memweir/sched-ext --no-run \
         --test mechanisms --test deaths --bench switch) >"$work/mechanism-tests.log" 2>&1 ||
         die "the tests of mechanisms: not built (see $work/mechanism-tests.log)"
-    for name in $mechanism_test_names; do
-        built=$(sed -n "s/.*(\(.*\/$name-[0-9a-f]*\))$/\1/p" "$work/mechanism-tests.log")
-        (cd "$top" && strip -o "$work/programs/$name" "$built") || die "no program $name in $built"
+    for test_program in $mechanism_test_names; do
+        built=$(sed -n "s/.*(\(.*\/$test_program-[0-9a-f]*\))$/\1/p" "$work/mechanism-tests.log")
+        (cd "$top" && strip -o "$work/programs/$test_program" "$built") || die "no program $test_program in $built"
     done
     touch "$scratch/mechanism_tests"
 }

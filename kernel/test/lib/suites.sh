@@ -56,8 +56,8 @@ prepare_suite() {
     fi
     if [ "$mechanism_tests" = yes ]; then
         guest_mechanism_tests || return 1
-        for name in $mechanism_test_names; do
-            binaries="$binaries $work/programs/$name"
+        for test_program in $mechanism_test_names; do
+            binaries="$binaries $work/programs/$test_program"
         done
     fi
     for wanted in $commands; do

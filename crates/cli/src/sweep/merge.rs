@@ -11,6 +11,7 @@ use memweir_sweep::partition;
 
 use crate::failure::{EXIT_CODES, Failure, Outcome};
 use crate::output;
+use crate::render::text::counted;
 
 const TEXT: &str = "\
 Reads the files of all shards. A point that two files have with equal rows counts once; with other
@@ -94,8 +95,8 @@ fn table(path: &Path, merged: &Merged) -> Result<(), Failure> {
 fn report(merged: &Merged, written: &str) -> Result<(), Failure> {
     let (there, all) = (merged.points.len(), merged.manifest.points.len());
     let name = &merged.manifest.name;
-    let files = merged.files.len();
-    output::print(&format!("{name}: {there} of {all} points from {files} files; {written}\n"))?;
+    let files = counted(merged.files.len() as u64, "file");
+    output::print(&format!("{name}: {there} of {all} points from {files}; {written}\n"))?;
     listed("in several files with equal rows, and counted once", &merged.repeated);
     listed("missing; `--resume` runs them", &merged.missing);
     Ok(())

@@ -124,7 +124,7 @@ impl CgroupBlocker {
     }
 
     /// Checks the guardian. Returns false if there is none: then every job runs and stays running.
-    fn guarded(&mut self) -> bool {
+    pub(super) fn guarded(&mut self) -> bool {
         if self.unguarded {
             return false;
         }

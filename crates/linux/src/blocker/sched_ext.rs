@@ -214,6 +214,8 @@ impl Blocker for SchedExtBlocker {
         if self.scheduler().is_none() {
             return self.groups.block_all();
         }
+        // Jobs that are held for long need it, and one that died is replaced here.
+        self.groups.guarded();
         self.select()
     }
 
