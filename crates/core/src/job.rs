@@ -53,7 +53,8 @@ impl Priority {
     /// Returns the worth of a second of progress, over that of a job of priority 0.
     #[must_use]
     pub fn worth(self) -> f64 {
-        f64::from(self.0.clamp(-Self::FARTHEST, Self::FARTHEST)).exp2()
+        let doubled = f64::from(1_u32 << self.0.unsigned_abs().min(Self::FARTHEST as u32));
+        if self.0 < 0 { 1.0 / doubled } else { doubled }
     }
 }
 

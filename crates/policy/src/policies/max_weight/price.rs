@@ -1,6 +1,6 @@
 //! Weights of jobs: what a second of a job's progress is worth to the objective.
 
-use memweir_core::{MAX_MEDIA, Nanos, Priority};
+use memweir_core::{MAX_MEDIA, Nanos};
 
 use super::choice::Member;
 use crate::policies::PolicyOption;
@@ -97,9 +97,7 @@ impl Prices {
             Objective::Turnaround => {
                 self.price_turnaround(members);
                 for (member, job) in members.iter_mut().zip(jobs) {
-                    if job.priority != Priority::default() {
-                        member.price *= job.priority.worth();
-                    }
+                    member.price *= job.priority.worth();
                 }
             }
             Objective::Completion => {
