@@ -8,16 +8,20 @@
 #   run.sh planted [NAME...]            the planted bugs alone (planted/*.patch), on the kernel of `test`
 #   run.sh bisect SERIES                a series patch by patch: each kernel builds, with its option on, and boots
 #   run.sh style                        checkpatch --strict on every patch of every series
-#   run.sh selftests [SERIES...]        the kernel's own mm selftests: stock against each series
+#   run.sh review [SERIES...]           a dry run of submission: recipients, warnings of compilers and checkers that
+#                                       the stock kernel does not have, for several processors and configurations
+#   run.sh selftests [long] [SERIES...] the kernel's own selftests of memory management: stock against each series;
+#                                       long: compaction, migration, huge pages and memory cgroups, for minutes
 #   run.sh build SERIES [PATCH...]      one kernel; prints where its image and its tree are
 #   run.sh forget                       removes the kernels that are kept for other clones
 #
 # SERIES is a directory of patches below kernel/, or `stock`. Source, build trees and logs lie below
-# target/kernel (KERNEL_TEST_DIR), kernels in ~/.cache/memweir-kernel (KERNEL_TEST_CACHE) by the hash of what
-# went in. KERNEL_SOURCE names a tree that is unpacked already; it is only read. KERNEL_TEST_MEMWEIR names a
-# memweir that is built already; KERNEL_TEST_CPUS ("2 4") how many CPUs guests have; KERNEL_TEST_GUESTS how
-# many guests run at once, KERNEL_TEST_JOBS how many compilers; KERNEL_TEST_SOAK_SECONDS how long each stress of
-# a soak takes.
+# target/kernel (KERNEL_TEST_DIR), kernels in ~/.cache/memweir-kernel (KERNEL_TEST_CACHE) by the hash of
+# what went in. KERNEL_SOURCE names a tree that is unpacked already; it is only read, and its version
+# decides which patches are taken. KERNEL_TEST_MEMWEIR names a memweir that is built already,
+# KERNEL_TEST_PACKAGE a Debian package of it; KERNEL_TEST_CPUS ("2 4") how many CPUs guests have;
+# KERNEL_TEST_GUESTS how many guests run at once, KERNEL_TEST_JOBS how many compilers;
+# KERNEL_TEST_SOAK_SECONDS how long each stress of a soak takes.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -59,10 +63,12 @@ digest_of_file() {
 . "$here/lib/source.sh"
 . "$here/lib/build.sh"
 . "$here/lib/guest.sh"
+. "$here/lib/debian.sh"
 . "$here/lib/suites.sh"
 . "$here/lib/queue.sh"
 . "$here/lib/selftests.sh"
 . "$here/lib/costs.sh"
+. "$here/lib/review.sh"
 
 tools() {
     [ "$(uname -m)" = x86_64 ] || skip "the kernels are for x86_64, this is $(uname -m)"
@@ -161,8 +167,7 @@ bisect() {
 # A series adds files where MAINTAINERS has somebody already.
 style() {
     need_source
-    for patch in "$kernel"/*/[0-9]*.patch; do
-        case $patch in */0000-*) continue ;; esac
+    for patch in $(for name in $(all_series); do series_patches "$name"; done); do
         perl "$source/scripts/checkpatch.pl" --strict --no-tree --terse --ignore FILE_PATH_CHANGES - \
             <"$patch" >"$scratch/style" 2>&1 && continue
         failed "style of $patch"
@@ -179,9 +184,9 @@ $(cat "$scratch/failed")"
 command=${1-}
 [ $# -eq 0 ] || shift
 case $command in
-test | soak | planted | bisect | style | selftests | build | forget) ;;
+test | soak | planted | bisect | style | review | selftests | build | forget) ;;
 *)
-    sed -n 's/^# \{0,1\}//; 2,20p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,24p' "$0" >&2
     exit 2
     ;;
 esac
@@ -225,6 +230,7 @@ planted)
     ;;
 bisect) bisect "${1-}" ;;
 style) style ;;
+review) style && review "$@" ;;
 selftests)
     selftests "$@"
     run_queue

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Runs colored programs on Debian 12's own kernel in a QEMU guest without KVM: guest/recycle.sh, about a minute.
+# Runs colored programs on Debian 12's own kernel in a QEMU guest without KVM: guest/recycle.sh,
+# about a minute.
 #
 #   stock.sh PACKAGE BUILD      for example linux-image-6.1.0-56-amd64 target/release
 #
-# The kernel's package is fetched, not installed. Everything lies below target/kernel (KERNEL_TEST_DIR).
+# The kernel's package is fetched, not installed. Everything lies below target/kernel
+# (KERNEL_TEST_DIR).
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -29,7 +31,8 @@ trap 'rm -rf "$scratch"' EXIT
 fetched=$work/package/$package
 if [ ! -d "$fetched/boot" ]; then
     mkdir -p "$fetched"
-    (cd "$fetched" && apt-get download -q "$package" && dpkg-deb -x "$package"_*.deb .) >"$fetched/log" 2>&1 ||
+    (cd "$fetched" && apt-get download -q "$package" && dpkg-deb -x "$package"_*.deb .) \
+        >"$fetched/log" 2>&1 ||
         die "the package $package cannot be had here (see $fetched/log)"
 fi
 
@@ -59,7 +62,7 @@ cpio=$scratch/stock.cpio.gz
 make_initramfs "$cpio" "$here/guest/recycle.sh"
 (cd "$more" && find . | cpio -o -H newc -R 0:0 --quiet) | gzip -1 >>"$cpio"
 
-boot stock "$(echo "$fetched"/boot/vmlinuz-*)" "$cpio" 2 900 quiet
+boot stock "$(echo "$fetched"/boot/vmlinuz-*)" "-initrd $cpio" 2 900 quiet
 grep -vE '^(GUEST|\[)' "$log"
 echo "kernel-test: $verdict, $taken, log $log"
 [ "$verdict" = pass ]

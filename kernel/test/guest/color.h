@@ -231,22 +231,41 @@ struct books {
 	long on_cpus;
 };
 
+/*
+ * The lines of a file of /proc. It stays open, and with it the kernel's buffer: one that is freed between two
+ * files goes to a CPU's list, which may give others back to the free lists.
+ */
+static inline char *__attribute__((unused)) read_proc(const char *path, int *fd, char *text, size_t size)
+{
+	size_t length = 0;
+	ssize_t got;
+
+	if (*fd < 0)
+		*fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (*fd < 0 || lseek(*fd, 0, SEEK_SET))
+		die(path);
+	while (length < size - 1 && (got = read(*fd, text + length, size - 1 - length)) > 0)
+		length += got;
+	text[length] = 0;
+	return text;
+}
+
 static inline struct books __attribute__((unused)) read_books(void)
 {
+	static char zones[65536], blocks[4096];
+	static int zoneinfo = -1, buddyinfo = -1;
 	struct books books = { 0 };
-	FILE *in = fopen("/proc/zoneinfo", "r");
-	char line[300];
 	long value;
 
-	while (fgets(line, sizeof(line), in)) {
+	read_proc("/proc/zoneinfo", &zoneinfo, zones, sizeof(zones));
+	read_proc("/proc/buddyinfo", &buddyinfo, blocks, sizeof(blocks));
+	for (char *line = strtok(zones, "\n"); line; line = strtok(NULL, "\n")) {
 		if (sscanf(line, " nr_free_pages %ld", &value) == 1)
 			books.counted += value;
 		else if (sscanf(line, " count: %ld", &value) == 1)
 			books.on_cpus += value;
 	}
-	fclose(in);
-	in = fopen("/proc/buddyinfo", "r");
-	while (fgets(line, sizeof(line), in)) {
+	for (char *line = strtok(blocks, "\n"); line; line = strtok(NULL, "\n")) {
 		char *at = strstr(line, "zone");
 		int used = 0;
 
@@ -255,7 +274,6 @@ static inline struct books __attribute__((unused)) read_books(void)
 		for (int order = 0; sscanf(at, " %ld%n", &value, &used) == 1; order++, at += used)
 			books.linked += value << order;
 	}
-	fclose(in);
 	return books;
 }
 

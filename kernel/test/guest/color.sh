@@ -1,5 +1,5 @@
-# Page colors. Swap is memory, compressed where the kernel can do that: no device is needed. stress=brief, for
-# planted bugs: the first program that finds something is the last.
+# Page colors. Swap is memory, compressed where the kernel can do that: no device is needed.
+# stress=brief, for planted bugs: the first program that finds something is the last.
 . /lib.sh
 if [ -e /sys/block/zram0 ]; then
 	echo 256M >/sys/block/zram0/disksize

@@ -17,6 +17,9 @@
  *   barrier   as pwrite, with a call that write-locks the VMA (MADV_SEQUENTIAL, MADV_NORMAL) between
  *             protection and pwrite: it waits for every fault in flight, also for wp_page_copy(),
  *             which copies without the page lock
+ *   punch     as pwrite, for pages that have a copy in DRAM, after their old page was removed from the
+ *             file since they have it (FALLOC_FL_PUNCH_HOLE), before or after protection: a fault in
+ *             flight then finds another page mapped than the one that it copied
  */
 #include "check.h"
 #include <linux/userfaultfd.h>
@@ -38,13 +41,15 @@
 #define ENOUGH 1500
 #define HOPELESS 50000
 
-enum protocol { NONE, STORES, PWRITE, BARRIER, PROTOCOLS };
+enum protocol { NONE, STORES, PWRITE, BARRIER, PUNCH, PROTOCOLS };
 
-static const char *const names[PROTOCOLS] = { "none", "stores", "pwrite", "barrier" };
+static const char *const names[PROTOCOLS] = { "none", "stores", "pwrite", "barrier", "punch" };
 
 static enum protocol protocol;
 static uint64_t *pages, *file_pages;
-static int file, faults;
+static int file, faults, pagemap;
+/* Pages whose old page was removed from the file; the evicting thread's. */
+static bool punched[PAGES];
 static atomic_bool stop;
 static atomic_long lost, evictions;
 static atomic_ulong additions;
@@ -114,6 +119,26 @@ static void wait_for_faults(void)
 		die("madvise");
 }
 
+/* Only an eviction changes this back. */
+static bool has_copy_in_dram(size_t number)
+{
+	const uint64_t present = 1ULL << 63, of_file = 1ULL << 61;
+	uint64_t entry;
+	off_t at = (uint64_t)(pages + number * WORDS) / PAGE * sizeof(entry);
+
+	if (pread(pagemap, &entry, sizeof(entry), at) != sizeof(entry))
+		die("pagemap");
+	return (entry & (present | of_file)) == present;
+}
+
+static void punch(size_t number)
+{
+	if (!punched[number] && fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					  number * PAGE, PAGE))
+		die("FALLOC_FL_PUNCH_HOLE");
+	punched[number] = true;
+}
+
 static void evict(size_t number)
 {
 	uint64_t *page = pages + number * WORDS;
@@ -122,6 +147,8 @@ static void evict(size_t number)
 		protect(page, true);
 	if (protocol == BARRIER)
 		wait_for_faults();
+	else if (protocol == PUNCH)
+		punch(number);
 	if (protocol == NONE || protocol == STORES)
 		memcpy(file_pages + number * WORDS, page, PAGE);
 	else if (pwrite(file, page, PAGE, number * PAGE) != (ssize_t)PAGE)
@@ -130,6 +157,7 @@ static void evict(size_t number)
 		die("MADV_DONTNEED");
 	if (protocol != NONE)
 		protect(page, false);
+	punched[number] = false;
 }
 
 static void *evict_pages(void *argument)
@@ -141,7 +169,17 @@ static void *evict_pages(void *argument)
 	if (setpriority(PRIO_PROCESS, 0, -15))
 		die("setpriority");
 	while (!stop) {
-		evict(next_random(&random) % PAGES);
+		size_t page = next_random(&random) % PAGES;
+
+		if (protocol == PUNCH) {
+			size_t seen = next_random(&random) % PAGES;
+
+			if (has_copy_in_dram(seen))
+				punch(seen);
+			if (!has_copy_in_dram(page))
+				continue;
+		}
+		evict(page);
 		evictions++;
 	}
 	return NULL;
@@ -164,6 +202,9 @@ static void prepare(void)
 	if (file_pages == MAP_FAILED || pages == MAP_FAILED)
 		die("mmap");
 	memset(file_pages, 0, PAGES * PAGE);
+	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	if (pagemap < 0)
+		die("pagemap");
 	faults = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (faults < 0 || ioctl(faults, UFFDIO_API, &api))
 		die("userfaultfd");

@@ -15,8 +15,11 @@ eviction none $seconds loses
 widen 2000 0
 eviction stores $seconds loses
 eviction pwrite $seconds keeps
+eviction punch $seconds keeps
 widen 0 2000
 eviction pwrite $((seconds * 3)) loses
 eviction barrier $((seconds * 3)) keeps
+eviction punch $((seconds * 3)) keeps
 widen 2000 2000
 eviction barrier $seconds keeps
+eviction punch $seconds keeps

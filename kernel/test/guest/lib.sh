@@ -24,3 +24,18 @@ skip() {
 argument() {
     tr ' ' '\n' </proc/cmdline | sed -n "s/^$1=//p"
 }
+
+# Hundredths of a second since the boot.
+clock() {
+    cut -d ' ' -f 1 /proc/uptime | tr -d .
+}
+
+# within SECONDS COMMAND...: the command succeeds before the time is over.
+within() {
+    until=$(($(clock) + $1 * 100))
+    shift
+    until "$@" >/tmp/within.out 2>&1; do
+        [ "$(clock)" -lt $until ] || { cat /tmp/within.out; return 1; }
+        sleep 0.1
+    done
+}

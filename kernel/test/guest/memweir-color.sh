@@ -1,5 +1,5 @@
-# memweir on a kernel that colors pages: `map kernel`, `color run --kernel`, `color audit`, `doctor`.
-# Colors 0 to 3 of 32, on 1 GiB: 32 MiB of each.
+# memweir on a kernel that colors pages: `map kernel`, `color run --kernel`, `color audit`,
+# `doctor`. Colors 0 to 3 of 32, on 1 GiB: 32 MiB of each.
 . /memweir.sh
 map=/data/i7-860.toml
 loaded=/sys/kernel/mm/page_color/map
@@ -32,7 +32,8 @@ check "the group is gone" no_group_is_left
 
 check "children are colored" run 0 color_run --colors 5,9 -- \
     sh -c 'fill 8 220 & fill 8 220 || exit 1; wait $!'
-check "colors of banks and cache" run 0 color_run --colors 0-31 --cache 8M:16 --cache-colors 0-63 -- fill 8
+check "colors of banks and cache" run 0 \
+    color_run --colors 0-31 --cache 8M:16 --cache-colors 0-63 -- fill 8
 check "a program that fails" run 7 color_run --colors 0 -- sh -c 'exit 7'
 check "its status is told" said "ended with status 7"
 check "an absent program" run 3 color_run --colors 0 -- /absent

@@ -1,5 +1,5 @@
-# memweir on a kernel that reads swap in place: `page run --kernel` and `doctor`. 64 MiB of data in 32 MiB
-# of DRAM, and 128 MiB of emulated NVDIMM.
+# memweir on a kernel that reads swap in place: `page run --kernel` and `doctor`. 64 MiB of data
+# in 32 MiB of DRAM, and 128 MiB of emulated NVDIMM.
 . /memweir.sh
 # page_run ARGUMENTS...
 page_run() {
@@ -37,7 +37,8 @@ check "the device is given back" no_swap_is_used
 check "the group is gone" no_group_is_left
 
 before=$(vmstat swpin_direct)
-check "page run --no-direct-read" run 0 page_run --no-direct-read --swap /dev/pmem0 --json /tmp/json -- fill 64
+check "page run --no-direct-read" run 0 \
+    page_run --no-direct-read --swap /dev/pmem0 --json /tmp/json -- fill 64
 check "contents after copies" said "filled 16384 pages, 0 wrong"
 check "copies" counted copies_in /tmp/json -ge 8192
 check "none in place" counted direct_reads /tmp/json -eq 0

@@ -1,5 +1,6 @@
-# Real programs on a quarter of the DRAM that they take, with direct read and without: Table IV of drswap for these, each
-# alone and all at once. What they say has to be the same as with memory for all.
+# Real programs on a quarter of the DRAM that they take, with direct read and without: Table IV of
+# drswap for these, each alone and all at once. What they say has to be the same as with memory
+# for all.
 . /memweir.sh
 
 # gcc.sh asks the compiler's driver for the compiler.
@@ -27,14 +28,15 @@ command_of() {
     esac
 }
 
-# page_run NAME KIND DRAM OPTION...: what it says is in /tmp/NAME.KIND if it comes to its end, but for what redis tells
-# of itself with the time; what was counted beside it.
+# page_run NAME KIND DRAM OPTION...: what it says is in /tmp/NAME.KIND if it comes to its end, but
+# for what redis tells of itself with the time; what was counted beside it.
 page_run() {
     said=/tmp/$1.$2
     of=$(command_of "$1")
     dram=$3
     shift 3
-    memweir page run --kernel --dram "$dram" "$@" --swap /dev/pmem0 --json "$said.json" -- sh -c "$of" >"$said.whole" 2>"$said.err" ||
+    memweir page run --kernel --dram "$dram" "$@" --swap /dev/pmem0 --json "$said.json" \
+        -- sh -c "$of" >"$said.whole" 2>"$said.err" ||
         { cat "$said.whole" "$said.err"; return 1; }
     grep -v '^[0-9]*:[CM] ' "$said.whole" >"$said"
 }
@@ -44,7 +46,8 @@ percent() {
     awk "BEGIN { printf \"%.1f\", $2 ? 100 * ($1) / $2 : 0 }"
 }
 
-# says_the_same NAME KIND WORDS: as with memory for all; a difference that the emulator may have made is no failure.
+# says_the_same NAME KIND WORDS: as with memory for all; a difference that the emulator may have
+# made is no failure.
 says_the_same() {
     if [ $emulator = inexact ] && [ -e "/tmp/$1.$2" ] && ! cmp -s "/tmp/$1.all" "/tmp/$1.$2"; then
         skip "$1 says something else, $3: this emulator takes wrong flags after some faults"

@@ -14,7 +14,7 @@ check "the batch ends when it is told to" [ "$(cat $scx/state)" = disabled ]
 # A memweir that is stopped holds its jobs, until the kernel ends its scheduler.
 memweir run --mechanism sched-ext /data/held.toml >/tmp/batch.out 2>&1 &
 batch=$!
-sleep 1
+check "a batch holds jobs" within 60 sh -c '[ $(pidof spin | wc -w) = 4 ]'
 kill -STOP $batch
 sleep 50
 check "the watchdog ends a scheduler that nobody commands" [ "$(cat $scx/state)" = disabled ]

@@ -54,7 +54,8 @@ check "no group is left" no_group_is_left
 
 # In the background from here on.
 start_batch() {
-    batch /data/held.toml >/tmp/batch.out 2>&1 &
+    # Not by the function, whose shell would be killed instead of memweir.
+    memweir run --mechanism sched-ext /data/held.toml >/tmp/batch.out 2>&1 &
     batch=$!
     for _ in $(seq 100); do
         [ "$(cat $scx/state)" = enabled ] && pidof spin >/dev/null && break
@@ -76,6 +77,9 @@ check "with the scheduler" sh -c '! grep -q "ended the BPF scheduler" /tmp/batch
 start_batch
 kill -9 $batch
 wait $batch
+killed=$(clock)
+check "the scheduler of a memweir that was killed ends" within 30 state_is disabled
+echo "COST the end of its scheduler: $((($(clock) - killed) * 10)) ms"
 jobs_have_run() {
     for _ in $(seq 600); do
         pidof spin >/dev/null || return 0
@@ -84,8 +88,7 @@ jobs_have_run() {
     ps
     return 1
 }
-check "all jobs of a memweir that was killed run on" jobs_have_run
-check "the scheduler is gone" state_is disabled
+check "its jobs run on" jobs_have_run
 
 # Ordinary load has the CPU before tasks of this class, whatever their number.
 start_batch

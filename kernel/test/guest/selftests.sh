@@ -10,17 +10,22 @@ else
     swapon /dev/pmem0
 fi
 put 32 /proc/sys/vm/nr_hugepages
+# Without a map page colors do nothing.
+if [ "$(argument selftest_set)" = long ] && [ -e /sys/kernel/mm/page_color/map ]; then
+    check "a map of 32 colors" put "$(printf 'bank 0x%x\n' 0x2000 0x4000 0x8000 0x200000 0x400000)" \
+        /sys/kernel/mm/page_color/map
+fi
 # Some of mremap_test's take addresses low in the address space for granted, where a heap may lie by chance.
 put 0 /proc/sys/kernel/randomize_va_space
 uptime_seconds() {
     cut -d . -f 1 /proc/uptime
 }
-# run CALL: a program and its arguments, with colons between.
+# run CALL: a program and its arguments, with colons between, and + for colons in these.
 run() {
     echo "SELFTEST $1"
     begun=$(uptime_seconds)
     # shellcheck disable=SC2046
-    (cd /tmp && $(echo "$1" | tr ':' ' '))
+    (cd /tmp && $(echo "$1" | tr ':+' ' :'))
     code=$?
     echo "EXIT $code after $(($(uptime_seconds) - begun)) s"
     [ $code = 0 ] || [ $code = 4 ]

@@ -1,6 +1,6 @@
-# Everything at once, for as long as stress= says: stress-ng checks what it reads back, while its processes go from
-# cgroup to cgroup, memory goes off line and comes back, and swap is switched off and on. With page colors,
-# the cgroups have some, and others every second.
+# Everything at once, for as long as stress= says: stress-ng checks what it reads back, while its
+# processes go from cgroup to cgroup, memory goes off line and comes back, and swap is switched
+# off and on. With page colors, the cgroups have some, and others every second.
 . /lib.sh
 case $(argument stress) in
 soak) seconds=$(argument soak_seconds) ;;
@@ -21,7 +21,8 @@ swap_on() {
     esac
 }
 
-# until_stopped NAME COMMAND...: again and again; how often it succeeded and failed is in /tmp/NAME.*.
+# until_stopped NAME COMMAND...: again and again; how often it succeeded and failed is in
+# /tmp/NAME.*.
 until_stopped() {
     loop=$1
     shift
@@ -80,7 +81,8 @@ put 60M /cg/b/memory.high
 swap_on
 loops='hotplug move_everybody swap_off_and_on compact'
 if [ -e /sys/kernel/mm/page_color/map ]; then
-    printf 'bank 0x2000\nbank 0x4000\nbank 0x8000\nbank 0x200000\nbank 0x400000\n' >/sys/kernel/mm/page_color/map
+    printf 'bank 0x2000\nbank 0x4000\nbank 0x8000\nbank 0x200000\nbank 0x400000\n' \
+        >/sys/kernel/mm/page_color/map
     loops="$loops change_colors"
 fi
 for loop in $loops; do
@@ -98,7 +100,8 @@ touch /tmp/stop
 wait
 check "stress-ng read what it had written, for $seconds s (exit $code)" [ $code = 0 ]
 for loop in $loops; do
-    check "$loop: $(cat "/tmp/$loop.done") times, $(cat "/tmp/$loop.failed") refused" [ "$(cat "/tmp/$loop.done")" -ge 1 ]
+    check "$loop: $(cat "/tmp/$loop.done") times, $(cat "/tmp/$loop.failed") refused" \
+        [ "$(cat "/tmp/$loop.done")" -ge 1 ]
 done
 grep -E '^(pswp|swpin_direct|color_|pgmigrate|compact_success|thp_swpout)' /proc/vmstat
 swapoff $device

@@ -1,13 +1,14 @@
 # Kernels: a series (and perhaps further patches) on the pristine source, configured, built, and
 # kept by the hash of everything that went in. Sourced by run.sh; needs source.sh.
 
-# build_kernel SERIES CONFIG [PATCH...]: sets $image (a bzImage), $entry (where it is kept) and $tree (its
-# build tree, which may be absent when the image was kept). SERIES is a directory below kernel/, or `stock`.
-# CONFIG is one or more names of config/*.config joined by `+`.
+# build_kernel SERIES CONFIG [PATCH...]: sets $image (a bzImage), $entry (where it is kept) and
+# $tree (its build tree, which may be absent when the image was kept). SERIES is a directory below
+# kernel/, or `stock`. CONFIG is one or more names of config/*.config joined by `+`.
 build_kernel() {
     series=$1 config=$2
     shift 2
-    # Patches one by one begin at the stock kernel: that has most of what is built for the first of them.
+    # Patches one by one begin at the stock kernel: that has most of what is built for the first
+    # of them.
     if [ "$upto" = all ]; then tree=$work/trees/$series-$config; else tree=$work/trees/stock-$config; fi
     patches=$(series_patches "$series" "$@")
     fragments=$(config_fragments "$config" "$series")
@@ -51,7 +52,7 @@ changes_of() {
 series_patches() {
     if [ "$1" != stock ]; then
         # Without the cover letter.
-        find "$kernel/$1" -name '0*.patch' ! -name '0000-*' | sort |
+        find "$(series_directory "$1")" -maxdepth 1 -name '0*.patch' ! -name '0000-*' | sort |
             if [ "$upto" = all ]; then cat; else head -n "$upto"; fi
     fi
     shift
@@ -60,14 +61,31 @@ series_patches() {
     done
 }
 
-# Those named, and the series's own if it has one.
+# A series for another kernel than Debian 12's is in a directory of that version.
+series_directory() {
+    [ ! -d "$kernel/$1/$linux" ] || { echo "$kernel/$1/$linux"; return; }
+    echo "$kernel/$1"
+}
+
+all_series() {
+    for first in "$kernel"/*/0001-*.patch; do
+        basename "$(dirname "$first")"
+    done
+}
+
+# Those named, each with what it needs besides on this version of the kernel, and the series's own
+# if it has one.
 config_fragments() {
-    echo "$1" | tr '+' '\n' | sed "s|.*|$here/config/&.config|"
-    [ ! -f "$here/config/$2.config" ] || echo "$here/config/$2.config"
+    for name in $(echo "$1" | tr '+' ' ') "$2"; do
+        for fragment in "$here/config/$name.config" "$here/config/$name-$linux.config"; do
+            [ ! -f "$fragment" ] || echo "$fragment"
+        done
+    done
 }
 
 # Hard links of the pristine tree: patch(1) and the kernel's build replace files, they do not write
-# into them. A tree whose build was killed is not trusted: make would take half a file for a new one.
+# into them. A tree whose build was killed is not trusted: make would take half a file for a new
+# one.
 make_tree() {
     if [ -f "$tree/Makefile" ] && [ ! -e "$tree.unfinished" ]; then
         : >"$tree.unfinished"
@@ -84,7 +102,8 @@ make_tree() {
 }
 
 # set_patches PATCH...: what is applied and also wanted stays, the rest goes, in reverse order; then
-# what is missing is applied. A file that ends as it was keeps its time, so that make rebuilds little.
+# what is missing is applied. A file that ends as it was keeps its time, so that make rebuilds
+# little.
 set_patches() {
     touched=$(cat "$@" "$tree"/.applied/* /dev/null 2>/dev/null |
         sed -n 's|^[-+][-+][-+] [ab]/||p' | sort -u)
@@ -114,7 +133,8 @@ exchange_patches() {
     done
     for have in $(ls -r "$tree/.applied"); do
         [ "${have#0}" != "$have" ] && [ "$(expr "$have" + 0)" -ge "$count" ] || continue
-        patch -d "$tree" -p1 -R -F0 -s -N --no-backup-if-mismatch <"$tree/.applied/$have" >>"$log" 2>&1 ||
+        patch -d "$tree" -p1 -R -F0 -s -N --no-backup-if-mismatch \
+            <"$tree/.applied/$have" >>"$log" 2>&1 ||
             { rm -rf "$tree"; die "cannot take back a patch in $tree; removed it, run again"; }
         rm "$tree/.applied/$have"
     done
@@ -128,17 +148,22 @@ exchange_patches() {
     done
 }
 
-# allnoconfig and what the fragments ask for; a line that Kconfig dropped (a missing dependency) is
-# an error, not a smaller test.
+# allnoconfig and what the fragments ask for, in the tree or, with $make_options, in $output; a
+# line that Kconfig dropped (a missing dependency) is an error, not a smaller test.
 configure() {
+    configured=${output-$tree}
     # shellcheck disable=SC2086
-    cat $fragments >"$tree/.fragment"
-    make -C "$tree" -s KCONFIG_ALLCONFIG=.fragment allnoconfig >"$tree.config.log" 2>&1 ||
+    cat $fragments >"$configured/.fragment"
+    # shellcheck disable=SC2086
+    make -C "$tree" -s ${make_options-} KCONFIG_ALLCONFIG="$configured/.fragment" allnoconfig \
+        >"$tree.config.log" 2>&1 ||
         die "no configuration (see $tree.config.log)"
-    grep '^CONFIG_' "$tree/.fragment" | sort -u | while read -r line; do
+    grep '^CONFIG_' "$configured/.fragment" | sort -u | while read -r line; do
+        # The version may do without the option.
+        ! grep -q "^# ${line%%=*} is gone" "$configured/.fragment" || continue
         case $line in
-        *=n) grep -q "^${line%=n}=" "$tree/.config" && echo "$line" ;;
-        *) grep -qxF "$line" "$tree/.config" || echo "$line" ;;
+        *=n) grep -q "^${line%=n}=" "$configured/.config" && echo "$line" ;;
+        *) grep -qxF "$line" "$configured/.config" || echo "$line" ;;
         esac
     done >"$tree.config.missing"
     if [ -s "$tree.config.missing" ]; then

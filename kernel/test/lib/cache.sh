@@ -1,5 +1,6 @@
-# What runs have in common, also those of other clones (a fresh one of CI): kernels, by the hash of everything
-# that went in. An entry is whole when its `bzImage` is there, which comes last and by a rename. Sourced by run.sh.
+# What runs have in common, also those of other clones (a fresh one of CI): kernels, by the hash
+# of everything that went in. An entry is whole when its `bzImage` is there, which comes last and
+# by a rename. Sourced by run.sh.
 
 # Entries that were not used for so many days are dropped, and the least lately used beyond so many.
 cache_days=30

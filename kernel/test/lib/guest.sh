@@ -92,9 +92,10 @@ make_initramfs() {
     rm -rf "$root"
 }
 
-# boot LABEL IMAGE CPIO CPUS SECONDS APPEND: two NUMA nodes of 512 MiB, the kernel's messages and the
-# suite's in one log. A socket for each CPU: without ACPI the kernel sees no others. Sets $log, $taken and
-# $verdict: `pass`, or why not.
+# boot LABEL IMAGE START CPUS SECONDS APPEND: two NUMA nodes, 1 GiB together or $guest_memory, the
+# kernel's messages and the suite's in one log. START is QEMU's option of the initramfs or the disk.
+# A socket for each CPU: without ACPI the kernel sees no others. Sets $log, $taken and $verdict:
+# `pass`, or why not.
 boot() {
     log=$work/logs/$1.log
     started=$(date +%s)
@@ -104,8 +105,8 @@ boot() {
     # shellcheck disable=SC2086
     timeout --foreground -k 10 "$5" qemu-system-x86_64 ${machine-} \
         -machine pc -accel "${KERNEL_TEST_ACCEL-tcg,thread=$threads}" -cpu "${KERNEL_TEST_CPU-max}" \
-        -smp "$4,sockets=$4" -m 1G \
-        -kernel "$2" -initrd "$3" -nodefaults -no-user-config -nographic -no-reboot \
+        -smp "$4,sockets=$4" -m "${guest_memory-1G}" \
+        -kernel "$2" $3 -nodefaults -no-user-config -nographic -no-reboot \
         -serial "file:$log" \
         -append "console=ttyS0 numa=fake=2 panic=-1 oops=panic $patience guest_cpus=$4 $6" \
         </dev/null >"$log.qemu" 2>&1 8>&- &

@@ -1,5 +1,5 @@
-# Guests one beside another: a guest of two CPUs is idle half of the time, since much of what it does is done
-# by one thread. Sourced by run.sh.
+# Guests one beside another: a guest of two CPUs is idle half of the time, since much of what it
+# does is done by one thread. Sourced by run.sh.
 
 # How many at once. Each has 1 GiB.
 lanes=${KERNEL_TEST_GUESTS-$(nproc)}
@@ -42,20 +42,22 @@ take_job() {
     ) 7>"$scratch/queue.lock"
 }
 
-# failed WORDS...: remembered across processes, so that the run ends with an error that says it again.
+# failed WORDS...: remembered across processes, so that the run ends with an error that says it
+# again.
 failed() {
     say "FAIL $*"
     echo "$*" | head -n 1 >>"$scratch/failed"
 }
 
-# guest_failed WORDS...: of the guest that was booted last, with the end of its log: where CI runs, nobody can look
-# for more.
+# guest_failed WORDS...: of the guest that was booted last, with the end of its log: where CI
+# runs, nobody can look for more.
 guest_failed() {
     failed "$*: $verdict, $taken (log: $log)
 $(tail -n 25 "$log" | sed 's/^/    /')"
 }
 
-# What an interrupted run would leave: lanes, guests, files. Jobs see by these that they shall say nothing more.
+# What an interrupted run would leave: lanes, guests, files. Jobs see by these that they shall say
+# nothing more.
 clean_up() {
     guests=$(cat "$scratch"/guest.* 2>/dev/null || true)
     rm -rf "$scratch"

@@ -1,14 +1,17 @@
 # The kernel's source: Debian's package linux-source-6.12, unpacked once and never written to.
 # Sourced by run.sh.
 
-package=linux-source-6.12
+linux=6.12
+package=linux-source-$linux
 
-# Sets $source_id, what tells the source from any other, and $source, where need_source has it. KERNEL_SOURCE
-# names a tree that is there already.
+# Sets $source_id, what tells the source from any other, and $source, where need_source has it.
+# KERNEL_SOURCE names a tree that is there already, which decides the version.
 find_source() {
     if [ -n "${KERNEL_SOURCE-}" ]; then
         [ -f "$KERNEL_SOURCE/mm/memory.c" ] || die "KERNEL_SOURCE=$KERNEL_SOURCE: no kernel tree"
         source=$KERNEL_SOURCE
+        linux=$(awk '/^VERSION =/ { version = $3 } /^PATCHLEVEL =/ { print version "." $3; exit }' \
+            "$source/Makefile")
         source_id=$(cd "$source" && cat Makefile mm/*.[ch] include/linux/*.h | digest)
     else
         find_tarball

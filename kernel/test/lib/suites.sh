@@ -3,7 +3,8 @@
 # load_suite NAME: its variables.
 load_suite() {
     about='' tier=test series='' patches_extra='' config=base cpus='2 4' append='' programs='' script=''
-    files='' commands='' mechanism_tests=no memweir=no machine='' seconds=900 baseline='' budgets=''
+    files='' commands='' mechanism_tests=no memweir=no disk=no boots=1 farewell='' machine=''
+    seconds=900 baseline='' budgets=''
     [ -f "$here/suites/$1.suite" ] ||
         die "no suite $1; there are: $(cd "$here/suites" && echo *.suite | sed 's/\.suite//g')"
     # shellcheck disable=SC1090
@@ -60,16 +61,35 @@ prepare_suite() {
             binaries="$binaries $work/programs/$test_program"
         done
     fi
+    if [ "$disk" = debian ]; then
+        guest_package && debian_archive || return 1
+    fi
     for wanted in $commands; do
         command -v "$wanted" >"$scratch/command" || { say "SKIPPED: no $wanted here"; return 1; }
         binaries="$binaries $(cat "$scratch/command")"
     done
 }
 
-# boot_suite LABEL CPUS APPEND: the loaded and prepared suite.
+# boot_suite LABEL CPUS APPEND: the loaded and prepared suite. A disk outlives its boots, up to the
+# first that fails. Each boot but the last must pass the check $farewell when it goes down.
 boot_suite() {
-    # shellcheck disable=SC2086
-    make_initramfs "$scratch/$1.cpio.gz" "$here/$script" $binaries
-    boot "$1" "$image" "$scratch/$1.cpio.gz" "$2" "$seconds" "$append $3"
-    rm -f "$scratch/$1.cpio.gz"
+    if [ "$disk" = debian ]; then
+        medium=$scratch/$1.ext4
+        make_disk "$medium" "$here/$script"
+        start="-drive file=$medium,format=raw,if=virtio" root='root=/dev/vda rw systemd.show_status=false'
+    else
+        medium=$scratch/$1.cpio.gz
+        # shellcheck disable=SC2086
+        make_initramfs "$medium" "$here/$script" $binaries
+        start="-initrd $medium" root=
+    fi
+    for boot in $(seq "$boots"); do
+        label=$1
+        [ "$boots" = 1 ] || label=$1-$boot
+        boot "$label" "$image" "$start" "$2" "$seconds" "$root guest_boot=$boot $append $3"
+        [ "$verdict" = pass ] || break
+        [ "$boot" = "$boots" ] || [ -z "$farewell" ] || grep -q "^PASS $farewell" "$log" ||
+            { verdict="nothing said: $farewell"; break; }
+    done
+    rm -f "$medium"
 }
