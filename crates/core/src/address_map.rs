@@ -13,7 +13,6 @@ mod file;
 mod gf2;
 #[cfg(test)]
 mod tests;
-mod write;
 
 pub use color::{Color, ColorSet, Coloring, MAX_COLORS};
 pub use gf2::{Span, XorFunction};

@@ -4,10 +4,13 @@ mod document;
 mod replace;
 
 pub use document::{Document, Section, Value};
-pub use replace::{KeyPath, Replaced, Replacement, values};
+pub use replace::{KeyPath, Replaced, Replacement, key_and_value, values};
 
+use std::borrow::Cow;
 use std::fmt;
+use std::io;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use crate::names::choose;
 
@@ -153,9 +156,74 @@ pub fn shipped(
     })
 }
 
+/// A data file that the user chose: a shipped one by its name, or another by its path.
+#[derive(Clone, Debug)]
+pub struct DataFile<'a> {
+    /// Its name in messages.
+    pub name: Cow<'a, str>,
+    /// Its content.
+    pub text: Cow<'static, str>,
+    /// The directory that paths in it start at.
+    pub directory: PathBuf,
+}
+
+impl<'a> DataFile<'a> {
+    /// Finds the file that `choice` names: one of `files`, which come with memweir, or, if it ends
+    /// in `.toml`, one relative to `directory`, whose text `read` returns. `what` is its kind in
+    /// messages: `medium`.
+    ///
+    /// # Errors
+    /// If there is none; the error suggests the nearest name. If it cannot be read.
+    pub fn find(
+        what: &str,
+        choice: &'a str,
+        files: &[(&'static str, &'static str)],
+        directory: &Path,
+        read: fn(PathBuf) -> io::Result<String>,
+    ) -> Result<Self, Refusal> {
+        if !choice.ends_with(".toml") {
+            let text = shipped(what, choice, files)?.into();
+            return Ok(Self { name: choice.into(), text, directory: directory.to_owned() });
+        }
+        let path = directory.join(choice);
+        let name = path.display().to_string();
+        let text = read(path.clone())
+            .map_err(|error| Refusal::plain(format!("{name}: cannot be read: {error}")))?;
+        let directory = path.parent().unwrap_or(Path::new(".")).to_owned();
+        Ok(Self { name: name.into(), text: text.into(), directory })
+    }
+
+    /// Returns its name and text.
+    #[must_use]
+    pub fn document(&self) -> Document<'_> {
+        Document { name: &self.name, text: &self.text }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn data_files_are_found_by_name_or_path() {
+        let find = |choice| {
+            let files = [("pram", "shipped")];
+            DataFile::find("medium", choice, &files, Path::new("dir"), |path| match path.to_str() {
+                Some("dir/sub/mine.toml") => Ok("mine".to_owned()),
+                _ => Err(io::ErrorKind::NotFound.into()),
+            })
+        };
+        let shipped = find("pram").unwrap();
+        assert_eq!((&*shipped.name, &*shipped.text), ("pram", "shipped"));
+        assert_eq!(shipped.directory, Path::new("dir"));
+        let own = find("sub/mine.toml").unwrap();
+        assert_eq!((&*own.name, &*own.text), ("dir/sub/mine.toml", "mine"));
+        assert_eq!(own.directory, Path::new("dir/sub"));
+        let unknown = find("prm").unwrap_err().sentence();
+        assert!(unknown.contains("unknown medium `prm`: did you mean `pram`"), "{unknown}");
+        let absent = find("pram.toml").unwrap_err().sentence();
+        assert!(absent.starts_with("dir/pram.toml: cannot be read: "), "{absent}");
+    }
 
     #[test]
     fn says_file_line_key_reason_and_help() {

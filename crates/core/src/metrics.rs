@@ -60,14 +60,6 @@ fn slowdowns(alone_and_shared: &[(Nanos, Nanos)]) -> impl Iterator<Item = f64> {
         .map(|(alone, shared)| shared.as_f64() / alone.as_f64())
 }
 
-/// Returns the gain in throughput over the baseline: the baseline's turnaround over this one's,
-/// less one (iabw Fig. 9, 11-14). 0.25 is 25 % more throughput, which is 20 % less time; negative
-/// is a loss. `None` for a turnaround of zero.
-#[must_use]
-pub fn turnaround_improvement(baseline: Nanos, turnaround: Nanos) -> Option<f64> {
-    (turnaround > Nanos::ZERO).then(|| baseline.as_f64() / turnaround.as_f64() - 1.0)
-}
-
 /// Returns the mean; `None` of no values.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
@@ -123,14 +115,6 @@ pub struct Interval {
     pub high: f64,
 }
 
-impl Interval {
-    /// Returns true if the value lies in the range, its ends included.
-    #[must_use]
-    pub fn contains(&self, value: f64) -> bool {
-        self.low <= value && value <= self.high
-    }
-}
-
 /// A difference between two conditions that were measured in pairs, so that a drift of the machine
 /// affects both members of a pair alike.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -145,40 +129,16 @@ pub struct PairedDifference {
     pub level: f64,
 }
 
-impl PairedDifference {
-    /// Returns true if a difference was measured: the interval exists and does not contain zero.
-    #[must_use]
-    pub fn is_measured(&self) -> bool {
-        self.interval.is_some_and(|interval| !interval.contains(0.0))
-    }
-}
-
 /// Returns the difference `other - baseline` over `(baseline, other)` pairs, with its confidence
 /// interval by Student's t. `None` of no pairs, or for a `level` that is not between 0 and 1.
 #[must_use]
 pub fn paired_difference(pairs: &[(f64, f64)], level: f64) -> Option<PairedDifference> {
-    let differences: Vec<f64> = pairs.iter().map(|(baseline, other)| other - baseline).collect();
-    with_interval(&differences, level)
-}
-
-/// Returns the same as a share of each pair's baseline: -0.1 is ten percent less than the baseline.
-/// Pairs with a baseline of zero are skipped.
-#[must_use]
-pub fn relative_paired_difference(pairs: &[(f64, f64)], level: f64) -> Option<PairedDifference> {
-    let differences: Vec<f64> = pairs
-        .iter()
-        .filter(|(baseline, _)| *baseline != 0.0)
-        .map(|(baseline, other)| (other - baseline) / baseline)
-        .collect();
-    with_interval(&differences, level)
-}
-
-fn with_interval(differences: &[f64], level: f64) -> Option<PairedDifference> {
     if !(level > 0.0 && level < 1.0) {
         return None;
     }
-    let (n, mean) = (differences.len(), mean(differences)?);
-    let interval = std_deviation(differences).and_then(|deviation| {
+    let differences: Vec<f64> = pairs.iter().map(|(baseline, other)| other - baseline).collect();
+    let (n, mean) = (differences.len(), mean(&differences)?);
+    let interval = std_deviation(&differences).and_then(|deviation| {
         let quantile = student_t_quantile(n - 1, level)?;
         let half = quantile * deviation / (n as f64).sqrt();
         Some(Interval { low: mean - half, high: mean + half })
@@ -281,14 +241,6 @@ mod tests {
     }
 
     #[test]
-    fn improvement_is_in_throughput() {
-        let improvement = |baseline, other| turnaround_improvement(Nanos(baseline), Nanos(other));
-        assert_eq!(improvement(125, 100), Some(0.25));
-        assert_eq!(improvement(80, 100), Some(-0.19999999999999996));
-        assert_eq!(improvement(80, 0), None);
-    }
-
-    #[test]
     fn spread_by_hand() {
         // Around 5: 9 + 1 + 1 + 1 + 0 + 0 + 4 + 16 = 32, over 7.
         let values = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
@@ -335,26 +287,12 @@ mod tests {
         let interval = difference.interval.unwrap();
         assert!(close(interval.low, -1.5 - half, 1e-6), "{interval:?}");
         assert!(close(interval.high, -1.5 + half, 1e-6), "{interval:?}");
-        assert!(difference.is_measured());
-    }
-
-    #[test]
-    fn relative_difference_is_per_pair() {
-        // -10 % and +20 %: mean 5 %, deviation 0.15 sqrt 2, t(1, 95 %) 12.7062.
-        let difference =
-            relative_paired_difference(&[(10.0, 9.0), (20.0, 24.0), (0.0, 3.0)], 0.95).unwrap();
-        assert_eq!(difference.n, 2);
-        assert!(close(difference.mean, 0.05, 1e-12));
-        let interval = difference.interval.unwrap();
-        assert!(close(interval.high, 0.05 + 12.706_204_736 * 0.15, 1e-6), "{interval:?}");
-        assert!(!difference.is_measured());
     }
 
     #[test]
     fn one_pair_measures_no_difference() {
         let difference = paired_difference(&[(10.0, 1.0)], 0.95).unwrap();
         assert_eq!((difference.mean, difference.interval), (-9.0, None));
-        assert!(!difference.is_measured());
         assert_eq!(paired_difference(&[], 0.95), None);
         for level in [0.0, 1.0, -1.0, f64::NAN] {
             assert_eq!(paired_difference(&[(1.0, 2.0), (1.0, 3.0)], level), None);

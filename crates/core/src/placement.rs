@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use crate::counts::Counts;
-use crate::input::Refusal;
+use crate::input::{Refusal, key_and_value};
 use crate::medium::{MAX_MEDIA, Media, MediumId, Traffic};
 use crate::names::suggestion;
 use crate::units::{Bytes, LINE_BYTES, Lines};
@@ -73,13 +73,7 @@ impl FromStr for PlacementSpec {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
-        let items: Vec<(&str, Option<&str>)> = text
-            .split(',')
-            .map(|item| match item.split_once('=') {
-                Some((key, value)) => (key.trim(), Some(value.trim())),
-                None => (item.trim(), None),
-            })
-            .collect();
+        let items: Vec<(&str, Option<&str>)> = text.split(',').map(key_and_value).collect();
         if items.iter().any(|(key, value)| key.is_empty() || *value == Some("")) {
             return refuse(format!("`{text}` is no placement"), FORMS);
         }

@@ -385,12 +385,6 @@ impl Watts {
     pub const fn from_milli(mw: f64) -> Self {
         Self(mw * 1e-3)
     }
-
-    /// Returns the power in milliwatts.
-    #[must_use]
-    pub fn as_milli(self) -> f64 {
-        self.0 * 1e3
-    }
 }
 
 impl Seconds {

@@ -1,14 +1,10 @@
 //! Control groups as files: their location, ownership, freezing and removal.
 //!
-//! Everything goes through [`Files`], so that the logic above is tested on an ordinary directory
-//! tree with injected faults. Which job is blocked when is decided in [`crate::blocker`].
+//! Which job is blocked when is decided in [`crate::blocker`].
 
 mod cpu;
-mod files;
 mod locate;
 pub(crate) mod names;
-#[cfg(test)]
-pub(crate) mod testing;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,10 +12,10 @@ use std::time::Duration;
 
 use memweir_core::Nanos;
 
+use crate::files::Files;
 use crate::owner::Owner;
 
 pub(crate) use cpu::{disable_cpu, enable_cpu, is_weighed, may_enable_cpu, weigh};
-pub(crate) use files::{Files, KernelFiles};
 pub(crate) use locate::{HierarchyKind, group_of, locate, unescape};
 
 /// The two interfaces that can freeze.
@@ -105,7 +101,7 @@ pub(crate) fn remove_tree(files: &dyn Files, group: &Path) -> io::Result<()> {
     for child in unless_gone(files.children(group))? {
         result = result.and(remove_tree(files, &child));
     }
-    result.and(unless_gone(files.remove(group)))
+    result.and(unless_gone(files.remove_dir(group)))
 }
 
 /// Repeats [`remove_tree`] for a while where processes are just about to end.

@@ -43,6 +43,8 @@ use crate::launch::{Launch, LaunchError, Process, launch};
 const READY: &[u8] = b"watching\n";
 /// Longest time that a guardian may take to start on a busy machine.
 const GUARDIAN_START_TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest time that it may take to end after a goodbye.
+const GUARDIAN_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Command that starts a guardian: a program and arguments with which it calls [`main`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,8 +158,7 @@ impl Guard for Guardian {
 
     fn goodbye(&mut self) {
         if self.watcher.tell(&Message::Goodbye).is_ok() {
-            // It exits at once; reaping it leaves no zombie behind between batches.
-            let _ = self.watcher.process.wait();
+            self.watcher.reap(GUARDIAN_END_TIMEOUT);
         }
     }
 }
@@ -194,6 +195,17 @@ impl Watcher {
             return Err(failed(error));
         }
         Ok(watcher)
+    }
+
+    /// Waits for its end, so that no zombie is left between batches. One that is stopped would
+    /// never end; with nothing in its care it can be killed.
+    fn reap(&mut self, timeout: Duration) {
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        let ended = poll(&mut [PollFd::new(self.process.as_fd(), PollFlags::POLLIN)], timeout);
+        match ended {
+            Ok(1) => drop(self.process.wait()),
+            _ => self.kill(),
+        }
     }
 
     fn kill(&mut self) {

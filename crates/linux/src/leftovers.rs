@@ -7,8 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::blocker::processes;
-use crate::cgroup::{self, Files, HierarchyKind, KernelFiles, Version, locate, names};
-use crate::owner::{KernelProc, Owner, OwnerState};
+use crate::cgroup::{self, HierarchyKind, Version, locate, names};
+use crate::files::{Files, KernelFiles};
+use crate::owner::{Owner, OwnerState, Proc};
 
 /// Most processes of a group to name.
 const NAMED: usize = 5;
@@ -35,14 +36,14 @@ pub fn clean() -> Vec<String> {
 }
 
 fn clean_below(files: &dyn Files, version: Version, top: &Path) -> Vec<String> {
-    let dead = |(_, owner): &(PathBuf, Owner)| owner.state(&KernelProc) == OwnerState::Dead;
+    let dead = |(_, owner): &(PathBuf, Owner)| owner.state(Proc::kernel()) == OwnerState::Dead;
     let (homes, groups): (Vec<_>, Vec<_>) = cgroup::owned_groups(files, top)
         .into_iter()
         .filter(dead)
         .partition(|(group, _)| names::is_home(group));
     for (home, _) in homes {
         // A guardian that still cares for jobs stays in its own.
-        let _ = files.remove(&home);
+        let _ = files.remove_dir(&home);
     }
     groups
         .into_iter()
@@ -84,7 +85,7 @@ fn still_running(files: &dyn Files, group: &Path) -> String {
 mod tests {
     use super::*;
     use crate::cgroup::names;
-    use crate::cgroup::testing::FakeTree;
+    use crate::files::fake::FakeTree;
     use crate::owner::Owner;
 
     /// The name of a group of a memweir with this process's pid and another start time.
@@ -105,7 +106,7 @@ mod tests {
             let parent = tree.group(&format!("user.slice/{dead}"));
             let leaf = tree.group(&format!("user.slice/{dead}/job-0"));
             let home = tree.group(&format!("user.slice/{dead}.guardian"));
-            tree.fail("remove", &format!("{dead}.guardian"), libc::EBUSY, 1);
+            tree.fail("remove_dir", &format!("{dead}.guardian"), libc::EBUSY, 1);
             let alive = tree.group(&names::new_group(&Owner::current().unwrap(), "x"));
             let foreign = tree.group("user.slice/foreign");
             for group in [&parent, &leaf, &alive, &foreign] {

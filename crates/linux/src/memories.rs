@@ -4,11 +4,11 @@
 //! Their suitability is not judged here, and nothing is measured: few machines report their speed
 //! in sysfs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use memweir_core::Bytes;
 
-use crate::meter::resctrl::{Files, KernelFiles};
+use crate::files::{Files, KernelFiles};
 use crate::topology::parse_cpu_list;
 
 /// A NUMA node with memory.
@@ -78,7 +78,7 @@ impl Memories {
     }
 
     /// Returns the memories of the machine whose sysfs is at `sys`.
-    pub(crate) fn of(files: &impl Files, sys: &Path) -> Self {
+    pub(crate) fn of(files: &dyn Files, sys: &Path) -> Self {
         let sysfs = Sysfs { files, sys };
         Self {
             nodes: sysfs.each("devices/system/node", "node", Sysfs::node),
@@ -95,12 +95,12 @@ impl Memories {
     }
 }
 
-struct Sysfs<'a, F> {
-    files: &'a F,
+struct Sysfs<'a> {
+    files: &'a dyn Files,
     sys: &'a Path,
 }
 
-impl<F: Files> Sysfs<'_, F> {
+impl Sysfs<'_> {
     /// Reads the entries of a directory that are named `prefix` and a number, in the order of the
     /// numbers.
     fn each<T>(
@@ -110,15 +110,15 @@ impl<F: Files> Sysfs<'_, F> {
         read: impl Fn(&Self, &Path, &str) -> Option<T>,
     ) -> Vec<T> {
         let directory = self.sys.join(directory);
-        let number = |name: &String| -> Option<Vec<u32>> {
-            let parts = name.strip_prefix(prefix)?.split('.').map(str::parse);
-            parts.collect::<Result<_, _>>().ok()
+        let numbered = |path: PathBuf| -> Option<(Vec<u32>, PathBuf)> {
+            let numbers = path.file_name()?.to_str()?.strip_prefix(prefix)?.split('.');
+            Some((numbers.map(str::parse).collect::<Result<_, _>>().ok()?, path))
         };
-        let names = self.files.list(&directory).unwrap_or_default();
-        let mut names: Vec<_> =
-            names.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
-        names.sort();
-        names.iter().filter_map(|(_, name)| read(self, &directory.join(name), name)).collect()
+        let children = self.files.children(&directory).unwrap_or_default();
+        let mut children: Vec<_> = children.into_iter().filter_map(numbered).collect();
+        children.sort();
+        let read = |path: &Path| read(self, path, path.file_name()?.to_str()?);
+        children.iter().filter_map(|(_, path)| read(path)).collect()
     }
 
     fn text(&self, path: &Path, name: &str) -> Option<String> {

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::cgroup::{self, Files, HierarchyKind, KernelFiles, locate, names};
+use crate::cgroup::{self, HierarchyKind, locate, names};
+use crate::files::{Files, KernelFiles};
 use crate::leftovers;
 use crate::owner::Owner;
 use crate::preload::MissingFeature;
@@ -70,7 +71,7 @@ impl MemoryGroup {
             files.write(&enabled, "+memory")?;
         }
         let path = place.join(name);
-        files.create(&path)?;
+        files.create_dir(&path)?;
         Ok(path)
     }
 
@@ -128,7 +129,7 @@ impl Drop for MemoryGroup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroup::testing::FakeTree;
+    use crate::files::fake::FakeTree;
 
     fn place(tree: &FakeTree, name: &str, enabled: &str) -> PathBuf {
         let place = tree.group(name);
@@ -157,7 +158,7 @@ mod tests {
     fn without_a_place_the_last_reason_is_told() {
         let tree = FakeTree::new();
         let places = [place(&tree, "top", "memory\n")];
-        tree.fail("create", "", libc::EROFS, usize::MAX);
+        tree.fail("create_dir", "", libc::EROFS, usize::MAX);
         let missing = MemoryGroup::create_below(Arc::new(tree), &places, "job").err().unwrap();
         assert!(missing.reason.contains("Read-only file system"), "{missing}");
         assert!(missing.remedy.contains("root"), "{missing}");

@@ -4,34 +4,24 @@
 //! Callers that make the groups choose the rest of the names and the treatment of the dead.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::blocker::processes::{self, Stat};
 use crate::cgroup::is_gone;
+use crate::files::{Files, KernelFiles};
 
-/// Reads of a proc file system, so that tests can put another in its place.
-pub(crate) trait Proc {
-    /// Returns a file below the root, as text.
-    fn read(&self, path: &Path) -> io::Result<String>;
-    /// Returns the target of a link below the root.
-    fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
+/// A proc file system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Proc<'a> {
+    pub(crate) files: &'a dyn Files,
+    pub(crate) root: &'a Path,
 }
 
-/// The kernel's, at `/proc`.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct KernelProc;
-
-impl Proc for KernelProc {
-    fn read(&self, path: &Path) -> io::Result<String> {
-        // Names of processes need not be UTF-8.
-        let bytes = fs::read(Path::new("/proc").join(path))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
-        fs::read_link(Path::new("/proc").join(path))
+impl Proc<'static> {
+    /// Returns the kernel's, at `/proc`.
+    pub(crate) fn kernel() -> Self {
+        Self { files: &KernelFiles, root: Path::new("/proc") }
     }
 }
 
@@ -56,13 +46,13 @@ pub(crate) enum OwnerState {
 
 impl Owner {
     /// Returns the owner that this process is, if `pid` is its own in `proc`.
-    pub(crate) fn of_process(proc: &impl Proc, pid: i32) -> io::Result<Self> {
+    pub(crate) fn of_process(proc: Proc<'_>, pid: i32) -> io::Result<Self> {
         Ok(Self { pid, start_time: stat(proc, pid)?.start, pid_namespace: pid_namespace(proc)? })
     }
 
     /// Returns the owner that this process is.
     pub(crate) fn current() -> io::Result<Self> {
-        Self::of_process(&KernelProc, std::process::id() as i32)
+        Self::of_process(Proc::kernel(), std::process::id() as i32)
     }
 
     /// Splits a name into the owner that begins it and the part after the next hyphen; `None` for
@@ -83,7 +73,7 @@ impl Owner {
     }
 
     /// Returns the state of the owner. A zombie has ended.
-    pub(crate) fn state(&self, proc: &impl Proc) -> OwnerState {
+    pub(crate) fn state(&self, proc: Proc<'_>) -> OwnerState {
         if pid_namespace(proc).ok() != Some(self.pid_namespace) {
             return OwnerState::Unknown;
         }
@@ -103,16 +93,16 @@ impl fmt::Display for Owner {
     }
 }
 
-fn stat(proc: &impl Proc, pid: i32) -> io::Result<Stat> {
+fn stat(proc: Proc<'_>, pid: i32) -> io::Result<Stat> {
     let path = PathBuf::from(format!("{pid}/stat"));
-    processes::parse(&proc.read(&path)?).ok_or_else(|| odd(&path))
+    processes::parse(&proc.files.read(&proc.root.join(&path))?).ok_or_else(|| odd(&path))
 }
 
 /// Parses `pid:[4026531836]`; zero under a kernel without namespaces, where all processes are of
 /// one.
-fn pid_namespace(proc: &impl Proc) -> io::Result<u64> {
+fn pid_namespace(proc: Proc<'_>) -> io::Result<u64> {
     let path = Path::new("self/ns/pid");
-    let link = match proc.read_link(path) {
+    let link = match proc.files.read_link(&proc.root.join(path)) {
         Err(error) if is_gone(&error) => return Ok(0),
         link => link?,
     };

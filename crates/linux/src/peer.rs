@@ -4,8 +4,13 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket,
+    sockopt::PeerCredentials,
+};
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use serde::{Deserialize, Serialize};
 
@@ -48,9 +53,12 @@ impl Credentials {
     /// # Errors
     /// If the user database cannot be read.
     pub fn groups(&self) -> io::Result<Vec<u32>> {
-        let Some(user) = User::from_uid(Uid::from_raw(self.user))? else {
-            return Ok(vec![self.group]);
+        let found = match User::from_uid(Uid::from_raw(self.user)) {
+            // There is no user database, as in a container.
+            Err(Errno::ENOENT) => None,
+            found => found?,
         };
+        let Some(user) = found else { return Ok(vec![self.group]) };
         let name = CString::new(user.name)?;
         let groups = getgrouplist(&name, Gid::from_raw(self.group))?;
         Ok(groups.into_iter().map(Gid::as_raw).collect())
@@ -87,6 +95,22 @@ impl From<Credentials> for Peer {
     /// A process without supplementary groups.
     fn from(credentials: Credentials) -> Self {
         Self { credentials, groups: Vec::new() }
+    }
+}
+
+/// Returns true if a program listens at a Unix socket. Does not wait for one that accepts no
+/// connections.
+///
+/// # Errors
+/// If the socket cannot be reached for another reason than that nobody listens.
+pub fn is_listening(path: &Path) -> io::Result<bool> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let client = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    match connect(client.as_raw_fd(), &UnixAddr::new(path)?) {
+        // Its queue of connections is full.
+        Ok(()) | Err(Errno::EAGAIN) => Ok(true),
+        Err(Errno::ECONNREFUSED) => Ok(false),
+        Err(errno) => Err(errno.into()),
     }
 }
 
@@ -155,12 +179,31 @@ pub fn user_name(user: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use nix::sys::socket::{Backlog, listen};
+
     use super::*;
 
     #[test]
     fn the_other_end_of_a_socket_pair_is_this_process() {
         let (end, _other) = UnixStream::pair().unwrap();
         assert_eq!(Credentials::of_peer(&end).unwrap(), Credentials::of_this_process());
+    }
+
+    #[test]
+    fn a_listener_is_found_though_it_accepts_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        listen(&listener, Backlog::new(1).unwrap()).unwrap();
+        // More than its queue takes.
+        for _ in 0..4 {
+            assert!(is_listening(&path).unwrap());
+        }
+        drop(listener);
+        assert!(!is_listening(&path).unwrap());
+        assert!(is_listening(&directory.path().join("absent")).is_err());
     }
 
     #[test]

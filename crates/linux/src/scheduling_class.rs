@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use crate::cgroup::{self, Files};
+use crate::cgroup;
+use crate::files::Files;
 
 /// Gives one thread the policy `SCHED_EXT`; threads and children that it creates inherit it. A
 /// thread that has ended needs none.

@@ -13,7 +13,7 @@ use memweir_core::Bytes;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::guardian::{self, Guard, Guardian, Message};
-use crate::owner::{KernelProc, Owner, OwnerState};
+use crate::owner::{Owner, OwnerState, Proc};
 use crate::private::{self, RuntimeDirectory};
 
 /// Far more than the claims of all processes that a machine can run.
@@ -80,7 +80,7 @@ impl Ledger {
         let (Some(setting), Some(before)) = (lines.next(), lines.next()) else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the ledger is damaged"));
         };
-        let lives = |owner: &Owner| owner.state(&KernelProc) != OwnerState::Dead;
+        let lives = |owner: &Owner| owner.state(Proc::kernel()) != OwnerState::Dead;
         let claims = lines.filter_map(Owner::parse).filter(lives).collect();
         Ok(Some(Self { setting: setting.into(), before: before.to_owned(), claims }))
     }
@@ -150,7 +150,7 @@ mod tests {
     /// An owner that lives as long as the returned process.
     fn other() -> (std::process::Child, Owner) {
         let child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        let owner = Owner::of_process(&KernelProc, child.id() as i32).unwrap();
+        let owner = Owner::of_process(Proc::kernel(), child.id() as i32).unwrap();
         (child, owner)
     }
 
@@ -194,7 +194,7 @@ mod tests {
         let (mut child, that) = other();
         add(&ledger, &setting, "0", that).unwrap();
         child.kill().unwrap();
-        while that.state(&KernelProc) != OwnerState::Dead {
+        while that.state(Proc::kernel()) != OwnerState::Dead {
             std::thread::yield_now();
         }
         let this = Owner::current().unwrap();

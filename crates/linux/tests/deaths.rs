@@ -6,6 +6,7 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
                 the_guardian_cannot_be_ended_by_a_terminal,
             ),
             ("a_dead_guardian_is_replaced", a_dead_guardian_is_replaced),
+            ("a_stopped_guardian_delays_no_end", a_stopped_guardian_delays_no_end),
             ("leftovers_of_both_deaths_are_cleaned", leftovers_of_both_deaths_are_cleaned),
             (
                 "a_scheduler_ends_with_its_owner_without_a_guardian",
@@ -117,6 +119,7 @@ fn switch_for_ever(blocker: &mut dyn Blocker) {
             .map(JobId)
             .collect();
         blocker.run_only(&chosen).unwrap();
+        blocker.notices().iter().for_each(|notice| println!("{notice}"));
         std::thread::sleep(Duration::from_micros(u64::from(scatter(round, 99) % 3000)));
     }
 }
@@ -489,12 +492,21 @@ fn a_dead_guardian_is_replaced() {
         assert!(eventually(all_started));
         let [first] = guardians_of(owner.id())[..] else { panic!("one guardian") };
         kill(first, libc::SIGKILL);
-        assert!(eventually(|| guardians_of(owner.id()).iter().any(|pid| *pid != first)));
-        std::thread::sleep(Duration::from_millis(50));
+        // Only then does the second guardian know everything.
+        let mut said = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(said.any(|line| line.contains("another one was started")));
         owner.kill().unwrap();
         owner.wait().unwrap();
         assert_eq!(assert_all_run_and_nothing_stays(&counters, owner.id()), JOBS);
     }
+}
+
+fn a_stopped_guardian_delays_no_end() {
+    let blocker = open(available()[0]).unwrap();
+    let [guardian] = guardians_of(std::process::id())[..] else { panic!("one guardian") };
+    kill(guardian, libc::SIGSTOP);
+    drop(blocker);
+    assert!(guardians_of(std::process::id()).is_empty());
 }
 
 fn leftovers_of_both_deaths_are_cleaned() {

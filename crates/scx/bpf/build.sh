@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compiles the scheduler: build.sh OUTPUT. Needs clang (CLANG, else clang-19) and bpftool, which strips
-# the debugging information but for BTF. The same versions give the same bytes.
+# Compiles the scheduler: build.sh OUTPUT. Needs clang (CLANG, else clang-19) and bpftool, which
+# strips the debugging information but for BTF. The same versions give the same bytes.
 set -eu
 
 output=$(realpath "$1")

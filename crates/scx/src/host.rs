@@ -2,14 +2,40 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::LoadError;
 
 const DIRECTORY: &str = "/sys/kernel/sched_ext";
 
-/// Refuses a kernel without `sched_ext`, and one whose place for a scheduler is taken.
+/// Name of the program in `bpf/`.
+const NAME: &str = "memweir";
+
+/// Longest time that the kernel takes to end the scheduler of a process that has died.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+const END_POLL: Duration = Duration::from_millis(10);
+
+/// Refuses a kernel without `sched_ext`, and one whose place for a scheduler is taken. A memweir
+/// that was killed a moment ago still has the place, so its successor waits for it.
 pub(crate) fn check() -> Result<(), LoadError> {
-    check_at(Path::new(DIRECTORY))
+    check_until(Path::new(DIRECTORY), Instant::now() + END_TIMEOUT)
+}
+
+fn check_until(directory: &Path, deadline: Instant) -> Result<(), LoadError> {
+    loop {
+        match check_at(directory) {
+            Err(LoadError::Occupied(owner)) if may_end(&owner) && Instant::now() < deadline => {
+                sleep(END_POLL);
+            }
+            checked => return checked,
+        }
+    }
+}
+
+/// Returns true for a scheduler of memweir and for one that is on its way.
+fn may_end(owner: &str) -> bool {
+    [NAME, "enabling", "disabling"].contains(&owner)
 }
 
 fn check_at(directory: &Path) -> Result<(), LoadError> {
@@ -40,5 +66,28 @@ mod tests {
         fs::create_dir(directory.path().join("root")).unwrap();
         fs::write(directory.path().join("root/ops"), "other_1.0\n").unwrap();
         assert!(matches!(checked(), Err(LoadError::Occupied(name)) if name == "other_1.0"));
+    }
+
+    #[test]
+    fn the_scheduler_of_a_dead_memweir_is_waited_for_and_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| fs::write(directory.path().join(file), text).unwrap();
+        fs::create_dir(directory.path().join("root")).unwrap();
+        write("state", "enabled\n");
+        write("root/ops", "memweir\n");
+        let far = Instant::now() + Duration::from_secs(1000);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                sleep(3 * END_POLL);
+                write("state", "disabled\n");
+            });
+            assert!(check_until(directory.path(), far).is_ok());
+        });
+        write("state", "enabled\n");
+        let passed = check_until(directory.path(), Instant::now());
+        assert!(matches!(passed, Err(LoadError::Occupied(name)) if name == "memweir"));
+        write("root/ops", "other_1.0\n");
+        let refused = check_until(directory.path(), far);
+        assert!(matches!(refused, Err(LoadError::Occupied(name)) if name == "other_1.0"));
     }
 }

@@ -136,3 +136,14 @@ pub fn load() -> Result<Box<dyn Scheduler>, LoadError> {
     #[cfg(not(feature = "libbpf"))]
     Err(LoadError::NotBuilt)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watchdog_is_that_of_the_program() {
+        let source = include_str!("../bpf/memweir.bpf.c");
+        assert!(source.contains(&format!("\t.timeout_ms = {},\n", WATCHDOG.as_millis())));
+    }
+}

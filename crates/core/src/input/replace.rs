@@ -52,6 +52,22 @@ impl Replacement {
         Self { path, value: as_toml(value), option: option.into() }
     }
 
+    /// Reads `KEY=VALUE`; refusals of the value name `option` instead of the file.
+    ///
+    /// # Errors
+    /// If there is no key or no value.
+    pub fn read(text: &str, option: impl Into<String>) -> Result<Self, Refusal> {
+        let (key, Some(value)) = key_and_value(text) else {
+            let help = "write `KEY=VALUE`, as in `cores=8`";
+            return Err(Refusal::new(format!("`{text}` has no `=`"), help));
+        };
+        let path = key.parse()?;
+        if value.is_empty() {
+            return Err(Refusal::plain(format!("`{key}` gets no value")));
+        }
+        Ok(Self::new(path, value, option))
+    }
+
     /// Returns the same value at the rest of its path after the key `key`; `None` if the path does
     /// not start with the key, or ends there.
     #[must_use]
@@ -86,6 +102,15 @@ fn as_toml(value: &str) -> String {
             format!("[{}]", elements.join(", "))
         }
         None => toml::Value::from(value).to_string(),
+    }
+}
+
+/// Splits `KEY=VALUE`, without the spaces around both; a text without a `=` is a key alone.
+#[must_use]
+pub fn key_and_value(text: &str) -> (&str, Option<&str>) {
+    match text.split_once('=') {
+        Some((key, value)) => (key.trim(), Some(value.trim())),
+        None => (text.trim(), None),
     }
 }
 

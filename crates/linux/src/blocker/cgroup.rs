@@ -15,7 +15,8 @@ use memweir_core::{JobId, Nanos};
 use super::processes::{self, Members};
 use super::share::Share;
 use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
-use crate::cgroup::{self, Files, Version, names};
+use crate::cgroup::{self, Version, names};
+use crate::files::Files;
 use crate::guardian::{Guard, Message};
 
 /// A blocker over either version of control groups.
@@ -62,7 +63,7 @@ impl CgroupBlocker {
         guard
             .watch(Message::Group(version, parent.clone()))
             .map_err(|source| BlockError::new("telling the guardian", source))?;
-        let made = files.create(&parent);
+        let made = files.create_dir(&parent);
         if let Err(source) = made {
             guard.goodbye();
             return Err(BlockError::new(format!("making the group {}", parent.display()), source));
@@ -124,21 +125,36 @@ impl CgroupBlocker {
     }
 
     /// Checks the guardian. Returns false if there is none: then every job runs and stays running.
-    pub(super) fn guarded(&mut self) -> bool {
-        if self.unguarded {
-            return false;
-        }
-        match self.guard.check() {
-            Ok(notice) => self.notices.extend(notice),
-            Err(error) => {
-                self.unguarded = true;
-                self.notices.push(format!(
-                    "the guardian process is gone and no other can be started ({error}); no job is \
-                     blocked any more, since nobody would resume it if memweir died"
-                ));
-            }
+    fn guarded(&mut self) -> bool {
+        if let Some(error) = self.guardian_lost() {
+            self.notices.push(format!(
+                "the guardian process is gone and no other can be started ({error}); no job is \
+                 blocked any more, since nobody would resume it if memweir died"
+            ));
         }
         !self.unguarded
+    }
+
+    /// Checks the guardian, and replaces one that died. Returns the reason why there is none, once.
+    pub(super) fn guardian_lost(&mut self) -> Option<std::io::Error> {
+        if self.unguarded {
+            return None;
+        }
+        match self.guard.check() {
+            Ok(notice) => {
+                self.notices.extend(notice);
+                None
+            }
+            Err(error) => {
+                self.unguarded = true;
+                Some(error)
+            }
+        }
+    }
+
+    /// Returns true if there is no guardian and none can be started.
+    pub(super) fn is_unguarded(&self) -> bool {
+        self.unguarded
     }
 
     /// Freezes or thaws every leaf whose state differs from the one that `frozen` asks for. Goes
@@ -160,13 +176,10 @@ impl CgroupBlocker {
         self.leaves.get(&job).map(|leaf| &*leaf.path).ok_or_else(|| BlockError::unknown(job))
     }
 
-    /// Freezes one job, beside the jobs that [`run_only`](Blocker::run_only) blocks. Returns false
-    /// if there is no guardian to thaw it.
-    pub(super) fn freeze_job(&mut self, job: JobId) -> Result<bool, BlockError> {
-        if !self.guarded() {
-            return Ok(false);
-        }
-        self.set_job(job, Freeze::On).map(|()| true)
+    /// Freezes one job, beside the jobs that [`run_only`](Blocker::run_only) blocks. The guardian
+    /// must live, to thaw it.
+    pub(super) fn freeze_job(&mut self, job: JobId) -> Result<(), BlockError> {
+        self.set_job(job, Freeze::On)
     }
 
     /// Thaws a job that was frozen alone.
@@ -242,13 +255,13 @@ impl Blocker for CgroupBlocker {
         let path = self.parent.join(names::leaf(job));
         let failed =
             |source| BlockError::new(format!("making the group {}", path.display()), source);
-        self.files.create(&path).map_err(failed)?;
+        self.files.create_dir(&path).map_err(failed)?;
         let target = match self.version {
-            Version::V2 => self.files.target(&path).map(SpawnTarget::CgroupV2),
+            Version::V2 => self.files.open_dir(&path).map(SpawnTarget::CgroupV2),
             Version::V1 => Ok(SpawnTarget::CgroupV1(path.clone())),
         };
         let target = target.map_err(|source| {
-            let _ = self.files.remove(&path);
+            let _ = self.files.remove_dir(&path);
             failed(source)
         })?;
         // Without a handle the switch is opened at each use.
@@ -399,7 +412,7 @@ impl Drop for CgroupBlocker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroup::testing::FakeTree;
+    use crate::files::fake::FakeTree;
     use crate::guardian::testing::FakeGuard;
 
     fn blocker(tree: &FakeTree, version: Version, handles: usize) -> (CgroupBlocker, FakeGuard) {
@@ -493,12 +506,12 @@ mod tests {
     fn births_are_refused_while_blocked_and_undone_when_they_fail() {
         let tree = FakeTree::new();
         let (mut blocker, _) = blocker(&tree, Version::V2, 100);
-        tree.fail("create", "job-0", libc::ENOSPC, 1);
+        tree.fail("create_dir", "job-0", libc::ENOSPC, 1);
         assert_eq!(
             blocker.prepare(JobId(0)).unwrap_err().source.raw_os_error(),
             Some(libc::ENOSPC)
         );
-        tree.fail("target", "job-0", libc::EACCES, 1);
+        tree.fail("open_dir", "job-0", libc::EACCES, 1);
         assert!(blocker.prepare(JobId(0)).is_err());
         assert!(!tree.root().join("p/job-0").exists());
         // A switch that cannot be kept open, as when files run out, is opened when needed.
@@ -518,7 +531,7 @@ mod tests {
         let tree = FakeTree::new();
         let guard = FakeGuard::default();
         let parent = tree.root().join("p");
-        tree.fail("create", "p", libc::EACCES, 1);
+        tree.fail("create_dir", "p", libc::EACCES, 1);
         let files = Arc::new(tree.clone());
         let failed =
             CgroupBlocker::new(files, Version::V2, parent.clone(), Box::new(guard.clone()), 1);

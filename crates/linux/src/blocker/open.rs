@@ -12,7 +12,8 @@ use super::processes;
 use super::sched_ext::{LONG_WAIT, SchedExtBlocker};
 use super::sigstop::SigstopBlocker;
 use super::{Blocker, Mechanism, SpawnTarget};
-use crate::cgroup::{self, Files, HierarchyKind, KernelFiles, Version, locate, names};
+use crate::cgroup::{self, HierarchyKind, Version, locate, names};
+use crate::files::{Files, KernelFiles};
 use crate::guardian::{self, Guard};
 use crate::launch::{Launch, Newborn, launch, limits};
 use crate::owner::Owner;
@@ -248,13 +249,15 @@ fn probe_group(version: Version) -> Result<String, Failure> {
     let name = group_name("probe")?;
     let first = first_that_works(version, |place| {
         let parent = &place.join(&name);
-        files.create(parent).map_err(|error| format!("making {}: {error}", parent.display()))?;
+        files
+            .create_dir(parent)
+            .map_err(|error| format!("making {}: {error}", parent.display()))?;
         let leaf = parent.join("trial");
         let target = || {
-            files.create(&leaf).map_err(|error| error.to_string())?;
+            files.create_dir(&leaf).map_err(|error| error.to_string())?;
             match version {
                 Version::V2 => files
-                    .target(&leaf)
+                    .open_dir(&leaf)
                     .map(SpawnTarget::CgroupV2)
                     .map_err(|error| error.to_string()),
                 Version::V1 => Ok(SpawnTarget::CgroupV1(leaf.clone())),

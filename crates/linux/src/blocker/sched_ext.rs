@@ -5,9 +5,10 @@
 //! which also counts their time and ends them, and blocks them once the kernel has ended the
 //! scheduler.
 //!
-//! The kernel ends a scheduler one of whose runnable tasks has waited for
-//! [`WATCHDOG`](memweir_scx::WATCHDOG). So a job that was blocked for [`LONG_WAIT`] is released
-//! into the freezer: its tasks run as far as that, and then they are no longer runnable.
+//! The kernel ends a scheduler one of whose runnable tasks has waited for [`WATCHDOG`]. So a job
+//! that was blocked for [`LONG_WAIT`] is released into the freezer: its tasks run as far as that,
+//! and then they are no longer runnable. Without a guardian, which would thaw it if memweir died,
+//! it runs for a quantum instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,16 +18,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memweir_core::{JobId, Nanos};
-use memweir_scx::{Scheduler, Slot};
+use memweir_scx::{Scheduler, Slot, WATCHDOG};
 
 use super::cgroup::CgroupBlocker;
 use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
-use crate::cgroup::Files;
+use crate::files::Files;
 use crate::scheduling_class::{enter, enter_all};
 
-/// Longest time that a job is held before it is frozen. It is checked once in a quantum, of 10 s at
-/// most, and what is left of the watchdog's 30 s is for tasks that wait for a CPU on their way.
-pub(super) const LONG_WAIT: Duration = Duration::from_secs(10);
+/// Longest time that a job is held before it is frozen, or runs for a quantum: 10 s. It is checked
+/// once in a quantum, which takes another third of the watchdog's time at most, and the last third
+/// is for tasks that wait for a CPU on their way.
+pub(super) const LONG_WAIT: Duration = Duration::from_secs(WATCHDOG.as_secs() / 3);
 
 /// A blocker over a BPF scheduler.
 pub(super) struct SchedExtBlocker {
@@ -93,10 +95,11 @@ impl SchedExtBlocker {
     fn scheduler(&mut self) -> Option<&mut Box<dyn Scheduler>> {
         if let Some(ended) = self.scheduler.as_ref().and_then(|scheduler| scheduler.ended()) {
             self.scheduler = None;
-            self.notices.push(format!(
-                "the kernel ended the BPF scheduler ({ended}); jobs are blocked by the freezer \
-                 from here on"
-            ));
+            let then = match self.groups.is_unguarded() {
+                true => "no job is blocked from here on, since there is no guardian",
+                false => "jobs are blocked by the freezer from here on",
+            };
+            self.notices.push(format!("the kernel ended the BPF scheduler ({ended}); {then}"));
         }
         self.scheduler.as_mut()
     }
@@ -119,17 +122,41 @@ impl SchedExtBlocker {
         }
     }
 
-    /// Freezes jobs that are held for long, and thaws those that may run again.
-    fn follow_the_freezer(&mut self) -> Result<(), BlockError> {
+    /// Thaws all jobs if there is no guardian any more: nobody would thaw them if memweir died.
+    fn follow_the_guardian(&mut self) -> Result<(), BlockError> {
+        let Some(error) = self.groups.guardian_lost() else { return Ok(()) };
+        self.notices.push(format!(
+            "the guardian process is gone and no other can be started ({error}); jobs that are \
+             held for {} s run for a quantum from here on, and do not go to the freezer, where \
+             they would stay if memweir died",
+            self.long_wait.as_secs()
+        ));
+        let mut result = Ok(());
+        for (id, job) in &mut self.jobs {
+            if job.state == State::Frozen {
+                result = result.and(self.groups.thaw_job(*id));
+                job.state = State::Held(Instant::now());
+            }
+        }
+        result
+    }
+
+    /// Freezes jobs that are held for long, or lets them run for a quantum without a guardian.
+    fn relieve_the_held(&mut self) -> Result<(), BlockError> {
+        let is_guarded = !self.groups.is_unguarded();
         let mut result = Ok(());
         for (id, job) in &mut self.jobs {
             let long = matches!(job.state, State::Held(since) if since.elapsed() >= self.long_wait);
-            if long && !job.dying {
-                match self.groups.freeze_job(*id) {
-                    Ok(true) => job.state = State::Frozen,
-                    Ok(false) => {}
-                    Err(error) => result = result.and(Err(error)),
-                }
+            if !long || job.dying {
+                continue;
+            }
+            let relieved = match is_guarded {
+                true => self.groups.freeze_job(*id).map(|()| State::Frozen),
+                false => Ok(State::Running),
+            };
+            match relieved {
+                Ok(state) => job.state = state,
+                Err(error) => result = result.and(Err(error)),
             }
         }
         result
@@ -214,9 +241,8 @@ impl Blocker for SchedExtBlocker {
         if self.scheduler().is_none() {
             return self.groups.block_all();
         }
-        // Jobs that are held for long need it, and one that died is replaced here.
-        self.groups.guarded();
-        self.select()
+        let thawed = self.follow_the_guardian();
+        thawed.and(self.select())
     }
 
     fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError> {
@@ -225,9 +251,9 @@ impl Blocker for SchedExtBlocker {
             return self.groups.run_only(jobs);
         }
         let chosen: BTreeSet<JobId> = jobs.iter().copied().collect();
-        let thawed = self.choose(|job| chosen.contains(&job));
-        let frozen = self.follow_the_freezer();
-        thawed.and(frozen).and(self.select())
+        let thawed = self.follow_the_guardian().and(self.choose(|job| chosen.contains(&job)));
+        let relieved = self.relieve_the_held();
+        thawed.and(relieved).and(self.select())
     }
 
     fn run_all(&mut self) -> Result<(), BlockError> {
@@ -292,8 +318,8 @@ mod tests {
     use memweir_scx::Ended;
 
     use super::*;
-    use crate::cgroup::testing::FakeTree;
     use crate::cgroup::{Version, names};
+    use crate::files::fake::FakeTree;
     use crate::guardian::testing::FakeGuard;
 
     /// A scheduler that notes what it is told. Clones share it.
@@ -349,9 +375,17 @@ mod tests {
     const FOR_EVER: Duration = Duration::from_secs(1000);
 
     fn blocker(tree: &FakeTree, long_wait: Duration) -> (SchedExtBlocker, FakeScheduler) {
+        guarded_by(&FakeGuard::default(), tree, long_wait)
+    }
+
+    fn guarded_by(
+        guard: &FakeGuard,
+        tree: &FakeTree,
+        long_wait: Duration,
+    ) -> (SchedExtBlocker, FakeScheduler) {
         let scheduler = FakeScheduler::default();
         let files: Arc<dyn Files> = Arc::new(tree.clone());
-        let guard = Box::new(FakeGuard::default());
+        let guard = Box::new(guard.clone());
         let parent = tree.root().join("p");
         let groups = CgroupBlocker::new(Arc::clone(&files), Version::V2, parent, guard, 8).unwrap();
         let boxed = Box::new(scheduler.clone());
@@ -409,6 +443,38 @@ mod tests {
     }
 
     #[test]
+    fn without_a_guardian_jobs_leave_the_freezer_and_run_now_and_then_instead() {
+        let tree = FakeTree::new();
+        let guard = FakeGuard::default();
+        let (mut blocker, scheduler) = guarded_by(&guard, &tree, Duration::ZERO);
+        let jobs = jobs(&mut blocker, 2);
+        blocker.block_all().unwrap();
+        blocker.run_only(&jobs[..1]).unwrap();
+        let switch = format!("p/{}/cgroup.freeze", names::leaf(jobs[1]));
+        assert_eq!(tree.value(&switch), "1");
+        guard.log().lost = true;
+        blocker.block_all().unwrap();
+        assert_eq!(tree.value(&switch), "0");
+        assert!(scheduler.selected().is_empty(), "the scheduler holds it");
+        let notices = blocker.notices();
+        assert!(notices.len() == 1 && notices[0].contains("no memory"), "{notices:?}");
+        tree.forget_writes();
+        for _ in 0..2 {
+            blocker.run_only(&jobs[..1]).unwrap();
+            assert_eq!(scheduler.selected(), [0, 1], "it has waited for long");
+            blocker.block_all().unwrap();
+            assert!(scheduler.selected().is_empty());
+        }
+        assert!(tree.writes_of("1").is_empty());
+        assert!(blocker.notices().is_empty());
+        scheduler.0.lock().unwrap().ended =
+            Some(Ended { reason: "runnable task stall".into(), message: String::new() });
+        blocker.block_all().unwrap();
+        let notices = blocker.notices();
+        assert!(notices[0].contains("no job is blocked from here on"), "{notices:?}");
+    }
+
+    #[test]
     fn a_killed_job_runs_to_its_end_also_when_all_are_blocked() {
         let tree = FakeTree::new();
         let (mut blocker, scheduler) = blocker(&tree, FOR_EVER);
@@ -429,7 +495,7 @@ mod tests {
         let jobs = jobs(&mut blocker, 3);
         blocker.retire(jobs[0]).unwrap();
         assert_eq!((scheduler.admitted(), scheduler.selected()), (2, vec![1, 2]));
-        tree.fail("remove", &names::leaf(jobs[1]), libc::EBUSY, 100);
+        tree.fail("remove_dir", &names::leaf(jobs[1]), libc::EBUSY, 100);
         blocker.retire(jobs[1]).unwrap_err();
         blocker.block_all().unwrap();
         assert_eq!(scheduler.selected(), [1], "what a job left behind runs freely");

@@ -13,7 +13,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::cgroup::{self, Files};
+use crate::cgroup;
+use crate::files::Files;
 use crate::guardian::{Guard, Message};
 use crate::nice;
 
@@ -175,14 +176,14 @@ impl Share {
 mod tests {
     use super::*;
     use crate::cgroup::names;
-    use crate::cgroup::testing::FakeTree;
+    use crate::files::fake::FakeTree;
     use crate::guardian::testing::FakeGuard;
     use crate::owner::Owner;
 
     /// A batch's group below `place`, with the cpu controller as a kernel shows it there.
     fn group(tree: &FakeTree, place: &Path, has_weight: bool) -> PathBuf {
         let group = place.join(names::new_group(&Owner::current().unwrap(), "x"));
-        tree.create(&group).unwrap();
+        tree.create_dir(&group).unwrap();
         std::fs::write(place.join("cgroup.controllers"), "cpu memory\n").unwrap();
         std::fs::write(place.join("cgroup.subtree_control"), "").unwrap();
         if has_weight {
@@ -225,7 +226,7 @@ mod tests {
         let mut share = Share::of_group(&tree, &mut guard, &group, Some(&place));
         assert_eq!(guard.told(), [Message::CpuController(place.clone())]);
         assert_eq!(tree.writes_of("+cpu"), ["own/cgroup.subtree_control"]);
-        tree.remove(&group).unwrap();
+        tree.remove_dir(&group).unwrap();
         share.close(&tree);
         assert_eq!(tree.writes_of("-cpu"), ["own/cgroup.subtree_control"]);
     }
@@ -242,7 +243,7 @@ mod tests {
         share.set(&tree, &mut guard, Demand { total: 8, running: 2 });
         assert_eq!((share.raise(), guard.told()), (-6, vec![Message::Raise(-6)]));
 
-        tree.remove(&other).unwrap();
+        tree.remove_dir(&other).unwrap();
         tree.fail("write", "own/cgroup.subtree_control", libc::EBUSY, 1);
         let mut share = Share::of_group(&tree, &mut guard, &group, Some(&place));
         share.set(&tree, &mut guard, Demand { total: 2, running: 1 });

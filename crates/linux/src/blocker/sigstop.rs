@@ -18,7 +18,7 @@ use memweir_core::{JobId, Nanos};
 use super::processes::{self, Identity, Members, Stat};
 use super::share::Share;
 use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
-use crate::cgroup::KernelFiles;
+use crate::files::KernelFiles;
 use crate::guardian::{Guard, Message};
 
 /// Greatest age of a walk that CPU times are read from: one walk serves all jobs of a quantum.

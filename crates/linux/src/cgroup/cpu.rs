@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Files, names};
+use super::names;
+use crate::files::Files;
 
 /// `cpu.weight` of a group that weighs as much as one task of nice value 0; also its default.
 const TASK: u32 = 100;

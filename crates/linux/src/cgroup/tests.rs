@@ -1,5 +1,5 @@
-use super::testing::FakeTree;
 use super::*;
+use crate::files::fake::FakeTree;
 
 #[test]
 fn thawing_goes_on_past_a_leaf_that_fails() {
@@ -58,7 +58,7 @@ fn removing_takes_nested_groups_and_stops_at_processes() {
     assert_eq!(error.raw_os_error(), Some(libc::EBUSY));
     assert!(!parent.join("a").exists() && busy.exists());
     tree.populate(&busy, &[]);
-    tree.fail("remove", "p/b", libc::EBUSY, 2);
+    tree.fail("remove_dir", "p/b", libc::EBUSY, 2);
     remove_tree_patiently(&tree, &parent).unwrap();
     assert!(!parent.exists());
 }

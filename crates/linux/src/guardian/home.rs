@@ -4,10 +4,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::cgroup::{Files, KernelFiles};
+use crate::files::{Files, KernelFiles};
 use crate::launch::LaunchError;
 
-/// One group per hierarchy, removed when dropped unless a guardian is still in it.
+/// One group per hierarchy. The guardian removes them at its end; what it could not leave is
+/// removed when this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Homes(Vec<PathBuf>);
 
@@ -16,7 +17,7 @@ impl Homes {
     pub(super) fn create(paths: Vec<PathBuf>) -> Result<Self, LaunchError> {
         let mut homes = Self::default();
         for path in paths {
-            KernelFiles.create(&path).map_err(|source| LaunchError {
+            KernelFiles.create_dir(&path).map_err(|source| LaunchError {
                 what: format!("making the group {}", path.display()),
                 source,
                 help: None,
@@ -35,8 +36,9 @@ impl Homes {
 impl Drop for Homes {
     fn drop(&mut self) {
         for home in &self.0 {
-            // The guardian that is still in it removes it when its work is done.
-            let _ = KernelFiles.remove(home);
+            // The guardian removes it when its work is done, unless the group above takes no
+            // processes.
+            let _ = KernelFiles.remove_dir(home);
         }
     }
 }
@@ -47,7 +49,7 @@ pub(super) fn leave(files: &dyn Files, home: &Path) {
     if let Some(above) = home.parent() {
         let _ = files.write(&members(above), "0");
         // Memweir may have died between making the group and moving the guardian there.
-        let _ = files.remove(home);
+        let _ = files.remove_dir(home);
     }
 }
 

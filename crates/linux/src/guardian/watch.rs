@@ -13,7 +13,8 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 
 use super::{Message, READY, home};
 use crate::blocker::processes::{self, Identity};
-use crate::cgroup::{self, Files, KernelFiles, Version};
+use crate::cgroup::{self, Version};
+use crate::files::{Files, KernelFiles};
 use crate::nice;
 use crate::owner::Owner;
 use crate::pidfd::PidFd;
@@ -28,7 +29,8 @@ const CONTINUE_ROUNDS: u32 = 50;
 /// Runs the guardian process. The program given to [`super::start`] calls it: standard input is the
 /// pipe from memweir, and standard output reports that it watches.
 ///
-/// Returns when everything in its care is over, or at once after a goodbye.
+/// Returns when everything in its care is over, or at once after a goodbye; either way its groups
+/// are removed.
 ///
 /// # Errors
 ///
@@ -50,10 +52,8 @@ pub fn main() -> io::Result<()> {
     fcntl(stdin.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     say_ready()?;
     let mut charge = Charge::default();
-    match charge.watch(stdin.as_fd()) {
-        End::Goodbye => {}
-        End::Death => charge.rescue(&KernelFiles),
-    }
+    let end = charge.watch(stdin.as_fd());
+    charge.finish(end, &KernelFiles);
     Ok(())
 }
 
@@ -90,6 +90,15 @@ struct Charge {
 }
 
 impl Charge {
+    /// Does what is left to do at memweir's end.
+    fn finish(&mut self, end: End, files: &dyn Files) {
+        if end == End::Death {
+            self.rescue(files);
+        }
+        // After a goodbye too: memweir can be killed before it removes them.
+        self.homes.iter().for_each(|home| home::leave(files, home));
+    }
+
     /// Receives messages until memweir's end.
     fn watch(&mut self, pipe: std::os::fd::BorrowedFd<'_>) -> End {
         let mut buffer = Vec::new();
@@ -144,7 +153,7 @@ impl Charge {
     }
 
     /// Lets everything run on, and stays until the groups are gone.
-    fn rescue(mut self, files: &dyn Files) {
+    fn rescue(&mut self, files: &dyn Files) {
         // Groups first: thawing takes microseconds, a walk through /proc milliseconds.
         self.thaw_groups(files);
         self.continue_sessions(files);
@@ -158,7 +167,6 @@ impl Charge {
             self.groups.retain(|(_, group)| cgroup::remove_tree(files, group).is_err());
             if self.groups.is_empty() {
                 self.controllers.iter().for_each(|place| cgroup::disable_cpu(files, place));
-                self.homes.iter().for_each(|home| home::leave(files, home));
                 return;
             }
             std::thread::sleep(wait);
@@ -260,7 +268,7 @@ mod tests {
     use std::os::fd::OwnedFd;
 
     use super::*;
-    use crate::cgroup::testing::FakeTree;
+    use crate::files::fake::FakeTree;
     use crate::guardian::message::Message;
 
     fn pipe_with(messages: &[Message]) -> OwnedFd {
@@ -306,13 +314,25 @@ mod tests {
         tree.write(&parent.join("cgroup.freeze"), "1").unwrap();
         tree.fail("write", "parent/a/cgroup.freeze", libc::EINTR, 1);
         // As if processes were left in both for a while.
-        tree.fail("remove", "parent/a", libc::EBUSY, 2);
-        tree.fail("remove", "parent/b", libc::EBUSY, 3);
-        let charge = Charge { groups: vec![(Version::V2, parent.clone())], ..Charge::default() };
+        tree.fail("remove_dir", "parent/a", libc::EBUSY, 2);
+        tree.fail("remove_dir", "parent/b", libc::EBUSY, 3);
+        let mut charge =
+            Charge { groups: vec![(Version::V2, parent.clone())], ..Charge::default() };
         charge.rescue(&tree);
         assert!(!parent.exists());
         let thawed: Vec<String> = tree.writes_of("0");
         assert!(thawed.iter().any(|path| path.ends_with("parent/cgroup.freeze")), "{thawed:?}");
         assert!(thawed.iter().any(|path| path.ends_with("a/cgroup.freeze")), "{thawed:?}");
+    }
+
+    #[test]
+    fn its_groups_are_removed_though_memweir_is_killed_after_the_goodbye() {
+        let tree = FakeTree::new();
+        let home = tree.group("home");
+        let home_message = Message::Home(home.clone());
+        let mut charge = Charge::default();
+        let end = charge.watch(pipe_with(&[home_message, Message::Goodbye]).as_fd());
+        charge.finish(end, &tree);
+        assert!(!home.exists());
     }
 }

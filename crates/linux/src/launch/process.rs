@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use memweir_core::{Bytes, Nanos};
+use memweir_core::Nanos;
 
 /// A process that memweir has started. Dropping it neither ends nor reaps it.
 #[derive(Debug)]
@@ -29,8 +29,6 @@ pub struct Exit {
     pub ending: Ending,
     /// CPU time of the process and of the children that it has waited for, user and system.
     pub cpu_time: Nanos,
-    /// Largest resident size that it, or one of those children, ever had.
-    pub peak_memory: Bytes,
 }
 
 impl Exit {
@@ -133,11 +131,7 @@ impl Process {
         };
         let nanos =
             |t: libc::timeval| Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000);
-        self.exit = Some(Exit {
-            ending,
-            cpu_time: nanos(usage.ru_utime) + nanos(usage.ru_stime),
-            peak_memory: Bytes(usage.ru_maxrss.unsigned_abs() * 1024),
-        });
+        self.exit = Some(Exit { ending, cpu_time: nanos(usage.ru_utime) + nanos(usage.ru_stime) });
         Ok(self.exit)
     }
 }

@@ -197,7 +197,6 @@ fn the_end_is_visible_through_poll_and_remembered() {
     nix::poll::poll(&mut fds, nix::poll::PollTimeout::NONE).unwrap();
     let first = process.try_wait().unwrap().unwrap();
     assert_eq!(first.ending, Ending::Code(3));
-    assert!(first.peak_memory.0 > 0);
     assert_eq!(process.try_wait().unwrap(), Some(first));
     process.signal(libc::SIGKILL).unwrap();
 }

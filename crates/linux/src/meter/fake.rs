@@ -31,7 +31,7 @@ pub enum Failure {
 
 /// One call of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum MeterCall {
     /// The command was changed before birth.
     Prepare(JobId),
     /// Counting started for this process.
@@ -44,12 +44,12 @@ pub enum Call {
 
 /// The calls of a [`FakeMeter`], which a test keeps while a use case owns the meter.
 #[derive(Clone, Debug, Default)]
-pub struct CallLog(Arc<Mutex<Vec<Call>>>);
+pub struct CallLog(Arc<Mutex<Vec<MeterCall>>>);
 
 impl CallLog {
     /// Returns every call so far.
     #[must_use]
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<MeterCall> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -59,15 +59,15 @@ impl CallLog {
         let mut jobs = Vec::new();
         for call in self.calls() {
             match call {
-                Call::Attach(job, _) => jobs.push(job),
-                Call::Detach(job) => jobs.retain(|other| *other != job),
-                Call::Prepare(_) | Call::Read(_) => {}
+                MeterCall::Attach(job, _) => jobs.push(job),
+                MeterCall::Detach(job) => jobs.retain(|other| *other != job),
+                MeterCall::Prepare(_) | MeterCall::Read(_) => {}
             }
         }
         jobs
     }
 
-    fn push(&self, call: Call) {
+    fn push(&self, call: MeterCall) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
 }
@@ -154,19 +154,19 @@ impl Meter for FakeMeter {
     }
 
     fn prepare(&mut self, job: JobId, _: &mut Launch) -> Result<(), MeterError> {
-        self.log.push(Call::Prepare(job));
+        self.log.push(MeterCall::Prepare(job));
         Ok(())
     }
 
     fn attach(&mut self, job: JobId, pid: i32) -> Result<(), MeterError> {
         self.fails(job, |failure| failure == Failure::Attach)?;
-        self.log.push(Call::Attach(job, pid));
+        self.log.push(MeterCall::Attach(job, pid));
         self.attached.insert(job, Progress::default());
         Ok(())
     }
 
     fn read(&mut self, job: JobId, cpu_time: Nanos, _: Nanos) -> Result<Reading, MeterError> {
-        self.log.push(Call::Read(job));
+        self.log.push(MeterCall::Read(job));
         let progress = self
             .attached
             .get_mut(&job)
@@ -190,7 +190,7 @@ impl Meter for FakeMeter {
     }
 
     fn detach(&mut self, job: JobId) {
-        self.log.push(Call::Detach(job));
+        self.log.push(MeterCall::Detach(job));
         self.attached.remove(&job);
     }
 
@@ -261,7 +261,7 @@ mod tests {
         meter.attach(JobId(2), 10).unwrap();
         meter.detach(JOB);
         assert_eq!(log.attached(), [JobId(2)]);
-        assert_eq!(log.calls()[0], Call::Attach(JOB, 9));
+        assert_eq!(log.calls()[0], MeterCall::Attach(JOB, 9));
         assert_eq!(log.calls().len(), 3);
     }
 }

@@ -1,86 +1,71 @@
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 
 use super::*;
+use crate::files::fake::FakeTree;
 
-/// Stands for the missing link of kernels without namespaces.
-const WITHOUT: &str = "nothing";
-
-/// Processes with their start times, and the namespace that they are seen from.
-struct FakeProc {
-    processes: BTreeMap<i32, io::Result<u64>>,
-    namespace: &'static str,
+/// Makes a proc file system with the processes 7 and 9, of which 9 cannot be read. Without a
+/// namespace, it is that of a kernel that has none.
+fn tree(namespace: Option<&str>) -> FakeTree {
+    let tree = FakeTree::with_template([]);
+    for pid in [7, 9] {
+        let zeros = "0 ".repeat(18);
+        tree.file(&format!("{pid}/stat"), &format!("{pid} (odd) name)) S {zeros}900 0 0"));
+    }
+    tree.fail("read", "9/stat", libc::EACCES, usize::MAX);
+    if let Some(namespace) = namespace {
+        tree.link("self/ns/pid", namespace);
+    }
+    tree
 }
 
-impl Proc for FakeProc {
-    fn read(&self, path: &Path) -> io::Result<String> {
-        let pid = path.to_str().and_then(|p| p.strip_suffix("/stat")?.parse().ok()).unwrap();
-        match self.processes.get(&pid) {
-            Some(Ok(start)) => {
-                let zeros = "0 ".repeat(18);
-                Ok(format!("{pid} (odd) name)) S {zeros}{start} 0 0"))
-            }
-            Some(Err(error)) => Err(io::Error::from(error.kind())),
-            None => Err(io::Error::from_raw_os_error(libc::ENOENT)),
-        }
-    }
-
-    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
-        assert_eq!(path, Path::new("self/ns/pid"));
-        match self.namespace {
-            WITHOUT => Err(io::Error::from_raw_os_error(libc::ENOENT)),
-            namespace => Ok(namespace.into()),
-        }
-    }
-}
-
-fn proc(namespace: &'static str) -> FakeProc {
-    let denied = Err(io::Error::from(io::ErrorKind::PermissionDenied));
-    FakeProc { processes: BTreeMap::from([(7, Ok(900)), (9, denied)]), namespace }
+fn proc(tree: &FakeTree) -> Proc<'_> {
+    Proc { files: tree, root: tree.root() }
 }
 
 #[test]
 fn owners_are_told_by_pid_start_and_namespace() {
-    let proc = proc("pid:[42]");
-    let owner = Owner::of_process(&proc, 7).unwrap();
+    let tree = tree(Some("pid:[42]"));
+    let proc = proc(&tree);
+    let owner = Owner::of_process(proc, 7).unwrap();
     assert_eq!(owner.to_string(), "memweir-7-900-42");
-    assert_eq!(owner.state(&proc), OwnerState::Alive);
+    assert_eq!(owner.state(proc), OwnerState::Alive);
     let reused = Owner { start_time: 899, ..owner };
-    assert_eq!(reused.state(&proc), OwnerState::Dead);
-    assert_eq!(Owner { pid: 8, ..owner }.state(&proc), OwnerState::Dead);
-    assert_eq!(Owner { pid: 9, ..owner }.state(&proc), OwnerState::Unknown);
+    assert_eq!(reused.state(proc), OwnerState::Dead);
+    assert_eq!(Owner { pid: 8, ..owner }.state(proc), OwnerState::Dead);
+    assert_eq!(Owner { pid: 9, ..owner }.state(proc), OwnerState::Unknown);
 }
 
 #[test]
 fn without_namespaces_processes_are_told_apart_all_the_same() {
-    let proc = proc(WITHOUT);
-    let owner = Owner::of_process(&proc, 7).unwrap();
+    let tree = tree(None);
+    let proc = proc(&tree);
+    let owner = Owner::of_process(proc, 7).unwrap();
     assert_eq!(
-        (owner.to_string().as_str(), owner.state(&proc)),
+        (owner.to_string().as_str(), owner.state(proc)),
         ("memweir-7-900-0", OwnerState::Alive)
     );
-    assert_eq!(Owner { pid: 8, ..owner }.state(&proc), OwnerState::Dead);
+    assert_eq!(Owner { pid: 8, ..owner }.state(proc), OwnerState::Dead);
 }
 
 #[test]
 fn nobody_in_another_namespace_is_taken_for_dead() {
-    let owner = Owner::of_process(&proc("pid:[42]"), 7).unwrap();
+    let owner = Owner::of_process(proc(&tree(Some("pid:[42]"))), 7).unwrap();
     // There, pid 8 may well be alive.
     let elsewhere = Owner { pid: 8, ..owner };
-    for namespace in ["pid:[43]", "pid:[]", "", "42"] {
-        assert_eq!(owner.state(&proc(namespace)), OwnerState::Unknown, "{namespace}");
-        assert_eq!(elsewhere.state(&proc(namespace)), OwnerState::Unknown, "{namespace}");
+    for namespace in ["pid:[43]", "pid:[]", "42"] {
+        let tree = tree(Some(namespace));
+        assert_eq!(owner.state(proc(&tree)), OwnerState::Unknown, "{namespace}");
+        assert_eq!(elsewhere.state(proc(&tree)), OwnerState::Unknown, "{namespace}");
+        assert_eq!(Owner::of_process(proc(&tree), 7).is_ok(), namespace == "pid:[43]");
     }
-    assert!(Owner::of_process(&proc(""), 7).is_err());
 }
 
 #[test]
 fn this_process_is_alive() {
     let owner = Owner::current().unwrap();
-    assert_eq!(owner.state(&KernelProc), OwnerState::Alive);
+    assert_eq!(owner.state(Proc::kernel()), OwnerState::Alive);
     // Above the kernel's largest pid.
-    assert_eq!(Owner { pid: 1 << 22, ..owner }.state(&KernelProc), OwnerState::Dead);
+    assert_eq!(Owner { pid: 1 << 22, ..owner }.state(Proc::kernel()), OwnerState::Dead);
 }
 
 #[test]

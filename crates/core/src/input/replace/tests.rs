@@ -7,7 +7,8 @@ const SOURCE: Document<'_> = Document { name: "x.toml", text: FILE };
 
 fn replaced(values: &[(&str, &str)]) -> Replaced {
     let replacement = |(path, value): &(&str, &str)| {
-        Replacement::new(path.parse().expect("a path"), value, format!("--set {path}={value}"))
+        let text = format!("{path}={value}");
+        Replacement::read(&text, format!("--set {text}")).expect("a replacement")
     };
     let replacements: Vec<_> = values.iter().map(replacement).collect();
     Replaced::new(SOURCE, &replacements)
@@ -29,6 +30,20 @@ fn values_of_the_command_line_take_the_place_of_the_files() {
     assert_eq!(value_of(&replaced(&[("new", "2.5")]), "new"), "2.5");
     // The last word counts.
     assert_eq!(value_of(&replaced(&[("seed", "7"), ("seed", "8")]), "seed"), "8");
+}
+
+#[test]
+fn a_key_and_its_value_have_no_spaces_around_them() {
+    assert_eq!(key_and_value(" a = b=c "), ("a", Some("b=c")));
+    assert_eq!((key_and_value(" a "), key_and_value("a=")), (("a", None), ("a", Some(""))));
+}
+
+#[test]
+fn a_replacement_has_a_key_and_a_value() {
+    for (text, reason) in [("cores", "KEY=VALUE"), ("cores= ", "no value"), ("=1", "``")] {
+        let refusal = Replacement::read(text, "--set").expect_err(text).sentence();
+        assert!(refusal.contains(reason), "{text}: {refusal}");
+    }
 }
 
 #[test]

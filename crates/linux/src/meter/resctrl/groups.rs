@@ -1,31 +1,127 @@
-//! The names of memweir's monitoring groups, and the removal of those of dead runs.
+//! memweir's monitoring groups: their names, their counters, and the removal of those of dead runs.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use memweir_core::JobId;
+use memweir_core::{Counts, JobId, LINE_BYTES, Lines};
 
-use super::files::Files;
+use super::probe::{MbmEvent, Offer, find_offer};
+use super::value::{Continuity, MbmValue, Tally};
+use crate::files::Files;
 use crate::owner::{Owner, OwnerState, Proc};
+use crate::probe::Probe;
 
-/// A proc file system at `root`, read through the same files as resctrl.
-pub(super) struct ProcFiles<'a, F> {
-    pub(super) files: &'a F,
-    pub(super) root: &'a Path,
+/// The mounted resctrl, and the process that makes monitoring groups there.
+#[derive(Debug)]
+pub(super) struct Resctrl {
+    pub(super) files: Arc<dyn Files>,
+    pub(super) offer: Offer,
+    owner: Owner,
+    /// Number of removed groups of dead runs.
+    pub(super) removed: usize,
+    /// Messages given already: the same gap in 500 groups is reported once.
+    told: BTreeSet<&'static str>,
 }
 
-impl<F: Files> Proc for ProcFiles<'_, F> {
-    fn read(&self, path: &Path) -> io::Result<String> {
-        self.files.read(&self.root.join(path))
+/// A monitoring group, and its counters in each L3 domain.
+#[derive(Debug)]
+pub(super) struct MonitoringGroup {
+    pub(super) directory: PathBuf,
+    pub(super) counters: Vec<Counter>,
+}
+
+/// One counter of one L3 domain.
+#[derive(Debug)]
+pub(super) struct Counter {
+    pub(super) domain: u32,
+    pub(super) event: MbmEvent,
+    file: PathBuf,
+    pub(super) tally: Tally,
+}
+
+impl Resctrl {
+    /// Finds the mounted resctrl for the process `pid` of `proc`, and removes the groups of runs
+    /// that are dead. The error has the reason and the remedy.
+    pub(super) fn open(files: Arc<dyn Files>, proc: &Path, pid: i32) -> Result<Self, Probe> {
+        let offer = find_offer(&*files, proc)?;
+        let proc = Proc { files: &*files, root: proc };
+        let owner = Owner::of_process(proc, pid)
+            .map_err(|error| Probe::missing(format!("reading /proc: {error}")))?;
+        let removed = clean(proc, &offer.mon_groups);
+        Ok(Self { files, offer, owner, removed, told: BTreeSet::new() })
     }
 
-    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
-        self.files.read_link(&self.root.join(path))
+    /// Makes an empty group, and returns its directory or the error with what failed.
+    pub(super) fn create(&self, job: JobId) -> Result<PathBuf, (String, io::Error)> {
+        let directory = self.offer.mon_groups.join(name(self.owner, job));
+        match self.files.create_dir(&directory) {
+            Ok(()) => Ok(directory),
+            Err(error) => Err((format!("creating {}", directory.display()), error)),
+        }
+    }
+
+    /// Starts counting in a new group.
+    pub(super) fn start(
+        &self,
+        directory: &Path,
+        events: &[MbmEvent],
+    ) -> io::Result<MonitoringGroup> {
+        let mut counters = Vec::new();
+        for data in self.files.children(&directory.join("mon_data"))? {
+            let name = data.file_name().and_then(|name| name.to_str());
+            let domain = name.and_then(|name| name.strip_prefix("mon_L3_")?.parse().ok());
+            let Some(domain) = domain else { continue };
+            for event in events {
+                let file = data.join(event.name());
+                let tally = Tally::starting_at(MbmValue::parse(&self.files.read(&file)?));
+                counters.push(Counter { domain, event: *event, file, tally });
+            }
+        }
+        if counters.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "no mon_L3_* domain"));
+        }
+        Ok(MonitoringGroup { directory: directory.to_owned(), counters })
+    }
+
+    /// Reads every counter of a group; returns the messages that are new to the user.
+    pub(super) fn update(&mut self, group: &mut MonitoringGroup) -> io::Result<Vec<&'static str>> {
+        let mut told = Vec::new();
+        for counter in &mut group.counters {
+            let value = MbmValue::parse(&self.files.read(&counter.file)?);
+            told.extend(value.gap());
+            if counter.tally.update(value) == Continuity::WasReset {
+                told.push("was reset, perhaps by another program; some traffic is missing");
+            }
+        }
+        told.retain(|text| self.told.insert(text));
+        Ok(told)
+    }
+
+    /// Removes a group; returns a message if it stays. The next start removes it then.
+    pub(super) fn remove(&self, directory: &Path) -> Option<String> {
+        let error = self.files.remove_dir(directory).err()?;
+        Some(format!("{} stays behind: {error}", directory.display()))
+    }
+}
+
+impl MonitoringGroup {
+    /// Moves a thread to the group.
+    pub(super) fn enter(&self, files: &dyn Files, thread: i32) -> io::Result<()> {
+        files.write(&self.directory.join("tasks"), &thread.to_string())
+    }
+
+    /// Returns what `event` has counted in all domains so far, reads and writes together as reads.
+    pub(super) fn counts(&self, event: MbmEvent) -> Counts {
+        let counted = self.counters.iter().filter(|counter| counter.event == event);
+        let bytes = counted.fold(0u64, |sum, counter| sum.saturating_add(counter.tally.total()));
+        Counts::new(0, Lines(bytes / LINE_BYTES), Lines::ZERO)
     }
 }
 
 /// Returns the name of the group of `job`.
-pub(super) fn name(owner: Owner, job: JobId) -> String {
+fn name(owner: Owner, job: JobId) -> String {
     format!("{owner}-job{job}")
 }
 
@@ -36,19 +132,16 @@ fn owner_of(group: &str) -> Option<Owner> {
     (name(owner, JobId(job)) == group).then_some(owner)
 }
 
-/// Removes the groups of dead runs and returns their names. Groups that cannot be removed stay.
+/// Removes the groups of dead runs and returns their number. Groups that cannot be removed stay.
 /// Groups of others are not touched, nor those of runs in another pid namespace, whose state cannot
 /// be known here.
-pub(super) fn clean(files: &impl Files, proc: &Path, mon_groups: &Path) -> Vec<String> {
-    let processes = ProcFiles { files, root: proc };
-    let is_dead = |owner: Owner| owner.state(&processes) == OwnerState::Dead;
-    files
-        .list(mon_groups)
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|name| owner_of(name).is_some_and(is_dead))
-        .filter(|name| files.remove_dir(&mon_groups.join(name)).is_ok())
-        .collect()
+fn clean(proc: Proc<'_>, mon_groups: &Path) -> usize {
+    let is_dead = |group: &&PathBuf| {
+        let owner = group.file_name().and_then(|name| owner_of(name.to_str()?));
+        owner.is_some_and(|owner| owner.state(proc) == OwnerState::Dead)
+    };
+    let groups = proc.files.children(mon_groups).unwrap_or_default();
+    groups.iter().filter(is_dead).filter(|group| proc.files.remove_dir(group).is_ok()).count()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::files::{Files, KernelFiles};
+use crate::files::{Files, KernelFiles};
 use crate::probe::Probe;
 
 /// The usual mount point of resctrl.
@@ -63,7 +63,7 @@ pub fn probe_resctrl() -> Probe {
 }
 
 /// Finds the mounted file system and its counter, or the reason why it monitors nothing.
-pub(super) fn find_offer(files: &impl Files, proc: &Path) -> Result<Offer, Probe> {
+pub(super) fn find_offer(files: &dyn Files, proc: &Path) -> Result<Offer, Probe> {
     let mountinfo = files.read(&proc.join("self/mountinfo")).unwrap_or_default();
     let Some(mount) = mount_point(&mountinfo) else { return Err(not_mounted(files, proc)) };
     let monitoring = mount.join("info/L3_MON");
@@ -92,7 +92,7 @@ fn not_writable(mon_groups: &Path, error: &io::Error) -> Probe {
 }
 
 /// Returns the reason why there is no mount: the CPU, the kernel, or just a missing mount command.
-fn not_mounted(files: &impl Files, proc: &Path) -> Probe {
+fn not_mounted(files: &dyn Files, proc: &Path) -> Probe {
     let cpuinfo = files.read(&proc.join("cpuinfo")).unwrap_or_default();
     let filesystems = files.read(&proc.join("filesystems")).unwrap_or_default();
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();

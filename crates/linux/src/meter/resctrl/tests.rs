@@ -3,94 +3,74 @@
 mod control;
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
 
 use memweir_core::{JobId, Lines, Nanos};
 
 use super::*;
+use crate::files::fake::FakeTree;
 
 const ME: i32 = 100;
 const NAMESPACE: u64 = 4_026_531_836;
 const STAT: &str = "(memweir) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5000 0 0";
 
-/// The operation that fails next, a part of its path, and its error.
-#[derive(Clone, Debug)]
-struct Fault {
-    operation: &'static str,
-    path_part: String,
-    errno: i32,
-}
-
-/// A resctrl and a proc file system under one temporary directory.
-struct Machine {
-    root: tempfile::TempDir,
-    faults: Mutex<Vec<Fault>>,
-    domains: usize,
-}
-
-/// The files of a machine. Tests keep the machine to change it behind the meter's back.
-#[derive(Clone)]
-struct FakeFiles(Arc<Machine>);
+/// A resctrl and a proc file system in one tree. Tests change it behind the meter's back.
+struct Machine(FakeTree);
 
 impl Machine {
-    fn with_domains(domains: usize) -> Arc<Self> {
-        let root = tempfile::tempdir().unwrap();
-        let machine = Self { root, faults: Mutex::default(), domains };
-        let resctrl = machine.resctrl();
-        machine.file(
-            "proc/self/mountinfo",
-            &format!("24 30 0:22 / {} rw - resctrl resctrl rw\n", resctrl.display()),
-        );
+    fn with_domains(domains: usize) -> Self {
+        let counter = |domain| {
+            ["mbm_total_bytes", "mbm_local_bytes", "llc_occupancy"]
+                .map(|name| (format!("mon_data/mon_L3_{domain:02}/{name}"), "0\n"))
+        };
+        let others = ["tasks", "mon_data/mon_PERF_PKG_00/core_energy"];
+        let files = others.map(|file| (file.to_owned(), ""));
+        let files = (0..domains).flat_map(counter).chain(files);
+        let machine = Self(FakeTree::with_template(files));
+        let mount =
+            format!("24 30 0:22 / {} rw - resctrl resctrl rw\n", machine.resctrl().display());
+        machine.file("proc/self/mountinfo", &mount);
         machine.file("proc/filesystems", "nodev\tresctrl\n");
         machine.file("proc/cpuinfo", "flags\t: fpu cqm_mbm_total cqm_mbm_local\n");
         machine.file(&format!("proc/{ME}/stat"), &format!("{ME} {STAT}"));
-        fs::create_dir_all(machine.proc().join("self/ns")).unwrap();
-        symlink(format!("pid:[{NAMESPACE}]"), machine.proc().join("self/ns/pid")).unwrap();
+        machine.0.link("proc/self/ns/pid", &format!("pid:[{NAMESPACE}]"));
         machine.file(
             "resctrl/info/L3_MON/mon_features",
             "llc_occupancy\nmbm_total_bytes\nmbm_total_bytes_config\nmbm_local_bytes\n",
         );
         machine.file("resctrl/info/L3_MON/num_rmids", "176\n");
-        fs::create_dir_all(resctrl.join("mon_groups")).unwrap();
-        Arc::new(machine)
+        fs::create_dir_all(machine.mon_groups()).unwrap();
+        machine
     }
 
-    fn new() -> Arc<Self> {
+    fn new() -> Self {
         Self::with_domains(2)
     }
 
     fn proc(&self) -> PathBuf {
-        self.root.path().join("proc")
+        self.0.root().join("proc")
     }
 
     fn resctrl(&self) -> PathBuf {
-        self.root.path().join("resctrl")
+        self.0.root().join("resctrl")
+    }
+
+    fn mon_groups(&self) -> PathBuf {
+        self.resctrl().join("mon_groups")
     }
 
     fn file(&self, path: &str, text: &str) {
-        let path = self.root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        self.0.file(path, text);
     }
 
-    fn fail(&self, operation: &'static str, path_part: &str, errno: i32) {
-        let path_part = path_part.to_owned();
-        self.faults.lock().unwrap().push(Fault { operation, path_part, errno });
-    }
-
-    fn check(&self, operation: &str, path: &Path) -> io::Result<()> {
-        let mut faults = self.faults.lock().unwrap();
-        let hit = faults.iter().position(|fault| {
-            fault.operation == operation && path.to_string_lossy().contains(&fault.path_part)
-        });
-        hit.map_or(Ok(()), |index| Err(io::Error::from_raw_os_error(faults.remove(index).errno)))
+    /// Makes the next use of `operation` on a path that ends with `path` fail.
+    fn fail(&self, operation: &str, path: &str, errno: i32) {
+        self.0.fail(operation, path, errno, 1);
     }
 
     fn groups(&self) -> Vec<String> {
-        KernelFiles.list(&self.resctrl().join("mon_groups")).unwrap()
+        let groups = KernelFiles.children(&self.mon_groups()).unwrap();
+        groups.iter().map(|group| group.file_name().unwrap().to_str().unwrap().into()).collect()
     }
 
     /// The name of the group of a job.
@@ -98,70 +78,26 @@ impl Machine {
         format!("memweir-{ME}-5000-{NAMESPACE}-job{job}")
     }
 
+    /// The threads that were written to a job's group: the last one alone.
+    fn tasks(&self, job: u32) -> String {
+        self.0.value(&format!("resctrl/mon_groups/{}/tasks", Self::group(job)))
+    }
+
     /// Sets a job's counter in one domain.
     fn set(&self, job: u32, domain: usize, text: &str) {
         let group = Self::group(job);
         let file =
             format!("resctrl/mon_groups/{group}/mon_data/mon_L3_{domain:02}/mbm_total_bytes");
-        assert!(self.root.path().join(&file).exists(), "{file}");
+        assert!(self.0.root().join(&file).exists(), "{file}");
         self.file(&file, text);
     }
 
-    fn meter(self: &Arc<Self>) -> Result<ResctrlMeter<FakeFiles>, Probe> {
-        ResctrlMeter::open_with(FakeFiles(Arc::clone(self)), &self.proc(), ME)
+    fn meter(&self) -> Result<ResctrlMeter, Probe> {
+        ResctrlMeter::open_with(Arc::new(self.0.clone()), &self.proc(), ME)
     }
 }
 
-impl Files for FakeFiles {
-    fn read(&self, path: &Path) -> io::Result<String> {
-        self.0.check("read", path)?;
-        KernelFiles.read(path)
-    }
-
-    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
-        self.0.check("read_link", path)?;
-        KernelFiles.read_link(path)
-    }
-
-    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
-        self.0.check("write", path)?;
-        KernelFiles.write(path, text)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        self.0.check("list", path)?;
-        KernelFiles.list(path)
-    }
-
-    /// Fills a new group as the kernel does.
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.check("create_dir", path)?;
-        KernelFiles.create_dir(path)?;
-        fs::write(path.join("tasks"), "")?;
-        fs::create_dir(path.join("mon_data"))?;
-        for domain in 0..self.0.domains {
-            let data = path.join(format!("mon_data/mon_L3_{domain:02}"));
-            fs::create_dir_all(&data)?;
-            for name in ["mbm_total_bytes", "mbm_local_bytes", "llc_occupancy"] {
-                fs::write(data.join(name), "0\n")?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes a group with its files, as the kernel does.
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.check("remove_dir", path)?;
-        fs::remove_dir_all(path)
-    }
-
-    fn writable(&self, path: &Path) -> io::Result<()> {
-        self.0.check("writable", path)?;
-        KernelFiles.writable(path)
-    }
-}
-
-fn lines<F: Files>(meter: &mut ResctrlMeter<F>, job: u32) -> Lines {
+fn lines(meter: &mut ResctrlMeter, job: u32) -> Lines {
     let counts = meter.read(JobId(job), Nanos::ZERO, Nanos::ZERO).unwrap().counts;
     assert_eq!((counts.instructions, counts.writes), (0, Lines::ZERO));
     counts.reads
@@ -172,8 +108,7 @@ fn counts_a_job_over_all_domains_from_birth_to_removal() {
     let machine = Machine::new();
     let mut meter = machine.meter().unwrap();
     meter.attach(JobId(3), 4711).unwrap();
-    let group = machine.resctrl().join("mon_groups").join(Machine::group(3));
-    assert_eq!(fs::read_to_string(group.join("tasks")).unwrap(), "4711");
+    assert_eq!(machine.tasks(3), "4711");
     assert_eq!(lines(&mut meter, 3), Lines::ZERO);
     machine.set(3, 0, "6400\n");
     machine.set(3, 1, "640\n");
@@ -222,10 +157,10 @@ fn a_job_without_an_rmid_is_refused_and_the_others_go_on() {
     let machine = Machine::new();
     let mut meter = machine.meter().unwrap();
     meter.attach(JobId(0), 1).unwrap();
-    machine.fail("create_dir", "job1", libc::ENOSPC);
+    machine.fail("create_dir", &Machine::group(1), libc::ENOSPC);
     let error = meter.attach(JobId(1), 2).unwrap_err().to_string();
     assert!(error.contains("job 1") && error.contains("there are 176"), "{error}");
-    machine.fail("create_dir", "job2", libc::EBUSY);
+    machine.fail("create_dir", &Machine::group(2), libc::EBUSY);
     assert!(meter.attach(JobId(2), 2).unwrap_err().to_string().contains("try again"));
     machine.set(0, 0, "64\n");
     assert_eq!(lines(&mut meter, 0), Lines(1));
@@ -236,8 +171,8 @@ fn a_job_that_cannot_enter_leaves_no_group() {
     let faults = [
         ("write", "tasks", libc::ESRCH),
         ("write", "tasks", libc::EPERM),
-        ("list", "mon_data", libc::EIO),
-        ("read", "mbm_total", libc::EIO),
+        ("children", "mon_data", libc::EIO),
+        ("read", "mbm_total_bytes", libc::EIO),
     ];
     for (operation, path, errno) in faults {
         let machine = Machine::new();
@@ -267,7 +202,7 @@ fn a_failing_read_is_an_error_and_the_next_one_works() {
     let mut meter = machine.meter().unwrap();
     meter.attach(JobId(0), 1).unwrap();
     machine.set(0, 0, "128\n");
-    machine.fail("read", "mon_L3_01", libc::EIO);
+    machine.fail("read", "mon_L3_01/mbm_total_bytes", libc::EIO);
     assert!(meter.read(JobId(0), Nanos::ZERO, Nanos::ZERO).is_err());
     assert_eq!(lines(&mut meter, 0), Lines(2), "nothing is counted twice");
 }
@@ -275,7 +210,7 @@ fn a_failing_read_is_an_error_and_the_next_one_works() {
 #[test]
 fn groups_of_dead_runs_are_removed_and_no_others() {
     let machine = Machine::new();
-    let groups = machine.resctrl().join("mon_groups");
+    let groups = machine.mon_groups();
     // 200 lives on; 300 is a new process with an old PID; 400 is gone.
     machine.file("proc/200/stat", &format!("200 {STAT}"));
     machine.file("proc/300/stat", &format!("300 {STAT}"));
@@ -299,7 +234,7 @@ fn groups_of_dead_runs_are_removed_and_no_others() {
 fn runs_that_cannot_be_asked_after_keep_their_groups() {
     let machine = Machine::new();
     let name = format!("memweir-400-1-{NAMESPACE}-job2");
-    fs::create_dir(machine.resctrl().join("mon_groups").join(&name)).unwrap();
+    fs::create_dir(machine.mon_groups().join(&name)).unwrap();
     machine.fail("read", "proc/400/stat", libc::EACCES);
     let _meter = machine.meter().unwrap();
     assert_eq!(machine.groups(), [name]);
@@ -310,7 +245,7 @@ fn groups_that_cannot_be_removed_are_told() {
     let machine = Machine::new();
     let mut meter = machine.meter().unwrap();
     meter.attach(JobId(0), 1).unwrap();
-    machine.fail("remove_dir", "job0", libc::EBUSY);
+    machine.fail("remove_dir", &Machine::group(0), libc::EBUSY);
     meter.detach(JobId(0));
     assert!(meter.take_notices()[0].contains("stays behind"));
 }
@@ -347,7 +282,7 @@ fn groups_are_made_in_the_own_control_group() {
 #[test]
 fn what_is_missing_is_named_with_what_helps() {
     let machine = Machine::new();
-    let refused = || machine.meter().err().expect("no meter");
+    let refused = || machine.meter().expect_err("no meter");
     machine.fail("writable", "mon_groups", libc::EROFS);
     assert!(refused().remedy.unwrap().contains("root"));
     machine.file("resctrl/info/L3_MON/mon_features", "llc_occupancy\n");

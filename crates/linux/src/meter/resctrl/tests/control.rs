@@ -6,21 +6,15 @@ use super::*;
 use crate::meter::cgroup::{DomainBytes, GroupMeter, Reason, Scope};
 use crate::meter::resctrl::control::ResctrlGroupMeter;
 
-fn opened(machine: &Arc<Machine>, most: Option<usize>) -> ResctrlGroupMeter<FakeFiles> {
-    let files = FakeFiles(Arc::clone(machine));
+fn opened(machine: &Machine, most: Option<usize>) -> ResctrlGroupMeter {
+    let files = Arc::new(machine.0.clone());
     ResctrlGroupMeter::open_with(files, &machine.proc(), ME, most).unwrap()
 }
 
 /// Makes a control group with these threads.
 fn control_group(machine: &Machine, name: &str, threads: &str) -> PathBuf {
     machine.file(&format!("cgroup/{name}/cgroup.threads"), threads);
-    machine.root.path().join("cgroup").join(name)
-}
-
-/// Threads that were moved into the monitoring group: the fake keeps the last alone.
-fn last_moved(machine: &Machine, group: u32) -> String {
-    let tasks = machine.resctrl().join("mon_groups").join(Machine::group(group)).join("tasks");
-    fs::read_to_string(tasks).unwrap()
+    machine.0.root().join("cgroup").join(name)
 }
 
 #[test]
@@ -55,17 +49,17 @@ fn threads_that_enter_later_are_followed_and_those_known_are_not_moved_again() {
     let group = control_group(&machine, "a", "11\n");
     control_group(&machine, "a/below", "12\n");
     meter.attach(1, &group).unwrap();
-    assert_eq!(last_moved(&machine, 0), "12");
+    assert_eq!(machine.tasks(0), "12");
     control_group(&machine, "a", "11\n13\n");
     meter.read(1).unwrap();
-    assert_eq!(last_moved(&machine, 0), "13");
+    assert_eq!(machine.tasks(0), "13");
     // A thread that ends while it is moved is no failure.
     control_group(&machine, "a", "11\n13\n14\n");
     machine.fail("write", "tasks", libc::ESRCH);
     meter.read(1).unwrap();
-    assert_eq!(last_moved(&machine, 0), "13");
+    assert_eq!(machine.tasks(0), "13");
     meter.read(1).unwrap();
-    assert_eq!(last_moved(&machine, 0), "13", "nothing new came");
+    assert_eq!(machine.tasks(0), "13", "nothing new came");
     control_group(&machine, "a", "15\n");
     machine.fail("write", "tasks", libc::EPERM);
     assert_eq!(meter.read(1).unwrap_err().reason, Reason::Permission);
@@ -99,10 +93,10 @@ fn half_of_the_monitoring_ids_are_left_to_others() {
 #[test]
 fn a_group_that_cannot_be_monitored_leaves_nothing_behind() {
     for (operation, path, errno, reason) in [
-        ("create_dir", "job0", libc::ENOSPC, Reason::Limit),
+        ("create_dir", &*Machine::group(0), libc::ENOSPC, Reason::Limit),
         ("write", "tasks", libc::EPERM, Reason::Permission),
-        ("list", "mon_data", libc::EIO, Reason::Other),
-        ("read", "mbm_local", libc::EIO, Reason::Other),
+        ("children", "mon_data", libc::EIO, Reason::Other),
+        ("read", "mbm_local_bytes", libc::EIO, Reason::Other),
     ] {
         let machine = Machine::new();
         let mut meter = opened(&machine, None);
@@ -123,7 +117,7 @@ fn gaps_are_told_once_and_groups_that_stay_are_named() {
     meter.read(1).unwrap();
     meter.read(1).unwrap();
     assert_eq!(meter.take_notices().len(), 1);
-    machine.fail("remove_dir", "job0", libc::EBUSY);
+    machine.fail("remove_dir", &Machine::group(0), libc::EBUSY);
     meter.detach(1);
     assert!(meter.take_notices()[0].contains("stays behind"));
 }

@@ -1,17 +1,17 @@
-//! A tree of ordinary files that behaves like control groups, with faults to order.
+//! A tree of ordinary files that behaves like the kernel's, with faults to order.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::{Files, KernelFiles};
 
-/// Files of a v2 and of a v1 group in one, as the kernel makes them.
-const FILES: [(&str, &str); 8] = [
+/// Files of a v2 and of a v1 control group in one, as the kernel makes them.
+const CONTROL_GROUP: [(&str, &str); 8] = [
     ("cgroup.freeze", "0\n"),
     ("cgroup.kill", ""),
     ("cgroup.procs", ""),
@@ -42,13 +42,24 @@ struct Fault {
 #[derive(Clone, Debug)]
 pub(crate) struct FakeTree {
     root: Arc<tempfile::TempDir>,
+    /// Files that a new directory gets, and their content.
+    template: Arc<[(String, &'static str)]>,
     log: Arc<Mutex<Log>>,
 }
 
 impl FakeTree {
+    /// Makes a tree of control groups.
     pub(crate) fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        Self { root: Arc::new(root), log: Arc::default() }
+        Self::with_template(CONTROL_GROUP.map(|(file, content)| (file.to_owned(), content)))
+    }
+
+    /// Makes a tree whose new directories get these files, below directories or not.
+    pub(crate) fn with_template(files: impl IntoIterator<Item = (String, &'static str)>) -> Self {
+        Self {
+            root: Arc::new(tempfile::tempdir().unwrap()),
+            template: files.into_iter().collect(),
+            log: Arc::default(),
+        }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -58,8 +69,22 @@ impl FakeTree {
     /// Makes a group at `path` below the root.
     pub(crate) fn group(&self, path: &str) -> PathBuf {
         let group = self.root().join(path);
-        self.create(&group).unwrap();
+        self.create_dir(&group).unwrap();
         group
+    }
+
+    /// Makes a file with the directories above it, or changes it.
+    pub(crate) fn file(&self, path: &str, text: &str) {
+        let path = self.root().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Makes a symbolic link with the directories above it.
+    pub(crate) fn link(&self, path: &str, target: &str) {
+        let path = self.root().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(target, path).unwrap();
     }
 
     /// Makes the next `times` uses of `operation` on paths that end with `path` fail.
@@ -121,29 +146,43 @@ impl FakeTree {
 }
 
 impl Files for FakeTree {
-    fn create(&self, group: &Path) -> io::Result<()> {
-        self.check("create", group)?;
-        fs::create_dir(group)?;
-        for (name, content) in FILES {
-            fs::write(group.join(name), content)?;
+    fn create_dir(&self, directory: &Path) -> io::Result<()> {
+        self.check("create_dir", directory)?;
+        fs::create_dir(directory)?;
+        for (name, content) in &*self.template {
+            let file = directory.join(name);
+            fs::create_dir_all(file.parent().unwrap())?;
+            fs::write(file, content)?;
         }
         Ok(())
     }
 
-    fn remove(&self, group: &Path) -> io::Result<()> {
-        self.check("remove", group)?;
-        let busy = !KernelFiles.children(group)?.is_empty()
-            || !fs::read_to_string(group.join("cgroup.procs"))?.trim().is_empty();
-        if busy {
-            Err(io::Error::from_raw_os_error(libc::EBUSY))
+    fn remove_dir(&self, directory: &Path) -> io::Result<()> {
+        self.check("remove_dir", directory)?;
+        let is_own = |child: &PathBuf| {
+            self.template.iter().any(|(file, _)| directory.join(file).starts_with(child))
+        };
+        let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+        if KernelFiles.children(directory)?.iter().all(is_own) && processes.trim().is_empty() {
+            fs::remove_dir_all(directory)
         } else {
-            fs::remove_dir_all(group)
+            Err(io::Error::from_raw_os_error(libc::EBUSY))
         }
     }
 
-    fn children(&self, group: &Path) -> io::Result<Vec<PathBuf>> {
-        self.check("children", group)?;
-        KernelFiles.children(group)
+    fn children(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        self.check("children", directory)?;
+        KernelFiles.children(directory)
+    }
+
+    fn open_dir(&self, directory: &Path) -> io::Result<OwnedFd> {
+        self.check("open_dir", directory)?;
+        KernelFiles.open_dir(directory)
+    }
+
+    fn writable(&self, directory: &Path) -> io::Result<()> {
+        self.check("writable", directory)?;
+        KernelFiles.writable(directory)
     }
 
     fn read(&self, file: &Path) -> io::Result<String> {
@@ -151,8 +190,9 @@ impl Files for FakeTree {
         KernelFiles.read(file)
     }
 
-    fn write(&self, file: &Path, value: &str) -> io::Result<()> {
-        self.write_open(&self.open(file)?, file, value)
+    fn read_link(&self, link: &Path) -> io::Result<PathBuf> {
+        self.check("read_link", link)?;
+        KernelFiles.read_link(link)
     }
 
     fn open(&self, file: &Path) -> io::Result<File> {
@@ -171,11 +211,6 @@ impl Files for FakeTree {
         let name = file.strip_prefix(self.root()).unwrap_or(file).display().to_string();
         self.log.lock().unwrap().writes.push((name, value.to_owned()));
         Ok(())
-    }
-
-    fn target(&self, group: &Path) -> io::Result<OwnedFd> {
-        self.check("target", group)?;
-        KernelFiles.target(group)
     }
 
     fn signal(&self, pid: i32, signal: i32) -> io::Result<()> {
