@@ -84,12 +84,6 @@ impl CachedTrace {
     pub fn caches(&self) -> Option<&CacheHierarchy> {
         self.caches.as_ref().map(|caches| &caches.geometry)
     }
-
-    /// Removes the caches and returns the trace.
-    #[must_use]
-    pub fn into_trace(self) -> Trace {
-        self.trace
-    }
 }
 
 /// The caches of all threads, and the accesses that leave them.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use memweir_core::input::InputError;
 use memweir_dram::request::Direction;
-use memweir_dram::trace::{Access as Recorded, AddressSpace, Side, ThreadId, Trace};
+use memweir_dram::trace::{self, AddressSpace, Side, ThreadId, Trace};
 
 use crate::machine::Addressing;
 use crate::packed::{Reader, put, unzigzag, zigzag};
-use crate::stream::{Access, AccessKind, Level, Stream};
+use crate::stream::{self, AccessKind, Level, Stream};
 
 /// The accesses of one program, packed in memory, by thread.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +102,7 @@ impl MissTrace {
 }
 
 impl Thread {
-    fn append(&mut self, access: &Recorded, most: u64) {
+    fn append(&mut self, access: &trace::Access, most: u64) {
         if self.instructions >= most {
             return;
         }
@@ -137,7 +137,7 @@ impl MissStream {
 }
 
 impl Stream for MissStream {
-    fn next(&mut self) -> Access {
+    fn next(&mut self) -> stream::Access {
         if self.reader.is_at_end(&self.trace.threads[self.thread].packed) {
             self.restart();
         }
@@ -150,7 +150,7 @@ impl Stream for MissStream {
             (_, 0) if self.trace.side == Side::Memory => AccessKind::WriteBack,
             _ => AccessKind::Store,
         };
-        Access { instructions, address: self.before, kind, needs: 0 }
+        stream::Access { instructions, address: self.before, kind, needs: 0 }
     }
 
     fn restart(&mut self) {
@@ -175,7 +175,7 @@ mod tests {
         for (thread, gap, address, direction) in accesses {
             let thread = ThreadId { process: 7, thread: *thread };
             let (gap, address, direction) = (*gap, *address, *direction);
-            writer.push(&Recorded { address, gap, thread, direction }).unwrap();
+            writer.push(&trace::Access { address, gap, thread, direction }).unwrap();
         }
         writer.finish().unwrap().0
     }
@@ -210,7 +210,8 @@ mod tests {
         // Accesses after 30 instructions are dropped.
         let trace = Arc::new(MissTrace::read(file.path(), 30).unwrap());
         assert_eq!((trace.threads(), trace.addressing()), (2, Addressing::Virtual));
-        let access = |instructions, address, kind| Access { instructions, address, kind, needs: 0 };
+        let access =
+            |instructions, address, kind| stream::Access { instructions, address, kind, needs: 0 };
         let mut first = MissStream::new(Arc::clone(&trace), 0);
         for _ in 0..2 {
             assert_eq!(first.next(), access(10, 0x7f00_0000_1000, AccessKind::Load));
@@ -229,7 +230,8 @@ mod tests {
         let trace = Arc::new(MissTrace::of(trace, 3).unwrap());
         assert_eq!((trace.level(), trace.addressing()), (Level::Core, Addressing::Virtual));
         let mut stream = MissStream::new(trace, 0);
-        let access = |instructions, address, kind| Access { instructions, address, kind, needs: 0 };
+        let access =
+            |instructions, address, kind| stream::Access { instructions, address, kind, needs: 0 };
         for _ in 0..2 {
             assert_eq!(stream.next(), access(1, 0x1000, AccessKind::Load));
             assert_eq!(stream.next(), access(0, 0x1000, AccessKind::Store));

@@ -1,34 +1,40 @@
 //! The running machine, from event to event.
 //!
 //! There are three kinds of events: an access enters a core's window (`enter`), it goes through the
-//! caches and becomes a miss (`access`), and memory takes and answers requests (`memory`). Events
-//! are processed in the order of their times. In a memory cycle, requests are offered before the
-//! cycle is simulated, with the cores taking turns where they compete for room; accesses and cores
+//! caches and becomes a miss, and memory takes and answers requests (`access`). Events are
+//! processed in the order of their times. In a memory cycle, requests are offered before the cycle
+//! is simulated, with the cores taking turns where they compete for room; accesses and cores
 //! follow.
 
 mod access;
+mod caches;
 mod core;
+mod due;
 mod enter;
 mod memory;
 mod mshr;
 #[cfg(test)]
 mod tests;
-mod warm;
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use memweir_core::input::Refusal;
+use memweir_core::units::LINE_BYTES;
 use memweir_dram::request::Completion;
 
-use self::core::{Attempt, Core};
+use self::caches::Caches;
+use self::core::Core;
+use self::due::Delayed;
+use self::memory::Ports;
 use self::mshr::Misses;
-use crate::banks::Banks;
-use crate::cache::Line;
 use crate::clock::{Clock, Time};
 use crate::machine::{Addressing, MachineConfig, Memory, MemorySlot, Program};
 use crate::os::{Os, ProcessId, ThreadId};
+use crate::stream::AccessKind;
 use crate::tally::Tally;
+
+/// Instructions that a core executes before the next core's turn to warm the shared cache.
+const WARM_TURN: u64 = 1_000;
+/// Accesses per line of the shared cache after which warming ends.
+const MAX_WARM_ACCESSES: usize = 4;
 
 /// The machine.
 #[derive(Debug)]
@@ -36,16 +42,11 @@ pub struct System<'a, M> {
     clock: Clock,
     cores: Vec<Core>,
     programs: Vec<State>,
-    llc: Option<core::Timed>,
-    bays: Vec<Port<M>>,
+    caches: Caches,
+    ports: Ports<M>,
     os: &'a mut Os,
     misses: Misses,
-    /// Accesses that continue at a later time than they entered.
-    due: BinaryHeap<Reverse<Due>>,
-    /// Number of accesses put there so far.
-    dues: u64,
-    /// Dirty lines just evicted from the cores' private caches.
-    overflow: Vec<(usize, Line)>,
+    delayed: Delayed,
     /// Completions of the current step; the buffer is kept to reuse its allocation.
     done: Vec<Completion>,
     /// Index of the core that is offered room first.
@@ -70,38 +71,6 @@ struct State {
     cores: std::ops::Range<usize>,
     /// Number of threads at the barrier, and the latest slot of their arrivals.
     arrived: (usize, u64),
-}
-
-/// A memory system, and the time of its next event.
-#[derive(Debug)]
-struct Port<M> {
-    bay: MemorySlot<M>,
-    next: Time,
-    /// Offers before this time are refused: the room belongs to requests that already waited for
-    /// it.
-    kept_until: Time,
-    banks: Banks,
-}
-
-/// An access that continues at `at`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Due {
-    at: Time,
-    order: u64,
-    core: usize,
-    attempt: Attempt,
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
-}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 /// The next event.
@@ -160,18 +129,15 @@ impl<'a, M: Memory> System<'a, M> {
         os: &'a mut Os,
     ) -> Result<Self, Refusal> {
         check(config, &bays, &programs)?;
-        let llc = config.llc.as_ref().map(|level| core::Timed::new(level, config.clock));
         let mut system = Self {
             clock: config.clock,
             cores: Vec::new(),
             programs: Vec::new(),
-            llc,
-            bays: ports(bays),
+            caches: Caches::new(config.llc.as_ref(), config.clock),
+            ports: Ports::new(bays),
             os,
             misses: Misses::default(),
-            due: BinaryHeap::new(),
-            dues: 0,
-            overflow: Vec::new(),
+            delayed: Delayed::default(),
             done: Vec::new(),
             turn: 0,
             now: Time::default(),
@@ -182,7 +148,6 @@ impl<'a, M: Memory> System<'a, M> {
         for program in programs {
             system.add(config, program);
         }
-        (0..system.bays.len()).for_each(|bay| system.plan_memory(bay));
         Ok(system)
     }
 
@@ -192,7 +157,8 @@ impl<'a, M: Memory> System<'a, M> {
             let own = &config.cores[self.cores.len()];
             let who = (place, ThreadId(number as u16));
             let goal = (program.instructions, program.phase);
-            self.cores.push(Core::new(own, config.clock, who, program.level, stream, goal));
+            self.cores.push(Core::new(own, who, program.level, stream, goal));
+            self.caches.add(own, config.clock);
             self.running += 1;
         }
         self.programs.push(State {
@@ -203,6 +169,42 @@ impl<'a, M: Memory> System<'a, M> {
             cores: first..self.cores.len(),
             arrived: (0, 0),
         });
+    }
+
+    /// Fills the shared cache with the lines that the programs would have in it if all ran at the
+    /// same speed. Takes no simulated time and makes no memory request. Leaves out recorded
+    /// programs.
+    ///
+    /// # Errors
+    /// If the operating system has no memory left.
+    pub fn warm(&mut self) -> Result<(), Refusal> {
+        let Some(lines) = self.caches.shared_lines() else { return Ok(()) };
+        let warming: Vec<usize> =
+            (0..self.cores.len()).filter(|core| self.cores[*core].warms()).collect();
+        let (mut filled, mut accesses) = (0, 0);
+        // Instructions by which each core is ahead of its turn: a gap may be longer than a turn.
+        let mut ahead = vec![0; warming.len()];
+        while !warming.is_empty()
+            && filled < lines + lines / 4
+            && accesses < MAX_WARM_ACCESSES * lines
+        {
+            for (core, ahead) in warming.iter().zip(&mut ahead) {
+                while *ahead < WARM_TURN {
+                    let access = self.cores[*core].peek();
+                    *ahead += access.instructions;
+                    accesses += 1;
+                    filled += usize::from(self.warm_one(*core, access.address, access.kind)?);
+                }
+                *ahead -= WARM_TURN;
+            }
+        }
+        Ok(())
+    }
+
+    /// Touches one line. Returns true if it was missing.
+    fn warm_one(&mut self, core: usize, address: u64, kind: AccessKind) -> Result<bool, Refusal> {
+        let (address, _) = self.translate(core, address)?;
+        Ok(self.caches.warm(core, address.0 / LINE_BYTES, kind.writes()))
     }
 
     /// Runs the programs until each has executed its instructions, and memory until it has answered
@@ -230,13 +232,13 @@ impl<'a, M: Memory> System<'a, M> {
     /// Returns the memory systems.
     #[must_use]
     pub fn into_bays(self) -> Vec<MemorySlot<M>> {
-        self.bays.into_iter().map(|port| port.bay).collect()
+        self.ports.into_bays()
     }
 
     /// Stops the cores and drains in-flight requests.
     fn stop(&mut self) {
         self.stopped = true;
-        self.due.clear();
+        self.delayed.clear();
         self.cores.iter_mut().for_each(|core| core.wake = Time::NEVER);
     }
 
@@ -253,12 +255,10 @@ impl<'a, M: Memory> System<'a, M> {
             earlier(self.cores[place].reads.next(), Event::Read(place));
             earlier(self.cores[place].writes.next(), Event::Write(place));
         }
-        for (place, port) in self.bays.iter().enumerate() {
-            earlier(port.next, Event::Memory(place));
+        for (place, next) in self.ports.next().enumerate() {
+            earlier(next, Event::Memory(place));
         }
-        if let Some(Reverse(due)) = self.due.peek() {
-            earlier(due.at, Event::Address);
-        }
+        earlier(self.delayed.next(), Event::Address);
         for place in turns {
             earlier(self.cores[place].wake, Event::Enter(place));
         }
@@ -271,8 +271,8 @@ impl<'a, M: Memory> System<'a, M> {
             Event::Read(core) => self.offer_read(core),
             Event::Write(core) => self.offer_write(core)?,
             Event::Address => {
-                if let Some(Reverse(due)) = self.due.pop() {
-                    self.attempt(due.core, due.attempt)?;
+                if let Some((core, attempt)) = self.delayed.pop() {
+                    self.attempt(core, attempt)?;
                 }
             }
             Event::Enter(core) => self.enter(core)?,
@@ -296,16 +296,6 @@ impl<'a, M: Memory> System<'a, M> {
             drained: self.now,
         }
     }
-}
-
-fn ports<M>(bays: Vec<MemorySlot<M>>) -> Vec<Port<M>> {
-    let mut first = 0;
-    let port = |bay: MemorySlot<M>| {
-        let banks = Banks::new(&bay.map, first);
-        first += banks.count();
-        Port { bay, next: Time::NEVER, kept_until: Time::default(), banks }
-    };
-    bays.into_iter().map(port).collect()
 }
 
 fn check<M>(

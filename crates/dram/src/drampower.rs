@@ -15,7 +15,7 @@ use crate::observer::Observer;
 /// Writes the commands that it observes, channel by channel. It keeps the first error of an output
 /// and writes nothing after it.
 #[derive(Debug)]
-pub struct Writer<W> {
+pub struct DrampowerWriter<W> {
     outputs: Vec<W>,
     ranks: Vec<Rank>,
     ranks_of_channel: usize,
@@ -35,7 +35,7 @@ struct Rank {
     active: bool,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> DrampowerWriter<W> {
     /// Creates a writer of the commands of the memory that `config` describes, with one output for
     /// each of its channels, which should be buffered.
     ///
@@ -94,7 +94,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-impl<W: Write> Observer for Writer<W> {
+impl<W: Write> Observer for DrampowerWriter<W> {
     fn command(&mut self, command: &Command) {
         self.write(command);
     }
@@ -158,7 +158,7 @@ mod tests {
 
     fn written(config: &MemoryConfig, commands: &[Command], end: u64) -> Vec<String> {
         let outputs = vec![Vec::new(); config.controllers() as usize];
-        let mut writer = Writer::new(config, outputs);
+        let mut writer = DrampowerWriter::new(config, outputs);
         commands.iter().for_each(|command| writer.write(command));
         let outputs = writer.finish(Cycles(end)).unwrap();
         outputs.into_iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect()

@@ -65,7 +65,10 @@ pub use link::Link;
 pub use organization::Organization;
 pub use timing::{Rounding, Timing};
 
-use memweir_core::input::{Refusal, shipped};
+use std::fs;
+use std::path::Path;
+
+use memweir_core::input::{DataFile, Refusal, shipped};
 use memweir_core::medium::MediumKind;
 use memweir_core::{Cycles, Picos};
 
@@ -143,6 +146,15 @@ impl MemorySpec {
         let text = shipped("memory", name, SHIPPED)?;
         Ok(Self::parse(name, text)
             .unwrap_or_else(|error| unreachable!("a shipped memory: {error}")))
+    }
+
+    /// Finds the file of a device by its shipped name or, if `choice` ends in `.toml`, by its path
+    /// below `directory`.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be read.
+    pub fn file<'a>(choice: &'a str, directory: &Path) -> Result<DataFile<'a>, Refusal> {
+        DataFile::find("memory", choice, SHIPPED, directory, fs::read_to_string)
     }
 
     /// Returns the interval between refreshes of a rank; `None` if ranks are not refreshed.

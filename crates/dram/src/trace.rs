@@ -70,16 +70,11 @@ pub enum AddressSpace {
     Virtual,
 }
 
-impl AddressSpace {
-    /// Returns the name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Physical => "physical",
-            Self::Virtual => "virtual",
-        }
-    }
+memweir_core::named! {
+    pub AddressSpace, "address space":
+    Unknown = "unknown",
+    Physical = "physical",
+    Virtual = "virtual",
 }
 
 /// Side of the caches on which a trace was taken.

@@ -4,6 +4,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
+use memweir_core::names::Named;
 use memweir_dram::request::Direction::{self, Read as R, Write as W};
 use memweir_dram::trace::{
     Access, AddressSpace, Format, Header, Side, ThreadId, Totals, Trace, Writer,
@@ -245,7 +246,7 @@ proptest! {
     fn texts_of_likely_bytes_are_read_or_refused(
         text in "[0-9a-fxILSMTW@:,= \n-]{0,200}", which in 6usize..9,
     ) {
-        let _ = open(&text, Some(Format::ALL[which].1)).map(|mut trace| all(&mut trace));
+        let _ = open(&text, Some(Format::ALL[which])).map(|mut trace| all(&mut trace));
         let _ = open(&text, None).map(|mut trace| all(&mut trace));
     }
 }

@@ -120,12 +120,6 @@ impl Buddy {
         std::iter::successors(some(first), next).map(Frame)
     }
 
-    /// Returns the number of free blocks of an order.
-    #[must_use]
-    pub fn count(&self, order: u32) -> u64 {
-        self.state.iter().filter(|state| u32::from(**state) == order).count() as u64
-    }
-
     /// Takes a block of an order that contains pages of `color`; a single page has that color. Adds
     /// the number of lists searched to `searched`.
     pub fn take(&mut self, order: u32, color: Color, searched: &mut u32) -> Option<Frame> {

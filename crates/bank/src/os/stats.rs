@@ -3,7 +3,6 @@
 use memweir_core::Nanos;
 use memweir_core::address_map::Color;
 
-use super::buddy::MAX_ORDER;
 use super::{Supply, Zone};
 
 /// All counters.
@@ -62,8 +61,6 @@ pub struct ZoneStats {
     pub pages: u64,
     /// Free pages.
     pub free: u64,
-    /// Free blocks by order: fragmentation.
-    pub free_blocks: Vec<u64>,
     /// Blocks that were split.
     pub splits: u64,
     /// Blocks that were merged.
@@ -77,7 +74,6 @@ impl Zone {
             name: self.name.clone(),
             pages: u64::from(self.buddy.frames()),
             free: self.buddy.free_pages(),
-            free_blocks: (0..=MAX_ORDER).map(|order| self.buddy.count(order)).collect(),
             splits,
             merges,
         }

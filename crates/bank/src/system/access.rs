@@ -1,31 +1,21 @@
-//! The path of an access through the caches; an access that misses in all of them becomes a miss.
+//! The path of an access through the caches. One that misses in all of them becomes a request to
+//! memory, whose completion answers it.
 
 use memweir_core::input::Refusal;
 use memweir_core::units::LINE_BYTES;
-use memweir_core::{Cycles, PhysAddr};
-use memweir_dram::request::{Direction, Request, Source};
+use memweir_dram::request::{Completion, Direction, Request, Source};
 
 use super::System;
-use super::core::{Arrival, Attempt};
+use super::caches::{Found, WriteBack};
+use super::core::{Arrival, Attempt, Lane};
 use super::mshr::{Miss, Waiter};
-use crate::cache::{Line, Victim};
+use crate::cache::Line;
 use crate::clock::Time;
 use crate::machine::Memory;
 use crate::stream::{AccessKind, Level};
 
 /// Tag bit of a write that belongs to the measured instructions.
-pub(super) const COUNTED: u32 = 1;
-
-/// Location of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    /// In a cache of the core.
-    Private,
-    /// In the shared cache.
-    Shared,
-    /// In no cache.
-    Nowhere,
-}
+const COUNTED: u32 = 1;
 
 impl<M: Memory> System<'_, M> {
     /// Performs an access. If there is no room below for it, the access waits, and the core with
@@ -57,8 +47,7 @@ impl<M: Memory> System<'_, M> {
     fn access(&mut self, place: usize, attempt: Attempt) -> Result<bool, Refusal> {
         let line = attempt.address.0 / LINE_BYTES;
         let level = self.cores[place].level;
-        let cached = level != Level::Memory && self.llc.is_some()
-            || level == Level::Core && self.has_private(place);
+        let cached = self.caches.can_hold(place, level);
         // Without this limit, a program that only stores would run ever further ahead of memory.
         let posts = level == Level::Memory && attempt.kind == AccessKind::WriteBack
             || !cached && attempt.kind == AccessKind::Store;
@@ -71,56 +60,17 @@ impl<M: Memory> System<'_, M> {
             AccessKind::Store if !cached => self.post(place, line, attempt.counted)?,
             AccessKind::Load | AccessKind::Store | AccessKind::Update => {
                 let store = attempt.kind.writes();
-                let (found, delay) = self.look_up(place, line, level, store);
+                let (found, delay) = self.caches.look_up(place, line, level, store);
                 if found == Found::Nowhere {
                     return self.miss(place, line, attempt, delay);
                 }
                 let shared = found == Found::Shared && attempt.counted;
                 self.cores[place].tally.llc_accesses += u64::from(shared);
                 self.answer(place, attempt.number, self.now.after(delay));
-                self.let_go()?;
+                self.spill()?;
             }
         }
         Ok(true)
-    }
-
-    pub(super) fn has_private(&self, place: usize) -> bool {
-        self.cores[place].l1.is_some() || self.cores[place].l2.is_some()
-    }
-
-    /// Looks up a line in the caches from `level` on. Returns its location and the time taken.
-    fn look_up(&mut self, place: usize, line: Line, level: Level, store: bool) -> (Found, Time) {
-        let mut delay = Time::default();
-        let private = level == Level::Core && self.has_private(place);
-        if private {
-            let core = &mut self.cores[place];
-            if let Some(l1) = &mut core.l1 {
-                delay = delay.after(l1.delay);
-                if l1.cache.touch(line, store) {
-                    return (Found::Private, delay);
-                }
-            }
-            let is_first = core.l1.is_none();
-            if let Some(l2) = &mut core.l2 {
-                delay = delay.after(l2.delay);
-                if l2.cache.touch(line, store && is_first) {
-                    self.fill_private(place, line, store);
-                    return (Found::Private, delay);
-                }
-            }
-        }
-        if level != Level::Memory
-            && let Some(llc) = &mut self.llc
-        {
-            delay = delay.after(llc.delay);
-            if llc.cache.touch(line, store && !private) {
-                if private {
-                    self.fill_private(place, line, store);
-                }
-                return (Found::Shared, delay);
-            }
-        }
-        (Found::Nowhere, delay)
     }
 
     /// Requests a line from memory unless a request for it is in flight. Returns false if there is
@@ -155,9 +105,9 @@ impl<M: Memory> System<'_, M> {
         counted: bool,
         delay: Time,
     ) -> Result<(), Refusal> {
-        let (bay, address) = self.locate(line)?;
+        let (bay, address) = self.ports.locate(line)?;
         let arrives = self.now.after(delay);
-        let bank = self.bank_of(bay, address);
+        let bank = self.ports.bank_of(bay, address);
         let miss = Miss { line, first, others: Vec::new(), counted, arrives, bank };
         let tag = self.misses.begin(miss);
         let source = Source(first.core as u16);
@@ -176,70 +126,32 @@ impl<M: Memory> System<'_, M> {
         level: Level,
         counted: bool,
     ) -> Result<(), Refusal> {
-        if level == Level::Memory { self.post(place, line, counted) } else { self.put(place, line) }
-    }
-
-    /// Puts a dirty line into the shared cache, or sends it to memory if there is none.
-    pub(super) fn put(&mut self, place: usize, line: Line) -> Result<(), Refusal> {
-        let Some(llc) = &mut self.llc else {
-            let counted = self.cores[place].finished.is_none();
+        if level == Level::Memory {
             return self.post(place, line, counted);
-        };
-        if llc.cache.touch(line, true) { Ok(()) } else { self.fill_shared(place, line, true) }
+        }
+        let gone = self.caches.put(place, line);
+        self.write_back(gone)
     }
 
-    /// Inserts a line into the shared cache and writes back a dirty victim.
-    pub(super) fn fill_shared(
-        &mut self,
-        place: usize,
-        line: Line,
-        dirty: bool,
-    ) -> Result<(), Refusal> {
-        let Some(llc) = &mut self.llc else { return Ok(()) };
-        match llc.cache.insert(line, place as u16, dirty) {
-            Some(victim) if victim.dirty => {
-                let owner = usize::from(victim.owner);
-                let counted = self.cores[owner].finished.is_none();
-                self.post(owner, victim.line, counted)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Inserts a line into the private caches of a core; the second-level cache may already have
-    /// it. Dirty victims go to `overflow`.
-    pub(super) fn fill_private(&mut self, place: usize, line: Line, store: bool) {
-        let core = &mut self.cores[place];
-        let (l1, mut l2) = (core.l1.as_mut(), core.l2.as_mut());
-        let is_first = l1.is_none();
-        let owner = place as u16;
-        let mut into_l2 = |line: Line, written: bool| match &mut l2 {
-            Some(l2) => {
-                let there = l2.cache.touch(line, written);
-                if there { None } else { l2.cache.insert(line, owner, written) }
-            }
-            None => Some(Victim { line, owner, dirty: written && !is_first }),
-        };
-        let mut gone = [into_l2(line, store && is_first), None];
-        let victim = l1.and_then(|l1| l1.cache.insert(line, place as u16, store));
-        if let Some(victim) = victim.filter(|victim| victim.dirty) {
-            gone[1] = into_l2(victim.line, true);
-        }
-        let dirty = gone.into_iter().flatten().filter(|victim| victim.dirty);
-        self.overflow.extend(dirty.map(|victim| (place, victim.line)));
+    /// Sends a line that the caches have evicted to memory.
+    fn write_back(&mut self, gone: Option<WriteBack>) -> Result<(), Refusal> {
+        let Some(WriteBack { owner, line }) = gone else { return Ok(()) };
+        let counted = self.cores[owner].finished.is_none();
+        self.post(owner, line, counted)
     }
 
     /// Moves the dirty victims of the private caches into the shared cache.
-    pub(super) fn let_go(&mut self) -> Result<(), Refusal> {
-        while let Some((place, line)) = self.overflow.pop() {
-            self.put(place, line)?;
+    fn spill(&mut self) -> Result<(), Refusal> {
+        while let Some(WriteBack { owner, line }) = self.caches.overflowing() {
+            let gone = self.caches.put(owner, line);
+            self.write_back(gone)?;
         }
         Ok(())
     }
 
     /// Sends a dirty line to memory.
-    pub(super) fn post(&mut self, place: usize, line: Line, counted: bool) -> Result<(), Refusal> {
-        let (bay, address) = self.locate(line)?;
+    fn post(&mut self, place: usize, line: Line, counted: bool) -> Result<(), Refusal> {
+        let (bay, address) = self.ports.locate(line)?;
         let source = Source(place as u16);
         let tag = if counted { COUNTED } else { 0 };
         let request = Request { address, direction: Direction::Write, source, tag };
@@ -248,13 +160,90 @@ impl<M: Memory> System<'_, M> {
         Ok(())
     }
 
-    /// Returns the number of a bank among those of all memory systems.
-    fn bank_of(&self, bay: usize, address: PhysAddr) -> usize {
-        self.bays[bay].banks.number(address)
+    /// Advances a memory system to the current time and handles its completions.
+    pub(super) fn advance_memory(&mut self, bay: usize) -> Result<(), Refusal> {
+        let mut done = std::mem::take(&mut self.done);
+        let next = self.ports.advance(bay, self.now, &mut done);
+        for completion in &done {
+            self.complete(bay, completion)?;
+        }
+        done.clear();
+        self.done = done;
+        self.ports.plan(bay);
+        let waits =
+            |lane: &Lane| lane.full && lane.queue.front().is_some_and(|arrival| arrival.bay == bay);
+        for core in &mut self.cores {
+            for lane in [&mut core.reads, &mut core.writes] {
+                if waits(lane) {
+                    (lane.full, lane.not_before) = (false, next);
+                    self.ports.keep_room(bay, next);
+                }
+            }
+        }
+        Ok(())
     }
 
-    /// Returns the first cycle of a memory system that begins now or later.
-    pub(super) fn cycle_of(&self, bay: usize) -> Cycles {
-        self.bays[bay].bay.clock.first_from(self.now)
+    /// Offers the first read of a core to memory.
+    pub(super) fn offer_read(&mut self, place: usize) {
+        let Some(arrival) = self.cores[place].reads.queue.front().copied() else { return };
+        if let Some(refused) = self.ports.offer(&arrival, self.now) {
+            return self.cores[place].reads.wait(refused);
+        }
+        let core = &mut self.cores[place];
+        core.reads.queue.pop_front();
+        if let Some(miss) = self.misses.get(arrival.request.tag).filter(|miss| miss.counted) {
+            core.tally.parallelism.begin(miss.bank, self.now);
+        }
+        self.turn = (place + 1) % self.cores.len();
+    }
+
+    /// Offers the first write-back of a core to memory.
+    pub(super) fn offer_write(&mut self, place: usize) -> Result<(), Refusal> {
+        let Some(arrival) = self.cores[place].writes.queue.front().copied() else { return Ok(()) };
+        if let Some(refused) = self.ports.offer(&arrival, self.now) {
+            self.cores[place].writes.wait(refused);
+            return Ok(());
+        }
+        self.cores[place].writes.queue.pop_front();
+        self.turn = (place + 1) % self.cores.len();
+        self.retry(place)
+    }
+
+    /// Handles the completion of a request.
+    fn complete(&mut self, bay: usize, completion: &Completion) -> Result<(), Refusal> {
+        let at = self.ports.answered(bay, completion);
+        if completion.request.direction == Direction::Write {
+            if completion.request.tag == COUNTED {
+                let owner = usize::from(completion.request.source.0);
+                self.cores[owner].tally.completed(completion, Time::default());
+            }
+            return Ok(());
+        }
+        let Some(miss) = self.misses.end(completion.request.tag) else { return Ok(()) };
+        let owner = miss.first.core;
+        let core = &mut self.cores[owner];
+        core.outstanding -= 1;
+        if miss.counted {
+            core.tally.parallelism.end(miss.bank, self.now);
+            core.tally.completed(completion, at.since(miss.arrives));
+        }
+        let everybody = || std::iter::once(miss.first).chain(miss.others.iter().copied());
+        let private = |waiter: &Waiter| {
+            self.cores[waiter.core].level == Level::Core && self.caches.has_private(waiter.core)
+        };
+        let dirty = everybody().any(|waiter| waiter.written && !private(&waiter));
+        let in_private: Vec<Waiter> = everybody().filter(private).collect();
+        if self.cores[owner].level != Level::Memory {
+            let gone = self.caches.fill_shared(owner, miss.line, dirty);
+            self.write_back(gone)?;
+        }
+        for waiter in in_private {
+            self.caches.fill_private(waiter.core, miss.line, waiter.written);
+        }
+        self.spill()?;
+        for waiter in everybody() {
+            self.answer(waiter.core, waiter.number, at.max(self.now));
+        }
+        self.retry(owner)
     }
 }

@@ -107,8 +107,6 @@ pub(super) struct Core {
     pub(super) thread: ThreadId,
     pub(super) level: Level,
     pub(super) window: Window,
-    pub(super) l1: Option<Timed>,
-    pub(super) l2: Option<Timed>,
     stream: Box<dyn Stream>,
     /// The next access to enter, and its instruction.
     pub(super) next: Access,
@@ -141,7 +139,6 @@ const RECENT: usize = 256;
 impl Core {
     pub(super) fn new(
         config: &CoreConfig,
-        clock: Clock,
         (program, thread): (usize, ThreadId),
         level: Level,
         stream: Box<dyn Stream>,
@@ -154,8 +151,6 @@ impl Core {
             thread,
             level,
             window,
-            l1: config.l1.as_ref().map(|level| Timed::new(level, clock)),
-            l2: config.l2.as_ref().map(|level| Timed::new(level, clock)),
             stream,
             next: Access { instructions: 0, address: 0, kind: AccessKind::Load, needs: 0 },
             instruction: 0,

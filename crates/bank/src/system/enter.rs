@@ -1,13 +1,10 @@
 //! Entry of accesses into the windows of the cores, answers to them, and barriers.
 
-use std::cmp::Reverse;
-
 use memweir_core::PhysAddr;
 use memweir_core::input::Refusal;
-use memweir_core::units::LINE_BYTES;
 
+use super::System;
 use super::core::{Attempt, Waiting};
-use super::{Due, System};
 use crate::clock::Time;
 use crate::machine::{Addressing, Memory};
 use crate::os::VirtualPage;
@@ -109,8 +106,7 @@ impl<M: Memory> System<'_, M> {
     /// Schedules an access to continue at `at`.
     pub(super) fn delay(&mut self, core: usize, at: Time, attempt: Attempt) {
         if !self.stopped {
-            self.dues += 1;
-            self.due.push(Reverse(Due { at, order: self.dues, core, attempt }));
+            self.delayed.push(at, core, attempt);
         }
     }
 
@@ -164,25 +160,5 @@ impl<M: Memory> System<'_, M> {
         core.remember(page, touch.at.0);
         let cost = Time(touch.fault.0 * 1_000_000);
         Ok((PhysAddr(touch.at.0 | offset), cost))
-    }
-
-    /// Returns the memory system that holds a line, and the address within it.
-    pub(super) fn locate(&self, line: u64) -> Result<(usize, PhysAddr), Refusal> {
-        let address = line * LINE_BYTES;
-        let inside = |port: &super::Port<M>| {
-            let offset = address.wrapping_sub(port.bay.base.0);
-            (offset < port.bay.size.0).then_some(offset)
-        };
-        self.bays
-            .iter()
-            .enumerate()
-            .find_map(|(place, port)| inside(port).map(|offset| (place, PhysAddr(offset))))
-            .ok_or_else(|| {
-                Refusal::new(
-                    format!("there is no memory at {}", PhysAddr(address)),
-                    "addresses of a trace are those of the machine only if it is said so; else the \
-                     operating system places its pages",
-                )
-            })
     }
 }

@@ -1,125 +1,130 @@
-//! Requests to memory and their completions.
+//! Memory systems with their places in the address space.
 
-use memweir_core::Cycles;
 use memweir_core::input::Refusal;
-use memweir_dram::request::{Completion, Direction};
+use memweir_core::units::LINE_BYTES;
+use memweir_core::{Cycles, PhysAddr};
+use memweir_dram::request::Completion;
 
-use super::System;
-use super::access::COUNTED;
-use super::core::{Arrival, Lane, Refused};
-use super::mshr::Waiter;
+use super::core::{Arrival, Refused};
+use crate::banks::Banks;
+use crate::cache::Line;
 use crate::clock::Time;
-use crate::machine::Memory;
-use crate::stream::Level;
+use crate::machine::{Memory, MemorySlot};
 
-impl<M: Memory> System<'_, M> {
-    /// Updates the time of a memory system's next event.
-    pub(super) fn plan_memory(&mut self, bay: usize) {
-        let port = &mut self.bays[bay];
-        let next = port.bay.memory.next_event();
-        port.next = next.map_or(Time::NEVER, |cycle| port.bay.clock.start(cycle));
+/// A memory system, and the time of its next event.
+#[derive(Debug)]
+struct Port<M> {
+    bay: MemorySlot<M>,
+    next: Time,
+    /// Offers before this time are refused: the room belongs to requests that already waited for
+    /// it.
+    kept_until: Time,
+    banks: Banks,
+}
+
+impl<M: Memory> Port<M> {
+    fn new(bay: MemorySlot<M>, banks: Banks) -> Self {
+        let mut port = Self { bay, next: Time::NEVER, kept_until: Time::default(), banks };
+        port.plan();
+        port
     }
 
-    /// Advances a memory system to the current time and handles its completions.
-    pub(super) fn advance_memory(&mut self, bay: usize) -> Result<(), Refusal> {
-        let to = self.cycle_of(bay);
-        let mut done = std::mem::take(&mut self.done);
-        self.bays[bay].bay.memory.advance(to, &mut |completion| done.push(*completion));
-        for completion in &done {
-            self.complete(bay, completion)?;
-        }
-        done.clear();
-        self.done = done;
-        self.plan_memory(bay);
-        // Room that a command frees is available in the next cycle.
-        let next = self.bays[bay].bay.clock.start(Cycles(to.0 + 1));
-        let waits =
-            |lane: &Lane| lane.full && lane.queue.front().is_some_and(|arrival| arrival.bay == bay);
-        for core in &mut self.cores {
-            for lane in [&mut core.reads, &mut core.writes] {
-                if waits(lane) {
-                    (lane.full, lane.not_before) = (false, next);
-                    self.bays[bay].kept_until = next;
-                }
-            }
-        }
-        Ok(())
+    /// Updates the time of the next event.
+    fn plan(&mut self) {
+        let next = self.bay.memory.next_event();
+        self.next = next.map_or(Time::NEVER, |cycle| self.bay.clock.start(cycle));
+    }
+}
+
+/// The memory systems of the machine, by number.
+#[derive(Debug)]
+pub(super) struct Ports<M>(Vec<Port<M>>);
+
+impl<M: Memory> Ports<M> {
+    pub(super) fn new(bays: Vec<MemorySlot<M>>) -> Self {
+        let mut first = 0;
+        let port = |bay: MemorySlot<M>| {
+            let banks = Banks::new(&bay.map, first);
+            first += banks.count();
+            Port::new(bay, banks)
+        };
+        Self(bays.into_iter().map(port).collect())
     }
 
-    /// Offers the first read of a core to memory.
-    pub(super) fn offer_read(&mut self, place: usize) {
-        let Some(arrival) = self.cores[place].reads.queue.front().copied() else { return };
-        if let Some(refused) = self.offer(&arrival) {
-            return self.cores[place].reads.wait(refused);
-        }
-        let core = &mut self.cores[place];
-        core.reads.queue.pop_front();
-        if let Some(miss) = self.misses.get(arrival.request.tag).filter(|miss| miss.counted) {
-            core.tally.parallelism.begin(miss.bank, self.now);
-        }
-        self.turn = (place + 1) % self.cores.len();
+    /// Returns the memory systems.
+    pub(super) fn into_bays(self) -> Vec<MemorySlot<M>> {
+        self.0.into_iter().map(|port| port.bay).collect()
     }
 
-    /// Offers the first write-back of a core to memory.
-    pub(super) fn offer_write(&mut self, place: usize) -> Result<(), Refusal> {
-        let Some(arrival) = self.cores[place].writes.queue.front().copied() else { return Ok(()) };
-        if let Some(refused) = self.offer(&arrival) {
-            self.cores[place].writes.wait(refused);
-            return Ok(());
-        }
-        self.cores[place].writes.queue.pop_front();
-        self.turn = (place + 1) % self.cores.len();
-        self.retry(place)
+    /// Returns the time of each one's next event.
+    pub(super) fn next(&self) -> impl Iterator<Item = Time> {
+        self.0.iter().map(|port| port.next)
+    }
+
+    /// Returns the memory system that holds a line, and the address within it.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn locate(&self, line: Line) -> Result<(usize, PhysAddr), Refusal> {
+        let address = line * LINE_BYTES;
+        let inside = |port: &Port<M>| {
+            let offset = address.wrapping_sub(port.bay.base.0);
+            (offset < port.bay.size.0).then_some(offset)
+        };
+        self.0
+            .iter()
+            .enumerate()
+            .find_map(|(place, port)| inside(port).map(|offset| (place, PhysAddr(offset))))
+            .ok_or_else(|| {
+                Refusal::new(
+                    format!("there is no memory at {}", PhysAddr(address)),
+                    "addresses of a trace are those of the machine only if it is said so; else the \
+                     operating system places its pages",
+                )
+            })
+    }
+
+    /// Returns the number of a bank among those of all memory systems.
+    pub(super) fn bank_of(&self, bay: usize, address: PhysAddr) -> usize {
+        self.0[bay].banks.number(address)
+    }
+
+    /// Returns the time at which a completion has its data.
+    pub(super) fn answered(&self, bay: usize, completion: &Completion) -> Time {
+        self.0[bay].bay.clock.start(completion.done)
+    }
+
+    /// Advances a memory system to the first of its cycles that begins at `now` or later, and adds
+    /// its completions to `done`. Returns the start of the next cycle, in which room that a command
+    /// has freed is available.
+    pub(super) fn advance(&mut self, bay: usize, now: Time, done: &mut Vec<Completion>) -> Time {
+        let port = &mut self.0[bay];
+        let to = port.bay.clock.first_from(now);
+        port.bay.memory.advance(to, &mut |completion| done.push(*completion));
+        port.bay.clock.start(Cycles(to.0 + 1))
+    }
+
+    /// Updates the time of a memory system's next event after completions were handled.
+    pub(super) fn plan(&mut self, bay: usize) {
+        self.0[bay].plan();
+    }
+
+    /// Keeps the room of a memory system until then for requests that wait already.
+    pub(super) fn keep_room(&mut self, bay: usize, until: Time) {
+        self.0[bay].kept_until = until;
     }
 
     /// Offers a request to its memory system. Returns the reason if it is refused.
-    fn offer(&mut self, arrival: &Arrival) -> Option<Refused> {
-        let cycle = self.cycle_of(arrival.bay);
-        let port = &mut self.bays[arrival.bay];
-        if self.now < port.kept_until {
+    pub(super) fn offer(&mut self, arrival: &Arrival, now: Time) -> Option<Refused> {
+        let port = &mut self.0[arrival.bay];
+        if now < port.kept_until {
             return Some(Refused::Until(port.kept_until));
         }
+        let cycle = port.bay.clock.first_from(now);
         if !port.bay.memory.offer(cycle, arrival.request) {
             return Some(Refused::Full);
         }
-        self.plan_memory(arrival.bay);
+        port.plan();
         None
-    }
-
-    /// Handles the completion of a request.
-    fn complete(&mut self, bay: usize, completion: &Completion) -> Result<(), Refusal> {
-        let at = self.bays[bay].bay.clock.start(completion.done);
-        if completion.request.direction == Direction::Write {
-            if completion.request.tag == COUNTED {
-                let owner = usize::from(completion.request.source.0);
-                self.cores[owner].tally.completed(completion, Time::default());
-            }
-            return Ok(());
-        }
-        let Some(miss) = self.misses.end(completion.request.tag) else { return Ok(()) };
-        let owner = miss.first.core;
-        let core = &mut self.cores[owner];
-        core.outstanding -= 1;
-        if miss.counted {
-            core.tally.parallelism.end(miss.bank, self.now);
-            core.tally.completed(completion, at.since(miss.arrives));
-        }
-        let everybody = || std::iter::once(miss.first).chain(miss.others.iter().copied());
-        let private = |waiter: &Waiter| {
-            self.cores[waiter.core].level == Level::Core && self.has_private(waiter.core)
-        };
-        let dirty = everybody().any(|waiter| waiter.written && !private(&waiter));
-        let in_private: Vec<Waiter> = everybody().filter(private).collect();
-        if self.cores[owner].level != Level::Memory {
-            self.fill_shared(owner, miss.line, dirty)?;
-        }
-        for waiter in in_private {
-            self.fill_private(waiter.core, miss.line, waiter.written);
-        }
-        self.let_go()?;
-        for waiter in everybody() {
-            self.answer(waiter.core, waiter.number, at.max(self.now));
-        }
-        self.retry(owner)
     }
 }

@@ -300,7 +300,8 @@ proptest! {
         let run = system.run().unwrap();
         prop_assert_eq!(system.misses.len(), 0);
         prop_assert!(system.cores.iter().all(|core| core.outstanding == 0));
-        let memory = &system.bays[0].bay.memory;
+        let bays = system.into_bays();
+        let memory = &bays[0].memory;
         prop_assert_eq!(memory.answered, memory.taken.len());
         for thread in &run.threads {
             prop_assert!(thread.finished >= Time(750_000_000), "four per cycle at most");

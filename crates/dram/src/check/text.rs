@@ -30,12 +30,12 @@ const FIELDS: [&str; 8] = ["cycle", "command", "channel", "rank", "group", "bank
 /// Writes the commands that it observes. It keeps the first error of the output and writes nothing
 /// after it.
 #[derive(Debug)]
-pub struct Writer<W> {
+pub struct CommandWriter<W> {
     output: W,
     error: Option<io::Error>,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> CommandWriter<W> {
     /// Creates a writer to `output`, which should be buffered.
     pub fn new(output: W) -> Self {
         let mut writer = Self { output, error: None };
@@ -69,7 +69,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-impl<W: Write> Observer for Writer<W> {
+impl<W: Write> Observer for CommandWriter<W> {
     fn command(&mut self, command: &Command) {
         self.write(command);
     }

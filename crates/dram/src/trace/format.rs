@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use memweir_core::input::{InputError, Refusal};
-use memweir_core::names::suggestion;
+use memweir_core::input::InputError;
 
 use super::bytes::Bytes;
 use super::{AddressSpace, Header, Side, compact, compressed, text};
@@ -33,19 +32,35 @@ pub enum Format {
     Drmemtrace,
 }
 
+memweir_core::named! {
+    pub Format, "trace format":
+    Memweir = "memweir",
+    Binary = "bin",
+    Ramulator2 = "ramulator2",
+    Ramulator1 = "ramulator1",
+    Dramsim3 = "dramsim3",
+    SimpleO3 = "simple-o3",
+    ChampSim = "champsim",
+    Lackey = "lackey",
+    Drmemtrace = "drmemtrace",
+}
+
 impl Format {
-    /// All formats with their names and the form of an access.
-    pub const ALL: [(&'static str, Self, &'static str); 9] = [
-        ("memweir", Self::Memweir, "compressed, with threads and instruction gaps"),
-        ("bin", Self::Binary, "8 bytes little endian: address | is_write"),
-        ("ramulator2", Self::Ramulator2, "LD 0x1a40 | ST 0x1a40"),
-        ("ramulator1", Self::Ramulator1, "0x1a40 R | 0x1a40 W"),
-        ("dramsim3", Self::Dramsim3, "0x1a40 READ 120 | 0x1a40 WRITE 120"),
-        ("simple-o3", Self::SimpleO3, "10 0x1a40 | 10 0x1a40 0x2b80"),
-        ("champsim", Self::ChampSim, "64 bytes per instruction"),
-        ("lackey", Self::Lackey, "I  0401ab70,3 | L 1fff000748,8"),
-        ("drmemtrace", Self::Drmemtrace, "17 9: T4711 read 8 byte(s) @ 0x7fdf64e2adc8"),
-    ];
+    /// Returns the form of an access.
+    #[must_use]
+    pub fn form(self) -> &'static str {
+        match self {
+            Self::Memweir => "compressed, with threads and instruction gaps",
+            Self::Binary => "8 bytes little endian: address | is_write",
+            Self::Ramulator2 => "LD 0x1a40 | ST 0x1a40",
+            Self::Ramulator1 => "0x1a40 R | 0x1a40 W",
+            Self::Dramsim3 => "0x1a40 READ 120 | 0x1a40 WRITE 120",
+            Self::SimpleO3 => "10 0x1a40 | 10 0x1a40 0x2b80",
+            Self::ChampSim => "64 bytes per instruction",
+            Self::Lackey => "I  0401ab70,3 | L 1fff000748,8",
+            Self::Drmemtrace => "17 9: T4711 read 8 byte(s) @ 0x7fdf64e2adc8",
+        }
+    }
 
     /// Returns true if [`Writer`](super::Writer) writes the format.
     #[must_use]
@@ -70,12 +85,6 @@ impl Format {
         }
     }
 
-    /// Returns the name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, format, _)| *format == self).map_or("", |(name, _, _)| name)
-    }
-
     /// Returns the format that a file's ending implies, apart from that of its compression: `.mwt`,
     /// `.bin`, `.champsim` and `.champsimtrace` are binary; text formats are recognized by their
     /// content.
@@ -87,18 +96,6 @@ impl Format {
             "champsim" | "champsimtrace" => Some(Self::ChampSim),
             _ => None,
         }
-    }
-}
-
-impl std::str::FromStr for Format {
-    type Err = Refusal;
-
-    fn from_str(name: &str) -> Result<Self, Refusal> {
-        let known = Self::ALL.iter().find(|(known, _, _)| *known == name);
-        known.map(|(_, format, _)| *format).ok_or_else(|| {
-            let names = Self::ALL.map(|(name, _, _)| name);
-            Refusal::new(format!("unknown trace format `{name}`"), suggestion(name, names))
-        })
     }
 }
 

@@ -1,5 +1,6 @@
 use std::io::Cursor;
 
+use memweir_core::names::Named;
 use proptest::prelude::*;
 
 use super::*;
@@ -224,13 +225,13 @@ proptest! {
 
     #[test]
     fn whatever_is_read_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), which in 0usize..9) {
-        let _ = open("t", &bytes, Some(Format::ALL[which].1)).map(all);
+        let _ = open("t", &bytes, Some(Format::ALL[which])).map(all);
         let _ = read(&bytes);
     }
 
     #[test]
     fn texts_of_likely_bytes_are_read_or_refused(text in "[0-9a-fxLDSTRWEAI# \t\r\n-]{0,200}", which in 1usize..6) {
-        let _ = open("t", &text, Some(Format::ALL[which].1)).map(all);
+        let _ = open("t", &text, Some(Format::ALL[which])).map(all);
         let _ = read(&text);
     }
 

@@ -2,6 +2,7 @@
 //! skipped; lines may end as in DOS.
 
 use memweir_core::input::InputError;
+use memweir_core::names::Named;
 
 use super::bytes::Bytes;
 use super::fields::{Base, FieldError, Fields, number, shown};
@@ -108,8 +109,7 @@ impl Decoder {
 
     fn refuse(&self, bytes: &Bytes, error: &FieldError) -> InputError {
         let line = self.lines_before + self.lines.max(1);
-        let about = Format::ALL.iter().find(|(_, format, _)| *format == self.format);
-        let (name, example) = about.map_or(("", ""), |(name, _, example)| (*name, *example));
+        let (name, example) = (self.format.name(), self.format.form());
         bytes
             .refuse(&error.reason)
             .line(line)
@@ -189,7 +189,8 @@ pub(super) fn recognize(bytes: &Bytes) -> Result<Format, InputError> {
             [_, operation, ..] if dramsim3_operation(operation) => Format::Dramsim3,
             [a, b] | [a, b, _] if [a, b].iter().all(|field| is_number(field)) => Format::SimpleO3,
             _ => {
-                let names = Format::ALL.map(|(name, _, line)| format!("{name} ({line})"));
+                let known = |format: &Format| format!("{format} ({})", format.form());
+                let names: Vec<String> = Format::ALL.iter().map(known).collect();
                 return Err(bytes
                     .refuse(format!("`{}` is in no known trace format", shown(line)))
                     .line(index + 1)

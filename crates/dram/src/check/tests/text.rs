@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::Checker;
-use super::super::text::{Reader, Writer};
+use super::super::text::{CommandWriter, Reader};
 use crate::MemoryConfig;
 use crate::command::{BankAddress, Command, CommandKind};
 use crate::spec::{MemorySpec, SHIPPED};
@@ -28,7 +28,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn what_is_written_is_read(commands in prop::collection::vec(commands(), 0..20)) {
-        let mut writer = Writer::new(Vec::new());
+        let mut writer = CommandWriter::new(Vec::new());
         commands.iter().for_each(|command| writer.write(command));
         let text = String::from_utf8(writer.finish().unwrap()).unwrap();
         prop_assert_eq!(read(&text), Ok(commands));

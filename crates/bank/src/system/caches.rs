@@ -1,0 +1,221 @@
+//! The caches of the machine: private ones of each core, and the shared one.
+
+use super::core::Timed;
+use crate::cache::{Line, Victim};
+use crate::clock::{Clock, Time};
+use crate::machine::{CacheLevel, CoreConfig};
+use crate::stream::Level;
+
+/// Location of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// In a cache of the core.
+    Private,
+    /// In the shared cache.
+    Shared,
+    /// In no cache.
+    Nowhere,
+}
+
+/// A dirty line that leaves the caches, and the core that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WriteBack {
+    pub(super) owner: usize,
+    pub(super) line: Line,
+}
+
+/// Private caches of a core.
+#[derive(Debug)]
+struct Private {
+    l1: Option<Timed>,
+    l2: Option<Timed>,
+}
+
+/// All caches. A line that a method displaces is lost unless it is dirty: those of the shared cache
+/// are returned, those of the private caches wait for [`overflowing`](Self::overflowing).
+#[derive(Debug)]
+pub(super) struct Caches {
+    private: Vec<Private>,
+    shared: Option<Timed>,
+    /// Dirty lines just evicted from the private caches.
+    overflow: Vec<WriteBack>,
+}
+
+impl Caches {
+    /// Returns a shared cache and no core.
+    pub(super) fn new(shared: Option<&CacheLevel>, clock: Clock) -> Self {
+        let shared = shared.map(|level| Timed::new(level, clock));
+        Self { private: Vec::new(), shared, overflow: Vec::new() }
+    }
+
+    /// Adds the private caches of the next core.
+    pub(super) fn add(&mut self, config: &CoreConfig, clock: Clock) {
+        let timed = |level: &Option<CacheLevel>| level.as_ref().map(|l| Timed::new(l, clock));
+        self.private.push(Private { l1: timed(&config.l1), l2: timed(&config.l2) });
+    }
+
+    pub(super) fn has_private(&self, core: usize) -> bool {
+        self.private[core].l1.is_some() || self.private[core].l2.is_some()
+    }
+
+    /// Returns true if a cache from `level` on can hold a line for the core.
+    pub(super) fn can_hold(&self, core: usize, level: Level) -> bool {
+        level != Level::Memory && self.shared.is_some()
+            || level == Level::Core && self.has_private(core)
+    }
+
+    /// Returns the number of lines of the shared cache, if there is one.
+    pub(super) fn shared_lines(&self) -> Option<usize> {
+        self.shared.as_ref().map(|shared| shared.cache.lines())
+    }
+
+    /// Looks up a line in the caches from `level` on. Returns its location and the time taken.
+    pub(super) fn look_up(
+        &mut self,
+        core: usize,
+        line: Line,
+        level: Level,
+        store: bool,
+    ) -> (Found, Time) {
+        let mut delay = Time::default();
+        let private = level == Level::Core && self.has_private(core);
+        if private {
+            let Private { l1, l2 } = &mut self.private[core];
+            if let Some(l1) = l1 {
+                delay = delay.after(l1.delay);
+                if l1.cache.touch(line, store) {
+                    return (Found::Private, delay);
+                }
+            }
+            let is_first = l1.is_none();
+            if let Some(l2) = l2 {
+                delay = delay.after(l2.delay);
+                if l2.cache.touch(line, store && is_first) {
+                    self.fill_private(core, line, store);
+                    return (Found::Private, delay);
+                }
+            }
+        }
+        if level != Level::Memory
+            && let Some(shared) = &mut self.shared
+        {
+            delay = delay.after(shared.delay);
+            if shared.cache.touch(line, store && !private) {
+                if private {
+                    self.fill_private(core, line, store);
+                }
+                return (Found::Shared, delay);
+            }
+        }
+        (Found::Nowhere, delay)
+    }
+
+    /// Inserts a line into the private caches of a core; the second-level cache may already have
+    /// it.
+    pub(super) fn fill_private(&mut self, core: usize, line: Line, store: bool) {
+        let Private { l1, l2 } = &mut self.private[core];
+        let is_first = l1.is_none();
+        let owner = core as u16;
+        let mut into_l2 = |line: Line, written: bool| match l2 {
+            Some(l2) => {
+                let there = l2.cache.touch(line, written);
+                if there { None } else { l2.cache.insert(line, owner, written) }
+            }
+            None => Some(Victim { line, owner, dirty: written && !is_first }),
+        };
+        let mut gone = [into_l2(line, store && is_first), None];
+        let victim = l1.as_mut().and_then(|l1| l1.cache.insert(line, owner, store));
+        if let Some(victim) = victim.filter(|victim| victim.dirty) {
+            gone[1] = into_l2(victim.line, true);
+        }
+        let dirty = gone.into_iter().flatten().filter(|victim| victim.dirty);
+        self.overflow.extend(dirty.map(|victim| WriteBack { owner: core, line: victim.line }));
+    }
+
+    /// Inserts a line into the shared cache.
+    #[must_use]
+    pub(super) fn fill_shared(
+        &mut self,
+        core: usize,
+        line: Line,
+        dirty: bool,
+    ) -> Option<WriteBack> {
+        let victim = self.shared.as_mut()?.cache.insert(line, core as u16, dirty)?;
+        let owner = usize::from(victim.owner);
+        victim.dirty.then_some(WriteBack { owner, line: victim.line })
+    }
+
+    /// Puts a dirty line into the shared cache; without one, it leaves the caches.
+    #[must_use]
+    pub(super) fn put(&mut self, core: usize, line: Line) -> Option<WriteBack> {
+        let Some(shared) = &mut self.shared else { return Some(WriteBack { owner: core, line }) };
+        if shared.cache.touch(line, true) { None } else { self.fill_shared(core, line, true) }
+    }
+
+    /// Takes the next dirty line that the private caches have evicted.
+    pub(super) fn overflowing(&mut self) -> Option<WriteBack> {
+        self.overflow.pop()
+    }
+
+    /// Touches a line of the shared cache without effects on the others. Returns true if it was
+    /// missing.
+    pub(super) fn warm(&mut self, core: usize, line: Line, written: bool) -> bool {
+        let Some(shared) = &mut self.shared else { return false };
+        let missing = !shared.cache.touch(line, written);
+        if missing {
+            shared.cache.insert(line, core as u16, written);
+        }
+        missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_core::Bytes;
+    use memweir_core::cache::CacheGeometry;
+
+    use super::*;
+
+    /// A cache of one set of `ways` lines.
+    fn level(ways: u32) -> CacheLevel {
+        let size = Bytes(64 * u64::from(ways));
+        CacheLevel { geometry: CacheGeometry::new(size, ways), latency: 1 }
+    }
+
+    fn caches(l1: Option<u32>, shared: Option<u32>) -> Caches {
+        let clock = Clock::gigahertz(1.0);
+        let mut caches = Caches::new(shared.map(level).as_ref(), clock);
+        let core = CoreConfig { width: 4, window: 128, mshrs: 16, l1: l1.map(level), l2: None };
+        caches.add(&core, clock);
+        caches
+    }
+
+    #[test]
+    fn a_dirty_line_leaves_through_every_level() {
+        let mut caches = caches(Some(1), Some(1));
+        caches.fill_private(0, 7, true);
+        caches.fill_private(0, 8, false);
+        let evicted = caches.overflowing().expect("it was written");
+        assert_eq!(evicted, WriteBack { owner: 0, line: 7 });
+        assert_eq!(caches.put(0, 7), None, "the shared cache has room");
+        assert_eq!(caches.fill_shared(0, 8, false), Some(evicted));
+        assert_eq!(caches.fill_shared(0, 9, false), None, "clean lines are dropped");
+    }
+
+    #[test]
+    fn a_line_is_found_from_the_level_of_the_access_on() {
+        let mut caches = caches(Some(1), Some(2));
+        assert_eq!(caches.look_up(0, 7, Level::Core, false).0, Found::Nowhere);
+        assert!(caches.fill_shared(0, 7, false).is_none());
+        assert_eq!(caches.look_up(0, 7, Level::Memory, false).0, Found::Nowhere);
+        assert_eq!(caches.look_up(0, 7, Level::Core, false).0, Found::Shared);
+        assert_eq!(caches.look_up(0, 7, Level::Core, false).0, Found::Private, "it was filled");
+    }
+
+    #[test]
+    fn a_dirty_line_needs_no_shared_cache() {
+        let mut caches = caches(None, None);
+        assert_eq!(caches.put(0, 7), Some(WriteBack { owner: 0, line: 7 }));
+        assert!(!caches.can_hold(0, Level::Core));
+    }
+}
