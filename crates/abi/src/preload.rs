@@ -3,6 +3,7 @@
 
 mod counters;
 mod delivery;
+mod fields;
 mod order;
 pub mod page;
 

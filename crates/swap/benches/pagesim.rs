@@ -6,6 +6,7 @@
 //! `cargo bench -p memweir-swap --bench pagesim`
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use memweir_core::{Bytes, Nanos};
@@ -24,7 +25,7 @@ fn session(dram_mib: u64, policy: &str) -> SessionSpec {
         swap: Bytes(512 << 20),
         rounds: 3,
         foreground: Nanos::from_secs_f64(60.0),
-        victims: paging::find(policy).expect("a policy"),
+        victims: Arc::new(*paging::find(policy).expect("a policy")),
         killer: Killer::default(),
     }
 }

@@ -1,8 +1,9 @@
 //! Media of swap areas and the time of their faults, from data files like those of the media.
 
+use std::fs;
 use std::path::Path;
 
-use memweir_core::input::{Document, InputError, Section, Value, shipped};
+use memweir_core::input::{DataFile, Document, InputError, Section, Value};
 use memweir_core::{Bytes, Nanos, Seconds};
 use memweir_energy::{Activity, BusMemory, Energy, Medium, Reading};
 
@@ -62,14 +63,10 @@ impl SwapKind {
     /// # Errors
     /// If there is none (the error suggests the nearest name), or the file has invalid values.
     pub fn find(value: &Value<'_>, directory: &Path) -> Result<Self, InputError> {
-        let given = value.string()?;
-        if !given.ends_with(".toml") {
-            return Self::parse(given, value.checked(shipped("swap area", given, &SWAPS))?);
-        }
-        let path = directory.join(given);
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| value.refuse(format!("{} cannot be read: {error}", path.display())))?;
-        Self::parse(&path.display().to_string(), &text)
+        let found =
+            DataFile::find("swap area", value.string()?, &SWAPS, directory, fs::read_to_string);
+        let file = value.checked(found)?;
+        Self::parse(&file.name, &file.text)
     }
 
     /// Parses the text of a file; `name` is its name in messages.

@@ -21,6 +21,8 @@
 //! which only one is read in place.
 //!
 //! ```
+//! use std::sync::Arc;
+//!
 //! use memweir_core::{Bytes, Nanos};
 //! use memweir_policy::paging;
 //! use memweir_swap::area::{SWAPS, SwapKind};
@@ -37,7 +39,7 @@
 //!     swap: Bytes(512 << 20),
 //!     rounds: 2,
 //!     foreground: Nanos::from_secs_f64(60.0),
-//!     victims: paging::find("fifo").expect("a policy"),
+//!     victims: Arc::new(*paging::find("fifo").expect("a policy")),
 //!     killer: Killer::default(),
 //! };
 //! for (name, text) in SWAPS {

@@ -5,10 +5,9 @@
 //! counters.
 
 use std::ops::{Add, Range, Sub};
+use std::sync::Arc;
 
-use memweir_policy::paging::{
-    Entry, LearnsBy, Node, Page, Seen, VictimEntry, VictimPolicy, Victims,
-};
+use memweir_policy::paging::{Entry, LearnsBy, Page, Seen, VictimPolicy, VictimSource};
 use serde::Serialize;
 
 use crate::Access;
@@ -36,7 +35,7 @@ pub enum Killer {
 memweir_core::named! { pub Killer, "killer": LeastRecent = "least-recent", Largest = "largest" }
 
 /// Sizes and policies of a memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct MemoryConfig {
     /// Pages of DRAM, at least one.
     pub dram: u32,
@@ -45,7 +44,7 @@ pub struct MemoryConfig {
     /// Handling of reads of swapped pages.
     pub reads: Reads,
     /// Victim policy.
-    pub victims: &'static VictimEntry,
+    pub victims: Arc<dyn VictimSource>,
     /// Policy of the low-memory killer.
     pub killer: Killer,
 }
@@ -150,11 +149,10 @@ struct Process {
 }
 
 /// The memory of a machine.
-#[derive(Clone, Debug)]
 pub struct Memory {
     config: MemoryConfig,
     states: Vec<u8>,
-    victims: Victims,
+    victims: Box<dyn VictimPolicy>,
     /// Pages in use in DRAM and in the swap area.
     in_dram: u32,
     in_swap: u32,
@@ -188,7 +186,7 @@ impl Memory {
         }
         let pages = owners.len() << BLOCK_BITS;
         Self {
-            victims: config.victims.build(vec![Node::default(); pages]),
+            victims: config.victims.create(pages),
             states: vec![0; pages],
             config,
             in_dram: 0,
@@ -299,7 +297,7 @@ impl Memory {
     }
 
     fn evict(&mut self) {
-        if self.config.victims.learns_by == LearnsBy::Scans && self.victims.wants_scan() {
+        if self.config.victims.learns_by() == LearnsBy::Scans && self.victims.wants_scan() {
             self.scan();
         }
         let Some(page) = self.victims.victim() else { return };

@@ -52,7 +52,7 @@ pub struct SessionSpec {
     /// Length of a turn.
     pub foreground: Nanos,
     /// Victim policy.
-    pub victims: &'static memweir_policy::paging::VictimEntry,
+    pub victims: Arc<dyn memweir_policy::paging::VictimSource>,
     /// Policy of the low-memory killer.
     pub killer: crate::memory::Killer,
 }
@@ -64,8 +64,6 @@ pub struct Switch {
     pub app: usize,
     /// Number of the round, from zero.
     pub round: u32,
-    /// True if the application had to be started.
-    pub launched: bool,
     /// Time of its faults.
     pub paging: Nanos,
     /// Total delay, faults included.
@@ -162,7 +160,7 @@ impl SessionSpec {
             dram: (self.dram.0 / PAGE.0) as u32,
             swap: (self.swap.0 / PAGE.0) as u32,
             reads: kind.reads,
-            victims: self.victims,
+            victims: Arc::clone(&self.victims),
             killer: self.killer,
         };
         let mut memory = Memory::new(config, &sizes);
@@ -237,7 +235,6 @@ impl<'a> Tally<'a> {
         outcome.switches.push(Switch {
             app,
             round,
-            launched: !is_alive,
             paging,
             delay: paging + if is_alive { spec.resume } else { spec.launch },
         });

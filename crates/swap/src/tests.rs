@@ -1,25 +1,26 @@
 //! Tests of sessions and memory against counts made by hand.
 
 use std::io::Cursor;
+use std::sync::Arc;
 
 use memweir_core::Seconds;
 use memweir_core::{Bytes, Nanos};
 use memweir_dram::request::Direction;
-use memweir_dram::trace::{Access as Recorded, Format, Header, ThreadId, Trace, Writer};
+use memweir_dram::trace::{self, Format, Header, ThreadId, Trace, Writer};
 use memweir_energy::Medium;
 use memweir_policy::paging::{Page, find};
 use proptest::prelude::*;
 
+use crate::PAGE;
 use crate::area::{Bus, SWAPS, SwapKind};
 use crate::memory::{Counts, Killer, Memory, MemoryConfig, Reads};
 use crate::phone::{ALL, Phone};
 use crate::trace::PageTrace;
-use crate::{Access, PAGE};
 
 const SIZES: [u32; 2] = [4, 3];
 
 fn config(dram: u32, swap: u32, reads: Reads) -> MemoryConfig {
-    let victims = find("fifo").expect("a policy");
+    let victims = Arc::new(*find("fifo").expect("a policy"));
     MemoryConfig { dram, swap, reads, victims, killer: Killer::LeastRecent }
 }
 
@@ -30,7 +31,7 @@ fn memory(dram: u32, swap: u32, reads: Reads) -> Memory {
     memory
 }
 
-fn touch(memory: &mut Memory, pages: &[Page], access: Access) {
+fn touch(memory: &mut Memory, pages: &[Page], access: crate::Access) {
     for page in pages {
         memory.reference(*page, access);
     }
@@ -39,15 +40,15 @@ fn touch(memory: &mut Memory, pages: &[Page], access: Access) {
 #[test]
 fn a_read_is_served_in_place_and_a_write_copies() {
     let mut memory = memory(2, 8, Reads::InPlace);
-    touch(&mut memory, &[0, 1, 2], Access::Write);
+    touch(&mut memory, &[0, 1, 2], crate::Access::Write);
     assert_eq!(memory.in_use(), (2, 1));
     // Page 0 is in the swap area; it is read twice in place and takes no DRAM.
-    touch(&mut memory, &[0, 0], Access::Read);
+    touch(&mut memory, &[0, 0], crate::Access::Read);
     assert_eq!(memory.in_use(), (2, 1));
     let counts = memory.counts();
     assert_eq!((counts.direct_reads, counts.references_in_place, counts.copies_in), (1, 2, 0));
     // The write copies page 0 and frees its slot; page 1 is evicted.
-    touch(&mut memory, &[0], Access::Write);
+    touch(&mut memory, &[0], crate::Access::Write);
     let expected = Counts {
         references: 6,
         references_in_place: 2,
@@ -66,8 +67,8 @@ fn a_read_is_served_in_place_and_a_write_copies() {
 #[test]
 fn without_direct_read_every_return_is_a_copy() {
     let mut memory = memory(2, 8, Reads::Copied);
-    touch(&mut memory, &[0, 1, 2], Access::Write);
-    touch(&mut memory, &[0, 1], Access::Read);
+    touch(&mut memory, &[0, 1, 2], crate::Access::Write);
+    touch(&mut memory, &[0, 1], crate::Access::Read);
     let counts = memory.counts();
     assert_eq!((counts.copies_in, counts.direct_reads, counts.swap_outs), (2, 0, 3));
 }
@@ -75,24 +76,24 @@ fn without_direct_read_every_return_is_a_copy() {
 #[test]
 fn when_the_swap_area_is_full_the_background_is_killed() {
     let mut memory = memory(2, 1, Reads::InPlace);
-    touch(&mut memory, &[0, 1, 2], Access::Write);
+    touch(&mut memory, &[0, 1, 2], crate::Access::Write);
     assert!(!memory.switch_to(1));
     let first = memory.first_page(1);
-    touch(&mut memory, &[first], Access::Write);
+    touch(&mut memory, &[first], crate::Access::Write);
     assert_eq!((memory.counts().killed, memory.in_use()), (1, (1, 0)));
     assert!(memory.switch_to(1), "it lives");
     assert!(!memory.switch_to(0), "it was killed");
-    touch(&mut memory, &[0], Access::Read);
+    touch(&mut memory, &[0], crate::Access::Read);
     assert_eq!(memory.counts().first_touches, 5, "what it had is gone");
 }
 
 #[test]
 fn without_a_swap_area_processes_are_killed_and_nothing_is_swapped() {
     let mut memory = memory(4, 0, Reads::Copied);
-    touch(&mut memory, &[0, 1, 2, 3], Access::Write);
+    touch(&mut memory, &[0, 1, 2, 3], crate::Access::Write);
     memory.switch_to(1);
     let first = memory.first_page(1);
-    touch(&mut memory, &[first, first + 1, first + 2], Access::Write);
+    touch(&mut memory, &[first, first + 1, first + 2], crate::Access::Write);
     let counts = memory.counts();
     assert_eq!((counts.killed, counts.swap_outs, counts.copies_in), (1, 0, 0));
 }
@@ -100,7 +101,7 @@ fn without_a_swap_area_processes_are_killed_and_nothing_is_swapped() {
 #[test]
 fn who_is_alone_is_killed_in_the_foreground() {
     let mut memory = memory(2, 1, Reads::InPlace);
-    touch(&mut memory, &[0, 1, 2, 3], Access::Write);
+    touch(&mut memory, &[0, 1, 2, 3], crate::Access::Write);
     assert_eq!((memory.counts().killed, memory.in_use()), (1, (1, 0)));
 }
 
@@ -112,7 +113,7 @@ fn the_largest_is_killed_where_that_is_asked_for() {
     for (process, pages) in [(0, 1), (1, 2), (2, 2)] {
         memory.switch_to(process);
         let first = memory.first_page(process);
-        touch(&mut memory, &(first..first + pages).collect::<Vec<_>>(), Access::Write);
+        touch(&mut memory, &(first..first + pages).collect::<Vec<_>>(), crate::Access::Write);
     }
     assert!(memory.switch_to(0), "the least recent, but the smallest");
     assert!(!memory.switch_to(1));
@@ -120,15 +121,15 @@ fn the_largest_is_killed_where_that_is_asked_for() {
 
 /// A slow, plain memory of one process that is never killed: the pages in DRAM, in order, and the
 /// pages mapped in place.
-fn plain(dram: usize, reads: Reads, references: &[(Page, Access)]) -> [u64; 4] {
+fn plain(dram: usize, reads: Reads, references: &[(Page, crate::Access)]) -> [u64; 4] {
     let (mut order, mut swapped, mut mapped) = (Vec::new(), Vec::new(), Vec::new());
     let mut counts = [0; 4];
     for (page, access) in references {
-        if order.contains(page) || (mapped.contains(page) && *access == Access::Read) {
+        if order.contains(page) || (mapped.contains(page) && *access == crate::Access::Read) {
             continue;
         }
         if swapped.contains(page) {
-            if reads == Reads::InPlace && *access == Access::Read {
+            if reads == Reads::InPlace && *access == crate::Access::Read {
                 mapped.push(*page);
                 counts[2] += 1;
                 continue;
@@ -155,7 +156,7 @@ proptest! {
         references in proptest::collection::vec((0u32..8, any::<bool>()), 0..200),
     ) {
         let reads = if in_place { Reads::InPlace } else { Reads::Copied };
-        let access = |write| if write { Access::Write } else { Access::Read };
+        let access = |write| if write { crate::Access::Write } else { crate::Access::Read };
         let references: Vec<_> = references.into_iter().map(|(p, w)| (p, access(w))).collect();
         let mut memory = Memory::new(config(dram as u32, 8, reads), &[8]);
         memory.switch_to(0);
@@ -176,13 +177,13 @@ proptest! {
         policy in prop_oneof![Just("fifo"), Just("clock"), Just("scan")],
         references in proptest::collection::vec((0usize..3, 0u32..4, any::<bool>()), 0..300),
     ) {
-        let victims = find(policy).expect("a policy");
+        let victims = Arc::new(*find(policy).expect("a policy"));
         let config = MemoryConfig { victims, ..config(dram, swap, Reads::InPlace) };
         let mut memory = Memory::new(config, &[4, 4, 4]);
         for (process, page, write) in references {
             memory.switch_to(process);
             let page = memory.first_page(process) + page;
-            memory.reference(page, if write { Access::Write } else { Access::Read });
+            memory.reference(page, if write { crate::Access::Write } else { crate::Access::Read });
             let (in_dram, in_swap) = memory.in_use();
             prop_assert!(in_dram <= dram && in_swap <= swap);
             let counts = memory.counts();
@@ -199,7 +200,7 @@ fn the_model_of_an_application_keeps_its_shares() {
     let mut app = model.start(1000, 3);
     let mut launched = Vec::new();
     app.launch(|page, access| {
-        assert_eq!(access, Access::Write);
+        assert_eq!(access, crate::Access::Write);
         launched.push(page);
     });
     let pages = (64 << 20) / PAGE.0 as u32;
@@ -211,7 +212,7 @@ fn the_model_of_an_application_keeps_its_shares() {
     let (mut count, mut writes, mut seen) = (0.0, 0.0, vec![0u32; pages as usize]);
     app.use_it(|page, access| {
         count += 1.0;
-        writes += f64::from(u8::from(access == Access::Write));
+        writes += f64::from(u8::from(access == crate::Access::Write));
         seen[(page - 1000) as usize] += 1;
     });
     assert_eq!(count, 100_000.0);
@@ -264,7 +265,7 @@ fn recorded(accesses: &[(u64, u64, Direction)], window: u64) -> PageTrace {
     let mut writer =
         Writer::start(Vec::new(), Format::Memweir, &Header::default()).expect("memory");
     for (address, gap, direction) in accesses {
-        let access = Recorded {
+        let access = trace::Access {
             address: *address,
             gap: *gap,
             thread: ThreadId::default(),
@@ -308,8 +309,8 @@ fn a_line_that_goes_back_was_written_when_it_came() {
         player.play(|page, access| turn.push((page, access)));
         turns.push(turn);
     }
-    let first = vec![(100, Access::Write), (101, Access::Read)];
-    let second = vec![(100, Access::Read), (102, Access::Write)];
+    let first = vec![(100, crate::Access::Write), (101, crate::Access::Read)];
+    let second = vec![(100, crate::Access::Read), (102, crate::Access::Write)];
     assert_eq!(turns, [first.clone(), second, first], "and around again");
 }
 

@@ -20,12 +20,10 @@ use std::sync::Arc;
 use memweir_core::LINE_BYTES;
 use memweir_core::input::InputError;
 use memweir_dram::request::Direction;
-use memweir_dram::trace::{
-    Access as Recorded, AddressSpace, Format, Header, Side, ThreadId, Trace, Writer,
-};
+use memweir_dram::trace::{self, AddressSpace, Format, Header, Side, ThreadId, Trace, Writer};
 use memweir_policy::paging::Page;
 
-use crate::{Access, PAGE};
+use crate::PAGE;
 
 /// Default length of a window in instructions.
 pub const WINDOW: u64 = 100_000;
@@ -78,7 +76,7 @@ struct Collector {
 }
 
 impl Collector {
-    fn take(&mut self, access: &Recorded) {
+    fn take(&mut self, access: &trace::Access) {
         let space = u64::from(access.thread.process) << SPACE_SHIFT;
         let line = space | (access.address / LINE_BYTES);
         // A read behind the caches counts as at least one instruction, for formats that do not
@@ -184,7 +182,7 @@ impl PageTrace {
                 // least one, because a write without an instruction would read as a write-back.
                 let gap = if place == 0 { window - instructions % window } else { 1 };
                 instructions += gap;
-                writer.push(&Recorded {
+                writer.push(&trace::Access {
                     address: u64::from(reference >> 1) * PAGE.0,
                     gap,
                     thread: ThreadId::default(),
@@ -246,13 +244,14 @@ impl Player {
     }
 
     /// Plays the part of one turn.
-    pub fn play(&mut self, mut refer: impl FnMut(Page, Access)) {
+    pub fn play(&mut self, mut refer: impl FnMut(Page, crate::Access)) {
         let references = &self.trace.references;
         let at = |part: u32| {
             (references.len() as u64 * u64::from(part) / u64::from(self.parts)) as usize
         };
         for reference in &references[at(self.next)..at(self.next + 1)] {
-            let access = if reference & 1 == 1 { Access::Write } else { Access::Read };
+            let access =
+                if reference & 1 == 1 { crate::Access::Write } else { crate::Access::Read };
             refer(self.first + (reference >> 1), access);
         }
         self.next = (self.next + 1) % self.parts;

@@ -9,19 +9,22 @@
 //!
 //! # Why no write is lost
 //!
-//! To take pages from D to N, the helper
+//! To take pages from D to N, the helper performs four steps (`pager::protocol`). The result of
+//! each is a type that only the step before can make:
 //!
-//! 1. makes writes to them wait (`UFFDIO_WRITEPROTECT`; `Protection` knows where), and then checks
-//!    which of them are D: they form a `Batch`,
-//! 2. waits for every page fault in progress in their mappings, by a call that locks these
-//!    mappings; or ensures that the slots of the pages were removed from the file since the pages
-//!    became D (`Residency` knows which were not),
-//! 3. writes them to their slots (`Store::write_out`, by `pwrite`),
-//! 4. drops the copies of the pages that are still in the `Batch` (`MADV_DONTNEED`) and lets writes
+//! 1. It makes writes to the pages wait (`UFFDIO_WRITEPROTECT`; `Monitor` knows where), and then
+//!    checks which of them are D: they are `Protected`.
+//! 2. It waits for every page fault in progress in their mappings, by a call that locks these
+//!    mappings; or it ensures that the slots of the pages were removed from the file since the
+//!    pages became D (`Residency` knows which were not). Then they are `Settled`.
+//! 3. It writes them to their slots (`Store::write_out`, by `pwrite`): they are `Written`.
+//! 4. It drops the copies of the pages that got this far (`MADV_DONTNEED`) and lets writes
 //!    continue.
 //!
-//! All pages of a batch go through each step together. The order of the steps matters for each page
-//! separately: no step changes a page of another cluster.
+//! All pages of a `Batch` go through each step together. The order of the steps matters for each
+//! page separately: no step changes a page of another cluster. A test runs the protocol on a model
+//! of the page table, in which other threads read, write and have faults in progress between any
+//! two steps. It finds lost writes if step 1 or either way of step 2 is left out.
 //!
 //! A page fault copies the slot, and installs its copy later if the page-table entry is then as the
 //! fault found it. `do_cow_fault` found an empty entry; `wp_page_copy` found the file's page
@@ -59,7 +62,7 @@
 //! goes to sleep after step 4, would not be woken: the kernel checks the entry again, but lets
 //! every thread wait that finds it empty or read-only (`userfaultfd_must_wait`), as it is then. But
 //! each sleeping thread leaves a message, and when the helper reads it, the helper wakes the
-//! threads whose page is not protected.
+//! threads whose page is not protected (`Monitor::drain`).
 //!
 //! # Memory without a file
 //!
@@ -70,8 +73,7 @@
 //!
 //! A child maps the same slots. The kernel notifies the helper of every fork before the child runs
 //! (`UFFD_FEATURE_EVENT_FORK`), whichever call makes it. From then on, no slot changes until the
-//! child's memory is gone (`Children` knows whose is not), which a request to its own userfaultfd
-//! reveals.
+//! child's memory is gone (`Monitor::is_shared`), which a request to its own userfaultfd reveals.
 //!
 //! A child maps no slots of memory that the program withholds from it (`MADV_DONTFORK`): the advice
 //! is repeated on each mapping of the file, which may be too late for a child that is forked at

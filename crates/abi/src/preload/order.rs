@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::Delivery;
+use super::fields::Fields;
 use memweir_core::address_map::{ColorSet, Coloring, Span, XorFunction};
 use memweir_core::input::Refusal;
 
@@ -76,37 +77,27 @@ impl FromStr for Order {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
-        let refuse = |what: &str| {
-            Refusal::new(
-                format!("`{what}` is missing or wrong in the order to the preload library"),
-                "start the program through `memweir color run` of the same version",
-            )
-        };
-        let find = |key: &str| {
-            let values = text.split(';').filter_map(|part| part.split_once('='));
-            values.into_iter().find(|(name, _)| *name == key).map(|(_, value)| value)
-        };
-        let need = |key: &str| find(key).ok_or_else(|| refuse(key));
-        let number = |key: &str| need(key)?.parse::<u64>().map_err(|_| refuse(key));
-        let offset = u64::from_str_radix(need("offset")?, 16).map_err(|_| refuse("offset"))?;
+        let fields = Fields { text, command: "color run" };
+        let offset = u64::from_str_radix(fields.need("offset")?, 16);
+        let offset = offset.map_err(|_| fields.refuse("offset"))?;
         let coloring = |key: &str, offset: u64| {
-            let functions = need(key)?.split(',').filter(|mask| !mask.is_empty());
+            let functions = fields.need(key)?.split(',').filter(|mask| !mask.is_empty());
             let functions = functions.map(|mask| u64::from_str_radix(mask, 16).map(XorFunction));
-            let span: Span = functions.collect::<Result<_, _>>().map_err(|_| refuse(key))?;
+            let span: Span = functions.collect::<Result<_, _>>().map_err(|_| fields.refuse(key))?;
             Ok::<_, Refusal>(Coloring::of_span(&span, 12, offset))
         };
         Ok(Self {
             coloring: coloring("bank", offset)?,
-            colors: need("colors")?.parse()?,
-            cache: match find("cache-colors") {
+            colors: fields.need("colors")?.parse()?,
+            cache: match fields.find("cache-colors") {
                 Some(colors) => Some((coloring("cache", 0)?, colors.parse()?)),
                 None => None,
             },
-            shortage: need("shortage")?.parse().map_err(|_| refuse("shortage"))?,
-            delivery: need("delivery")?.parse().map_err(|_| refuse("delivery"))?,
-            pool_pages: number("pool")?,
-            limit_pages: number("limit")?,
-            counters: need("counters")?.to_owned(),
+            shortage: fields.parse("shortage")?,
+            delivery: fields.parse("delivery")?,
+            pool_pages: fields.parse("pool")?,
+            limit_pages: fields.parse("limit")?,
+            counters: fields.need("counters")?.to_owned(),
         })
     }
 }

@@ -3,15 +3,13 @@
 //! Rows are in a CSV file as soon as they are known, so a run that is killed loses nothing. For a
 //! figure that file is `FILE.partial.csv`, which stays until the figure is drawn.
 
-use std::ffi::OsString;
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use memweir_core::input::Refusal;
 use memweir_core::names::by_ending;
 use memweir_core::{Bytes, Seconds};
-use memweir_linux::private;
+use memweir_linux::journal::Journal;
 use serde::{Deserialize, Serialize};
 
 /// The counts at one time.
@@ -57,10 +55,9 @@ impl Format {
 /// A timeline that is being written.
 #[derive(Debug)]
 pub struct Timeline {
-    format: Format,
-    journal_path: PathBuf,
-    journal: csv::Writer<File>,
-    rows: Vec<Row>,
+    journal: Journal,
+    /// The rows of a figure; absent in a file of rows.
+    rows: Option<Vec<Row>>,
 }
 
 impl Timeline {
@@ -69,16 +66,10 @@ impl Timeline {
     /// # Errors
     /// If it cannot be written.
     pub fn create(path: &Path, format: Format) -> io::Result<Self> {
-        let mut journal_path = OsString::from(path);
-        if format == Format::Svg {
-            journal_path.push(".partial.csv");
-        }
-        let file = match format {
-            Format::Svg => private::create(Path::new(&journal_path))?,
-            _ => File::create(path)?,
-        };
-        let journal = csv::Writer::from_writer(file);
-        Ok(Self { format, journal_path: journal_path.into(), journal, rows: Vec::new() })
+        Ok(match format {
+            Format::Csv => Self { journal: Journal::at(path)?, rows: None },
+            Format::Svg => Self { journal: Journal::beside(path)?, rows: Some(Vec::new()) },
+        })
     }
 
     /// Appends a row; it is in the file when this returns.
@@ -86,11 +77,10 @@ impl Timeline {
     /// # Errors
     /// If it cannot be written.
     pub fn append(&mut self, row: Row) -> io::Result<()> {
-        if self.format == Format::Svg {
-            self.rows.push(row);
+        if let Some(rows) = &mut self.rows {
+            rows.push(row);
         }
-        self.journal.serialize(row).map_err(io::Error::other)?;
-        self.journal.flush()
+        self.journal.append(&[row])
     }
 
     /// Ends the timeline. For a figure `draw` draws the rows, and the file that kept them is
@@ -99,10 +89,10 @@ impl Timeline {
     /// # Errors
     /// The errors of `draw`.
     pub fn finish<E>(self, draw: impl FnOnce(&[Row]) -> Result<(), E>) -> Result<(), E> {
-        if self.format == Format::Svg {
-            draw(&self.rows)?;
+        if let Some(rows) = &self.rows {
+            draw(rows)?;
             // The figure is there; a file too many is not worth failing for.
-            let _ = std::fs::remove_file(&self.journal_path);
+            let _ = std::fs::remove_file(self.journal.path());
         }
         Ok(())
     }

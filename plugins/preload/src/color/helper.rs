@@ -6,13 +6,12 @@
 //! what the program does to its descriptors, signals and user does not affect the helper. If the
 //! helper dies, the kernel answers the page faults as usual: the program continues, uncolored.
 //!
-//! This file has its start and its loop; its work is in [`faults`], [`shortage`], [`supply`],
-//! [`upkeep`] and [`mend`], and, if the kernel cannot move pages, in [`recycle`] and [`exchange`].
+//! This file has its start and its loop; it answers [`faults`], also in a [`shortage`] of pages.
+//! [`Supply`](supply::Supply) owns the pool and the search for pages, [`Placer`] the ways by which
+//! pages come to the program, and [`Upkeep`] what was seen of its memory.
 
-mod exchange;
 mod faults;
-mod mend;
-mod recycle;
+mod placer;
 mod shortage;
 mod streams;
 mod supply;
@@ -26,16 +25,13 @@ use crate::color::choice::{Set, words_of};
 use crate::color::counters::Counters;
 use crate::color::groups::Groups;
 use crate::color::palette::Palette;
-use crate::color::pool::{self, Pool};
 use crate::control::{Control, GONE, READY, REQUESTS, STARTED};
 use crate::launch;
-use crate::maps::Maps;
-use crate::memory;
-use crate::pagemap::Pagemap;
 use crate::sys::{self, Errno, sys};
-use crate::uffd::{Message, PAGE, Uffd};
+use crate::uffd::{Message, PAGE};
+use placer::{Placer, Reason};
 use supply::{LEAST, MOST};
-use upkeep::{KNOWN, Reason};
+use upkeep::Upkeep;
 
 /// Parameters of the helper, built by a thread of the program.
 #[derive(Clone, Copy)]
@@ -61,32 +57,13 @@ pub(crate) struct Start {
 #[repr(C)]
 pub(crate) struct Helper {
     pub(crate) start: Option<Start>,
-    uffd: i32,
-    pagemap: i32,
     main_fd: i32,
-    /// Two pages through which others are moved; zero if pages are not moved.
-    scratch: usize,
-    exchange: exchange::Exchange,
-    pool: Pool,
+    placer: Placer,
+    upkeep: Upkeep,
     queue: shortage::Queue,
     /// The last access that was refused by a signal: its page and thread.
     refused: (usize, u32),
     streams: streams::Streams,
-    maps: Maps,
-    known: [(usize, usize); KNOWN],
-    known_used: usize,
-    frames: [u64; 512],
-    placed: usize,
-    size_seen: [u64; 2],
-    vmstat_seen: u64,
-    sweep_due: u64,
-    fork_pause: u64,
-    forked: bool,
-    releasing: bool,
-    search_begun: u64,
-    checked_held: usize,
-    last_step: u64,
-    dry_until: u64,
 }
 
 /// Entry point of the helper.
@@ -118,8 +95,8 @@ impl Helper {
             return;
         }
         start.counters.add(Counter::Processes, 1);
-        self.fill(start, start.pool_pages.max(LEAST), None);
-        self.rescan(start, Reason::New);
+        self.placer.supply.fill(start, start.pool_pages.max(LEAST), None);
+        self.upkeep.rescan(start, &mut self.placer, Reason::New);
         start.control.announce(READY);
         self.serve(start);
     }
@@ -129,35 +106,20 @@ impl Helper {
     }
 
     fn prepare(&mut self, start: &Start) -> Result<(), Errno> {
-        let (uffd, moves) = Uffd::open()?;
-        if start.delivery == Delivery::Move && !moves {
-            return Err(Errno(libc::ENOSYS));
-        }
-        self.uffd = uffd.0;
-        self.pagemap = sys::open(c"/proc/self/pagemap", libc::O_RDONLY)?;
+        self.placer.prepare(start)?;
+        let Placer { uffd, pagemap, .. } = self.placer;
         // SAFETY: makes a descriptor.
         self.main_fd = unsafe { sys!(libc::SYS_pidfd_open, start.main, 0) }? as i32;
-        match start.delivery {
-            Delivery::Move => {
-                let both = libc::PROT_READ | libc::PROT_WRITE;
-                self.scratch = pool::reserve(2 * PAGE, both, start.delivery)?;
-                uffd.register(self.scratch, 2 * PAGE)?;
-            }
-            Delivery::Recycle => recycle::stay_on_node(),
-        }
-        self.exchange.prepare(Pagemap(self.pagemap))?;
         let doorbells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
         sys::advise(doorbells, REQUESTS * PAGE, libc::MADV_DONTFORK)?;
         uffd.register(doorbells, REQUESTS * PAGE)?;
         start.control.doorbells.store(doorbells, Ordering::Release);
         let most = MOST.max(start.pool_pages + LEAST);
-        self.pool.prepare(start.delivery, uffd, &Pagemap(self.pagemap), most)?;
-        let frame =
-            Pagemap(self.pagemap).frames(start.control as *const _ as usize, &mut self.frames[..1]);
-        if frame == 0 || self.frames[0] == 0 {
+        self.placer.supply.pool.prepare(start.delivery, uffd, &pagemap, most)?;
+        if pagemap.entry(start.control as *const _ as usize).frame() == 0 {
             return Err(Errno(libc::EPERM));
         }
-        self.vmstat_seen = memory::moved_by_kernel();
+        self.upkeep.begin();
         Ok(())
     }
 
@@ -165,9 +127,9 @@ impl Helper {
         let mut pause = 5;
         let mut checked = sys::micros();
         loop {
-            let due = self.background(start);
+            let due = self.placer.supply.background(start);
             let mut fds = [
-                libc::pollfd { fd: self.uffd, events: libc::POLLIN, revents: 0 },
+                libc::pollfd { fd: self.placer.uffd.0, events: libc::POLLIN, revents: 0 },
                 libc::pollfd { fd: self.main_fd, events: libc::POLLIN, revents: 0 },
             ];
             let pause_now = self.queue.due().map_or(pause, |due| due.min(pause));
@@ -179,7 +141,7 @@ impl Helper {
             }
             if fds[0].revents != 0 {
                 let mut messages = [Message::default(); 16];
-                let read = Uffd(self.uffd).read(&mut messages);
+                let read = self.placer.uffd.read(&mut messages);
                 for message in messages.iter().take(read).filter(|m| m.event == Message::FAULT) {
                     self.fault(start, message);
                 }
@@ -191,7 +153,7 @@ impl Helper {
                 if !self.same_program(start) {
                     return;
                 }
-                let took = self.look_after(start);
+                let took = self.upkeep.look_after(start, &mut self.placer);
                 // At most a hundredth of the time goes into searching for unreported changes.
                 pause = match took {
                     Some(took) => ((took / 10) as i32).clamp(5, 500),

@@ -1,5 +1,7 @@
 //! Sets of address ranges in memory of a fixed size. Pure: no mapping is read or changed here.
 
+use crate::uffd::PAGE;
+
 /// Addresses from `start` up to `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -26,6 +28,11 @@ impl Span {
 
     pub(crate) fn contains(self, address: usize) -> bool {
         (self.start..self.end).contains(&address)
+    }
+
+    /// Iterates over the addresses of its pages.
+    pub(crate) fn pages(self) -> impl Iterator<Item = usize> + use<> {
+        (self.start..self.end).step_by(PAGE)
     }
 
     /// Returns the intersection; empty if there is none.

@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 use memweir_core::Bytes;
 use memweir_core::input::Refusal;
-use memweir_core::names::Named;
+
+use crate::preload::fields::Fields;
 
 /// Location of evicted pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,36 +132,9 @@ impl fmt::Display for PageOrder {
     }
 }
 
-/// The values of an order by their keys.
-struct Fields<'a>(&'a str);
-
 impl Fields<'_> {
-    fn refuse(what: &str) -> Refusal {
-        Refusal::new(
-            format!("`{what}` is missing or wrong in the order to the preload library"),
-            "start the program through `memweir page run` of the same version",
-        )
-    }
-
-    fn find(&self, key: &str) -> Option<&str> {
-        let mut values = self.0.split(';').filter_map(|part| part.split_once('='));
-        values.find(|(name, _)| *name == key).map(|(_, value)| value)
-    }
-
-    fn need(&self, key: &str) -> Result<&str, Refusal> {
-        self.find(key).ok_or_else(|| Self::refuse(key))
-    }
-
-    fn bytes(&self, key: &str) -> Result<Bytes, Refusal> {
-        self.need(key)?.parse().map(Bytes).map_err(|_| Self::refuse(key))
-    }
-
-    fn named<T: Named>(&self, key: &str) -> Result<T, Refusal> {
-        T::named(self.need(key)?).map_err(|_| Self::refuse(key))
-    }
-
     fn place(&self) -> Result<NvmPlace, Refusal> {
-        let wrong = || Self::refuse("nvm");
+        let wrong = || self.refuse("nvm");
         match self.need("nvm")?.split_once(':') {
             None if self.need("nvm")? == "memfd" => Ok(NvmPlace::Memfd),
             Some(("file", path)) => {
@@ -176,7 +150,7 @@ impl Fields<'_> {
         let Some(text) = self.find("delay") else { return Ok(None) };
         let times = |text: &str| text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 1.0);
         let pair = text.split_once(',').and_then(|(r, w)| times(r).zip(times(w)));
-        let (read, write) = pair.ok_or_else(|| Self::refuse("delay"))?;
+        let (read, write) = pair.ok_or_else(|| self.refuse("delay"))?;
         Ok(Some(Slowdown { read, write }))
     }
 }
@@ -185,16 +159,16 @@ impl FromStr for PageOrder {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
-        let fields = Fields(text);
+        let fields = Fields { text, command: "page run" };
         Ok(Self {
-            dram: fields.bytes("dram")?,
+            dram: fields.parse("dram").map(Bytes)?,
             nvm: fields.place()?,
-            nvm_size: fields.bytes("size")?,
-            direct_read: fields.named("direct-read")?,
+            nvm_size: fields.parse("size").map(Bytes)?,
+            direct_read: fields.parse("direct-read")?,
             victims: fields.need("victims")?.to_owned(),
             delay: fields.delay()?,
-            when_full: fields.named("when-full")?,
-            unpaged: fields.named("unpaged")?,
+            when_full: fields.parse("when-full")?,
+            unpaged: fields.parse("unpaged")?,
             counters: fields.need("counters")?.to_owned(),
         })
     }
@@ -202,6 +176,7 @@ impl FromStr for PageOrder {
 
 #[cfg(test)]
 mod tests {
+    use memweir_core::names::Named;
     use proptest::prelude::*;
 
     use super::*;

@@ -5,7 +5,7 @@ use memweir_abi::preload::{Counter, Shortage};
 use super::{Helper, Start};
 use crate::color::choice::{Set, chosen};
 use crate::sys::{self, sys};
-use crate::uffd::{PAGE, Uffd};
+use crate::uffd::PAGE;
 
 /// Faults that can wait: one of each thread.
 const WAITERS: usize = 1024;
@@ -67,7 +67,7 @@ impl Helper {
                 if !self.queue.push(page, thread) {
                     // The thread touches the page again, and by then another fault may no longer
                     // wait.
-                    Uffd(self.uffd).wake(page);
+                    self.placer.uffd.wake(page);
                 }
             }
         }
@@ -78,17 +78,17 @@ impl Helper {
         // without notice.
         static ZEROS: [u64; PAGE / 8] = [0; PAGE / 8];
         start.counters.add(Counter::Spilled, 1);
-        match Uffd(self.uffd).copy(page, ZEROS.as_ptr() as usize) {
-            Ok(_) => self.count_color(start, page),
+        match self.placer.uffd.copy(page, ZEROS.as_ptr() as usize) {
+            Ok(_) => self.placer.count_color(start, page),
             Err(_) => {
-                Uffd(self.uffd).wake(page);
+                self.placer.uffd.wake(page);
             }
         }
     }
 
     fn refuse(&mut self, start: &Start, page: usize, thread: u32) {
         start.counters.add(Counter::Refused, 1);
-        if Uffd(self.uffd).poison(page).is_err() {
+        if self.placer.uffd.poison(page).is_err() {
             // A thread that ignores the signal faults again; from the kernel it would have been
             // fatal.
             let again = self.refused == (page, thread);
@@ -97,7 +97,7 @@ impl Helper {
             // SAFETY: ends the program, as requested.
             let _ = unsafe { sys!(libc::SYS_tgkill, start.main, thread, signal) };
         }
-        Uffd(self.uffd).wake(page);
+        self.placer.uffd.wake(page);
     }
 
     /// Serves the waiting faults, as far as pages are found now. All others are served meanwhile:
@@ -107,18 +107,18 @@ impl Helper {
             return;
         }
         let begun = sys::micros();
-        self.dry_until = 0;
+        self.placer.supply.try_again();
         let mut at = 0;
         while at < self.queue.used {
             let Waiting { page, thread, since } = self.queue.faults[at];
             let set: Set = chosen(start.control, page, thread);
             // After the first failed search, the others only check the pool.
-            let Some(colored) = self.take(start, &set) else {
+            let Some(colored) = self.placer.supply.take(start, &set) else {
                 at += 1;
                 continue;
             };
             self.queue.remove(at);
-            self.deliver(start, page, colored, 1, &set);
+            self.placer.deliver(start, page, colored, 1, &set);
             start.counters.add(Counter::WaitMicros, sys::micros() - since);
         }
         let now = sys::micros();

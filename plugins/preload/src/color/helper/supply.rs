@@ -1,8 +1,9 @@
 //! Supply of the pool: when the helper searches for pages, and when it frees the pages that the
 //! search holds.
 
-use super::{Helper, Start};
+use super::Start;
 use crate::color::choice::{Set, set_of};
+use crate::color::pool::Pool;
 use crate::{memory, sys};
 
 /// Fewest pages that a search looks for.
@@ -14,7 +15,35 @@ const REST: u64 = 300_000;
 /// Pages after which a search checks again how much memory is left.
 const CHECK: usize = 2048;
 
-impl Helper {
+/// The pool, and the searches that fill it. All zero means that none was made.
+///
+/// A search goes on step by step while the pool has too few pages, rests while it has enough, and
+/// is given up by [releasing](Self::background) the pages that it holds. After one that failed,
+/// none begins before `dry_until`, in microseconds.
+#[repr(C)]
+pub(super) struct Supply {
+    pub(super) pool: Pool,
+    /// Pages that the program was given.
+    placed: usize,
+    releasing: bool,
+    search_begun: u64,
+    /// Pages that the search held when it last checked the memory that is left.
+    checked_held: usize,
+    last_step: u64,
+    dry_until: u64,
+}
+
+impl Supply {
+    /// Counts pages that the program was given.
+    pub(super) fn placed(&mut self, pages: usize) {
+        self.placed += pages;
+    }
+
+    /// Lets a search begin although the last one failed.
+    pub(super) fn try_again(&mut self) {
+        self.dry_until = 0;
+    }
+
     /// Continues a search or frees its pages; returns true if more can be done at once.
     pub(super) fn background(&mut self, start: &Start) -> bool {
         if self.releasing {
@@ -22,9 +51,7 @@ impl Helper {
             start.counters.tell_pool(start.main, start.started, self.pool.ranges());
             return self.releasing;
         }
-        // As much again as a quarter of the program's pages: repeated searches cost least if each
-        // finds as much as all before.
-        let target = (self.placed / 4).clamp(LEAST, MOST).max(start.pool_pages.min(LEAST));
+        let target = target(self.placed, start.pool_pages);
         if self.pool.searching() {
             if self.pool.free < target {
                 self.releasing = !self.step(start);
@@ -41,7 +68,7 @@ impl Helper {
         false
     }
 
-    pub(super) fn begin(&mut self, start: &Start) -> bool {
+    fn begin(&mut self, start: &Start) -> bool {
         // At most half of the available memory.
         let pages = start.groups.available_pages() / 2;
         self.checked_held = 0;
@@ -54,7 +81,7 @@ impl Helper {
         begun
     }
 
-    pub(super) fn step(&mut self, start: &Start) -> bool {
+    fn step(&mut self, start: &Start) -> bool {
         self.last_step = sys::micros();
         let set = set_of(start.control, 0);
         // Pages that the search holds will be freed and do not count.
@@ -80,10 +107,10 @@ impl Helper {
         start.groups.available_pages() >= held
     }
 
-    /// Ends a failed search: from here on, at most a tenth of the time goes into searching.
+    /// Ends a failed search.
     fn dry(&mut self) {
         let now = sys::micros();
-        self.dry_until = now + ((now - self.search_begun) * 10).clamp(50_000, 2_000_000);
+        self.dry_until = now + rest_after(now - self.search_begun);
     }
 
     /// Searches until the pool has `pages` pages or, if `wanted` is given, one of that set.
@@ -113,10 +140,41 @@ impl Helper {
         }
     }
 
+    /// Takes a page of the set, after a search if need be.
     pub(super) fn take(&mut self, start: &Start, set: &Set) -> Option<usize> {
         if let Some(page) = self.pool.take(set) {
             return Some(page);
         }
         if sys::micros() < self.dry_until { None } else { self.fill(start, 0, Some(set)) }
+    }
+}
+
+/// Returns the pages that the pool should have for a program that was given `placed` pages, if it
+/// began with `ordered`: a quarter as many, because repeated searches cost least if each finds as
+/// much as all before.
+fn target(placed: usize, ordered: usize) -> usize {
+    (placed / 4).clamp(LEAST, MOST).max(ordered.min(LEAST))
+}
+
+/// Returns the microseconds in which no search begins after one that failed in that many: at most a
+/// tenth of the time goes into searching.
+fn rest_after(search: u64) -> u64 {
+    (search * 10).clamp(50_000, 2_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_grows_with_the_program() {
+        assert_eq!([0, 4 * LEAST, 4000].map(|placed| target(placed, 9)), [LEAST, LEAST, 1000]);
+        assert_eq!(target(1 << 30, 1 << 30), MOST);
+    }
+
+    #[test]
+    fn failed_searches_take_a_tenth_of_the_time() {
+        assert_eq!([10, 20_000].map(rest_after), [50_000, 200_000]);
+        assert_eq!(rest_after(1 << 30), 2_000_000, "the program may release pages meanwhile");
     }
 }

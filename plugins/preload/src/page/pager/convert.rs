@@ -2,22 +2,20 @@
 //! private mappings of the file replace the memory. Memory is searched oldest first, as far as
 //! addresses tell: the heap grows upwards, and mappings are placed downwards.
 
-use std::sync::atomic::Ordering;
+mod pace;
 
 use memweir_abi::preload::page::PageCounter;
 
-use super::Pager;
-use super::marks::IN_NVM;
-use super::pace::Pace;
+use super::memory::Memory;
 use super::pages::{CLUSTER, Pages};
+use super::pressure::Pressure;
 use super::store::{CHUNK, Source};
 use crate::maps::Mapping;
-use crate::page::slots::Slots;
 use crate::page::spans::Span;
-use crate::page::{slots, vmas};
-use crate::pagemap::Pagemap;
-use crate::sys::{self, sys};
-use crate::uffd::{MINOR, MISSING, PAGE, WRITES};
+use crate::page::vmas;
+use crate::sys;
+use crate::uffd::{MISSING, PAGE, WRITES};
+use pace::Pace;
 
 /// Memory below this address is heap.
 const HEAP_BELOW: usize = 0x6000_0000_0000;
@@ -28,20 +26,18 @@ const AGAIN: u64 = 100_000;
 /// Chunks to try before other work is done.
 const TRIES: usize = 64;
 
-/// Progress of the search. All zero means that it is at its beginning.
+/// Progress of a search for content.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hand {
+struct Search {
+    /// The search continues here in the heap, and then in `block`.
     heap: usize,
     block: Span,
-    /// The search continues below this address; zero: at the top.
+    /// The next block ends below this address; zero: at the top.
     below: usize,
-    /// After a complete search, the time at which the next one begins.
-    rests_until: u64,
-    pace: Pace,
 }
 
-impl Hand {
-    /// Continues the search at `address`.
+impl Search {
+    /// Continues at `address`.
     fn resume_at(&mut self, address: usize) {
         if address <= HEAP_BELOW {
             self.heap = address;
@@ -49,6 +45,46 @@ impl Hand {
             self.block.start = address;
         }
     }
+
+    /// Returns the next chunk with content.
+    fn next_chunk(&mut self, memory: &mut Memory) -> Option<Span> {
+        if let Some(chunk) = populated_in(Span::new(self.heap, HEAP_BELOW), memory) {
+            return Some(chunk);
+        }
+        self.heap = HEAP_BELOW;
+        loop {
+            if let Some(chunk) = populated_in(self.block, memory) {
+                return Some(chunk);
+            }
+            let below = if self.below == 0 { usize::MAX } else { self.below };
+            let known = memory.monitor.ranges(|ranges| ranges.known.before(below))?;
+            let end = known.end.min(below);
+            if end <= HEAP_BELOW {
+                return None;
+            }
+            let start = known.start.max((end - 1) / BLOCK * BLOCK);
+            self.block = Span::new(start, end);
+            self.below = start;
+        }
+    }
+}
+
+/// Returns the chunk of the first page with content that can be converted.
+fn populated_in(range: Span, memory: &mut Memory) -> Option<Span> {
+    let mut rest = range;
+    while !rest.is_empty() {
+        let free = memory.monitor.ranges(|ranges| ranges.convertible(rest));
+        if free.is_empty() {
+            return None;
+        }
+        let first = memory.pagemap.first_populated(free.start, free.end);
+        if let Some(Some(page)) = memory.tally.check(first) {
+            let chunk = page / CHUNK * CHUNK;
+            return Some(Span::new(chunk.max(free.start), (chunk + CHUNK).min(free.end)));
+        }
+        rest.start = free.end;
+    }
+    None
 }
 
 /// Result for the first mapping in a chunk.
@@ -59,22 +95,29 @@ pub(super) struct Tried {
     up_to: usize,
 }
 
-impl Pager<'_> {
+/// Converts memory.
+#[derive(Default)]
+pub(super) struct Converter {
+    search: Search,
+    /// After a complete search, the time at which the next one begins, in microseconds.
+    rests_until: u64,
+    pace: Pace,
+}
+
+impl Converter {
     /// Converts the next chunk with content, and returns the number of pages that left DRAM by
     /// that.
-    pub(super) fn convert_next(&mut self) -> usize {
-        if sys::micros() < self.converting.rests_until {
+    pub(super) fn convert_next(&mut self, pressure: &Pressure, memory: &mut Memory) -> usize {
+        if sys::micros() < self.rests_until {
             return 0;
         }
         for _ in 0..TRIES {
-            let Some(chunk) = self.next_chunk() else {
-                let rests_until = sys::micros() + AGAIN;
-                self.converting =
-                    Hand { rests_until, pace: self.converting.pace, ..Hand::default() };
+            let Some(chunk) = self.search.next_chunk(memory) else {
+                (self.search, self.rests_until) = (Search::default(), sys::micros() + AGAIN);
                 return 0;
             };
-            let tried = self.convert(chunk, false);
-            self.converting.resume_at(tried.up_to);
+            let tried = self.convert(chunk, false, pressure, memory);
+            self.search.resume_at(tried.up_to);
             if tried.pages > 0 {
                 return tried.pages;
             }
@@ -82,279 +125,160 @@ impl Pager<'_> {
         0
     }
 
-    fn next_chunk(&mut self) -> Option<Span> {
-        if let Some(chunk) = self.populated_in(Span::new(self.converting.heap, HEAP_BELOW)) {
-            return Some(chunk);
-        }
-        self.converting.heap = HEAP_BELOW;
-        loop {
-            if let Some(chunk) = self.populated_in(self.converting.block) {
-                return Some(chunk);
-            }
-            let below = match self.converting.below {
-                0 => usize::MAX,
-                below => below,
-            };
-            let known = self.ranges(|ranges| ranges.known.before(below))?;
-            let end = known.end.min(below);
-            if end <= HEAP_BELOW {
-                return None;
-            }
-            let start = known.start.max((end - 1) / BLOCK * BLOCK);
-            self.converting.block = Span::new(start, end);
-            self.converting.below = start;
-        }
-    }
-
-    /// Returns the chunk of the first page with content that can be converted.
-    fn populated_in(&mut self, range: Span) -> Option<Span> {
-        let mut rest = range;
-        while !rest.is_empty() {
-            let free = self.ranges(|ranges| ranges.convertible(rest));
-            if free.is_empty() {
-                return None;
-            }
-            let first = self.pagemap.first_populated(free.start, free.end);
-            if let Some(Some(page)) = self.check(first) {
-                let chunk = page / CHUNK * CHUNK;
-                return Some(Span::new(chunk.max(free.start), (chunk + CHUNK).min(free.end)));
-            }
-            rest.start = free.end;
-        }
-        None
-    }
-
     /// Converts the convertible part of the first mapping in a chunk: all of it, or the part
     /// between the first and the last page with content that fits into NVM.
-    pub(super) fn convert(&mut self, chunk: Span, all: bool) -> Tried {
+    pub(super) fn convert(
+        &mut self,
+        chunk: Span,
+        all: bool,
+        pressure: &Pressure,
+        memory: &mut Memory,
+    ) -> Tried {
         let vain = Tried { pages: 0, up_to: chunk.end };
-        if !self.close_gate() {
+        if !memory.monitor.control.close_gate() {
             return vain;
         }
         // Slots that wait to be released might be those of the chunk.
-        let clean = self.ranges(|ranges| ranges.given_back.is_empty());
-        let tried = if clean && !self.start.space.is_locked() {
-            self.convert_closed(chunk, all)
+        let clean = memory.monitor.ranges(|ranges| ranges.given_back.is_empty());
+        let tried = if clean && !memory.monitor.space.is_locked() {
+            self.convert_closed(chunk, all, pressure, memory)
         } else {
             None
         };
-        self.open_gate();
+        memory.monitor.control.open_gate();
         tried.unwrap_or(vain)
     }
 
-    fn convert_closed(&mut self, chunk: Span, all: bool) -> Option<Tried> {
-        let free = self.ranges(|ranges| ranges.convertible(chunk));
-        let mapping = vmas::at(self.maps, &mut self.tables.maps, free.start)?;
+    fn convert_closed(
+        &mut self,
+        chunk: Span,
+        all: bool,
+        pressure: &Pressure,
+        memory: &mut Memory,
+    ) -> Option<Tried> {
+        let free = memory.monitor.ranges(|ranges| ranges.convertible(chunk));
+        let mapping = memory.mapping(free.start)?;
         let fit = mapping.anonymous && mapping.readable && mapping.writable && !mapping.executable;
         let range = free.and(vmas::span(mapping));
         if range.is_empty() {
             return None;
         }
-        let pages = if fit { self.convert_mapping(range, mapping, all) } else { None };
+        let fitting = if fit { what_fits(range, all, pressure, memory) } else { None };
+        let pages = fitting.and_then(|(range, populated)| {
+            self.convert_mapping(range, &populated, mapping, pressure, memory)
+        });
         Some(Tried { pages: pages.unwrap_or(0), up_to: range.end })
     }
 
-    fn convert_mapping(&mut self, range: Span, mapping: Mapping, all: bool) -> Option<usize> {
-        let (range, before) = self.what_fits(range, all)?;
+    fn convert_mapping(
+        &mut self,
+        range: Span,
+        populated: &Pages,
+        mapping: Mapping,
+        pressure: &Pressure,
+        memory: &mut Memory,
+    ) -> Option<usize> {
         let chunk = Span::of(range.start / CHUNK * CHUNK, CHUNK);
-        if !self.ranges(|ranges| ranges.converted.touches(chunk)) {
-            let full = before.count() == CLUSTER && self.store.takes_huge(range);
-            let huge = full && self.converting.pace.prefers_huge(self.start.budget);
-            self.store.choose_file(chunk.start, huge);
+        if !memory.monitor.ranges(|ranges| ranges.converted.touches(chunk)) {
+            let full = populated.count() == CLUSTER && memory.store.takes_huge(range);
+            let huge = full && self.pace.prefers_huge(pressure.budget());
+            memory.store.choose_file(chunk.start, huge);
         }
         // First, so that whatever happens later, no code takes the mapping for plain memory; and
         // not while anything is protected: the lock holder of the ranges may have its stack there.
-        if !self.ranges(|ranges| ranges.converted.insert(range)) {
+        if !memory.monitor.ranges(|ranges| ranges.converted.insert(range)) {
             return None;
         }
-        let pages = self.replace_by_file(range, &before, mapping);
+        let pages = self.replace_by_file(range, populated, mapping, memory);
         if pages.is_none() {
-            self.ranges(|ranges| ranges.converted.remove(range));
+            memory.monitor.ranges(|ranges| ranges.converted.remove(range));
         }
         pages
     }
 
     /// Replaces plain memory by a mapping of the file; returns the number of pages that left DRAM.
-    fn replace_by_file(&mut self, range: Span, before: &Pages, like: Mapping) -> Option<usize> {
-        self.check(self.uffd.register_for(range.start, range.length(), MISSING | WRITES))?;
-        if !self.protect(range) {
+    fn replace_by_file(
+        &mut self,
+        range: Span,
+        before: &Pages,
+        like: Mapping,
+        memory: &mut Memory,
+    ) -> Option<usize> {
+        let modes = MISSING | WRITES;
+        memory.tally.check(memory.monitor.uffd.register_for(range.start, range.length(), modes))?;
+        if !memory.monitor.protect(range) {
             return None;
         }
-        let pages = self.copy_out(range, before);
-        let replaced = pages.and_then(|pages| {
-            self.map_file(range, like)?;
-            Some(pages)
-        });
+        let pages = self.copy_out(range, before, memory);
+        let replaced = pages.filter(|_| memory.map_file(range, like).is_some());
         if replaced.is_none() {
-            self.unprotect(range);
+            memory.monitor.unprotect(range);
             return None;
         }
-        self.tables.protection.end_move(range);
-        self.uffd.wake_range(range.start, range.length());
-        self.keep_from_children(range);
-        self.start.tally.add(PageCounter::ConvertedBytes, range.length());
+        memory.monitor.replaced(range);
+        memory.keep_from_children(range);
+        memory.tally.add(PageCounter::ConvertedBytes, range.length());
         pages
-    }
-
-    /// Excludes new mappings in the range from forked children, where the program excluded the old
-    /// ones. This locks the ranges, so nothing may be protected. A child that is forked just before
-    /// has mappings that its program does not know.
-    pub(super) fn keep_from_children(&mut self, range: Span) {
-        let mut rest = range;
-        loop {
-            let part = self.ranges(|ranges| ranges.unforked.first_in(rest));
-            if part.is_empty() {
-                return;
-            }
-            self.check(sys::advise(part.start, part.length(), libc::MADV_DONTFORK));
-            rest.start = part.end;
-        }
-    }
-
-    /// Returns the part of the range to convert and its pages with content: all of them if they fit
-    /// into NVM, otherwise those that fit. The rest stays plain; otherwise NVM would never count as
-    /// full.
-    fn what_fits(&mut self, range: Span, all: bool) -> Option<(Span, Pages)> {
-        let populated = self.populated(range)?;
-        let room = self.nvm_room() / PAGE;
-        if all {
-            return (populated.count() <= room).then_some((range, populated));
-        }
-        let mut fitting = (0..range.length() / PAGE).filter(|page| populated.has(*page)).take(room);
-        let first = fitting.next()?;
-        let last = fitting.last().unwrap_or(first);
-        let part = Span::new(range.start + first * PAGE, range.start + (last + 1) * PAGE);
-        let populated = if part == range { populated } else { self.populated(part)? };
-        Some((part, populated))
     }
 
     /// Writes the populated pages to the slots; the range is protected. Further pages may have been
     /// populated before that.
-    fn copy_out(&mut self, range: Span, before: &Pages) -> Option<usize> {
+    fn copy_out(&mut self, range: Span, before: &Pages, memory: &mut Memory) -> Option<usize> {
         let mut pages = before.clone();
-        self.add_found(range, &mut pages, Pagemap::scan_present)?;
-        self.store.bind(Source::Nvm);
+        memory.add_present(range, &mut pages)?;
+        memory.store.bind(Source::Nvm);
         let begun = sys::nanos();
-        let written = self.write_pages(range, &pages);
+        let written = write_pages(range, &pages, memory);
         let nanos = sys::nanos() - begun;
-        self.store.bind(Source::Anywhere);
+        memory.store.bind(Source::Anywhere);
         if !written {
-            self.store.punch(range);
+            memory.store.punch(range);
             return None;
         }
         if pages.count() == CLUSTER {
-            self.converting.pace.took(self.store.is_huge(range.start), nanos / CLUSTER as u64);
+            self.pace.took(memory.store.is_huge(range.start), nanos / CLUSTER as u64);
         }
-        for page in 0..range.length() / PAGE {
-            let slot = self.store.slot(range.start + page * PAGE)?;
-            self.tables.residency.set(slot, if pages.has(page) { IN_NVM } else { 0 });
+        for (number, page) in range.pages().enumerate() {
+            let slot = memory.store.slot(page)?;
+            match pages.has(number) {
+                true => memory.residency.left(slot),
+                false => memory.residency.release(slot),
+            }
         }
         Some(pages.count())
     }
+}
 
-    fn write_pages(&mut self, range: Span, pages: &Pages) -> bool {
-        let mut at = 0;
-        while let Some((start, end)) = pages.run(at) {
-            at = end;
-            let run = Span::new(range.start + start * PAGE, range.start + end * PAGE);
-            if !self.store.write_out(run, run.start) {
-                return false;
-            }
-        }
-        true
+/// Returns the part of the range to convert and its pages with content: all of them if they fit
+/// into NVM, otherwise those that fit. The rest stays plain; otherwise NVM would never count as
+/// full.
+fn what_fits(
+    range: Span,
+    all: bool,
+    pressure: &Pressure,
+    memory: &Memory,
+) -> Option<(Span, Pages)> {
+    let populated = memory.populated(range)?;
+    let room = pressure.nvm_room() / PAGE;
+    if all {
+        return (populated.count() <= room).then_some((range, populated));
     }
+    let mut fitting = (0..range.length() / PAGE).filter(|page| populated.has(*page)).take(room);
+    let first = fitting.next()?;
+    let last = fitting.last().unwrap_or(first);
+    let part = Span::new(range.start + first * PAGE, range.start + (last + 1) * PAGE);
+    let populated = if part == range { populated } else { memory.populated(part)? };
+    Some((part, populated))
+}
 
-    /// Maps the slots of the range in place of its memory. The range is among the converted ones.
-    pub(super) fn map_file(&mut self, range: Span, like: Mapping) -> Option<()> {
-        let how = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        let protection = vmas::protection(like);
-        let mut rest = range;
-        while !rest.is_empty() {
-            let (part, slots) = self.store.slots_of(rest);
-            let (file, offset) = slots?;
-            self.start.space.filed.store(true, Ordering::Release);
-            // SAFETY: the content of the range is in the slots, and no write to it is in progress.
-            let mapped = unsafe {
-                sys!(libc::SYS_mmap, part.start, part.length(), protection, how, file, offset)
-            };
-            self.check(mapped)?;
-            if !self.store.is_unwatched(part.start) {
-                self.watch_file(part);
-            }
-            rest.start = part.end;
-        }
-        Some(())
-    }
-
-    pub(super) fn watch_file(&mut self, range: Span) {
-        let modes = if self.start.copies { MISSING | MINOR | WRITES } else { WRITES };
-        self.check(self.uffd.register_for(range.start, range.length(), modes));
-    }
-
-    /// Makes it possible to protect the range. This locks the ranges, so nothing may be protected.
-    pub(super) fn watch_chunks(&mut self, range: Span) {
-        let mut at = range.start / CHUNK * CHUNK;
-        while at < range.end {
-            let chunk = Span::of(at, CHUNK);
-            at = chunk.end;
-            if !self.store.is_unwatched(chunk.start) {
-                continue;
-            }
-            let _ = self.each_in_file(chunk, |pager, piece| {
-                pager.watch_file(piece);
-                Ok(())
-            });
-            self.store.mark_watched(chunk.start);
+fn write_pages(range: Span, pages: &Pages, memory: &mut Memory) -> bool {
+    let mut at = 0;
+    while let Some((start, end)) = pages.run(at) {
+        at = end;
+        let run = Span::new(range.start + start * PAGE, range.start + end * PAGE);
+        if !memory.store.write_out(run, run.start) {
+            return false;
         }
     }
-
-    /// Returns the part of the window around `address` that is in one chunk and has adjacent slots.
-    pub(super) fn window_of(&self, address: usize, bytes: usize) -> Span {
-        let bytes = bytes.min(CHUNK);
-        let start = address / bytes * bytes;
-        Span::new(start, (start + bytes).min(Slots::window_end(start)))
-    }
-
-    /// Removes the slots of memory that the program released from the file.
-    pub(super) fn give_back(&mut self) {
-        if self.tables.children.any() {
-            return;
-        }
-        while let Some(span) = self.ranges(|ranges| ranges.given_back.pop()) {
-            if self.is_shared() {
-                return self.ranges(|ranges| ranges.given_back.push(span));
-            }
-            self.clear(span);
-        }
-        if self.ranges(|ranges| ranges.given_back.overflowed()) {
-            self.clear_all_unused();
-        }
-    }
-
-    pub(super) fn clear(&mut self, span: Span) {
-        self.store.punch(span);
-        super::scan::range_pages(span).for_each(|page| self.drop_page(page));
-    }
-
-    fn clear_all_unused(&mut self) {
-        if self.is_shared() || !self.close_gate() {
-            return self.ranges(|ranges| ranges.given_back.overflow());
-        }
-        for window in (0..slots::SLOTS as u32).step_by(slots::WINDOW_PAGES) {
-            let start = self.store.address(window);
-            if self.store.slot(start) != Some(window) {
-                break;
-            }
-            let mut rest = Span::new(start, Slots::window_end(start));
-            loop {
-                let unused = self.ranges(|ranges| ranges.converted.first_out(rest));
-                if unused.is_empty() {
-                    break;
-                }
-                self.clear(unused);
-                rest.start = unused.end;
-            }
-        }
-        self.open_gate();
-    }
+    true
 }

@@ -1,19 +1,23 @@
-//! Decides when to evict which pages, and protects them. [`batch`](super::batch) moves them out.
+//! The evictor: chooses pages to evict, and finds those that writes have brought back.
+
+mod scan;
 
 use memweir_abi::preload::page::{PageCounter, Timed};
-use memweir_policy::paging::VictimPolicy;
 
-use super::Pager;
-use super::batch::Batch;
-use super::marks::{IN_DRAM, KEPT, PROBED};
+use super::convert::Converter;
+use super::memory::Memory;
 use super::pages::CLUSTER;
-use super::scan::SHARE;
+use super::pressure::Pressure;
+use super::protocol::{Batch, Protected};
+use super::store::Source;
 use crate::page::budget::MOST_AT_ONCE;
 use crate::page::slots::WINDOW_PAGES;
 use crate::page::spans::Span;
-use crate::page::vmas;
-use crate::sys::{self, Errno};
+use crate::pagemap::Found;
+use crate::sys;
 use crate::uffd::PAGE;
+use scan::SHARE;
+pub(super) use scan::free_slots;
 
 /// Largest distance in pages between two victims that are protected together, rather than one after
 /// the other.
@@ -33,257 +37,201 @@ enum Eviction {
     Gone,
 }
 
-impl Pager<'_> {
+/// The evictor. Plain memory is converted before pages of the file are evicted again, because it is
+/// older.
+pub(super) struct Evictor {
+    converter: Converter,
+    /// Room for the results of a scan.
+    found: &'static mut [Found],
+    /// Time of the next scan for the counters, in microseconds.
+    scan_due: u64,
+    batches: usize,
+}
+
+impl Evictor {
+    pub(super) fn new(found: &'static mut [Found]) -> Self {
+        Self { converter: Converter::default(), found, scan_due: 0, batches: 0 }
+    }
+
     /// Evicts about `pages` pages, and no more than may leave between two checks of everything
     /// else.
-    pub(super) fn evict(&mut self, pages: usize) {
+    pub(super) fn evict(&mut self, pages: usize, pressure: &mut Pressure, memory: &mut Memory) {
         let mut left = pages.min(MOST_AT_ONCE);
         let mut vain = 0;
         let started = sys::micros();
-        while left > 0 && !self.tables.children.any() {
-            if self.nvm_is_full() && !self.free_kept() {
-                self.start.tally.add(PageCounter::NvmFull, 1);
+        while left > 0 && !memory.monitor.children().any() {
+            if pressure.nvm_is_full() && !self.free_kept(pressure, memory) {
+                memory.tally.add(PageCounter::NvmFull, 1);
                 // Futile attempts take no more of the time than scans.
-                return self.rest((sys::micros() - started) * SHARE);
+                return pressure.rest((sys::micros() - started) * SHARE);
             }
             let begun = sys::nanos();
-            let done = match self.convert_next() {
-                0 => self.evict_batch(left.min(self.batch())),
+            let done = match self.converter.convert_next(pressure, memory) {
+                0 => self.evict_batch(left.min(pressure.batch()), pressure, memory),
                 pages => pages,
             };
             let nanos = sys::nanos() - begun;
-            self.start.tally.add(PageCounter::EvictionNanos, nanos as usize);
+            memory.tally.add(PageCounter::EvictionNanos, nanos as usize);
             if done == 0 {
                 // The victims left on their own, or mappings are changing at the moment.
                 vain += 1;
-                if vain == VAIN || self.victims.resident() == 0 {
-                    return self.rest(0);
+                if vain == VAIN || memory.residency.candidates() == 0 {
+                    return pressure.rest(0);
                 }
                 continue;
             }
-            self.rest.forget();
-            self.start.tally.add(PageCounter::Batches, 1);
-            self.start.tally.add(PageCounter::Evictions, done);
-            self.start.tally.time(Timed::Eviction, nanos / done as u64);
+            pressure.evicted();
+            memory.tally.add(PageCounter::Batches, 1);
+            memory.tally.add(PageCounter::Evictions, done);
+            memory.tally.time(Timed::Eviction, nanos / done as u64);
             left = left.saturating_sub(done);
-            self.measure();
+            pressure.measure(memory);
             // Holds writers that fill memory faster than it is emptied.
-            self.hold_or_release();
-            self.drain();
+            pressure.hold_or_release(memory);
+            memory.monitor.drain();
         }
+    }
+
+    /// Makes the existing pages of a window leave, so that all of it is in one state.
+    pub(super) fn empty_window(&mut self, window: Span, pressure: &Pressure, memory: &mut Memory) {
+        let gone = self.converter.convert(window, true, pressure, memory).pages;
+        memory.tally.add(PageCounter::Evictions, gone);
     }
 
     /// Removes slots of resident pages from the file; returns true if there is room then.
-    fn free_kept(&mut self) -> bool {
-        if self.tables.residency.kept() > 0 {
-            self.scan();
-            self.measure();
+    fn free_kept(&mut self, pressure: &mut Pressure, memory: &mut Memory) -> bool {
+        if memory.residency.kept() > 0 {
+            self.scan(pressure, memory);
+            pressure.measure(memory);
         }
-        !self.nvm_is_full()
-    }
-
-    fn rest(&mut self, micros: u64) {
-        self.rest.begin(sys::micros(), micros, self.total.resident, self.start.budget.batch());
-    }
-
-    /// Keeps the program from changing its mappings; returns false if it is about to.
-    pub(super) fn close_gate(&mut self) -> bool {
-        self.start.control.close_gate()
-    }
-
-    pub(super) fn open_gate(&mut self) {
-        self.start.control.open_gate();
+        !pressure.nvm_is_full()
     }
 
     /// Evicts up to `pages` victims of the policy, and returns their number.
-    fn evict_batch(&mut self, pages: usize) -> usize {
-        if self.victims.resident() < pages as u32 * 2 {
-            self.scan();
+    fn evict_batch(&mut self, pages: usize, pressure: &mut Pressure, memory: &mut Memory) -> usize {
+        if memory.residency.candidates() < pages * 2 {
+            self.scan(pressure, memory);
         }
-        if !self.close_gate() {
+        if !memory.monitor.control.close_gate() {
             return 0;
         }
         let mut chosen = [0u32; MOST_AT_ONCE];
-        let chosen = self.choose(&mut chosen[..pages]);
+        let chosen = choose(&mut chosen[..pages], memory);
         let mut clusters = [Default::default(); MOST_AT_ONCE];
-        let count = self.sort_out(chosen, &mut clusters);
+        let count = sort_out(chosen, &mut clusters, memory);
         let mut batch = Batch::EMPTY;
-        clusters[..count].iter().for_each(|cluster| self.gather(cluster, &mut batch));
+        let mut protected = Protected::begin(&mut batch);
+        for cluster in &clusters[..count] {
+            protected.add(cluster, range_of(cluster, memory), memory);
+        }
         // Checked once for all of them, now that it is known which are in DRAM.
-        if batch.pages() > 0 && self.is_shared() {
-            batch.runs().iter().for_each(|run| self.keep_all(*run));
-            batch = Batch::EMPTY;
+        if !protected.is_empty() && memory.monitor.is_shared() {
+            protected.give_up(memory);
+        } else {
+            memory.store.bind(Source::Nvm);
+            let written = protected.settle(memory).write_out(memory);
+            memory.store.bind(Source::Anywhere);
+            written.leave(memory);
         }
-        self.move_out(&mut batch);
-        while let Some(span) = self.tables.protection.next_moving(0) {
-            self.unprotect(span);
-        }
+        memory.monitor.unprotect_all();
         if self.batches.is_multiple_of(PROBES)
             && let Some(run) = batch.runs().first()
         {
-            self.probe(run.start);
+            probe(run.start, memory);
         }
-        self.open_gate();
+        memory.monitor.control.open_gate();
         self.batches += 1;
         batch.pages()
     }
+}
 
-    /// Returns the policy's next victims, in the order of their slots.
-    fn choose<'b>(&mut self, room: &'b mut [u32]) -> &'b [u32] {
-        let mut count = 0;
-        while let Some(free) = room.get_mut(count)
-            && let Some(victim) = self.victims.victim()
-        {
-            *free = victim;
-            count += 1;
-        }
-        room[..count].sort_unstable();
-        &room[..count]
+/// Returns the policy's next victims, in the order of their slots.
+fn choose<'b>(room: &'b mut [u32], memory: &mut Memory) -> &'b [u32] {
+    let mut count = 0;
+    while let Some(free) = room.get_mut(count)
+        && let Some(victim) = memory.residency.victim()
+    {
+        *free = victim;
+        count += 1;
     }
+    room[..count].sort_unstable();
+    &room[..count]
+}
 
-    /// Groups the victims that can be protected together, and returns the number of such clusters.
-    /// Victims that must stay are kept. To be called before anything is protected: the lock holder
-    /// of the ranges may have its stack there.
-    fn sort_out<'b>(
-        &mut self,
-        chosen: &'b [u32],
-        clusters: &mut [&'b [u32]; MOST_AT_ONCE],
-    ) -> usize {
-        let locked = self.start.space.is_locked();
-        let (mut left, mut count) = (chosen, 0);
-        while !left.is_empty() {
-            // Either a whole cluster, or its first page alone.
-            let whole = &left[..cluster_of(left)];
-            let (cluster, fate) = match self.fate(whole) {
-                Eviction::Leaves => (whole, Eviction::Leaves),
-                _ => (&left[..1], self.fate(&left[..1])),
-            };
-            left = &left[cluster.len()..];
-            match fate {
-                Eviction::Leaves if !locked => {
-                    self.watch_chunks(self.range_of(cluster));
-                    clusters[count] = cluster;
-                    count += 1;
-                }
-                Eviction::Leaves | Eviction::Stays => {
-                    cluster.iter().for_each(|slot| self.keep(*slot))
-                }
-                Eviction::Gone => {
-                    self.tables.residency.set(cluster[0], 0);
-                }
-            }
-        }
-        count
-    }
-
-    /// Returns the outcome for victims that lie close to each other, and all pages between them.
-    fn fate(&mut self, cluster: &[u32]) -> Eviction {
-        let range = self.range_of(cluster);
-        self.ranges(|ranges| match ranges.converted.at(range.start) {
-            Some(span) if span.end >= range.end => {
-                if ranges.excluded.touches(range) {
-                    Eviction::Stays
-                } else {
-                    Eviction::Leaves
-                }
-            }
-            _ => Eviction::Gone,
-        })
-    }
-
-    fn range_of(&self, cluster: &[u32]) -> Span {
-        let address = |slot: Option<&u32>| slot.map_or(0, |slot| self.store.address(*slot));
-        Span::new(address(cluster.first()), address(cluster.last()) + PAGE)
-    }
-
-    /// Protects a cluster, and adds those of its pages that are in DRAM then.
-    fn gather(&mut self, cluster: &[u32], batch: &mut Batch) {
-        let range = self.range_of(cluster);
-        let in_dram = if self.protect(range) { self.in_dram(range) } else { None };
-        let Some(in_dram) = in_dram else {
-            return cluster.iter().for_each(|slot| self.keep(*slot));
+/// Groups the victims that can be protected together, and returns the number of such clusters.
+/// Victims that must stay are kept. To be called before anything is protected: the lock holder of
+/// the ranges may have its stack there.
+fn sort_out<'b>(
+    chosen: &'b [u32],
+    clusters: &mut [&'b [u32]; MOST_AT_ONCE],
+    memory: &mut Memory,
+) -> usize {
+    let locked = memory.monitor.space.is_locked();
+    let (mut left, mut count) = (chosen, 0);
+    while !left.is_empty() {
+        // Either a whole cluster, or its first page alone.
+        let whole = &left[..cluster_of(left)];
+        let (cluster, fate) = match fate(whole, memory) {
+            Eviction::Leaves => (whole, Eviction::Leaves),
+            _ => (&left[..1], fate(&left[..1], memory)),
         };
-        for slot in cluster {
-            if in_dram.has((slot - cluster[0]) as usize) {
-                batch.add(self.store.address(*slot));
-            } else {
-                self.tables.residency.remove(*slot, IN_DRAM | KEPT);
+        left = &left[cluster.len()..];
+        match fate {
+            Eviction::Leaves if !locked => {
+                memory.watch_chunks(range_of(cluster, memory));
+                clusters[count] = cluster;
+                count += 1;
             }
-        }
-    }
-
-    /// Makes writes to the range wait. Returns false if the kernel cannot do that here.
-    pub(super) fn protect(&mut self, range: Span) -> bool {
-        if !self.tables.protection.begin_move(range) {
-            return false;
-        }
-        loop {
-            match self.uffd.protect(range.start, range.length()) {
-                Ok(()) => return true,
-                // A fork waits for its answer.
-                Err(Errno(libc::EAGAIN)) => self.await_fork(),
-                error => {
-                    self.check(error);
-                    self.unprotect(range);
-                    return false;
-                }
+            Eviction::Leaves | Eviction::Stays => {
+                cluster.iter().for_each(|slot| memory.residency.stays(*slot));
             }
+            Eviction::Gone => memory.residency.release(cluster[0]),
         }
     }
+    count
+}
 
-    /// Lets writes to the range continue, except where writers are held.
-    pub(super) fn unprotect(&mut self, range: Span) {
-        let mut rest = range;
-        while !rest.is_empty() {
-            let open = self.tables.protection.first_not_held(rest);
-            if open.is_empty() {
-                break;
-            }
-            self.let_go(open);
-            rest.start = open.end;
-        }
-        self.tables.protection.end_move(range);
-    }
+/// Returns the outcome for victims that lie close to each other, and all pages between them.
+fn fate(cluster: &[u32], memory: &mut Memory) -> Eviction {
+    let range = range_of(cluster, memory);
+    memory.monitor.ranges(|ranges| match ranges.converted.at(range.start) {
+        Some(span) if span.end >= range.end => match ranges.excluded.touches(range) {
+            true => Eviction::Stays,
+            false => Eviction::Leaves,
+        },
+        _ => Eviction::Gone,
+    })
+}
 
-    pub(super) fn let_go(&mut self, range: Span) {
-        while self.uffd.unprotect(range.start, range.length()) == Err(Errno(libc::EAGAIN)) {
-            self.await_fork();
-        }
-    }
+fn range_of(cluster: &[u32], memory: &Memory) -> Span {
+    let address = |slot: Option<&u32>| slot.map_or(0, |slot| memory.store.address(*slot));
+    Span::new(address(cluster.first()), address(cluster.last()) + PAGE)
+}
 
-    /// Times accesses to a page that was just evicted: a read, and then a write.
-    fn probe(&mut self, address: usize) {
-        if self.start.copies || self.tables.protection.is_held(address) {
-            return;
-        }
-        let writable = vmas::at(self.maps, &mut self.tables.maps, address)
-            .is_some_and(|mapping| mapping.readable && mapping.writable);
-        let Some(slot) = self.store.slot(address).filter(|_| writable) else { return };
-        let (read, begun) = (sys::nanos(), sys::nanos());
-        // SAFETY: the page is mapped, readable and writable, and the gate is closed. Adding zero
-        // changes nothing, whichever thread also writes to it.
-        let (between, end) = unsafe {
-            std::ptr::read_volatile(address as *const u8);
-            let between = sys::nanos();
-            // An atomic addition of the language may be compiled to a load.
-            std::arch::asm!("lock add byte ptr [{}], 0", in(reg) address);
-            (between, sys::nanos())
-        };
-        // The time of reading the clock itself is subtracted.
-        let clock = begun - read;
-        self.start.tally.time(Timed::DirectRead, (between - begun).saturating_sub(clock));
-        self.start.tally.time(Timed::Upgrade, (end - between).saturating_sub(clock));
-        // The next scan finds the page in DRAM, and must not count that.
-        self.tables.residency.add(slot, PROBED);
+/// Times accesses to a page that was just evicted: a read, and then a write.
+fn probe(address: usize, memory: &mut Memory) {
+    if memory.copies || memory.monitor.protection().is_held(address) {
+        return;
     }
-
-    /// Records that the page is no longer in NVM or in DRAM.
-    pub(super) fn drop_page(&mut self, page: usize) {
-        let Some(slot) = self.store.slot(page) else { return };
-        if self.tables.residency.set(slot, 0) & IN_DRAM != 0 {
-            self.victims.leave(slot);
-        }
-    }
+    let mapping = memory.mapping(address);
+    let writable = mapping.is_some_and(|mapping| mapping.readable && mapping.writable);
+    let Some(slot) = memory.store.slot(address).filter(|_| writable) else { return };
+    let (read, begun) = (sys::nanos(), sys::nanos());
+    // SAFETY: the page is mapped, readable and writable, and the gate is closed. Adding zero
+    // changes nothing, whichever thread also writes to it.
+    let (between, end) = unsafe {
+        std::ptr::read_volatile(address as *const u8);
+        let between = sys::nanos();
+        // An atomic addition of the language may be compiled to a load.
+        std::arch::asm!("lock add byte ptr [{}], 0", in(reg) address);
+        (between, sys::nanos())
+    };
+    // The time of reading the clock itself is subtracted.
+    let clock = begun - read;
+    memory.tally.time(Timed::DirectRead, (between - begun).saturating_sub(clock));
+    memory.tally.time(Timed::Upgrade, (end - between).saturating_sub(clock));
+    // The next scan finds the page in DRAM, and must not count that.
+    memory.residency.probed(slot);
 }
 
 /// Returns the number of victims, from the first, that are protected together: they lie close to

@@ -1,19 +1,8 @@
 //! Sets of pages that lie close to each other, in the form in which scans of the page table find
 //! them.
 
-use super::Pager;
-use super::scan::range_pages;
-use crate::page::spans::Span;
-use crate::pagemap::{Found, Pagemap};
-use crate::sys::Errno;
-use crate::uffd::PAGE;
-
 /// Pages in a set: as many as in a huge page.
 pub(super) const CLUSTER: usize = 512;
-
-/// A scan between two addresses; returns the number of ranges found, and the address where it
-/// ended.
-type Scan = fn(Pagemap, usize, usize, &mut [Found]) -> Result<(usize, usize), Errno>;
 
 /// Some of up to [`CLUSTER`] pages.
 #[derive(Clone)]
@@ -50,41 +39,6 @@ impl Pages {
             bits = self.0.get(word)? ^ flipped;
         }
         Some(word * 64 + bits.trailing_zeros() as usize)
-    }
-}
-
-impl Pager<'_> {
-    /// Returns the pages of the range with content of the program, present or in the kernel's swap.
-    pub(super) fn populated(&self, range: Span) -> Option<Pages> {
-        let mut pages = Pages::NONE;
-        self.add_found(range, &mut pages, Pagemap::scan_populated)?;
-        Some(pages)
-    }
-
-    /// Returns the pages of the range that are present and do not belong to the file.
-    pub(super) fn in_dram(&self, range: Span) -> Option<Pages> {
-        let mut pages = Pages::NONE;
-        self.add_found(range, &mut pages, Pagemap::scan_present)?;
-        Some(pages)
-    }
-
-    /// Adds the pages of the range that a scan finds, except those of a file.
-    pub(super) fn add_found(&self, range: Span, pages: &mut Pages, scan: Scan) -> Option<()> {
-        let mut found = [Found::default(); 64];
-        let mut at = range.start;
-        while at < range.end {
-            let scanned = scan(self.pagemap, at, range.end, &mut found);
-            let (count, end) = self.check(scanned)?;
-            for found in found[..count].iter().filter(|found| !found.is_file()) {
-                let span = Span::new(found.start as usize, found.end as usize);
-                range_pages(span).for_each(|page| pages.add((page - range.start) / PAGE));
-            }
-            if end <= at {
-                break;
-            }
-            at = end;
-        }
-        Some(())
     }
 }
 

@@ -2,9 +2,10 @@
 //! slower medium. It performs step 3 of the protocol that [`page`](crate::page) argues for, and
 //! removes slots for step 2; when that is allowed is decided elsewhere.
 
+mod files;
+
 use memweir_abi::preload::page::{PageCounter, Slowdown};
 
-use super::files::Files;
 use super::pages::CLUSTER;
 use super::{Place, Start};
 use crate::page::slots::{self, SLOTS, Slots};
@@ -12,6 +13,7 @@ use crate::page::spans::Span;
 use crate::page::tally::Tally;
 use crate::sys::{self, Errno, sys};
 use crate::uffd::{self, PAGE};
+use files::Files;
 
 /// Bytes of a huge page.
 pub(super) const CHUNK: usize = CLUSTER * PAGE;
@@ -61,8 +63,8 @@ pub(super) enum Source {
 /// - The slots of a chunk lie in one file from the time when the chunk is given slots by
 ///   [`choose_file`](Self::choose_file) until nothing of it is mapped.
 /// - Only chunks of the file of huge pages are unwatched.
-pub(super) struct Store<'a> {
-    tables: &'a mut StoreTables,
+pub(super) struct Store {
+    tables: &'static mut StoreTables,
     files: Files,
     place: Place,
     /// True if every access to an evicted page copies it.
@@ -73,9 +75,9 @@ pub(super) struct Store<'a> {
     tally: Tally,
 }
 
-impl<'a> Store<'a> {
+impl Store {
     /// Creates the files.
-    pub(super) fn create(start: &Start, tables: &'a mut StoreTables) -> Result<Self, Errno> {
+    pub(super) fn create(start: &Start, tables: &'static mut StoreTables) -> Result<Self, Errno> {
         Ok(Self {
             tables,
             files: Files::create(start.place)?,
@@ -86,12 +88,15 @@ impl<'a> Store<'a> {
             tally: start.tally,
         })
     }
-}
 
-impl Store<'_> {
     /// Returns the slot of the page at `address`, if its window has slots.
     pub(super) fn slot(&self, address: usize) -> Option<u32> {
         self.tables.slots.slot(address)
+    }
+
+    /// Iterates over the slots of the pages of a range that have some.
+    pub(super) fn slots_in(&self, range: Span) -> impl Iterator<Item = u32> {
+        range.pages().filter_map(|page| self.slot(page))
     }
 
     /// Returns the address of the page that has the slot.
@@ -288,14 +293,13 @@ mod tests {
     fn with_store(test: impl FnOnce(&mut Store)) {
         let layout = std::alloc::Layout::new::<StoreTables>();
         // SAFETY: the layout is not empty; all zero is valid for the tables.
-        let mut tables = unsafe {
+        let tables = unsafe {
             let tables = std::alloc::alloc_zeroed(layout) as *mut StoreTables;
-            assert!(!tables.is_null());
-            Box::from_raw(tables)
+            tables.as_mut().expect("room for the tables")
         };
         let files = Files::create(Place::Memfd).unwrap();
         let store = Store {
-            tables: &mut tables,
+            tables,
             files,
             place: Place::Memfd,
             copies: false,

@@ -4,7 +4,8 @@
 //! idle. So a helper with that much work sleeps often enough on its own, while all writers are
 //! held.
 
-use super::Pager;
+use super::memory::Memory;
+use super::pressure::Pressure;
 use crate::sys::{self, sys};
 
 /// Microseconds between measurements of the helper's own CPU time.
@@ -33,30 +34,27 @@ impl Urgency {
     fn now() -> Self {
         Self { since: sys::micros(), used: sys::cpu_micros() }
     }
+
+    /// Sleeps if the kernel would throttle the helper otherwise.
+    pub(super) fn sleep_in_time(&mut self, pressure: &Pressure, memory: &mut Memory) {
+        let time = sys::micros() - self.since;
+        if time < WINDOW {
+            return;
+        }
+        let owed = owed(time, sys::cpu_micros() - self.used);
+        if owed > 0 && !pressure.cannot_evict(memory) {
+            if pressure.can_keep_budget() {
+                memory.hold_writers();
+            }
+            sys::sleep_micros(owed);
+        }
+        *self = Self::now();
+    }
 }
 
 /// Returns the time to sleep after `work` in `time`.
 fn owed(time: u64, work: u64) -> u64 {
     (work * 100 / MOST).saturating_sub(time)
-}
-
-impl Pager<'_> {
-    /// Sleeps if the kernel would throttle the helper otherwise.
-    pub(super) fn sleep_in_time(&mut self) {
-        let Urgency { since, used } = self.urgency;
-        let time = sys::micros() - since;
-        if time < WINDOW {
-            return;
-        }
-        let owed = owed(time, sys::cpu_micros() - used);
-        if owed > 0 && !self.cannot_evict() {
-            if self.can_keep_budget() {
-                self.hold();
-            }
-            sys::sleep_micros(owed);
-        }
-        self.urgency = Urgency::now();
-    }
 }
 
 #[cfg(test)]

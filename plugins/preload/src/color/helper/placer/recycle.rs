@@ -7,13 +7,12 @@
 
 use memweir_abi::preload::Counter;
 
-use super::streams::AT_ONCE;
-use super::upkeep::Reason;
-use super::{Helper, Start};
+use super::{Placer, Reason};
 use crate::color::choice::Set;
-use crate::pagemap::Pagemap;
+use crate::color::helper::Start;
+use crate::color::helper::streams::AT_ONCE;
 use crate::sys::{Errno, sys};
-use crate::uffd::{PAGE, Uffd};
+use crate::uffd::PAGE;
 
 /// Content of new pages.
 pub(super) static ZEROS: [u64; AT_ONCE * PAGE / 8] = [0; AT_ONCE * PAGE / 8];
@@ -21,7 +20,7 @@ pub(super) static ZEROS: [u64; AT_ONCE * PAGE / 8] = [0; AT_ONCE * PAGE / 8];
 /// Takes all memory from the node on which the helper begins, as long as that has some: wherever
 /// the helper runs later, a frame is freed to the place from which the next page comes. A policy
 /// that the program was started with stays.
-pub(super) fn stay_on_node() {
+pub(in crate::color::helper) fn stay_on_node() {
     const MPOL_DEFAULT: u32 = 0;
     const MPOL_PREFERRED: i32 = 1;
     let (mut mode, mut node) = (MPOL_DEFAULT, 0u32);
@@ -40,7 +39,7 @@ pub(super) fn stay_on_node() {
     }
 }
 
-impl Helper {
+impl Placer {
     /// Recycles pages of the pool to the page of the fault and the next ones. Returns their number.
     pub(super) fn recycle_in(
         &mut self,
@@ -50,19 +49,19 @@ impl Helper {
         count: usize,
         set: &Set,
     ) -> usize {
-        self.pool.drop_pages(colored, count);
+        self.supply.pool.drop_pages(colored, count);
         let mut given = self.give(page, count);
         // Other memory follows the page.
         if given == 0 && count > 1 {
             given = self.give(page, 1);
         }
         if given == 0 {
-            Uffd(self.uffd).wake(page);
+            self.uffd.wake(page);
             return 0;
         }
-        self.placed += given;
+        self.supply.placed(given);
         let mut frames = [0; AT_ONCE];
-        let known = Pagemap(self.pagemap).frames(page, &mut frames[..given]);
+        let known = self.pagemap.frames(page, &mut frames[..given]);
         let mut right = given;
         for (i, frame) in frames[..known].iter().enumerate().filter(|(_, frame)| **frame != 0) {
             if start.palette.is_of(*frame, set) {
@@ -79,7 +78,7 @@ impl Helper {
     /// Provides new pages; returns their number.
     fn give(&mut self, page: usize, count: usize) -> usize {
         loop {
-            match Uffd(self.uffd).copy_all(page, ZEROS.as_ptr() as usize, count * PAGE) {
+            match self.uffd.copy_all(page, ZEROS.as_ptr() as usize, count * PAGE) {
                 Err((0, Errno(libc::EAGAIN))) => {}
                 Ok(bytes) | Err((bytes, _)) => return bytes / PAGE,
             }

@@ -3,75 +3,58 @@
 
 use memweir_abi::preload::page::PageCounter;
 
-use super::Pager;
-use super::marks::{IN_DRAM, IN_NVM};
+use super::memory::Memory;
+use super::protocol::Steps;
 use super::store::Source;
 use crate::maps::Mapping;
 use crate::page::spans::Span;
-use crate::page::{slots, vmas};
+use crate::page::vmas;
 use crate::sys::{self, Errno, sys};
 use crate::uffd::PAGE;
 
-/// Bytes that are copied at a time.
-const PIECE: usize = 512 * PAGE;
 /// Attempts to close the gate.
 const TRIES: usize = 100_000;
 
-impl Pager<'_> {
-    /// Closes the gate, however long it takes.
-    fn shut(&mut self) -> Result<(), Errno> {
+impl Memory {
+    /// Does `work` while the program changes no mapping, however long it takes until then.
+    fn while_closed<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
         for _ in 0..TRIES {
-            if self.close_gate() {
-                return Ok(());
+            if self.monitor.control.close_gate() {
+                let result = work(self);
+                self.monitor.control.open_gate();
+                return result;
             }
             // A thread that changes a mapping may be waiting for a fork.
-            self.drain();
+            self.monitor.drain();
         }
         Err(Errno(libc::EAGAIN))
     }
 
-    /// Calls `work` for every part of the range that is in the file, piece by piece.
-    pub(super) fn each_in_file(
-        &mut self,
-        range: Span,
-        mut work: impl FnMut(&mut Self, Span) -> Result<(), Errno>,
-    ) -> Result<(), Errno> {
-        let mut rest = range;
-        loop {
-            let part = self.ranges(|ranges| ranges.converted.first_in(rest));
-            if part.is_empty() {
-                return Ok(());
-            }
-            let window = slots::Slots::window_end(part.start);
-            let piece = Span::new(part.start, part.end.min(part.start + PIECE).min(window));
-            work(self, piece)?;
-            rest.start = piece.end;
-        }
-    }
-
     /// Discards content that the program dropped: later reads return zeros.
     pub(super) fn discard(&mut self, range: Span) -> Result<(), Errno> {
-        self.shut()?;
-        let shared = self.is_shared();
-        let result = self.each_in_file(range, |pager, piece| {
-            if shared {
-                return pager.replace(piece, None);
-            }
-            if pager.store.may_be_large(piece) {
-                return pager.empty(piece);
-            }
-            pager.clear(piece);
-            sys::advise(piece.start, piece.length(), libc::MADV_DONTNEED)
-        });
-        self.open_gate();
-        result
+        self.while_closed(|memory| {
+            let shared = memory.monitor.is_shared();
+            memory.each_in_file(range, |memory, piece| {
+                if shared {
+                    return memory.replace(piece, None);
+                }
+                if memory.store.may_be_large(piece) {
+                    return memory.empty(piece);
+                }
+                memory.clear(piece);
+                sys::advise(piece.start, piece.length(), libc::MADV_DONTNEED)
+            })
+        })
     }
 
     /// Fills the piece with zeros, whether or not the kernel removes its slots from the file, in
     /// the way in which the protocol that [`page`](crate::page) argues for fills slots.
     fn empty(&mut self, piece: Span) -> Result<(), Errno> {
         self.watch_chunks(piece);
-        if !self.protect(piece) {
+        if !self.monitor.protect(piece) {
             return self.replace(piece, None);
         }
         let settled = self.await_faults(&[piece]);
@@ -79,23 +62,21 @@ impl Pager<'_> {
             self.clear(piece);
         }
         let dropped = sys::advise(piece.start, piece.length(), libc::MADV_DONTNEED);
-        self.unprotect(piece);
+        self.monitor.unprotect(piece);
         if settled { dropped } else { self.replace(piece, None) }
     }
 
     /// Turns the range into plain memory with the same content.
     pub(super) fn restore(&mut self, range: Span) -> Result<(), Errno> {
-        self.shut()?;
-        let result = self
-            .each_in_file(range, Self::restore_piece)
-            .and_then(|()| self.uffd.unregister(range.start, range.length()));
-        self.open_gate();
-        result
+        self.while_closed(|memory| {
+            memory.each_in_file(range, Self::restore_piece)?;
+            memory.settle(range)
+        })
     }
 
     fn restore_piece(&mut self, piece: Span) -> Result<(), Errno> {
         self.watch_chunks(piece);
-        if !self.protect(piece) {
+        if !self.monitor.protect(piece) {
             return Err(Errno(libc::EAGAIN));
         }
         let both = libc::PROT_READ | libc::PROT_WRITE;
@@ -105,16 +86,16 @@ impl Pager<'_> {
             self.replace(piece, Some(fresh))
         });
         if done.is_err() {
-            self.unprotect(piece);
+            self.monitor.unprotect(piece);
         }
-        self.start.tally.add(PageCounter::MovedBytes, piece.length());
+        self.tally.add(PageCounter::MovedBytes, piece.length());
         done
     }
 
     /// Copies the pages of the piece that have content.
     fn copy_content(&mut self, piece: Span, to: usize) -> Result<(), Errno> {
         let present = self.in_dram(piece).ok_or(Errno(libc::EAGAIN))?;
-        for page in super::scan::range_pages(piece) {
+        for page in piece.pages() {
             let target = to + (page - piece.start);
             let slot = self.store.slot(page);
             if present.has((page - piece.start) / PAGE) {
@@ -133,11 +114,9 @@ impl Pager<'_> {
                         0
                     )
                 };
-                self.check(copied);
-            } else if let Some(slot) =
-                slot.filter(|slot| self.tables.residency.of(*slot) & IN_NVM != 0)
-            {
-                self.check(self.store.read_to(slot, target));
+                self.tally.check(copied);
+            } else if let Some(slot) = slot.filter(|slot| self.residency.is_in_nvm(*slot)) {
+                self.tally.check(self.store.read_to(slot, target));
             }
         }
         Ok(())
@@ -145,7 +124,7 @@ impl Pager<'_> {
 
     /// Replaces a piece by plain memory: that at `content`, or new memory.
     fn replace(&mut self, piece: Span, content: Option<usize>) -> Result<(), Errno> {
-        let mapping = vmas::at(self.maps, &mut self.tables.maps, piece.start);
+        let mapping = self.mapping(piece.start);
         let protection = vmas::protection(mapping.ok_or(Errno(libc::EFAULT))?);
         let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         let own = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE | libc::MAP_ANONYMOUS;
@@ -161,9 +140,8 @@ impl Pager<'_> {
                 None => sys!(libc::SYS_mmap, start, length, protection, own, usize::MAX, 0),
             }
         }?;
-        self.tables.protection.end_move(piece);
-        self.uffd.wake_range(start, length);
-        self.ranges(|ranges| {
+        self.monitor.replaced(piece);
+        self.monitor.ranges(|ranges| {
             ranges.converted.remove(piece);
             ranges.given_back.push(piece);
         });
@@ -173,18 +151,19 @@ impl Pager<'_> {
 
     /// Merges the mappings of plain memory in the range again, as the program made them.
     pub(super) fn settle(&mut self, range: Span) -> Result<(), Errno> {
-        self.uffd.unregister(range.start, range.length())
+        self.monitor.uffd.unregister(range.start, range.length())
     }
 
     /// Performs `mremap`; see [`Ask::Move`](crate::control::Ask::Move).
-    pub(super) fn relocate(&mut self, old: Span, more: [usize; 3]) -> Result<usize, Errno> {
-        let [length, flags, to] = more;
+    /// `nvm_room` are the bytes that may go to NVM.
+    pub(super) fn relocate(
+        &mut self,
+        old: Span,
+        [length, flags, to]: [usize; 3],
+        nvm_room: usize,
+    ) -> Result<usize, Errno> {
         let length = length.next_multiple_of(PAGE);
-        let flags = flags as i32;
-        self.shut()?;
-        let result = self.relocate_closed(old, length, flags, to);
-        self.open_gate();
-        result
+        self.while_closed(|memory| memory.relocate_closed(old, length, flags as i32, to, nvm_room))
     }
 
     fn relocate_closed(
@@ -193,8 +172,9 @@ impl Pager<'_> {
         length: usize,
         flags: i32,
         to: usize,
+        nvm_room: usize,
     ) -> Result<usize, Errno> {
-        let mapping = vmas::at(self.maps, &mut self.tables.maps, old.start);
+        let mapping = self.mapping(old.start);
         let protection = vmas::protection(mapping.ok_or(Errno(libc::EFAULT))?);
         let fixed = flags & libc::MREMAP_FIXED != 0;
         let kept = Span::of(old.start, old.length().min(length));
@@ -205,7 +185,7 @@ impl Pager<'_> {
             }
             let more = Span::new(old.end, old.start + length);
             if plain_at(more, protection, libc::MAP_FIXED_NOREPLACE) == Ok(more.start) {
-                self.ranges(|ranges| ranges.add(more));
+                self.monitor.ranges(|ranges| ranges.add(more));
                 return Ok(old.start);
             }
         }
@@ -214,10 +194,10 @@ impl Pager<'_> {
         }
         let place = Span::of(if fixed { to } else { 0 }, length);
         let new = plain_at(place, protection, if fixed { libc::MAP_FIXED } else { 0 })?;
-        self.ranges(|ranges| ranges.add(Span::of(new, length)));
+        self.monitor.ranges(|ranges| ranges.add(Span::of(new, length)));
         let by = new.wrapping_sub(old.start);
         self.move_plain(kept, by)?;
-        self.each_in_file(kept, |pager, piece| pager.move_piece(piece, by))?;
+        self.each_in_file(kept, |memory, piece| memory.move_piece(piece, by, nvm_room))?;
         self.remove(old)?;
         Ok(new)
     }
@@ -229,9 +209,8 @@ impl Pager<'_> {
         }
         // SAFETY: the program releases it.
         unsafe { sys!(libc::SYS_munmap, range.start, range.length()) }?;
-        self.tables.protection.end_move(range);
-        self.uffd.wake_range(range.start, range.length());
-        self.ranges(|ranges| ranges.forget(range));
+        self.monitor.replaced(range);
+        self.monitor.ranges(|ranges| ranges.forget(range));
         Ok(())
     }
 
@@ -240,11 +219,11 @@ impl Pager<'_> {
         let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         let mut at = range.start;
         while at < range.end {
-            let Some(mapping) = vmas::next(self.maps, &mut self.tables.maps, at) else { break };
+            let Some(mapping) = self.next_mapping(at) else { break };
             let part = vmas::span(mapping).and(range);
             if mapping.anonymous && !part.is_empty() {
                 let (from, length) = (part.start, part.length());
-                let _ = self.uffd.unregister(from, length);
+                let _ = self.monitor.uffd.unregister(from, length);
                 // SAFETY: the target is memory that was just created for it.
                 unsafe {
                     sys!(libc::SYS_mremap, from, length, length, fixed, from.wrapping_add(by))
@@ -257,15 +236,15 @@ impl Pager<'_> {
 
     /// Moves a piece that is in the file to the slots of its new address, or to plain memory if a
     /// forked child needs the content of those slots.
-    fn move_piece(&mut self, piece: Span, by: usize) -> Result<(), Errno> {
-        let mapping = vmas::at(self.maps, &mut self.tables.maps, piece.start);
+    fn move_piece(&mut self, piece: Span, by: usize, nvm_room: usize) -> Result<(), Errno> {
+        let mapping = self.mapping(piece.start);
         let mapping = mapping.ok_or(Errno(libc::EFAULT))?;
         let target = Span::of(piece.start.wrapping_add(by), piece.length());
         // The target lies in one mapping of one file.
         let within = self.store.make_slots(target.start) && self.store.slots_of(target).0 == target;
-        let clean = self.ranges(|ranges| ranges.given_back.is_empty());
-        let room = self.nvm_room() >= piece.length();
-        if self.is_shared() || !within || !clean || !room || !mapping.readable {
+        let clean = self.monitor.ranges(|ranges| ranges.given_back.is_empty());
+        let room = nvm_room >= piece.length();
+        if self.monitor.is_shared() || !within || !clean || !room || !mapping.readable {
             self.restore_piece(piece)?;
             let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
             let (from, length) = (piece.start, piece.length());
@@ -274,15 +253,15 @@ impl Pager<'_> {
             return Ok(());
         }
         self.watch_chunks(piece);
-        if !self.ranges(|ranges| ranges.converted.insert(target)) {
+        if !self.monitor.ranges(|ranges| ranges.converted.insert(target)) {
             return Err(Errno(libc::ENOMEM));
         }
         let moved = self.move_content(piece, target, mapping);
         match moved {
-            Ok(()) => self.start.tally.add(PageCounter::MovedBytes, piece.length()),
+            Ok(()) => self.tally.add(PageCounter::MovedBytes, piece.length()),
             Err(_) => {
-                self.unprotect(piece);
-                self.ranges(|ranges| ranges.converted.remove(target));
+                self.monitor.unprotect(piece);
+                self.monitor.ranges(|ranges| ranges.converted.remove(target));
             }
         }
         moved
@@ -291,7 +270,7 @@ impl Pager<'_> {
     /// Fills the slots of a piece's new address and maps them there. The old address stays
     /// protected.
     fn move_content(&mut self, piece: Span, target: Span, like: Mapping) -> Result<(), Errno> {
-        if !self.protect(piece) {
+        if !self.monitor.protect(piece) {
             return Err(Errno(libc::EAGAIN));
         }
         self.store.bind(Source::Nvm);
@@ -303,18 +282,18 @@ impl Pager<'_> {
 
     /// Writes the content of a piece to the slots of its new address.
     fn write_elsewhere(&mut self, piece: Span, target: Span) -> Result<(), Errno> {
-        for page in super::scan::range_pages(piece) {
+        for page in piece.pages() {
             let slot = self.store.slot(page);
-            let flags = slot.map_or(0, |slot| self.tables.residency.of(slot));
+            let known = slot.is_some_and(|slot| self.residency.is_known(slot));
             let (from, along) = (Span::of(page, PAGE), page - piece.start);
-            if flags & (IN_DRAM | IN_NVM) == 0 && !self.is_present(from) {
+            if !known && !self.is_present(from) {
                 continue;
             }
             if !self.store.write_out(from, target.start + along) {
                 return Err(Errno(libc::ENOMEM));
             }
             if let Some(slot) = self.store.slot(target.start + along) {
-                self.tables.residency.set(slot, IN_NVM);
+                self.residency.left(slot);
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ const HELD: usize = 1024;
 /// A page is protected as long as it is in either set. So a range that was moved becomes writable
 /// only where no writer is held, and a writer that waits for a page of neither set is to be woken.
 #[repr(C)]
-pub(super) struct Protection {
+pub(in crate::page::pager) struct Protection {
     moving: Spans<MOST_AT_ONCE>,
     held: Spans<HELD>,
     /// Time at which the first writers were held, in nanoseconds.
@@ -37,14 +37,15 @@ impl Protection {
         self.moving.remove(range);
     }
 
-    /// Returns the first range that is being moved and ends after `address`.
-    pub(super) fn next_moving(&self, address: usize) -> Option<Span> {
-        self.moving.next(address)
+    /// Returns the first range that is being moved.
+    pub(super) fn first_moving(&self) -> Option<Span> {
+        self.moving.next(0)
     }
 
-    /// Returns the first range whose writers are held and that ends after `address`.
-    pub(super) fn next_held(&self, address: usize) -> Option<Span> {
-        self.held.next(address)
+    /// Returns the first range of either set that ends after `address`, or one that contains it.
+    pub(super) fn next(&self, address: usize) -> Option<Span> {
+        let both = [self.moving.next(address), self.held.next(address)];
+        both.into_iter().flatten().min_by_key(|span| span.start)
     }
 
     /// Returns true if no writer of the page has to wait.
@@ -53,12 +54,12 @@ impl Protection {
     }
 
     /// Returns true if writers of the page are held.
-    pub(super) fn is_held(&self, page: usize) -> bool {
+    pub(in crate::page::pager) fn is_held(&self, page: usize) -> bool {
         self.held.at(page).is_some()
     }
 
     /// Returns true if any writers are held.
-    pub(super) const fn holds(&self) -> bool {
+    pub(in crate::page::pager) const fn holds(&self) -> bool {
         self.held.count() > 0
     }
 
@@ -105,7 +106,7 @@ impl Protection {
     }
 
     /// Returns the address from which writers are released next.
-    pub(super) const fn release_from(&self) -> usize {
+    pub(in crate::page::pager) const fn release_from(&self) -> usize {
         self.release_from
     }
 
@@ -197,7 +198,19 @@ mod tests {
         assert!((0..MOST_AT_ONCE).all(|page| protection.begin_move(pages(2 * page, 2 * page + 1))));
         let next = pages(2 * MOST_AT_ONCE, 2 * MOST_AT_ONCE + 1);
         assert!(!protection.begin_move(next) && protection.is_open(next.start));
-        assert_eq!(protection.next_moving(PAGE), Some(pages(2, 3)));
-        assert_eq!(protection.next_held(0), None);
+        assert_eq!(protection.first_moving(), Some(pages(0, 1)));
+    }
+
+    #[test]
+    fn ranges_of_both_sets_are_passed_in_order() {
+        let mut protection = none();
+        assert!(protection.begin_move(pages(0, 4)) && protection.begin_move(pages(8, 9)));
+        assert!(protection.hold(pages(2, 3)) && protection.hold(pages(5, 7)));
+        let (mut at, mut passed) = (0, Vec::new());
+        while let Some(span) = protection.next(at) {
+            passed.push(span);
+            at = span.end;
+        }
+        assert_eq!(passed, [pages(0, 4), pages(5, 7), pages(8, 9)], "all that is protected");
     }
 }

@@ -7,12 +7,9 @@
 //! drops a page that was freed lazily (`MADV_FREE`) only if nothing holds it and nothing wrote to
 //! it since. So the page is offered to reclaim, and put back unchanged if reclaim leaves it.
 
-use memweir_abi::preload::Counter;
-
-use super::mend::protection;
+use super::protection;
 use super::recycle::ZEROS;
-use super::{Helper, Start};
-use crate::color::choice::Set;
+use crate::color::pool::Pool;
 use crate::maps::Mapping;
 use crate::pagemap::{Entry, Pagemap};
 use crate::sys::{self, Errno, sys};
@@ -31,10 +28,13 @@ pub(super) struct Exchange {
     /// The frame of the shared page of zeros.
     zero: u64,
     drained: u64,
+    uffd: Uffd,
+    pagemap: Pagemap,
 }
 
 impl Exchange {
-    pub(super) fn prepare(&mut self, pagemap: Pagemap) -> Result<(), Errno> {
+    pub(super) fn prepare(&mut self, uffd: Uffd, pagemap: Pagemap) -> Result<(), Errno> {
+        (self.uffd, self.pagemap) = (uffd, pagemap);
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
         // SAFETY: the kernel writes two descriptors.
         unsafe { sys!(libc::SYS_pipe2, self.pipe.as_mut_ptr(), flags) }?;
@@ -46,15 +46,14 @@ impl Exchange {
         Ok(())
     }
 
-    /// Returns true if a page is the shared page of zeros, which a write would replace by any page
-    /// without notice to the helper.
+    /// Returns true if a page is the shared page of zeros.
     pub(super) fn is_zero(&self, entry: Entry) -> bool {
         entry.frame() == self.zero
     }
 
     /// Frees the page at `aside`, which was `before`; returns the address of its content. `None` if
     /// something else holds the page, which is then unchanged at `aside`.
-    fn let_go(&mut self, pagemap: Pagemap, aside: usize, before: Entry) -> Option<usize> {
+    fn let_go(&mut self, aside: usize, before: Entry) -> Option<usize> {
         if self.is_zero(before) {
             return Some(ZEROS.as_ptr() as usize);
         }
@@ -71,7 +70,7 @@ impl Exchange {
             let _ = sys::advise(aside, PAGE, sys::MADV_PAGEOUT);
         }
         let content = self.content.as_ptr() as usize;
-        let after = pagemap.entry(aside);
+        let after = self.pagemap.entry(aside);
         if after.is_empty() {
             return Some(content);
         }
@@ -86,7 +85,7 @@ impl Exchange {
             // into a mere read.
             unsafe { std::arch::asm!("lock or byte ptr [{}], 0", in(reg) aside) };
         }
-        (pagemap.entry(aside).frame() != before.frame()).then_some(content)
+        (self.pagemap.entry(aside).frame() != before.frame()).then_some(content)
     }
 
     /// Makes all processors release new pages that they have yet to list, which look as if they
@@ -104,53 +103,34 @@ impl Exchange {
         // SAFETY: moves no page, as there is none at this address; only its preparation is wanted.
         unsafe { sys!(libc::SYS_move_pages, 0, 1, pages, nodes, told, MPOL_MF_MOVE) }.is_ok()
     }
-}
 
-impl Helper {
-    /// Puts the content of `page` into a recycled page. The mappings must not change meanwhile.
-    pub(super) fn exchange_over(
+    /// Puts the content of `page` into another page, if nothing else has or holds it: the one whose
+    /// frame is recycled, if given, or one of any color. The mappings must not change meanwhile.
+    pub(super) fn exchange(
         &mut self,
-        start: &Start,
         page: usize,
-        colored: usize,
-        set: &Set,
+        colored: Option<usize>,
         mapping: Mapping,
+        pool: &mut Pool,
     ) -> Result<(), Errno> {
-        let mut done = self.exchange_once(page, Some(colored), mapping);
-        if done.is_err() && self.exchange.drain() {
-            done = self.exchange_once(page, Some(colored), mapping);
+        let mut done = self.exchange_once(page, colored, mapping, pool);
+        if done.is_err() && self.drain() {
+            done = self.exchange_once(page, colored, mapping, pool);
         }
-        if done.is_err() {
-            self.pool.put_back(colored, 1);
-            self.look_again();
-            return done;
-        }
-        let frame = Pagemap(self.pagemap).entry(page).frame();
-        if frame != 0 && !start.palette.is_of(frame, set) {
-            start.counters.add(Counter::Missed, 1);
-            self.look_again();
-        }
-        Ok(())
+        done
     }
 
-    /// Puts the content of `page` into a new page of any color, if nothing else has or holds it.
-    pub(super) fn renew(&mut self, page: usize, mapping: Mapping) {
-        if self.exchange_once(page, None, mapping).is_err() && self.exchange.drain() {
-            let _ = self.exchange_once(page, None, mapping);
-        }
-    }
-
-    /// Puts the content of `page` into another page: the one whose frame is recycled, if given.
     fn exchange_once(
         &mut self,
         page: usize,
         colored: Option<usize>,
         mapping: Mapping,
+        pool: &mut Pool,
     ) -> Result<(), Errno> {
-        let pagemap = Pagemap(self.pagemap);
+        let pagemap = self.pagemap;
         let before = pagemap.entry(page);
         // Shared with another process: reclaim would leave it.
-        if before.frame() == 0 || !(before.is_exclusive() || self.exchange.is_zero(before)) {
+        if before.frame() == 0 || !(before.is_exclusive() || self.is_zero(before)) {
             return Err(Errno(libc::EBUSY));
         }
         // `mremap` would take the lock of the whole mapping.
@@ -160,9 +140,9 @@ impl Helper {
         let _ = sys::lock_on_fault(start, length);
         taken.and_then(|aside| {
             let same = pagemap.entry(aside).frame() == before.frame();
-            let free = if same { self.exchange.let_go(pagemap, aside, before) } else { None };
+            let free = if same { self.let_go(aside, before) } else { None };
             match free {
-                Some(content) => self.refill(page, aside, colored, content),
+                Some(content) => self.refill(page, aside, colored, content, pool),
                 None => self.bring_back(page, aside, mapping),
             }
             free.map(drop).ok_or(Errno(libc::EBUSY))
@@ -170,15 +150,22 @@ impl Helper {
     }
 
     /// Puts the saved content into the hole.
-    fn refill(&mut self, page: usize, aside: usize, colored: Option<usize>, content: usize) {
+    fn refill(
+        &self,
+        page: usize,
+        aside: usize,
+        colored: Option<usize>,
+        content: usize,
+        pool: &mut Pool,
+    ) {
         sys::unmap(aside, PAGE);
         if let Some(colored) = colored {
-            self.pool.drop_page(colored);
+            pool.drop_page(colored);
         }
-        while let Err(errno) = Uffd(self.uffd).copy(page, content) {
+        while let Err(errno) = self.uffd.copy(page, content) {
             // Otherwise the program has unmapped it, or mapped something else there.
             if !matches!(errno, Errno(libc::EAGAIN | libc::ENOMEM)) {
-                Uffd(self.uffd).wake(page);
+                self.uffd.wake(page);
                 break;
             }
             sys::sleep_micros(100);
@@ -186,14 +173,14 @@ impl Helper {
     }
 
     /// Returns a page that could not be exchanged to its address.
-    fn bring_back(&mut self, page: usize, aside: usize, mapping: Mapping) {
+    fn bring_back(&self, page: usize, aside: usize, mapping: Mapping) {
         let _ = sys::protect(aside, PAGE, protection(mapping));
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         // SAFETY: the page belongs there, and the hole that it left holds nothing.
         let _ = unsafe { sys!(libc::SYS_mremap, aside, PAGE, PAGE, flags, page) };
-        let _ = Uffd(self.uffd).register(page, PAGE);
+        let _ = self.uffd.register(page, PAGE);
         let _ = sys::lock_on_fault(page, PAGE);
-        Uffd(self.uffd).wake(page);
+        self.uffd.wake(page);
     }
 }
 
@@ -223,7 +210,7 @@ mod tests {
     fn exchange(pagemap: Pagemap) -> Box<Exchange> {
         // SAFETY: zero is valid for all fields, which are numbers.
         let mut exchange = unsafe { Box::<Exchange>::new_zeroed().assume_init() };
-        exchange.prepare(pagemap).unwrap();
+        exchange.prepare(Uffd(-1), pagemap).unwrap();
         exchange
     }
 
@@ -247,7 +234,7 @@ mod tests {
         let aside = page(0x1234);
         // A processor that has yet to list the page holds it.
         let content = loop {
-            match exchange.let_go(pagemap, aside, pagemap.entry(aside)) {
+            match exchange.let_go(aside, pagemap.entry(aside)) {
                 Some(content) => break content,
                 None => drop(exchange.drain()),
             }
@@ -271,7 +258,7 @@ mod tests {
             assert_eq!(sys!(libc::SYS_vmsplice, pipe[1], vector.as_ptr(), 1, 0), Ok(PAGE));
         }
         let before = pagemap.entry(aside);
-        assert_eq!(exchange.let_go(pagemap, aside, before), None);
+        assert_eq!(exchange.let_go(aside, before), None);
         assert_eq!(pagemap.entry(aside).frame(), before.frame());
         // Reclaim must not take the page either, now that nothing holds it any more: it was written
         // to.

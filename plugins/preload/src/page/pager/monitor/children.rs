@@ -13,7 +13,7 @@ const CHILDREN: usize = 1024;
 /// mapped when it was forked. The pause of evictions begins with the first child, and ends when
 /// [`end_pause`](Self::end_pause) finds none. A child beyond the last place stays forever.
 #[repr(C)]
-pub(super) struct Children {
+pub(in crate::page::pager) struct Children {
     used: usize,
     /// Number of them, from the first, that were released already.
     settled: usize,
@@ -26,7 +26,7 @@ pub(super) struct Children {
 
 impl Children {
     /// Returns true if a child maps slots.
-    pub(super) const fn any(&self) -> bool {
+    pub(in crate::page::pager) const fn any(&self) -> bool {
         self.used > 0 || self.too_many
     }
 
@@ -70,7 +70,7 @@ impl Children {
     }
 
     /// Returns the start of the pause.
-    pub(super) fn paused_since(&self) -> Option<u64> {
+    pub(in crate::page::pager) fn paused_since(&self) -> Option<u64> {
         self.paused.then_some(self.since)
     }
 

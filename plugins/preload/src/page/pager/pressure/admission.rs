@@ -1,6 +1,20 @@
 //! Admission of new memory: freely, or by credit while memory is short.
 
 use crate::page::budget::{Budget, Stage};
+use crate::page::spans::Span;
+use crate::uffd::PAGE;
+
+/// Access to new memory, which can be made to wait.
+pub(in crate::page::pager) trait Watch {
+    /// Makes accesses to new memory of the range wait.
+    fn watch(&mut self, range: Span);
+    /// Does the same for all memory.
+    fn watch_all(&mut self);
+    /// Returns a range that became known since the last call.
+    fn next_fresh(&mut self) -> Option<Span>;
+    /// Returns true if some ranges that became known had no room.
+    fn missed_fresh(&mut self) -> bool;
+}
 
 /// The state of admission.
 ///
@@ -55,8 +69,23 @@ impl Admission {
     }
 
     /// Withdraws the credit: accesses to all memory that was given and not used wait.
-    pub(super) fn withdraw(&mut self) {
+    pub(super) fn withdraw(&mut self, watch: &mut impl Watch) {
         self.credit = 0;
+        watch.watch_all();
+    }
+
+    /// Counts memory that became known since as given if it is not watched, and otherwise makes
+    /// accesses to it wait.
+    pub(super) fn see_fresh(&mut self, watch: &mut impl Watch) {
+        if !self.is_by_credit() {
+            return;
+        }
+        while let Some(span) = watch.next_fresh() {
+            if self.at_ease { self.give(span.length() / PAGE) } else { watch.watch(span) }
+        }
+        if watch.missed_fresh() {
+            self.withdraw(watch);
+        }
     }
 
     /// Returns the pages that this process can have before it reports new memory, if `resident` are
@@ -111,6 +140,33 @@ mod tests {
     /// 64 MiB.
     const BUDGET: Budget = Budget::new(16_384, 2);
 
+    /// New memory that became known, and what was made to wait.
+    #[derive(Default)]
+    struct Fresh {
+        spans: Vec<Span>,
+        missed: bool,
+        watched: Vec<Span>,
+        all: bool,
+    }
+
+    impl Watch for Fresh {
+        fn watch(&mut self, range: Span) {
+            self.watched.push(range);
+        }
+
+        fn watch_all(&mut self) {
+            self.all = true;
+        }
+
+        fn next_fresh(&mut self) -> Option<Span> {
+            self.spans.pop()
+        }
+
+        fn missed_fresh(&mut self) -> bool {
+            std::mem::take(&mut self.missed)
+        }
+    }
+
     #[test]
     fn no_stage_is_left() {
         let mut admission = Admission::FREE;
@@ -133,8 +189,30 @@ mod tests {
         admission.give_all(900);
         admission.give(1);
         assert_eq!(admission.credit(), 901);
-        admission.withdraw();
+        let mut fresh = Fresh::default();
+        admission.withdraw(&mut fresh);
         assert_eq!(admission.reach(100, 1000, 7, 3), 107);
+        assert!(fresh.all, "what was given and not used waits");
+    }
+
+    #[test]
+    fn fresh_memory_waits_or_counts_as_given() {
+        let span = Span::of(0, 3 * PAGE);
+        let fresh = || Fresh { spans: vec![span], ..Fresh::default() };
+        let mut admission = Admission::FREE;
+        let mut early = fresh();
+        admission.see_fresh(&mut early);
+        assert_eq!((early.spans.len(), admission.credit()), (1, 0), "nothing waits yet");
+        admission.enter(Stage::Pressed);
+        let mut pressed = fresh();
+        admission.see_fresh(&mut pressed);
+        assert_eq!((pressed.watched, admission.credit()), (vec![span], 0));
+        admission.agree(0, 50, 50);
+        let mut at_ease = fresh();
+        admission.see_fresh(&mut at_ease);
+        assert_eq!((at_ease.watched.len(), admission.credit()), (0, 3));
+        admission.see_fresh(&mut Fresh { missed: true, ..Fresh::default() });
+        assert_eq!(admission.credit(), 0, "some may be neither given nor watched");
     }
 
     #[test]

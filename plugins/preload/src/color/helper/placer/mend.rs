@@ -2,18 +2,17 @@
 
 use memweir_abi::preload::{Counter, Delivery};
 
-use super::upkeep::Reason;
-use super::{Helper, Start};
+use super::{Placer, Reason, protection};
 use crate::color::choice::Set;
+use crate::color::helper::Start;
 use crate::maps::Mapping;
-use crate::pagemap::Pagemap;
 use crate::sys::{self, Errno};
-use crate::uffd::{PAGE, Uffd, copy_page};
+use crate::uffd::{PAGE, copy_page};
 
-impl Helper {
+impl Placer {
     /// Puts the content of `page` into a page of the set. Between the two moves the page is away: a
     /// thread that touches it waits, as for any page fault, and mappings must not change.
-    pub(super) fn mend(
+    pub(in crate::color::helper) fn mend(
         &mut self,
         start: &Start,
         page: usize,
@@ -21,14 +20,15 @@ impl Helper {
         reason: Reason,
         mapping: Mapping,
     ) {
-        let Some(colored) = self.take(start, set) else {
+        let Some(colored) = self.supply.take(start, set) else {
             // There may be one later.
-            return self.look_again();
+            self.unfinished = true;
+            return;
         };
         if !start.control.close_gate() {
             start.counters.add(Counter::Busy, 1);
-            self.look_again();
-            return self.pool.drop_page(colored);
+            self.unfinished = true;
+            return self.supply.pool.drop_page(colored);
         }
         let mended = match start.delivery {
             Delivery::Move => {
@@ -37,7 +37,7 @@ impl Helper {
                 // no longer shared, and the page stays marked until it is written. A new page can
                 // be moved next time.
                 if moved == Err(Errno(libc::EBUSY)) && self.forked {
-                    self.renew(page, mapping);
+                    let _ = self.exchange.exchange(page, None, mapping, &mut self.supply.pool);
                 }
                 moved
             }
@@ -60,17 +60,9 @@ impl Helper {
         );
     }
 
-    /// Counts a page that the program now has by the color of its frame.
-    pub(super) fn count_color(&self, start: &Start, page: usize) {
-        let frame = Pagemap(self.pagemap).entry(page).frame();
-        if frame != 0 {
-            start.counters.add_color(start.palette.bank_color(frame));
-        }
-    }
-
     /// Moves the page away, copies it, and moves the copy to its place.
     fn move_over(&mut self, page: usize, colored: usize, mapping: Mapping) -> Result<(), Errno> {
-        let uffd = Uffd(self.uffd);
+        let uffd = self.uffd;
         let (old, stage) = (self.scratch, self.scratch + PAGE);
         let plain = libc::PROT_READ | libc::PROT_WRITE;
         let ready = uffd.shift(stage, colored, PAGE).is_ok()
@@ -88,28 +80,41 @@ impl Helper {
                 back = uffd.shift(page, stage, PAGE);
             }
             if back.is_err() {
-                self.look_again();
+                self.unfinished = true;
                 let _ = uffd.copy(page, old);
                 uffd.wake(page);
             }
         }
         let _ = sys::protect(self.scratch, 2 * PAGE, plain);
-        self.pool.drop_page(old);
+        self.supply.pool.drop_page(old);
         if away.is_err() {
-            self.pool.drop_page(stage);
-            self.look_again();
+            self.supply.pool.drop_page(stage);
+            self.unfinished = true;
         }
         away.map(drop)
     }
-}
 
-pub(super) fn plain(start: usize, end: usize) -> Mapping {
-    Mapping { start, end, readable: true, writable: true, ..Mapping::default() }
-}
-
-pub(super) fn protection(mapping: Mapping) -> i32 {
-    let bit = |set: bool, bit: i32| if set { bit } else { 0 };
-    bit(mapping.readable, libc::PROT_READ)
-        | bit(mapping.writable, libc::PROT_WRITE)
-        | bit(mapping.executable, libc::PROT_EXEC)
+    /// Puts the content of `page` into a recycled page.
+    fn exchange_over(
+        &mut self,
+        start: &Start,
+        page: usize,
+        colored: usize,
+        set: &Set,
+        mapping: Mapping,
+    ) -> Result<(), Errno> {
+        let pool = &mut self.supply.pool;
+        let done = self.exchange.exchange(page, Some(colored), mapping, pool);
+        if done.is_err() {
+            pool.put_back(colored, 1);
+            self.unfinished = true;
+            return done;
+        }
+        let frame = self.pagemap.entry(page).frame();
+        if frame != 0 && !start.palette.is_of(frame, set) {
+            start.counters.add(Counter::Missed, 1);
+            self.unfinished = true;
+        }
+        Ok(())
+    }
 }

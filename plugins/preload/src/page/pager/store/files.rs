@@ -1,7 +1,7 @@
 //! The files whose pages are the slots: one of single pages, and one of huge pages for chunks that
 //! were full when they were converted. A slot has the same offset in both.
 
-use super::Place;
+use crate::page::pager::Place;
 use crate::page::slots::FILE_BYTES;
 use crate::sys::{self, Errno, sys};
 use crate::uffd::PAGE;
