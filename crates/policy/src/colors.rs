@@ -119,6 +119,12 @@ impl Supply {
         self.parts.len() as u32
     }
 
+    /// Returns each color and its part of the cache, in ascending order of the colors.
+    #[must_use]
+    pub fn parts(&self) -> &[(Color, u32)] {
+        &self.parts
+    }
+
     /// Returns the number of banks of one color.
     #[must_use]
     pub fn banks_per_color(&self) -> u32 {

@@ -38,62 +38,40 @@ fn request_bytes(jobs: &[Requirement]) -> f64 {
 /// machine as one that fills it.
 #[must_use]
 pub fn ideal_turnaround_time(jobs: &[Requirement], cores: u32) -> Nanos {
-    Nanos::from_secs_f64(Estimator::default().turnaround_secs(jobs, cores))
+    Nanos::from_secs_f64(turnaround_secs(jobs, cores))
 }
 
 /// Returns the rate at which the workload's traffic would flow if it took its ideal turnaround
 /// time, iabw eq. (10): eq. (8) over eq. (9). Zero for no jobs. It may exceed the peak bandwidth.
 #[must_use]
 pub fn ideal_average_bandwidth(jobs: &[Requirement], cores: u32) -> BytesPerSec {
-    Estimator::default().ideal_average_bandwidth(jobs, cores)
+    let turnaround = turnaround_secs(jobs, cores);
+    if turnaround > 0.0 { BytesPerSec(request_bytes(jobs) / turnaround) } else { BytesPerSec::ZERO }
 }
 
-/// Computes eq. (10) repeatedly without allocating: the scheduler does so every quantum.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Estimator {
-    /// Times with the cores that the jobs occupy, partly ordered.
-    times: Vec<(Nanos, u32)>,
-}
-
-impl Estimator {
-    /// Computes iabw eq. (10).
-    pub(crate) fn ideal_average_bandwidth(
-        &mut self,
-        jobs: &[Requirement],
-        cores: u32,
-    ) -> BytesPerSec {
-        let turnaround = self.turnaround_secs(jobs, cores);
-        if turnaround > 0.0 {
-            BytesPerSec(request_bytes(jobs) / turnaround)
-        } else {
-            BytesPerSec::ZERO
-        }
+/// Computes iabw eq. (9). The formula needs no complete order, only the `C` longest jobs apart.
+fn turnaround_secs(jobs: &[Requirement], cores: u32) -> f64 {
+    let cores = cores.max(1);
+    let mut times: Vec<(Nanos, u32)> =
+        jobs.iter().map(|job| (job.time, job.cores.clamp(1, cores))).collect();
+    let Some(longest) = times.iter().map(|(time, _)| *time).max() else { return 0.0 };
+    let apart = times.len().saturating_sub(cores as usize);
+    if apart > 0 {
+        times.select_nth_unstable_by_key(apart, |(time, _)| *time);
     }
-
-    /// Computes iabw eq. (9). The formula needs no complete order, only the `C` longest jobs apart.
-    fn turnaround_secs(&mut self, jobs: &[Requirement], cores: u32) -> f64 {
-        let cores = cores.max(1);
-        self.times.clear();
-        self.times.extend(jobs.iter().map(|job| (job.time, job.cores.clamp(1, cores))));
-        let Some(longest) = self.times.iter().map(|(time, _)| *time).max() else { return 0.0 };
-        let apart = self.times.len().saturating_sub(cores as usize);
-        if apart > 0 {
-            self.times.select_nth_unstable_by_key(apart, |(time, _)| *time);
-        }
-        // `longer` has at least as many lanes as the longest ones that the sum leaves out, because
-        // every job has at least one lane.
-        let (shorter, longer) = self.times.split_at_mut(apart);
-        longer.sort_unstable_by_key(|(time, _)| Reverse(*time));
-        let core_seconds = |(time, lanes): &(Nanos, u32)| time.as_secs_f64() * f64::from(*lanes);
-        let mut sum: f64 = shorter.iter().map(core_seconds).sum();
-        let mut left_out = cores;
-        for (time, lanes) in longer {
-            let out = left_out.min(*lanes);
-            left_out -= out;
-            sum += time.as_secs_f64() * f64::from(*lanes - out);
-        }
-        sum / f64::from(cores) + longest.as_secs_f64()
+    // `longer` has at least as many lanes as the longest ones that the sum leaves out, because
+    // every job has at least one lane.
+    let (shorter, longer) = times.split_at_mut(apart);
+    longer.sort_unstable_by_key(|(time, _)| Reverse(*time));
+    let core_seconds = |(time, lanes): &(Nanos, u32)| time.as_secs_f64() * f64::from(*lanes);
+    let mut sum: f64 = shorter.iter().map(core_seconds).sum();
+    let mut left_out = cores;
+    for (time, lanes) in longer {
+        let out = left_out.min(*lanes);
+        left_out -= out;
+        sum += time.as_secs_f64() * f64::from(*lanes - out);
     }
+    sum / f64::from(cores) + longest.as_secs_f64()
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub use clock::Clock;
 pub use fifo::Fifo;
 pub use queues::{MOST_PAGES, Node, Nodes};
 pub use scan::Scan;
-pub use table::{LearnsBy, VICTIM_POLICIES, VictimEntry, Victims, find};
+pub use table::{LearnsBy, VICTIM_POLICIES, VictimEntry, VictimSource, Victims, find};
 
 /// Number of a page, below the number of [`Node`]s of the policy.
 pub type Page = u32;

@@ -51,7 +51,7 @@ impl Candidate {
 ///
 /// The head of the run queue has already been chosen (iabw section 4.1, step 3): its cores and its
 /// demand are committed and it is not in `queue`, so no policy can starve a job.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct QuantumView<'a> {
     /// Number of the quantum, from zero.
     pub quantum: u64,
@@ -69,11 +69,25 @@ pub struct QuantumView<'a> {
     pub bus: Bus,
     /// The highest bandwidth of the system in any quantum so far; zero before the first.
     pub highest_observed: BytesPerSec,
-    /// Ideal average bandwidth of the jobs of the batch, iabw eq. (10); `None` as long as no job's
-    /// bandwidth is known.
-    pub ideal_average: Option<BytesPerSec>,
+    /// The batch as a whole.
+    pub batch: &'a dyn Batch,
     /// Speeds of jobs beside each other on this machine.
     pub speeds: &'a SpeedModel,
+}
+
+/// Figures of a batch as a whole. They take a pass over all jobs, so they are computed only for the
+/// policies that ask.
+pub trait Batch {
+    /// Returns the ideal average bandwidth of the rest of the batch, iabw eq. (10); `None` as long
+    /// as no job's bandwidth is known.
+    fn ideal_average(&self) -> Option<BytesPerSec>;
+}
+
+/// A batch of which nothing else is known.
+impl Batch for Option<BytesPerSec> {
+    fn ideal_average(&self) -> Option<BytesPerSec> {
+        *self
+    }
 }
 
 /// Treatment of the jobs that a policy does not choose.

@@ -15,12 +15,12 @@ mod types;
 use memweir_core::{BytesPerSec, JobId, Nanos};
 
 use crate::policies;
-use crate::policy::Policy;
+use crate::policy::{Batch, Policy};
 use crate::speed::{Load, SpeedModel};
 use job::{Conditions, Job, Placement};
 use memweir_core::input::Refusal;
 use occupancy::Occupancy;
-use survey::{Moment, Survey};
+use survey::{Survey, WholeBatch};
 use table::{JobTable, Slot};
 
 pub use types::{
@@ -201,13 +201,7 @@ impl QuantumScheduler {
     /// no job's bandwidth is known.
     #[must_use]
     pub fn ideal_average_bandwidth(&self) -> Option<BytesPerSec> {
-        let mut survey = Survey::default();
-        survey.take(&self.jobs, &self.queue, &self.asleep, self.moment());
-        survey.ideal_average
-    }
-
-    fn moment(&self) -> Moment {
-        Moment { now: self.clock, cores: self.config.cores }
+        WholeBatch::new(&self.jobs, &self.queue, &self.asleep, self.config.cores).ideal_average()
     }
 
     /// Returns the predicted demand of a job in the next quantum in which it runs; `None` if

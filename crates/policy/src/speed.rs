@@ -15,7 +15,11 @@
 //! The term with `LOSS` is the cost of bursts that collide before the medium is full. Both
 //! constants were chosen once, on training mixes that `docs/policies.md` names.
 
+mod queueing;
+
 use memweir_core::{BytesPerSec, MAX_MEDIA};
+
+use queueing::queueing;
 
 use crate::policy::Candidate;
 use crate::scheduler::SchedulerConfig;
@@ -27,15 +31,10 @@ const LOSS: f64 = 0.25;
 /// the time. A single core of the machines at hand draws about twice its equal part of the peak.
 const FULL_DRAW: f64 = 2.2;
 
-/// Sweeps over the media in the solution for `s_m`; with one medium one suffices.
-const SWEEPS: usize = 3;
-
-/// Newton steps for one `s_m`. They solve for the reciprocal of the traffic, which is concave in
-/// `s_m`, so that steps from below never overshoot; for equal jobs it is linear and one suffices.
-const STEPS: usize = 4;
-
-/// Traffic over the peak at which the solution is good enough.
-const CLOSE_ENOUGH: f64 = 1.0001;
+/// Least peak per core that is assumed where none is calibrated. A server of 64 cores with a single
+/// channel of DDR4 has more. Without it, jobs that hardly move memory would seem to contend as soon
+/// as they move as much as ever before.
+const LEAST_PEAK_PER_CORE: BytesPerSec = BytesPerSec(250e6);
 
 /// Requirements of one job at full speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -96,10 +95,16 @@ impl SpeedModel {
         Self { peaks, media, cores: f64::from(config.cores.max(1)), observed }
     }
 
-    /// Takes the highest bandwidth of the system so far for the peak, where none is calibrated.
+    /// Returns the number of media that are told apart.
+    pub(crate) fn media(&self) -> usize {
+        self.media
+    }
+
+    /// Takes the highest bandwidth of the system so far for the peak, where none is calibrated and
+    /// unless it is less than any machine can move.
     pub(crate) fn observe(&mut self, highest: BytesPerSec) {
         if self.observed && highest.0 > 0.0 {
-            self.peaks[0] = highest.0;
+            self.peaks[0] = highest.0.max(self.cores * LEAST_PEAK_PER_CORE.0);
         }
     }
 
@@ -118,7 +123,9 @@ impl SpeedModel {
         }
         if self.media > 1 {
             let total: f64 = load.share.iter().sum();
-            load.share = load.share.map(|share| share / total.max(1.0));
+            if total > 1.0 {
+                load.share = load.share.map(|share| share / total);
+            }
         }
         load
     }
@@ -132,13 +139,9 @@ impl SpeedModel {
                 found.utilization[medium] += load.utilization[medium];
             }
         }
-        let sweeps = if self.media > 1 { SWEEPS } else { 1 };
-        for _ in 0..sweeps {
-            for medium in 0..self.media {
-                if found.utilization[medium] > 1.0 {
-                    found.queueing[medium] = queueing(medium, found.queueing, jobs.clone());
-                }
-            }
+        // Below every peak, which is most often, nothing queues.
+        if found.utilization.iter().any(|utilization| *utilization > 1.0) {
+            found.queueing = queueing(self.media, jobs);
         }
         for medium in 0..self.media {
             let lost = LOSS * found.utilization[medium].min(1.0).powi(4);
@@ -153,54 +156,32 @@ impl SpeedModel {
     #[must_use]
     pub fn damage<'a>(
         &self,
-        jobs: impl Iterator<Item = (&'a Load, f64)> + Clone,
+        jobs: impl Iterator<Item = (&'a Load, f64)>,
         contention: &Contention,
     ) -> [f64; MAX_MEDIA] {
-        let mut damage = [0.0; MAX_MEDIA];
-        for (medium, damage) in damage.iter_mut().enumerate().take(self.media) {
-            // Weighted speed and traffic that are lost per unit of excess latency. The traffic at
-            // the peak is that of the queueing alone.
-            let (mut value, mut traffic) = (0.0, 0.0);
-            for (load, weight) in jobs.clone() {
+        // Weighted speed and traffic that are lost per unit of excess latency. The traffic at the
+        // peak is that of the queueing alone.
+        let (mut value, mut traffic) = ([0.0; MAX_MEDIA], [0.0; MAX_MEDIA]);
+        for (load, weight) in jobs {
+            let speed = load.speed(contention);
+            let queued = speed_at(load, &contention.queueing);
+            for medium in 0..self.media {
                 let share = load.share[medium];
-                let speed = load.speed(contention);
-                let queued = speed_at(load, &contention.queueing);
-                value += weight * share * speed * speed;
-                traffic += load.utilization[medium] * share * queued * queued;
+                value[medium] += weight * share * speed * speed;
+                traffic[medium] += load.utilization[medium] * share * queued * queued;
             }
+        }
+        let mut damage = [0.0; MAX_MEDIA];
+        for medium in 0..self.media {
             let utilization = contention.utilization[medium];
-            *damage = if utilization >= 1.0 && traffic > 0.0 {
-                value / traffic
+            damage[medium] = if utilization >= 1.0 && traffic[medium] > 0.0 {
+                value[medium] / traffic[medium]
             } else {
-                4.0 * LOSS * utilization.min(1.0).powi(3) * value
+                4.0 * LOSS * utilization.min(1.0).powi(3) * value[medium]
             };
         }
         damage
     }
-}
-
-/// Solves for the queueing of one medium, with that of the others given.
-fn queueing<'a>(
-    medium: usize,
-    mut at: [f64; MAX_MEDIA],
-    jobs: impl Iterator<Item = &'a Load> + Clone,
-) -> f64 {
-    at[medium] = 0.0;
-    for _ in 0..STEPS {
-        // Traffic over the peak, and its derivative.
-        let (mut drawn, mut slope) = (0.0, 0.0);
-        for load in jobs.clone() {
-            let speed = speed_at(load, &at);
-            let traffic = load.utilization[medium] * speed;
-            drawn += traffic;
-            slope += traffic * speed * load.share[medium];
-        }
-        if drawn <= CLOSE_ENOUGH || slope <= 0.0 {
-            break;
-        }
-        at[medium] += (drawn - 1.0) * drawn / slope;
-    }
-    at[medium]
 }
 
 /// Returns a job's speed at this latency of each medium beyond its idle latency.

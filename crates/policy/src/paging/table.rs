@@ -1,5 +1,7 @@
 //! The table of victim policies, in the order in which help lists them.
 
+use std::fmt::Debug;
+
 use memweir_core::input::Refusal;
 use memweir_core::names::choose;
 
@@ -12,6 +14,21 @@ pub enum LearnsBy {
     Faults,
     /// Also the results of scans of all pages.
     Scans,
+}
+
+/// A victim policy by name, from which each simulated memory creates a policy of its own.
+pub trait VictimSource: Debug + Send + Sync {
+    /// Returns the name by which scenarios choose it.
+    fn name(&self) -> &str;
+
+    /// Returns the input that the policy needs.
+    fn learns_by(&self) -> LearnsBy;
+
+    /// Creates the policy for this number of pages.
+    ///
+    /// # Panics
+    /// If there are more than [`MOST_PAGES`](super::MOST_PAGES).
+    fn create(&self, pages: usize) -> Box<dyn VictimPolicy>;
 }
 
 /// One row of the table.
@@ -86,6 +103,20 @@ impl VictimEntry {
             Rule::Clock => Victims::Clock(Clock::new(nodes)),
             Rule::Scan => Victims::Scan(Scan::new(nodes)),
         }
+    }
+}
+
+impl VictimSource for VictimEntry {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn learns_by(&self) -> LearnsBy {
+        self.learns_by
+    }
+
+    fn create(&self, pages: usize) -> Box<dyn VictimPolicy> {
+        Box::new(self.build(vec![Node::default(); pages]))
     }
 }
 

@@ -40,7 +40,7 @@ impl IdealAverage {
 
 impl Policy for IdealAverage {
     fn select(&mut self, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
-        self.target = view.ideal_average.map(|ideal| self.target_for(ideal, view.bus.peak));
+        self.target = view.batch.ideal_average().map(|ideal| self.target_for(ideal, view.bus.peak));
         // Without any known bandwidth all demands are zero, so that every gap is equal.
         let target = self.target.unwrap_or(BytesPerSec::ZERO);
         self.selector.select(target, view, chosen);

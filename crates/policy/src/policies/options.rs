@@ -3,7 +3,7 @@
 //! Colons separate them, so that policies with options can appear in comma-separated lists. The
 //! table of policies defines the options of each policy.
 
-use memweir_core::input::Refusal;
+use memweir_core::input::{Refusal, key_and_value};
 use memweir_core::names::suggestion;
 
 /// An option that a policy may be given.
@@ -91,10 +91,7 @@ impl Options {
     ) -> Result<Self, Refusal> {
         let mut options = Self::default();
         for text in given {
-            let (name, value) = match text.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (text, None),
-            };
+            let (name, value) = key_and_value(text);
             let refuse = |help: String| {
                 Refusal::new(format!("bad option `{text}` of policy `{policy}`"), help)
             };

@@ -239,7 +239,7 @@ impl Job {
         let least = by_time / LEAST_BY_TRAFFIC_ONE_IN;
         let by_traffic = (self.moved / rate.0 * 1e9).clamp(least, self.progress.as_f64());
         let trust = (TELLING_PART * self.memory_bound).min(1.0);
-        Nanos((by_time + trust * (by_traffic - by_time)).round() as u64)
+        Nanos((by_time + trust * (by_traffic - by_time) + 0.5) as u64)
     }
 
     /// Returns the job as a candidate for sharing the bus; its demand is `unknown` if not known.
@@ -252,6 +252,7 @@ impl Job {
     }
 
     /// Returns the job as a policy sees it at this time, with demand zero if not known.
+    #[inline]
     pub(super) fn candidate(&self, now: Nanos) -> Candidate {
         Candidate {
             job: self.spec.job,

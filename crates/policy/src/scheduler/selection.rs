@@ -3,6 +3,7 @@
 use memweir_core::{BytesPerSec, JobId};
 
 use super::job::{Job, Placement};
+use super::survey::WholeBatch;
 use super::table::Slot;
 use super::types::{Decision, Running};
 use super::{QuantumScheduler, Scratch};
@@ -98,9 +99,9 @@ impl QuantumScheduler {
     /// Lets every job compete for the cores. Returns the cores wanted, and the demand scaled to the
     /// jobs' share of the cores.
     fn share(&mut self) -> Load {
-        let moment = self.moment();
+        let batch = WholeBatch::new(&self.jobs, &self.queue, &self.asleep, self.config.cores);
         let survey = &mut self.scratch.survey;
-        survey.take(&self.jobs, &self.queue, &self.asleep, moment);
+        survey.take(&batch, self.clock);
         let mut load = Load::default();
         for slot in &self.queue {
             let job = &mut self.jobs[*slot];
@@ -117,7 +118,8 @@ impl QuantumScheduler {
     fn fill(&mut self, placement: Placement) -> Load {
         // Moved out, so that jobs can be chosen while the survey is read.
         let Scratch { moved, mut survey, mut picks, loads } = std::mem::take(&mut self.scratch);
-        survey.take(&self.jobs, &self.queue, &self.asleep, self.moment());
+        let batch = WholeBatch::new(&self.jobs, &self.queue, &self.asleep, self.config.cores);
+        survey.take(&batch, self.clock);
         let unknown = survey.unknown_demand;
         let mut rest = 0..survey.waiting.len();
         if self.chosen.is_empty() && !rest.is_empty() {
@@ -133,6 +135,7 @@ impl QuantumScheduler {
         }
         let running = self.chosen.iter().map(|slot| self.jobs[*slot].member(unknown));
         self.occupancy.begin_choice(running);
+        let batch = WholeBatch::new(&self.jobs, &self.queue, &self.asleep, self.config.cores);
         let view = QuantumView {
             quantum: self.quantum,
             cores: self.config.cores.saturating_sub(load.cores),
@@ -141,7 +144,7 @@ impl QuantumScheduler {
             queue: &survey.candidates[rest.clone()],
             bus: self.config.bus,
             highest_observed: self.highest_observed,
-            ideal_average: survey.ideal_average,
+            batch: &batch,
             speeds: &self.speeds,
         };
         picks.clear();

@@ -83,7 +83,7 @@ fn view<'a>(running: &'a [Candidate], queue: &'a [Candidate], cores: u32) -> Qua
         queue,
         bus: Bus::default(),
         highest_observed: BytesPerSec::ZERO,
-        ideal_average: None,
+        batch: &None,
         speeds: &SPEEDS,
     }
 }

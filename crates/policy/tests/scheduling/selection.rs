@@ -46,7 +46,7 @@ fn view(queue: &[Candidate], cores: u32, committed: f64) -> QuantumView<'_> {
         queue,
         bus: Bus::default(),
         highest_observed: BytesPerSec::ZERO,
-        ideal_average: None,
+        batch: &None,
         speeds: &SPEEDS,
     }
 }
@@ -165,17 +165,20 @@ fn peak_bandwidth_without_a_peak_aims_at_the_highest_seen() {
 #[test]
 fn ideal_average_aims_at_the_ideal_average_up_to_the_peak() {
     let queue = queue(&[5.0, 25.0, 2.0]);
-    let ideal = |ideal, peak: Option<f64>| QuantumView {
-        ideal_average: Some(gb(ideal)),
-        bus: Bus { peak: peak.map(gb), saturation: None },
-        highest_observed: gb(1.0),
-        ..view(&queue, 1, 14.0)
+    let ideal = |ideal, peak: Option<f64>| {
+        let view = QuantumView {
+            batch: &Some(gb(ideal)),
+            bus: Bus { peak: peak.map(gb), saturation: None },
+            highest_observed: gb(1.0),
+            ..view(&queue, 1, 14.0)
+        };
+        choose("ideal-average", &view)
     };
     // 20 - 14 = 6 left; 16 - 14 = 2; 60 - 14 = 46.
-    assert_eq!(choose("ideal-average", &ideal(20.0, Some(40.0))), (vec![0], Some(gb(20.0))));
-    assert_eq!(choose("ideal-average", &ideal(20.0, Some(16.0))), (vec![2], Some(gb(16.0))));
+    assert_eq!(ideal(20.0, Some(40.0)), (vec![0], Some(gb(20.0))));
+    assert_eq!(ideal(20.0, Some(16.0)), (vec![2], Some(gb(16.0))));
     // A peak that was only observed is no cap.
-    assert_eq!(choose("ideal-average", &ideal(60.0, None)), (vec![1], Some(gb(60.0))));
+    assert_eq!(ideal(60.0, None), (vec![1], Some(gb(60.0))));
 }
 
 #[test]
@@ -193,7 +196,7 @@ fn ideal_average_aims_where_the_curve_says() {
     let mut policy = policies::find("ideal-average").unwrap().build(&config);
     let queue = queue(&[5.0, 25.0, 2.0]);
     let mut chosen = Vec::new();
-    let view = QuantumView { ideal_average: Some(gb(38.0)), ..view(&queue, 1, 14.0) };
+    let view = QuantumView { batch: &Some(gb(38.0)), ..view(&queue, 1, 14.0) };
     policy.select(&view, &mut chosen);
     // 38 / 2 + 1 = 20, 6 left.
     assert_eq!((chosen, policy.target()), (vec![0], Some(gb(20.0))));

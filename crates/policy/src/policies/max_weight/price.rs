@@ -2,7 +2,7 @@
 
 use memweir_core::{MAX_MEDIA, Nanos};
 
-use super::choice::Member;
+use super::choice::Jobs;
 use crate::policies::PolicyOption;
 use crate::policy::{Candidate, QuantumView};
 use crate::scheduler::SchedulerConfig;
@@ -90,29 +90,26 @@ impl Prices {
     }
 
     /// Sets the weights of the running jobs, then of the waiting ones.
-    pub(super) fn set(&mut self, view: &QuantumView<'_>, members: &mut [Member]) {
-        let jobs = view.running.iter().chain(view.queue);
-        self.estimate_remaining(jobs.clone());
-        match self.objective {
-            Objective::Turnaround => {
-                self.price_turnaround(members);
-                for (member, job) in members.iter_mut().zip(jobs) {
-                    member.price *= job.priority.worth();
-                }
+    pub(super) fn set(&mut self, view: &QuantumView<'_>, jobs: &mut Jobs) {
+        let candidates = view.running.iter().chain(view.queue);
+        self.estimate_remaining(candidates.clone());
+        if self.objective == Objective::Turnaround {
+            self.price_turnaround(jobs);
+            for (price, job) in jobs.prices.iter_mut().zip(candidates) {
+                *price *= job.priority.worth();
             }
-            Objective::Completion => {
-                for ((member, job), ahead) in members.iter_mut().zip(jobs).zip(&self.remaining) {
-                    member.price = job.priority.worth() / ahead;
-                }
-            }
-            Objective::Slowdown => {
-                for ((member, job), ahead) in members.iter_mut().zip(jobs).zip(&self.remaining) {
-                    let (worth, alone) = (job.priority.worth(), job.progress.as_f64() + ahead);
-                    let slowdown = (job.age.as_f64() + ahead) / alone;
-                    member.price = worth * cubed(worth * slowdown) / alone;
-                }
-            }
+            return;
         }
+        let price = |(job, ahead): (&Candidate, &f64)| {
+            let worth = job.priority.worth();
+            if self.objective == Objective::Completion {
+                return worth / ahead;
+            }
+            let alone = job.progress.as_f64() + ahead;
+            let slowdown = (job.age.as_f64() + ahead) / alone;
+            worth * cubed(worth * slowdown) / alone
+        };
+        jobs.prices.extend(candidates.zip(&self.remaining).map(price));
     }
 
     /// Estimates the remaining nanoseconds of each job alone; at least one.
@@ -145,23 +142,25 @@ impl Prices {
         }));
     }
 
-    fn price_turnaround(&self, members: &mut [Member]) {
-        let (mut longest, mut core_time, mut traffic) = (0.0f64, 0.0, [0.0; MAX_MEDIA]);
-        for (member, ahead) in members.iter().zip(&self.remaining) {
-            longest = longest.max(*ahead);
-            core_time += ahead * f64::from(member.cores) / self.cores;
-            for (sum, utilization) in traffic.iter_mut().zip(member.load.utilization) {
-                *sum += ahead * utilization;
-            }
+    fn price_turnaround(&self, jobs: &mut Jobs) {
+        let remaining = &self.remaining;
+        let longest = remaining.iter().fold(0.0f64, |most, ahead| most.max(*ahead));
+        let cores = jobs.cores.iter();
+        let core_time: f64 =
+            cores.zip(remaining).map(|(cores, ahead)| ahead * f64::from(*cores) / self.cores).sum();
+        let mut traffic = [0.0; MAX_MEDIA];
+        for (sum, column) in traffic.iter_mut().zip(&jobs.utilization) {
+            *sum =
+                column.iter().zip(remaining).map(|(utilization, ahead)| ahead * utilization).sum();
         }
         // In units of the largest bound, so that no cube leaves the range of numbers.
         let unit = traffic.iter().fold(longest.max(core_time), |most, bound| most.max(*bound));
         let core_price = cubed(core_time / unit) / self.cores;
         let bus_prices = traffic.map(|bound| cubed(bound / unit));
-        for (member, ahead) in members.iter_mut().zip(&self.remaining) {
-            let bus = bus_prices.iter().zip(member.load.utilization).map(|(p, u)| p * u);
-            let core = core_price * f64::from(member.cores);
-            member.price = cubed(ahead / unit) + core + bus.sum::<f64>();
+        jobs.price_traffic(&bus_prices);
+        let figures = remaining.iter().zip(&jobs.cores);
+        for ((ahead, cores), price) in figures.zip(&mut jobs.prices) {
+            *price += cubed(ahead / unit) + core_price * f64::from(*cores);
         }
     }
 }
